@@ -1,0 +1,58 @@
+"""Whether this machine's KVM really runs guests: /dev/kvm may open and nothing ever boot."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+
+PROBE_TIMEOUT_S = 5.0
+_EXIT_PORT = 0xF4
+_EXIT_VALUE = 0x10
+# A boot sector that writes _EXIT_VALUE to QEMU's debug-exit port: `mov al; out; hlt; jmp $`.
+_BOOT_SECTOR = bytes([0xB0, _EXIT_VALUE, 0xE6, _EXIT_PORT, 0xF4, 0xEB, 0xFD]).ljust(510, b"\0")
+_BOOTED = (_EXIT_VALUE << 1) | 1  # how isa-debug-exit turns the value into an exit status
+
+
+class Accel(StrEnum):
+    """How QEMU runs a guest's processor."""
+
+    KVM = "kvm"
+    TCG = "tcg"
+
+
+def boots(accel: Accel, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
+    """Return whether a guest gets as far as its boot sector with this acceleration."""
+    with tempfile.NamedTemporaryFile(suffix=".img") as disk:
+        disk.write(_BOOT_SECTOR + b"\x55\xaa")
+        disk.flush()
+        argv = ["qemu-system-x86_64", "-accel", accel, "-nodefaults", "-display", "none"]
+        argv += ["-no-user-config", "-m", "16", "-drive", f"file={disk.name},format=raw"]
+        argv += ["-device", f"isa-debug-exit,iobase={_EXIT_PORT:#x},iosize=1"]
+        try:
+            done = subprocess.run(argv, capture_output=True, timeout=timeout_s, check=False)
+        except subprocess.TimeoutExpired:
+            return False
+    return done.returncode == _BOOTED
+
+
+def detect(cache_dir: Path) -> Accel:
+    """Return KVM where it works, else TCG; the answer is remembered for this kernel and boot."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return Accel.TCG
+    host = f"{platform.release()} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+    memory = cache_dir / "accel.json"
+    try:
+        known = json.loads(memory.read_text())
+        if known["host"] == host:
+            return Accel(known["accel"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    accel = Accel.KVM if boots(Accel.KVM) else Accel.TCG
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    memory.write_text(json.dumps({"host": host, "accel": accel}))
+    return accel

@@ -1,0 +1,21 @@
+"""Where the files lie that are shipped beside the code: the lab's recipe, reference sites."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def data_dir(name: str) -> Path:
+    """Return the directory `name` of an installed wheel, or of the checkout this code lies in.
+
+    Raises:
+        FileNotFoundError: neither has it; the installation is incomplete.
+
+    """
+    candidates = [_PACKAGE / "_data" / name, _PACKAGE.parents[1] / name]
+    for candidate in candidates:
+        if candidate.is_dir():
+            return candidate
+    raise FileNotFoundError(f"rdmaprov's own directory {name}/ is missing; looked at {candidates}")
