@@ -86,6 +86,20 @@ static struct standin_fw *card_get(const struct net_device *dev)
 	return fw;
 }
 
+static void tell(struct notifier_block *nb, struct standin_port *port, unsigned long event)
+{
+	struct standin_mlx5e_rail rail = { .dev = port->dev, .cc = &port->fw->cc };
+
+	nb->notifier_call(nb, event, &rail);
+}
+
+static void tell_clients(struct standin_port *port, unsigned long event)
+{
+	struct standin_mlx5e_rail rail = { .dev = port->dev, .cc = &port->fw->cc };
+
+	raw_notifier_call_chain(&clients, event, &rail);
+}
+
 int standin_attach(struct net_device *dev)
 {
 	struct standin_port *port;
@@ -125,7 +139,7 @@ int standin_attach(struct net_device *dev)
 	dev->ethtool_ops = &port->ethtool;
 	dev->dcbnl_ops = &standin_dcbnl_ops;
 	standin_dcb_probe(port);
-	raw_notifier_call_chain(&clients, STANDIN_MLX5E_ATTACHED, dev);
+	tell_clients(port, STANDIN_MLX5E_ATTACHED);
 	return 0;
 
 mc:
@@ -144,7 +158,7 @@ int standin_detach(struct net_device *dev)
 	if (!port)
 		return -ENODEV;
 
-	raw_notifier_call_chain(&clients, STANDIN_MLX5E_DETACHING, dev);
+	tell_clients(port, STANDIN_MLX5E_DETACHING);
 	standin_dcb_remove(port);
 	dev->dcbnl_ops = port->driver_dcbnl;
 	if (!WARN_ON_ONCE(dev->ethtool_ops != &port->ethtool))
@@ -158,14 +172,6 @@ int standin_detach(struct net_device *dev)
 	return 0;
 }
 
-struct standin_mlx5e_cc *standin_mlx5e_cc(const struct net_device *dev)
-{
-	struct standin_port *port = standin_port_of(dev);
-
-	return port ? &port->fw->cc : NULL;
-}
-EXPORT_SYMBOL_GPL(standin_mlx5e_cc);
-
 int standin_mlx5e_register_notifier(struct notifier_block *nb)
 {
 	struct standin_port *port;
@@ -175,7 +181,7 @@ int standin_mlx5e_register_notifier(struct notifier_block *nb)
 	err = raw_notifier_chain_register(&clients, nb);
 	if (!err)
 		list_for_each_entry(port, &ports, list)
-			nb->notifier_call(nb, STANDIN_MLX5E_ATTACHED, port->dev);
+			tell(nb, port, STANDIN_MLX5E_ATTACHED);
 	rtnl_unlock();
 	return err;
 }
@@ -188,7 +194,7 @@ void standin_mlx5e_unregister_notifier(struct notifier_block *nb)
 	rtnl_lock();
 	raw_notifier_chain_unregister(&clients, nb);
 	list_for_each_entry(port, &ports, list)
-		nb->notifier_call(nb, STANDIN_MLX5E_DETACHING, port->dev);
+		tell(nb, port, STANDIN_MLX5E_DETACHING);
 	rtnl_unlock();
 }
 EXPORT_SYMBOL_GPL(standin_mlx5e_unregister_notifier);

@@ -8,7 +8,7 @@
 #include "standin_mlx5e.h"
 
 /* ofed_ecn.c: RTNL held */
-int ofed_ecn_add(struct net_device *dev);
+int ofed_ecn_add(struct net_device *dev, struct standin_mlx5e_cc *cc);
 void ofed_ecn_remove(struct net_device *dev);
 
 /* ofed_tc.c */

@@ -162,9 +162,8 @@ static void free_tree(struct ecn_tree *tree)
 	kfree(tree);
 }
 
-int ofed_ecn_add(struct net_device *dev)
+int ofed_ecn_add(struct net_device *dev, struct standin_mlx5e_cc *cc)
 {
-	struct standin_mlx5e_cc *cc = standin_mlx5e_cc(dev);
 	struct ecn_tree *tree;
 	struct kobject *ecn;
 	int err, i;

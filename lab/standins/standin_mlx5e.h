@@ -18,15 +18,18 @@ struct standin_mlx5e_cc {
 	u32 reg[STANDIN_CC_REGISTERS];
 };
 
-/* Events; data is the struct net_device. Both are sent with RTNL held. */
+/* What an event is about. */
+struct standin_mlx5e_rail {
+	struct net_device *dev;
+	struct standin_mlx5e_cc *cc;
+};
+
+/* Events; data is a struct standin_mlx5e_rail. Both are sent with RTNL held. */
 #define STANDIN_MLX5E_ATTACHED	1
 #define STANDIN_MLX5E_DETACHING	2
 
 /* Registering replays ATTACHED for what is attached, unregistering DETACHING. */
 int standin_mlx5e_register_notifier(struct notifier_block *nb);
 void standin_mlx5e_unregister_notifier(struct notifier_block *nb);
-
-/* The registers of an attached netdev, NULL when it is not attached. RTNL. */
-struct standin_mlx5e_cc *standin_mlx5e_cc(const struct net_device *dev);
 
 #endif

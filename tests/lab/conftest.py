@@ -1,0 +1,45 @@
+"""The lab that the tests of this directory run on."""
+
+from __future__ import annotations
+
+import pytest
+from tests.lab.rail import Rail
+
+
+@pytest.fixture(scope="module")
+def card(lab):
+    rail = Rail(lab, "node1")
+    settings = rail.settings()
+    yield rail
+    rail.power_cycle()
+    rail.run(settings)
+
+
+@pytest.fixture
+def rail(card):
+    card.power_cycle()
+    return card
+
+
+@pytest.fixture
+def peer(lab, rail):
+    """Provide the same rail of another node, whose `address` is reachable from `rail`."""
+    other = Rail(lab, "node2")
+    address = other.run(
+        "ip link set $D up; for i in 1 2 3 4 5; do "
+        "ip -6 -o addr show dev $D scope link -tentative | grep -q . && break; sleep 1; done; "
+        "ip -6 -o addr show dev $D scope link"
+    ).split()[3]
+    other.address = f"{address.partition('/')[0]}%{rail.netdev}"
+    rail.run(f"ping -q -c 2 -i 0.3 {other.address}")
+    return other
+
+
+@pytest.fixture
+def ofed(rail):
+    rail.run("modprobe standin_ofed")
+    yield rail
+    rail.run("modprobe -r nvidia_peermem; modprobe -r standin_ofed")
+
+
+# DCB

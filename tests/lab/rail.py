@@ -1,0 +1,116 @@
+"""One rail of a lab node, as the tests of the stand-in modules drive it."""
+
+from __future__ import annotations
+
+import json
+
+RAIL = 1
+ROOT = "/sys/kernel/standin_mlx5e"
+ROCE_TOS = 106  # DSCP 26, ECT(0): priority 3 of the default map
+SEND_UDP = """
+import socket, sys
+udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+to = socket.getaddrinfo(sys.argv[1], int(sys.argv[2]), type=socket.SOCK_DGRAM)[0][4]
+for _ in range(10):
+    udp.sendto(bytes(100), to)
+"""
+
+REPROBE = f"""
+mtu=$(cat /sys/class/net/$D/mtu); device=$(basename $(readlink -f /sys/class/net/$D/device))
+addresses=$(ip -o addr show dev $D scope global | awk '{{print $4}}')
+driver=/sys/bus/virtio/drivers/virtio_net
+echo $device > $driver/unbind; sleep 1; echo $device > $driver/bind
+for i in 1 2 3 4 5 6 7 8 9 10; do [ -e /sys/class/net/$D ] && break; sleep 1; done
+echo $D > $R/attach; ip link set $D mtu $mtu up
+for each in $addresses; do ip addr replace $each dev $D; done
+for i in 1 2 3 4 5; do [ -e /sys/class/infiniband/mlx5_{RAIL} ] && break; sleep 1; done
+[ -e /sys/class/infiniband/mlx5_{RAIL} ] || rdma link add mlx5_{RAIL} type rxe netdev $D
+"""
+
+
+# iproute2 6.1 reads before it writes, and may take the acknowledgement of the read for the
+# answer to the write: its exit status says nothing then, in either direction. Tests read back.
+DCB = """
+dcb() {
+    command dcb "$@" && return
+    case "$1 $2" in "pfc set" | "ets set" | "buffer set" | "app flush") ;; *) return 1 ;; esac
+}
+"""
+
+
+class Rail:
+    """One rail of a node, and the commands that ask it."""
+
+    def __init__(self, lab, node):
+        self.lab = lab
+        self.node = node
+        self.netdev = lab.netdev(node, RAIL)
+        self.address = ""  # link-local, as written on another node
+        self.sysfs = f"{ROOT}/{self.netdev}"
+        self.rdma = f"mlx5_{RAIL}"
+        self.tclass = f"/sys/class/infiniband/{self.rdma}/tc/1/traffic_class"
+
+    def run(self, script):
+        """Return what a script prints that must succeed; $D is the netdev, $S its directory."""
+        return self.lab.run(self.node, f"set -e; {self._variables()}{script}")
+
+    def call(self, script):
+        """Return how a script ended that may fail."""
+        return self.lab.call(self.node, f"{self._variables()}{script}")
+
+    def dcb(self, *objects, after="true"):
+        """Return the JSON of `dcb OBJECT show` for each object, after a script."""
+        shows = "; ".join(f"dcb -N -j {each} show dev $D; echo" for each in objects)
+        lines = self.run(f"{after}\n{shows}").split("\n")
+        return [json.loads(line) for line in lines if line.startswith("{")][-len(objects) :]
+
+    def counters(self, after="true"):
+        """Return the counters that `ethtool -S` lists, after a script."""
+        lines = self.run(f"{{ {after}\n}} >&2\nethtool -S $D").splitlines()
+        pairs = (line.rpartition(":") for line in lines)
+        return {name.strip(): int(value) for name, _, value in pairs if value.strip().isdigit()}
+
+    def _variables(self):
+        return f"D={self.netdev} S={self.sysfs} R={ROOT} T={self.tclass}\n{DCB}\n"
+
+    def power_cycle(self):
+        """Give the card its factory registers."""
+        self.run(
+            "modprobe -r nvidia_peermem; modprobe -r standin_ofed; attached=$(cat $R/attach)\n"
+            "rmmod standin_mlx5e; modprobe standin_mlx5e\n"
+            "for each in $attached; do echo $each > $R/attach; done; ip link set $D up",
+        )
+
+    def settings(self):
+        """Return what a power cycle loses, as a script that sets it again."""
+        app, pfc, ets = self.dcb("app", "pfc", "ets")
+        pause = self.run("ethtool -a $D")
+        dscp_prio = " ".join(f"{dscp}:{prio}" for dscp, prio in entries(app))
+        prios = " ".join(
+            f"{prio}:{'on' if on in (True, 'on') else 'off'}"
+            for prio, on in enumerate(pfc["prio_pfc"])
+        )
+        bandwidths = [
+            bw if tsa == "ets" else 0 for bw, tsa in zip(ets["tc_bw"], ets["tc_tsa"], strict=True)
+        ]
+        lines = [
+            f"dcb app add dev $D dscp-prio {dscp_prio}" if dscp_prio else "",
+            f"dcb pfc set dev $D prio-pfc {prios} delay {pfc['delay']}",
+            f"dcb ets set dev $D tc-tsa {_indexed(ets['tc_tsa'])} tc-bw {_indexed(bandwidths)} "
+            f"prio-tc {_indexed(ets['prio_tc'])}",
+            f"ethtool -A $D rx {_after('RX:', pause)} tx {_after('TX:', pause)} || true",
+        ]
+        return "\n".join(lines)
+
+
+def entries(app):
+    """Return DSCP and priority of each entry; iproute2 6.15 adds a third element, a blank."""
+    return [entry[:2] for entry in app.get("dscp_prio", [])]
+
+
+def _indexed(values):
+    return " ".join(f"{index}:{value}" for index, value in enumerate(values))
+
+
+def _after(word, text):
+    return next(line.split()[1] for line in text.splitlines() if line.startswith(word))
