@@ -98,7 +98,7 @@ class Rail:
             f"dcb pfc set dev $D prio-pfc {prios} delay {pfc['delay']}",
             f"dcb ets set dev $D tc-tsa {_indexed(ets['tc_tsa'])} tc-bw {_indexed(bandwidths)} "
             f"prio-tc {_indexed(ets['prio_tc'])}",
-            f"ethtool -A $D rx {_after('RX:', pause)} tx {_after('TX:', pause)} || true",
+            f"ethtool -A $D rx {word_after('RX:', pause)} tx {word_after('TX:', pause)} || true",
         ]
         return "\n".join(lines)
 
@@ -112,5 +112,5 @@ def _indexed(values):
     return " ".join(f"{index}:{value}" for index, value in enumerate(values))
 
 
-def _after(word, text):
+def word_after(word, text):
     return next(line.split()[1] for line in text.splitlines() if line.startswith(word))

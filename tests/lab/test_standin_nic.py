@@ -5,6 +5,7 @@ All of it on rail 1, with factory registers before each test; the rail is put ba
 
 from __future__ import annotations
 
+import json
 import shlex
 
 import pytest
@@ -98,8 +99,8 @@ def test_app_entry_refused(rail, command, message):
 def test_pfc_switches_global_pause_off(rail):
     before = rail.run("ethtool -a $D")
     after = rail.run("dcb pfc set dev $D prio-pfc 3:on; ethtool -a $D")
-    assert (_after("RX:", before), _after("TX:", before)) == ("on", "on")
-    assert (_after("RX:", after), _after("TX:", after)) == ("off", "off")
+    assert (word_after("RX:", before), word_after("TX:", before)) == ("on", "on")
+    assert (word_after("RX:", after), word_after("TX:", after)) == ("off", "off")
 
 
 def test_global_pause_leaves_pfc_alone(rail):

@@ -54,7 +54,9 @@ def core_sectors(core_img: bytes) -> bytes:
 
     """
     if len(core_img) > (PARTITION_START_SECTOR - CORE_START_SECTOR) * SECTOR_BYTES:
-        raise ValueError(f"core.img has {len(core_img)} bytes and does not fit before the partition")
+        raise ValueError(
+            f"core.img has {len(core_img)} bytes and does not fit before the partition"
+        )
     core = bytearray(core_img)
     struct.pack_into("<Q", core, CORE_BLOCKLIST_OFFSET, CORE_START_SECTOR + 1)
     return bytes(core)

@@ -1,0 +1,94 @@
+"""The `rdmaprov` command: its verbs, and how errors reach the user."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+import rdmaprov
+from rdmaprov.errors import RdmaprovError
+from rdmaprov.exit_codes import ExitCode
+
+PROGRAM = "rdmaprov"
+
+# Verb → "module:command". A verb's module is imported when it is asked for, so that no verb
+# pays for what another one needs.
+VERBS = {
+    "completion": "rdmaprov.cli.completion:completion",
+    "lab": "rdmaprov.cli.lab:lab",
+}
+
+
+class LazyGroup(click.Group):
+    """A group of verbs that are imported one by one, on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface
+        """Return the verbs in the order of their table."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return the verb, None if there is none of that name."""
+        if cmd_name not in VERBS:
+            return None
+        module, _, attribute = VERBS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(rdmaprov.__version__, prog_name=PROGRAM)
+def cli() -> None:
+    """Provision bare-metal GPU nodes on RDMA fabrics, check every setting, prove the fabric.
+
+    \b
+    Exit codes: 0 ok, 1 a check or a node failed, 2 usage, 3 the site is invalid,
+    4 could not tell (unreachable, timed out), 5 changes or a reboot are due, 130 interrupted.
+    """
+
+
+def _refuse(message: str, hint: str, code: int) -> int:
+    """Show one line that says what is wrong and one that says what to do; return the exit code."""
+    click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+    click.echo(message, err=True)
+    if hint:
+        click.secho("hint:  ", fg="cyan", nl=False, err=True)
+        click.echo(hint, err=True)
+    return code
+
+
+def _usage_hint(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else PROGRAM
+    return f"Run: {path} --help"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; errors of the user's are two lines."""
+    try:
+        result = cli.main(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
+    except RdmaprovError as error:
+        return _refuse(error.message, error.hint, error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return ExitCode.USAGE
+    except click.ClickException as error:
+        return _refuse(error.format_message(), _usage_hint(error), ExitCode.USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        return _refuse("interrupted", "Run the same command again to go on.", ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output is gone; so is whoever would read a complaint.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _refuse(f"{where}{error.strerror or error}", "", ExitCode.FAILED)
+    return result if isinstance(result, int) else ExitCode.OK
+
+
+def main() -> None:
+    """Run the program's own command line and exit."""
+    sys.exit(run(sys.argv[1:]))
