@@ -9,7 +9,7 @@ import json
 import shlex
 
 import pytest
-from tests.lab.rail import REPROBE, ROCE_TOS, entries
+from tests.lab.rail import REPROBE, ROCE_TOS, entries, word_after
 
 pytestmark = pytest.mark.lab
 

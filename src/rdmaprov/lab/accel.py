@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 PROBE_TIMEOUT_S = 5.0
+MEMORY_FILE = "accel.json"
 _EXIT_PORT = 0xF4
 _EXIT_VALUE = 0x10
 # A boot sector that writes _EXIT_VALUE to QEMU's debug-exit port: `mov al; out; hlt; jmp $`.
@@ -45,7 +46,7 @@ def detect(cache_dir: Path) -> Accel:
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return Accel.TCG
     host = f"{platform.release()} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
-    memory = cache_dir / "accel.json"
+    memory = cache_dir / MEMORY_FILE
     try:
         known = json.loads(memory.read_text())
         if known["host"] == host:
@@ -56,3 +57,8 @@ def detect(cache_dir: Path) -> Accel:
     cache_dir.mkdir(parents=True, exist_ok=True)
     memory.write_text(json.dumps({"host": host, "accel": accel}))
     return accel
+
+
+def forget(cache_dir: Path) -> None:
+    """Remove the remembered answer."""
+    (cache_dir / MEMORY_FILE).unlink(missing_ok=True)

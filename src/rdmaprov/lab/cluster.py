@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,12 +14,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from rdmaprov.errors import RdmaprovError, UnreachableError
-from rdmaprov.lab import image, qemu, site, ssh, tools
-from rdmaprov.lab.accel import Accel, detect
+from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
+from rdmaprov.lab import image, model, qemu, site, ssh, tools
+from rdmaprov.lab.accel import Accel, detect, forget
 from rdmaprov.lab.image import ImageStore, Recipe, Say
 from rdmaprov.lab.layout import Layout
-from rdmaprov.lab.model import Lab, Node, new_node
+from rdmaprov.lab.model import Lab, Node
 from rdmaprov.lab.process import Daemon, run
 from rdmaprov.resources import data_dir
 
@@ -55,12 +56,33 @@ class State(StrEnum):
 class Request:
     """What `lab up` was asked for; None leaves it as it is, or at the default."""
 
-    nodes: int
-    rails: int
-    suite: str
-    memory_mib: int
-    accel: Accel | None
-    site: Path
+    nodes: int | None = None
+    rails: int | None = None
+    suite: str | None = None
+    memory_mib: int | None = None
+    accel: Accel | None = None
+    site: Path | None = None
+
+    def refuse_difference(self, lab: Lab) -> None:
+        """Refuse to go on where a lab that is there is not what was asked for.
+
+        Raises:
+            UsageError: naming what differs.
+
+        """
+        for option, wanted, seen in (
+            ("--nodes", self.nodes, len(lab.nodes)),
+            ("--rails", self.rails, len(lab.nodes[0].rails)),
+            ("--suite", self.suite, lab.suite),
+            ("--memory", self.memory_mib, lab.memory_mib),
+            ("--accel", self.accel, lab.accel),
+            ("--site", self.site and str(self.site.resolve()), lab.site),
+        ):
+            if wanted is not None and wanted != seen:
+                raise UsageError(
+                    f"{option} {wanted}: the lab that is there has {seen}",
+                    "Run: rdmaprov lab down, then this again.",
+                )
 
 
 @dataclass(frozen=True)
@@ -85,7 +107,9 @@ class Cluster:
     def up(self, request: Request) -> Lab:
         """Make what is missing of the lab: images, machines, connection facts."""
         tools.require(tools.RUN_TOOLS)
+        self.layout.claim()
         lab = Lab.load(self.layout.state) or self._create(request)
+        request.refuse_difference(lab)
         self._ensure_images(lab)
         ssh.make_key(ssh.user_key(self.layout), "rdmaprov lab")
         for node in lab.nodes:
@@ -95,21 +119,23 @@ class Cluster:
         return lab
 
     def _create(self, request: Request) -> Lab:
-        recipe = Recipe(data_dir("lab"), request.suite)
-        image.check_space(self.layout.root, request.nodes * NODE_FREE_MIB)
+        nodes = request.nodes or model.DEFAULT_NODES
+        rails = request.rails or model.DEFAULT_RAILS
+        recipe = Recipe(data_dir("lab"), request.suite or model.DEFAULT_SUITE)
+        image.check_space(self.layout.root, nodes * NODE_FREE_MIB)
         accel = request.accel or detect(self.layout.cache)
         if request.accel is None and accel is Accel.TCG and Path("/dev/kvm").exists():
             self.say("/dev/kvm is there, but guests do not boot with it: using emulation (tcg)")
         lab = Lab(
-            suite=request.suite,
-            memory_mib=request.memory_mib,
+            suite=recipe.suite,
+            memory_mib=request.memory_mib or model.DEFAULT_MEMORY_MIB,
             accel=accel,
             image=recipe.key(),
             torch=recipe.torch_key(),
-            site=str(request.site.resolve()),
+            site=str((request.site or site.default_site()).resolve()),
             nodes=tuple(
-                new_node(f"node{number}", free_port(), request.rails)
-                for number in range(1, request.nodes + 1)
+                model.new_node(f"node{number}", free_port(), rails)
+                for number in range(1, nodes + 1)
             ),
         )
         lab.save(self.layout.state)
@@ -123,6 +149,11 @@ class Cluster:
         if any(self._daemon(node.name).pid() for node in lab.nodes):
             return  # what runs has them open
         recipe = Recipe(data_dir("lab"), lab.suite)
+        if (recipe.key(), recipe.torch_key()) != (lab.image, lab.torch):
+            raise RdmaprovError(
+                "the recipe of the lab's images changed since this lab was made",
+                "Run: rdmaprov lab down, then rdmaprov lab up",
+            )
 
         def build(make: Callable[[Recipe, Path], Path], what: str) -> Callable[[Path], Path]:
             def building(scratch: Path) -> Path:
@@ -170,8 +201,6 @@ class Cluster:
 
     def _start_switch(self, rails: int) -> None:
         self.layout.switch.mkdir(parents=True, exist_ok=True, mode=0o700)
-        import sys
-
         self._switch().start(
             [sys.executable, "-m", "rdmaprov.lab.switch", str(rails)],
             cwd=self.layout.switch,
@@ -271,7 +300,7 @@ class Cluster:
                 continue
             if done.returncode == 0:
                 lines = [line.split() for line in done.stdout.splitlines()]
-                return {int(line[0]): line[1] for line in lines if len(line) == 2}  # noqa: PLR2004
+                return {int(line[0]): line[1] for line in lines if len(line) == 2}
             said = done.stderr.strip()
             time.sleep(1)
         raise UnreachableError(
@@ -284,6 +313,24 @@ class Cluster:
         if self._daemon(node.name).pid() is None:
             return State.DOWN
         return State.UP if ssh.answers(node) else State.BOOTING
+
+    def states(self, lab: Lab) -> list[State]:
+        """Return how each node of the lab is, in their order."""
+        with ThreadPoolExecutor(len(lab.nodes)) as pool:
+            return list(pool.map(self.state, lab.nodes))
+
+    def require_running(self, name: str) -> Node:
+        """Return the node of that name.
+
+        Raises:
+            UsageError: there is none.
+            UnreachableError: its machine does not run.
+
+        """
+        node = self.load().node(name)
+        if self._daemon(name).pid() is None:
+            raise UnreachableError(f"{name} is down", "Run: rdmaprov lab up")
+        return node
 
     def _stop(self, name: str) -> None:
         self._daemon(name).stop()
@@ -303,7 +350,7 @@ class Cluster:
         self._stop(name)
         shutil.rmtree(self.layout.node(name))
         ssh.make_key(ssh.host_key(self.layout, name), name)
-        node = new_node(name, old.port, len(old.rails))
+        node = model.new_node(name, old.port, len(old.rails))
         return self._reboot_into(lab.with_node(node), node)
 
     def _reboot_into(self, lab: Lab, node: Node) -> Lab:
@@ -315,15 +362,13 @@ class Cluster:
     def reboot(self, name: str) -> Lab:
         """Restart a node, by itself if it still can, and wait until it answers again."""
         lab = self.load()
-        node = lab.node(name)
-        if self._daemon(name).pid() is None:
-            raise RdmaprovError(f"{name} is down", "Run: rdmaprov lab up")
+        node = self.require_running(name)
         if not qemu.reboot(name, self.layout.node(name), RESET_TIMEOUT_S):
             self.say(f"{name} did not shut down by itself; it was reset")
         return self._boot(lab, [node])
 
     def down(self, *, purge: bool) -> bool:
-        """End the lab and remove all of it; the images stay unless purged. False: there was none."""
+        """End the lab and remove it, with its images if purged; False where there was none."""
         directories = sorted((self.layout.root / "nodes").glob("*"))
         with ThreadPoolExecutor(max(1, len(directories))) as pool:
             list(pool.map(lambda directory: self._stop(directory.name), directories))
@@ -332,10 +377,10 @@ class Cluster:
             lab = Lab.load(self.layout.state)
             if lab is not None:
                 site.remove(lab)
-        existed = self.layout.root.exists()
-        shutil.rmtree(self.layout.root, ignore_errors=True)
+        existed = self.layout.release()
         if purge:
-            shutil.rmtree(self.layout.cache, ignore_errors=True)
+            self._store().purge()
+            forget(self.layout.cache)
         return existed
 
 

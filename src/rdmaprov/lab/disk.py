@@ -68,9 +68,11 @@ def make_filesystem(image: Path, tree: Path, label: str, mib: int, offset_bytes:
     The two features left out are ones that GRUB 2.06 refuses to read.
     """
     run(
-        [find("mke2fs") or "mke2fs", "-q", "-F", "-t", "ext4", "-L", label, "-d", str(tree)]
-        + ["-O", "^metadata_csum_seed,^orphan_file", "-m", "1"]
-        + ["-E", f"offset={offset_bytes},lazy_itable_init=1", str(image), f"{mib}M"]
+        [
+            *(find("mke2fs") or "mke2fs", "-q", "-F", "-t", "ext4", "-L", label, "-d", str(tree)),
+            *("-O", "^metadata_csum_seed,^orphan_file", "-m", "1"),
+            *("-E", f"offset={offset_bytes},lazy_itable_init=1", str(image), f"{mib}M"),
+        ]
     )
 
 

@@ -11,12 +11,12 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError
-from rdmaprov.lab import disk, tools
+from rdmaprov.lab import disk
 from rdmaprov.lab.process import run
 
 ROOT_LABEL = "rdmaprov-root"
@@ -24,9 +24,9 @@ TORCH_LABEL = "rdmaprov-torch"
 BUILD_TIMEOUT_S = 1800.0
 FREE_MIB = 8192  # a tree, its archive and the disk made of it, at their largest together
 RECIPE_PARTS = ("recipe.toml", "image", "standins")
-NODE_PYTHON = {"bookworm": "3.11", "trixie": "3.13"}
 KEY_LENGTH = 12
-TORCH_FREE_MIB = 1024
+TORCH_FREE_MIB = 64
+NO_PACKAGES = "Nothing was kept. Can this machine reach Debian's packages? Then run it again."
 
 Say = Callable[[str], None]
 
@@ -62,8 +62,9 @@ class Recipe:
 
     def torch_key(self) -> str:
         """Return what changes when the torch disk would."""
-        word = self.text("torch", "requirement") + NODE_PYTHON[self.suite] + platform.machine()
-        return f"torch-{hashlib.sha256(word.encode()).hexdigest()[:KEY_LENGTH]}"
+        words = [self.text("torch", name) for name in ("requirement", "suite", "python")]
+        digest = hashlib.sha256("\0".join([*words, platform.machine()]).encode())
+        return f"torch-{digest.hexdigest()[:KEY_LENGTH]}"
 
     def _files(self) -> Iterator[Path]:
         for part in RECIPE_PARTS:
@@ -104,6 +105,14 @@ class ImageStore:
         """Return where the image of that key lies once it is finished."""
         return self.directory / f"{key}.img"
 
+    def purge(self) -> None:
+        """Remove every image, and what a killed build left behind."""
+        for pattern in ("*.img", "*.json", "*.lock", "*.build-*"):
+            for path in self.directory.glob(pattern):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        with suppress(OSError):  # what is not an image stays
+            self.directory.rmdir()
+
     def _damage(self, key: str) -> str | None:
         """Return what is wrong with a finished image, None if nothing is."""
         try:
@@ -122,7 +131,7 @@ class ImageStore:
         try:
             built = build(scratch)
             self._record(key).unlink(missing_ok=True)
-            os.replace(built, self.path(key))
+            built.replace(self.path(key))
             # Without its record an image counts as damaged, so a kill right here is harmless.
             self._record(key).write_text(json.dumps(_fingerprint(self.path(key))))
         finally:
@@ -172,38 +181,58 @@ def _unattended(argv: list[str], *, namespace: bool) -> list[str]:
     return ["setpriv", "--pdeathsig", "KILL", *inner]
 
 
+def _temporary(scratch: Path) -> dict[str, str]:
+    """Return the environment that keeps a program's temporary files where they are swept."""
+    directory = scratch / "tmp"
+    directory.mkdir(exist_ok=True)
+    return {"TMPDIR": str(directory)}
+
+
+def _bootstrap(
+    suite: str, archive: Path, variant: str, packages: list[str], *more: str
+) -> list[str]:
+    """Return the command that writes the archive of a Debian tree."""
+    return _unattended(
+        [
+            *("mmdebstrap", f"--variant={variant}", "--format=tar", "--quiet"),
+            f"--include={','.join(packages)}",
+            *more,
+            suite,
+            str(archive),
+        ],
+        # mmdebstrap makes a namespace of its own when it is not run by root.
+        namespace=os.geteuid() == 0,
+    )
+
+
 def build_root(recipe: Recipe, scratch: Path) -> Path:
     """Make the factory disk: bootstrap Debian, set it up inside, put it on a bootable disk."""
     check_space(scratch, FREE_MIB)
     archive = scratch / "tree.tar"
     lab = recipe.directory
     build_packages = recipe.words("image", "build_packages")
-    packages = [*recipe.words("image", "packages"), *build_packages]
     source = "/usr/src/rdmaprov-lab"
     run(
-        _unattended(
-            [
-                *("mmdebstrap", "--variant=minbase", "--format=tar", "--quiet"),
-                f"--include={','.join(packages)}",
-                *(f"--dpkgopt=path-exclude=/usr/share/{d}/*" for d in ("doc", "man", "locale")),
-                "--essential-hook=mkdir -p $1/etc/initramfs-tools/conf.d",
-                f"--essential-hook=copy-in {lab}/image/files/etc/initramfs-tools/conf.d/"
-                "rdmaprov-lab /etc/initramfs-tools/conf.d",
-                f"--customize-hook=mkdir -p $1{source}",
-                f"--customize-hook=copy-in {lab}/image {lab}/standins {source}",
-                f'--customize-hook=chroot "$1" sh {source}/image/setup.sh',
-                recipe.suite,
-                str(archive),
-            ],
-            # mmdebstrap makes a namespace of its own when it is not run by root.
-            namespace=os.geteuid() == 0,
+        _bootstrap(
+            recipe.suite,
+            archive,
+            "minbase",
+            [*recipe.words("image", "packages"), *build_packages],
+            *(f"--dpkgopt=path-exclude=/usr/share/{d}/*" for d in ("doc", "man", "locale")),
+            "--essential-hook=mkdir -p $1/etc/initramfs-tools/conf.d",
+            f"--essential-hook=copy-in {lab}/image/files/etc/initramfs-tools/conf.d/"
+            "rdmaprov-lab /etc/initramfs-tools/conf.d",
+            f"--customize-hook=mkdir -p $1{source}",
+            f"--customize-hook=copy-in {lab}/image {lab}/standins {source}",
+            f'--customize-hook=chroot "$1" sh {source}/image/setup.sh',
         ),
         timeout_s=BUILD_TIMEOUT_S,
         env={
+            **_temporary(scratch),
             "BUILD_PACKAGES": " ".join(build_packages),
             "KERNEL_COMMAND_LINE": recipe.text("image", "kernel_command_line"),
         },
-        hint="Nothing was kept. Can this machine reach Debian's packages? Then run it again.",
+        hint=NO_PACKAGES,
     )
     image = scratch / "disk.img"
     tree = scratch / "tree"
@@ -216,16 +245,29 @@ def build_root(recipe: Recipe, scratch: Path) -> Path:
 
 
 def build_torch(recipe: Recipe, scratch: Path) -> Path:
-    """Make the read-only disk with torch's CPU build for the nodes' Python."""
+    """Make the read-only disk with torch's CPU build and a Python of its own that imports it."""
     check_space(scratch, FREE_MIB)
     tree = scratch / "tree"
+    python = recipe.text("torch", "python")
+    archive = scratch / "python.tar"
+    run(
+        _bootstrap(recipe.text("torch", "suite"), archive, "extract", [f"python{python}"]),
+        timeout_s=BUILD_TIMEOUT_S,
+        env=_temporary(scratch),
+        hint=NO_PACKAGES,
+    )
+    tree.mkdir()
+    wanted = [f"./usr/bin/python{python}", f"./usr/lib/python{python}", "./usr/lib/python3"]
+    run(["tar", "-xf", str(archive), "-C", str(tree), *wanted])
+    (tree / "bin").mkdir()
+    (tree / "bin/python3").symlink_to(f"../usr/bin/python{python}")
     machine = platform.machine()
     run(
         _unattended(
             [
                 *(sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"),
-                *("--target", str(tree), "--only-binary=:all:"),
-                *("--python-version", NODE_PYTHON[recipe.suite], "--implementation", "cp"),
+                *("--target", str(tree / "usr/lib/python3/dist-packages")),
+                *("--only-binary=:all:", "--python-version", python, "--implementation", "cp"),
                 *("--platform", f"manylinux_2_28_{machine}"),
                 *("--platform", f"manylinux2014_{machine}"),
                 recipe.text("torch", "requirement"),
@@ -233,9 +275,10 @@ def build_torch(recipe: Recipe, scratch: Path) -> Path:
             namespace=False,
         ),
         timeout_s=BUILD_TIMEOUT_S,
+        env=_temporary(scratch),
         hint="Is pip here set up to find torch's CPU build? See docs/lab.md, 'torch'.",
     )
     image = scratch / "torch.img"
-    used_mib = sum(f.stat().st_size for f in tree.rglob("*") if f.is_file()) >> 20
-    disk.make_filesystem(image, tree, TORCH_LABEL, used_mib + TORCH_FREE_MIB)
+    used_mib = sum(f.lstat().st_size for f in tree.rglob("*")) >> 20
+    disk.make_filesystem(image, tree, TORCH_LABEL, used_mib + used_mib // 4 + TORCH_FREE_MIB)
     return image

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rdmaprov.errors import RdmaprovError
+from rdmaprov.errors import RdmaprovError, UsageError
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,38 @@ class Layout:
         """Return the directory of one node."""
         return self.root / "nodes" / name
 
+    @property
+    def _marker(self) -> Path:
+        return self.root / ".rdmaprov-lab"
+
+    def claim(self) -> None:
+        """Make the root the lab's own.
+
+        Raises:
+            UsageError: it holds somebody else's files, which `lab down` would remove.
+
+        """
+        if not self._marker.exists() and self.root.exists() and any(self.root.iterdir()):
+            raise UsageError(
+                f"{self.root} holds files that are not a lab's",
+                "Name an empty directory, or one that does not exist yet: --dir DIRECTORY",
+            )
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._marker.touch()
+
+    def release(self) -> bool:
+        """Remove the root and all in it; False when it is not there or not the lab's."""
+        if not self._marker.exists():
+            return False
+        for entry in self.root.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry != self._marker:
+                entry.unlink()
+        self._marker.unlink()  # last: what was interrupted is still the lab's
+        self.root.rmdir()
+        return True
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lab's lock: one command at a time changes the lab.
@@ -45,7 +78,7 @@ class Layout:
             RdmaprovError: another command holds it.
 
         """
-        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.root.parent.mkdir(parents=True, exist_ok=True)
         with (self.root.parent / f".{self.root.name}.lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

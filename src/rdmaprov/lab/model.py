@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -86,7 +85,7 @@ class Lab:
         """Write the description so that a reader sees the old or the new one, never half."""
         new = path.with_suffix(".new")
         new.write_text(json.dumps(asdict(self), indent=2))
-        os.replace(new, path)
+        new.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> Lab | None:
@@ -109,6 +108,21 @@ class Lab:
             raise RdmaprovError(
                 f"{path} is damaged: {error}", "Run: rdmaprov lab down, then rdmaprov lab up"
             ) from error
+
+
+def find_rail(node: Node, number: int) -> Rail:
+    """Return a rail of the node.
+
+    Raises:
+        UsageError: the node has none of that number.
+
+    """
+    for rail in node.rails:
+        if rail.number == number:
+            return rail
+    raise UsageError(
+        f"{node.name} has no rail {number}", f"Its rails are 0 to {len(node.rails) - 1}."
+    )
 
 
 def random_mac() -> str:

@@ -1,4 +1,4 @@
-"""Connections to the nodes: a key pair, pinned host keys and an ssh configuration of the lab's own."""
+"""Connections to the nodes: a key pair, pinned host keys and an ssh configuration of our own."""
 
 from __future__ import annotations
 

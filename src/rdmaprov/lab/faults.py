@@ -1,0 +1,115 @@
+"""The catalogue of faults: what a real fleet shows, done to a node and taken back."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rdmaprov.errors import RdmaprovError, UsageError
+from rdmaprov.lab import qemu
+from rdmaprov.lab.model import Node
+from rdmaprov.resources import data_dir
+
+TIMEOUT_S = 180.0
+NOTHING_TO_BREAK = 3  # a script's exit code: what it is to break is not there
+_HEADER = re.compile(r"# title: (?P<title>.+)\n# stands for: (?P<stands_for>(?:.+\n)(?:#   .+\n)*)")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault: a shell script with the functions `inject` and `heal`."""
+
+    name: str
+    title: str
+    stands_for: str
+    script: str
+
+
+def _read(path: Path) -> Fault:
+    text = path.read_text()
+    header = _HEADER.match(text)
+    if header is None:
+        raise RdmaprovError(
+            f"{path}:1: no header", "Begin it with '# title: …' and '# stands for: …' lines."
+        )
+    stands_for = re.sub(r"\n#   ", " ", header["stands_for"]).strip()
+    return Fault(path.stem, header["title"].strip(), stands_for, text)
+
+
+def catalogue() -> Mapping[str, Fault]:
+    """Return every fault by its name, in the order of the names."""
+    return {path.stem: _read(path) for path in sorted((data_dir("lab") / "faults").glob("*.sh"))}
+
+
+def find(name: str) -> Fault:
+    """Return the fault of that name.
+
+    Raises:
+        UsageError: there is none.
+
+    """
+    known = catalogue()
+    if name in known:
+        return known[name]
+    close = difflib.get_close_matches(name, known, n=1)
+    raise UsageError(
+        f"there is no fault {name!r}" + (f"; did you mean {close[0]}?" if close else ""),
+        "Run: rdmaprov lab fault --list",
+    )
+
+
+def _script(*parts: str) -> str:
+    library = (data_dir("lab") / "faults" / "lib").read_text()
+    return "\n".join([library, *parts])
+
+
+def inject(fault: Fault, node: Node, node_dir: Path, rail: int) -> None:
+    """Put the fault on a node; where it is already, nothing changes.
+
+    Raises:
+        UsageError: what it is to break is not there.
+        RdmaprovError: it did not work.
+        UnreachableError: the node does not answer on its console channel.
+
+    """
+    words = f"start {shlex.quote(fault.name)} {rail}"
+    outcome = qemu.run_inside(node.name, node_dir, _script(fault.script, words), TIMEOUT_S)
+    if outcome.returncode == NOTHING_TO_BREAK:
+        raise UsageError(
+            f"{node.name}: {outcome.stderr.strip()}",
+            f"{fault.name} needs it: configure the node first.",
+        )
+    if outcome.returncode != 0:
+        raise _failed(node, fault.name, outcome)
+
+
+def heal(node: Node, node_dir: Path) -> list[str]:
+    """Take back every fault of a node, the latest first, and return their names.
+
+    Raises:
+        RdmaprovError: one of them did not go; what follows it is still there.
+        UnreachableError: the node does not answer on its console channel.
+
+    """
+    listed = qemu.run_inside(node.name, node_dir, _script("list_faults"), TIMEOUT_S)
+    known = catalogue()
+    healed = []
+    for name in listed.stdout.split():
+        parts = (known[name].script, f"finish {shlex.quote(name)}")
+        outcome = qemu.run_inside(node.name, node_dir, _script(*parts), TIMEOUT_S)
+        if outcome.returncode != 0:
+            raise _failed(node, name, outcome)
+        healed.append(name)
+    return healed
+
+
+def _failed(node: Node, name: str, outcome: qemu.Outcome) -> RdmaprovError:
+    said = (outcome.stderr or outcome.stdout).strip()[-500:]
+    return RdmaprovError(
+        f"{node.name}: {name} ended with {outcome.returncode}: {said}",
+        f"Run: rdmaprov lab reset {node.name}",
+    )
