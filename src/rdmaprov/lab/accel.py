@@ -25,13 +25,20 @@ class Accel(StrEnum):
     KVM = "kvm"
     TCG = "tcg"
 
+    @property
+    def arguments(self) -> list[str]:
+        """QEMU's arguments for it; the processor is the best that there is."""
+        if self is Accel.KVM:
+            return ["-accel", "kvm", "-cpu", "host"]
+        return ["-accel", "tcg,thread=multi", "-cpu", "max"]
+
 
 def boots(accel: Accel, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
     """Return whether a guest gets as far as its boot sector with this acceleration."""
     with tempfile.NamedTemporaryFile(suffix=".img") as disk:
         disk.write(_BOOT_SECTOR + b"\x55\xaa")
         disk.flush()
-        argv = ["qemu-system-x86_64", "-accel", accel, "-nodefaults", "-display", "none"]
+        argv = ["qemu-system-x86_64", *accel.arguments, "-nodefaults", "-display", "none"]
         argv += ["-no-user-config", "-m", "16", "-drive", f"file={disk.name},format=raw"]
         argv += ["-device", f"isa-debug-exit,iobase={_EXIT_PORT:#x},iosize=1"]
         try:

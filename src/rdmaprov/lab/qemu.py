@@ -44,15 +44,14 @@ class Machine:
 
     def argv(self) -> list[str]:
         """Return the command line."""
-        model = "host" if self.accel is Accel.KVM else "max"
-        accel = "kvm" if self.accel is Accel.KVM else "tcg,thread=multi"
         return [
             "qemu-system-x86_64",
-            *("-name", self.node.name, "-machine", "q35", "-accel", accel, "-cpu", model),
+            *("-name", self.node.name, "-machine", "q35"),
+            *self.accel.arguments,
             *("-nodefaults", "-no-user-config", "-display", "none"),
             *self._memory(),
+            *self._management(),  # before what QEMU finds a slot for by itself
             *self._disks(),
-            *self._management(),
             *(word for rail in self.node.rails for word in self._rail(rail.number, rail.mac)),
             *self._firmware(),
             *("-chardev", "file,id=console,path=console.log,append=on"),
