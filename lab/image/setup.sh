@@ -34,11 +34,13 @@ chmod 440 /etc/sudoers.d/provisioner
 rm -f /etc/ssh/ssh_host_*
 : > /etc/machine-id
 : > /etc/hostname
+echo nameserver 10.0.2.3 > /etc/resolv.conf # of the emulated management network
 mkdir -p /opt/rdmaprov-lab/torch
 
 systemctl -q enable systemd-networkd rdmaprov-lab-identity
 systemctl -q disable apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
 	e2scrub_all.timer e2scrub_reap.service fstrim.timer
+systemctl -q set-default multi-user.target
 systemctl -q mask systemd-networkd-wait-online.service getty@tty1.service
 update-initramfs -u -k "$kernel"
 

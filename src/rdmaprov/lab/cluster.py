@@ -26,7 +26,7 @@ from rdmaprov.resources import data_dir
 # An emulated node answers after 40 s; eight of them share a machine's processors.
 BOOT_TIMEOUT_S = 300.0
 NODE_FREE_MIB = 2048
-POLL_S = 0.25
+POLL_S = 1.0
 PORT_ATTEMPTS = 5
 PORT_TAKEN = "Could not set up host forwarding rule"
 START_GRACE_S = 1.0
