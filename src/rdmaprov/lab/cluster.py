@@ -202,8 +202,8 @@ class Cluster:
     def _start_switch(self, rails: int) -> None:
         self.layout.switch.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._switch().start(
-            [sys.executable, "-m", "rdmaprov.lab.switch", str(rails)],
-            cwd=self.layout.switch,
+            [sys.executable, "-m", "rdmaprov.lab.switch", str(rails), self.layout.switch.name],
+            cwd=self.layout.root,
             log=self.layout.switch / "switch.log",
         )
 
@@ -217,7 +217,7 @@ class Cluster:
                 return lab
             log = directory / "qemu.log"
             log.unlink(missing_ok=True)
-            daemon.start(self._machine(lab, node).argv(), cwd=directory, log=log)
+            daemon.start(self._machine(lab, node).argv(), cwd=self.layout.root, log=log)
             if self._settled(daemon, directory):
                 return lab
             said = log.read_text(errors="replace").strip()
@@ -246,7 +246,7 @@ class Cluster:
         return False
 
     def _ensure_disk(self, lab: Lab, directory: Path) -> None:
-        disk = directory / "disk.qcow2"
+        disk = directory / qemu.DISK
         if disk.exists():
             return
         new = directory / "disk.new"
@@ -260,11 +260,11 @@ class Cluster:
             node=node,
             accel=lab.accel,
             memory_mib=lab.memory_mib,
-            disk=Path("disk.qcow2"),
+            directory=self.layout.node(node.name).relative_to(self.layout.root),
             torch_disk=self._store().path(lab.torch),
             authorized_keys=ssh.user_key(self.layout).with_suffix(".pub"),
             host_key=ssh.host_key(self.layout, node.name),
-            switch=Path("../../switch"),
+            switch=Path(self.layout.switch.name),
         )
 
     def _wait(self, node: Node) -> Node:
@@ -340,7 +340,7 @@ class Cluster:
         lab = self.load()
         node = lab.node(name)
         self._stop(name)
-        (self.layout.node(name) / "disk.qcow2").unlink(missing_ok=True)
+        (self.layout.node(name) / qemu.DISK).unlink(missing_ok=True)
         return self._reboot_into(lab, node)
 
     def replace(self, name: str) -> Lab:

@@ -19,6 +19,7 @@ from rdmaprov.lab.model import Node
 from rdmaprov.lab.ssh import ADDRESS
 
 NUMA_NODES = 2
+DISK = "disk.qcow2"  # in the node's directory
 RAIL_SPEED_MBPS = 10_000  # what ethtool reports; the slowest rate a fabric has
 FIRMWARE = "opt/org.rdmaprov"  # fw_cfg directory that the guest's identity unit reads
 MANAGEMENT_SLOT = 2  # 10-management.network in the image names it
@@ -31,12 +32,16 @@ POLL_S = 0.1
 
 @dataclass(frozen=True)
 class Machine:
-    """What QEMU is told about one node; paths are relative to the node's directory."""
+    """What QEMU is told about one node.
+
+    It runs in the lab's directory, as the switch does: a socket's name must mean the same to
+    both, and relative names always fit into the 107 bytes that a socket's name may have.
+    """
 
     node: Node
+    directory: Path  # of the node
     accel: Accel
     memory_mib: int
-    disk: Path
     torch_disk: Path
     authorized_keys: Path
     host_key: Path
@@ -54,13 +59,13 @@ class Machine:
             *self._disks(),
             *(word for rail in self.node.rails for word in self._rail(rail.number, rail.mac)),
             *self._firmware(),
-            *("-chardev", "file,id=console,path=console.log,append=on"),
+            *("-chardev", f"file,id=console,path={self.directory}/console.log,append=on"),
             *("-serial", "chardev:console"),
-            *("-chardev", "socket,id=agent,path=agent.sock,server=on,wait=off"),
+            *("-chardev", f"socket,id=agent,path={self.directory}/agent.sock,server=on,wait=off"),
             *("-device", "virtio-serial-pci,bus=pcie.0"),
             *("-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0"),
             *("-device", "virtio-rng-pci,bus=pcie.0"),
-            *("-qmp", "unix:qmp.sock,server=on,wait=off"),
+            *("-qmp", f"unix:{self.directory}/qmp.sock,server=on,wait=off"),
         ]
 
     def _memory(self) -> Iterator[str]:
@@ -77,7 +82,7 @@ class Machine:
     def _disks(self) -> Iterator[str]:
         # cache=unsafe: a lab that loses its host's power is built anew.
         for name, path, more in (
-            ("root", self.disk, ",format=qcow2"),
+            ("root", self.directory / DISK, ",format=qcow2"),
             ("torch", self.torch_disk, ",format=raw,readonly=on"),
         ):
             yield from ("-drive", f"if=none,id={name},file={path},cache=unsafe{more}")
@@ -103,7 +108,7 @@ class Machine:
             f"chassis={number + 1}"
         )
         netdev = (
-            f"dgram,id=rail{number},local.type=unix,local.path=rail{number}.sock,"
+            f"dgram,id=rail{number},local.type=unix,local.path={self.directory}/rail{number}.sock,"
             f"remote.type=unix,remote.path={self.switch}/rail{number}"
         )
         nic = (

@@ -1,8 +1,9 @@
 """The lab's Ethernet switch: one learning switch for each rail, over Unix datagram sockets.
 
 QEMU's dgram backend sends each frame as one datagram. vde_switch would do the same job but
-cuts frames at 1504 bytes, and RoCE needs 4200. Run as `python -m rdmaprov.lab.switch RAILS`
-in the directory where the sockets are to lie.
+cuts frames at 1504 bytes, and RoCE needs 4200. Run as `python -m rdmaprov.lab.switch RAILS
+DIRECTORY` to make the sockets rail0, rail1, ... in that directory; senders are answered by the
+names they bound, so they and the switch run in the same working directory.
 """
 
 from __future__ import annotations
@@ -71,4 +72,4 @@ def serve(rails: int, directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), Path())
+    serve(int(sys.argv[1]), Path(sys.argv[2]))

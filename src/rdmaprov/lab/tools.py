@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from rdmaprov.errors import UsageError
 
@@ -30,21 +30,30 @@ def find(program: str) -> str | None:
     return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
-def require(tools: dict[str, str]) -> None:
+def missing(tools: Mapping[str, str]) -> list[str]:
+    """Return those of the programs that are not installed."""
+    return [program for program in tools if find(program) is None]
+
+
+def packages(tools: Mapping[str, str]) -> list[str]:
+    """Return the Debian packages that bring what is missing of the programs."""
+    return sorted({tools[program] for program in missing(tools)})
+
+
+def require(tools: Mapping[str, str]) -> None:
     """Refuse to go on while a program is missing, naming every package at once.
 
     Raises:
         UsageError: with the line that installs them.
 
     """
-    missing = [program for program in tools if find(program) is None]
-    if missing:
-        packages = _unique(tools[program] for program in missing)
+    if missing(tools):
         raise UsageError(
-            f"the lab needs {', '.join(missing)}, not installed here",
-            f"As root, run: apt-get install {' '.join(packages)} (in a checkout: make lab-tools)",
+            f"the lab needs {', '.join(missing(tools))}, not installed here",
+            f"As root, run: apt-get install {' '.join(packages(tools))}"
+            " (in a checkout: make lab-tools)",
         )
 
 
-def _unique(words: Iterable[str]) -> list[str]:
-    return sorted(set(words))
+if __name__ == "__main__":
+    print(*packages({**RUN_TOOLS, **BUILD_TOOLS}))  # noqa: T201 - for the Makefile

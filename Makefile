@@ -1,0 +1,55 @@
+# Every target makes what it needs, the virtual environment included.
+#   make check   lint, types, unit tests: the inner loop
+#   make test    all of it, on the virtual cluster too
+#   make lab     a virtual cluster, up and ready
+#   make lock    pin the newest dependencies that pyproject.toml allows
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export ANSIBLE_HOME := $(CURDIR)/.ansible
+
+.PHONY: venv lab-tools lab check lint unit test lock clean
+
+venv: $(VENV)/.made
+
+$(VENV)/.made: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(call debian,python3-venv)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# As root, install Debian packages; as a user, say which.
+debian = if [ "$$(id -u)" = 0 ]; \
+	then apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends $(1); \
+	else echo "missing packages; as root, run: apt-get install $(1)" >&2; exit 1; fi
+
+lab-tools: venv
+	@missing=$$($(BIN)/python -m rdmaprov.lab.tools); \
+	[ -z "$$missing" ] || { $(call debian,$$missing); }
+
+lab: lab-tools
+	$(BIN)/rdmaprov lab up
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/yamllint --strict .
+	$(BIN)/ansible-lint --offline --strict
+
+unit: venv
+	$(BIN)/pytest -q -m "not lab"
+
+check: lint unit
+
+test: lint lab-tools
+	$(BIN)/pytest
+
+lock: venv
+	$(BIN)/pip-compile --quiet --extra dev --allow-unsafe --generate-hashes --no-emit-index-url \
+	  --no-emit-find-links --strip-extras --upgrade --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .ansible dist

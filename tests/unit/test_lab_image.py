@@ -1,0 +1,128 @@
+"""Images are built once for each recipe, again when damaged, and never half."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.errors import RdmaprovError
+from rdmaprov.lab.image import ImageStore, Recipe, check_space
+from rdmaprov.resources import data_dir
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def store(tmp_path, said):
+    return ImageStore(tmp_path / "images", said.append)
+
+
+class Builder:
+    """Builds an image and counts how often."""
+
+    def __init__(self, error=None):
+        self.built = 0
+        self.error = error
+
+    def __call__(self, scratch: Path) -> Path:
+        self.built += 1
+        (scratch / "half").write_text("half")
+        if self.error is not None:
+            raise self.error
+        image = scratch / "new.img"
+        image.write_text("whole")
+        return image
+
+
+def get(store, builder):
+    return store.get("key", "node image", builder)
+
+
+def test_image_is_built_once(store):
+    builder = Builder()
+    assert get(store, builder).read_text() == "whole"
+    get(store, builder)
+    assert builder.built == 1
+
+
+def test_failed_build_leaves_nothing_but_its_lock(store):
+    with pytest.raises(KeyboardInterrupt):
+        get(store, Builder(KeyboardInterrupt()))
+    assert [path.name for path in store.directory.iterdir()] == ["key.lock"]
+
+
+def test_remains_of_a_killed_build_are_swept(store):
+    (store.directory / "key.build-4242").mkdir(parents=True)
+    get(store, Builder())
+    assert not list(store.directory.glob("*.build-*"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (lambda image: image.write_text("truncated"), "size and modification time changed"),
+        (lambda image: image.with_suffix(".json").unlink(), "record cannot be read"),
+        (lambda image: image.with_suffix(".json").write_text("{"), "record cannot be read"),
+        (lambda image: image.write_text("WHOLE"), "modification time changed"),
+    ],
+    ids=["truncated", "no record", "bad record", "overwritten"],
+)
+def test_damaged_image_is_built_again(store, said, damage, what):
+    builder = Builder()
+    damage(get(store, builder))
+    assert get(store, builder).read_text() == "whole"
+    assert builder.built == 2
+    assert what in said[-1]
+
+
+def test_purge_removes_images_and_leaves_other_files(store):
+    get(store, Builder())
+    (store.directory / "keep.txt").write_text("mine")
+    store.purge()
+    assert [path.name for path in store.directory.iterdir()] == ["keep.txt"]
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    copy = tmp_path / "lab"
+    shutil.copytree(data_dir("lab"), copy)
+    return Recipe(copy, "bookworm")
+
+
+def test_recipe_key_is_stable(recipe):
+    assert recipe.key() == Recipe(data_dir("lab"), "bookworm").key()
+
+
+@pytest.mark.parametrize("part", ["recipe.toml", "image/setup.sh", "standins/Makefile"])
+def test_recipe_key_changes_with_its_files(recipe, part):
+    before = recipe.key()
+    with (recipe.directory / part).open("a") as file:
+        file.write("\n")
+    assert recipe.key() != before
+
+
+def test_recipe_key_changes_with_an_execute_bit(recipe):
+    before = recipe.key()
+    (recipe.directory / "image/files/usr/lib/rdmaprov-lab/rail").chmod(0o600)
+    assert recipe.key() != before
+
+
+def test_recipe_key_changes_with_the_suite(recipe):
+    assert Recipe(recipe.directory, "trixie").key() != recipe.key()
+
+
+def test_recipe_key_leaves_the_fault_catalogue_out(recipe):
+    before = recipe.key()
+    (recipe.directory / "faults").mkdir(exist_ok=True)
+    (recipe.directory / "faults" / "new.sh").write_text("true")
+    assert recipe.key() == before
+
+
+def test_too_little_space_is_refused(tmp_path):
+    with pytest.raises(RdmaprovError, match="MiB free, and 1073741824 are needed"):
+        check_space(tmp_path, 1 << 30)

@@ -1,0 +1,103 @@
+"""Programs that outlive their starter are started once, known again, and ended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rdmaprov.lab.process import CommandError, Daemon, run
+
+SLEEP = ["sleep", "60"]
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    daemon = Daemon(tmp_path / "program.pid")
+    yield daemon
+    daemon.stop()
+
+
+def start(daemon, argv):
+    directory = daemon.record.parent
+    daemon.start(argv, cwd=directory, log=directory / "log")
+    deadline = time.monotonic() + 5
+    while daemon.pid() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return daemon.pid()
+
+
+def test_daemon_runs_until_stopped(daemon):
+    pid = start(daemon, SLEEP)
+    assert pid is not None
+    daemon.stop()
+    assert daemon.pid() is None
+    assert not daemon.record.exists()
+
+
+def test_daemon_started_again_is_the_same(daemon):
+    assert start(daemon, SLEEP) == start(daemon, SLEEP)
+
+
+def test_daemon_started_by_many_at_once_runs_once(daemon, tmp_path):
+    count = ["sh", "-c", "echo $$ >> started; exec sleep 60"]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: start(daemon, count), range(8)))
+    assert len((tmp_path / "started").read_text().split()) == 1
+
+
+def test_daemon_of_a_killed_starter_is_known_to_the_next(daemon, tmp_path):
+    script = (
+        "import os, pathlib, signal; from rdmaprov.lab.process import Daemon;"
+        f"Daemon(pathlib.Path({str(daemon.record)!r})).start(['sleep', '60'],"
+        f" cwd=pathlib.Path({str(tmp_path)!r}), log=pathlib.Path({str(tmp_path / 'log')!r}));"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=False)
+    pid = start(daemon, ["sh", "-c", "exit 1"])
+    assert pid is not None
+
+
+def test_another_process_with_the_same_id_is_not_the_daemon(daemon):
+    start(daemon, SLEEP)
+    stat = daemon.record.read_text()
+    fields = stat.split()
+    fields[21] = str(int(fields[21]) - 1)  # an earlier start time
+    daemon.record.write_text(" ".join(fields))
+    assert daemon.pid() is None
+    daemon.record.write_text(stat)
+
+
+def test_daemon_that_ignores_sigterm_is_killed(daemon, tmp_path):
+    start(daemon, ["sh", "-c", "trap '' TERM; touch armed; while :; do sleep 0.1; done"])
+    while not (tmp_path / "armed").exists():
+        time.sleep(0.01)
+    daemon.stop(timeout_s=0.3)
+    assert daemon.pid() is None
+
+
+def test_record_that_is_no_record_means_not_running(daemon):
+    daemon.record.write_text("rubbish")
+    assert daemon.pid() is None
+
+
+def test_run_returns_what_the_program_printed():
+    assert run(["cat"], stdin="hello") == "hello"
+
+
+def test_run_tells_how_a_program_failed():
+    with pytest.raises(CommandError, match="ended with 3: out of luck"):
+        run(["sh", "-c", "echo out of luck >&2; exit 3"])
+
+
+def test_run_ends_a_program_that_takes_too_long():
+    with pytest.raises(CommandError, match="did not end within"):
+        run(["sleep", "30"], timeout_s=0.1)
+
+
+def test_run_of_a_program_that_is_not_there():
+    with pytest.raises(CommandError, match="no-such-program is not installed"):
+        run(["no-such-program"])
