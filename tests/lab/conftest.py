@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
+from tests.lab.handle import LabHandle
 from tests.lab.rail import Rail
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """Provide a lab: the one of RDMAPROV_LAB_DIR, brought up if it is not, or one of its own."""
+    given = os.environ.get("RDMAPROV_LAB_DIR")
+    directory = Path(given) if given else tmp_path_factory.mktemp("lab") / "lab"
+    handle = LabHandle(directory, tmp_path_factory.mktemp("site"))
+    handle.must("up", *([] if given else ["--site", str(handle.site)]))
+    yield handle
+    if not given:
+        handle.must("down")
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,9 @@ from pathlib import Path
 
 PROBE_TIMEOUT_S = 5.0
 MEMORY_FILE = "accel.json"
+# With QEMU's default, a GiB, a machine that restarts drags the translated code of its last life
+# along and boots three times slower (seen with QEMU 7.2: 130 s instead of 53 s).
+TRANSLATED_CODE_MIB = 96
 _EXIT_PORT = 0xF4
 _EXIT_VALUE = 0x10
 # A boot sector that writes _EXIT_VALUE to QEMU's debug-exit port: `mov al; out; hlt; jmp $`.
@@ -30,7 +33,7 @@ class Accel(StrEnum):
         """QEMU's arguments for it; the processor is the best that there is."""
         if self is Accel.KVM:
             return ["-accel", "kvm", "-cpu", "host"]
-        return ["-accel", "tcg,thread=multi", "-cpu", "max"]
+        return ["-accel", f"tcg,thread=multi,tb-size={TRANSLATED_CODE_MIB}", "-cpu", "max"]
 
 
 def boots(accel: Accel, timeout_s: float = PROBE_TIMEOUT_S) -> bool:

@@ -1,0 +1,88 @@
+"""A lab as the tests use it: through the program that its users run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+COMMAND_TIMEOUT_S = 1800
+NODE_TIMEOUT_S = 300
+
+
+class LabHandle:
+    """One lab, in a directory of its own."""
+
+    def __init__(self, directory: Path, site: Path, cache: Path | None = None) -> None:
+        self.directory = directory
+        self.site = site
+        self.cache = cache
+        self._rails: dict[tuple[str, int], str] = {}
+
+    def argv(self, *words: str) -> list[str]:
+        """Return the command line of a verb of this lab."""
+        places = ["--dir", str(self.directory)]
+        if self.cache is not None:
+            places += ["--cache", str(self.cache)]
+        return [sys.executable, "-m", "rdmaprov", "lab", *places, *words]
+
+    def rdmaprov(
+        self, *words: str, stdin: str | None = None, timeout_s: float = COMMAND_TIMEOUT_S
+    ) -> subprocess.CompletedProcess[str]:
+        """Return how `rdmaprov lab WORDS` ended."""
+        return subprocess.run(
+            self.argv(*words),
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def must(self, *words: str) -> str:
+        """Return what `rdmaprov lab WORDS` printed; it must end well."""
+        done = self.rdmaprov(*words)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def call(self, node: str, script: str) -> subprocess.CompletedProcess[str]:
+        """Return how a shell script ended on a node."""
+        return self.rdmaprov("ssh", node, "--", "sh -s", stdin=script, timeout_s=NODE_TIMEOUT_S)
+
+    def run(self, node: str, script: str) -> str:
+        """Return what a shell script printed on a node; it must end well."""
+        done = self.call(node, script)
+        assert done.returncode == 0, f"{node}: {script}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def nodes(self) -> dict[str, dict]:
+        """Return what `lab status --json` says, by node."""
+        document = json.loads(self.must("status", "--json"))
+        return {node["name"]: node for node in document["nodes"]}
+
+    def netdev(self, node: str, rail: int) -> str:
+        """Return the netdev of a rail."""
+        if not self._rails:
+            self._rails = {
+                (name, each["rail"]): each["netdev"]
+                for name, state in self.nodes().items()
+                for each in state["rails"]
+            }
+        return self._rails[node, rail]
+
+
+def processes_with(text: str) -> list[str]:
+    """Return the command lines of all processes that mention text: arguments, environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            said = process.joinpath("cmdline").read_bytes() + b"\0"
+            where = str(process.joinpath("cwd").readlink())
+            said += process.joinpath("environ").read_bytes()
+        except OSError:
+            continue
+        if text.encode() in said or text in where:
+            found.append(process.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found

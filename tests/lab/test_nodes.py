@@ -1,0 +1,178 @@
+"""The nodes of the lab are what a factory-new fleet is, with a fabric that really carries RDMA."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.lab
+
+NODES = ("node1", "node2")
+MTU = 4200
+PING_BYTES = 4172  # MTU less 20 bytes of IPv4 and 8 of ICMP
+ROCE_TOS = 106  # DSCP 26, ECT(0)
+WRITE_BYTES = 65536
+WRITES = 50
+
+ALL_REDUCE = """
+import sys, torch, torch.distributed
+torch.distributed.init_process_group(
+    "gloo", init_method=f"tcp://{sys.argv[2]}:29500", rank=int(sys.argv[1]), world_size=2)
+vector = torch.full((1 << 18,), float(sys.argv[1]) + 1)
+torch.distributed.all_reduce(vector)
+print(vector.min().item(), vector.max().item())
+"""
+
+
+def address(node, rail):
+    return f"198.18.{rail}.{NODES.index(node) + 1}"
+
+
+def configure(lab):
+    """Give each rail its address and an MTU for RoCE, by hand, as nobody should on metal."""
+    for node in NODES:
+        lines = [
+            f"ip link set {lab.netdev(node, rail)} mtu {MTU} up; "
+            f"ip addr replace {address(node, rail)}/24 dev {lab.netdev(node, rail)}"
+            for rail in (0, 1)
+        ]
+        lab.run(node, "set -e\n" + "\n".join(lines))
+
+
+@pytest.fixture(scope="module")
+def fabric(lab):
+    configure(lab)
+    return lab
+
+
+def write_bandwidth(lab, rail, tos=None):
+    """Return the MB/s that ib_write_bw measures from node1 to node2 over a rail."""
+    words = f"ib_write_bw -d mlx5_{rail} -x 1 -s {WRITE_BYTES} -n {WRITES} -m 4096"
+    words += f" -R -T {tos}" if tos is not None else ""
+    lab.run("node2", f"systemd-run -q --collect --unit server timeout 60 {words}; sleep 1")
+    said = lab.run("node1", f"timeout 60 {words} {address('node2', rail)}")
+    line = next(line for line in said.splitlines() if line.split()[:1] == [str(WRITE_BYTES)])
+    return float(line.split()[3])
+
+
+def test_factory_node_has_nothing_configured(lab):
+    lab.must("reset", "node1")
+    netdev = lab.netdev("node1", 0)
+    seen = lab.run(
+        "node1",
+        f"cat /sys/class/net/{netdev}/mtu; dcb -j app show dev {netdev};"
+        f"dcb -j pfc show dev {netdev}; cat /proc/sys/vm/nr_hugepages;"
+        "cat /etc/modprobe.d/* /etc/security/limits.d/* 2>/dev/null | grep -c ^options;"
+        "systemctl is-system-running; cat /sys/kernel/standin_mlx5e/*/trust | sort -u",
+    ).splitlines()
+    assert seen[0] == "1500"
+    assert json.loads(seen[1]) == {}
+    assert set(json.loads(seen[2])["prio_pfc"]) <= {False, "off"}
+    assert seen[3:] == ["0", "0", "running", "pcp"]
+
+
+def test_node_has_two_numa_nodes_and_a_rail_on_each(lab):
+    rails = " ".join(lab.netdev("node1", rail) for rail in (0, 1))
+    seen = lab.run(
+        "node1",
+        "ls -d /sys/devices/system/node/node? | wc -l\n"
+        f"for each in {rails}; do cat /sys/class/net/$each/device/../numa_node; done",
+    )
+    assert seen.split() == ["2", "0", "1"]
+
+
+def test_rail_has_an_rdma_device_named_after_it(lab):
+    links = json.loads(lab.run("node1", "rdma -j link"))
+    assert [(link["ifname"], link["netdev"]) for link in links] == [
+        (f"mlx5_{rail}", lab.netdev("node1", rail)) for rail in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize("rail", [0, 1])
+def test_jumbo_frame_passes_unfragmented(fabric, rail):
+    seen = fabric.run("node1", f"ping -M do -s {PING_BYTES} -c 2 -i 0.3 {address('node2', rail)}")
+    assert " 0% packet loss" in seen
+
+
+def test_frame_above_the_mtu_does_not_pass(fabric):
+    seen = fabric.call("node1", f"ping -M do -s {PING_BYTES + 1} -c 1 {address('node2', 0)}")
+    assert "message too long" in seen.stdout + seen.stderr
+
+
+@pytest.mark.parametrize("rail", [0, 1])
+def test_rdma_write_crosses_the_rail(fabric, rail):
+    assert write_bandwidth(fabric, rail) > 0
+
+
+def test_roce_mtu_follows_the_link_mtu(fabric):
+    assert "active_mtu:\t\t4096" in fabric.run("node1", "ibv_devinfo -d mlx5_0")
+
+
+@pytest.mark.parametrize(
+    ("entries", "priority"),
+    [("app add dev $D dscp-prio 26:3", 3), ("app del dev $D dscp-prio 26:3", 0)],
+    ids=["mapped", "not mapped"],
+)
+def test_marked_rdma_traffic_counts_on_the_priority_of_its_dscp(fabric, entries, priority):
+    for node in NODES:
+        # DSCP 46 stays in the map, so that the NIC goes on trusting DSCP.
+        netdev = fabric.netdev(node, 0)
+        fabric.run(node, f"D={netdev}; dcb app add dev $D dscp-prio 46:5 26:3; dcb {entries}")
+    before = received_bytes(fabric)
+    write_bandwidth(fabric, 0, tos=ROCE_TOS)
+    after = received_bytes(fabric)
+    grown = [prio for prio in range(8) if after[prio] - before[prio] >= WRITES * WRITE_BYTES]
+    assert grown == [priority]
+
+
+def received_bytes(lab):
+    """Return the bytes received by node2 on rail 0, by priority."""
+    lines = lab.run("node2", f"ethtool -S {lab.netdev('node2', 0)}").splitlines()
+    pairs = (line.strip().partition(": ") for line in lines)
+    named = {name: value for name, _, value in pairs}
+    return [int(named[f"rx_prio{prio}_bytes"]) for prio in range(8)]
+
+
+def test_gloo_all_reduce_over_a_rail(fabric):
+    python = "/opt/rdmaprov-lab/torch/bin/python3"
+    running = [
+        subprocess.Popen(
+            fabric.argv(
+                *("ssh", node, "--", "env", f"GLOO_SOCKET_IFNAME={fabric.netdev(node, 0)}"),
+                *(python, "-c", ALL_REDUCE, str(rank), address("node1", 0)),
+            ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank, node in enumerate(NODES)
+    ]
+    said = [each.stdout.read().split() for each in running]
+    assert [each.wait() for each in running] == [0, 0]
+    assert said == [["3.0", "3.0"], ["3.0", "3.0"]]
+
+
+def test_reboot_loses_what_was_only_set_and_keeps_what_was_written(fabric):
+    netdev = fabric.netdev("node1", 0)
+    fabric.run(
+        "node1",
+        f"dcb pfc set dev {netdev} prio-pfc 3:on; dcb app add dev {netdev} dscp-prio 26:3;"
+        "sysctl -qw vm.nr_hugepages=8; echo kept > /root/kept; mkdir -p /etc/default/grub.d;"
+        # The node's own boot loader is what the next boot uses.
+        'echo GRUB_CMDLINE_LINUX_DEFAULT="iommu=pt" > /etc/default/grub.d/iommu.cfg;'
+        "update-grub >/dev/null 2>&1",
+    )
+    fabric.must("reboot", "node1")
+    seen = fabric.run(
+        "node1",
+        f"cat /root/kept /sys/class/net/{netdev}/mtu /proc/sys/vm/nr_hugepages /proc/cmdline;"
+        f"ip -4 -o addr show dev {netdev} | wc -l; dcb -j app show dev {netdev};"
+        f"dcb -j pfc show dev {netdev}",
+    ).splitlines()
+    assert seen[:3] == ["kept", "1500", "0"]
+    assert "iommu=pt" in seen[3].split()
+    assert seen[4] == "0"
+    assert json.loads(seen[5]) == {}
+    assert set(json.loads(seen[6])["prio_pfc"]) <= {False, "off"}
