@@ -35,6 +35,7 @@ class Plane:
             struct.pack("ll", int(seconds), int(fraction * 1e6)),
         )
         self._peers: set[str] = set()
+        self._stuck: set[str] = set()
         self._peer_of_mac: dict[bytes, str] = {}
 
     def forward_one(self) -> None:
@@ -53,9 +54,11 @@ class Plane:
 
     def _send(self, frame: bytes, peer: str) -> None:
         try:
-            self.socket.sendto(frame, peer)
+            # Who lost a frame by not taking it in time is not waited for until it takes one.
+            self.socket.sendto(frame, socket.MSG_DONTWAIT if peer in self._stuck else 0, peer)
+            self._stuck.discard(peer)
         except BlockingIOError:
-            pass
+            self._stuck.add(peer)
         except OSError:  # the machine behind it is gone
             self._peers.discard(peer)
 

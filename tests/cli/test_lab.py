@@ -1,0 +1,125 @@
+"""`rdmaprov lab` answers a wrong call with what is wrong and what to write, in two lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.cli import run
+from rdmaprov.exit_codes import ExitCode
+
+
+@pytest.fixture
+def lab(tmp_path, capfd):
+    """Provide a function that runs `rdmaprov lab WORDS`, giving exit code and both outputs."""
+
+    def call(*words):
+        places = ("--dir", str(tmp_path / "lab"), "--cache", str(tmp_path / "cache"))
+        code = run(["lab", *places, *words])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["up", "--nodes", "0"], "--nodes 0 is not possible", "Write --nodes 2 to 8."),
+        (["up", "--nodes", "1"], "--nodes 1 is not possible", "Write --nodes 2 to 8."),
+        (["up", "--nodes", "99"], "--nodes 99 is not possible", "Write --nodes 2 to 8."),
+        (["up", "--rails", "0"], "--rails 0 is not possible", "Write --rails 1 to 8."),
+        (["up", "--memory", "64"], "--memory 64 is not possible", "1024 to 65536 (MiB)."),
+        (["up", "--nodes", "two"], "'two' is not a valid integer", "rdmaprov lab up --help"),
+        (["up", "--suite", "sid"], "'sid' is not one of", "rdmaprov lab up --help"),
+        (["fault", "node1"], "name a node and a fault", "rdmaprov lab fault --help"),
+        (["upp"], "No such command 'upp'", "rdmaprov lab --help"),
+    ],
+)
+def test_wrong_call_is_refused(lab, words, message, hint):
+    code, out, err = lab(*words)
+    lines = err.splitlines()
+    assert code == ExitCode.USAGE
+    assert out == ""
+    assert lines[0].startswith("error: ")
+    assert message in lines[0]
+    assert lines[1].startswith("hint:  ")
+    assert hint in lines[1]
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["ssh", "node1"], ["console", "node1"], ["reboot", "node1"], ["reset", "n"], ["heal", "n"]],
+)
+def test_verb_without_a_lab_is_refused(lab, words):
+    code, _, err = lab(*words)
+    assert code == ExitCode.FAILED
+    assert err.splitlines() == ["error: there is no lab", "hint:  Run: rdmaprov lab up"]
+
+
+def test_status_without_a_lab_has_no_nodes(lab):
+    assert json.loads(lab("status", "--json")[1]) == {"nodes": []}
+    assert lab("status")[:2] == (ExitCode.OK, "There is no lab. Run: rdmaprov lab up\n")
+
+
+def test_down_without_a_lab_is_no_error(lab):
+    assert lab("down") == (ExitCode.OK, "", "there is no lab\n")
+
+
+def test_directory_with_foreign_files_is_left_alone(lab, tmp_path):
+    mine = tmp_path / "lab" / "mine"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    code, _, err = lab("up")
+    assert code == ExitCode.USAGE
+    assert "holds files that are not a lab's" in err
+    assert lab("down")[0] == ExitCode.OK
+    assert mine.read_text() == "mine"
+
+
+def test_damaged_description_is_named(lab, tmp_path):
+    state = tmp_path / "lab" / "lab.json"
+    state.parent.mkdir()
+    (state.parent / ".rdmaprov-lab").touch()
+    state.write_text('{"nodes": 3}')
+    code, _, err = lab("status")
+    assert code == ExitCode.FAILED
+    assert f"{state} is damaged" in err
+    assert lab("down")[0] == ExitCode.OK
+    assert not state.exists()
+
+
+def test_missing_packages_are_named_together(tmp_path):
+    """Only Python is on the PATH: everything the lab runs is missing."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rdmaprov", "lab", "--dir", str(tmp_path / "lab"), "up"],
+        env={"PATH": "", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == ExitCode.USAGE
+    assert "the lab needs qemu-system-x86_64, qemu-img, ssh, ssh-keygen" in done.stderr
+    assert "apt-get install openssh-client qemu-system-x86 qemu-utils" in done.stderr
+
+
+def test_full_disk_is_refused_before_anything_is_made(lab, tmp_path, monkeypatch):
+    """What the file system says of itself stands in for a full one."""
+    usage = os.statvfs_result((4096, 4096, 256, 256, 256, 100, 100, 100, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _path: usage)
+    code, _, err = lab("up", "--accel", "tcg")
+    assert code == ExitCode.FAILED
+    assert f"{tmp_path / 'lab'} has 1 MiB free, and 4096 are needed" in err
+    assert not (tmp_path / "lab" / "lab.json").exists()
+
+
+def test_fault_list_has_a_sentence_for_each(lab):
+    _, out, _ = lab("fault", "--list")
+    names = {path.stem for path in (Path(__file__).parents[2] / "lab/faults").glob("*.sh")}
+    assert names <= set(out.split())

@@ -1,0 +1,169 @@
+"""A lab comes up, down, and up again, whatever happened in between, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+from tests.lab.handle import LabHandle, processes_with
+
+pytestmark = pytest.mark.lab
+
+# Between them: description, keys, switch, disks, first and second machine, boot, last files.
+KILL_AFTER_S = (0.3, 0.6, 1.0, 2.0, 8.0)
+BUILD_KILL_AFTER_S = (2.0, 15.0)
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Provide a lab of the test's own, which is not up yet; images come from the common cache."""
+    handle = LabHandle(tmp_path / "lab", tmp_path / "site")
+    yield handle
+    handle.rdmaprov("down")
+
+
+def killed_up(lab, after_s, *words):
+    """Start `lab up` and kill it without a warning."""
+    command = subprocess.Popen(
+        lab.argv("up", "--site", str(lab.site), *words),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(after_s)
+    command.send_signal(signal.SIGKILL)
+    command.wait()
+
+
+def machines(lab):
+    return [each for each in processes_with(str(lab.directory)) if "qemu-system" in each]
+
+
+def test_up_after_being_killed_at_any_moment_is_a_working_lab(own):
+    for after_s in KILL_AFTER_S:
+        killed_up(own, after_s)
+    own.must("up")
+    assert [node["state"] for node in own.nodes().values()] == ["up", "up"]
+    assert len(machines(own)) == 2
+    hosts = (own.site / "hosts.yml").read_text()
+    own.must("up")  # again, it changes nothing
+    assert (own.site / "hosts.yml").read_text() == hosts
+    own.must("down")
+    assert processes_with(str(own.directory)) == []
+    assert not own.directory.exists()
+    assert not (own.site / "hosts.yml").exists()
+    assert own.rdmaprov("down").returncode == 0
+
+
+def test_killed_build_leaves_no_process_and_no_half_image(tmp_path):
+    lab = LabHandle(tmp_path / "lab", tmp_path / "site", tmp_path / "cache")
+    for after_s in BUILD_KILL_AFTER_S:
+        killed_up(lab, after_s)
+        time.sleep(1)
+        assert processes_with(str(tmp_path)) == []
+        assert not list((tmp_path / "cache").rglob("*.img"))
+    lab.must("down", "--purge")
+    assert [
+        path for path in tmp_path.rglob("*") if not path.is_dir() and path.suffix != ".lock"
+    ] == []
+
+
+def test_second_up_at_the_same_time_is_refused(own):
+    first = subprocess.Popen(own.argv("up", "--site", str(own.site)), stderr=subprocess.DEVNULL)
+    time.sleep(1)
+    second = own.rdmaprov("up")
+    first.send_signal(signal.SIGINT)
+    assert first.wait() == 130
+    assert second.returncode == 1
+    assert "another command is changing the lab" in second.stderr
+
+
+def test_port_taken_meanwhile_is_replaced(own):
+    killed_up(own, 0.6)
+    own.must("up")
+    own.must("ssh", "node1", "--", "true")
+    port = own.nodes()["node1"]["port"]
+    own.rdmaprov("ssh", "node1", "--", "systemctl poweroff")
+    while own.nodes()["node1"]["state"] != "down":
+        time.sleep(0.5)
+    with socket.socket() as squatter:
+        squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        squatter.bind(("127.0.0.1", port))
+        squatter.listen()
+        done = own.rdmaprov("up")
+    assert done.returncode == 0, done.stderr
+    assert f"port {port} is in use by another program" in done.stderr
+    assert own.nodes()["node1"]["port"] != port
+    assert own.must("ssh", "node1", "--", "hostname") == "node1\n"
+
+
+def test_ssh_passes_input_output_and_exit_code(lab):
+    done = lab.rdmaprov("ssh", "node2", "--", "cat; echo oops >&2; exit 7", stdin="hello\n")
+    assert (done.stdout, done.stderr, done.returncode) == ("hello\n", "oops\n", 7)
+
+
+def test_ssh_passes_words_as_they_are(lab):
+    assert (
+        lab.must("ssh", "node2", "--", "printf", "%s|", "a b", "$HOME", "x;y") == "a b|$HOME|x;y|"
+    )
+
+
+def test_console_shows_the_login_prompt(lab):
+    assert "node2 login:" in lab.must("console", "node2")
+
+
+def test_reset_brings_a_new_disk_and_keeps_the_machine(lab):
+    lab.run("node2", "touch /root/mark")
+    before = lab.nodes()["node2"]
+    lab.must("reset", "node2")
+    assert lab.call("node2", "test -e /root/mark").returncode == 1
+    assert lab.nodes()["node2"] == before
+
+
+def test_replace_brings_another_machine_of_the_same_name(lab):
+    host_keys = (lab.directory / "known_hosts").read_text().splitlines()
+    lab.run("node2", "touch /root/mark")
+    before = lab.nodes()["node2"]
+    lab.must("replace", "node2")
+    assert lab.call("node2", "test -e /root/mark").returncode == 1
+    after = lab.nodes()["node2"]
+    assert lab.run("node2", "hostname") == "node2\n"
+    assert after["port"] == before["port"]
+    assert not {rail["mac"] for rail in after["rails"]} & {rail["mac"] for rail in before["rails"]}
+    now = (lab.directory / "known_hosts").read_text().splitlines()
+    assert now[0] == host_keys[0]
+    assert now[1] != host_keys[1]
+
+
+def test_changed_host_key_is_refused(lab):
+    known = lab.directory / "known_hosts"
+    kept = known.read_text()
+    first, second = kept.splitlines()
+    known.write_text(f"{first}\n{second.split()[0]} {' '.join(first.split()[1:])}\n")
+    try:
+        done = lab.rdmaprov("ssh", "node2", "--", "true")
+    finally:
+        known.write_text(kept)
+    assert done.returncode == 255
+    assert "HOST IDENTIFICATION HAS CHANGED" in done.stderr.upper()
+
+
+def test_different_wish_for_a_lab_that_is_there_is_refused(lab):
+    done = lab.rdmaprov("up", "--nodes", "3")
+    assert done.returncode == 2
+    assert "--nodes 3: the lab that is there has 2" in done.stderr
+
+
+def test_ansible_reaches_the_nodes_through_the_site(lab):
+    site = json.loads(lab.must("status", "--json"))["site"]
+    done = subprocess.run(
+        ["ansible", "-i", site, "lab", "-m", "ping", "--one-line"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stdout.count("SUCCESS") == 2, done.stdout + done.stderr
