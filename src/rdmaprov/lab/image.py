@@ -176,8 +176,8 @@ def check_space(directory: Path, mib: int) -> None:
 
 
 def _unattended(argv: list[str], *, namespace: bool) -> list[str]:
-    """Return argv so that it and all it starts end with this process, however that ends."""
-    inner = ["unshare", "--fork", "--pid", "--kill-child", *argv] if namespace else argv
+    """Return argv so that what it starts and mounts ends with this process, however that ends."""
+    inner = ["unshare", "--mount", "--fork", "--pid", "--kill-child", *argv] if namespace else argv
     return ["setpriv", "--pdeathsig", "KILL", *inner]
 
 
