@@ -50,7 +50,8 @@ def write(layout: Layout, lab: Lab) -> Path:
     if not site.exists():
         shutil.copytree(data_dir("inventory") / "lab", site, ignore=_generated)
     options = ssh.options(layout)
-    words = [f"-o {key}={shlex.quote(value)}" for key, value in options.items()]
+    # Quoted twice: ssh splits what the shell has left whole (a file name with a blank).
+    words = [shlex.quote(f'-o{key}="{value}"') for key, value in options.items()]
     entries = {node.name: _host(number, node) for number, node in enumerate(lab.nodes, start=1)}
     group = {
         "hosts": entries,

@@ -1,0 +1,87 @@
+"""The lab's hosts file is an inventory that Ansible reads, and nobody else's file is touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rdmaprov.errors import UsageError
+from rdmaprov.lab import site, ssh
+from rdmaprov.lab.accel import Accel
+from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.model import Lab, Node, Rail, new_node
+
+
+@pytest.fixture
+def layout(tmp_path):
+    return Layout(tmp_path / "a lab's directory", tmp_path / "cache")
+
+
+@pytest.fixture
+def lab(tmp_path):
+    rails = (Rail(0, "52:54:00:00:00:01", "ens1"), Rail(1, "52:54:00:00:00:02", "ens2"))
+    return Lab(
+        suite="bookworm",
+        memory_mib=2048,
+        accel=Accel.TCG,
+        image="image",
+        torch="torch",
+        site=str(tmp_path / "site"),
+        nodes=(Node("node1", 40001, "52:54:00:00:00:03", rails), new_node("node2", 40002, 2)),
+    )
+
+
+def test_ansible_reads_what_was_written(layout, lab):
+    hosts = site.write(layout, lab)
+    done = subprocess.run(
+        ["ansible-inventory", "-i", hosts.parent, "--host", "node1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seen = json.loads(done.stdout)
+    assert seen["ansible_port"] == 40001
+    assert seen["fabric_kind"] == "roce"  # from the reference site, which was copied
+    assert seen["fabric_rails"] == [
+        {"netdev": "ens1", "address": "198.18.0.1/24"},
+        {"netdev": "ens2", "address": "198.18.1.1/24"},
+    ]
+
+
+def test_ssh_arguments_survive_a_directory_with_blanks_and_quotes(layout, lab):
+    site.write(layout, lab)
+    words = yaml.safe_load((Path(lab.site) / "hosts.yml").read_text())["lab"]["vars"]
+    done = subprocess.run(
+        ["sh", "-c", f"ssh -G {words['ansible_ssh_common_args']} host"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "stricthostkeychecking true" in done.stdout
+    assert f"userknownhostsfile {ssh.known_hosts(layout)}" in done.stdout.replace('"', "")
+
+
+def test_foreign_hosts_file_is_refused_and_kept(layout, lab):
+    hosts = Path(lab.site) / "hosts.yml"
+    hosts.parent.mkdir()
+    hosts.write_text("all: {}\n")
+    with pytest.raises(UsageError, match="was not written by the lab"):
+        site.write(layout, lab)
+    site.remove(lab)
+    assert hosts.read_text() == "all: {}\n"
+
+
+def test_remove_takes_the_hosts_file_and_leaves_the_site(layout, lab):
+    hosts = site.write(layout, lab)
+    site.remove(lab)
+    assert not hosts.exists()
+    assert (hosts.parent / "group_vars/all.yml").exists()
+
+
+def test_description_is_the_same_after_saving(tmp_path, lab):
+    lab.save(tmp_path / "lab.json")
+    assert Lab.load(tmp_path / "lab.json") == lab
