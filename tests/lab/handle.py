@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 COMMAND_TIMEOUT_S = 1800
 NODE_TIMEOUT_S = 300
@@ -57,7 +58,7 @@ class LabHandle:
         assert done.returncode == 0, f"{node}: {script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    def nodes(self) -> dict[str, dict]:
+    def nodes(self) -> dict[str, dict[str, Any]]:
         """Return what `lab status --json` says, by node."""
         document = json.loads(self.must("status", "--json"))
         return {node["name"]: node for node in document["nodes"]}

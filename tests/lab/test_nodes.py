@@ -149,8 +149,8 @@ def test_gloo_all_reduce_over_a_rail(fabric):
         )
         for rank, node in enumerate(NODES)
     ]
-    said = [each.stdout.read().split() for each in running]
-    assert [each.wait() for each in running] == [0, 0]
+    said = [each.communicate()[0].split() for each in running]
+    assert [each.returncode for each in running] == [0, 0]
     assert said == [["3.0", "3.0"], ["3.0", "3.0"]]
 
 

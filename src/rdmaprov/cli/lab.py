@@ -18,9 +18,10 @@ from rdmaprov.cli import lab_view
 from rdmaprov.errors import RdmaprovError, UnreachableError
 from rdmaprov.lab import faults, layout, model, ssh
 from rdmaprov.lab.accel import Accel
-from rdmaprov.lab.cluster import Cluster, Request, State
+from rdmaprov.lab.cluster import Cluster, Request
 from rdmaprov.lab.image import Recipe
 from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.machines import State
 from rdmaprov.lab.model import Lab
 from rdmaprov.resources import data_dir
 

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from rdmaprov.lab import site, ssh
-from rdmaprov.lab.cluster import State
 from rdmaprov.lab.faults import Fault
+from rdmaprov.lab.machines import State
 from rdmaprov.lab.model import Lab
 
 _STYLE = {State.UP: "green", State.BOOTING: "yellow", State.DOWN: "red"}

@@ -1,4 +1,4 @@
-"""The disk images of the lab: built once for each recipe, and never half."""
+"""The disk images of the lab: kept by what their recipe says, whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import shutil
-import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,17 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError
-from rdmaprov.lab import disk
-from rdmaprov.lab.process import run
 
-ROOT_LABEL = "rdmaprov-root"
-TORCH_LABEL = "rdmaprov-torch"
-BUILD_TIMEOUT_S = 1800.0
-FREE_MIB = 8192  # a tree, its archive and the disk made of it, at their largest together
 RECIPE_PARTS = ("recipe.toml", "image", "standins")
 KEY_LENGTH = 12
-TORCH_FREE_MIB = 64
-NO_PACKAGES = "Nothing was kept. Can this machine reach Debian's packages? Then run it again."
 
 Say = Callable[[str], None]
 
@@ -105,6 +96,10 @@ class ImageStore:
         """Return where the image of that key lies once it is finished."""
         return self.directory / f"{key}.img"
 
+    def record(self, key: str) -> str:
+        """Return what tells the finished image of that key from any other build of it."""
+        return self._record(key).read_text()
+
     def purge(self) -> None:
         """Remove every image, and what a killed build left behind."""
         for pattern in ("*.img", "*.json", "*.lock", "*.build-*"):
@@ -173,112 +168,3 @@ def check_space(directory: Path, mib: int) -> None:
             f"{directory} has {free_mib} MiB free, and {mib} are needed",
             "Free some space, or name another place: --cache DIRECTORY or --dir DIRECTORY.",
         )
-
-
-def _unattended(argv: list[str], *, namespace: bool) -> list[str]:
-    """Return argv so that what it starts and mounts ends with this process, however that ends."""
-    inner = ["unshare", "--mount", "--fork", "--pid", "--kill-child", *argv] if namespace else argv
-    return ["setpriv", "--pdeathsig", "KILL", *inner]
-
-
-def _temporary(scratch: Path) -> dict[str, str]:
-    """Return the environment that keeps a program's temporary files where they are swept."""
-    directory = scratch / "tmp"
-    directory.mkdir(exist_ok=True)
-    return {"TMPDIR": str(directory)}
-
-
-def _bootstrap(
-    suite: str, archive: Path, variant: str, packages: list[str], *more: str
-) -> list[str]:
-    """Return the command that writes the archive of a Debian tree."""
-    return _unattended(
-        [
-            *("mmdebstrap", f"--variant={variant}", "--format=tar", "--quiet"),
-            f"--include={','.join(packages)}",
-            *more,
-            suite,
-            str(archive),
-        ],
-        # mmdebstrap makes a namespace of its own when it is not run by root.
-        namespace=os.geteuid() == 0,
-    )
-
-
-def build_root(recipe: Recipe, scratch: Path) -> Path:
-    """Make the factory disk: bootstrap Debian, set it up inside, put it on a bootable disk."""
-    check_space(scratch, FREE_MIB)
-    archive = scratch / "tree.tar"
-    lab = recipe.directory
-    build_packages = recipe.words("image", "build_packages")
-    source = "/usr/src/rdmaprov-lab"
-    run(
-        _bootstrap(
-            recipe.suite,
-            archive,
-            "minbase",
-            [*recipe.words("image", "packages"), *build_packages],
-            *(f"--dpkgopt=path-exclude=/usr/share/{d}/*" for d in ("doc", "man", "locale")),
-            "--essential-hook=mkdir -p $1/etc/initramfs-tools/conf.d",
-            f"--essential-hook=copy-in {lab}/image/files/etc/initramfs-tools/conf.d/"
-            "rdmaprov-lab /etc/initramfs-tools/conf.d",
-            f"--customize-hook=mkdir -p $1{source}",
-            f"--customize-hook=copy-in {lab}/image {lab}/standins {source}",
-            f'--customize-hook=chroot "$1" sh {source}/image/setup.sh',
-        ),
-        timeout_s=BUILD_TIMEOUT_S,
-        env={
-            **_temporary(scratch),
-            "BUILD_PACKAGES": " ".join(build_packages),
-            "KERNEL_COMMAND_LINE": recipe.text("image", "kernel_command_line"),
-        },
-        hint=NO_PACKAGES,
-    )
-    image = scratch / "disk.img"
-    tree = scratch / "tree"
-    tree.mkdir()
-    make = [sys.executable, "-m", "rdmaprov.lab.disk", str(archive), str(tree), str(image)]
-    make += [ROOT_LABEL, recipe.text("image", "disk_mib")]
-    fakeroot = [] if os.geteuid() == 0 else ["fakeroot"]
-    run(_unattended([*fakeroot, *make], namespace=False), timeout_s=BUILD_TIMEOUT_S)
-    return image
-
-
-def build_torch(recipe: Recipe, scratch: Path) -> Path:
-    """Make the read-only disk with torch's CPU build and a Python of its own that imports it."""
-    check_space(scratch, FREE_MIB)
-    tree = scratch / "tree"
-    python = recipe.text("torch", "python")
-    archive = scratch / "python.tar"
-    run(
-        _bootstrap(recipe.text("torch", "suite"), archive, "extract", [f"python{python}"]),
-        timeout_s=BUILD_TIMEOUT_S,
-        env=_temporary(scratch),
-        hint=NO_PACKAGES,
-    )
-    tree.mkdir()
-    wanted = [f"./usr/bin/python{python}", f"./usr/lib/python{python}", "./usr/lib/python3"]
-    run(["tar", "-xf", str(archive), "-C", str(tree), *wanted])
-    (tree / "bin").mkdir()
-    (tree / "bin/python3").symlink_to(f"../usr/bin/python{python}")
-    machine = platform.machine()
-    run(
-        _unattended(
-            [
-                *(sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"),
-                *("--target", str(tree / "usr/lib/python3/dist-packages")),
-                *("--only-binary=:all:", "--python-version", python, "--implementation", "cp"),
-                *("--platform", f"manylinux_2_28_{machine}"),
-                *("--platform", f"manylinux2014_{machine}"),
-                recipe.text("torch", "requirement"),
-            ],
-            namespace=False,
-        ),
-        timeout_s=BUILD_TIMEOUT_S,
-        env=_temporary(scratch),
-        hint="Is pip here set up to find torch's CPU build? See docs/lab.md, 'torch'.",
-    )
-    image = scratch / "torch.img"
-    used_mib = sum(f.lstat().st_size for f in tree.rglob("*")) >> 20
-    disk.make_filesystem(image, tree, TORCH_LABEL, used_mib + used_mib // 4 + TORCH_FREE_MIB)
-    return image
