@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from rdmaprov.errors import RdmaprovError
 from rdmaprov.lab import disk, tools
 from rdmaprov.lab.image import ImageStore, Recipe, Say, check_space
 from rdmaprov.lab.parallel import in_parallel
@@ -20,15 +23,18 @@ FREE_MIB = 8192  # a tree, its archive and the disk made of it, at their largest
 TORCH_FREE_MIB = 64
 NO_PACKAGES = "Nothing was kept. Can this machine reach Debian's packages? Then run it again."
 
+Make = Callable[[Recipe, Path, Mapping[str, str]], Path]
+
 
 def ensure(recipe: Recipe, store: ImageStore, say: Say) -> None:
     """Have both disks of the recipe in the store; what is missing is built side by side."""
 
-    def builder(make: Callable[[Recipe, Path], Path], what: str) -> Callable[[Path], Path]:
+    def builder(make: Make, what: str) -> Callable[[Path], Path]:
         def build(scratch: Path) -> Path:
             tools.require(tools.BUILD_TOOLS)
             say(f"building the {what} (once for each recipe; minutes)")
-            return make(recipe, scratch)
+            with _temporary(scratch) as environment:
+                return make(recipe, scratch, environment)
 
         return build
 
@@ -45,11 +51,31 @@ def _unattended(argv: list[str], *, namespace: bool) -> list[str]:
     return ["setpriv", "--pdeathsig", "KILL", *inner]
 
 
-def _temporary(scratch: Path) -> dict[str, str]:
-    """Return the environment that keeps a program's temporary files where they are swept."""
+@contextmanager
+def _temporary(scratch: Path) -> Iterator[dict[str, str]]:
+    """Give the environment that keeps a program's temporary files where they are removed.
+
+    Raises:
+        RdmaprovError: somebody else's directory is in the place.
+
+    """
     directory = scratch / "tmp"
-    directory.mkdir(exist_ok=True)
-    return {"TMPDIR": str(directory)}
+    remove = ["rm", "-rf", str(directory)]
+    if os.geteuid() != 0:
+        # Root of mmdebstrap's user namespace is not this user, whose home keeps others out.
+        name = f"rdmaprov-{os.geteuid()}-{scratch.name.partition('.')[0]}"
+        directory = Path(tempfile.gettempdir()) / name
+        remove = ["unshare", "--map-root-user", "--map-auto", "rm", "-rf", str(directory)]
+    directory.mkdir(mode=0o711, exist_ok=True)
+    if directory.is_symlink() or directory.stat().st_uid != os.geteuid():
+        raise RdmaprovError(
+            f"{directory} belongs to another user",
+            "Have it removed, or set TMPDIR to another place.",
+        )
+    try:
+        yield {"TMPDIR": str(directory)}
+    finally:
+        run(remove)
 
 
 def _bootstrap(
@@ -69,7 +95,7 @@ def _bootstrap(
     )
 
 
-def build_root(recipe: Recipe, scratch: Path) -> Path:
+def build_root(recipe: Recipe, scratch: Path, environment: Mapping[str, str]) -> Path:
     """Make the factory disk: bootstrap Debian, set it up inside, put it on a bootable disk."""
     check_space(scratch, FREE_MIB)
     archive = scratch / "tree.tar"
@@ -92,7 +118,7 @@ def build_root(recipe: Recipe, scratch: Path) -> Path:
         ),
         timeout_s=BUILD_TIMEOUT_S,
         env={
-            **_temporary(scratch),
+            **environment,
             "BUILD_PACKAGES": " ".join(build_packages),
             "KERNEL_COMMAND_LINE": recipe.text("image", "kernel_command_line"),
         },
@@ -108,7 +134,7 @@ def build_root(recipe: Recipe, scratch: Path) -> Path:
     return image
 
 
-def build_torch(recipe: Recipe, scratch: Path) -> Path:
+def build_torch(recipe: Recipe, scratch: Path, environment: Mapping[str, str]) -> Path:
     """Make the read-only disk with torch's CPU build and a Python of its own that imports it."""
     check_space(scratch, FREE_MIB)
     tree = scratch / "tree"
@@ -117,7 +143,7 @@ def build_torch(recipe: Recipe, scratch: Path) -> Path:
     run(
         _bootstrap(recipe.text("torch", "suite"), archive, "extract", [f"python{python}"]),
         timeout_s=BUILD_TIMEOUT_S,
-        env=_temporary(scratch),
+        env=environment,
         hint=NO_PACKAGES,
     )
     tree.mkdir()
@@ -139,7 +165,7 @@ def build_torch(recipe: Recipe, scratch: Path) -> Path:
             namespace=False,
         ),
         timeout_s=BUILD_TIMEOUT_S,
-        env=_temporary(scratch),
+        env=environment,
         hint="Is pip here set up to find torch's CPU build? See docs/lab.md, 'torch'.",
     )
     image = scratch / "torch.img"
