@@ -26,8 +26,9 @@ state() {
 }
 
 inject() {
-	[ -n "$other" ] && [ -n "$(ipv4_of "$netdev")" ] ||
+	if [ -z "$other" ] || [ -z "$(ipv4_of "$netdev")" ]; then
 		nothing_to_break "rail $rail and another one have no IPv4 addresses"
+	fi
 	keep_routes "$netdev" "$other"
 	recall before |
 		awk -v a="$netdev" -v b="$other" '{ $1 = $1 == a ? b : a; print }' |
