@@ -24,7 +24,11 @@ traffic_classes() {
 change_driver() {
 	[ ! -d /sys/module/standin_ofed ] || traffic_classes | remember classes
 	depmod
-	unload standin_ofed > "$record/unloaded.new"
+	# nvidia_peermem holds the driver without being among its holders.
+	{
+		unload nvidia_peermem
+		unload standin_ofed
+	} > "$record/unloaded.new"
 	[ ! -s "$record/unloaded.new" ] || mv "$record/unloaded.new" "$record/unloaded"
 	load < "$record/unloaded"
 	while read -r file value; do

@@ -9,9 +9,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.lab.rail import Rail
+
 from rdmaprov.lab import layout, model, ssh
 from rdmaprov.lab.layout import Layout
-from tests.lab.rail import Rail
 
 SCRIPT_TIMEOUT_S = 180
 REPO = Path(__file__).parents[2]
@@ -47,7 +48,9 @@ class RunningLab:
 
     def node(self, name):
         """Return the description of a node."""
-        return model.Lab.load(self.layout.state).node(name)
+        described = model.Lab.load(self.layout.state)
+        assert described is not None
+        return described.node(name)
 
     def netdev(self, node, rail):
         """Return the netdev of a rail."""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
+
+from rdmaprov.errors import RdmaprovError
 from rdmaprov.lab import faults, ssh
 
 pytestmark = pytest.mark.lab
@@ -109,10 +111,12 @@ PAGES = "cat /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepa
 PARAMETERS = (
     "cat /sys/module/mlx5_core/parameters/*; modprobe -c | grep '^options mlx5_core' || echo none"
 )
-PEERMEM = "lsmod | grep -c nvidia_peermem; ls /sys/kernel/mm/memory_peers 2> /dev/null || echo none"
+PEERMEM = (
+    "lsmod | grep -c ^nvidia_peermem; ls /sys/kernel/mm/memory_peers 2> /dev/null || echo none"
+)
 MEMLOCK = "ulimit -l; systemd-run --quiet --pipe --wait sh -c 'ulimit -l'"
 LINK = (
-    "rdma link show mlx5_0/1 | grep -o 'state [A-Z]*'; "
+    "rdma link show mlx5_0/1 | cut -d ' ' -f 3-4; "
     + RAIL
     + "ip -o -6 addr show dev $D scope global | grep -c 2001:db8; ip route show table 100 | wc -l"
 )
@@ -121,10 +125,10 @@ PLANES = (
     "ping -q -c 1 -W 2 198.18.1.2 > /dev/null; echo $?; ip route show table 100 | wc -l"
 )
 GIDS = "cat /sys/class/infiniband/mlx5_0/ports/1/gids/* 2> /dev/null | grep ffff:c612 || echo none"
-OVERFLOW = (
-    RAIL + "a=$(ethtool -S $D | sed -n 's/.*tx_prio3_pause: //p'); "
-    "for i in $(seq 30); do echo; done; ping -q -c 3 198.18.0.2 > /dev/null; "
-    "b=$(ethtool -S $D | sed -n 's/.*tx_prio3_pause: //p'); "
+OVERFLOW = (  # answers come back with the DSCP of the question
+    "pauses() { ethtool -S $D | sed -n 's/.*tx_prio3_pause: //p'; }; "
+    + RAIL
+    + "a=$(pauses); ping -q -Q 104 -c 30 -i 0.01 198.18.0.2 > /dev/null; b=$(pauses); "
     "[ $b -gt $a ] && echo pauses || echo quiet"
 )
 VERSIONS = (
@@ -133,14 +137,13 @@ VERSIONS = (
 )
 DISK = "sh -c 'echo some > /root/probe' 2> /dev/null && echo room || echo full; rm -f /root/probe"
 
-ON = '{"prio_pfc":[%s]}'
 CASES = (
     Case("mtu-wrong", "ibv_devinfo -d mlx5_0 | grep -o 'active_mtu:.*'", "4096", "1024"),
     Case("pfc-wrong-priority", PFC, r"(false,){3}true,(false,){3}false", r"(false,){4}true"),
     Case("pfc-two-priorities", PFC, r"(false,){3}true,false", r"(false,){3}true,true,false"),
     Case("trust-pcp", APP, r"26,3.*48,6[^$]*\ndscp", r"^\{[^0-9]*\}[^0-9]*\npcp"),
     Case("dscp-entry-lost", APP, r"26,3.*48,6", r"\[\[48,6\]\]"),
-    Case("ets-changed", ETS, r"60,0,0,40", r'\["strict"(,"strict"){7}\]'),
+    Case("ets-changed", ETS, r"60,100,100,40", r'\["strict"(,"strict"){7}\]'),
     Case("tos-lost", TOS, r"^106\nGlobal tclass=106\nend$", r"^0\nend$"),
     Case("hugepages-short", PAGES, r"^40\n40$", r"^30\n30$"),
     Case("hugepages-one-node", PAGES, r"^40\n40$", r"^80\n0$"),
@@ -153,6 +156,7 @@ CASES = (
     Case("rail-without-ipv4-gid", GIDS, r"ffff:c612:0001$", r"^none$"),
     Case("rail-drops-packets", "ping -q -c 60 -i 0.01 198.18.0.2", "^no loss", "^loss", read=lossy),
     Case("rail-slow", "ping -q -c 3 -s 60000 198.18.0.2", "fast", "slow", read=slow),
+    Case("rail-overflow", OVERFLOW, "^quiet$", "^pauses$"),
     Case("driver-version-different", VERSIONS, r"25\..*\n25\..*\n580", r"24\..*\n24\..*\n570"),
     Case("nccl-conf-stale", "cat /etc/nccl.conf", r"^NCCL_IB_TC=106$", r"NCCL_IB_TC=0"),
     Case("disk-full", DISK, "room", "full"),
@@ -209,3 +213,73 @@ def test_fault_shows_and_is_healed(lab, node, case):
     assert observe() == seen
     assert re.fullmatch(rf"healed {case.name}( of rail 0)?", heal(lab, node))
     assert observe() == before
+
+
+def test_sshd_hangs_connects_and_never_greets(lab, node):
+    assert ssh.answers(lab.node(node))
+    inject(lab, node, "sshd-hangs")
+    assert not ssh.answers(lab.node(node))
+    inject(lab, node, "sshd-hangs")
+    assert heal(lab, node) == "healed sshd-hangs"
+    assert ssh.answers(lab.node(node))
+
+
+def test_catalogue_is_tested_whole():
+    assert {case.name for case in CASES} | {"sshd-hangs"} == set(faults.catalogue())
+
+
+def test_faults_are_taken_back_the_latest_first(lab, node):
+    before = lab.run(node, PFC)
+    names = ("pfc-two-priorities", "pfc-wrong-priority", "pfc-two-priorities")
+    for name in names:
+        inject(lab, node, name)
+    inject(lab, node, "pfc-wrong-priority", "--rail", "1")
+    assert heal(lab, node) == (
+        "healed pfc-wrong-priority of rail 1, pfc-two-priorities of rail 0, "
+        "pfc-wrong-priority of rail 0, pfc-two-priorities of rail 0"
+    )
+    assert lab.run(node, PFC) == before
+
+
+def test_fault_repaired_in_the_meantime_is_left_alone(lab, node):
+    inject(lab, node, "mtu-wrong")
+    inject(lab, node, "nccl-conf-stale")
+    lab.run(node, RAIL + "ip link set $D mtu 4300; echo NCCL_IB_TC=107 > /etc/nccl.conf")
+    assert heal(lab, node) == (
+        "healed nccl-conf-stale (repaired before), mtu-wrong of rail 0 (repaired before)"
+    )
+    seen = lab.run(node, RAIL + "cat /sys/class/net/$D/mtu /etc/nccl.conf; ip link set $D mtu 4200")
+    assert seen.split() == ["4300", "NCCL_IB_TC=107"]
+    lab.run(node, "echo NCCL_IB_TC=106 > /etc/nccl.conf")
+
+
+def test_interrupted_fault_is_healed(lab, node):
+    fault = faults.find("pfc-wrong-priority")
+    killed = replace(fault, script=fault.script.replace(':on"\n', ':on"\n\tkill -9 $$\n'))
+    before = lab.run(node, PFC)
+    with pytest.raises(RdmaprovError):
+        faults.inject(killed, lab.node(node), lab.layout.node(node), 0)
+    assert lab.run(node, PFC) != before
+    assert heal(lab, node) == "healed pfc-wrong-priority of rail 0"
+    assert lab.run(node, PFC) == before
+
+
+@pytest.mark.usefixtures("node")
+def test_fault_with_nothing_to_break_is_refused_and_leaves_no_record(lab):
+    lab.run(PEER, RAIL + "dcb pfc set dev $D prio-pfc all:off || true")
+    done = lab.rdmaprov("lab", "fault", PEER, "pfc-wrong-priority")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {PEER}: rail 0 has PFC on no priority\n")
+    healed = lab.rdmaprov("lab", "heal", PEER)
+    assert healed.stderr.strip() == f"{PEER}: nothing to heal"
+
+
+def test_reboot_ends_what_it_ends_on_metal(lab, node):
+    for name in ("mtu-wrong", "sshd-hangs", "nccl-conf-stale"):
+        inject(lab, node, name)
+    assert lab.rdmaprov("lab", "reboot", node).returncode == 0
+    seen = lab.run(node, RAIL + "cat /sys/class/net/$D/mtu /etc/nccl.conf").split()
+    assert seen[0] == "1500"
+    assert "NCCL_IB_TC=0" in seen
+    assert heal(lab, node) == "healed nccl-conf-stale"
+    assert lab.run(node, "cat /etc/nccl.conf") == "NCCL_IB_TC=106\n"
