@@ -5,12 +5,10 @@
 older=/usr/lib/rdmaprov-lab/modules/older
 updates=/lib/modules/$(uname -r)/updates/rdmaprov-lab # depmod prefers updates/
 
-# What modinfo finds and what runs.
+# What the next load takes; what runs may be unloaded by a reboot.
 state() {
 	for module in standin_ofed nvidia_peermem; do
-		version=/sys/module/$module/version
-		echo "$module $(modinfo -F version "$module")" \
-			"running $(cat "$version" 2> /dev/null || echo no)"
+		echo "$module $(modinfo -F version "$module")"
 	done
 }
 
@@ -24,13 +22,15 @@ traffic_classes() {
 change_driver() {
 	[ ! -d /sys/module/standin_ofed ] || traffic_classes | remember classes
 	depmod
+	unloaded=$record/unloaded.$(cat /proc/sys/kernel/random/boot_id)
 	# nvidia_peermem holds the driver without being among its holders.
 	{
 		unload nvidia_peermem
 		unload standin_ofed
-	} > "$record/unloaded.new"
-	[ ! -s "$record/unloaded.new" ] || mv "$record/unloaded.new" "$record/unloaded"
-	load < "$record/unloaded"
+	} > "$unloaded.new"
+	[ ! -s "$unloaded.new" ] || mv "$unloaded.new" "$unloaded"
+	[ -e "$unloaded" ] || return 0 # it did not run
+	load < "$unloaded"
 	while read -r file value; do
 		[ -z "$value" ] || echo "$value" > "$file"
 	done < "$record/classes"
