@@ -114,7 +114,7 @@ def inject(fault: Fault, node: Node, node_dir: Path, rail: int) -> None:
     if outcome.returncode == NOTHING_TO_BREAK:
         raise UsageError(
             f"{node.name}: {outcome.stderr.strip()}",
-            f"{fault.name} has nothing to break there: configure the node first.",
+            f"Nothing was changed: {fault.name} breaks what a configured node has.",
         )
     if outcome.returncode != 0:
         raise _failed(node, fault.name, outcome, "heal")
