@@ -56,6 +56,3 @@ def ofed(rail):
     rail.run("modprobe standin_ofed")
     yield rail
     rail.run("modprobe -r nvidia_peermem; modprobe -r standin_ofed")
-
-
-# DCB

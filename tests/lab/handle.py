@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rdmaprov.lab.layout import Layout, default_cache
+from rdmaprov.lab.model import Lab, Node
+
 COMMAND_TIMEOUT_S = 1800
 NODE_TIMEOUT_S = 300
 
@@ -17,6 +20,7 @@ class LabHandle:
 
     def __init__(self, directory: Path, site: Path, cache: Path | None = None) -> None:
         self.directory = directory
+        self.layout = Layout(directory, cache or default_cache())
         self.site = site
         self.cache = cache
         self._rails: dict[tuple[str, int], str] = {}
@@ -62,6 +66,12 @@ class LabHandle:
         """Return what `lab status --json` says, by node."""
         document = json.loads(self.must("status", "--json"))
         return {node["name"]: node for node in document["nodes"]}
+
+    def node(self, name: str) -> Node:
+        """Return the description of a node."""
+        described = Lab.load(self.layout.state)
+        assert described is not None
+        return described.node(name)
 
     def netdev(self, node: str, rail: int) -> str:
         """Return the netdev of a rail."""

@@ -251,8 +251,12 @@ def fault(
 @node_argument
 @click.pass_obj
 def heal(cluster: Cluster, node: str) -> None:
-    """Take back every fault that was put on NODE: what stood there before stands there again."""
+    """Take back every fault that was put on NODE: what stood there before stands there again.
+
+    A fault that was repaired in the meantime is left alone.
+    """
     target = cluster.require_running(node)
     with cluster.layout.locked():
         healed = faults.heal(target, cluster.layout.node(node))
-    _say(f"{node}: healed {', '.join(healed)}" if healed else f"{node}: nothing to heal")
+    names = ", ".join(str(fault) for fault in healed)
+    _say(f"{node}: healed {names}" if healed else f"{node}: nothing to heal")

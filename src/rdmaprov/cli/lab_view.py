@@ -62,5 +62,6 @@ def faults(catalogue: Iterable[Fault]) -> None:
     rows.add_column("does")
     rows.add_column("stands for")
     for fault in catalogue:
-        rows.add_row(fault.name, fault.title, fault.stands_for)
+        does = f"{fault.title} (until {fault.until})"
+        rows.add_row(fault.name, does, fault.stands_for)
     Console().print(rows)

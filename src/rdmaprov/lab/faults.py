@@ -16,17 +16,42 @@ from rdmaprov.resources import data_dir
 
 TIMEOUT_S = 180.0
 NOTHING_TO_BREAK = 3  # a script's exit code: what it is to break is not there
-_HEADER = re.compile(r"# title: (?P<title>.+)\n# stands for: (?P<stands_for>(?:.+\n)(?:#   .+\n)*)")
+# Where a node records a fault, by what ends it: in memory, or on the disk.
+_RECORDS = {
+    "a reboot": "/run/rdmaprov-lab/faults",
+    "healed": "/var/lib/rdmaprov-lab/faults",
+}
+_HEADER = re.compile(
+    r"# title: (?P<title>.+)\n"
+    r"# stands for: (?P<stands_for>.+\n(?:#   .+\n)*)"
+    r"# breaks: (?P<scope>one rail|the node), until (?P<until>a reboot|healed)\n"
+)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault: a shell script with the functions `inject` and `heal`."""
+    """One fault: a shell script with the functions `state`, `inject` and `heal`."""
 
     name: str
     title: str
     stands_for: str
+    of_rail: bool
+    until: str
     script: str
+
+
+@dataclass(frozen=True)
+class Healed:
+    """A fault that is no longer there; repaired: it was not when it was to be taken back."""
+
+    name: str
+    rail: int | None
+    repaired: bool
+
+    def __str__(self) -> str:
+        """Return its name as the user is told it."""
+        rail = "" if self.rail is None else f" of rail {self.rail}"
+        return self.name + rail + (" (repaired before)" if self.repaired else "")
 
 
 def _read(path: Path) -> Fault:
@@ -34,10 +59,17 @@ def _read(path: Path) -> Fault:
     header = _HEADER.match(text)
     if header is None:
         raise RdmaprovError(
-            f"{path}:1: no header", "Begin it with '# title: …' and '# stands for: …' lines."
+            f"{path}:1: no header", "Begin it with '# title: …', '# stands for: …', '# breaks: …'."
         )
     stands_for = re.sub(r"\n#   ", " ", header["stands_for"]).strip()
-    return Fault(path.stem, header["title"].strip(), stands_for, text)
+    return Fault(
+        path.stem,
+        header["title"].strip(),
+        stands_for,
+        header["scope"] == "one rail",
+        header["until"],
+        text,
+    )
 
 
 def catalogue() -> Mapping[str, Fault]:
@@ -76,19 +108,20 @@ def inject(fault: Fault, node: Node, node_dir: Path, rail: int) -> None:
         UnreachableError: the node does not answer on its console channel.
 
     """
-    words = f"start {shlex.quote(fault.name)} {rail}"
+    where = rail if fault.of_rail else "node"
+    words = f"start {shlex.quote(fault.name)} {where} {_RECORDS[fault.until]}"
     outcome = qemu.run_inside(node.name, node_dir, _script(fault.script, words), TIMEOUT_S)
     if outcome.returncode == NOTHING_TO_BREAK:
         raise UsageError(
             f"{node.name}: {outcome.stderr.strip()}",
-            f"{fault.name} needs it: configure the node first.",
+            f"Nothing was changed: {fault.name} breaks what a configured node has.",
         )
     if outcome.returncode != 0:
-        raise _failed(node, fault.name, outcome)
+        raise _failed(node, fault.name, outcome, "heal")
 
 
-def heal(node: Node, node_dir: Path) -> list[str]:
-    """Take back every fault of a node, the latest first, and return their names.
+def heal(node: Node, node_dir: Path) -> list[Healed]:
+    """Take back every fault of a node, the latest first, and return them.
 
     Raises:
         RdmaprovError: one of them did not go; what follows it is still there.
@@ -96,20 +129,21 @@ def heal(node: Node, node_dir: Path) -> list[str]:
 
     """
     listed = qemu.run_inside(node.name, node_dir, _script("list_faults"), TIMEOUT_S)
-    known = catalogue()
     healed = []
-    for name in listed.stdout.split():
-        parts = (known[name].script, f"finish {shlex.quote(name)}")
+    for record in listed.stdout.split():
+        name, rail, _ = record.split(".")
+        parts = (find(name).script, f"finish {shlex.quote(record)}")
         outcome = qemu.run_inside(node.name, node_dir, _script(*parts), TIMEOUT_S)
         if outcome.returncode != 0:
-            raise _failed(node, name, outcome)
-        healed.append(name)
+            raise _failed(node, name, outcome, "reset")
+        number = None if rail == "node" else int(rail)
+        healed.append(Healed(name, number, outcome.stdout.strip() == "repaired"))
     return healed
 
 
-def _failed(node: Node, name: str, outcome: qemu.Outcome) -> RdmaprovError:
+def _failed(node: Node, name: str, outcome: qemu.Outcome, way_out: str) -> RdmaprovError:
     said = (outcome.stderr or outcome.stdout).strip()[-500:]
     return RdmaprovError(
         f"{node.name}: {name} ended with {outcome.returncode}: {said}",
-        f"Run: rdmaprov lab reset {node.name}",
+        f"Run: rdmaprov lab {way_out} {node.name}",
     )

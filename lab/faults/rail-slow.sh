@@ -1,0 +1,15 @@
+# title: Slow a rail down to 20 Mbit/s
+# stands for: A link or a PCIe slot came up at a fraction of its width, and one rail holds up every
+#   collective of the cluster.
+# breaks: one rail, until a reboot
+state() {
+	netem_state
+}
+
+inject() {
+	inject_netem rate 20mbit
+}
+
+heal() {
+	heal_netem
+}

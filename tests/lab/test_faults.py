@@ -1,0 +1,285 @@
+"""Each fault of the catalogue has its effect on a configured node, and is taken back.
+
+All of it on rail 0 of node1; the wire is observed towards node2. The last test reboots node1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from rdmaprov.errors import RdmaprovError
+from rdmaprov.lab import faults, ssh
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"
+PEER = "node2"
+
+# What roles configure, by hand. The peer has the other end of both rails.
+CONFIGURE = """
+for rail in 0 1; do
+    D=$(cat /sys/class/infiniband/mlx5_$rail/ports/1/gid_attrs/ndevs/0)
+    ip link set $D mtu 4200 up
+    ip address replace 198.18.$rail.{host}/24 brd + dev $D
+    dcb app add dev $D dscp-prio 26:3 48:6 || true
+    dcb pfc set dev $D prio-pfc 3:on || true
+done
+"""
+CONFIGURE_NODE = """
+D=$(cat /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0)
+ip -6 address replace 2001:db8::1/64 dev $D nodad
+ip route replace 203.0.113.0/24 via 198.18.0.2 dev $D table 100
+dcb ets set dev $D tc-tsa all:strict 0:ets 3:ets tc-bw all:0 0:60 3:40 prio-tc all:0 3:3 6:6 || true
+echo 'options mlx5_core prof_sel=1 debug_mask=1' > /etc/modprobe.d/mlx5_core.conf
+modprobe mlx5_core; modprobe standin_ofed; modprobe nvidia_peermem; modprobe rdma_cm
+for rail in 0 1; do
+    C=/sys/kernel/config/rdma_cm/mlx5_$rail; mkdir -p $C
+    echo 106 > $C/ports/1/default_roce_tos
+    echo 106 > /sys/class/infiniband/mlx5_$rail/tc/1/traffic_class
+done
+for numa in 0 1; do
+    echo 40 > /sys/devices/system/node/node$numa/hugepages/hugepages-2048kB/nr_hugepages
+done
+printf '* %s memlock unlimited\\n' soft hard > /etc/security/limits.d/rdma.conf
+printf 'root %s memlock unlimited\\n' soft hard >> /etc/security/limits.d/rdma.conf
+mkdir -p /etc/systemd/system.conf.d
+printf '[Manager]\\nDefaultLimitMEMLOCK=infinity\\n' > /etc/systemd/system.conf.d/memlock.conf
+systemctl daemon-reload
+echo NCCL_IB_TC=106 > /etc/nccl.conf
+"""
+CONFIGURED_FILES = (
+    "/etc/modprobe.d/mlx5_core.conf /etc/security/limits.d/rdma.conf "
+    "/etc/systemd/system.conf.d/memlock.conf /etc/nccl.conf"
+)
+BARE_RAILS = """
+for rail in 0 1; do
+    D=$(cat /sys/class/infiniband/mlx5_$rail/ports/1/gid_attrs/ndevs/0)
+    dcb app flush dev $D; dcb pfc set dev $D prio-pfc all:off
+    ip address flush dev $D; ip link set $D mtu 1500 down
+done
+"""
+RAIL = "D=$(cat /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0); "
+PROBE_DPKG = """python3 -c '
+import fcntl
+lock = open("/var/lib/dpkg/lock-frontend", "w")
+try:
+    fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("free")
+except OSError:
+    print("held")
+'"""
+
+
+def lossy(text):
+    """Return "loss" or "no loss" for what ping -q says."""
+    lost = re.search(r"([\d.]+)% packet loss", text)
+    assert lost, text
+    return "loss" if float(lost[1]) > 0 else "no loss"
+
+
+def slow(text):
+    """Return "slow" or "fast": 60,000 bytes take 24 ms at 20 Mbit/s."""
+    shortest = re.search(r"= ([\d.]+)/", text)
+    assert shortest, text
+    return "slow" if float(shortest[1]) > 24 else "fast"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault and how it shows: what a command prints, before and while it is there."""
+
+    name: str
+    observe: str
+    healthy: str
+    broken: str
+    on: str = NODE
+    read: Callable[[str], str] = str.strip
+
+
+PFC = RAIL + "dcb -j pfc show dev $D prio-pfc"
+APP = RAIL + "dcb -j app show dev $D dscp-prio; cat /sys/kernel/standin_mlx5e/$D/trust"
+ETS = RAIL + "dcb -j ets show dev $D tc-tsa tc-bw prio-tc"
+TOS = (
+    "cat /sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos "
+    "/sys/class/infiniband/mlx5_0/tc/1/traffic_class; echo end"
+)
+PAGES = "cat /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepages"
+PARAMETERS = (
+    "cat /sys/module/mlx5_core/parameters/*; modprobe -c | grep '^options mlx5_core' || echo none"
+)
+PEERMEM = (
+    "lsmod | grep -c ^nvidia_peermem; ls /sys/kernel/mm/memory_peers 2> /dev/null || echo none"
+)
+MEMLOCK = "ulimit -l; systemd-run --quiet --pipe --wait sh -c 'ulimit -l'"
+LINK = (
+    "rdma link show mlx5_0/1 | cut -d ' ' -f 3-4; "
+    + RAIL
+    + "ip -o -6 addr show dev $D scope global | grep -c 2001:db8; ip route show table 100 | wc -l"
+)
+# Linux answers ARP for every address on every netdev, so ping crosses planes; GIDs do not.
+PLANES = (
+    "cat /sys/class/infiniband/mlx5_0/ports/1/gids/* 2> /dev/null | grep -o 'ffff:c612:.*'; "
+    "ip -o route get 198.18.0.2 | grep -o 'dev [a-z0-9]*'; ip route show table 100 | wc -l"
+)
+GIDS = "cat /sys/class/infiniband/mlx5_0/ports/1/gids/* 2> /dev/null | grep ffff:c612 || echo none"
+OVERFLOW = (  # answers come back with the DSCP of the question
+    "pauses() { ethtool -S $D | sed -n 's/.*tx_prio3_pause: //p'; }; "
+    + RAIL
+    + "a=$(pauses); ping -q -Q 104 -c 30 -i 0.01 198.18.0.2 > /dev/null; b=$(pauses); "
+    "[ $b -gt $a ] && echo pauses || echo quiet"
+)
+VERSIONS = (
+    "modinfo -F version standin_ofed; cat /sys/module/standin_ofed/version; "
+    "cat /sys/module/nvidia_peermem/version; cat /sys/class/infiniband/mlx5_1/tc/1/traffic_class"
+)
+DISK = "sh -c 'echo some > /root/probe' 2> /dev/null && echo room || echo full; rm -f /root/probe"
+
+CASES = (
+    Case("mtu-wrong", "ibv_devinfo -d mlx5_0 | grep -o 'active_mtu:.*'", "4096", "1024"),
+    Case("pfc-wrong-priority", PFC, r"(false,){3}true,(false,){3}false", r"(false,){4}true"),
+    Case("pfc-two-priorities", PFC, r"(false,){3}true,false", r"(false,){3}true,true,false"),
+    Case("trust-pcp", APP, r"26,3.*48,6[^$]*\ndscp", r"^\{[^0-9]*\}[^0-9]*\npcp"),
+    Case("dscp-entry-lost", APP, r"26,3.*48,6", r"\[\[48,6\]\]"),
+    Case("ets-changed", ETS, r"60,100,100,40", r'\["strict"(,"strict"){7}\]'),
+    Case("tos-lost", TOS, r"^106\nGlobal tclass=106\nend$", r"^0\nend$"),
+    Case("hugepages-short", PAGES, r"^40\n40$", r"^30\n30$"),
+    Case("hugepages-one-node", PAGES, r"^40\n40$", r"^80\n0$"),
+    Case("module-parameter-not-running", PARAMETERS, r"^1\n1\noptions", r"^1\n0\noptions"),
+    Case("module-parameter-not-configured", PARAMETERS, r"^1\n1\noptions", r"^1\n1\nnone"),
+    Case("peermem-unloaded", PEERMEM, r"^1\nnv_mem$", r"^0\nnone$"),
+    Case("memlock-limited", MEMLOCK, r"^unlimited\nunlimited$", r"^64\n64$"),
+    Case("rdma-link-down", LINK, r"^state ACTIVE\n1\n1$", r"^state DOWN\n0\n0$"),
+    Case("rail-addresses-swapped", PLANES, r"c612:0001\ndev ens1\n1", r"c612:0101\ndev ens2"),
+    Case("rail-without-ipv4-gid", GIDS, r"ffff:c612:0001$", r"^none$"),
+    Case("rail-drops-packets", "ping -q -c 60 -i 0.01 198.18.0.2", "^no loss", "^loss", read=lossy),
+    Case("rail-slow", "ping -q -c 3 -s 60000 198.18.0.2", "fast", "slow", read=slow),
+    Case("rail-overflow", OVERFLOW, "^quiet$", "^pauses$"),
+    Case("driver-version-different", VERSIONS, r"25\..*\n25\..*\n580", r"24\..*\n24\..*\n570"),
+    Case("nccl-conf-stale", "cat /etc/nccl.conf", r"^NCCL_IB_TC=106$", r"NCCL_IB_TC=0"),
+    Case("disk-full", DISK, "room", "full"),
+    Case("dpkg-lock-held", PROBE_DPKG, "free", "held"),
+)
+
+
+@pytest.fixture(scope="module")
+def node(lab):
+    """Provide the name of a configured node."""
+    assert lab.rdmaprov("heal", NODE).returncode == 0
+    lab.run(NODE, "set -e; " + CONFIGURE.format(host=1) + CONFIGURE_NODE)
+    lab.run(PEER, "set -e; " + CONFIGURE.format(host=2))
+    yield NODE
+    lab.rdmaprov("heal", NODE)
+    lab.call(
+        NODE,
+        f"rm -f {CONFIGURED_FILES}; systemctl daemon-reload; modprobe -r nvidia_peermem; "
+        "modprobe -r standin_ofed; modprobe -r mlx5_core; echo 0 > /proc/sys/vm/nr_hugepages; "
+        "rmdir /sys/kernel/config/rdma_cm/*\n" + BARE_RAILS,
+    )
+    lab.call(PEER, BARE_RAILS)
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_fault(lab, node):
+    yield
+    assert lab.rdmaprov("heal", node).returncode == 0
+
+
+def inject(lab, node, name, *words):
+    done = lab.rdmaprov("fault", node, name, *words)
+    assert done.returncode == 0, done.stderr
+
+
+def heal(lab, node):
+    done = lab.rdmaprov("heal", node)
+    assert done.returncode == 0, done.stderr
+    return done.stderr.strip().partition(": ")[2]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_fault_shows_and_is_healed(lab, node, case):
+    def observe():
+        return case.read(lab.run(case.on, case.observe))
+
+    before = observe()
+    assert re.search(case.healthy, before)
+    inject(lab, node, case.name)
+    seen = observe()
+    assert re.search(case.broken, seen)
+    inject(lab, node, case.name)
+    assert observe() == seen
+    assert re.fullmatch(rf"healed {case.name}( of rail 0)?", heal(lab, node))
+    assert observe() == before
+
+
+def test_sshd_hangs_connects_and_never_greets(lab, node):
+    assert ssh.answers(lab.node(node))
+    inject(lab, node, "sshd-hangs")
+    assert not ssh.answers(lab.node(node))
+    inject(lab, node, "sshd-hangs")
+    assert heal(lab, node) == "healed sshd-hangs"
+    assert ssh.answers(lab.node(node))
+
+
+def test_catalogue_is_tested_whole():
+    assert {case.name for case in CASES} | {"sshd-hangs"} == set(faults.catalogue())
+
+
+def test_faults_are_taken_back_the_latest_first(lab, node):
+    before = lab.run(node, PFC)
+    names = ("pfc-two-priorities", "pfc-wrong-priority", "pfc-two-priorities")
+    for name in names:
+        inject(lab, node, name)
+    inject(lab, node, "pfc-wrong-priority", "--rail", "1")
+    assert heal(lab, node) == (
+        "healed pfc-wrong-priority of rail 1, pfc-two-priorities of rail 0, "
+        "pfc-wrong-priority of rail 0, pfc-two-priorities of rail 0"
+    )
+    assert lab.run(node, PFC) == before
+
+
+def test_fault_repaired_in_the_meantime_is_left_alone(lab, node):
+    inject(lab, node, "mtu-wrong")
+    inject(lab, node, "nccl-conf-stale")
+    lab.run(node, RAIL + "ip link set $D mtu 4300; echo NCCL_IB_TC=107 > /etc/nccl.conf")
+    assert heal(lab, node) == (
+        "healed nccl-conf-stale (repaired before), mtu-wrong of rail 0 (repaired before)"
+    )
+    seen = lab.run(node, RAIL + "cat /sys/class/net/$D/mtu /etc/nccl.conf; ip link set $D mtu 4200")
+    assert seen.split() == ["4300", "NCCL_IB_TC=107"]
+    lab.run(node, "echo NCCL_IB_TC=106 > /etc/nccl.conf")
+
+
+def test_interrupted_fault_is_healed(lab, node):
+    fault = faults.find("pfc-wrong-priority")
+    killed = replace(fault, script=fault.script.replace(':on"\n', ':on"\n\tkill -9 $$\n'))
+    before = lab.run(node, PFC)
+    with pytest.raises(RdmaprovError):
+        faults.inject(killed, lab.node(node), lab.layout.node(node), 0)
+    assert lab.run(node, PFC) != before
+    assert heal(lab, node) == "healed pfc-wrong-priority of rail 0"
+    assert lab.run(node, PFC) == before
+
+
+@pytest.mark.usefixtures("node")
+def test_fault_with_nothing_to_break_is_refused_and_leaves_no_record(lab):
+    lab.run(PEER, RAIL + "dcb pfc set dev $D prio-pfc all:off || true")
+    done = lab.rdmaprov("fault", PEER, "pfc-wrong-priority")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {PEER}: rail 0 has PFC on no priority\n")
+    healed = lab.rdmaprov("heal", PEER)
+    assert healed.stderr.strip() == f"{PEER}: nothing to heal"
+
+
+def test_reboot_ends_what_it_ends_on_metal(lab, node):
+    for name in ("mtu-wrong", "sshd-hangs", "nccl-conf-stale"):
+        inject(lab, node, name)
+    assert lab.rdmaprov("reboot", node).returncode == 0
+    seen = lab.run(node, RAIL + "cat /sys/class/net/$D/mtu /etc/nccl.conf").split()
+    assert seen[0] == "1500"
+    assert "NCCL_IB_TC=0" in seen
+    assert heal(lab, node) == "healed nccl-conf-stale"
+    assert lab.run(node, "cat /etc/nccl.conf") == "NCCL_IB_TC=106\n"
