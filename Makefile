@@ -7,6 +7,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 
 .PHONY: venv lab-tools lab check lint unit test lock clean
@@ -48,8 +49,8 @@ test: lint lab-tools
 	$(BIN)/pytest
 
 lock: venv
-	$(BIN)/pip-compile --quiet --extra dev --allow-unsafe --generate-hashes --no-emit-index-url \
-	  --no-emit-find-links --strip-extras --upgrade --output-file requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --extra dev --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-options \
+	  --strip-extras --upgrade --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .ansible dist

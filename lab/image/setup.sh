@@ -34,6 +34,7 @@ chmod 440 /etc/sudoers.d/provisioner
 rm -f /etc/ssh/ssh_host_*
 : > /etc/machine-id
 : > /etc/hostname
+: > /etc/default/locale # sshd complains at each login without it
 echo nameserver 10.0.2.3 > /etc/resolv.conf # of the emulated management network
 mkdir -p /opt/rdmaprov-lab/torch
 

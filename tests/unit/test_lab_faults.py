@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -79,7 +78,6 @@ def test_script_is_shell(name):
     assert done.stderr == b""
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 @pytest.mark.parametrize("name", NAMES)
 def test_script_has_no_shellcheck_finding(name):
     text = (DIRECTORY / "lib").read_text() + (DIRECTORY / f"{name}.sh").read_text()

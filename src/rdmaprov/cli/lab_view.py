@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import click
 from rich.console import Console
 from rich.table import Table
 
@@ -12,6 +13,8 @@ from rdmaprov.lab.faults import Fault
 from rdmaprov.lab.machines import State
 from rdmaprov.lab.model import Lab
 
+LINE_WIDTH = 100
+INDENT = "    "
 _STYLE = {State.UP: "green", State.BOOTING: "yellow", State.DOWN: "red"}
 
 
@@ -56,12 +59,8 @@ def document(lab: Lab | None, states: Sequence[State]) -> dict[str, object]:
 
 
 def faults(catalogue: Iterable[Fault]) -> None:
-    """Print the catalogue: name, what is done, what it stands for."""
-    rows = Table(box=None, pad_edge=False)
-    rows.add_column("fault", no_wrap=True)
-    rows.add_column("does")
-    rows.add_column("stands for")
+    """Print the catalogue: name, what is done until when, what it stands for."""
     for fault in catalogue:
-        does = f"{fault.title} (until {fault.until})"
-        rows.add_row(fault.name, does, fault.stands_for)
-    Console().print(rows)
+        click.secho(fault.name, bold=True)
+        for text in (f"{fault.title} (until {fault.until}).", fault.stands_for):
+            click.echo(click.wrap_text(text, LINE_WIDTH, INDENT, INDENT))
