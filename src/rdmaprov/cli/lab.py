@@ -32,6 +32,12 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
+def _short(path: str) -> str:
+    """Return the path as a user in the working directory would write it."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
+
 def _complete_node(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
@@ -129,7 +135,7 @@ def up(
     with cluster.layout.locked():
         made = cluster.up(Request(nodes, rails, suite, memory, chosen, site))
     lab_view.table(made, [State.UP] * len(made.nodes))
-    click.echo(f"site: {made.site}   shell: rdmaprov lab ssh {made.nodes[0].name}")
+    click.echo(f"site: {_short(made.site)}   shell: rdmaprov lab ssh {made.nodes[0].name}")
 
 
 @lab.command(short_help="Show the nodes and how they are.")
