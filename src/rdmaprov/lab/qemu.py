@@ -85,7 +85,7 @@ class Machine:
             ("root", self.directory / DISK, ",format=qcow2"),
             ("torch", self.torch_disk, ",format=raw,readonly=on"),
         ):
-            yield from ("-drive", f"if=none,id={name},file={path},cache=unsafe{more}")
+            yield from ("-drive", f"if=none,id={name},file={_value(path)},cache=unsafe{more}")
             yield from ("-device", f"virtio-blk-pci,bus=pcie.0,drive={name}")
 
     def _management(self) -> Iterator[str]:
@@ -121,8 +121,16 @@ class Machine:
         rails = " ".join(rail.mac for rail in self.node.rails)
         yield from ("-fw_cfg", f"name={FIRMWARE}/hostname,string={self.node.name}")
         yield from ("-fw_cfg", f"name={FIRMWARE}/rails,string={rails}")
-        yield from ("-fw_cfg", f"name={FIRMWARE}/authorized_keys,file={self.authorized_keys}")
-        yield from ("-fw_cfg", f"name={FIRMWARE}/host_key,file={self.host_key}")
+        yield from (
+            "-fw_cfg",
+            f"name={FIRMWARE}/authorized_keys,file={_value(self.authorized_keys)}",
+        )
+        yield from ("-fw_cfg", f"name={FIRMWARE}/host_key,file={_value(self.host_key)}")
+
+
+def _value(path: Path) -> str:
+    """Return a path as QEMU's options want it: a comma would end the value."""
+    return str(path).replace(",", ",,")
 
 
 class _Peer:

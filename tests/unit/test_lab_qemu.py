@@ -1,0 +1,109 @@
+"""A machine's command line, and conversations with QEMU and with the agent inside a node."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.errors import UnreachableError
+from rdmaprov.lab import qemu
+from rdmaprov.lab.accel import Accel
+from rdmaprov.lab.model import new_node
+
+
+def argv(accel=Accel.TCG, rails=2):
+    return qemu.Machine(
+        node=new_node("node1", 40001, rails),
+        directory=Path("nodes/node1"),
+        accel=accel,
+        memory_mib=2048,
+        torch_disk=Path("/cache, mine/torch.img"),
+        authorized_keys=Path("/lab/id.pub"),
+        host_key=Path("/lab/key"),
+        switch=Path("switch"),
+    ).argv()
+
+
+def test_port_listens_on_the_loopback_address_only():
+    forwards = [word for word in argv() if "hostfwd" in word]
+    assert forwards == ["user,id=mgmt,hostfwd=tcp:127.0.0.1:40001-:22"]
+
+
+def test_comma_in_a_path_does_not_end_it():
+    assert any("file=/cache,, mine/torch.img," in word for word in argv())
+
+
+@pytest.mark.parametrize(("accel", "processors"), [(Accel.KVM, "2"), (Accel.TCG, "1")])
+def test_numa_nodes_are_two_and_processors_as_many_as_are_safe(accel, processors):
+    words = argv(accel)
+    assert words[words.index("-smp") + 1].split(",")[0] == processors
+    assert len([word for word in words if word.startswith("node,nodeid=")]) == 2
+
+
+@pytest.mark.parametrize("rails", [1, 2, 8])
+def test_rails_are_spread_over_the_numa_nodes(rails):
+    bridges = [word for word in argv(rails=rails) if word.startswith("pxb-pcie")]
+    numa = [word.partition("numa_node=")[2][0] for word in bridges]
+    assert numa == ["0" if 2 * rail < rails else "1" for rail in range(rails)]
+
+
+class Agent(threading.Thread):
+    """Speaks the guest agent's protocol: an old answer first, then what it is asked for."""
+
+    def __init__(self, directory):
+        super().__init__(daemon=True)
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(str(directory / "agent.sock"))
+        self.socket.listen()
+        self.scripts = []
+
+    def run(self):
+        connection, _ = self.socket.accept()
+        lines = connection.makefile("rwb")
+
+        def say(value):
+            lines.write(json.dumps({"return": value}).encode() + b"\n")
+            lines.flush()
+
+        say("left behind by the conversation before")
+        polls = 0
+        for line in lines:
+            request = json.loads(line)
+            arguments = request.get("arguments", {})
+            if request["execute"] == "guest-sync-delimited":
+                lines.write(b"\xff")
+                say(arguments["id"])
+            elif request["execute"] == "guest-exec":
+                self.scripts.append(base64.b64decode(arguments["input-data"]).decode())
+                say({"pid": 7})
+            else:
+                polls += 1
+                out = base64.b64encode(b"out\n").decode()
+                ended = {"exited": True, "exitcode": 3, "out-data": out}
+                say(ended if polls > 1 else {"exited": False})
+
+
+def test_script_runs_inside_and_its_end_is_told(tmp_path):
+    agent = Agent(tmp_path)
+    agent.start()
+    outcome = qemu.run_inside("node1", tmp_path, "echo out; exit 3", timeout_s=5)
+    assert outcome == qemu.Outcome(returncode=3, stdout="out\n", stderr="")
+    assert agent.scripts == ["echo out; exit 3"]
+
+
+def test_node_without_an_agent_is_unreachable(tmp_path):
+    with pytest.raises(UnreachableError, match="node1 does not answer"):
+        qemu.run_inside("node1", tmp_path, "true", timeout_s=1)
+
+
+def test_agent_that_says_nothing_is_unreachable(tmp_path):
+    silent = socket.socket(socket.AF_UNIX)
+    silent.bind(str(tmp_path / "agent.sock"))
+    silent.listen()
+    with pytest.raises(UnreachableError, match="node1 does not answer"):
+        qemu.run_inside("node1", tmp_path, "true", timeout_s=0.2)
