@@ -18,6 +18,7 @@ PROGRAM = "rdmaprov"
 # Verb → "module:command". A verb's module is imported when it is asked for, so that no verb
 # pays for what another one needs.
 VERBS = {
+    "check": "rdmaprov.cli.check:check",
     "completion": "rdmaprov.cli.completion:completion",
     "lab": "rdmaprov.cli.lab:lab",
 }

@@ -50,7 +50,7 @@ __all__ = [
 
 
 def position_of(value: object) -> Position | None:
-    """Return where a value was written; None for what YAML did not bring, and for true and false."""
+    """Return where a value was written; None for true, false, and what no file brought."""
     origin = Origin.get_tag(value)
     if origin is None or not origin.path:
         return None
@@ -80,9 +80,13 @@ def error_text(error: BaseException) -> str:
     """Return an error's own sentence on one line, without what Ansible wraps around it."""
     text = str(getattr(error, "_original_message", None) or getattr(error, "message", "") or error)
     cause = error.__cause__
-    if isinstance(error, AnsibleError) and cause is not None and not text.strip():
+    if isinstance(error, AnsibleError) and cause is not None and _says_nothing(text):
         return error_text(cause)
     return " ".join(text.split()).rstrip(".")
+
+
+def _says_nothing(text: str) -> bool:
+    return text.strip().rstrip(".") in {"", "Error rendering template", "YAML parsing failed"}
 
 
 @contextmanager
@@ -235,7 +239,7 @@ def _find_plugins() -> None:
 
 def _forget() -> None:
     """Empty what Ansible keeps for a whole process: the next site may be another."""
-    VaultSecretsContext._current = None  # noqa: SLF001
+    VaultSecretsContext._current = None
     for kept in (host_group_vars.CANONICAL_PATHS, host_group_vars.FOUND, host_group_vars.NAK):
         kept.clear()
 
@@ -259,7 +263,7 @@ class Engine:
     def __init__(self) -> None:
         self._engine = TemplateEngine()
         self._compiled: dict[tuple[str, object], Any] = {}
-        compile_template = self._engine._compile_template  # noqa: SLF001 - see the module's text
+        compile_template = self._engine._compile_template
 
         def compile_once(template: str, options: Any) -> Any:
             key = (str(template), options)
@@ -267,7 +271,7 @@ class Engine:
                 self._compiled[key] = compile_template(template, options)
             return self._compiled[key]
 
-        self._engine._compile_template = compile_once  # noqa: SLF001
+        self._engine._compile_template = compile_once
 
     def render(self, template: str, variables: Mapping[str, Any]) -> Any:
         """Return what a template gives; raise AnsibleError if it cannot be rendered."""

@@ -115,9 +115,7 @@ def _list(option: Option, value: Any, report: Report, path: Path) -> Any:
     if not isinstance(value, (list, tuple)):
         report(path, f"{_show(value)} is not a list", f"write {wanted(option)}")
         return WRONG
-    element = Option(
-        option.name, option.elements or "raw", "", option.role, options=option.options
-    )
+    element = Option(option.name, option.elements or "raw", "", option.role, options=option.options)
     if element.type == "raw":
         return list(value)
     items = [coerce(element, item, report, (*path, i)) for i, item in enumerate(value)]
@@ -180,5 +178,7 @@ def _choices(option: Option, value: Any) -> str:
 
 
 def _show(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     text = f"'{value}'" if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -16,6 +16,7 @@ from rdmaprov.inventory.ansible_api import (
     error_text,
     muted,
 )
+from rdmaprov.inventory.conflicts import Conflict, conflicts
 from rdmaprov.inventory.locate import Locator
 from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.places import Places
@@ -69,6 +70,7 @@ class _Loader:
         self._inventory = Inventory(site)
         self._places = Places(site, self._inventory)
         self._renderer = Renderer()
+        self._disputed: dict[tuple[str, ...], tuple[Conflict, ...]] = {}
         self._typer = typed.Typer(self._schema.variables)
 
     def fleet(self, limit: str | None) -> Fleet:
@@ -116,8 +118,18 @@ class _Loader:
         problems += wrong
         problems += _connection(name, variables, locate)
         groups = tuple(str(group.name) for group in self._inventory.groups_of(host))
+        disputed = self._conflicts(groups, host)
         written = frozenset(str(key) for layer in (of_groups, own) for key in layer)
-        return Node(name, groups, values, rails, written, locate), problems
+        return Node(name, groups, values, rails, written, disputed, locate), problems
+
+    def _conflicts(self, groups: tuple[str, ...], host: Host) -> tuple[Conflict, ...]:
+        """Return the conflicts of a set of groups, found once for all hosts that are in it."""
+        if groups not in self._disputed:
+            self._disputed[groups] = conflicts(
+                self._inventory, self._inventory.groups_of(host), self._schema.variables
+            )
+        own = self._inventory.host_variables(host) if self._disputed[groups] else {}
+        return tuple(one for one in self._disputed[groups] if one[0] not in own)
 
     def _magic(self, host: Host) -> Mapping[str, Any]:
         groups = [str(group.name) for group in self._inventory.groups_of(host)]

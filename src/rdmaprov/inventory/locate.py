@@ -37,6 +37,10 @@ class Locator:
                 return self._inside(layer, name, path) or self.places.host(self.host)
         return self.places.host(self.host)
 
+    def writes(self, name: str) -> bool:
+        """Return whether the site itself says what the variable is."""
+        return any(name in layer for layer in self.layers)
+
     @staticmethod
     def _inside(layer: Mapping[str, Any], name: str, path: Sequence[str | int]) -> Position | None:
         best: Position | None = None

@@ -45,6 +45,7 @@ class Node:
         values: every public variable that has a value, typed, role defaults included.
         rails: fabric_rails.
         written: names of the variables that the site sets itself.
+        conflicts: variable and two groups that set it differently, with equal right.
         locate: where a variable, or a part of it, is written.
 
     """
@@ -54,6 +55,7 @@ class Node:
     values: Mapping[str, Any]
     rails: tuple[Rail, ...]
     written: frozenset[str]
+    conflicts: tuple[tuple[str, str, str], ...]
     locate: Callable[..., Position] = field(repr=False, compare=False)
 
     def get(self, name: str) -> Any:

@@ -35,9 +35,7 @@ def unsafe(variable: str, name: str, position: Position, host: str) -> Problem:
     )
 
 
-def orphans(
-    site: Path, hosts: Collection[str], groups: Collection[str]
-) -> Iterator[Problem]:
+def orphans(site: Path, hosts: Collection[str], groups: Collection[str]) -> Iterator[Problem]:
     """Yield the variable files that no host or group reads."""
     known = {"group_vars": groups, "host_vars": hosts}
     for path in files.variable_files(site):
@@ -50,6 +48,4 @@ def orphans(
         noun = "group" if kind == "group_vars" else "host"
         near = difflib.get_close_matches(name, [str(item) for item in known[kind]], n=1)
         remedy = f"did you mean {near[0]}" if near else f"add the {noun} to the inventory"
-        yield Problem(
-            Position(str(path)), path.name, f"there is no {noun} {name}", remedy, "names"
-        )
+        yield Problem(Position(str(path)), path.name, f"there is no {noun} {name}", remedy, "names")

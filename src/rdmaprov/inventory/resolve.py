@@ -75,6 +75,7 @@ class Variables:
         self._open: list[str] = []
 
     def __contains__(self, name: str) -> bool:
+        """Return whether there is such a variable."""
         return name in self._raw or name in self._magic
 
     def value(self, name: str) -> Any:
@@ -119,9 +120,7 @@ class Variables:
         template = parse(str(text))
         if template.dynamic:
             everything = {**self._raw, **self._magic}
-            return self._guarded(
-                text, lambda: self._renderer.render_freely(text, everything)
-            )
+            return self._guarded(text, lambda: self._renderer.render_freely(text, everything))
         values = {name: self.value(name) for name in template.names if name in self}
         return self._guarded(text, lambda: self._renderer.render(text, template, values))
 
@@ -139,7 +138,7 @@ class Variables:
             raise ResolveError(
                 position_of(raw), _template_message(error), _template_remedy(error), "template"
             ) from error
-        except Exception as error:  # noqa: BLE001 - a filter may raise anything at all
+        except Exception as error:
             raise ResolveError(
                 position_of(raw),
                 f"its template fails: {error_text(error)}",

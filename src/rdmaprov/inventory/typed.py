@@ -30,6 +30,7 @@ class Typer:
         """Return the values by name, without those that are missing or wrong, and the problems."""
         values: dict[str, Any] = {}
         problems: list[Problem] = []
+        derived: list[Problem] = []
         for name, option in self._options.items():
             if name not in variables:
                 if option.required:
@@ -38,16 +39,18 @@ class Typer:
             try:
                 raw = variables.value(name)
             except ResolveError as error:
-                problems.append(_unresolved(name, error, locate, host))
+                wrong = _unresolved(name, error, locate, host)
+                (problems if locate.writes(name) else derived).append(wrong)
                 continue
             value, issues = self._typed(option, raw)
-            problems += [
+            (problems if locate.writes(name) else derived).extend(
                 Problem(locate(name, *path), name, message, remedy, "types", (host,))
                 for path, message, remedy in issues
-            ]
+            )
             if value is not WRONG:
                 values[name] = value
-        return values, problems
+        # A default that is derived from a wrong value fails too, which says nothing new.
+        return values, problems or derived
 
     def _typed(self, option: Option, raw: Any) -> tuple[Any, tuple[_Issue, ...]]:
         key = (option.name, id(raw))
@@ -74,7 +77,8 @@ def _missing(option: Option, locate: Locator, host: str) -> Problem:
 
 
 def _unresolved(name: str, error: ResolveError, locate: Locator, host: str) -> Problem:
-    at = error.position or locate(name)
+    at = error.position if locate.writes(name) else None
+    at = at or locate(name)
     return Problem(at, name, error.message, error.remedy, error.rule, (host,))
 
 
