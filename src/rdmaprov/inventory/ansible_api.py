@@ -32,6 +32,17 @@ from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from rdmaprov.problem import Position
 
+# Sentences of Ansible's that only say that there is a cause.
+_GENERIC = frozenset(
+    {
+        "",
+        "Error rendering template",
+        "Failed to parse inventory",
+        "Syntax error in template",
+        "YAML parsing failed",
+    }
+)
+
 __all__ = [
     "AnsibleError",
     "AnsibleUndefinedVariable",
@@ -86,7 +97,7 @@ def error_text(error: BaseException) -> str:
 
 
 def _says_nothing(text: str) -> bool:
-    return text.strip().rstrip(".") in {"", "Error rendering template", "YAML parsing failed"}
+    return text.strip().rstrip(".") in _GENERIC
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from rdmaprov.inventory.ansible_api import (
     error_position,
     error_text,
 )
+from rdmaprov.inventory.depth import MOST, too_deep
 from rdmaprov.problem import Position, Problem
 
 YAML_SUFFIXES = (".yml", ".yaml", ".json")
@@ -101,12 +102,16 @@ def _text_problems(path: Path) -> Iterator[Problem]:
         yield _problem(path, line, "the file is binary, or not UTF-8", "write it as UTF-8 text")
         return
     try:
-        data.decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
         message = f"byte 0x{data[error.start]:02x} is not UTF-8"
         yield _problem(path, line, message, "save the file as UTF-8", column=column)
+        return
+    if (deep := too_deep(text)) is not None:
+        message = f"it nests more than {MOST} levels deep"
+        yield _problem(path, deep, message, "write plain variables", rule="yaml")
 
 
 def _syntax_problem(path: Path, error: BaseException) -> Problem:

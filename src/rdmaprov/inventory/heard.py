@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rdmaprov.inventory.ansible_api import error_position, error_text, position_of
+from rdmaprov.inventory.places import Places
 from rdmaprov.problem import Position, Problem
 
 Heard = Iterable[tuple[str, object]]
@@ -22,7 +24,7 @@ def duplicates(heard: Heard) -> Iterator[Problem]:
             )
 
 
-def problems(site: Path, heard: Heard) -> Iterator[Problem]:
+def problems(places: Places, heard: Heard) -> Iterator[Problem]:
     """Yield the inventory files, and the parts of them, that Ansible could not use."""
     reasons: list[BaseException] = []
     for message, about in heard:
@@ -35,7 +37,15 @@ def problems(site: Path, heard: Heard) -> Iterator[Problem]:
                 yield _unusable(file, reasons)
             reasons = []
         elif message.startswith("Skipping "):
-            yield _problem(position_of(about) or Position(str(site)), message)
+            yield _problem(_skipped(places, message), message)
+
+
+def _skipped(places: Places, message: str) -> Position:
+    """Return where a group, or a key of one, is written that Ansible passes over."""
+    if found := re.search(r"key \((.*?)\) in group \((.*?)\)", message):
+        return places.key(found[2], found[1])
+    found = re.search(r"Skipping '(.*?)'", message)
+    return places.group(found[1] if found else "")
 
 
 def _unusable(file: Path, reasons: list[BaseException]) -> Problem:

@@ -80,7 +80,7 @@ class _Loader:
             return Fleet(self._site, (), tuple(merged(problems)))
         self._inventory.parse()
         problems += heard.duplicates(self._heard)
-        problems += heard.problems(self._site, self._heard)
+        problems += heard.problems(self._places, self._heard)
         problems += self._unsafe_names()
         problems += names.orphans(self._site, self._inventory.hosts, self._inventory.groups)
         if not self._inventory.hosts and not problems:

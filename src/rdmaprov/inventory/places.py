@@ -38,6 +38,11 @@ class Places:
         self.host("")
         return self._groups.get(name, Position(str(self._site)))
 
+    def key(self, group: str, name: str) -> Position:
+        """Return where a key of a group is written, the group's place if that cannot be told."""
+        self.host("")
+        return self._groups.get(f"{group}/{name}") or self.group(group)
+
     def _read(self) -> None:
         for path in files.inventory_files(self._site):
             if path.suffix in files.YAML_SUFFIXES:
@@ -58,6 +63,8 @@ class Places:
             self._note(self._groups, str(name), position_of(name))
             if not isinstance(body, Mapping):
                 continue
+            for key in body:
+                self._note(self._groups, f"{name}/{key}", position_of(key))
             hosts, children = body.get("hosts"), body.get("children")
             for pattern in hosts if isinstance(hosts, Mapping) else ():
                 for host in expanded(str(pattern)):

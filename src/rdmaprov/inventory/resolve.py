@@ -19,6 +19,8 @@ from rdmaprov.inventory.expression import Template, parse
 from rdmaprov.problem import Position
 
 MISSING = "\0missing"
+# A node with 32 rails has some hundred; YAML's aliases can make billions of a few lines.
+MOST_PARTS = 20_000
 
 
 class ResolveError(Exception):
@@ -73,6 +75,7 @@ class Variables:
         self._renderer = renderer
         self._done: dict[str, Any] = {}
         self._open: list[str] = []
+        self._parts_left = MOST_PARTS
 
     def __contains__(self, name: str) -> bool:
         """Return whether there is such a variable."""
@@ -99,21 +102,29 @@ class Variables:
                 "template",
             )
         self._open.append(name)
+        self._parts_left = MOST_PARTS
         try:
             self._done[name] = self._resolve(self._raw[name])
+        except RecursionError as error:
+            raise _endless(self._raw[name]) from error
         finally:
             self._open.pop()
         return self._done[name]
 
     def _resolve(self, raw: Any) -> Any:
+        self._parts_left -= 1
+        if self._parts_left < 0:
+            raise _endless(raw)
         if isinstance(raw, EncryptedString):
             return self._guarded(raw, lambda: str(raw))
         if isinstance(raw, str):
             return self._template(raw) if is_template(raw) else raw
         if isinstance(raw, Mapping):
-            return {key: self._resolve(item) for key, item in raw.items()}
+            entries = {key: self._resolve(item) for key, item in raw.items()}
+            return entries if any(entries[key] is not raw[key] for key in raw) else raw
         if isinstance(raw, (list, tuple)):
-            return [self._resolve(item) for item in raw]
+            items = [self._resolve(item) for item in raw]
+            return items if any(a is not b for a, b in zip(items, raw, strict=True)) else raw
         return raw
 
     def _template(self, text: str) -> Any:
@@ -145,6 +156,11 @@ class Variables:
                 "correct the template",
                 "template",
             ) from error
+
+
+def _endless(raw: Any) -> ResolveError:
+    message = f"holds itself, or more than {MOST_PARTS} parts"
+    return ResolveError(position_of(raw), message, "write it without YAML aliases", "template")
 
 
 def _template_message(error: AnsibleError) -> str:
