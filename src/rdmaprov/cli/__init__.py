@@ -21,6 +21,7 @@ VERBS = {
     "check": "rdmaprov.cli.check:check",
     "completion": "rdmaprov.cli.completion:completion",
     "lab": "rdmaprov.cli.lab:lab",
+    "schema": "rdmaprov.cli.schema:schema_command",
 }
 
 

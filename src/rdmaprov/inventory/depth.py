@@ -36,8 +36,7 @@ def _measured(text: str) -> int | None:
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
             if depth > MOST:
-                line: int = event.start_mark.line
-                return line + 1
+                return event.start_mark.line + 1 if event.start_mark else 1
     except yaml.YAMLError:
         return None
     return None

@@ -114,7 +114,7 @@ class Variables:
     def _resolve(self, raw: Any) -> Any:
         self._parts_left -= 1
         if self._parts_left < 0:
-            raise _endless(raw)
+            raise RecursionError
         if isinstance(raw, EncryptedString):
             return self._guarded(raw, lambda: str(raw))
         if isinstance(raw, str):
