@@ -42,7 +42,16 @@ class Problem:
         at = self.position
         nodes = f" [{_some(self.hosts)}]" if self.hosts else ""
         where = f"{shown(at.file, relative_to)}:{at.line}:{at.column}"
-        return f"{where}: {self.variable}: {self.message}; {self.remedy}{nodes}"
+        return printable(f"{where}: {self.variable}: {self.message}; {self.remedy}{nodes}")
+
+
+def printable(text: str) -> str:
+    """Return a text on one line, with nothing that a terminal would act on."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
 
 
 def shown(file: str, relative_to: Path | None) -> str:

@@ -18,6 +18,7 @@ _ETHERNET_ONLY_GBPS = (25, 50)
 ROCE_MTU_BYTES = 4096
 ROCE_HEADER_BYTES = 96  # Linux include/rdma/ib_addr.h: iboe_get_mtu
 IPOIB_MOST_BYTES = 4092
+MOST_GPUS = 64
 
 
 def _generation(node: Node) -> Iterator[Finding]:
@@ -77,7 +78,7 @@ def _rdma_mtu(node: Node) -> Iterator[Finding]:
 
 def _gpus(node: Node) -> Iterator[Finding]:
     count = node.get("fabric_gpu_count")
-    if count is None or not node.rails:
+    if count is None or not node.rails or count > MOST_GPUS:
         return
     for rail in node.rails:
         for place, gpu in enumerate(rail.gpus):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rdmaprov.contract.node import MOST_GPUS
 from rdmaprov.contract.rule import Finding, Rule
 from rdmaprov.inventory.model import Node
 
@@ -16,7 +17,7 @@ _VALUES: dict[str, tuple[float, float]] = {
     "fabric_roce_dscp": _DSCP,
     "fabric_cnp_dscp": _DSCP,
     "fabric_oversubscription": (1, 100),
-    "fabric_gpu_count": (0, 64),
+    "fabric_gpu_count": (0, MOST_GPUS),
     "fabric_numa_nodes": (1, 64),
     "fabric_memory_bytes": (1 << 28, 1 << 50),
     "fabric_guard_revert_s": (10, 3600),

@@ -19,6 +19,9 @@ from rdmaprov.problem import Position, Problem
 YAML_SUFFIXES = (".yml", ".yaml", ".json")
 # 10,000 nodes with eight rails written out are 5 MB.
 MOST_BYTES = 8 * 1024 * 1024
+MOST_HOSTS = 100_000
+_MOST_DIGITS = 12
+_RANGE = re.compile(rb"\[(\d*):(\d+)")
 _IGNORED = re.compile(r"(^\.|~$|\.(orig|bak|cfg|retry|pyc|pyo|ini~|swp|md|txt|rst)$)")
 _VARIABLE_DIRECTORIES = ("group_vars", "host_vars")
 
@@ -43,6 +46,7 @@ def inventory_files(site: Path) -> Iterator[Path]:
 def problems(site: Path, inventory: Inventory) -> Iterator[Problem]:
     """Yield what is wrong with files as such."""
     for path in inventory_files(site):
+        yield from _range_problems(path)
         if path.suffix in YAML_SUFFIXES:
             yield from _problems(path, inventory, empty_is_wrong=True)
         else:
@@ -54,6 +58,17 @@ def problems(site: Path, inventory: Inventory) -> Iterator[Problem]:
             )
         else:
             yield from _problems(path, inventory, empty_is_wrong=False)
+
+
+def _range_problems(path: Path) -> Iterator[Problem]:
+    """Yield the host ranges that no fleet has, before Ansible writes out each of their hosts."""
+    if path.stat().st_size > MOST_BYTES:
+        return
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        for first, last in _RANGE.findall(line):
+            if len(last) > _MOST_DIGITS or int(last) - int(first or b"0") > MOST_HOSTS:
+                message = f"the range {first.decode()}:{last.decode()} has too many hosts"
+                yield _problem(path, number, message, f"write at most {MOST_HOSTS}")
 
 
 def _problems(path: Path, inventory: Inventory, *, empty_is_wrong: bool) -> Iterator[Problem]:
