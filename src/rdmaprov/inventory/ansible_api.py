@@ -131,8 +131,8 @@ class _CachingLoader(DataLoader):  # type: ignore[misc] # Ansible has no types
     def load_from_file(
         self, file_name: str, cache: str = "all", unsafe: bool = False, **options: Any
     ) -> Any:
-        if cache == "none":
-            cache = "all"
+        # Nobody here changes what was read; a copy of 5,000 hosts takes a minute.
+        cache, unsafe = ("all" if cache == "none" else cache), True
         return super().load_from_file(file_name, cache=cache, unsafe=unsafe, **options)
 
 

@@ -71,7 +71,7 @@ class _Loader:
         self._places = Places(site, self._inventory)
         self._renderer = Renderer()
         self._disputed: dict[tuple[str, ...], tuple[Conflict, ...]] = {}
-        self._typer = typed.Typer(self._schema.variables)
+        self._typer = typed.Typer(self._schema.variables, self._schema.defaults)
 
     def fleet(self, limit: str | None) -> Fleet:
         problems = list(files.problems(self._site, self._inventory))

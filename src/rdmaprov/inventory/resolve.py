@@ -158,6 +158,15 @@ class Variables:
             ) from error
 
 
+def has_template(raw: Any) -> bool:
+    """Return whether any part of a value is a template."""
+    if isinstance(raw, Mapping):
+        return any(has_template(item) for item in raw.values())
+    if isinstance(raw, (list, tuple)):
+        return any(has_template(item) for item in raw)
+    return is_template(raw)
+
+
 def _endless(raw: Any) -> ResolveError:
     message = f"holds itself, or more than {MOST_PARTS} parts"
     return ResolveError(position_of(raw), message, "write it without YAML aliases", "template")

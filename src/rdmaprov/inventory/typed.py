@@ -9,7 +9,7 @@ from typing import Any
 from rdmaprov.inventory.coerce import WRONG, Path, coerce
 from rdmaprov.inventory.locate import Locator
 from rdmaprov.inventory.model import Interface, Rail
-from rdmaprov.inventory.resolve import ResolveError, Variables
+from rdmaprov.inventory.resolve import ResolveError, Variables, has_template
 from rdmaprov.inventory.schema import Option
 from rdmaprov.problem import Problem
 
@@ -19,19 +19,28 @@ _Issue = tuple[Path, str, str]
 class Typer:
     """Types the variables of a fleet's hosts; a value that hosts share is typed once."""
 
-    def __init__(self, options: Mapping[str, Option]) -> None:
+    def __init__(self, options: Mapping[str, Option], defaults: Mapping[str, Any]) -> None:
         self._options = options
         # By identity: the value is kept, so that no other can take its id.
         self._known: dict[tuple[str, int], tuple[Any, Any, tuple[_Issue, ...]]] = {}
+
+        # Defaults that are the same on every node: typed once.
+        self._constants: dict[str, Any] = {}
+        for name, raw in defaults.items():
+            if not has_template(raw):
+                self._constants[name] = self._typed(options[name], raw)[0]
 
     def values(
         self, host: str, variables: Variables, locate: Locator
     ) -> tuple[dict[str, Any], list[Problem]]:
         """Return the values by name, without those that are missing or wrong, and the problems."""
-        values: dict[str, Any] = {}
+        values = dict(self._constants)
         problems: list[Problem] = []
         derived: list[Problem] = []
         for name, option in self._options.items():
+            if name in self._constants and not locate.writes(name):
+                continue
+            values.pop(name, None)
             if name not in variables:
                 if option.required:
                     problems.append(_missing(option, locate, host))
