@@ -29,6 +29,7 @@ ofed_version: 3.1.0
 
 
 def rails(high: object, low: object) -> str:
+    """Return fabric_rails of a node, one /11 for each rail."""
     entries = (
         f'{{netdev: rail{i}, gpus: [{i}], address: "10.{32 * i}.{high}.{low}/11"}}'
         for i in range(RAILS)
@@ -37,6 +38,7 @@ def rails(high: object, low: object) -> str:
 
 
 def templated(site: Path, count: int) -> None:
+    """Write a site whose hosts have two numbers each."""
     hosts = "".join(f"    n{n:05}: {{h: {n // 250}, l: {n % 250 + 1}}}\n" for n in range(count))
     (site / "hosts.yml").write_text(f"nodes:\n  hosts:\n{hosts}")
     variables = f"fabric_rails: {rails('{{ h }}', '{{ l }}')}\n"
@@ -44,6 +46,7 @@ def templated(site: Path, count: int) -> None:
 
 
 def written(site: Path, count: int) -> None:
+    """Write a site whose hosts have their rails each."""
     hosts = "".join(
         f"    n{n:05}: {{fabric_rails: {rails(n // 250, n % 250 + 1)}}}\n" for n in range(count)
     )
@@ -52,6 +55,7 @@ def written(site: Path, count: int) -> None:
 
 
 def measure(kind: str, count: int) -> None:
+    """Load and check a new site, and say what it took."""
     with tempfile.TemporaryDirectory() as directory:
         site = Path(directory)
         (site / "group_vars").mkdir()

@@ -9,7 +9,7 @@ rendered by Jinja itself, which takes microseconds. Tests hold the results again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,7 +19,7 @@ from jinja2 import Environment, StrictUndefined, TemplateError, Undefined, meta,
 # Names that reach other variables than those a template names, or something that changes.
 DYNAMIC = frozenset({"hostvars", "vars", "lookup", "query", "q", "now", "groups"})
 
-Expression = Callable[..., Any]
+Expression = Callable[[dict[str, Any]], Any]
 _ENVIRONMENT = Environment(autoescape=False, undefined=StrictUndefined)  # noqa: S701 - no HTML
 _NODES = (
     nodes.Name, nodes.Const, nodes.List, nodes.Dict, nodes.Pair, nodes.Compare, nodes.Operand,
@@ -48,12 +48,12 @@ class Template:
         """Whether what it mentions does not say all that it depends on."""
         return bool(self.names & DYNAMIC)
 
-    def render(self, variables: Mapping[str, Any]) -> Any:
+    def render(self, variables: dict[str, Any]) -> Any:
         """Return what a simple template gives; raise LookupError when Ansible must decide."""
         if self.pieces is None:
             raise LookupError
         try:
-            values = [p if isinstance(p, str) else p(**variables) for p in self.pieces]
+            values = [p if isinstance(p, str) else p(variables) for p in self.pieces]
         except (TemplateError, ArithmeticError, TypeError, ValueError, AttributeError) as error:
             raise LookupError("it fails, which Ansible puts into words") from error
         if len(values) == 1:
@@ -106,8 +106,10 @@ def _compiled(node: nodes.Expr) -> Expression:
     body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), node, lineno=1)]
     template = _ENVIRONMENT.from_string(nodes.Template(body, lineno=1))
 
-    def evaluate(**variables: Any) -> Any:
-        context = template.new_context(variables)
+    def evaluate(variables: dict[str, Any]) -> Any:
+        # Shared: the variables are looked at where they are, without Jinja's global functions,
+        # which no simple expression calls.
+        context = template.new_context(variables, shared=True)
         for _ in template.root_render_func(context):
             pass
         return context.vars["result"]

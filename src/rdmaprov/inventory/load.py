@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,7 @@ def load_site(site: Path, limit: str | None = None) -> Fleet:
 
     """
     site = _directory(site)
-    with muted() as said:
+    with muted() as said, _no_collection():
         try:
             return _Loader(site, said).fleet(limit)
         except AnsibleError as error:
@@ -50,6 +52,21 @@ def load_site(site: Path, limit: str | None = None) -> Fleet:
                 f"{site}: Ansible cannot read the site: {error_text(error)}",
                 "Correct what it names; see also: ansible-inventory -i SITE --list",
             ) from error
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python from looking for cycles: a load makes millions of objects that all stay.
+
+    It would look at all of them again and again, which makes a host dearer the more there are.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _directory(site: Path) -> Path:

@@ -41,7 +41,7 @@ class Renderer:
         self._engine = Engine()
         self._known: dict[tuple[Any, ...], Any] = {}
 
-    def render(self, text: str, template: Template, values: Mapping[str, Any]) -> Any:
+    def render(self, text: str, template: Template, values: dict[str, Any]) -> Any:
         """Return what a template gives with the values of the variables that it mentions."""
         try:
             return template.render(values)
