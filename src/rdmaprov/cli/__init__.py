@@ -20,6 +20,7 @@ PROGRAM = "rdmaprov"
 VERBS = {
     "check": "rdmaprov.cli.check:check",
     "completion": "rdmaprov.cli.completion:completion",
+    "discover": "rdmaprov.cli.discover:discover",
     "init": "rdmaprov.cli.init:init",
     "lab": "rdmaprov.cli.lab:lab",
     "schema": "rdmaprov.cli.schema:schema_command",
