@@ -1,18 +1,18 @@
-"""Rails: named, unique, addressed as planes, and shared out among the GPUs."""
+"""Rails of one node: named, unique, with usable addresses."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rdmaprov.contract.nccl import RDMA_NAME
-from rdmaprov.contract.rule import Finding, FleetRule, Rule
+from rdmaprov.contract.rule import Finding, Rule
 from rdmaprov.inventory.model import Interface, Node, Rail
 
 _RAILS = "fabric_rails"
-_PLAN = "NVIDIA DGX SuperPOD reference architecture: rail-optimised compute fabric"
+PLAN = "NVIDIA DGX SuperPOD reference architecture: rail-optimised compute fabric"
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _NETDEV = re.compile(r"[^\s/:]{1,15}")
 
@@ -103,51 +103,6 @@ def _unusable(address: Interface) -> str:
     return ""
 
 
-def _addresses(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
-    seen: dict[object, tuple[Node, Rail]] = {}
-    for node in nodes:
-        for rail in node.rails:
-            if rail.address is None:
-                continue
-            if rail.address.ip in seen:
-                other, at = seen[rail.address.ip]
-                message = f"{rail.address.ip} is also rail {at.index} of {other.name}"
-                remedy = "give each rail of the fleet its own address"
-                yield node, Finding(_RAILS, message, remedy, (rail.index, "address"))
-            seen.setdefault(rail.address.ip, (node, rail))
-
-
-def _planes(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
-    first: dict[int, tuple[Node, Rail]] = {}
-    for node in nodes:
-        for rail in node.rails:
-            if rail.address is None:
-                continue
-            other, one = first.setdefault(rail.index, (node, rail))
-            routed = rail.gateway and one.gateway
-            if one.address is None or one.address.network == rail.address.network or routed:
-                continue
-            message = (
-                f"rail {rail.index} is in {rail.address.network}, "
-                f"and in {one.address.network} on {other.name}"
-            )
-            remedy = "write one subnet for each rail, or the gateway of each"
-            yield node, Finding(_RAILS, message, remedy, (rail.index, "address"))
-
-
-def _apart(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
-    owner: dict[object, int] = {}
-    for node in nodes:
-        for rail in node.rails:
-            if rail.address is None:
-                continue
-            first = owner.setdefault(rail.address.network, rail.index)
-            if first != rail.index:
-                message = f"{rail.address.network} holds rail {rail.index} and rail {first}"
-                remedy = "write another subnet for each rail"
-                yield node, Finding(_RAILS, message, remedy, (rail.index, "address"))
-
-
 def _overlap(node: Node) -> Iterator[Finding]:
     networks = [(rail.index, rail.address.network) for rail in node.rails if rail.address]
     for position, (index, network) in enumerate(networks):
@@ -158,17 +113,13 @@ def _overlap(node: Node) -> Iterator[Finding]:
                 yield Finding(_RAILS, message, remedy, (index, "address"))
 
 
-RULES: tuple[Rule | FleetRule, ...] = (
+RULES = (
     Rule("rails.named", "Each rail is named by a network device or a PCI address.",
          "Linux include/uapi/linux/if.h: IFNAMSIZ; PCI address as lspci -D prints it", _named),
-    Rule("rails.unique", "No two rails of a node are one device.", _PLAN, _unique),
+    Rule("rails.unique", "No two rails of a node are one device.", PLAN, _unique),
     Rule("rails.usable", "Addresses are hosts' addresses, for all rails or none.",
          "RFC 1122, section 3.2.1.3", _usable),
     Rule("rails.gateway", "A rail's gateway is another address of its subnet.",
          "RFC 1812, section 2.2.3", _gateway),
-    Rule("rails.overlap", "The subnets of a node's rails do not overlap.", _PLAN, _overlap),
-    FleetRule("rails.addresses", "No address is given twice in the fleet.",
-              "RFC 5227, section 1", _addresses),
-    FleetRule("rails.plane", "Rail i of all nodes is in one subnet, or routed.", _PLAN, _planes),
-    FleetRule("rails.apart", "Different rails are in different subnets.", _PLAN, _apart),
+    Rule("rails.overlap", "The subnets of a node's rails do not overlap.", PLAN, _overlap),
 )  # fmt: skip
