@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,9 @@ def lab(tmp_path):
 
 def test_ansible_reads_what_was_written(layout, lab):
     hosts = site.write(layout, lab)
+    program = Path(sys.executable).with_name("ansible-inventory")
     done = subprocess.run(
-        ["ansible-inventory", "-i", hosts.parent, "--host", "node1"],
+        [program, "-i", hosts.parent, "--host", "node1"],
         capture_output=True,
         text=True,
         check=True,

@@ -18,8 +18,12 @@ PROGRAM = "rdmaprov"
 # Verb → "module:command". A verb's module is imported when it is asked for, so that no verb
 # pays for what another one needs.
 VERBS = {
+    "check": "rdmaprov.cli.check:check",
     "completion": "rdmaprov.cli.completion:completion",
+    "discover": "rdmaprov.cli.discover:discover",
+    "init": "rdmaprov.cli.init:init",
     "lab": "rdmaprov.cli.lab:lab",
+    "schema": "rdmaprov.cli.schema:schema_command",
 }
 
 
@@ -77,7 +81,10 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.USAGE
     except click.ClickException as error:
         return _refuse(error.format_message(), _usage_hint(error), ExitCode.USAGE)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
+        if isinstance(error.__context__, EOFError):
+            hint = f"Give the answers as options; see: {PROGRAM} {arguments[0]} --help"
+            return _refuse("no answer: standard input has ended", hint, ExitCode.USAGE)
         return _refuse("interrupted", "Run the same command again to go on.", ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output is gone; so is whoever would read a complaint.

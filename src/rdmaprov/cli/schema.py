@@ -1,0 +1,26 @@
+"""`rdmaprov schema`: every variable of a site."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from rdmaprov.inventory import document, schema
+
+
+@click.command("schema", short_help="Print every variable of a site.")
+@click.option("--json", "style", flag_value="json", help="Print a JSON Schema, for editors.")
+@click.option("--markdown", "style", flag_value="markdown", help="Print docs/variables.md.")
+def schema_command(style: str | None) -> None:
+    """Print every variable with its type, choices, default and meaning.
+
+    With --json, a JSON Schema that editors complete and check group_vars and host_vars with.
+    """
+    shipped = schema.shipped()
+    if style == "json":
+        click.echo(json.dumps(document.json_schema(shipped), indent=2))
+    elif style == "markdown":
+        click.echo(document.markdown(shipped), nl=False)
+    else:
+        click.echo("\n".join(document.table(shipped.variables.values())))

@@ -1,0 +1,42 @@
+"""The rules between variables: each with an id, a sentence and a source."""
+
+from __future__ import annotations
+
+from rdmaprov.contract import (
+    ets,
+    memory,
+    modules,
+    naming,
+    nccl,
+    node,
+    planes,
+    qos,
+    rails,
+    ranges,
+    software,
+)
+from rdmaprov.contract.rule import FleetRule, Rule
+from rdmaprov.inventory.model import Fleet
+from rdmaprov.problem import Problem, merged
+
+__all__ = ["RULES", "FleetRule", "Rule", "problems"]
+
+RULES: tuple[Rule | FleetRule, ...] = (
+    *naming.RULES,
+    *ranges.RULES,
+    *node.RULES,
+    *rails.RULES,
+    *planes.RULES,
+    *qos.RULES,
+    *ets.RULES,
+    *nccl.RULES,
+    *memory.RULES,
+    *modules.RULES,
+    *software.RULES,
+)
+
+
+def problems(fleet: Fleet) -> list[Problem]:
+    """Return all that is wrong with a site, its loading included, sorted by file and line."""
+    found = [problem for rule in RULES for problem in rule.problems(fleet.nodes)]
+    return merged([*fleet.problems, *found])

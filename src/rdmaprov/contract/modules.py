@@ -1,0 +1,116 @@
+"""Module parameters that exist: the kernel ignores the others without failing."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from rdmaprov.contract.rule import Finding, Rule
+from rdmaprov.inventory.model import Node
+
+_NAME = "mlx5_module_parameters"
+_IGNORED = "Linux kernel/module/main.c: unknown_module_param_cb"
+# Parameters by module. [Linux drivers/net/ethernet/mellanox/mlx5/core/main.c;
+# drivers/infiniband/core/device.c; NVIDIA open-gpu-kernel-modules kernel-open/nvidia-peermem]
+_KNOWN: dict[str, frozenset[str]] = {
+    "mlx5_core": frozenset({"debug_mask", "prof_sel"}),
+    "mlx5_ib": frozenset(),
+    "ib_core": frozenset({"netns_mode"}),
+    "nvidia_peermem": frozenset({"peerdirect_support", "persistent_api_support"}),
+}
+_OFED_ONLY = {("mlx5_core", "probe_vf")}
+_MLX4 = frozenset(
+    {"log_num_mtt", "log_mtts_per_seg", "log_num_qp", "log_num_mgm_entry_size", "enable_4k_uar"}
+)
+_VALUES: dict[tuple[str, str], tuple[int, ...]] = {
+    ("mlx5_core", "prof_sel"): (0, 1, 2, 3),
+    ("mlx5_core", "debug_mask"): (0, 1, 2, 3),
+    ("nvidia_peermem", "peerdirect_support"): (0, 1),
+    ("nvidia_peermem", "persistent_api_support"): (0, 1),
+}
+
+
+def _parameters(node: Node) -> Iterator[tuple[str, str, str, object]]:
+    """Yield module as written, module as the kernel names it, parameter and value."""
+    for module, parameters in (node.get(_NAME) or {}).items():
+        if isinstance(parameters, dict):
+            for name, value in parameters.items():
+                yield str(module), str(module).replace("-", "_"), str(name), value
+
+
+def _shape(node: Node) -> Iterator[Finding]:
+    for module, parameters in (node.get(_NAME) or {}).items():
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", str(module)):
+            yield Finding(
+                _NAME, f"'{module}' is not a module", "write such as mlx5_core", (module,)
+            )
+        elif not isinstance(parameters, dict):
+            message = f"{module} has no parameters with values"
+            yield Finding(_NAME, message, f"write {module}: {{prof_sel: 2}}", (module,))
+
+
+def _known(node: Node) -> Iterator[Finding]:
+    inbox = node.get("ofed_source") == "inbox"
+    for written, module, name, _ in _parameters(node):
+        where = (written, name)
+        if name in _MLX4 and module.startswith("mlx5"):
+            message = f"{module} has no {name}: it is mlx4_core's, of ConnectX-3"
+            remedy = "remove it: mlx5 sizes its tables itself"
+        elif (module, name) in _OFED_ONLY:
+            if not inbox:
+                continue
+            message = f"only OFED's {module} has {name}, and ofed_source is inbox"
+            remedy = "remove it, or write ofed_source: doca"
+        elif module in _KNOWN and name not in _KNOWN[module]:
+            near = difflib.get_close_matches(name, _KNOWN[module], n=1)
+            message = f"{module} has no parameter {name}, and the kernel would ignore it"
+            remedy = f"did you mean {near[0]}" if near else "remove it"
+        elif module == "nvidia" and not name.startswith("NVreg_"):
+            message = f"nvidia has no parameter {name}"
+            remedy = f"did you mean NVreg_{name}"
+        else:
+            continue
+        yield Finding(_NAME, message, remedy, where)
+
+
+def _values(node: Node) -> Iterator[Finding]:
+    for written, module, name, value in _parameters(node):
+        allowed = _VALUES.get((module, name))
+        text = str(int(value)) if isinstance(value, bool) else str(value)
+        if allowed is not None and text not in map(str, allowed):
+            message = f"{name} cannot be {value}"
+            remedy = f"write one of {', '.join(map(str, allowed))}"
+        elif isinstance(value, (list, dict)) or value is None:
+            message, remedy = f"{name} has no value", "write a number or a text"
+        elif re.search(r"[\n\r#]", str(value)):
+            message, remedy = f"{name} does not fit on a line of modprobe.d", "write one line"
+        else:
+            continue
+        yield Finding(_NAME, message, remedy, (written, name))
+
+
+def _firmware(node: Node) -> Iterator[Finding]:
+    settings = node.get("mlx5_firmware_settings") or {}
+    for name, value in settings.items():
+        if not re.fullmatch(r"[A-Z][A-Z0-9_]*(\[\d+\])?", str(name)):
+            message, remedy = f"'{name}' is not a firmware setting", "write such as ATS_ENABLED"
+        elif isinstance(value, (list, dict)) or value is None:
+            message, remedy = f"{name} has no value", "write a number or a text"
+        else:
+            continue
+        yield Finding("mlx5_firmware_settings", message, remedy, (name,))
+    version = node.get("mlx5_firmware_version")
+    if version and not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        message = f"'{version}' is not a firmware version"
+        yield Finding("mlx5_firmware_version", message, "write such as 28.43.2026")
+
+
+RULES = (
+    Rule("modules.shape", "Modules have parameters with values.", "man modprobe.d.5", _shape),
+    Rule("modules.known", "A module has the parameters that it is given.", _IGNORED, _known),
+    Rule("modules.value", "A parameter's value is one that the module takes.",
+         "Linux drivers/net/ethernet/mellanox/mlx5/core/main.c; nvidia-peermem.c", _values),
+    Rule("modules.firmware", "Firmware settings and versions have their form.",
+         "man mstconfig.1", _firmware),
+)  # fmt: skip

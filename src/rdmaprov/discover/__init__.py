@@ -1,0 +1,1 @@
+"""Real nodes, read into host variables."""

@@ -1,0 +1,51 @@
+"""Host variables into host_vars files, which keep their comments and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+
+def _yaml() -> YAML:
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 120
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.explicit_start = True
+    return yaml
+
+
+def text(variables: Mapping[str, Any]) -> str:
+    """Return variables as YAML."""
+    stream = StringIO()
+    _yaml().dump(dict(variables), stream)
+    return stream.getvalue()
+
+
+def into(site: Path, host: str, variables: Mapping[str, Any]) -> Path | None:
+    """Merge variables into a host's file and return it; None if there was nothing to change."""
+    path = next(
+        (found for suffix in ("yml", "yaml") if (found := _file(site, host, suffix)).is_file()),
+        _file(site, host, "yml"),
+    )
+    before = path.read_text() if path.is_file() else ""
+    yaml = _yaml()
+    content = yaml.load(before) or {}
+    for name, value in variables.items():
+        if content.get(name) != value:
+            content[name] = value
+    stream = StringIO()
+    yaml.dump(content, stream)
+    if not variables or stream.getvalue() == before:
+        return None
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(stream.getvalue())
+    return path
+
+
+def _file(site: Path, host: str, suffix: str) -> Path:
+    return site / "host_vars" / f"{host}.{suffix}"

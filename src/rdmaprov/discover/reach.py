@@ -1,0 +1,51 @@
+"""The collector, run on nodes with Ansible's own connection settings."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rdmaprov.runner import run_ansible
+
+COLLECTOR = Path(__file__).with_name("collector.py")
+_PYTHON = '{{ ansible_python_interpreter | default("python3") }}'
+_EVENTS = {"runner_on_failed", "runner_on_unreachable"}
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the nodes said: facts by host, and why others said nothing."""
+
+    facts: dict[str, dict[str, Any]]
+    failures: dict[str, str]
+
+
+def collect(site: Path, limit: str | None) -> Answers:
+    """Run the collector on the nodes of a site and return what each said."""
+    answers = Answers({}, {})
+    with tempfile.TemporaryDirectory(prefix="rdmaprov-") as directory:
+        run_ansible(
+            private_data_dir=directory,
+            inventory=str(site.resolve()),
+            host_pattern=limit or "all",
+            module="ansible.builtin.script",
+            module_args=f"{COLLECTOR} executable='{_PYTHON}'",
+            event_handler=lambda event: _hear(event, answers),
+        )
+    return answers
+
+
+def _hear(event: dict[str, Any], answers: Answers) -> None:
+    data = event.get("event_data", {})
+    host, result = str(data.get("host", "")), data.get("res", {})
+    if event.get("event") == "runner_on_ok" and host:
+        try:
+            answers.facts[host] = json.loads(result.get("stdout", ""))
+        except ValueError:
+            answers.failures[host] = "the collector's answer is not JSON"
+    elif event.get("event") in _EVENTS and host:
+        reason = result.get("stderr") or result.get("msg") or "no reason given"
+        answers.failures[host] = " ".join(str(reason).split())

@@ -1,0 +1,128 @@
+"""What the collector found, as host variables."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from rdmaprov.inventory.model import Node
+
+_KERNEL_KEEPS = 1.1  # of installed memory to MemTotal, at most
+_RATES = (10, 25, 40, 50, 56, 100, 200, 400, 800)
+
+
+def from_facts(facts: Mapping[str, Any], node: Node | None = None) -> dict[str, Any]:
+    """Return host variables for what a node is.
+
+    Args:
+        facts: the collector's output.
+        node: the node as the site has it now; what it says of a rail's address, gateway and
+            GPUs is kept.
+
+    """
+    # The way to the node is no rail, whatever RDMA device sits on it.
+    found = [rail for rail in facts["rails"] if not rail["default_route"] and _key(rail)]
+    rails = [_rail(rail) for rail in found]
+    _share(rails, found, facts["gpus"])
+    variables: dict[str, Any] = {"fabric_rails": _kept(rails, found, node)} if rails else {}
+    rates = {_rate(rail["gbps"]) for rail in found}
+    if len(rates) == 1 and (rate := rates.pop()):
+        variables["fabric_link_gbps"] = rate
+    variables["fabric_gpu_count"] = len(facts["gpus"])
+    optional = {
+        "fabric_memory_bytes": facts["memory_bytes"],
+        "fabric_numa_nodes": facts["numa_nodes"],
+        "peermem_gpu_module": facts["gpu_module"],
+        "peermem_kernel_version": facts["kernel"],
+    }
+    return variables | {name: value for name, value in optional.items() if value}
+
+
+def news(variables: Mapping[str, Any], node: Node) -> dict[str, Any]:
+    """Return the variables that the site does not say already."""
+    return {name: value for name, value in variables.items() if not _said(name, value, node)}
+
+
+def _said(name: str, value: object, node: Node) -> bool:
+    said = node.get(name)
+    if name == "fabric_memory_bytes" and isinstance(value, int) and said:
+        # The kernel keeps some of the installed memory for itself, more of it the newer it is.
+        return bool(value <= said <= value * _KERNEL_KEEPS)
+    return bool(said == value)
+
+
+def _key(rail: Mapping[str, Any]) -> str:
+    return str(rail["netdev"] or rail["pci"])
+
+
+def _rail(rail: Mapping[str, Any]) -> dict[str, Any]:
+    entry: dict[str, Any] = {}
+    if rail["pci"]:
+        entry["pci"] = rail["pci"]
+    else:
+        entry["netdev"] = rail["netdev"]
+    if rail["addresses"]:
+        entry["address"] = rail["addresses"][0]
+    return entry
+
+
+def _kept(
+    rails: list[dict[str, Any]], found: list[Mapping[str, Any]], node: Node | None
+) -> list[dict[str, Any]]:
+    """Return the rails in the site's order, with what the site says of them."""
+    described = list(node.get("fabric_rails") or []) if node is not None else []
+    merged: list[dict[str, Any]] = []
+    left = list(range(len(rails)))
+    for entry in described:
+        same = [i for i in left if _same(entry, found[i])]
+        if same:
+            merged.append(
+                {**rails[same[0]], **entry} if "pci" in entry else _by_name(rails[same[0]], entry)
+            )
+            left.remove(same[0])
+    return merged + [rails[index] for index in left]
+
+
+def _by_name(rail: dict[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rail that the site names by its network device, still named so."""
+    return {**{key: value for key, value in rail.items() if key != "pci"}, **entry}
+
+
+def _same(entry: Mapping[str, Any], rail: Mapping[str, Any]) -> bool:
+    if entry.get("pci"):
+        return bool(str(entry["pci"]).lower() == rail["pci"])
+    return bool(entry.get("netdev") == rail["netdev"])
+
+
+def _rate(gbps: float) -> int:
+    return min(_RATES, key=lambda rate: abs(rate - gbps)) if gbps >= min(_RATES) / 2 else 0
+
+
+def _shared(one: list[str], other: list[str]) -> int:
+    """Return how many bridges two devices have in common, from the host bridge down."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _share(
+    rails: list[dict[str, Any]], found: list[Mapping[str, Any]], gpus: list[Mapping[str, Any]]
+) -> None:
+    """Give each GPU to the rail it shares most of its PCI path with, the emptiest of those."""
+    if not rails or not gpus:
+        return
+    owned: list[list[int]] = [[] for _ in rails]
+    for index, gpu in enumerate(gpus):
+        best = max(
+            range(len(rails)),
+            key=lambda i: (
+                _shared(found[i]["path"], gpu["path"]),
+                found[i]["numa_node"] == gpu["numa_node"],
+                -len(owned[i]),
+                -i,
+            ),
+        )
+        owned[best].append(index)
+    for entry, mine in zip(rails, owned, strict=True):
+        if mine:
+            entry["gpus"] = mine

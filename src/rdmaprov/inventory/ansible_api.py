@@ -1,0 +1,290 @@
+"""The one place that knows Ansible's insides: positions of values, loading, templates.
+
+Written against ansible-core 2.19, which tags every value that it reads with where it was read
+(its Origin), and which templates a string only when it comes from a trusted source. The names
+imported from `ansible._internal` are not promised to stay; a new ansible-core is tried by
+running this project's tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ansible import constants
+from ansible._internal._datatag._tags import Origin, TrustedAsTemplate
+from ansible._internal._templating._engine import TemplateEngine
+from ansible.cli import CLI
+from ansible.errors import AnsibleError, AnsibleUndefinedVariable
+from ansible.inventory.helpers import get_group_vars, sort_groups
+from ansible.inventory.host import Host
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.parsing.vault import AnsibleVaultError, EncryptedString, VaultSecretsContext
+from ansible.plugins.loader import init_plugin_loader
+from ansible.plugins.vars import host_group_vars
+from ansible.utils.display import Display
+from ansible.utils.vars import combine_vars
+from ansible.vars.plugins import get_vars_from_inventory_sources
+
+from rdmaprov.problem import Position
+
+# Sentences of Ansible's that only say that there is a cause.
+_GENERIC = frozenset(
+    {
+        "",
+        "Error rendering template",
+        "Failed to parse inventory",
+        "Syntax error in template",
+        "YAML parsing failed",
+    }
+)
+
+__all__ = [
+    "AnsibleError",
+    "AnsibleUndefinedVariable",
+    "AnsibleVaultError",
+    "EncryptedString",
+    "Engine",
+    "Host",
+    "Inventory",
+    "combine_vars",
+    "error_position",
+    "error_text",
+    "is_template",
+    "muted",
+    "position_of",
+]
+
+
+def position_of(value: object) -> Position | None:
+    """Return where a value was written; None for true, false, and what no file brought."""
+    origin = Origin.get_tag(value)
+    if origin is None or not origin.path:
+        return None
+    return Position(str(origin.path), origin.line_num or 1, origin.col_num or 1)
+
+
+def error_position(error: BaseException) -> Position | None:
+    """Return the place that an error of Ansible's, or one that caused it, is about."""
+    seen: BaseException | None = error
+    while seen is not None:
+        found = position_of(getattr(seen, "obj", None))
+        if found is None and isinstance(origin := getattr(seen, "obj", None), Origin):
+            found = _of_origin(origin)
+        if found is not None:
+            return found
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _of_origin(origin: Origin) -> Position | None:
+    if not origin.path:
+        return None
+    return Position(str(origin.path), origin.line_num or 1, origin.col_num or 1)
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error's own sentence on one line, without what Ansible wraps around it."""
+    text = str(getattr(error, "_original_message", None) or getattr(error, "message", "") or error)
+    cause = error.__cause__
+    if isinstance(error, AnsibleError) and cause is not None and _says_nothing(text):
+        return error_text(cause)
+    return " ".join(text.split()).rstrip(".")
+
+
+def _says_nothing(text: str) -> bool:
+    return text.strip().rstrip(".") in _GENERIC
+
+
+@contextmanager
+def muted() -> Iterator[list[tuple[str, object]]]:
+    """Keep Ansible from writing; yield a list that fills with its warnings and their objects."""
+    display = Display()
+    heard: list[tuple[str, object]] = []
+
+    def hear(msg: object = "", *_args: object, obj: object = None, **_kwargs: object) -> None:
+        heard.append((str(msg), obj))
+
+    def hear_error(msg: object, exception: object, *_args: object, **_kwargs: object) -> None:
+        heard.append((str(msg), exception))
+
+    replaced: dict[str, Callable[..., None]] = dict.fromkeys(
+        ("display", "warning", "deprecated", "error"), hear
+    )
+    replaced["error_as_warning"] = hear_error
+    for name, function in replaced.items():
+        setattr(display, name, function)
+    try:
+        yield heard
+    finally:
+        for name in replaced:
+            delattr(display, name)
+
+
+class _CachingLoader(DataLoader):  # type: ignore[misc] # Ansible has no types
+    """Ansible's loader, which keeps what it parsed: the inventory's YAML is read once."""
+
+    def load_from_file(
+        self, file_name: str, cache: str = "all", unsafe: bool = False, **options: Any
+    ) -> Any:
+        # Nobody here changes what was read; a copy of 5,000 hosts takes a minute.
+        cache, unsafe = ("all" if cache == "none" else cache), True
+        return super().load_from_file(file_name, cache=cache, unsafe=unsafe, **options)
+
+
+def read_yaml(path: Path) -> Any:
+    """Return what a YAML file of rdmaprov's own says, with the place of every value."""
+    return _CachingLoader().load_from_file(str(path), trusted_as_template=True, unsafe=True)
+
+
+class Inventory:
+    """A site as Ansible reads it, with the variables of groups and hosts."""
+
+    def __init__(self, site: Path) -> None:
+        _find_plugins()
+        _forget()
+        self._loader = _CachingLoader()
+        self._loader.set_basedir(str(site))
+        secrets = CLI.setup_vault_secrets(
+            self._loader,
+            vault_ids=list(constants.DEFAULT_VAULT_IDENTITY_LIST),
+            auto_prompt=False,
+            initialize_context=False,
+        )
+        self._loader.set_vault_secrets(secrets)
+        VaultSecretsContext.initialize(VaultSecretsContext(secrets))
+        self._sources = [str(site)]
+        self._manager = InventoryManager(self._loader, sources=self._sources, parse=False)
+        self._group_layers: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def read_file(self, path: Path) -> Any:
+        """Return what a YAML file says; raise AnsibleError with its place if it cannot be read."""
+        return self._loader.load_from_file(str(path), trusted_as_template=True, unsafe=True)
+
+    def parse(self) -> None:
+        """Read every inventory file of the site."""
+        self._manager.parse_sources(cache=False)
+
+    @property
+    def groups(self) -> Mapping[str, Any]:
+        """The groups by name, `all` and `ungrouped` among them."""
+        groups: Mapping[str, Any] = self._manager.groups
+        return groups
+
+    @property
+    def hosts(self) -> Mapping[str, Host]:
+        """The hosts by name, whatever the limit."""
+        hosts: Mapping[str, Host] = self._manager.hosts
+        return hosts
+
+    def select(self, pattern: str | None) -> list[Host]:
+        """Return the hosts that Ansible's --limit would leave."""
+        self._manager.subset(pattern)
+        chosen: list[Host] = self._manager.get_hosts("all")
+        return chosen
+
+    def groups_of(self, host: Host) -> list[Any]:
+        """Return the host's groups in the order in which they override each other."""
+        groups: list[Any] = sort_groups(host.get_groups())
+        return groups
+
+    def group_own_variables(self, group: Any) -> dict[str, Any]:
+        """Return what the site says of one group, in the inventory and in group_vars."""
+        return self._layer(group.vars, group)
+
+    def group_variables(self, host: Host) -> dict[str, Any]:
+        """Return what the host has from its groups, by Ansible's default precedence.
+
+        Hosts of the same groups share the result: it is what makes 5,000 hosts cheap.
+        """
+        groups = self.groups_of(host)
+        key = tuple(group.name for group in groups)
+        if key not in self._group_layers:
+            everyone, others = [self.groups["all"]], [g for g in groups if g.name != "all"]
+            layers = [
+                *(get_group_vars(part) for part in (everyone, others)),
+                *(self._plugins(group) for group in (*everyone, *others)),
+            ]
+            self._group_layers[key] = _combined(layers)
+        return self._group_layers[key]
+
+    def host_variables(self, host: Host) -> dict[str, Any]:
+        """Return what the site says of one host, in the inventory and in host_vars."""
+        return self._layer(host.vars, host)
+
+    def _layer(self, own: dict[str, Any], entity: Any) -> dict[str, Any]:
+        return _combined([own, self._plugins(entity)])
+
+    def _plugins(self, entity: Any) -> dict[str, Any]:
+        found: dict[str, Any] = get_vars_from_inventory_sources(
+            self._loader, self._sources, [entity], "task"
+        )
+        return found
+
+
+def _combined(layers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the layers merged by Ansible's own rule; the later one's keys and values stay.
+
+    A plain dictionary would keep the first layer's key. The key is what says where `true` and
+    `false` were written, which cannot carry a position themselves.
+    """
+    result: dict[str, Any] = {}
+    for layer in layers:
+        merged = combine_vars(result, layer)
+        for key in layer:
+            value = merged.pop(key)
+            merged[key] = value
+        result = merged
+    return result
+
+
+@cache
+def _find_plugins() -> None:
+    """Set Ansible's plugin loader up, once for a process."""
+    init_plugin_loader()
+
+
+def _forget() -> None:
+    """Empty what Ansible keeps for a whole process: the next site may be another."""
+    VaultSecretsContext._current = None
+    for kept in (host_group_vars.CANONICAL_PATHS, host_group_vars.FOUND, host_group_vars.NAK):
+        kept.clear()
+
+
+def is_template(value: object) -> bool:
+    """Return whether Ansible would template this value."""
+    return (
+        isinstance(value, str)
+        and "{" in value
+        and TrustedAsTemplate.is_tagged_on(value)
+        and any(mark in value for mark in ("{{", "{%", "{#"))
+    )
+
+
+class Engine:
+    """Ansible's template engine, which compiles each template once.
+
+    Ansible compiles a template each time it renders it, which is most of the time it takes.
+    """
+
+    def __init__(self) -> None:
+        self._engine = TemplateEngine()
+        self._compiled: dict[tuple[str, object], Any] = {}
+        compile_template = self._engine._compile_template
+
+        def compile_once(template: str, options: Any) -> Any:
+            key = (str(template), options)
+            if key not in self._compiled:
+                self._compiled[key] = compile_template(template, options)
+            return self._compiled[key]
+
+        self._engine._compile_template = compile_once
+
+    def render(self, template: str, variables: Mapping[str, Any]) -> Any:
+        """Return what a template gives; raise AnsibleError if it cannot be rendered."""
+        self._engine.available_variables = dict(variables)
+        return self._engine.template(template)

@@ -1,0 +1,31 @@
+"""Groups that say different things about the same host."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from rdmaprov.inventory.ansible_api import Inventory
+
+Conflict = tuple[str, str, str]
+
+
+def conflicts(
+    inventory: Inventory, groups: list[Any], known: Collection[str]
+) -> tuple[Conflict, ...]:
+    """Return (variable, group, other group) where Ansible would choose by the alphabet alone.
+
+    Groups of one depth and one priority override each other in the order of their names.
+    """
+    owners: dict[tuple[int, int, str], tuple[str, Any]] = {}
+    found: list[Conflict] = []
+    for group in groups:
+        own: Mapping[str, Any] = inventory.group_own_variables(group)
+        for name, value in own.items():
+            if str(name) not in known:
+                continue
+            key = (group.depth, group.priority, str(name))
+            other, previous = owners.setdefault(key, (str(group.name), value))
+            if other != str(group.name) and previous != value:
+                found.append((str(name), other, str(group.name)))
+    return tuple(found)

@@ -1,0 +1,179 @@
+"""A site, loaded the way Ansible loads it, into a fleet of typed nodes."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rdmaprov.errors import RdmaprovError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory import files, heard, names, schema, typed
+from rdmaprov.inventory.ansible_api import (
+    AnsibleError,
+    Host,
+    Inventory,
+    error_text,
+    muted,
+)
+from rdmaprov.inventory.conflicts import Conflict, conflicts
+from rdmaprov.inventory.locate import Locator
+from rdmaprov.inventory.model import Fleet, Node
+from rdmaprov.inventory.places import Places
+from rdmaprov.inventory.resolve import Renderer, ResolveError, Variables
+from rdmaprov.problem import Position, Problem, merged
+
+
+class SiteError(RdmaprovError):
+    """There is no site to look at."""
+
+    exit_code = ExitCode.INVALID_SITE
+
+
+def load_site(site: Path, limit: str | None = None) -> Fleet:
+    """Return the fleet of a site, with what is wrong with its files, names and types.
+
+    Args:
+        site: the inventory directory.
+        limit: an Ansible pattern; nodes outside it are not looked at.
+
+    Raises:
+        SiteError: the directory does not exist, or the limit leaves no node.
+
+    """
+    site = _directory(site)
+    with muted() as said, _no_collection():
+        try:
+            return _Loader(site, said).fleet(limit)
+        except AnsibleError as error:
+            raise SiteError(
+                f"{site}: Ansible cannot read the site: {error_text(error)}",
+                "Correct what it names; see also: ansible-inventory -i SITE --list",
+            ) from error
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python from looking for cycles: a load makes millions of objects that all stay.
+
+    It would look at all of them again and again, which makes a host dearer the more there are.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _directory(site: Path) -> Path:
+    if not site.exists():
+        raise SiteError(f"{site}: no such directory", f"Write a site: rdmaprov init {site}")
+    if not site.is_dir():
+        raise SiteError(
+            f"{site}: not a directory", f"Name the directory of the site: {site.parent}"
+        )
+    return site.resolve()
+
+
+class _Loader:
+    def __init__(self, site: Path, said: list[tuple[str, object]]) -> None:
+        self._site = site
+        self._heard = said
+        self._schema = schema.shipped()
+        self._inventory = Inventory(site)
+        self._places = Places(site, self._inventory)
+        self._renderer = Renderer()
+        self._disputed: dict[tuple[str, ...], tuple[Conflict, ...]] = {}
+        self._typer = typed.Typer(self._schema.variables, self._schema.defaults)
+
+    def fleet(self, limit: str | None) -> Fleet:
+        problems = list(files.problems(self._site, self._inventory))
+        if problems:
+            problems += heard.duplicates(self._heard)
+            return Fleet(self._site, (), tuple(merged(problems)))
+        self._inventory.parse()
+        problems += heard.duplicates(self._heard)
+        problems += heard.problems(self._places, self._heard)
+        problems += self._unsafe_names()
+        problems += names.orphans(self._site, self._inventory.hosts, self._inventory.groups)
+        if not self._inventory.hosts and not problems:
+            problems.append(_no_hosts(self._site))
+        nodes: list[Node] = []
+        for host in self._selected(limit):
+            node, found = self._node(host)
+            nodes.append(node)
+            problems += found
+        return Fleet(self._site, tuple(nodes), tuple(merged(problems)))
+
+    def _selected(self, limit: str | None) -> list[Host]:
+        chosen = self._inventory.select(limit)
+        if limit and not chosen and self._inventory.hosts:
+            raise SiteError(
+                f"{self._site}: no host matches --limit {limit}",
+                "Name hosts or groups of the site: ansible-inventory -i SITE --graph",
+            )
+        return [host for host in chosen if names.is_safe(str(host.name))]
+
+    def _unsafe_names(self) -> Iterator[Problem]:
+        for name in self._inventory.hosts:
+            if not names.is_safe(str(name)):
+                yield names.unsafe("host", str(name), self._places.host(str(name)), str(name))
+
+    def _node(self, host: Host) -> tuple[Node, list[Problem]]:
+        name = str(host.name)
+        of_groups = self._inventory.group_variables(host)
+        own = self._inventory.host_variables(host)
+        locate = Locator(name, (own, of_groups), self._places)
+        raw = {**self._schema.defaults, **of_groups, **own}
+        variables = Variables(raw, self._magic(host), self._renderer)
+        values, problems = self._typer.values(name, variables, locate)
+        rails, wrong = typed.rails(name, values.get("fabric_rails", []), locate)
+        problems += wrong
+        problems += _connection(name, variables, locate)
+        groups = tuple(str(group.name) for group in self._inventory.groups_of(host))
+        disputed = self._conflicts(groups, host)
+        written = frozenset(str(key) for layer in (of_groups, own) for key in layer)
+        return Node(name, groups, values, rails, written, disputed, locate), problems
+
+    def _conflicts(self, groups: tuple[str, ...], host: Host) -> tuple[Conflict, ...]:
+        """Return the conflicts of a set of groups, found once for all hosts that are in it."""
+        if groups not in self._disputed:
+            self._disputed[groups] = conflicts(
+                self._inventory, self._inventory.groups_of(host), self._schema.variables
+            )
+        own = self._inventory.host_variables(host) if self._disputed[groups] else {}
+        return tuple(one for one in self._disputed[groups] if one[0] not in own)
+
+    def _magic(self, host: Host) -> Mapping[str, Any]:
+        groups = [str(group.name) for group in self._inventory.groups_of(host)]
+        return {
+            "inventory_hostname": str(host.name),
+            "inventory_hostname_short": str(host.name).split(".", maxsplit=1)[0],
+            "group_names": sorted(group for group in groups if group != "all"),
+            "inventory_dir": str(self._site),
+        }
+
+
+def _connection(host: str, variables: Variables, locate: Locator) -> Iterator[Problem]:
+    for name in names.CONNECTION:
+        if name not in variables:
+            continue
+        try:
+            value = str(variables.value(name))
+        except ResolveError as error:
+            at = error.position or locate(name)
+            yield Problem(at, name, error.message, error.remedy, error.rule, (host,))
+            continue
+        if not names.is_safe(value):
+            yield names.unsafe(name, value, locate(name), host)
+
+
+def _no_hosts(site: Path) -> Problem:
+    lab = site.name == "lab"
+    remedy = "run `rdmaprov lab up`, which writes them" if lab else "write hosts into hosts.yml"
+    at = Position(str(site / "hosts.yml"))
+    return Problem(at, "hosts", "the site has no hosts", remedy, "required")

@@ -1,0 +1,58 @@
+"""Where a variable of a node, or a part of it, is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rdmaprov.inventory.ansible_api import position_of
+from rdmaprov.inventory.places import Places
+from rdmaprov.problem import Position
+
+
+@dataclass(frozen=True)
+class Locator:
+    """Finds positions in the layers of one host's variables.
+
+    Args:
+        host: its name; what is not written anywhere is missing there.
+        layers: its variables, those that win first.
+        places: where hosts are named.
+
+    """
+
+    host: str
+    layers: tuple[Mapping[str, Any], ...]
+    places: Places
+
+    def __call__(self, name: str, *path: str | int) -> Position:
+        """Return where the variable is written, as near to the part at `path` as can be told.
+
+        A variable that is a template, or that only has its role's default, has no parts; one
+        that the site does not write at all is at its host.
+        """
+        for layer in self.layers:
+            if name in layer:
+                return self._inside(layer, name, path) or self.places.host(self.host)
+        return self.places.host(self.host)
+
+    def writes(self, name: str) -> bool:
+        """Return whether the site itself says what the variable is."""
+        return any(name in layer for layer in self.layers)
+
+    @staticmethod
+    def _inside(layer: Mapping[str, Any], name: str, path: Sequence[str | int]) -> Position | None:
+        best: Position | None = None
+        current: Any = layer
+        for step in (name, *path):
+            if isinstance(current, Mapping) and step in current:
+                key = next(key for key in current if key == step)
+                best = position_of(current[step]) or position_of(key) or best
+                current = current[step]
+            elif isinstance(current, list) and isinstance(step, int) and step < len(current):
+                current = current[step]
+                best = position_of(current) or best
+            else:
+                break
+        return best

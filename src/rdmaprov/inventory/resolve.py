@@ -1,0 +1,183 @@
+"""Variables with their templates rendered, as Ansible renders them when a role asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rdmaprov.inventory.ansible_api import (
+    AnsibleError,
+    AnsibleVaultError,
+    EncryptedString,
+    Engine,
+    error_position,
+    error_text,
+    is_template,
+    position_of,
+)
+from rdmaprov.inventory.expression import Template, parse
+from rdmaprov.problem import Position
+
+MISSING = "\0missing"
+# A node with 32 rails has some hundred; YAML's aliases can make billions of a few lines.
+MOST_PARTS = 20_000
+
+
+class ResolveError(Exception):
+    """A variable has no value: its template fails, or it is encrypted and there is no password."""
+
+    def __init__(self, position: Position | None, message: str, remedy: str, rule: str) -> None:
+        super().__init__(message)
+        self.position = position
+        self.message = message
+        self.remedy = remedy
+        self.rule = rule
+
+
+class Renderer:
+    """Renders templates and remembers each result with the values it was made from."""
+
+    def __init__(self) -> None:
+        self._engine = Engine()
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def render(self, text: str, template: Template, values: dict[str, Any]) -> Any:
+        """Return what a template gives with the values of the variables that it mentions."""
+        try:
+            return template.render(values)
+        except LookupError:
+            pass
+        key = (text, *(f"{name}={values.get(name, MISSING)!r}" for name in sorted(template.names)))
+        if key not in self._known:
+            self._known[key] = self._engine.render(text, values)
+        return self._known[key]
+
+    def render_freely(self, text: str, variables: Mapping[str, Any]) -> Any:
+        """Return what a template gives that may look at anything."""
+        return self._engine.render(text, variables)
+
+
+class Variables:
+    """One host's variables, resolved when asked for.
+
+    Args:
+        raw: the variables as written, role defaults below the site's.
+        magic: what Ansible itself adds, such as inventory_hostname.
+        renderer: shared by the hosts of a fleet.
+
+    """
+
+    def __init__(
+        self, raw: Mapping[str, Any], magic: Mapping[str, Any], renderer: Renderer
+    ) -> None:
+        self._raw = raw
+        self._magic = magic
+        self._renderer = renderer
+        self._done: dict[str, Any] = {}
+        self._open: list[str] = []
+        self._parts_left = MOST_PARTS
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether there is such a variable."""
+        return name in self._raw or name in self._magic
+
+    def value(self, name: str) -> Any:
+        """Return a variable's value.
+
+        Raises:
+            ResolveError: it, or one that it is made from, has none.
+            KeyError: there is no such variable.
+
+        """
+        if name in self._done:
+            return self._done[name]
+        if name not in self._raw:
+            return self._magic[name]
+        if name in self._open:
+            loop = " → ".join([*self._open[self._open.index(name) :], name])
+            raise ResolveError(
+                position_of(self._raw[name]),
+                f"is made from itself: {loop}",
+                "write a value into one of them",
+                "template",
+            )
+        self._open.append(name)
+        self._parts_left = MOST_PARTS
+        try:
+            self._done[name] = self._resolve(self._raw[name])
+        except RecursionError as error:
+            raise _endless(self._raw[name]) from error
+        finally:
+            self._open.pop()
+        return self._done[name]
+
+    def _resolve(self, raw: Any) -> Any:
+        self._parts_left -= 1
+        if self._parts_left < 0:
+            raise RecursionError
+        if isinstance(raw, EncryptedString):
+            return self._guarded(raw, lambda: str(raw))
+        if isinstance(raw, str):
+            return self._template(raw) if is_template(raw) else raw
+        if isinstance(raw, Mapping):
+            entries = {key: self._resolve(item) for key, item in raw.items()}
+            return entries if any(entries[key] is not raw[key] for key in raw) else raw
+        if isinstance(raw, (list, tuple)):
+            items = [self._resolve(item) for item in raw]
+            return items if any(a is not b for a, b in zip(items, raw, strict=True)) else raw
+        return raw
+
+    def _template(self, text: str) -> Any:
+        template = parse(str(text))
+        if template.dynamic:
+            everything = {**self._raw, **self._magic}
+            return self._guarded(text, lambda: self._renderer.render_freely(text, everything))
+        values = {name: self.value(name) for name in template.names if name in self}
+        return self._guarded(text, lambda: self._renderer.render(text, template, values))
+
+    def _guarded(self, raw: Any, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except AnsibleVaultError as error:
+            raise ResolveError(
+                position_of(raw) or error_position(error),
+                "is encrypted, and no password opens it",
+                "name its password, e.g. ANSIBLE_VAULT_PASSWORD_FILE=FILE rdmaprov check ...",
+                "vault",
+            ) from error
+        except AnsibleError as error:
+            raise ResolveError(
+                position_of(raw), _template_message(error), _template_remedy(error), "template"
+            ) from error
+        except Exception as error:
+            raise ResolveError(
+                position_of(raw),
+                f"its template fails: {error_text(error)}",
+                "correct the template",
+                "template",
+            ) from error
+
+
+def has_template(raw: Any) -> bool:
+    """Return whether any part of a value is a template."""
+    if isinstance(raw, Mapping):
+        return any(has_template(item) for item in raw.values())
+    if isinstance(raw, (list, tuple)):
+        return any(has_template(item) for item in raw)
+    return is_template(raw)
+
+
+def _endless(raw: Any) -> ResolveError:
+    message = f"holds itself, or more than {MOST_PARTS} parts"
+    return ResolveError(position_of(raw), message, "write it without YAML aliases", "template")
+
+
+def _template_message(error: AnsibleError) -> str:
+    text = error_text(error)
+    return f"its template fails: {text}" if text else "its template fails"
+
+
+def _template_remedy(error: AnsibleError) -> str:
+    if "is undefined" in error_text(error):
+        return "write the missing variable, or correct its name"
+    return "correct the template"

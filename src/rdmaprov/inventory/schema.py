@@ -1,0 +1,90 @@
+"""What a site may say: every public variable, from the roles' argument specs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rdmaprov.inventory.ansible_api import read_yaml
+from rdmaprov.resources import data_dir
+
+
+@dataclass(frozen=True)
+class Option:
+    """A variable, or a key of one: its type, choices and meaning, as in an argument spec."""
+
+    name: str
+    type: str
+    description: str
+    role: str
+    required: bool = False
+    choices: tuple[Any, ...] = ()
+    elements: str | None = None
+    default: Any = None
+    has_default: bool = False
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role: what it owns, its variables, and their defaults as Ansible reads them."""
+
+    name: str
+    title: str
+    text: str
+    variables: Mapping[str, Option]
+    defaults: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """All roles' variables."""
+
+    roles: Mapping[str, Role]
+    variables: Mapping[str, Option]
+    defaults: Mapping[str, Any]
+
+
+def load(roles: Path) -> Schema:
+    """Return the schema of the roles in a directory."""
+    found = {path.name: _role(path) for path in sorted(roles.iterdir()) if path.is_dir()}
+    variables: dict[str, Option] = {}
+    defaults: dict[str, Any] = {}
+    for role in found.values():
+        variables |= role.variables
+        defaults |= role.defaults
+    return Schema(found, variables, defaults)
+
+
+@cache
+def shipped() -> Schema:
+    """Return the schema of rdmaprov's own roles."""
+    return load(data_dir("roles"))
+
+
+def _role(path: Path) -> Role:
+    spec = read_yaml(path / "meta" / "argument_specs.yml")["argument_specs"]["main"]
+    defaults = read_yaml(path / "defaults" / "main.yml")
+    options = {str(name): _option(path.name, name, text) for name, text in spec["options"].items()}
+    return Role(
+        path.name, str(spec["short_description"]), str(spec["description"]), options, defaults
+    )
+
+
+def _option(role: str, name: str, spec: Mapping[str, Any]) -> Option:
+    inner = spec.get("options") or {}
+    return Option(
+        name=str(name),
+        type=str(spec.get("type", "str")),
+        description=str(spec["description"]),
+        role=role,
+        required=bool(spec.get("required", False)),
+        choices=tuple(spec.get("choices") or ()),
+        elements=spec.get("elements"),
+        default=spec.get("default"),
+        has_default="default" in spec,
+        options={str(key): _option(role, key, text) for key, text in inner.items()},
+    )

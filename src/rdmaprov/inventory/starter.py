@@ -1,0 +1,144 @@
+"""A new site, written from a few facts."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from rdmaprov.errors import UsageError
+from rdmaprov.inventory import names, places
+
+MOST_NODES = 253
+_PCI = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_AGAIN = "Run the same command with another value; see: rdmaprov init --help"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a site is written from.
+
+    Args:
+        kind: roce or infiniband.
+        nodes: host names; ranges such as gpu[01:16] stand for several.
+        rails: network devices or PCI addresses, in the order of the rails.
+        gbps: line rate of a rail.
+        gpus: GPUs in a node, shared out evenly among the rails.
+        subnet: rail i gets the i-th /24 of it; empty for rails without addresses.
+        user: whom to log in as.
+
+    """
+
+    kind: str
+    nodes: tuple[str, ...]
+    rails: tuple[str, ...]
+    gbps: int
+    gpus: int
+    subnet: str
+    user: str
+
+
+def write(directory: Path, facts: Facts) -> list[Path]:
+    """Write the site and return its files.
+
+    Raises:
+        UsageError: the directory has files, or a fact is not one.
+
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UsageError(f"{directory} exists and is not empty", "Name a new directory")
+    texts = {"hosts.yml": _hosts(facts), "group_vars/all.yml": _variables(facts)}
+    written = []
+    for name, text in texts.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        written.append(path)
+    return written
+
+
+def _host_names(facts: Facts) -> list[str]:
+    found = [name for pattern in facts.nodes for name in places.expanded(pattern)]
+    for name in found:
+        if not names.is_safe(name):
+            raise UsageError(f"'{name}' is not the name of a host", _AGAIN)
+    if not 1 <= len(set(found)) == len(found) <= MOST_NODES:
+        message = f"{len(found)} hosts; a new site has 1 to {MOST_NODES}, each once"
+        raise UsageError(message, _AGAIN)
+    return found
+
+
+def _hosts(facts: Facts) -> str:
+    lines = [
+        "---",
+        "# The nodes of the fleet. A node's number is the last part of its rails' addresses.",
+        "nodes:",
+        "  hosts:",
+    ]
+    for number, name in enumerate(_host_names(facts), start=1):
+        quoted = f'"{name}"' if ":" in name or name.isdigit() else name
+        lines.append(f"    {quoted}: {{node_number: {number}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _variables(facts: Facts) -> str:
+    parts = [
+        "---",
+        "# What every node must be. Every variable: rdmaprov schema",
+        f"ansible_user: {facts.user}",
+        "ansible_become: true",
+        "",
+        "# The fabric. On RoCE, marking and priority must be what the switches are set to.",
+        f"fabric_kind: {facts.kind}",
+        f"fabric_link_gbps: {facts.gbps}",
+    ]
+    if facts.kind == "roce":
+        parts += [
+            "fabric_mtu_bytes: 9000",
+            "fabric_roce_dscp: 26",
+            "fabric_lossless_priority: 3",
+            "fabric_cnp_dscp: 48",
+            "fabric_cnp_priority: 6",
+        ]
+    parts += ["", "# The machine.", f"fabric_gpu_count: {facts.gpus}"]
+    parts += ["", "# Rails, in their order: rail i of every node is one network plane."]
+    parts += ["fabric_rails:", *_rails(facts)]
+    parts += [
+        "",
+        "# if-needed: a node that needs a reboot gets one at the end of its turn.",
+    ]
+    parts += ["reboot_policy: never"]
+    return "\n".join(parts) + "\n"
+
+
+def _rails(facts: Facts) -> list[str]:
+    count = len(facts.rails)
+    if not facts.rails or len(set(facts.rails)) != count:
+        raise UsageError("a node has at least one rail, and each device once", _AGAIN)
+    subnets = _subnets(facts.subnet, count)
+    lines = []
+    for index, device in enumerate(facts.rails):
+        key = f'pci: "{device.lower()}"' if _PCI.fullmatch(device) else f"netdev: {device}"
+        entry = [key]
+        if facts.gpus:
+            mine = [gpu for gpu in range(facts.gpus) if gpu * count // facts.gpus == index]
+            entry.append(f"gpus: {mine or [index * facts.gpus // count]}")
+        if subnets:
+            base = str(subnets[index].network_address).rsplit(".", 1)[0]
+            entry.append(f'address: "{base}.{{{{ node_number }}}}/24"')
+        lines.append(f"  - {{{', '.join(entry)}}}")
+    return lines
+
+
+def _subnets(text: str, count: int) -> list[ipaddress.IPv4Network]:
+    if not text:
+        return []
+    try:
+        network = ipaddress.IPv4Network(text)
+    except ValueError as error:
+        raise UsageError(f"'{text}' is not an IPv4 network: {error}", _AGAIN) from error
+    if network.prefixlen > 24 or 2 ** (24 - network.prefixlen) < count:
+        raise UsageError(f"{text} does not hold {count} networks of /24", _AGAIN)
+    subnets = network.subnets(new_prefix=24)
+    return [next(subnets) for _ in range(count)]

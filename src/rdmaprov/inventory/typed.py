@@ -1,0 +1,127 @@
+"""A host's variables as typed values, and its rails."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from rdmaprov.inventory.coerce import WRONG, Path, coerce
+from rdmaprov.inventory.locate import Locator
+from rdmaprov.inventory.model import Interface, Rail
+from rdmaprov.inventory.resolve import ResolveError, Variables, has_template
+from rdmaprov.inventory.schema import Option
+from rdmaprov.problem import Problem
+
+_Issue = tuple[Path, str, str]
+
+
+class Typer:
+    """Types the variables of a fleet's hosts; a value that hosts share is typed once."""
+
+    def __init__(self, options: Mapping[str, Option], defaults: Mapping[str, Any]) -> None:
+        self._options = options
+        # By identity: the value is kept, so that no other can take its id.
+        self._known: dict[tuple[str, int], tuple[Any, Any, tuple[_Issue, ...]]] = {}
+
+        # Defaults that are the same on every node: typed once.
+        self._constants: dict[str, Any] = {}
+        for name, raw in defaults.items():
+            if not has_template(raw):
+                self._constants[name] = self._typed(options[name], raw)[0]
+
+    def values(
+        self, host: str, variables: Variables, locate: Locator
+    ) -> tuple[dict[str, Any], list[Problem]]:
+        """Return the values by name, without those that are missing or wrong, and the problems."""
+        values = dict(self._constants)
+        problems: list[Problem] = []
+        derived: list[Problem] = []
+        for name, option in self._options.items():
+            if name in self._constants and not locate.writes(name):
+                continue
+            values.pop(name, None)
+            if name not in variables:
+                if option.required:
+                    problems.append(_missing(option, locate, host))
+                continue
+            try:
+                raw = variables.value(name)
+            except ResolveError as error:
+                wrong = _unresolved(name, error, locate, host)
+                (problems if locate.writes(name) else derived).append(wrong)
+                continue
+            value, issues = self._typed(option, raw)
+            (problems if locate.writes(name) else derived).extend(
+                Problem(locate(name, *path), name, message, remedy, "types", (host,))
+                for path, message, remedy in issues
+            )
+            if value is not WRONG:
+                values[name] = value
+        # A default that is derived from a wrong value fails too, which says nothing new.
+        return values, problems or derived
+
+    def _typed(self, option: Option, raw: Any) -> tuple[Any, tuple[_Issue, ...]]:
+        key = (option.name, id(raw))
+        if key not in self._known:
+            issues: list[_Issue] = []
+            value = coerce(option, raw, lambda *issue: issues.append(issue))
+            self._known[key] = (raw, value, tuple(issues))
+        _, value, found = self._known[key]
+        return value, found
+
+
+def _missing(option: Option, locate: Locator, host: str) -> Problem:
+    choices = f": {' or '.join(str(choice) for choice in option.choices)}" if option.choices else ""
+    return Problem(
+        locate(option.name),
+        option.name,
+        "is missing",
+        f"write {option.name} into group_vars/all.yml{choices}"
+        if option.name != "fabric_rails"
+        else "write the node's rails, or read them with: rdmaprov discover",
+        "required",
+        (host,),
+    )
+
+
+def _unresolved(name: str, error: ResolveError, locate: Locator, host: str) -> Problem:
+    at = error.position if locate.writes(name) else None
+    at = at or locate(name)
+    return Problem(at, name, error.message, error.remedy, error.rule, (host,))
+
+
+def rails(
+    host: str, described: list[Mapping[str, Any]], locate: Locator
+) -> tuple[tuple[Rail, ...], list[Problem]]:
+    """Return fabric_rails as rails, and what is wrong with their addresses."""
+    found: list[Rail] = []
+    problems: list[Problem] = []
+    for index, entry in enumerate(described):
+        address, wrong = _interface(str(entry.get("address", "")))
+        if wrong:
+            at = locate("fabric_rails", index, "address")
+            remedy = "write an address with its prefix length, such as 198.18.0.1/24"
+            problems.append(Problem(at, "fabric_rails", wrong, remedy, "addresses", (host,)))
+        found.append(
+            Rail(
+                index,
+                str(entry.get("netdev", "")),
+                str(entry.get("pci", "")).lower(),
+                address,
+                str(entry.get("gateway", "")),
+                tuple(entry.get("gpus", ())),
+            )
+        )
+    return tuple(found), problems
+
+
+def _interface(text: str) -> tuple[Interface | None, str]:
+    if not text:
+        return None, ""
+    if "/" not in text:
+        return None, f"address '{text}' has no prefix length"
+    try:
+        return ipaddress.ip_interface(text), ""
+    except ValueError:
+        return None, f"'{text}' is not an address"

@@ -1,0 +1,80 @@
+"""What is wrong with a site, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    """A place in a file; line and column count from 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One thing that is wrong with a site.
+
+    Args:
+        position: where the user wrote it, or where it should have been written.
+        variable: the variable, or the file's, host's or group's name.
+        message: what is wrong.
+        remedy: what to write, without a full stop.
+        rule: id of the contract's rule, or of the kind of problem.
+        hosts: the nodes it concerns; empty when it concerns the site.
+
+    """
+
+    position: Position
+    variable: str
+    message: str
+    remedy: str
+    rule: str
+    hosts: tuple[str, ...] = field(default=(), compare=False)
+
+    def text(self, relative_to: Path | None = None) -> str:
+        """Return the problem as one line, with its file relative to a directory where it can be."""
+        at = self.position
+        nodes = f" [{_some(self.hosts)}]" if self.hosts else ""
+        where = f"{shown(at.file, relative_to)}:{at.line}:{at.column}"
+        return printable(f"{where}: {self.variable}: {self.message}; {self.remedy}{nodes}")
+
+
+def printable(text: str) -> str:
+    """Return a text on one line, with nothing that a terminal would act on."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
+
+
+def shown(file: str, relative_to: Path | None) -> str:
+    """Return the file's name as a user types it from a directory."""
+    if relative_to is None:
+        return file
+    try:
+        return str(Path(file).relative_to(relative_to))
+    except ValueError:
+        return file
+
+
+def _some(hosts: tuple[str, ...], most: int = 3) -> str:
+    rest = len(hosts) - most
+    return ", ".join(hosts[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def merged(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems sorted by place, the same problem of several nodes as one."""
+    hosts: dict[Problem, dict[str, None]] = {}
+    for problem in problems:
+        hosts.setdefault(problem, {}).update(dict.fromkeys(problem.hosts))
+    return sorted(
+        Problem(p.position, p.variable, p.message, p.remedy, p.rule, tuple(names))
+        for p, names in hosts.items()
+    )

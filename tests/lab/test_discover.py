@@ -1,0 +1,90 @@
+"""Nodes are read over ssh into host variables that describe them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rdmaprov.inventory import load_site
+from rdmaprov.lab.model import Lab
+
+pytestmark = pytest.mark.lab
+
+NODES = ("node1", "node2")
+GIB = 1 << 30
+
+
+@pytest.fixture
+def site(lab, tmp_path):
+    """Provide a site of the lab's nodes that says nothing of their rails and memory."""
+    known = Lab.load(lab.layout.state)
+    assert known is not None
+    copy = Path(shutil.copytree(known.site, tmp_path / "site"))
+    hosts = yaml.safe_load((copy / "hosts.yml").read_text())
+    for variables in hosts["lab"]["hosts"].values():
+        del variables["fabric_rails"]
+    (copy / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    (copy / "group_vars" / "all.yml").write_text("fabric_kind: roce\nfabric_mtu_bytes: 4200\n")
+    return copy
+
+
+def rdmaprov(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rdmaprov", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_discovered_variables_describe_the_nodes(lab, site):
+    first = rdmaprov("discover", site, "--merge")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count("wrote") == len(NODES)
+    again = rdmaprov("discover", site, "--merge")
+    assert again.stdout.splitlines() == [f"{node}: nothing new" for node in NODES]
+    checked = rdmaprov("check", site)
+    assert (checked.returncode, checked.stdout) == (0, "")
+
+    for node in load_site(site).nodes:
+        assert [rail["netdev"] for rail in node.get("fabric_rails")] == [
+            lab.netdev(node.name, 0),
+            lab.netdev(node.name, 1),
+        ]
+        assert node.get("fabric_link_gbps") == 10
+        assert node.get("fabric_numa_nodes") == 2
+        assert 1.8 * GIB < node.get("fabric_memory_bytes") <= 2 * GIB
+
+
+def test_node_that_is_down_could_not_be_told(site):
+    hosts = yaml.safe_load((site / "hosts.yml").read_text())
+    hosts["lab"]["hosts"]["node2"]["ansible_port"] = 1
+    (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    done = rdmaprov("discover", site)
+    assert done.returncode == 4
+    assert "# host_vars/node1.yml" in done.stdout
+    assert "1 of 2 nodes could not be read, node2" in done.stderr
+
+
+def test_node_with_another_host_key_is_not_read(lab, site, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANSIBLE_SSH_CONTROL_PATH_DIR", str(tmp_path / "cp"))  # no open one
+    empty = tmp_path / "known_hosts"
+    empty.touch()
+    hosts = yaml.safe_load((site / "hosts.yml").read_text())
+    options = hosts["lab"]["vars"]["ansible_ssh_common_args"]
+    known = f'-oUserKnownHostsFile="{lab.directory / "known_hosts"}"'
+    assert known in options
+    hosts["lab"]["vars"]["ansible_ssh_common_args"] = options.replace(
+        known, f'-oUserKnownHostsFile="{empty}"'
+    )
+    (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    done = rdmaprov("discover", site, "--limit", "node1")
+    assert done.returncode == 4
+    assert "Host key verification failed" in done.stderr

@@ -1,0 +1,193 @@
+"""Nodes are read from sysfs and become host variables."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.unit import sites
+
+from rdmaprov import contract
+from rdmaprov.cli import run
+from rdmaprov.discover import collector, merge, variables
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory import load_site
+
+BRIDGES = "sys/devices/pci0000:15/0000:15:01.0"
+
+
+def put(root: Path, name: str, text: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{text}\n")
+
+
+def link(root: Path, name: str, target: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(os.path.relpath(root / target, path.parent))
+
+
+def nic(root: Path, device: str, netdev: str, pci: str, bridge: str) -> None:
+    base = f"{bridge}/{pci}"
+    put(root, f"{base}/numa_node", "0")
+    put(root, f"{base}/net/{netdev}/mtu", "9000")
+    put(root, f"{base}/net/{netdev}/speed", "400000")
+    rdma = f"{base}/infiniband/{device}"
+    put(root, f"{rdma}/ports/1/rate", "400 Gb/sec (4X NDR)")
+    put(root, f"{rdma}/ports/1/link_layer", "Ethernet")
+    put(root, f"{rdma}/ports/1/state", "4: ACTIVE")
+    put(root, f"{rdma}/fw_ver", "28.43.2026")
+    (root / "sys/bus/pci/drivers/mlx5_core").mkdir(parents=True, exist_ok=True)
+    link(root, f"{base}/driver", "sys/bus/pci/drivers/mlx5_core")
+    link(root, f"{base}/net/{netdev}/device", base)
+    link(root, f"{rdma}/device", base)
+    link(root, f"sys/class/net/{netdev}", f"{base}/net/{netdev}")
+    link(root, f"sys/class/infiniband/{device}", rdma)
+
+
+def gpu(root: Path, pci: str, bridge: str, kind: str = "0x030200") -> None:
+    base = f"{bridge}/{pci}"
+    put(root, f"{base}/vendor", "0x10de")
+    put(root, f"{base}/class", kind)
+    put(root, f"{base}/numa_node", "0")
+    link(root, f"sys/bus/pci/devices/{pci}", base)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """Two NICs, each below a switch with a GPU; the second switch comes first."""
+    root = tmp_path / "root"
+    nic(root, "mlx5_0", "ens1", "0000:18:00.0", f"{BRIDGES}/0000:17:00.0")
+    nic(root, "mlx5_1", "ens2", "0000:1a:00.0", f"{BRIDGES}/0000:19:00.0")
+    gpu(root, "0000:1b:00.0", f"{BRIDGES}/0000:19:00.0")
+    gpu(root, "0000:1c:00.0", f"{BRIDGES}/0000:17:00.0")
+    gpu(root, "0000:1d:00.0", f"{BRIDGES}/0000:17:00.0", kind="0x040300")  # its sound device
+    put(root, "proc/meminfo", "MemTotal:       2113646592 kB\nMemFree: 1 kB")
+    put(root, "proc/sys/kernel/osrelease", "6.8.0-45-generic")
+    put(root, "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module  595.45")
+    put(root, "sys/devices/system/node/node0/cpulist", "0-7")
+    put(root, "sys/devices/system/node/node1/cpulist", "8-15")
+    return root
+
+
+def soft_roce(root: Path, device: str, netdev: str) -> None:
+    """Soft-RoCE: no PCI device behind it."""
+    base = f"sys/class/infiniband/{device}"
+    put(root, f"{base}/ports/1/rate", "2.5 Gb/sec (1X SDR)")
+    put(root, f"{base}/ports/1/gid_attrs/ndevs/0", netdev)
+    put(root, f"sys/class/net/{netdev}/speed", "10000")
+
+
+def test_collector_reads_nics(machine: Path):
+    first = collector.collect(str(machine))["rails"][0]
+    assert first == {
+        "device": "mlx5_0",
+        "netdev": "ens1",
+        "pci": "0000:18:00.0",
+        "path": ["0000:15:01.0", "0000:17:00.0", "0000:18:00.0"],
+        "numa_node": 0,
+        "link_layer": "Ethernet",
+        "state": "4: ACTIVE",
+        "gbps": 400.0,
+        "mtu_bytes": 9000,
+        "driver": "mlx5_core",
+        "firmware": "28.43.2026",
+        "default_route": False,
+        "addresses": [],
+    }
+
+
+def test_node_becomes_variables_with_gpus_at_the_nearest_rail(machine: Path):
+    found = variables.from_facts(collector.collect(str(machine)))
+    assert found == {
+        "fabric_rails": [
+            {"pci": "0000:18:00.0", "gpus": [1]},
+            {"pci": "0000:1a:00.0", "gpus": [0]},
+        ],
+        "fabric_link_gbps": 400,
+        "fabric_gpu_count": 2,
+        "fabric_memory_bytes": 2113646592 * 1024,
+        "fabric_numa_nodes": 2,
+        "peermem_gpu_module": "open",
+        "peermem_kernel_version": "6.8.0-45-generic",
+    }
+
+
+def test_soft_roce_is_found_by_its_netdev_and_not_the_way_to_the_node(tmp_path: Path):
+    for device, netdev in (("rxe0", "enp0s2"), ("rxe1", "ens1"), ("rxe2", "ens2")):
+        soft_roce(tmp_path, device, netdev)
+    put(tmp_path, "proc/net/route", "Iface Destination Gateway\nenp0s2 00000000 0202000A")
+    found = variables.from_facts(collector.collect(str(tmp_path)))
+    assert found["fabric_rails"] == [{"netdev": "ens1"}, {"netdev": "ens2"}]
+    assert found["fabric_link_gbps"] == 10
+
+
+def test_collector_runs_alone_with_any_directory(tmp_path: Path):
+    command = [sys.executable, "-I", collector.__file__, str(tmp_path)]
+    found = json.loads(subprocess.check_output(command))
+    assert found["rails"] == found["gpus"] == []
+
+
+def test_what_the_site_says_of_a_rail_is_kept(machine: Path, tmp_path: Path):
+    files = {**sites.GOOD, "host_vars/n1.yml": "fabric_mtu_bytes: 4200\n"}
+    node = load_site(sites.write(tmp_path / "site", files)).nodes[0]
+    found = variables.from_facts(collector.collect(str(machine)), node)
+    assert found["fabric_rails"] == [
+        {"gpus": [1], "netdev": "ens1", "address": "198.18.0.1/24"},
+        {"gpus": [0], "netdev": "ens2", "address": "198.18.1.1/24"},
+    ]
+
+
+def test_merge_keeps_comments_and_order(machine: Path, tmp_path: Path):
+    text = "---\n# this node\nofed_hold: false  # kept\nfabric_gpu_count: 0\n# the end\n"
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "host_vars/n1.yml": text})
+    node = load_site(site).nodes[0]
+    found = variables.news(variables.from_facts(collector.collect(str(machine)), node), node)
+    path = merge.into(site, "n1", found)
+    assert path is not None
+    merged = path.read_text()
+    assert merged.startswith("---\n# this node\nofed_hold: false  # kept\nfabric_gpu_count: 2\n")
+    assert "# the end" in merged
+    assert yaml.safe_load(merged)["fabric_numa_nodes"] == 2
+    assert contract.problems(load_site(site, "n1")) == []
+
+
+def test_merge_twice_changes_nothing(machine: Path, tmp_path: Path):
+    site = sites.write(tmp_path / "site", sites.GOOD)
+    facts = collector.collect(str(machine))
+    node = load_site(site).nodes[0]
+    assert merge.into(site, "n1", variables.news(variables.from_facts(facts, node), node))
+    node = load_site(site).nodes[0]
+    assert variables.news(variables.from_facts(facts, node), node) == {}
+
+
+def test_nodes_are_read_through_ansible(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    local = f"ansible_connection: local\nansible_python_interpreter: {sys.executable}\n"
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/nodes.yml": local})
+    assert run(["discover", str(site), "--limit", "n1"]) == ExitCode.OK
+    out = capsys.readouterr().out
+    assert "# host_vars/n1.yml" in out
+    assert "peermem_kernel_version: " in out
+
+
+def test_unreachable_node_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    text = "ansible_host: 127.0.0.1\nansible_port: 1\n"
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/nodes.yml": text})
+    assert run(["discover", str(site), "--limit", "n1"]) == ExitCode.UNKNOWN
+    assert "Failed to connect to the host via ssh" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("said", "is_news"), [("2T", False), ("2G", True), ("4T", True)])
+def test_installed_memory_is_what_the_kernel_counts_and_a_little(
+    machine: Path, tmp_path: Path, said: str, is_news: bool
+):
+    files = {**sites.GOOD, "host_vars/n1.yml": f"fabric_memory_bytes: {said}\n"}
+    node = load_site(sites.write(tmp_path / "site", files)).nodes[0]
+    found = variables.from_facts(collector.collect(str(machine)), node)
+    assert ("fabric_memory_bytes" in variables.news(found, node)) == is_news

@@ -1,0 +1,163 @@
+"""A site is loaded as Ansible loads it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible import constants
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.parsing.vault import VaultLib, VaultSecret
+from ansible.template import trust_as_template
+from ansible.vars.manager import VariableManager
+from tests.unit import sites
+
+from rdmaprov.inventory import load_site
+from rdmaprov.inventory.ansible_api import Engine, Inventory
+from rdmaprov.inventory.expression import parse
+from rdmaprov.problem import Position
+from rdmaprov.resources import data_dir
+
+# What VariableManager adds of its own.
+MAGIC = {
+    "ansible_facts", "ansible_playbook_python", "group_names", "groups", "inventory_dir",
+    "inventory_file", "inventory_hostname", "inventory_hostname_short", "omit", "playbook_dir",
+    "ansible_config_file", "ansible_local", "ansible_version", "hostvars", "environment",
+}  # fmt: skip
+LAYERS = {
+    "hosts.yml": """\
+all:
+  vars: {a: all-inventory, b: all-inventory, c: all-inventory, d: all, t: true}
+  children:
+    zone:
+      vars: {b: zone-inventory, c: zone-inventory, e: zone}
+      children:
+        rack:
+          hosts: {n1: {h: host-inventory, i: host-inventory}, n2: {}}
+          vars: {c: rack-inventory, ansible_group_priority: 5}
+    other:
+      hosts: {n1: {}}
+      vars: {c: other-inventory, e: other}
+""",
+    "group_vars/all.yml": "a: all-file\nf: all-file\nm: {x: 1}\n",
+    "group_vars/zone/one.yml": "b: zone-file\n",
+    "group_vars/zone/two.yml": "b: zone-file-two\nm: {y: 1}\n",
+    "group_vars/rack": "g: rack-file\n",
+    "host_vars/n1.yml": "i: host-file\nt: false\n",
+}
+
+
+def ansible_variables(site: Path) -> dict[str, dict[str, Any]]:
+    loader = DataLoader()
+    inventory = InventoryManager(loader, sources=[str(site)])
+    manager = VariableManager(loader, inventory)
+    return {name: manager.get_vars(host=host) for name, host in inventory.hosts.items()}
+
+
+def test_variables_are_those_of_ansibles_variable_manager(tmp_path: Path):
+    site = sites.write(tmp_path / "site", LAYERS)
+    mine = Inventory(site)
+    mine.parse()
+    for name, theirs in ansible_variables(site).items():
+        host = mine.hosts[name]
+        merged = {**mine.group_variables(host), **mine.host_variables(host)}
+        ignored = MAGIC | {key for key in theirs if key.startswith("ansible_")}
+        assert {k: v for k, v in merged.items() if k not in ignored} == {
+            k: v for k, v in theirs.items() if k not in ignored
+        }
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "10.{{ rack }}.0.{{ unit }}/24",
+        "{{ unit }}",
+        "{{ unit + 64 }}",
+        "{{ name }}-{{ unit * 2 - 1 }}",
+        "{{ unit // 3 }}{{ unit % 3 }}",
+        "{{ 'a' }}",
+        "{{ 7 }}",
+        "x{{ flag }}",
+        "{{ flag }}",
+        "{{ name + 'x' }}",
+        "{{ unit | int + 1 }}",
+        "{{ [unit] }}",
+        "{{ -unit }}",
+        "{% if flag %}a{% endif %}",
+        "{{ name[1:] }}",
+        "  {{ unit }}  ",
+        "{{ unit }}\n",
+        "{# nothing #}{{ unit }}",
+    ],
+)
+def test_simple_templates_render_as_ansible_renders_them(template: str):
+    values = {"rack": 2, "unit": 7, "name": "n07", "flag": True}
+    theirs = Engine().render(trust_as_template(template), values)
+    try:
+        mine = parse(template).render(values)
+    except LookupError:
+        return  # left to Ansible, which is always right
+    assert (mine, type(mine)) == (theirs, type(theirs))
+
+
+def test_most_common_templates_are_simple():
+    values = {"rack": 2, "unit": 7}
+    assert parse("10.{{ rack }}.0.{{ unit + 1 }}/24").render(values) == "10.2.0.8/24"
+
+
+def test_templates_that_look_elsewhere_are_left_to_ansible(tmp_path: Path):
+    template = "{{ lookup('vars', 'wanted') + extra }}"
+    text = f'fabric_mtu_bytes: "{template}"\nwanted: 4000\nextra: 200\n'
+    site = sites.write(tmp_path, {**sites.GOOD, "group_vars/nodes.yml": text})
+    assert load_site(site).nodes[0].get("fabric_mtu_bytes") == 4200
+
+
+def test_places_of_values(tmp_path: Path):
+    files = {**sites.GOOD, "host_vars/n1.yml": "---\nofed_hold: false\nnccl_ib_sl: 3\n"}
+    site = sites.write(tmp_path, files)
+    one, two = load_site(site).nodes
+    own, shared = str(site / "host_vars/n1.yml"), str(site / "group_vars/all.yml")
+    assert one.locate("nccl_ib_sl") == Position(own, 3, 13)
+    assert one.locate("ofed_hold") == Position(own, 2, 1)
+    assert one.locate("fabric_rails", 1, "address") == Position(shared, 6, 29)
+    assert two.locate("nccl_ib_sl") == Position(str(site / "hosts.yml"), 5, 5)
+
+
+def test_ini_inventories_and_scripts_are_read(tmp_path: Path):
+    answer = {"nodes": {"hosts": ["n3"]}, "_meta": {"hostvars": {"n3": {"unit": 3}}}}
+    script = f"#!/bin/sh\necho '{json.dumps(answer)}'\n"
+    files = {
+        "group_vars/all.yml": sites.GOOD["group_vars/all.yml"],
+        "hosts.ini": "[nodes]\nn[1:2]\n\n[nodes:vars]\nfabric_mtu_bytes=1500\n",
+        "host_vars/n1.yml": "unit: 1\n",
+        "host_vars/n2.yml": "unit: 2\n",
+        "dynamic": script,
+    }
+    site = sites.write(tmp_path, files)
+    (site / "dynamic").chmod(0o755)
+    fleet = load_site(site)
+    assert fleet.problems == ()
+    assert sorted(node.name for node in fleet.nodes) == ["n1", "n2", "n3"]
+    assert fleet.nodes[0].get("fabric_mtu_bytes") == 1500
+
+
+def test_vault_is_opened_with_its_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    secret = VaultSecret(b"secret")
+    text = VaultLib([(constants.DEFAULT_VAULT_IDENTITY, secret)]).encrypt("4242").decode()
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    monkeypatch.setattr(constants, "DEFAULT_VAULT_PASSWORD_FILE", str(password))
+    body = "fabric_mtu_bytes: !vault |\n" + "".join(f"  {line}\n" for line in text.splitlines())
+    files = {**sites.GOOD, "group_vars/nodes.yml": body}
+    site = sites.write(tmp_path / "site", files)
+    assert load_site(site).nodes[0].get("fabric_mtu_bytes") == 4242
+
+
+def test_reference_site_is_found_from_any_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert len(load_site(data_dir("inventory") / "ib", "ib0*,!ib01").nodes) == 8

@@ -1,0 +1,142 @@
+"""The roles' argument specs, their defaults, and what is generated from them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from tests.unit import sites
+
+from rdmaprov.cli import run
+from rdmaprov.contract import document as contract_document
+from rdmaprov.inventory import document, load_site, schema
+from rdmaprov.inventory.schema import Option, Role
+from rdmaprov.resources import data_dir
+
+SCHEMA = schema.shipped()
+ROLES = list(SCHEMA.roles.values())
+OPTIONS = list(SCHEMA.variables.values())
+ROOT = Path(__file__).parents[2]
+
+
+def raw_spec(role: str) -> dict[str, object]:
+    text = (data_dir("roles") / role / "meta" / "argument_specs.yml").read_text()
+    options: dict[str, object] = yaml.safe_load(text)["argument_specs"]["main"]["options"]
+    return options
+
+
+RAW = {key: text for role in SCHEMA.roles for key, text in raw_spec(role).items()}
+READABLE = [case for case in sites.wrong_sites() if case.rule not in {"yaml", "file", "inventory"}]
+
+
+def test_all_roles_of_the_design_are_there():
+    assert sorted(SCHEMA.roles) == [
+        "fabric",
+        "hugepages",
+        "limits",
+        "mlx5",
+        "mtu",
+        "nccl",
+        "ofed",
+        "pcie",
+        "peermem",
+        "reboot",
+        "roce_qos",
+        "torch_runtime",
+    ]
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_defaults_and_spec_say_the_same(role: Role):
+    specified = {o.name: o.default for o in role.variables.values() if o.has_default}
+    assert specified == dict(role.defaults)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_variable_is_named_after_its_role(option: Option):
+    assert re.fullmatch(rf"{option.role}_[a-z0-9_]+", option.name)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_variable_has_a_meaning_and_no_default_if_required(option: Option):
+    assert option.description.strip().endswith(".")
+    assert not (option.required and option.has_default)
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_readme_names_every_variable(role: Role):
+    text = (data_dir("roles") / role.name / "README.md").read_text()
+    assert set(re.findall(r"^- `(\w+)`", text, re.MULTILINE)) == set(role.variables)
+
+
+@pytest.mark.parametrize("name", ["prod", "ib"])
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_ansible_accepts_what_a_good_site_becomes(role: Role, name: str):
+    values = load_site(data_dir("inventory") / name).nodes[0].values
+    mine = {key: values[key] for key in role.variables if key in values}
+    result = ArgumentSpecValidator(raw_spec(role.name)).validate(mine)
+    assert result.error_messages == []
+
+
+def test_defaults_are_typed_in_the_good_site(tmp_path: Path):
+    node = load_site(sites.write(tmp_path, sites.GOOD)).nodes[0]
+    optional = {o.name for o in OPTIONS if not o.has_default and not o.required}
+    assert set(node.values) == set(SCHEMA.variables) - optional
+
+
+def test_derived_defaults(tmp_path: Path):
+    node = load_site(sites.write(tmp_path, sites.GOOD)).nodes[0]
+    assert node.get("nccl_ib_tc") == node.get("roce_qos_tos") == 106
+    assert node.get("roce_qos_dscp_priorities") == {26: 3, 48: 6}
+    assert node.get("roce_qos_tc_percent") == {0: 50, 3: 50}
+    assert node.get("mtu_rdma_bytes") == 4096
+    assert node.get("peermem_mode") == "off"
+    assert node.get("nccl_cross_nic") == 0
+
+
+@pytest.mark.parametrize("case", READABLE, ids=lambda case: case.id)
+def test_what_is_accepted_ansible_accepts(case: sites.Wrong, tmp_path: Path):
+    """Check is never looser than the argument specs that Ansible enforces on the node."""
+    for node in load_site(sites.write(tmp_path, case.all_files())).nodes[:1]:
+        spec = {key: text for key, text in RAW.items() if key in node.values}
+        assert ArgumentSpecValidator(spec).validate(dict(node.values)).error_messages == []
+
+
+def test_variables_page_is_current():
+    """Refresh with: rdmaprov schema --markdown > docs/variables.md."""
+    assert (ROOT / "docs" / "variables.md").read_text() == document.markdown(SCHEMA)
+
+
+def test_contract_page_is_current():
+    """Refresh with: python -m rdmaprov.contract.document > docs/contract.md."""
+    assert (ROOT / "docs" / "contract.md").read_text() == contract_document.markdown()
+
+
+def test_json_schema_is_one_and_accepts_the_reference_sites(capsys: pytest.CaptureFixture[str]):
+    assert run(["schema", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(printed)
+    validator = jsonschema.Draft202012Validator(printed)
+    for name in ("prod", "ib", "lab"):
+        path = data_dir("inventory") / name / "group_vars" / "all.yml"
+        assert list(validator.iter_errors(yaml.safe_load(path.read_text()))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["fabric_kind: ethernet", "fabric_rails: [{netdve: a}]", "fabric_mtu_bytes: big"],
+)
+def test_json_schema_refuses(text: str):
+    validator = jsonschema.Draft202012Validator(document.json_schema(SCHEMA))
+    assert not validator.is_valid(yaml.safe_load(text))
+
+
+def test_schema_prints_every_variable(capsys: pytest.CaptureFixture[str]):
+    assert run(["schema"]) == 0
+    out = capsys.readouterr().out
+    assert [name for name in SCHEMA.variables if f"{name}: " not in out] == []

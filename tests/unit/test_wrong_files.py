@@ -1,0 +1,172 @@
+"""Wrong sites that are more than text in YAML, and sites through the console script."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit import sites
+
+from rdmaprov import contract
+from rdmaprov.cli import run
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory import SiteError, load_site
+
+BILLION_LAUGHS = """\
+a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]
+b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]
+c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b]
+d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c]
+nccl_environment: {A: [*d, *d, *d, *d, *d, *d, *d, *d, *d]}
+"""
+VAULTED_FILE = """\
+$ANSIBLE_VAULT;1.1;AES256
+33363965326261303234386139356333613031386464663330613331393838356566323361353731
+"""
+VAULTED_VALUE = """\
+fabric_mtu_bytes: !vault |
+  $ANSIBLE_VAULT;1.1;AES256
+  33363965326261303234386139356333613031386464663330613331393838356566323361353731
+"""
+
+
+def lines(site: Path) -> list[str]:
+    return [problem.text(site) for problem in contract.problems(load_site(site))]
+
+
+def site_with(tmp_path: Path, name: str, content: bytes) -> Path:
+    site = sites.write(tmp_path / "site", sites.GOOD)
+    path = site / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    return site
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("group_vars/nodes.yml", b"a: 1\nb: \xff\xfe\n", "group_vars/nodes.yml:2:4: nodes.yml: b"),
+        ("group_vars/nodes.yml", "a: é\n".encode("latin-1"), "group_vars/nodes.yml:1:4: nodes.yml"),
+        ("group_vars/nodes.yml", "a: 1\n".encode("utf-16"), "group_vars/nodes.yml:1:1: nodes.yml"),
+        ("group_vars/nodes.yml", b"a: 1\n\x7fELF\0\0", "group_vars/nodes.yml:2:1: nodes.yml: the"),
+        ("hosts.yml", bytes(range(256)) * 100, "hosts.yml:1:1: hosts.yml: the file is binary"),
+        ("group_vars/nodes.yml", b"a: b\n" * 2_000_000, "group_vars/nodes.yml:1:1: nodes.yml: the"),
+        ("group_vars/nodes.yml", b"[" * 50_000, "group_vars/nodes.yml:"),
+        ("group_vars/nodes.yml", b"nccl_environment: &a {A: *a}\n", "group_vars/nodes.yml:1:"),
+        ("group_vars/nodes.yml", BILLION_LAUGHS.encode(), "group_vars/nodes.yml:5:"),
+        ("group_vars/nodes.yml", VAULTED_FILE.encode(), "group_vars/nodes.yml:1:1: nodes.yml: the"),
+        ("group_vars/nodes.yml", VAULTED_VALUE.encode(), "group_vars/nodes.yml:1:19: fabric_mtu"),
+    ],
+    ids=["utf8", "latin1", "utf16", "elf", "binary", "10MB", "deep", "loop", "laughs", "vault",
+         "inline-vault"],
+)  # fmt: skip
+def test_wrong_file_is_named(tmp_path: Path, name: str, content: bytes, line: str):
+    found = lines(site_with(tmp_path, name, content))
+    assert any(text.startswith(line) for text in found), found
+
+
+def test_vault_says_how_to_give_a_password(tmp_path: Path):
+    site = site_with(tmp_path, "group_vars/nodes.yml", VAULTED_VALUE.encode())
+    assert "ANSIBLE_VAULT_PASSWORD_FILE" in " ".join(lines(site))
+
+
+def test_python_object_is_never_executed(tmp_path: Path):
+    mark = tmp_path / "executed"
+    text = f"a: !!python/object/apply:os.system ['touch {mark}']\n"
+    assert lines(site_with(tmp_path, "group_vars/nodes.yml", text.encode()))
+    assert not mark.exists()
+
+
+def test_empty_variable_file_is_good(tmp_path: Path):
+    assert lines(site_with(tmp_path, "group_vars/nodes.yml", b"")) == []
+
+
+@pytest.mark.parametrize("name", ["nowhere", "site/hosts.yml"])
+def test_no_directory_is_refused(tmp_path: Path, name: str):
+    sites.write(tmp_path / "site", sites.GOOD)
+    with pytest.raises(SiteError) as error:
+        load_site(tmp_path / name)
+    assert error.value.exit_code == ExitCode.INVALID_SITE
+
+
+def test_empty_directory_has_no_hosts(tmp_path: Path):
+    assert "the site has no hosts" in " ".join(lines(tmp_path))
+
+
+def test_ipv6_host_names_and_rails_are_good(tmp_path: Path):
+    hosts = """\
+nodes:
+  hosts:
+    "fd00:1::1": {fabric_rails: [{netdev: ens1, address: "fd00:2::1/64"}]}
+    "fd00:1::2": {fabric_rails: [{netdev: ens1, address: "fd00:2::2/64"}]}
+"""
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "hosts.yml": hosts})
+    assert lines(site) == []
+    assert load_site(site).nodes[0].get("nccl_ib_address_family") == "ipv6"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["check", "good"], ExitCode.OK),
+        (["check", "wrong"], ExitCode.INVALID_SITE),
+        (["check", "nowhere"], ExitCode.INVALID_SITE),
+        (["check", "good", "--limit", "nobody"], ExitCode.INVALID_SITE),
+        (["check"], ExitCode.USAGE),
+        (["check", "good", "--format", "html"], ExitCode.USAGE),
+    ],
+)
+def test_exit_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: ExitCode
+):
+    sites.write(tmp_path / "good", sites.GOOD)
+    sites.write(tmp_path / "wrong", {**sites.GOOD, "group_vars/nodes.yml": "fabric_mtu: 1"})
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == code
+
+
+def wrong_site(tmp_path: Path) -> Path:
+    files = {**sites.GOOD, "group_vars/nodes.yml": "---\nfabric_mtu_bytes: 1500\n"}
+    return sites.write(tmp_path / "site", files)
+
+
+def test_json_names_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["check", str(wrong_site(tmp_path)), "--json", "-"]) == ExitCode.INVALID_SITE
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert problem["line"] == 2
+    assert problem["column"] == 19
+    assert problem["variable"] == "fabric_mtu_bytes"
+    assert problem["rule"] == "mtu.netdev"
+    assert problem["hosts"] == ["n1", "n2"]
+
+
+def test_github_annotation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    wrong_site(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run(["check", "site", "--format", "github"])
+    assert capsys.readouterr().out.startswith(
+        "::error file=site/group_vars/nodes.yml,line=2,col=19,title=fabric_mtu_bytes (mtu.netdev)::"
+    )
+
+
+def test_limit_looks_at_some_nodes_only(tmp_path: Path):
+    files = {**sites.GOOD, "host_vars/n2.yml": "fabric_mtu_bytes: 1500\n"}
+    site = sites.write(tmp_path / "site", files)
+    assert [node.name for node in load_site(site, "n1").nodes] == ["n1"]
+    assert contract.problems(load_site(site, "n1")) == []
+    assert contract.problems(load_site(site, "nodes:!n1")) != []
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_console_script_shows_no_traceback(tmp_path: Path, wrong: bool):
+    site = wrong_site(tmp_path) if wrong else sites.write(tmp_path / "site", sites.GOOD)
+    program = Path(sys.executable).with_name("rdmaprov")
+    done = subprocess.run([program, "check", site], capture_output=True, text=True, check=False)
+    assert done.returncode == (3 if wrong else 0)
+    assert done.stderr == ""
+    assert bool(done.stdout) is wrong
