@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import ansible_runner
+from ansible import constants
 
 
 def run_ansible(**settings: object) -> ansible_runner.Runner:
@@ -19,8 +20,12 @@ def run_ansible(**settings: object) -> ansible_runner.Runner:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         runner = ansible_runner.run(
-            # The ansible that is installed beside this Python, whatever PATH says.
-            envvars={"PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"},
+            envvars={
+                # The ansible that is installed beside this Python, whatever PATH says.
+                "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+                # As Ansible has it: ansible-runner would turn host keys' checking off.
+                "ANSIBLE_HOST_KEY_CHECKING": str(constants.HOST_KEY_CHECKING),
+            },
             quiet=True,
             **settings,
         )

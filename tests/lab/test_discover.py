@@ -29,6 +29,7 @@ def site(lab, tmp_path):
     for variables in hosts["lab"]["hosts"].values():
         del variables["fabric_rails"]
     (copy / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    (copy / "group_vars").mkdir(exist_ok=True)
     (copy / "group_vars" / "all.yml").write_text("fabric_kind: roce\nfabric_mtu_bytes: 4200\n")
     return copy
 
