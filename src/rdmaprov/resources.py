@@ -1,4 +1,4 @@
-"""Where the files lie that are shipped beside the code: the lab's recipe, reference sites."""
+"""Where the files lie that are shipped beside the code: the collection, the lab's recipe, sites."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ def data_dir(name: str) -> Path:
         FileNotFoundError: neither has it; the installation is incomplete.
 
     """
-    candidates = [_PACKAGE / "_data" / name, _PACKAGE.parents[1] / name]
+    candidates = [
+        _PACKAGE / "_data" / name,
+        _PACKAGE.parent / "ansible_collections" / "rdmaprov" / "node" / name,
+        _PACKAGE.parents[1] / name,
+    ]
     for candidate in candidates:
         if candidate.is_dir():
             return candidate

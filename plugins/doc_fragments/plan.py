@@ -1,0 +1,20 @@
+"""Documentation of what all modules that make a plan have in common."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Their attributes."""
+
+    DOCUMENTATION = r"""
+options: {}
+attributes:
+  check_mode:
+    description: Says what would change, and changes nothing.
+    support: full
+  diff_mode:
+    description: Shows the files' texts before and after.
+    support: full
+notes:
+  - Runs as root. Plans, makes the changes, and plans again; what is then not in effect is an error.
+"""

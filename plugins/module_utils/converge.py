@@ -1,0 +1,73 @@
+"""How every role's module works: plan, make the steps, plan again. Runs on the node."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ansible.module_utils.basic import AnsibleModule
+
+from .guard import arm
+from .machine import Machine, NodeError
+from .plan import NotYet, Plan, described
+
+
+class Role(Protocol):
+    """A module of module_utils that knows one role's subject."""
+
+    ARGUMENTS: dict[str, Any]
+
+    def plan(self, machine: Machine, arguments: dict[str, Any]) -> Plan:
+        """Return what must change."""
+
+
+def main(role: Role) -> None:
+    """Run a role's module."""
+    module = AnsibleModule(argument_spec=role.ARGUMENTS, supports_check_mode=True)
+    machine = Machine()
+    try:
+        machine.require_root()
+        result = converge(machine, role, module.params, check=module.check_mode)
+    except NotYet as error:
+        if not module.check_mode:
+            module.fail_json(msg=str(error))
+        module.exit_json(changed=True, changes=[], reboot=[], waits=str(error), diff=[])
+    except NodeError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+def converge(
+    machine: Machine, role: Role, arguments: dict[str, Any], check: bool
+) -> dict[str, Any]:
+    """Make a node what the arguments say, and return the module's result.
+
+    Changes on the way to the node are made first and alone, with a timer that takes them back;
+    the result then has the timer's name as `confirm`, and the module is to be run again.
+
+    Raises:
+        NotYet, Refused, NodeError: as planning and the steps do, and if a setting is not in
+            effect after it was set.
+
+    """
+    plan = role.plan(machine, arguments)
+    result = {
+        "changed": bool(plan.steps),
+        "changes": plan.changes(),
+        "diff": plan.diffs(),
+        "reboot": plan.reboot,
+    }
+    if check or not plan.steps:
+        return result
+    if plan.guarded:
+        steps = [step for step in plan.steps if step.undo]
+        if steps:
+            result["confirm"] = arm(machine, steps, arguments["guard_revert_s"])
+            for step in steps:
+                step.do()
+            return result
+    for step in plan.steps:
+        step.do()
+    after = role.plan(machine, arguments)
+    if after.steps:
+        raise NodeError("not in effect after it was set: " + described(after.changes()))
+    return {**result, "reboot": after.reboot}

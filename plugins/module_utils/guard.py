@@ -1,0 +1,164 @@
+"""What the way to a node depends on, and how a change there takes itself back.
+
+Runs on the node. A device is on the way if the controller's connection, the default gateway or
+a mounted network filesystem uses it, or a device on top of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from typing import Any
+
+from .machine import CommandFailed, Machine, NodeError
+from .plan import Refused, Step
+from .rails import Rail
+
+GUARD_ARGUMENTS: dict[str, Any] = {
+    "guard_allowed_netdevs": {"type": "list", "elements": "str", "default": []},
+    "guard_revert_s": {"type": "int", "default": 60},
+}
+NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "beegfs")
+STATE = "/run/rdmaprov/revert"
+
+
+def ways(machine: Machine) -> dict[str, list[str]]:
+    """Return the network devices that the node cannot do without, and what uses each.
+
+    Raises:
+        NodeError: the routes cannot be read; nothing may be changed then.
+
+    """
+    uses: dict[str, list[str]] = {}
+
+    def use(netdev: str, what: str) -> None:
+        if netdev in ("", "lo") or what in uses.get(netdev, []):
+            return
+        uses.setdefault(netdev, []).append(what)
+        for name in machine.names("/sys/class/net/" + netdev):
+            if name.startswith("lower_"):
+                use(name[len("lower_") :], what)
+
+    for address in _controllers(machine):
+        use(_device_to(machine, address), f"the connection to {address}")
+    for family in ("-4", "-6"):
+        for route in json.loads(_ip(machine, family, "route", "show", "default") or "[]"):
+            use(route.get("dev", ""), "the default gateway")
+    for server, directory in _network_mounts(machine):
+        use(_device_to(machine, server), f"the filesystem on {directory}")
+    return uses
+
+
+def guarded(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> list[str]:
+    """Return the rails' network devices that changes must have a way back for.
+
+    Raises:
+        Refused: the node depends on one, and the site does not allow to change it.
+
+    """
+    uses = ways(machine)
+    found = [rail.netdev for rail in rails if rail.netdev in uses]
+    for netdev in found:
+        if netdev not in arguments["guard_allowed_netdevs"]:
+            raise Refused(
+                "{} is not touched: {} uses it. If that is meant, "
+                "write fabric_guard_allowed_netdevs: [{}]".format(
+                    netdev, " and ".join(uses[netdev]), netdev
+                )
+            )
+    return found
+
+
+def arm(machine: Machine, steps: list[Step], revert_s: int) -> str:
+    """Have the node take these steps back by itself in a while; return the timer's name.
+
+    Raises:
+        NodeError: there is no such timer; nothing may be changed then.
+
+    """
+    name = f"rdmaprov-revert-{os.getpid()}"
+    lines = [shlex.join(argv) for step in reversed(steps) for argv in step.undo]
+    script = "\n".join(["#!/bin/sh", *lines, ""])
+    machine.write(f"{STATE}/{name}", script, 0o700)
+    machine.run(
+        [
+            "systemd-run",
+            "--quiet",
+            "--collect",
+            f"--unit={name}",
+            f"--on-active={revert_s}",
+            "--timer-property=AccuracySec=100ms",
+            "/bin/sh",
+            machine.path(f"{STATE}/{name}"),
+        ]
+    )
+    return name
+
+
+def confirm(machine: Machine, name: str) -> None:
+    """Keep the steps that a timer would take back.
+
+    Raises:
+        NodeError: it took them back already.
+
+    """
+    if not name.startswith("rdmaprov-revert-") or "/" in name:
+        raise NodeError(f"{name} is no timer of a change")
+    try:
+        machine.run(["systemctl", "stop", name + ".timer"])
+    except CommandFailed as error:
+        raise NodeError(f"the change was taken back before it was confirmed ({name})") from error
+    machine.remove(f"{STATE}/{name}")
+
+
+def _ip(machine: Machine, *words: str) -> str:
+    return machine.run(["ip", "-j", *words])
+
+
+def _device_to(machine: Machine, address: str) -> str:
+    try:
+        routes = json.loads(_ip(machine, "route", "get", address) or "[]")
+    except CommandFailed:
+        return ""  # no route: nothing carries it
+    if routes and routes[0].get("type") == "local":
+        return _owner(machine, address)
+    return str(routes[0].get("dev", "")) if routes else ""
+
+
+def _owner(machine: Machine, address: str) -> str:
+    for link in json.loads(_ip(machine, "address", "show") or "[]"):
+        if any(entry.get("local") == address for entry in link.get("addr_info", [])):
+            return str(link["ifname"])
+    return ""
+
+
+def _controllers(machine: Machine) -> list[str]:
+    """Return both ends of the ssh connection that this process came by; none without one.
+
+    sudo drops SSH_CONNECTION from the environment, but not from that of its parents.
+    """
+    process = os.getpid()
+    while process > 1:
+        environment = (machine.read(f"/proc/{process}/environ") or "").split("\0")
+        for entry in environment:
+            if entry.startswith("SSH_CONNECTION="):
+                words = entry.partition("=")[2].split()
+                return [words[0], words[2]] if len(words) == 4 else []
+        status = (machine.read(f"/proc/{process}/stat") or "").rpartition(")")[2].split()
+        process = int(status[1]) if len(status) > 1 else 0
+    return []
+
+
+def _network_mounts(machine: Machine) -> list[tuple[str, str]]:
+    """Return server address and directory of each mounted network filesystem."""
+    found = []
+    for line in (machine.read("/proc/mounts") or "").splitlines():
+        words = line.split()
+        if len(words) < 4 or words[2] not in NETWORK_FILESYSTEMS:
+            continue
+        options = dict(option.partition("=")[::2] for option in words[3].split(","))
+        server = options.get("addr") or words[0].rpartition(":")[0].strip("[]").split("@")[0]
+        if server:
+            found.append((server, words[1]))
+    return found

@@ -1,0 +1,177 @@
+"""A node, as its roles see it: files, kernel values and programs. Runs on the node."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+
+COMMAND_TIMEOUT_S = 600
+
+
+class NodeError(Exception):
+    """Something on the node went wrong; the message says what, for the user."""
+
+
+class CommandFailed(NodeError):
+    """A program that had to end well did not."""
+
+    def __init__(self, argv: list[str], code: int, output: str) -> None:
+        self.code = code
+        self.output = output.strip()
+        super().__init__("{}: exit code {}: {}".format(" ".join(argv), code, self.output))
+
+
+class Machine:
+    """The node that this process runs on.
+
+    Args:
+        root: where its files are; a made-up tree in tests.
+
+    """
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = root
+
+    def require_root(self) -> None:
+        """Raise NodeError for a user who could neither see nor change all of it."""
+        if os.geteuid() != 0:
+            raise NodeError("this needs root on the node: write ansible_become: true")
+
+    def path(self, name: str) -> str:
+        """Return where a file of the node really is."""
+        return os.path.join(self.root, name.lstrip("/"))
+
+    def exists(self, name: str) -> bool:
+        """Return whether a file or a directory is there."""
+        return os.path.exists(self.path(name))
+
+    def read(self, name: str) -> str | None:
+        """Return a file's text, None if there is no such file.
+
+        Raises:
+            NodeError: it is there and cannot be read.
+
+        """
+        try:
+            with open(self.path(name), encoding="utf-8", errors="surrogateescape") as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise NodeError(f"{name} cannot be read: {error.strerror}") from error
+
+    def value(self, name: str) -> str | None:
+        """Return what a kernel file says, without its line end; None if there is none."""
+        text = self.read(name)
+        return None if text is None else text.strip()
+
+    def names(self, directory: str) -> list[str]:
+        """Return the names in a directory, sorted; none if there is no such directory."""
+        try:
+            return sorted(os.listdir(self.path(directory)))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def real(self, name: str) -> str:
+        """Return the name of what a link leads to, as the node sees it."""
+        found = os.path.realpath(self.path(name))
+        inside = os.path.relpath(found, os.path.realpath(self.root))
+        return "/" + inside if self.root != "/" else found
+
+    def mode(self, name: str) -> int | None:
+        """Return a file's permission bits, None if there is no such file."""
+        try:
+            return os.stat(self.path(name)).st_mode & 0o7777
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def has(self, program: str) -> bool:
+        """Return whether a program is installed."""
+        return shutil.which(program, path=_PATH) is not None
+
+    def run(self, argv: list[str], stdin: str = "", timeout_s: int = COMMAND_TIMEOUT_S) -> str:
+        """Return what a program printed.
+
+        Raises:
+            CommandFailed: it ended with an error.
+            NodeError: it is not installed, or did not end in time.
+
+        """
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": _PATH}
+        try:
+            done = subprocess.run(
+                argv,
+                input=stdin,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                env=environment,
+                timeout=timeout_s,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise NodeError(f"{argv[0]} is not installed") from error
+        except subprocess.TimeoutExpired as error:
+            raise NodeError("{} did not end in {} s".format(" ".join(argv), timeout_s)) from error
+        if done.returncode:
+            raise CommandFailed(argv, done.returncode, done.stderr or done.stdout)
+        return done.stdout
+
+    def write(self, name: str, text: str, mode: int = 0o644) -> None:
+        """Make a file have this text, whole or not at all, also when the machine fails meanwhile.
+
+        Raises:
+            NodeError: it cannot be written; what stood there still stands.
+
+        """
+        path = self.path(name)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix=".rdmaprov-", dir=os.path.dirname(path))
+            try:
+                with open(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fchmod(file.fileno(), mode)
+                    os.fsync(file.fileno())
+                os.replace(temporary, path)
+            except BaseException:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary)
+                raise
+            _sync_directory(os.path.dirname(path))
+        except OSError as error:
+            raise NodeError(f"{name} cannot be written: {error.strerror}") from error
+
+    def set(self, name: str, value: str) -> None:
+        """Write a value into a file of the kernel's.
+
+        Raises:
+            NodeError: the kernel refuses it.
+
+        """
+        try:
+            with open(self.path(name), "w", encoding="ascii") as file:
+                file.write(value)
+        except OSError as error:
+            raise NodeError(f"{name} does not take {value}: {error.strerror}") from error
+
+    def remove(self, name: str) -> None:
+        """Make sure that there is no such file."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path(name))
+
+
+# A login that sudo or a service made may lack sbin.
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def _sync_directory(directory: str) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

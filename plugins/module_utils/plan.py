@@ -1,0 +1,165 @@
+"""What a role would change on a node, and how. Runs on the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+from .machine import Machine, NodeError
+
+CONFIGURED = "configured"
+RUNNING = "running"
+
+
+class Refused(NodeError):
+    """The node does not fit what the site says, or the site asks for what cannot be."""
+
+
+class NotYet(NodeError):
+    """What a role needs is not there, and may come with an earlier role."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One setting that is not what it must be.
+
+    Args:
+        layer: "configured" (what a boot reads) or "running" (what is in force now).
+        device: what has the setting: a network device, a file, a kernel module.
+        setting: its name in the field's words.
+        seen: what it is.
+        wanted: what it must be.
+
+    """
+
+    layer: str
+    device: str
+    setting: str
+    seen: str
+    wanted: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to do, and the change that it makes.
+
+    Args:
+        change: None for what only has to follow earlier steps, such as a daemon's reload.
+        undo: commands that take it back, for a change on the way to the node.
+        diff: file's text before and after, as Ansible's --diff shows it.
+
+    """
+
+    change: Change | None
+    do: Callable[[], None]
+    undo: list[list[str]] = field(default_factory=list)
+    diff: dict[str, str] | None = None
+
+
+class Plan:
+    """The steps from what a node is to what it must be, in their order.
+
+    Args:
+        machine: the node.
+
+    `reboot` has the reasons for which a reboot is due once the steps are done; `guarded` the
+    network devices on the way to the node that steps touch.
+
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.steps: list[Step] = []
+        self.reboot: list[str] = []
+        self.guarded: list[str] = []
+
+    def add(
+        self,
+        change: Change,
+        do: Callable[[], None],
+        undo: list[list[str]] | None = None,
+    ) -> None:
+        """Add a step."""
+        self.steps.append(Step(change, do, undo or []))
+
+    def file(self, path: str, text: str, mode: int = 0o644, change: Change | None = None) -> bool:
+        """Have a file with this text and mode; return whether that is a change.
+
+        Args:
+            change: how to call it, where the file's name and "absent" or "different" say too
+                little.
+
+        """
+        before = self.machine.read(path)
+        if before == text and self.machine.mode(path) == mode:
+            return False
+        if before is None:
+            seen, wanted = "absent", "present"
+        elif before == text:
+            seen, wanted = f"mode {self.machine.mode(path) or 0:o}", f"mode {mode:o}"
+        else:
+            seen, wanted = "different", "as described"
+        diff = {"before_header": path, "after_header": path, "before": before or "", "after": text}
+        self.steps.append(
+            Step(
+                change or Change(CONFIGURED, path, "content", seen, wanted),
+                lambda: self.machine.write(path, text, mode),
+                [],
+                diff,
+            ),
+        )
+        return True
+
+    def absent(self, path: str) -> bool:
+        """Have no such file; return whether that is a change."""
+        before = self.machine.read(path)
+        if before is None:
+            return False
+        change = Change(CONFIGURED, path, "content", "present", "absent")
+        diff = {"before_header": path, "after_header": path, "before": before, "after": ""}
+        self.steps.append(Step(change, lambda: self.machine.remove(path), [], diff))
+        return True
+
+    def kernel_value(self, path: str, wanted: str, device: str, setting: str) -> bool:
+        """Have a value in a file of the kernel's; return whether that is a change.
+
+        Raises:
+            NotYet: the kernel has no such file.
+
+        """
+        seen = self.machine.value(path)
+        if seen is None:
+            raise NotYet(f"{device}: there is no {path}")
+        if seen.split() == wanted.split():
+            return False
+        change = Change(RUNNING, device, setting, seen, wanted)
+        self.add(change, lambda: self.machine.set(path, wanted))
+        return True
+
+    def command(self, change: Change, argv: list[str], undo: list[list[str]] | None = None) -> None:
+        """Add a step that is a program's run."""
+        self.add(change, lambda: _run(self.machine, argv), undo)
+
+    def then(self, argv: list[str]) -> None:
+        """Run a program after the steps before, for them to take effect."""
+        self.steps.append(Step(None, lambda: _run(self.machine, argv)))
+
+    def changes(self) -> list[dict[str, str]]:
+        """Return the changes as plain data."""
+        return [asdict(step.change) for step in self.steps if step.change is not None]
+
+    def diffs(self) -> list[dict[str, str]]:
+        """Return the files' texts before and after."""
+        return [step.diff for step in self.steps if step.diff is not None]
+
+
+def _run(machine: Machine, argv: list[str]) -> None:
+    machine.run(argv)
+
+
+def described(changes: list[dict[str, str]]) -> str:
+    """Return changes as one line, for a message."""
+    return "; ".join(
+        "{device}: {setting} ({layer}) is {seen}, wanted {wanted}".format(**change)
+        for change in changes
+    )

@@ -1,0 +1,57 @@
+"""Every role's plan in one process: what a node needs, in one round trip. Runs on the node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from . import mtu
+from .machine import Machine, NodeError
+from .plan import NotYet
+
+# In the order in which a play runs them.
+ROLES: dict[str, Any] = {"mtu": mtu}
+
+
+def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what each role would change.
+
+    Returns:
+        "roles": by role, its "changes", "diff", the reasons for a "reboot" and what it "waits"
+        for; "pending": the roles that must run, in order; "problems": what no run can repair.
+        A role that lacks what an earlier one may bring is pending; if no earlier one is, that
+        is a problem.
+
+    """
+    roles: dict[str, dict[str, Any]] = {}
+    pending: list[str] = []
+    problems: list[str] = []
+    for name, role in ROLES.items():
+        if name not in arguments:
+            continue
+        entry: dict[str, Any] = {"changes": [], "diff": [], "reboot": [], "waits": ""}
+        roles[name] = entry
+        try:
+            plan = role.plan(machine, _typed(role.ARGUMENTS, arguments[name]))
+        except NotYet as error:
+            if pending:
+                entry["waits"] = str(error)
+                pending.append(name)
+            else:
+                problems.append(f"{name}: {error}")
+        except NodeError as error:
+            problems.append(f"{name}: {error}")
+        else:
+            entry.update(changes=plan.changes(), diff=plan.diffs(), reboot=plan.reboot)
+            if plan.steps:
+                pending.append(name)
+    return {"roles": roles, "pending": pending, "problems": problems}
+
+
+def _typed(specification: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    validated = ArgumentSpecValidator(specification).validate(given)
+    if validated.error_messages:
+        raise NodeError("; ".join(validated.error_messages))
+    typed: dict[str, Any] = validated.validated_parameters
+    return typed

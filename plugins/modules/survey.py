@@ -1,0 +1,76 @@
+#!/usr/bin/python
+"""The module rdmaprov.node.survey."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: survey
+short_description: Say what each role would change on a node
+description:
+  - Makes the plans of all roles in one process and one round trip, and changes nothing.
+  - Fails if the node does not fit its description.
+version_added: 0.1.0
+author: The rdmaprov contributors (@rdmaprov)
+extends_documentation_fragment: rdmaprov.node.plan
+options:
+  roles:
+    description: Names of the roles; all of the collection's by default.
+    type: list
+    elements: str
+  arguments:
+    description: By role, the arguments of its module. Found in the role's task; not to be given.
+    type: dict
+    default: {}
+"""
+
+EXAMPLES = r"""
+- name: See what the MTU would need
+  rdmaprov.node.survey:
+    roles: [mtu]
+"""
+
+RETURN = r"""
+roles:
+  description: By role, its C(changes), the reasons for a C(reboot) and what it C(waits) for.
+  returned: always
+  type: dict
+pending:
+  description: The roles that have something to change, in their order.
+  returned: always
+  type: list
+  elements: str
+problems:
+  description: What no role can repair; with any, the module fails.
+  returned: always
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.machine import Machine, NodeError
+from ..module_utils.survey import survey
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "roles": {"type": "list", "elements": "str"},
+            "arguments": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    machine = Machine()
+    try:
+        machine.require_root()
+    except NodeError as error:
+        module.fail_json(msg=str(error))
+    found = survey(machine, module.params["arguments"])
+    if found["problems"]:
+        module.fail_json(msg="; ".join(found["problems"]), **found)
+    module.exit_json(**found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,14 @@
+"""What the tests of roles' modules run on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.roles.fake import FakeMachine
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> FakeMachine:
+    """Provide a node with nothing on it."""
+    return FakeMachine(tmp_path / "node")

@@ -1,0 +1,126 @@
+"""The MTU of the rails: running, configured, and the RDMA MTU that follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from plugins.module_utils import mtu
+from plugins.module_utils.converge import converge
+from plugins.module_utils.machine import NodeError
+from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.rails import find
+from tests.roles.fake import FakeMachine
+
+DROP_IN = "/etc/systemd/network/20-rdmaprov-ens1.network.d/rdmaprov-mtu.conf"
+
+
+@pytest.fixture
+def node(machine: FakeMachine) -> FakeMachine:
+    """Provide a node with one rail, a management NIC and systemd-networkd."""
+    machine.nic("ens1", pci="0000:18:00.0", rdma="rocep24s0", index=3)
+    machine.nic("eno1", pci="0000:01:00.0", index=2)
+    machine.put("/run/systemd/netif/state")
+
+    def set_mtu(argv: list[str]) -> str:
+        Path(machine.path(f"/sys/class/net/{argv[4]}/mtu")).write_text(argv[-1] + "\n")
+        return ""
+
+    def devinfo(argv: list[str]) -> str:
+        mtu = int(machine.value("/sys/class/net/ens1/mtu") or 0)
+        rdma = max(size for size in (256, 512, 1024, 2048, 4096) if size <= mtu - 96)
+        return f"hca_id:\t{argv[-1]}\n\t\t\tactive_mtu:\t\t{rdma} (3)\n"
+
+    machine.programs = {
+        "ip link set dev": set_mtu,
+        "ip -j -4 route show default": '[{"dst":"default","gateway":"10.0.2.2","dev":"eno1"}]',
+        "ip -j -6 route show default": "",
+        "networkctl reload": "",
+        "ibv_devinfo -d rocep24s0": devinfo,
+    }
+    return machine
+
+
+def arguments(**changed: object) -> dict[str, object]:
+    return {
+        "rails": [{"pci": "0000:18:00.0"}],
+        "mtu_bytes": 4200,
+        "rdma_bytes": 4096,
+        "link_manager": "auto",
+        "guard_allowed_netdevs": [],
+        "guard_revert_s": 60,
+        **changed,
+    }
+
+
+def test_rail_gets_its_mtu_now_and_at_boot(node: FakeMachine):
+    result = converge(node, mtu, arguments(), check=False)
+    assert result["changes"] == [
+        {"layer": "running", "device": "ens1", "setting": "MTU", "seen": "1500", "wanted": "4200"},
+        {
+            "layer": "configured",
+            "device": "ens1",
+            "setting": "MTU",
+            "seen": "none",
+            "wanted": "4200",
+        },
+    ]
+    assert node.value("/sys/class/net/ens1/mtu") == "4200"
+    assert "[Link]\nMTUBytes=4200\n" in (node.read(DROP_IN) or "")
+    assert "networkctl reload" in node.ran
+    assert not converge(node, mtu, arguments(), check=False)["changed"]
+
+
+def test_check_mode_changes_nothing(node: FakeMachine):
+    assert converge(node, mtu, arguments(), check=True)["changed"]
+    assert node.value("/sys/class/net/ens1/mtu") == "1500"
+    assert node.read(DROP_IN) is None
+
+
+@pytest.mark.parametrize("lost", ["running", "configured"])
+def test_each_layer_is_seen_alone(node: FakeMachine, lost: str):
+    converge(node, mtu, arguments(), check=False)
+    if lost == "running":
+        node.put("/sys/class/net/ens1/mtu", "1500\n")
+    else:
+        node.remove(DROP_IN)
+    changes = converge(node, mtu, arguments(), check=False)["changes"]
+    assert [change["layer"] for change in changes] == [lost]
+
+
+def test_drop_in_goes_beside_the_admins_file(node: FakeMachine):
+    node.put("/run/systemd/netif/links/3", "NETWORK_FILE=/etc/systemd/network/10-rail.network\n")
+    converge(node, mtu, arguments(), check=False)
+    assert node.exists("/etc/systemd/network/10-rail.network.d/rdmaprov-mtu.conf")
+
+
+def test_rail_that_did_not_take_it_is_an_error(node: FakeMachine):
+    node.programs["ip link set dev"] = ""
+    with pytest.raises(NodeError, match=r"not in effect .* ens1: MTU \(running\) is 1500"):
+        converge(node, mtu, arguments(), check=False)
+
+
+def test_rdma_mtu_that_does_not_follow_is_refused(node: FakeMachine):
+    node.programs["ibv_devinfo -d rocep24s0"] = "active_mtu:\t\t1024 (3)\n"
+    with pytest.raises(Refused, match="rocep24s0: RDMA MTU 1024, wanted 4096"):
+        converge(node, mtu, arguments(), check=False)
+
+
+@pytest.mark.parametrize("rails", [[{"netdev": "ens9"}], [{"pci": "0000:99:00.0"}]])
+def test_rail_that_is_not_there_may_come(node: FakeMachine, rails: list[dict[str, str]]):
+    with pytest.raises(NotYet, match="rail 0: there is no"):
+        converge(node, mtu, arguments(rails=rails), check=True)
+
+
+def test_way_to_the_node_is_refused_before_it_is_touched(node: FakeMachine):
+    given = arguments(rails=[{"pci": "0000:18:00.0"}, {"netdev": "eno1"}])
+    with pytest.raises(Refused, match="eno1 is not touched: the default gateway uses it"):
+        converge(node, mtu, given, check=False)
+    assert node.value("/sys/class/net/ens1/mtu") == "1500"
+    assert not [line for line in node.ran if "set" in line]
+
+
+def test_rdma_device_is_found_whatever_its_name(node: FakeMachine):
+    assert [(rail.netdev, rail.rdma) for rail in find(node, [{"pci": "0000:18:00.0"}])] == [
+        ("ens1", "rocep24s0")
+    ]
