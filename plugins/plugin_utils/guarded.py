@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
 
@@ -21,11 +22,12 @@ class GuardedAction(ActionBase):
             return result
         confirmed = self._confirm(result["confirm"], task_vars)
         if confirmed.get("failed") or confirmed.get("unreachable"):
-            confirmed["msg"] = (
-                "the change on the way to the node was not confirmed, so the node takes it back "
-                "by itself: {}".format(confirmed.get("msg", "no reason given"))
-            )
-            return confirmed
+            return {
+                **confirmed,
+                "changes": result["changes"],
+                "msg": "a change on the way to the node was not confirmed, so the node takes it "
+                "back by itself: {}".format(confirmed.get("msg", "no reason given")),
+            }
         again: dict[str, Any] = self._execute_module(module_name=module, task_vars=task_vars)
         again["changed"] = True
         again["changes"] = result["changes"]
@@ -33,8 +35,13 @@ class GuardedAction(ActionBase):
 
     def _confirm(self, timer: str, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Stop the node's timer, over a connection that was not there before the change."""
-        self._connection.reset()
-        done: dict[str, Any] = self._execute_module(
-            module_name="rdmaprov.node.confirm", module_args={"timer": timer}, task_vars=task_vars
-        )
+        try:
+            self._connection.reset()
+            done: dict[str, Any] = self._execute_module(
+                module_name="rdmaprov.node.confirm",
+                module_args={"timer": timer},
+                task_vars=task_vars,
+            )
+        except AnsibleConnectionFailure as error:
+            return {"unreachable": True, "msg": str(error)}
         return done

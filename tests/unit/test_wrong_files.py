@@ -73,6 +73,20 @@ def test_vault_says_how_to_give_a_password(tmp_path: Path):
     assert "ANSIBLE_VAULT_PASSWORD_FILE" in " ".join(lines(site))
 
 
+def test_vaulted_file_is_read_with_its_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    site = site_with(tmp_path, "group_vars/nodes.yml", b"---\nfabric_mtu_bytes: 1500\n")
+    password = tmp_path / "password"
+    password.write_text("correct horse\n")
+    vault = Path(sys.executable).with_name("ansible-vault")
+    encrypt = [vault, "encrypt", "--vault-password-file", password, site / "group_vars/nodes.yml"]
+    subprocess.run(encrypt, check=True, capture_output=True)
+    monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(password))
+    program = [sys.executable, "-m", "rdmaprov", "check", site]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == ExitCode.INVALID_SITE
+    assert "group_vars/nodes.yml:2:19: fabric_mtu_bytes: 1500" in done.stdout
+
+
 def test_python_object_is_never_executed(tmp_path: Path):
     mark = tmp_path / "executed"
     text = f"a: !!python/object/apply:os.system ['touch {mark}']\n"

@@ -1,0 +1,94 @@
+"""The way to a node is refused, or changed with a timer that takes the change back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.lab.model import Lab
+from rdmaprov.resources import data_dir
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"
+MANAGEMENT = "enp0s2"
+MTU = 1400
+REVERT_S = 25
+STATE = (
+    f"cat /sys/class/net/{MANAGEMENT}/mtu; find /etc/systemd/network -name 'rdmaprov-mtu.conf'; "
+    "systemctl list-timers --all --no-legend 'rdmaprov-revert-*'"
+)
+
+
+@pytest.fixture
+def apply(lab):
+    """Provide a run of the role mtu with the management NIC as the only rail."""
+    known = Lab.load(lab.layout.state)
+    assert known is not None
+    lab.run(NODE, f"rdma link show mgmt/1 || rdma link add mgmt type rxe netdev {MANAGEMENT}")
+
+    def run(**variables: object) -> subprocess.CompletedProcess[str]:
+        given = {
+            "fabric_rails": [{"netdev": MANAGEMENT}],
+            "fabric_kind": "roce",
+            "fabric_mtu_bytes": MTU,
+            "apply_roles": ["mtu"],
+            "fabric_guard_revert_s": REVERT_S,
+            **variables,
+        }
+        return subprocess.run(
+            [
+                Path(sys.executable).with_name("ansible-playbook"),
+                *("-i", known.site, "--limit", NODE, "-e", repr(given)),
+                data_dir("playbooks") / "apply.yml",
+            ],
+            env={**os.environ, "ANSIBLE_PIPELINING": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    yield run
+    lab.must("reset", NODE)
+
+
+def test_way_to_the_node_is_refused_before_anything_happens(lab, apply):
+    before = lab.run(NODE, STATE)
+    done = apply()
+    assert done.returncode == 2
+    assert f"{MANAGEMENT} is not touched: the connection to" in done.stdout
+    assert f"write fabric_guard_allowed_netdevs: [{MANAGEMENT}]" in done.stdout
+    assert lab.run(NODE, STATE) == before
+
+
+def test_allowed_change_is_confirmed_over_a_new_connection(lab, apply):
+    done = apply(fabric_guard_allowed_netdevs=[MANAGEMENT])
+    assert done.returncode == 0, done.stdout
+    time.sleep(REVERT_S + 5)
+    mtu, *files = lab.run(NODE, STATE).split()
+    assert int(mtu) == MTU
+    assert len(files) == 1  # and no timer
+
+
+def test_change_that_cuts_the_way_is_taken_back(lab, apply):
+    # The connection that is open goes on; no new one gets through.
+    lab.run(NODE, "true")
+    warm = apply(fabric_guard_allowed_netdevs=[MANAGEMENT], fabric_mtu_bytes=1500)
+    before = lab.run(NODE, STATE)
+    lab.must("fault", NODE, "sshd-hangs")
+    try:
+        done = apply(fabric_guard_allowed_netdevs=[MANAGEMENT])
+    finally:
+        time.sleep(REVERT_S)
+        lab.must("heal", NODE)
+    assert warm.returncode == 0, warm.stdout
+    assert done.returncode == 4, done.stdout
+    assert "was not confirmed, so the node takes it back by itself" in done.stdout
+    assert lab.run(NODE, STATE) == before

@@ -1,0 +1,156 @@
+"""What the way to the node uses is known, and a change to it takes itself back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from plugins.module_utils import guard
+from plugins.module_utils.converge import converge
+from plugins.module_utils.machine import CommandFailed, Machine, NodeError
+from plugins.module_utils.plan import RUNNING, Change, Plan, Refused
+from plugins.module_utils.rails import Rail
+from tests.roles.fake import FakeMachine
+
+NO_DEFAULT = {"ip -j -4 route show default": "[]", "ip -j -6 route show default": ""}
+
+
+def route(dev: str, **more: str) -> str:
+    return json.dumps([{"dst": "default", "dev": dev, **more}])
+
+
+def rail(netdev: str) -> Rail:
+    return Rail(0, netdev, "", "", "", "")
+
+
+@pytest.fixture
+def node(machine: FakeMachine) -> FakeMachine:
+    machine.programs = dict(NO_DEFAULT)
+    for netdev in ("eno1", "ens1", "bond0"):
+        machine.nic(netdev)
+    return machine
+
+
+def test_nothing_on_the_way(node: FakeMachine):
+    assert guard.ways(node) == {}
+
+
+def test_default_gateway_of_either_family(node: FakeMachine):
+    node.programs["ip -j -6 route show default"] = route("ens1")
+    assert guard.ways(node) == {"ens1": ["the default gateway"]}
+
+
+def test_what_a_bond_or_vlan_stands_on_is_on_the_way(node: FakeMachine):
+    node.programs["ip -j -4 route show default"] = route("bond0")
+    node.put("/sys/class/net/bond0/lower_ens1")
+    assert set(guard.ways(node)) == {"bond0", "ens1"}
+
+
+def test_connection_is_found_though_sudo_hides_it(node: FakeMachine):
+    me = os.getpid()
+    node.put(f"/proc/{me}/environ", "SUDO_USER=ops\0")
+    node.put(f"/proc/{me}/stat", f"{me} (python (x)) S 41 1 1")
+    node.put("/proc/41/environ", "HOME=/home/ops\0SSH_CONNECTION=10.0.0.9 50000 10.0.0.2 22\0")
+    node.programs["ip -j route get 10.0.0.9"] = route("eno1")
+    node.programs["ip -j route get 10.0.0.2"] = route("lo", type="local")
+    node.programs["ip -j address show"] = json.dumps(
+        [{"ifname": "ens1", "addr_info": [{"local": "10.0.0.2"}]}]
+    )
+    assert guard.ways(node) == {
+        "eno1": ["the connection to 10.0.0.9"],
+        "ens1": ["the connection to 10.0.0.2"],
+    }
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        "10.1.0.5:/home /home nfs4 rw,vers=4.2,addr=10.1.0.5 0 0",
+        "//10.1.0.5/share /home cifs rw,addr=10.1.0.5 0 0",
+        "10.1.0.5@tcp:/scratch /home lustre rw 0 0",
+    ],
+)
+def test_network_filesystem_is_on_the_way(node: FakeMachine, mount: str):
+    node.put("/proc/mounts", f"/dev/sda1 / ext4 rw 0 0\n{mount}\n")
+    node.programs["ip -j route get 10.1.0.5"] = route("ens1")
+    assert guard.ways(node) == {"ens1": ["the filesystem on /home"]}
+
+
+def test_routes_that_cannot_be_read_stop_everything(node: FakeMachine):
+    node.programs["ip -j -4 route show default"] = CommandFailed(["ip"], 1, "no netlink")
+    with pytest.raises(NodeError, match="no netlink"):
+        guard.ways(node)
+
+
+def test_device_on_the_way_needs_the_sites_word(node: FakeMachine):
+    node.programs["ip -j -4 route show default"] = route("ens1")
+    given: dict[str, list[str]] = {"guard_allowed_netdevs": []}
+    with pytest.raises(Refused, match=r"write fabric_guard_allowed_netdevs: \[ens1\]"):
+        guard.guarded(node, [rail("eno1"), rail("ens1")], given)
+    given = {"guard_allowed_netdevs": ["ens1"]}
+    assert guard.guarded(node, [rail("eno1"), rail("ens1")], given) == ["ens1"]
+
+
+class OnTheWay:
+    """A role whose only setting is a file, changed under the guard, and written for the boot."""
+
+    def __init__(self) -> None:
+        self.ARGUMENTS: dict[str, object] = {}
+
+    def plan(self, machine: Machine, arguments: dict[str, object]) -> Plan:  # noqa: ARG002
+        plan = Plan(machine)
+        if machine.read("/running") != "new":
+            plan.add(
+                Change(RUNNING, "ens1", "MTU", "old", "new"),
+                lambda: machine.set("/running", "new"),
+                [["cp", machine.path("/old"), machine.path("/running")]],
+            )
+        plan.file("/configured", "new")
+        plan.guarded = ["ens1"]
+        return plan
+
+
+def test_change_on_the_way_is_running_first_and_configured_once_confirmed(node: FakeMachine):
+    node.put("/running", "old")
+    node.put("/old", "old")
+    node.programs["systemd-run"] = ""
+    result = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)
+    timer = result["confirm"]
+    assert any(f"--unit={timer} --on-active=30" in line for line in node.ran)
+    assert (node.read("/running"), node.read("/configured")) == ("new", None)
+
+    again = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)
+    assert "confirm" not in again
+    assert node.read("/configured") == "new"
+
+
+def test_revert_script_takes_the_steps_back(node: FakeMachine):
+    node.put("/running", "old")
+    node.put("/old", "old")
+    node.programs["systemd-run"] = ""
+    timer = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)["confirm"]
+    subprocess.run(["/bin/sh", Path(node.path(f"{guard.STATE}/{timer}"))], check=True)
+    assert node.read("/running") == "old"
+
+
+def test_no_timer_no_change(node: FakeMachine):
+    node.put("/running", "old")
+    node.programs["systemd-run"] = CommandFailed(["systemd-run"], 1, "no bus")
+    with pytest.raises(NodeError, match="no bus"):
+        converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)
+    assert node.read("/running") == "old"
+
+
+def test_late_confirmation_is_an_error(node: FakeMachine):
+    node.programs["systemctl stop"] = CommandFailed(["systemctl"], 5, "not loaded")
+    with pytest.raises(NodeError, match="taken back before it was confirmed"):
+        guard.confirm(node, "rdmaprov-revert-7")
+
+
+def test_only_timers_of_changes_are_confirmed(node: FakeMachine):
+    with pytest.raises(NodeError, match="no timer"):
+        guard.confirm(node, "ssh")
+    assert node.ran == []
