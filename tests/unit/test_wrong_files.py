@@ -78,10 +78,16 @@ def test_vaulted_file_is_read_with_its_password(tmp_path: Path, monkeypatch: pyt
     password = tmp_path / "password"
     password.write_text("correct horse\n")
     vault = Path(sys.executable).with_name("ansible-vault")
-    encrypt = [vault, "encrypt", "--vault-password-file", password, site / "group_vars/nodes.yml"]
+    encrypt: list[str | Path] = [
+        vault,
+        "encrypt",
+        "--vault-password-file",
+        password,
+        site / "group_vars/nodes.yml",
+    ]
     subprocess.run(encrypt, check=True, capture_output=True)
     monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(password))
-    program = [sys.executable, "-m", "rdmaprov", "check", site]
+    program: list[str | Path] = [sys.executable, "-m", "rdmaprov", "check", site]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == ExitCode.INVALID_SITE
     assert "group_vars/nodes.yml:2:19: fabric_mtu_bytes: 1500" in done.stdout
