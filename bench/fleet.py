@@ -71,6 +71,7 @@ class Fleet:
         return f"198.18.{194 + first}.{last + 1}"
 
     def __enter__(self) -> Fleet:
+        """Start the nodes and wait until each answers."""
         try:
             self._prepare()
             for index in range(self.count):
@@ -87,6 +88,7 @@ class Fleet:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """End the nodes and remove what they left."""
         self._stop()
 
     def _prepare(self) -> None:
