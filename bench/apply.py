@@ -4,9 +4,10 @@
 
 Two baselines: stock (Ansible's own defaults: 5 forks, facts, no pipelining) and tuned (50 forks,
 pipelining, ControlPersist, no facts). Stock runs on fewer nodes and is scaled, as its cost grows
-with their number. Each runs first on nodes with nothing set, and again with nothing to do. Nodes and controller share this machine's processors (see fleet.py), so the ratios
-count and the seconds do not. Nodes have no RDMA device: the settings are those of the role
-limits, 24 kernel settings and the locked memory of logins, which is 26 stock tasks.
+with their number. Each runs first on nodes with nothing set, and again with nothing to do. Nodes
+and controller share this machine's processors (see fleet.py), so the ratios count and the seconds
+do not. Nodes have no RDMA device: the settings are those of the role limits, 24 kernel settings
+and the locked memory of logins, which is 26 stock tasks.
 """
 
 from __future__ import annotations
