@@ -133,7 +133,7 @@ def _regenerate(machine: Machine, owned: Owned) -> None:
     fault = _fault(machine, owned, machine.read(CONFIG) or "", new)
     if fault:
         raise NodeError(f"{CONFIG} stays as it is: in the new one ({NEW}) {fault}")
-    machine.write(machine.real(CONFIG), new, machine.mode(NEW) or 0o444)
+    machine.write(machine.real(CONFIG), new, machine.mode(CONFIG) or 0o600)
     machine.remove(NEW)
 
 
