@@ -153,7 +153,7 @@ def test_drop_in_left_by_an_interrupted_removal_is_seen(node: Debian):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda node: setattr(node, "root_id", "2"), r"root= is .*UUID=2"),
+        (lambda node: setattr(node, "root_id", "2"), r"the kernel gets \['root=UUID=2'\]"),
         (lambda node: setattr(node, "kernel", "vmlinuz-9"), "vmlinuz-9, which is not in /boot"),
         (lambda node: setattr(node, "cfg", lambda _: "set timeout=0\n"), "is no kernel of this"),
         (
@@ -170,6 +170,13 @@ def test_configuration_that_could_not_start_the_node_is_not_put_in_place(
     with pytest.raises(NodeError, match=rf"{grub.CONFIG} stays as it is: .*{message}"):
         apply(node, WANTED)
     assert node.read(grub.CONFIG) == before
+
+
+def test_file_that_a_killed_run_left_goes(node: Debian):
+    apply(node, WANTED)
+    node.put(grub.NEW, "x")
+    assert [change["device"] for change in apply(node, WANTED).changes()] == [grub.NEW]
+    assert not node.exists(grub.NEW)
 
 
 def test_configuration_that_grub_does_not_read_is_not_put_in_place(node: Debian):

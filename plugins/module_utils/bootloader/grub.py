@@ -32,9 +32,9 @@ class Entry:
     line: str
 
     @property
-    def root(self) -> tuple[str, ...]:
-        """Return what the kernel mounts as /."""
-        return Owned("", ("root",), ()).of(self.line)
+    def root(self) -> str:
+        """Return what the kernel mounts as /, empty if nothing says so."""
+        return " ".join(Owned("", ("root",), ()).of(self.line))
 
 
 class Grub:
@@ -61,6 +61,7 @@ class Grub:
             plan.absent(drop_in)
         carried = {owned.of(entry.line) for entry in _normal(plan.machine.read(CONFIG) or "")}
         if carried == {owned.wanted} or not (carried or owned.wanted):
+            plan.absent(NEW)  # of a run that was killed at its very end
             return
         seen = " | ".join(sorted(" ".join(words) for words in carried)) or "none"
         wanted = " ".join(owned.wanted) or "none"
@@ -120,6 +121,10 @@ def _generated(text: str) -> list[Entry]:
     ]
 
 
+def _roots(found: list[Entry]) -> list[str]:
+    return sorted({entry.root for entry in found})
+
+
 def _normal(text: str) -> list[Entry]:
     return _generated(text) or entries(text)
 
@@ -149,9 +154,9 @@ def _fault(machine: Machine, owned: Owned, old: str, new: str) -> str:
     running = "vmlinuz-" + (machine.value("/proc/sys/kernel/osrelease") or "")
     if running in kernels and not any(entry.kernel.endswith(running) for entry in found):
         return f"the running kernel is missing, {running}"
-    roots, before = {entry.root for entry in found}, {entry.root for entry in _generated(old)}
-    if () in roots or (before and roots != before):
-        return f"root= is {roots}, and was {before}"
+    roots, before = _roots(found), _roots(_generated(old))
+    if "" in roots or (before and roots != before):
+        return f"the kernel gets {roots or 'no root='}, and now {before}"
     wrong = [entry.kernel for entry in found if owned.of(entry.line) != owned.wanted]
     if wrong:
         return (
