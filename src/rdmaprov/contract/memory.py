@@ -13,6 +13,7 @@ _SIZES = {"2m": 2 << 20, "1g": 1 << 30}
 # sysctl → the setting that owns it.
 _OWNED = {
     "vm.nr_hugepages": "hugepages_2m_count",
+    "vm.nr_hugepages_mempolicy": "hugepages_2m_count",
     "kernel.numa_balancing": "pcie_numa_balancing",
     "net.ipv4.conf.all.arp_ignore": "fabric_source_routing",
     "net.ipv4.conf.all.arp_announce": "fabric_source_routing",
@@ -85,7 +86,7 @@ def _memlock(node: Node) -> Iterator[Finding]:
 
 def _sysctl(node: Node) -> Iterator[Finding]:
     for name, value in (node.get("limits_sysctl") or {}).items():
-        if not re.fullmatch(r"[a-z0-9_]+([./][A-Za-z0-9_*-]+)+", str(name)):
+        if not re.fullmatch(r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+", str(name)):
             message, remedy = (
                 f"'{name}' is not the name of a setting",
                 "write such as vm.swappiness",

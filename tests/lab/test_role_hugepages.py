@@ -1,0 +1,50 @@
+"""Hugepages on a real kernel: given, taken away by faults, there again after a boot."""
+
+from __future__ import annotations
+
+import pytest
+from tests.lab.play import Play
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"
+POOLS = "cat /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepages"
+COUNTS = {"hugepages_2m_per_numa_node": [40, 30]}
+
+
+@pytest.fixture(scope="module")
+def play(lab, tmp_path_factory):
+    lab.must("reset", NODE)
+    yield Play(lab, tmp_path_factory.mktemp("play"), "hugepages", NODE)
+    lab.must("reset", NODE)
+
+
+def pools(lab):
+    return [int(count) for count in lab.run(NODE, POOLS).split()]
+
+
+def test_pages_are_given_and_survive_faults_and_a_boot(lab, play):
+    assert play.changed(COUNTS)
+    assert pools(lab) == [40, 30]
+    assert not play.changed(COUNTS)
+    for fault, broken in (("hugepages-short", [30, 22]), ("hugepages-one-node", [70, 0])):
+        lab.must("fault", NODE, fault)
+        assert pools(lab) == broken
+        assert play.changed(COUNTS)
+        assert pools(lab) == [40, 30]
+    lab.must("reboot", NODE)
+    assert pools(lab) == [40, 30]
+    assert not play.changed(COUNTS)
+
+
+def test_kernel_argument_waits_for_a_boot_and_goes_again(lab, play):
+    wanted = {**COUNTS, "hugepages_default_size": "1G"}
+    assert play.changed(wanted)
+    assert "needs 'default_hugepagesz=1G'" in play.said
+    lab.must("reboot", NODE)
+    assert "default_hugepagesz=1G" in lab.run(NODE, "cat /proc/cmdline")
+    assert "1048576 kB" in lab.run(NODE, "grep Hugepagesize /proc/meminfo")
+    assert not play.changed(wanted)
+    assert play.changed({})
+    assert pools(lab) == [0, 0]
+    assert "hugepage" not in lab.run(NODE, "cat /boot/grub/grub.cfg")

@@ -1,0 +1,47 @@
+"""Limits on a real node: of logins, of a daemon that runs, of the kernel."""
+
+from __future__ import annotations
+
+import pytest
+from tests.lab.play import Play
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"
+SETTINGS = {"limits_sysctl": {"vm.swappiness": 7}}
+# What a login may lock, and the daemon that it came by; and a kernel value.
+SEEN = """ulimit -l
+awk '/^Max locked/ { print $4, $5 }' /proc/$(systemctl show --property MainPID --value ssh)/limits
+cat /proc/sys/vm/swappiness
+"""
+RIGHT = "unlimited\nunlimited unlimited\n7\n"
+
+
+@pytest.fixture(scope="module")
+def play(lab, tmp_path_factory):
+    lab.must("reset", NODE)
+    yield Play(lab, tmp_path_factory.mktemp("play"), "limits", NODE)
+    lab.must("reset", NODE)
+
+
+def test_limits_are_lifted_and_survive_a_fault_and_a_boot(lab, play):
+    daemon = lab.run(NODE, "systemctl show --property MainPID ssh")
+    assert lab.run(NODE, SEEN) != RIGHT
+    assert play.changed(SETTINGS)
+    assert lab.run(NODE, SEEN) == RIGHT
+    assert lab.run(NODE, "systemctl show --property MainPID ssh") == daemon
+    assert not play.changed(SETTINGS)
+    lab.must("fault", NODE, "memlock-limited")
+    assert lab.run(NODE, "ulimit -l") == "64\n"
+    assert play.changed(SETTINGS)
+    assert lab.run(NODE, SEEN) == RIGHT
+    lab.must("reboot", NODE)
+    assert lab.run(NODE, SEEN) == RIGHT
+    assert not play.changed(SETTINGS)
+
+
+def test_value_that_the_kernel_refuses_is_in_no_file(lab, play):
+    done = play.run({"limits_sysctl": {"vm.swappiness": 900}})
+    assert done.returncode != 0
+    assert "/proc/sys/vm/swappiness does not take 900: Invalid argument" in play.said
+    assert "900" not in lab.run(NODE, "cat /etc/sysctl.d/99-z-rdmaprov-limits.conf")

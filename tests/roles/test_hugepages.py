@@ -1,0 +1,373 @@
+"""Hugepages, for each size and NUMA node: running, configured, and after a boot."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugins.module_utils import hugepages, hugepages_boot
+from plugins.module_utils.converge import converge
+from plugins.module_utils.hugetlb import directory_of, pools
+from plugins.module_utils.machine import NodeError
+from plugins.module_utils.plan import Refused
+from tests.roles.fake import FakeMachine
+
+SMALL, LARGE = 2048, 1048576
+UNIT = "/etc/systemd/system/rdmaprov-hugepages.service"
+LINK = "/etc/systemd/system/sysinit.target.wants/rdmaprov-hugepages.service"
+CFG = "/boot/grub/grub.cfg"
+ENTRY = (
+    "menuentry 'x' $menuentry_id_option 'gnulinux-simple-1' {{\n linux /boot/vmlinuz-6.1.0 "
+    "root=/dev/sda1 ro {}\n}}\n"
+)
+
+
+class Node(FakeMachine):
+    """A node of 64 GiB on two NUMA nodes; `room` is how many pages their memory has."""
+
+    def prepare(self) -> None:
+        """Make it a factory node."""
+        self.room = {0: 20000, 1: 20000}
+        self.written: list[str] = []
+        self.put("/sys/devices/system/node/has_normal_memory", "0-1\n")
+        self.put("/proc/meminfo", f"MemTotal:       {64 << 20} kB\n")
+        self.put("/proc/sys/kernel/osrelease", "6.1.0\n")
+        self.put("/proc/cmdline", "root=/dev/sda1 ro\n")
+        self.put("/boot/vmlinuz-6.1.0")
+        self.put(CFG, ENTRY.format("quiet"))
+        for kib in (SMALL, LARGE):
+            self.put(f"/sys/kernel/mm/hugepages/hugepages-{kib}kB/resv_hugepages", "0\n")
+            for numa_node in (0, 1):
+                self.pool(numa_node, kib, 0)
+        for numa_node in (0, 1):
+            path = f"/sys/devices/system/node/node{numa_node}/meminfo"
+            self.put(path, f"Node {numa_node} MemTotal:       {32 << 20} kB\n")
+        self.programs = {
+            "systemctl daemon-reload": "",
+            "systemctl enable rdmaprov-hugepages.service": self._enable,
+            "grub-mkconfig -o": self._mkconfig,
+        }
+
+    def pool(self, numa_node: int, kib: int, pages: int, used: int = 0, surplus: int = 0) -> None:
+        """Have a pool of the kernel's."""
+        directory = directory_of(numa_node, kib)
+        self.put(f"{directory}/nr_hugepages", f"{pages}\n")
+        self.put(f"{directory}/free_hugepages", f"{pages - used}\n")
+        self.put(f"{directory}/surplus_hugepages", f"{surplus}\n")
+
+    def pages(self, kib: int = SMALL) -> list[int]:
+        """Return the pages of each NUMA node."""
+        return [pool.pages for pool in pools(self, kib)]
+
+    def set(self, name: str, value: str) -> None:
+        """As the kernel: takes any number of pages, gives what there is room for."""
+        self.written.append(name)
+        if name.endswith("/nr_hugepages"):
+            numa_node = int(name.split("/node/node")[1][0])
+            kib = SMALL if "2048kB" in name else LARGE
+            self.pool(numa_node, kib, min(int(value), self.room[numa_node]))
+
+    def _enable(self, argv: list[str]) -> str:  # noqa: ARG002
+        self.link(LINK, UNIT)
+        return ""
+
+    def _mkconfig(self, argv: list[str]) -> str:
+        drop_in = self.read("/etc/default/grub.d/zz-rdmaprov-hugepages.cfg") or '="quiet"'
+        words = drop_in.partition('="')[2].replace("$GRUB_CMDLINE_LINUX_DEFAULT", "quiet")
+        Path(argv[2]).write_text(ENTRY.format(words.partition('"')[0]))
+        return ""
+
+    def boot(self) -> None:
+        """Start the kernel anew: pools are what its command line says, and then the unit."""
+        line = (self.read(CFG) or "").partition("vmlinuz-6.1.0 ")[2].splitlines()[0]
+        self.put("/proc/cmdline", line + "\n")
+        for numa_node in (0, 1):
+            self.pool(numa_node, SMALL, 0)
+            self.pool(numa_node, LARGE, 2 if "hugepages=4" in line else 0)
+        words = (self.read(UNIT) or "").partition("' sh")[2].partition("\n\n")[0].split()
+        words = [word for word in words if word != "\\"] if self.exists(LINK) else []
+        for path, count in zip(words[::2], words[1::2], strict=True):
+            self.set(path, count)
+
+
+@pytest.fixture
+def node(machine: FakeMachine) -> Node:
+    made = Node(machine.root)  # type: ignore[arg-type]
+    made.prepare()
+    return made
+
+
+def arguments(**changed: object) -> dict[str, Any]:
+    return {
+        "count_2m": 0,
+        "per_numa_node_2m": [],
+        "count_1g": 0,
+        "per_numa_node_1g": [],
+        "allocation_1g": "boot",
+        "default_size": "2M",
+        "left_bytes": 1 << 30,
+        **changed,
+    }
+
+
+def run(node: Node, *, check: bool = False, **changed: object) -> dict[str, Any]:
+    return converge(node, hugepages, arguments(**changed), check=check)
+
+
+def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(change["layer"], change["device"]) for change in result["changes"]]
+
+
+def test_numa_nodes_get_their_pages_now_and_at_boot(node: Node):
+    result = run(node, per_numa_node_2m=[512, 100])
+    assert layers(result) == [
+        ("configured", UNIT),
+        ("configured", "rdmaprov-hugepages.service"),
+        ("running", "NUMA node 0"),
+        ("running", "NUMA node 1"),
+    ]
+    assert node.pages() == [512, 100]
+    assert result["reboot"] == []
+    assert not run(node, per_numa_node_2m=[512, 100])["changed"]
+    node.boot()
+    assert node.pages() == [512, 100]
+    assert not run(node, per_numa_node_2m=[512, 100])["changed"]
+
+
+def test_check_mode_changes_nothing(node: Node):
+    assert run(node, check=True, count_2m=10)["changed"]
+    assert node.written == []
+    assert not node.exists(UNIT)
+
+
+def test_nothing_wanted_changes_nothing_on_a_factory_node(node: Node):
+    assert not run(node)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("lose", "changed"),
+    [
+        (lambda node: node.pool(1, SMALL, 9), ("running", "NUMA node 1")),
+        (lambda node: node.remove(UNIT), ("configured", UNIT)),
+        (lambda node: node.put(UNIT, "[Unit]\n"), ("configured", UNIT)),
+        (lambda node: node.remove(LINK), ("configured", "rdmaprov-hugepages.service")),
+    ],
+)
+def test_each_layer_is_seen_alone(
+    node: Node, lose: Callable[[Node], None], changed: tuple[str, str]
+):
+    run(node, count_2m=20)
+    lose(node)
+    assert layers(run(node, count_2m=20)) == [changed]
+    assert node.pages() == [10, 10]
+
+
+@pytest.mark.parametrize(("seen", "changes"), [([11, 10], 0), ([10, 11], 0), ([21, 0], 2)])
+def test_count_is_even_over_numa_nodes(node: Node, seen: list[int], changes: int):
+    run(node, count_2m=21)
+    node.pool(0, SMALL, seen[0])
+    node.pool(1, SMALL, seen[1])
+    assert len(run(node, count_2m=21)["changes"]) == changes
+
+
+def test_pool_shrinks_before_another_grows(node: Node):
+    run(node, per_numa_node_2m=[10, 30])
+    node.pool(0, SMALL, 40)
+    node.pool(1, SMALL, 0)
+    node.written.clear()
+    run(node, per_numa_node_2m=[10, 30])
+    assert node.written == [f"{directory_of(numa, SMALL)}/nr_hugepages" for numa in (0, 1)]
+
+
+def test_fewer_pages_than_wanted_are_an_error_that_names_the_numa_node(node: Node):
+    node.room[1] = 300
+    with pytest.raises(NodeError, match=r"^NUMA node 1: the kernel keeps 300 of 512 hugepages of"):
+        run(node, per_numa_node_2m=[512, 512])
+    assert "/proc/sys/vm/drop_caches" in node.written
+    assert node.exists(LINK)  # so a reboot helps
+
+
+def test_caches_are_kept_where_compaction_is_enough(node: Node):
+    node.room[0] = 300
+    kernel = node.set
+
+    def compact(name: str, value: str) -> None:
+        if name.endswith("compact_memory"):
+            node.room[0] = 20000
+        kernel(name, value)
+
+    node.set = compact  # type: ignore[method-assign]
+    run(node, count_2m=1000)
+    assert node.pages() == [500, 500]
+    assert "/proc/sys/vm/drop_caches" not in node.written
+
+
+def test_pages_in_use_are_not_taken_away(node: Node):
+    node.pool(0, SMALL, 100, used=60)
+    with pytest.raises(Refused, match="NUMA node 0: 60 of 100 hugepages of 2 MiB are in use"):
+        run(node, per_numa_node_2m=[50, 0])
+    node.put("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "20\n")
+    with pytest.raises(Refused, match="80 of 100 hugepages of 2 MiB are in use or promised"):
+        run(node, per_numa_node_2m=[70, 0])
+    assert node.pages() == [100, 0]
+
+
+def test_surplus_pages_do_not_count(node: Node):
+    run(node, count_2m=20)
+    node.pool(0, SMALL, 10, used=10, surplus=4)
+    assert layers(run(node, check=True, count_2m=20)) == [("running", "NUMA node 0")]
+
+
+def test_pages_of_others_are_given_back(node: Node):
+    node.pool(0, SMALL, 512)
+    node.pool(1, LARGE, 3)
+    run(node, count_2m=10)
+    assert (node.pages(), node.pages(LARGE)) == ([5, 5], [0, 0])
+
+
+def test_pages_no_longer_wanted_leave_nothing(node: Node):
+    run(node, count_2m=20, count_1g=4)
+    node.boot()
+    assert run(node)["reboot"]
+    assert not any(node.exists(path) for path in (UNIT, LINK))
+    assert (node.pages(), node.pages(LARGE)) == ([0, 0], [0, 0])
+    node.boot()
+    after = run(node)
+    assert (after["changed"], after["reboot"]) == (False, [])
+
+
+def test_large_pages_wait_for_a_boot(node: Node):
+    result = run(node, count_1g=4)
+    assert result["reboot"] == [
+        "the kernel was started with '' and needs 'hugepagesz=1G hugepages=4' (/proc/cmdline)"
+    ]
+    assert node.written == []
+    assert not node.exists(UNIT)
+    node.boot()
+    after = run(node, count_1g=4)
+    assert (after["changed"], after["reboot"]) == (False, [])
+
+
+def test_large_pages_that_the_kernel_did_not_give_at_boot_are_an_error(node: Node):
+    run(node, count_1g=4)
+    node.boot()
+    node.pool(1, LARGE, 1)
+    node.room[1] = 1
+    with pytest.raises(NodeError, match="NUMA node 1: the kernel keeps 1 of 2 hugepages of 1 GiB"):
+        run(node, count_1g=4)
+
+
+def test_large_pages_by_numa_node_at_boot(node: Node):
+    reboot = run(node, per_numa_node_1g=[0, 4], default_size="1G")["reboot"]
+    assert "'default_hugepagesz=1G hugepagesz=1G hugepages=1:4'" in reboot[0]
+    node.put("/proc/sys/kernel/osrelease", "5.15.0-100-generic\n")
+    with pytest.raises(Refused, match=r"kernel 5\.15\.0-100-generic takes no pages by NUMA node"):
+        run(node, per_numa_node_1g=[2, 3])
+
+
+def test_large_pages_at_run_time_need_no_boot(node: Node):
+    assert run(node, count_1g=3, allocation_1g="runtime")["reboot"] == []
+    assert node.pages(LARGE) == [2, 1]
+    node.boot()
+    assert node.pages(LARGE) == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"count_2m": 32300}, "leave less than 1.0 GiB of the node's 64.0 GiB"),
+        ({"per_numa_node_2m": [16500, 0]}, "on NUMA node 0, which has 32.0 GiB"),
+        ({"per_numa_node_2m": [1, 2, 3]}, "3 counts for 2 NUMA nodes"),
+        ({"per_numa_node_2m": [1, 2], "count_2m": 3}, "hugepages_2m_count is given as well"),
+        ({"per_numa_node_2m": [-1, 2]}, "no fewer than 0 pages"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_changed(
+    node: Node, given: dict[str, Any], message: str
+):
+    with pytest.raises(Refused, match=message):
+        run(node, **given)
+    assert node.written == []
+    assert not node.exists(UNIT)
+
+
+def test_page_size_that_the_machine_lacks_is_refused(node: Node):
+    for numa_node in (0, 1):
+        for name in ("nr", "free", "surplus"):
+            node.remove(f"{directory_of(numa_node, LARGE)}/{name}_hugepages")
+        Path(node.path(directory_of(numa_node, LARGE))).rmdir()
+    assert not run(node)["changed"]
+    with pytest.raises(Refused, match="hugepages_1g_count: this machine has no pages of 1 GiB"):
+        run(node, count_1g=1)
+
+
+def test_pool_that_cannot_be_read_is_an_error(node: Node):
+    node.remove(f"{directory_of(0, SMALL)}/free_hugepages")
+    with pytest.raises(NodeError, match="free_hugepages shows no number"):
+        run(node, check=True)
+
+
+def doca(node: Node, **apps: int) -> None:
+    for app, pages in apps.items():
+        text = json.dumps({"2048": {"num": pages, "is_active": "active"}})
+        node.put(f"/etc/mellanox/hugepages.d/{app}.json", text)
+
+
+def test_pages_of_doca_are_its_own_where_the_site_says_nothing(node: Node):
+    doca(node, ovs=300, snap=212)
+    node.pool(0, SMALL, 256)
+    node.pool(1, SMALL, 256)
+    assert not run(node)["changed"]
+    assert run(node, count_2m=512)["changed"]
+
+
+def test_site_that_contradicts_doca_is_refused(node: Node):
+    doca(node, ovs=300, snap=212)
+    with pytest.raises(
+        Refused, match=r"takes 512 pages of 2048 kB .* write hugepages_2m_count: 512"
+    ):
+        run(node, count_2m=500)
+    with pytest.raises(Refused, match="does nothing with hugepages on the kernel's command line"):
+        run(node, count_2m=512, count_1g=2)
+    node.put("/etc/mellanox/hugepages.d/x.json", "[]")
+    with pytest.raises(Refused, match=r"x\.json is not what doca-hugepages writes"):
+        run(node)
+
+
+def test_sysctl_that_sets_another_number_at_boot_is_refused(node: Node):
+    node.put("/etc/sysctl.d/30-dpdk.conf", "vm.nr_hugepages = 1024\n")
+    with pytest.raises(Refused, match=r"30-dpdk\.conf:1: sets vm.nr_hugepages to 1024 at boot"):
+        run(node)
+    assert run(node, count_2m=1024)["changed"]
+
+
+def test_script_of_the_unit_reserves_and_fails_where_pages_lack(tmp_path: Path):
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    good.write_text("0\n")
+    bad.symlink_to("/dev/null")  # keeps nothing
+    script = hugepages_boot.SCRIPT.replace("/proc/sys/vm/compact_memory", str(tmp_path / "c"))
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", str(bad), "4", str(good), "12"],
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, f"{bad}:  of 4 pages\n")
+    assert good.read_text() == "12\n"
+    assert (tmp_path / "c").read_text() == "1\n"
+
+
+def test_unit_takes_large_pages_first():
+    text = hugepages_boot.unit({(SMALL, 0): 7, (SMALL, 1): 0, (LARGE, 0): 2})
+    files = [line.split()[0] for line in text.splitlines() if "nr_hugepages" in line]
+    assert [file.split("/")[5] + file.split("/")[-2] for file in files] == [
+        "node0hugepages-1048576kB",
+        "node1hugepages-2048kB",
+        "node0hugepages-2048kB",
+    ]
+    assert "$" not in text.replace("$$", "")

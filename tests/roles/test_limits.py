@@ -1,0 +1,249 @@
+"""The limits: locked memory of logins and services, kernel settings; running and configured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from plugins.module_utils import limits, sysctl
+from plugins.module_utils.converge import converge
+from plugins.module_utils.machine import NodeError
+from plugins.module_utils.plan import Refused
+from tests.roles.fake import FakeMachine
+
+LOGINS = "/etc/security/limits.d/99-rdmaprov-memlock.conf"
+DROP_IN = "/etc/systemd/system/ssh.service.d/99-rdmaprov-memlock.conf"
+SYSCTL = "/etc/sysctl.d/99-z-rdmaprov-limits.conf"
+SWAPPINESS = "/proc/sys/vm/swappiness"
+PORTS = "/proc/sys/net/ipv4/ip_local_port_range"
+FACTORY = "8388608"
+
+
+class Node(FakeMachine):
+    """A node with ssh and sshd as names of one service, whose manager reads files when told."""
+
+    loaded = FACTORY
+
+    def prepare(self) -> None:
+        """Make it a factory node."""
+        self.put("/etc/pam.d/login", "session\t\trequired\tpam_limits.so\n")
+        self.put("/etc/pam.d/sshd", "auth required pam_nologin.so\n@include common-session\n")
+        self.put("/etc/pam.d/common-session", "session [default=1]  pam_limits.so # why\n")
+        self.put(SWAPPINESS, "60\n")
+        self.put(PORTS, "32768\t60999\n")
+        self.limit(FACTORY)
+        self.programs = {
+            "systemctl show": self._show,
+            "systemctl daemon-reload": self._reload,
+            "prlimit --pid=7 --memlock=": self._prlimit,
+        }
+
+    def limit(self, value: str) -> None:
+        """Have the running service's limit."""
+        self.put(
+            "/proc/7/limits",
+            "Limit                     Soft Limit           Hard Limit           Units     \n"
+            f"Max locked memory         {value:<20} {value:<20} bytes     \n",
+        )
+
+    def _show(self, argv: list[str]) -> str:
+        assert argv[3:5] == ["ssh.service", "sshd.service"]
+        known = (
+            f"MainPID=7\nLimitMEMLOCK={self.loaded}\nLimitMEMLOCKSoft={self.loaded}\n"
+            f"Id=ssh.service\nDropInPaths={DROP_IN}\nLoadState=loaded\n"
+            f"NeedDaemonReload={'yes' if self._on_disk() != self.loaded else 'no'}\n"
+        )
+        missing = "MainPID=0\nLimitMEMLOCK=\nId=slurmd.service\nLoadState=not-found\n"
+        return "\n".join([known, known, missing])
+
+    def _on_disk(self) -> str:
+        return (self.read(DROP_IN) or f"=\n={FACTORY}\n").split("=")[-1].strip()
+
+    def _reload(self, argv: list[str]) -> str:  # noqa: ARG002
+        self.loaded = self._on_disk()
+        return ""
+
+    def _prlimit(self, argv: list[str]) -> str:
+        self.limit(argv[2].rpartition(":")[2])
+        return ""
+
+
+@pytest.fixture
+def node(machine: FakeMachine) -> Node:
+    made = Node(machine.root)  # type: ignore[arg-type]
+    made.prepare()
+    return made
+
+
+def arguments(**changed: object) -> dict[str, Any]:
+    return {
+        "memlock": "unlimited",
+        "memlock_users": ["*", "root"],
+        "memlock_services": ["ssh", "sshd", "slurmd"],
+        "sysctl": {"vm.swappiness": 1},
+        **changed,
+    }
+
+
+def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(change["layer"], change["device"]) for change in result["changes"]]
+
+
+def test_factory_node_gets_its_limits(node: Node):
+    result = converge(node, limits, arguments(), check=False)
+    assert layers(result) == [
+        ("running", "kernel"),
+        ("configured", SYSCTL),
+        ("configured", LOGINS),
+        ("configured", DROP_IN),
+        ("running", "ssh.service"),
+    ]
+    assert result["changes"][-1]["seen"] == "8388608 soft, 8388608 hard"
+    assert node.value(SWAPPINESS) == "1"
+    assert "vm.swappiness = 1\n" in (node.read(SYSCTL) or "")
+    logins = (node.read(LOGINS) or "").splitlines()[1:]
+    assert logins == [f"{who} {kind} memlock unlimited" for who in ["*", "root"]
+                      for kind in ("soft", "hard")]  # fmt: skip
+    assert (node.read(DROP_IN) or "").endswith("[Service]\nLimitMEMLOCK=infinity\n")
+    assert "prlimit --pid=7 --memlock=unlimited:unlimited" in node.ran
+    assert not [line for line in node.ran if "restart" in line]
+    assert not converge(node, limits, arguments(), check=False)["changed"]
+
+
+def test_check_mode_changes_nothing(node: Node):
+    assert converge(node, limits, arguments(), check=True)["changed"]
+    assert node.value(SWAPPINESS) == "60"
+    assert not any(node.exists(path) for path in (SYSCTL, LOGINS, DROP_IN))
+
+
+def test_number_of_kib_is_bytes_for_systemd_and_the_kernel(node: Node):
+    converge(node, limits, arguments(memlock="4194304"), check=False)
+    assert "* soft memlock 4194304\n" in (node.read(LOGINS) or "")
+    assert "LimitMEMLOCK=4294967296\n" in (node.read(DROP_IN) or "")
+    assert "4294967296 " in (node.read("/proc/7/limits") or "")
+
+
+@pytest.mark.parametrize(
+    ("lose", "layer", "device"),
+    [
+        (lambda node: node.put(SWAPPINESS, "60\n"), "running", "kernel"),
+        (lambda node: node.remove(SYSCTL), "configured", SYSCTL),
+        (lambda node: node.put(LOGINS, "* soft memlock 64\n"), "configured", LOGINS),
+        (lambda node: node.limit("65536"), "running", "ssh.service"),
+        # killed between writing the file and the reload
+        (lambda node: setattr(node, "loaded", FACTORY), "configured", "ssh.service"),
+        (lambda node: node.remove(DROP_IN), "configured", DROP_IN),
+    ],
+)
+def test_each_layer_is_seen_alone(node: Node, lose: Any, layer: str, device: str):
+    converge(node, limits, arguments(), check=False)
+    lose(node)
+    assert layers(converge(node, limits, arguments(), check=False)) == [(layer, device)]
+    assert not converge(node, limits, arguments(), check=False)["changed"]
+
+
+def test_service_that_ignores_the_drop_in_is_an_error(node: Node):
+    converge(node, limits, arguments(), check=False)
+    node.loaded = "65536"
+    node.put(DROP_IN.replace("99-rdmaprov-memlock", "zz"))
+    node._on_disk = lambda: "65536"  # type: ignore[method-assign]
+    with pytest.raises(
+        Refused, match=r"ssh.service: LimitMEMLOCK is 65536 soft, .*remove it there"
+    ):
+        converge(node, limits, arguments(), check=False)
+
+
+def test_running_limit_that_cannot_be_read_is_an_error(node: Node):
+    node.put("/proc/7/limits", "")
+    with pytest.raises(NodeError, match=r"ssh.service: /proc/7/limits shows no limit"):
+        converge(node, limits, arguments(), check=True)
+
+
+def test_undone_settings_leave_no_file(node: Node):
+    converge(node, limits, arguments(), check=False)
+    none = arguments(memlock_users=[], memlock_services=[], sysctl={})
+    converge(node, limits, none, check=False)
+    assert not any(node.exists(path) for path in (SYSCTL, LOGINS, DROP_IN))
+    assert not converge(node, limits, none, check=False)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"memlock": "8G"}, "'8G' is neither unlimited nor a number of KiB"),
+        ({"memlock": "65536"}, "65536 KiB is too little"),
+        ({"memlock_users": ["* hard nofile 1\n"]}, "is no user"),
+        ({"memlock_services": ["../x"]}, "is not the name of a service"),
+        ({"sysctl": {"swappiness": 1}}, "write such as vm.swappiness"),
+        ({"sysctl": {"vm/../../x": 1}}, "is not the name of a kernel setting"),
+        ({"sysctl": {"vm.swappiness": True}}, "wants a number or a text"),
+        ({"sysctl": {"vm.swappiness": "1\nvm.x = 2"}}, "wants a text of one line"),
+        (
+            {"sysctl": {"net.ipv4.ip_local_port_range": 262144}},
+            "has 2 values, and '262144' is not that; write such as '32768 60999'",
+        ),
+    ],
+)
+def test_wrong_value_is_refused_before_anything_is_written(
+    node: Node, given: dict[str, Any], message: str
+):
+    with pytest.raises(Refused, match=message.replace("(", r"\(")):
+        converge(node, limits, arguments(**given), check=False)
+    assert node.value(SWAPPINESS) == "60"
+    assert not any(node.exists(path) for path in (SYSCTL, LOGINS, DROP_IN))
+
+
+def test_value_that_the_kernel_refuses_is_not_written_for_a_boot(node: Node):
+    def refuse(name: str, value: str) -> None:
+        raise NodeError(f"{name} does not take {value}: Invalid argument")
+
+    node.set = refuse  # type: ignore[method-assign]
+    with pytest.raises(NodeError, match="swappiness does not take 900"):
+        converge(node, limits, arguments(sysctl={"vm.swappiness": 900}), check=False)
+    assert not node.exists(SYSCTL)
+
+
+def test_later_file_that_undoes_a_setting_at_boot_is_refused(node: Node):
+    node.put("/usr/lib/sysctl.d/zz-tuned.conf", "# tuned\n-vm.swappiness=60\n")
+    with pytest.raises(Refused, match=r"^/usr/lib/sysctl.d/zz-tuned.conf:2: sets vm.swappiness"):
+        converge(node, limits, arguments(), check=False)
+    node.put("/etc/sysctl.d/zz-tuned.conf", "")  # hides it
+    assert converge(node, limits, arguments(), check=False)["changed"]
+
+
+def test_earlier_file_does_not_count(node: Node):
+    node.put("/etc/sysctl.conf", "vm.swappiness = 60\n")
+    node.link("/etc/sysctl.d/99-sysctl.conf", "/etc/sysctl.conf")
+    assert sysctl.at_boot(node)[SWAPPINESS].value == "60"
+    converge(node, limits, arguments(), check=False)
+    assert sysctl.at_boot(node)[SWAPPINESS].file == SYSCTL
+
+
+def test_name_of_a_setting_may_have_dots_within():
+    assert sysctl.path_of("net.ipv4.conf.eth0/100.forwarding") == (
+        "/proc/sys/net/ipv4/conf/eth0.100/forwarding"
+    )
+    assert sysctl.path_of("net/ipv4/conf/eth0.100/forwarding") == (
+        "/proc/sys/net/ipv4/conf/eth0.100/forwarding"
+    )
+
+
+def test_logins_without_pam_limits_are_refused(node: Node):
+    node.put("/etc/pam.d/common-session", "session required pam_unix.so\n# session x pam_limits.so")
+    with pytest.raises(Refused, match=r"/etc/pam.d/sshd does not load pam_limits"):
+        converge(node, limits, arguments(), check=True)
+
+
+def test_stack_of_red_hat_is_followed(node: Node):
+    node.put("/etc/pam.d/sshd", "session    include      password-auth\n")
+    node.put("/etc/pam.d/password-auth", "session     required      pam_limits.so\n")
+    assert converge(node, limits, arguments(), check=True)["changed"]
+
+
+def test_later_line_for_the_same_logins_is_refused(node: Node):
+    other = "/etc/security/limits.d/zz-baseline.conf"
+    node.put(other, "alice - memlock 64\n* - memlock 64\n")
+    with pytest.raises(Refused, match=rf"{other}:2: memlock of \* is 64, wanted unlimited"):
+        converge(node, limits, arguments(), check=False)
+    node.put(other, "* - memlock infinity\n")
+    assert converge(node, limits, arguments(), check=False)["changed"]
