@@ -11,7 +11,7 @@ from .links import Addressing, Links
 from .machine import Machine
 from .plan import NotYet, Plan, Refused
 from .rails import RAILS_ARGUMENT, Rail, find
-from .routing import plan_routing, require_tables
+from .routing import plan_routing, table_of
 
 ARGUMENTS: dict[str, Any] = {
     "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
@@ -41,7 +41,6 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     fit.require(machine, rails, arguments)
     addressed = [(rail, _addressing(rail, arguments)) for rail in rails]
     routed = [(rail, each) for rail, each in addressed if each.table]
-    require_tables([each for _, each in routed])
     plan_addresses(plan, rails)
     plan_routing(plan, routed)
     plan_arp(plan, [rail for rail, each in routed if each.family == "-4"])
@@ -64,7 +63,7 @@ def _addressing(rail: Rail, arguments: dict[str, Any]) -> Addressing:
     return Addressing(
         rail.address,
         rail.gateway,
-        arguments["routing_table_base"] + rail.index,
+        table_of(rail, arguments["routing_table_base"]),
         RULE_PRIORITY + rail.index,
     )
 

@@ -29,36 +29,38 @@ class Route:
         to: the subnet, or "default".
         gateway: empty for what is on the link.
         netdev: the device.
-        source: the preferred source address, empty for none.
 
     """
 
     to: str
     gateway: str
     netdev: str
-    source: str
 
-    def words(self, family: str, table: int) -> list[str]:
+    def words(self, table: int) -> list[str]:
         """Return it in ip's words."""
         words = [self.to, *(["via", self.gateway] if self.gateway else []), "dev", self.netdev]
-        words += ["src", self.source] if self.source else []
-        scope = ["scope", "link"] if family == "-4" and not self.gateway else []
-        return [*words, "table", str(table), "proto", "static", *scope]
+        return [*words, "table", str(table), "proto", "static"]
 
     def __str__(self) -> str:
         """Return it as a message says it."""
         via = f" via {self.gateway}" if self.gateway else ""
-        return f"{self.to}{via} dev {self.netdev} src {self.source or 'none'}"
+        return f"{self.to}{via} dev {self.netdev}"
 
 
-def require_tables(addressings: list[Addressing]) -> None:
-    """Refuse tables that are the kernel's own."""
-    for each in addressings:
-        if each.table in KERNELS_TABLES:
-            raise Refused(
-                f"routing table {each.table} is the kernel's own (fabric_routing_table_base). "
-                "Write 1000"
-            )
+def table_of(rail: Rail, base: int) -> int:
+    """Return a rail's routing table.
+
+    Raises:
+        Refused: it is the kernel's own.
+
+    """
+    table = base + rail.index
+    if table in KERNELS_TABLES:
+        raise Refused(
+            f"rail {rail.index}: routing table {table} is the kernel's own, wanted one of no other "
+            "use (fabric_routing_table_base). Write 1000"
+        )
+    return table
 
 
 def plan_routing(plan: Plan, routed: list[tuple[Rail, Addressing]]) -> None:
@@ -76,9 +78,9 @@ def plan_routing(plan: Plan, routed: list[tuple[Rail, Addressing]]) -> None:
 
 
 def _wanted(rail: Rail, wanted: Addressing) -> list[Route]:
-    routes = [Route(wanted.network, "", rail.netdev, wanted.host)]
+    routes = [Route(wanted.network, "", rail.netdev)]
     if wanted.gateway:
-        routes.append(Route("default", wanted.gateway, rail.netdev, wanted.host))
+        routes.append(Route("default", wanted.gateway, rail.netdev))
     return routes
 
 
@@ -95,15 +97,15 @@ def _plan_routes(plan: Plan, rail: Rail, wanted: Addressing, ours: set[str]) -> 
     ip = ["ip", wanted.family, "route"]
     for route in seen:
         if route.to not in [each.to for each in routes]:
-            words = route.words(wanted.family, wanted.table)
+            words = route.words(wanted.table)
             change = Change(RUNNING, rail.netdev, f"table {wanted.table}", str(route), "no route")
             plan.command(change, [*ip, "del", *words], [[*ip, "replace", *words]])
     for route in routes:
         if route in seen:
             continue
-        words = route.words(wanted.family, wanted.table)
+        words = route.words(wanted.table)
         before = [each for each in seen if each.to == route.to]
-        undo = [[*ip, "replace", *each.words(wanted.family, wanted.table)] for each in before]
+        undo = [[*ip, "replace", *each.words(wanted.table)] for each in before]
         said = "; ".join(str(each) for each in before) or "no route"
         change = Change(RUNNING, rail.netdev, f"table {wanted.table}", said, str(route))
         plan.command(change, [*ip, "replace", *words], undo or [[*ip, "del", *words]])
@@ -118,12 +120,7 @@ def _routes(machine: Machine, wanted: Addressing) -> list[Route]:
             return []  # a table without routes is none
         raise
     return [
-        Route(
-            str(entry.get("dst", "")),
-            str(entry.get("gateway", "")),
-            str(entry.get("dev", "")),
-            str(entry.get("prefsrc", "")),
-        )
+        Route(str(entry.get("dst", "")), str(entry.get("gateway", "")), str(entry.get("dev", "")))
         for entry in shown
     ]
 

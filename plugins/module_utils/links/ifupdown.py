@@ -106,11 +106,10 @@ def _stanza(netdev: str, wanted: Addressing) -> list[str]:
 def _routes(netdev: str, wanted: Addressing) -> list[str]:
     """Return the lines for routes and rule; ip has no `rule replace`, so an old one goes first."""
     ip = f"ip {wanted.family}"
-    source = f"dev {netdev} src {wanted.host} table {wanted.table} proto static"
-    scope = " scope link" if wanted.family == "-4" else ""
-    lines = [f"up {ip} route replace {wanted.network} {source}{scope}"]
+    table = f"dev {netdev} table {wanted.table} proto static"
+    lines = [f"up {ip} route replace {wanted.network} {table}"]
     if wanted.gateway:
-        lines.append(f"up {ip} route replace default via {wanted.gateway} {source}")
+        lines.append(f"up {ip} route replace default via {wanted.gateway} {table}")
     rule = f"from {wanted.host} lookup {wanted.table} priority {wanted.priority}"
     lines.append(f"pre-up {ip} rule del {rule} 2>/dev/null || true")
     lines.append(f"up {ip} rule add {rule}")

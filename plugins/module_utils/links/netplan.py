@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from ..machine import Machine
-from ..plan import Plan
+from ..plan import Plan, Refused
 from ..rails import Rail
 from .manager import Addressing, LinkManager
 
@@ -34,7 +36,14 @@ class Netplan(LinkManager):
         return True
 
     def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
-        """Have the rail come up with its address, routes and rule at boot."""
+        """Have the rail come up with its address, routes and rule at boot.
+
+        Raises:
+            Refused: NetworkManager is to configure it, and netplan would write it no rule.
+
+        """
+        if wanted.table:
+            self._require_rules()
         lines = [*_link(rail.netdev), "      optional: true"]
         if wanted.address:
             lines += [
@@ -63,6 +72,17 @@ class Netplan(LinkManager):
             commands.append(["nmcli", "connection", "reload"])
         return commands
 
+    def _require_rules(self) -> None:
+        """Refuse a renderer that gets no rules: seen with netplan 0.106, which says nothing."""
+        for name in self.machine.names(DIRECTORY):
+            text = self.machine.read(f"{DIRECTORY}/{name}") or ""
+            if name.endswith(".yaml") and re.search(r"(?m)^[^#]*renderer:\s*NetworkManager", text):
+                raise Refused(
+                    f"{DIRECTORY}/{name} has NetworkManager configure links, and netplan writes it "
+                    "no routing rules. Write fabric_link_manager: NetworkManager, or "
+                    "renderer: networkd there"
+                )
+
 
 def _link(netdev: str) -> list[str]:
     return ["network:", "  version: 2", "  ethernets:", f'    "{netdev}":']
@@ -71,10 +91,10 @@ def _link(netdev: str) -> list[str]:
 def _routes(wanted: Addressing) -> list[str]:
     if not wanted.table:
         return []
-    source = [f'          from: "{wanted.host}"', f"          table: {wanted.table}"]
-    lines = ["      routes:", f'        - to: "{wanted.network}"', *source, "          scope: link"]
+    table = f"          table: {wanted.table}"
+    lines = ["      routes:", f'        - to: "{wanted.network}"', table]
     if wanted.gateway:
         every = "0.0.0.0/0" if wanted.family == "-4" else "::/0"
-        lines += [f'        - to: "{every}"', f'          via: "{wanted.gateway}"', *source]
+        lines += [f'        - to: "{every}"', f'          via: "{wanted.gateway}"', table]
     lines += ["      routing-policy:", f'        - from: "{wanted.host}"']
-    return [*lines, f"          table: {wanted.table}", f"          priority: {wanted.priority}"]
+    return [*lines, table, f"          priority: {wanted.priority}"]

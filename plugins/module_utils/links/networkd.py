@@ -152,11 +152,9 @@ def _addressing(wanted: Addressing) -> list[str]:
     lines = [f"Address={wanted.address}"]
     if not wanted.table:
         return lines
-    source = [f"Table={wanted.table}", f"PreferredSource={wanted.host}"]
-    lines += ["", "[Route]", f"Destination={wanted.network}", *source]
-    if wanted.family == "-4":
-        lines.append("Scope=link")
+    table = f"Table={wanted.table}"
+    lines += ["", "[Route]", f"Destination={wanted.network}", table]
     if wanted.gateway:
-        lines += ["", "[Route]", f"Gateway={wanted.gateway}", *source]
-    lines += ["", "[RoutingPolicyRule]", f"From={wanted.host}", f"Table={wanted.table}"]
+        lines += ["", "[Route]", f"Gateway={wanted.gateway}", table]
+    lines += ["", "[RoutingPolicyRule]", f"From={wanted.host}", table]
     return [*lines, f"Priority={wanted.priority}"]

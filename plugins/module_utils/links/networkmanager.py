@@ -115,9 +115,8 @@ def _manual(wanted: Addressing) -> list[str]:
     lines = ["method=manual", f"address1={wanted.address}", "never-default=true"]
     if not wanted.table:
         return lines
-    options = f"table={wanted.table},src={wanted.host}"
-    scope = ",scope=link" if wanted.family == "-4" else ""
-    lines += [f"route1={wanted.network}", f"route1_options={options}{scope}"]
+    options = f"table={wanted.table}"
+    lines += [f"route1={wanted.network}", f"route1_options={options}"]
     if wanted.gateway:
         every = "0.0.0.0/0" if wanted.family == "-4" else "::/0"
         lines += [f"route2={every},{wanted.gateway}", f"route2_options={options}"]
