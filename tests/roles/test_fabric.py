@@ -239,7 +239,7 @@ def test_routes_that_cannot_be_read_are_an_error(node: FakeMachine, ip: IpRoute)
 
 
 def test_router_without_source_routing_is_refused(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
-    with pytest.raises(Refused, match="a gateway .* is only used with"):
+    with pytest.raises(Refused, match=r"a gateway .* is only used with"):
         apply(node, source_routing=False)
 
 
