@@ -47,16 +47,26 @@ def plan_addresses(plan: Plan, rails: list[Rail]) -> None:
     links = read(plan.machine)
     owners = {host(rail.address): rail for rail in rails if rail.address}
     _require_known(links, rails, owners)
-    for rail in rails:
-        for address in _wrong(links[rail.netdev], rail):
+    wrong = [(rail, address) for rail in rails for address in _wrong(links[rail.netdev], rail)]
+    # One IPv6 address cannot be on a device twice, with two prefix lengths. A device's last IPv4
+    # address takes all its IPv4 routes with it (Linux net/ipv4/fib_frontend.c, fib_disable_ip).
+    for rail, address in wrong:
+        if ":" in address:
             _remove(plan, rail, address)
     for rail in rails:
-        if not links[rail.netdev].up:
-            change = Change(RUNNING, rail.netdev, "link", "down", "up")
-            link = ["ip", "link", "set", "dev", rail.netdev]
-            plan.command(change, [*link, "up"], [[*link, "down"]])
-        if rail.address and _plain(rail.address) not in links[rail.netdev].addresses:
-            _add(plan, rail)
+        _plan_rail(plan, rail, links[rail.netdev])
+    for rail, address in wrong:
+        if ":" not in address:
+            _remove(plan, rail, address)
+
+
+def _plan_rail(plan: Plan, rail: Rail, link: Link) -> None:
+    if not link.up:
+        change = Change(RUNNING, rail.netdev, "link", "down", "up")
+        switch = ["ip", "link", "set", "dev", rail.netdev]
+        plan.command(change, [*switch, "up"], [[*switch, "down"]])
+    if rail.address and _plain(rail.address) not in link.addresses:
+        _add(plan, rail)
 
 
 def host(address: str) -> str:
@@ -127,6 +137,6 @@ def _add(plan: Plan, rail: Rail) -> None:
 
 def _remove(plan: Plan, rail: Rail, address: str) -> None:
     words = [address, "dev", rail.netdev]
-    change = Change(RUNNING, rail.netdev, "address", address, rail.address)
+    change = Change(RUNNING, rail.netdev, "address", address, "not here")
     undo = [["ip", "address", "add", *words]]
     plan.command(change, ["ip", "address", "del", *words], undo)

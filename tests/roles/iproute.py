@@ -16,7 +16,7 @@ class IpRoute:
 
     `links` has, by network device, whether it is up and its addresses with prefix length; `routes`
     by family and table a list of "TO via GATEWAY dev NETDEV"; `rules` by family a list of
-    (priority, source, table).
+    (priority, source, table). A device's last IPv4 address takes its IPv4 routes with it.
     """
 
     def __init__(self, machine: FakeMachine) -> None:
@@ -55,7 +55,12 @@ class IpRoute:
         self.links[words[-1]].append(words[0])
 
     def _address_del(self, family: str, words: list[str]) -> None:  # noqa: ARG002
-        self.links[words[-1]].remove(words[0])
+        netdev = words[-1]
+        self.links[netdev].remove(words[0])
+        if "." in words[0] and not any("." in each for each in self.links[netdev]):
+            for (version, _), routes in self.routes.items():
+                if version == "-4":
+                    routes[:] = [each for each in routes if not each.endswith(" dev " + netdev)]
 
     def _link_set(self, family: str, words: list[str]) -> None:  # noqa: ARG002
         self.up[words[1]] = words[-1] == "up"

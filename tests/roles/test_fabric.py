@@ -172,9 +172,11 @@ def test_exchanged_addresses_are_put_right(node: FakeMachine, ip: IpRoute):
 
 
 def test_address_with_another_prefix_length_is_replaced(node: FakeMachine, ip: IpRoute):
-    ip.links["ens1"] = ["198.18.0.1/16"]
     apply(node)
+    ip.links["ens1"] = ["198.18.0.1/16"]
+    assert {each["setting"] for each in apply(node)} == {"address"}
     assert ip.links["ens1"] == ["198.18.0.1/24"]
+    assert len(ip.routes["-4", "1000"]) == 2
 
 
 def test_route_of_an_old_router_goes(node: FakeMachine, ip: IpRoute):

@@ -15,6 +15,8 @@ from .manager import Addressing, LinkManager
 DIRECTORY = "/etc/systemd/network"
 _LINKS = "/run/systemd/netif/links/"
 _SETTLE_S = 15
+# It starts a moment after `networkctl reload` has ended, and writes down where it is after that.
+_START_S = 1
 # What matches one device, unless it has a wildcard (systemd.network(5), section [Match]).
 _ONE_DEVICE = ("Name", "MACAddress", "PermanentMACAddress", "Path")
 
@@ -60,20 +62,22 @@ class Networkd(LinkManager):
         return [["networkctl", "reload"]]
 
     def check(self, netdevs: list[str]) -> None:
-        """Raise NodeError if it does not go by our own file of one of these devices."""
+        """Raise NodeError if it does not go by our own file of one of these devices.
+
+        Returns once it has configured them: on the way there it takes addresses away and gives
+        them again.
+        """
+        time.sleep(_START_S)
         until = time.monotonic() + _SETTLE_S
+        while not all(self._is_settled(each) for each in netdevs) and time.monotonic() < until:
+            time.sleep(0.2)
         for netdev in netdevs:
-            own = self.own_file(netdev)
-            if not self.machine.exists(own) or not self._index(netdev):
-                continue
-            while self._file(netdev) != own:
-                if time.monotonic() > until:
-                    raise NodeError(
-                        f"{netdev}: systemd-networkd uses {self._file(netdev) or 'no file'}, "
-                        f"wanted {own} ({_LINKS}{self._index(netdev)}). "
-                        f"Run: networkctl status {netdev}"
-                    )
-                time.sleep(0.2)
+            if not self._uses_own(netdev):
+                raise NodeError(
+                    f"{netdev}: systemd-networkd uses {self._file(netdev) or 'no file'}, "
+                    f"wanted {self.own_file(netdev)} ({_LINKS}{self._index(netdev)}). "
+                    f"Run: networkctl status {netdev}"
+                )
 
     def file_of(self, netdev: str) -> str:
         """Return the .network file in /etc that is the device's: an admin's, or ours.
@@ -94,6 +98,14 @@ class Networkd(LinkManager):
             f"{netdev}: {found} configures more than this device, and comes before {own}. "
             f"Write a file for it alone ([Match] Name={netdev}), or rename that one to come later"
         )
+
+    def _uses_own(self, netdev: str) -> bool:
+        own = self.own_file(netdev)
+        return self._file(netdev) == own or not (self.machine.exists(own) and self._index(netdev))
+
+    def _is_settled(self, netdev: str) -> bool:
+        state = self._state(netdev, "ADMIN_STATE")
+        return self._uses_own(netdev) and state in ("", "configured", "unmanaged", "failed")
 
     def _require_no_other(self, netdev: str, wanted: Addressing) -> None:
         """Refuse an admin's file that gives the rail another address."""
