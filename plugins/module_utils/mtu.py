@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from . import guard
-from .links import manager_of
+from .links import Links
 from .machine import Machine
 from .plan import RUNNING, Change, NotYet, Plan, Refused
 from .rails import RAILS_ARGUMENT, Rail, find
@@ -24,11 +24,12 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """Return what must change for every rail to have its MTU, now and after a boot."""
     plan = Plan(machine)
     rails = find(machine, arguments["rails"])
-    manager = manager_of(machine, arguments["link_manager"])
+    links = Links(machine, arguments["link_manager"])
     for rail in rails:
         _running(plan, rail, arguments["mtu_bytes"])
     for rail in rails:
-        manager.mtu(plan, rail, arguments["mtu_bytes"])
+        links.of(rail.netdev).mtu(plan, rail, arguments["mtu_bytes"])
+    links.settle(plan)
     if plan.steps:
         plan.guarded = guard.guarded(machine, rails, arguments)
     else:

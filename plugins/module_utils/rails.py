@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from .machine import Machine
-from .plan import NotYet
+from .machine import Machine, NodeError
+from .plan import NotYet, Refused
 
 # As in the role fabric's fabric_rails.
 RAILS_ARGUMENT: dict[str, Any] = {
@@ -21,6 +22,11 @@ RAILS_ARGUMENT: dict[str, Any] = {
         "gpus": {"type": "list", "elements": "int"},
     },
 }
+_NET = "/sys/class/net/"
+_INFINIBAND = "/sys/class/infiniband/"
+_PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+# Linux Documentation/networking/switchdev.rst: pfNvfM and pfNsfM, with cN before for another host.
+_REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
 
 
 @dataclass(frozen=True)
@@ -53,58 +59,134 @@ def find(machine: Machine, described: list[dict[str, Any]]) -> list[Rail]:
 
     Raises:
         NotYet: a rail's device is not there.
+        Refused: it could be several devices, is a part of another, or is another rail's too.
 
     """
-    rails = []
+    rails: list[Rail] = []
     for index, entry in enumerate(described):
-        netdev = entry.get("netdev") or _netdev_of(machine, str(entry.get("pci")).lower(), index)
-        if not machine.exists("/sys/class/net/" + netdev):
-            raise NotYet(f"rail {index}: there is no network device {netdev}")
-        rails.append(
-            Rail(
-                index,
-                netdev,
-                rdma_of(machine, netdev),
-                pci_of(machine, netdev),
-                entry.get("address") or "",
-                entry.get("gateway") or "",
-            )
-        )
+        rail = _rail(machine, index, entry)
+        for other in rails:
+            _require_apart(other, rail)
+        rails.append(rail)
     return rails
+
+
+def _rail(machine: Machine, index: int, entry: dict[str, Any]) -> Rail:
+    netdev = entry.get("netdev") or _netdev_of(machine, str(entry.get("pci")).lower(), index)
+    if not machine.exists(_NET + netdev):
+        raise NotYet(f"rail {index}: there is no network device {netdev}")
+    master = _master_of(machine, netdev)
+    if master:
+        raise Refused(
+            f"rail {index}: {netdev} is a part of {master} ({_NET}{netdev}/master), which has its "
+            f"addresses and RDMA device. Write netdev: {master}, or take {netdev} out of it"
+        )
+    return Rail(
+        index,
+        netdev,
+        rdma_of(machine, netdev),
+        pci_of(machine, netdev),
+        entry.get("address") or "",
+        entry.get("gateway") or "",
+    )
+
+
+def _require_apart(one: Rail, other: Rail) -> None:
+    if one.netdev == other.netdev:
+        raise Refused(
+            f"rail {one.index} and rail {other.index} are both the network device {one.netdev}. "
+            "Write each device once in fabric_rails"
+        )
+    if one.rdma and one.rdma == other.rdma:
+        raise Refused(
+            f"rail {one.index} ({one.netdev}) and rail {other.index} ({other.netdev}) are one "
+            f"RDMA device, {one.rdma}: it would count twice. Write one of them in fabric_rails"
+        )
 
 
 def _netdev_of(machine: Machine, pci: str, index: int) -> str:
     device = "/sys/bus/pci/devices/" + pci
     if not machine.exists(device):
         raise NotYet(f"rail {index}: there is no PCI device {pci}")
-    found = [name for name in machine.names("/sys/class/net") if pci_of(machine, name) == pci]
+    found = [
+        name
+        for name in machine.names(_NET)
+        if pci_of(machine, name) == pci and _is_port(machine, name)
+    ]
     if not found:
         raise NotYet(f"rail {index}: PCI device {pci} has no network device; is its driver loaded?")
-    # Representors of virtual functions share the address; the port itself is the shortest name.
-    return min(found, key=lambda name: (len(name), name))
+    if len(found) > 1:
+        raise Refused(
+            f"rail {index}: PCI device {pci} has several network devices ({_NET}*/device). "
+            "Write " + " or ".join("netdev: " + name for name in found) + " in place of pci"
+        )
+    return found[0]
+
+
+def _is_port(machine: Machine, netdev: str) -> bool:
+    """Return whether it is a port of its PCI function: no representor, no partition of IPoIB."""
+    base = _NET + netdev
+    try:
+        port = machine.value(base + "/phys_port_name") or ""
+    except NodeError:
+        port = ""  # EOPNOTSUPP: the driver names no ports, so it has no representors
+    if _REPRESENTOR.fullmatch(port):
+        return False
+    return machine.value(base + "/iflink") in (None, machine.value(base + "/ifindex"))
+
+
+def _master_of(machine: Machine, netdev: str) -> str:
+    """Return the bond or bridge that a network device is a port of; empty for none.
+
+    A VRF is a master too, but its members keep their addresses.
+    """
+    link = _NET + netdev + "/master"
+    if not machine.exists(link):
+        return ""
+    if machine.exists(link + "/bonding") or machine.exists(link + "/bridge"):
+        return machine.real(link).rpartition("/")[2]
+    return ""
 
 
 def pci_of(machine: Machine, netdev: str) -> str:
     """Return the PCI address of a network device, empty if it has none."""
-    parts = machine.real(f"/sys/class/net/{netdev}/device").split("/")
-    found = [part for part in parts if _is_pci(part)]
+    parts = machine.real(f"{_NET}{netdev}/device").split("/")
+    found = [part for part in parts if _PCI.fullmatch(part)]
     return found[-1] if found else ""
 
 
-def _is_pci(name: str) -> bool:
-    domain, _, rest = name.partition(":")
-    bus, _, function = rest.partition(":")
-    return len(domain) >= 4 and len(bus) == 2 and len(function) == 4 and function[2] == "."
-
-
 def rdma_of(machine: Machine, netdev: str) -> str:
-    """Return the RDMA device on a network device, empty if there is none."""
-    for name in machine.names("/sys/class/infiniband"):
-        base = f"/sys/class/infiniband/{name}"
-        on = machine.names(base + "/device/net")
+    """Return the RDMA device on a network device, empty if there is none.
+
+    One that says so counts before one that is only on the same PCI function: a bond's RDMA device
+    is on its first port's function. A VLAN's is that of the device below it.
+    """
+    devices = machine.names(_INFINIBAND)
+    for name in devices:
+        base = _INFINIBAND + name
         # Soft-RoCE has no device of its own: its network device is its parent.
-        on += [machine.value(base + "/parent") or ""]
-        on += [machine.value(base + "/ports/1/gid_attrs/ndevs/0") or ""]
-        if netdev in on:
+        if netdev in (_name(machine, base + "/parent"), _first_gid_of(machine, base)):
             return name
+    for name in devices:
+        if netdev in machine.names(_INFINIBAND + name + "/device/net"):
+            return name
+    if "DEVTYPE=vlan" in (machine.read(_NET + netdev + "/uevent") or "").split():
+        for entry in machine.names(_NET + netdev):
+            if entry.startswith("lower_"):
+                return rdma_of(machine, entry[len("lower_") :])
     return ""
+
+
+def _first_gid_of(machine: Machine, base: str) -> str:
+    return _name(machine, base + "/ports/1/gid_attrs/ndevs/0")
+
+
+def _name(machine: Machine, path: str) -> str:
+    """Return a name in a kernel file; empty where there is none: EINVAL for a GID that is unset.
+
+    All of InfiniBand's are (Linux drivers/infiniband/core/sysfs.c, _show_port_gid_attr).
+    """
+    try:
+        return machine.value(path) or ""
+    except NodeError:
+        return ""

@@ -7,11 +7,13 @@ from typing import Any
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from . import hugepages, limits, mtu
+from . import fabric, mtu
 from .machine import Machine, NodeError
 from .plan import NotYet
 
 # In the order in which a play runs them.
 ROLES: dict[str, Any] = {"hugepages": hugepages, "mtu": mtu, "limits": limits}
+ROLES: dict[str, Any] = {"fabric": fabric, "mtu": mtu}
 
 
 def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,12 @@ import pytest
 from tests.roles.fake import FakeMachine
 
 
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing wait for daemons that are made up."""
+    monkeypatch.setattr("plugins.module_utils.links.networkd._START_S", 0)
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> FakeMachine:
     """Provide a node with nothing on it."""

@@ -46,7 +46,8 @@ class FakeMachine(Machine):
         """Have a link to another file of the node's."""
         path = Path(self.path(name))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(os.path.relpath(self.path(target), path.parent))
+        if not path.is_symlink():
+            path.symlink_to(os.path.relpath(self.path(target), path.parent.resolve()))
 
     def nic(self, netdev: str, pci: str = "", rdma: str = "", index: int = 2) -> None:
         """Have a network device, on PCI and with an RDMA device if they are named."""

@@ -89,6 +89,7 @@ def test_each_layer_is_seen_alone(node: FakeMachine, lost: str):
 
 
 def test_drop_in_goes_beside_the_admins_file(node: FakeMachine):
+    node.put("/etc/systemd/network/10-rail.network", "[Match]\nName=ens1\n")
     node.put("/run/systemd/netif/links/3", "NETWORK_FILE=/etc/systemd/network/10-rail.network\n")
     converge(node, mtu, arguments(), check=False)
     assert node.exists("/etc/systemd/network/10-rail.network.d/rdmaprov-mtu.conf")

@@ -2,44 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from ..machine import Machine
-from ..plan import NotYet, Plan
+from ..plan import NotYet, Plan, Refused
 from ..rails import Rail
+from .ifupdown import Ifupdown
+from .manager import Addressing, LinkManager
+from .netplan import Netplan
 from .networkd import Networkd
+from .networkmanager import NetworkManager
+
+__all__ = ["Addressing", "LinkManager", "Links"]
+
+MANAGERS: dict[str, type[Netplan | NetworkManager | Networkd | Ifupdown]] = {
+    each.name: each for each in (Netplan, NetworkManager, Networkd, Ifupdown)
+}
 
 
-class LinkManager(Protocol):
-    """One of the programs that configure links.
+class Links:
+    """The link managers of a node, by device: several may run beside each other.
 
-    Each method adds the steps by which the links are configured as described at the next boot,
-    and the manager knows it now; it changes nothing by itself. A file has one owner: methods
-    of different roles write different files.
-    """
-
-    name: str
-
-    def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
-        """Have the rail's network device get its MTU at boot. For the role mtu."""
-
-
-MANAGERS = {"systemd-networkd": Networkd}
-
-
-def manager_of(machine: Machine, wanted: str) -> LinkManager:
-    """Return what manages the node's links: what the site names, or what runs.
-
-    Raises:
-        NotYet: none of those that are known runs.
+    Args:
+        machine: the node.
+        wanted: a manager that the site names, or "auto".
 
     """
-    if wanted != "auto":
-        return MANAGERS[wanted](machine)
-    for manager in MANAGERS.values():
-        if manager.runs(machine):
-            return manager(machine)
-    raise NotYet(
-        "nothing that rdmaprov knows manages this node's links ({}); "
-        "write fabric_link_manager".format(", ".join(MANAGERS))
-    )
+
+    def __init__(self, machine: Machine, wanted: str) -> None:
+        self.machine = machine
+        self.wanted = wanted
+        self._used: dict[str, Netplan | NetworkManager | Networkd | Ifupdown] = {}
+
+    def of(self, netdev: str) -> LinkManager:
+        """Return what manages a device: what the site names, has it now, or could have it.
+
+        Raises:
+            NotYet: nothing that is known could.
+            Refused: several have it.
+
+        """
+        if self.wanted != "auto":
+            return self._one(self.wanted)
+        running = [name for name, each in MANAGERS.items() if each.runs(self.machine)]
+        if Netplan.name in running:
+            return self._one(Netplan.name)
+        having = [name for name in running if self._one(name).has(netdev)]
+        if len(having) > 1:
+            raise Refused(
+                "{}: both {} configure it. Write fabric_link_manager, or take it from all but "
+                "one".format(netdev, " and ".join(having))
+            )
+        # NetworkManager takes all that it may: what it has not, it may not.
+        could = [name for name in running if name != NetworkManager.name]
+        if not having and not could:
+            raise NotYet(
+                "{}: nothing that rdmaprov knows manages it ({}). Write fabric_link_manager".format(
+                    netdev, ", ".join(MANAGERS)
+                )
+            )
+        return self._one((having or could)[0])
+
+    def leftovers(self, plan: Plan, rails: list[Rail]) -> None:
+        """Have no files of the role fabric for devices that are no rails any more."""
+        for manager in {self.of(rail.netdev).name: self.of(rail.netdev) for rail in rails}.values():
+            manager.leftovers(plan, rails)
+
+    def settle(self, plan: Plan) -> None:
+        """Have all that were asked read what was written for them."""
+        for manager in self._used.values():
+            manager.settle(plan)
+
+    def _one(self, name: str) -> Netplan | NetworkManager | Networkd | Ifupdown:
+        if name not in self._used:
+            self._used[name] = MANAGERS[name](self.machine)
+        return self._used[name]

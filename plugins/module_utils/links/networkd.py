@@ -2,47 +2,171 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
+import time
 
-from ..machine import Machine
-from ..plan import CONFIGURED, Change, Plan
+from ..machine import Machine, NodeError
+from ..plan import Plan, Refused
 from ..rails import Rail
+from .manager import Addressing, LinkManager
 
 DIRECTORY = "/etc/systemd/network"
-HEADER = "# Written by rdmaprov ({role}); changes here are lost.\n"
+_LINKS = "/run/systemd/netif/links/"
+_SETTLE_S = 15
+# It starts a moment after `networkctl reload` has ended, and writes down where it is after that.
+_START_S = 1
+# What matches one device, unless it has a wildcard (systemd.network(5), section [Match]).
+_ONE_DEVICE = ("Name", "MACAddress", "PermanentMACAddress", "Path")
 
 
-class Networkd:
+class Networkd(LinkManager):
     """The links of a node that systemd-networkd manages."""
 
     name = "systemd-networkd"
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    directory = DIRECTORY
+    prefix = "20-rdmaprov-"
+    suffix = ".network"
 
     @staticmethod
     def runs(machine: Machine) -> bool:
         """Return whether systemd-networkd runs on the node."""
         return machine.exists("/run/systemd/netif/state")
 
+    def has(self, netdev: str) -> bool:
+        """Return whether it configures this device now."""
+        return self._state(netdev, "ADMIN_STATE") not in ("", "unmanaged")
+
+    def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
+        """Have the rail come up with its address, routes and rule at boot."""
+        path, own = self.file_of(rail.netdev), self.own_file(rail.netdev)
+        if path == own:
+            lines = _whole(rail.netdev, wanted)
+        else:
+            self._require_no_other(rail.netdev, wanted)
+            if self.machine.exists(own):
+                self.unread(plan, rail.netdev)
+                plan.absent(own)
+            path += ".d/rdmaprov-fabric.conf"
+            lines = ["[Network]", "ConfigureWithoutCarrier=yes", *_addressing(wanted)]
+        self.configured_address(plan, rail, wanted, path, lines)
+
     def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
         """Have the rail's network device get its MTU at boot."""
-        text = HEADER.format(role="mtu") + f"[Link]\nMTUBytes={mtu_bytes}\n"
         path = f"{self.file_of(rail.netdev)}.d/rdmaprov-mtu.conf"
-        seen = "none" if self.machine.read(path) is None else "another"
-        change = Change(CONFIGURED, rail.netdev, "MTU", seen, str(mtu_bytes))
-        if plan.file(path, text, change=change):
-            plan.then(["networkctl", "reload"])
+        self.configured_mtu(plan, rail, mtu_bytes, path, ["[Link]", f"MTUBytes={mtu_bytes}"])
+
+    def read_again(self, netdevs: list[str]) -> list[list[str]]:  # noqa: ARG002
+        """Return the command by which it reads its files, and configures what they change."""
+        return [["networkctl", "reload"]]
+
+    def check(self, netdevs: list[str]) -> None:
+        """Raise NodeError if it does not go by our own file of one of these devices.
+
+        Returns once it has configured them: on the way there it takes addresses away and gives
+        them again.
+        """
+        time.sleep(_START_S)
+        until = time.monotonic() + _SETTLE_S
+        while not all(self._is_settled(each) for each in netdevs) and time.monotonic() < until:
+            time.sleep(0.2)
+        for netdev in netdevs:
+            if not self._uses_own(netdev):
+                raise NodeError(
+                    f"{netdev}: systemd-networkd uses {self._file(netdev) or 'no file'}, "
+                    f"wanted {self.own_file(netdev)} ({_LINKS}{self._index(netdev)}). "
+                    f"Run: networkctl status {netdev}"
+                )
 
     def file_of(self, netdev: str) -> str:
-        """Return the .network file in /etc that is the device's: an admin's, or ours."""
-        index = self.machine.value(f"/sys/class/net/{netdev}/ifindex") or ""
-        state = self.machine.read("/run/systemd/netif/links/" + index) or ""
-        for line in state.splitlines():
-            if line.startswith("NETWORK_FILE="):
-                return os.path.join(DIRECTORY, os.path.basename(line.partition("=")[2]))
-        return self.own_file(netdev)
+        """Return the .network file in /etc that is the device's: an admin's, or ours.
 
-    def own_file(self, netdev: str) -> str:
-        """Return the .network file that rdmaprov writes for a device without one."""
-        return f"{DIRECTORY}/20-rdmaprov-{netdev}.network"
+        Raises:
+            Refused: an admin's file configures other devices too, and comes before ours.
+
+        """
+        found, own = self._file(netdev), self.own_file(netdev)
+        text = self.machine.read(found) if found else None
+        if found == own or text is None:
+            return own
+        if _is_for_one(text):
+            return f"{DIRECTORY}/{os.path.basename(found)}"
+        if os.path.basename(found) > os.path.basename(own):
+            return own
+        raise Refused(
+            f"{netdev}: {found} configures more than this device, and comes before {own}. "
+            f"Write a file for it alone ([Match] Name={netdev}), or rename that one to come later"
+        )
+
+    def _uses_own(self, netdev: str) -> bool:
+        own = self.own_file(netdev)
+        return self._file(netdev) == own or not (self.machine.exists(own) and self._index(netdev))
+
+    def _is_settled(self, netdev: str) -> bool:
+        state = self._state(netdev, "ADMIN_STATE")
+        return self._uses_own(netdev) and state in ("", "configured", "unmanaged", "failed")
+
+    def _require_no_other(self, netdev: str, wanted: Addressing) -> None:
+        """Refuse an admin's file that gives the rail another address."""
+        path = self._file(netdev)
+        for address in re.findall(r"(?m)^\s*Address\s*=\s*(\S+)", self.machine.read(path) or ""):
+            if wanted.address and not _is_same(address, wanted.address):
+                raise Refused(
+                    f"{netdev}: {path} gives it {address}, wanted {wanted.address} "
+                    "(fabric_rails). Remove the line Address= there"
+                )
+
+    def _index(self, netdev: str) -> str:
+        return self.machine.value(f"/sys/class/net/{netdev}/ifindex") or ""
+
+    def _file(self, netdev: str) -> str:
+        return self._state(netdev, "NETWORK_FILE")
+
+    def _state(self, netdev: str, key: str) -> str:
+        for line in (self.machine.read(_LINKS + self._index(netdev)) or "").splitlines():
+            if line.startswith(key + "="):
+                return line.partition("=")[2]
+        return ""
+
+
+def _is_for_one(text: str) -> bool:
+    """Return whether a .network file can only match one device."""
+    match = re.search(r"(?ms)^\s*\[Match\]\s*$(.*?)(^\s*\[|\Z)", text)
+    for line in (match.group(1) if match else "").splitlines():
+        key, _, value = (part.strip() for part in line.partition("="))
+        if key in _ONE_DEVICE and re.fullmatch(r"[^\s*?\[!]+", value):
+            return True
+    return False
+
+
+def _is_same(one: str, other: str) -> bool:
+    try:
+        return ipaddress.ip_interface(one) == ipaddress.ip_interface(other)
+    except ValueError:
+        return False
+
+
+def _whole(netdev: str, wanted: Addressing) -> list[str]:
+    """Return a .network file.
+
+    A boot does not wait for a rail. Without carrier it keeps its address, for running jobs use
+    the GID that comes of it.
+    """
+    lines = ["[Match]", f"Name={netdev}", "", "[Link]", "RequiredForOnline=no", "", "[Network]"]
+    lines += ["LinkLocalAddressing=ipv6", "ConfigureWithoutCarrier=yes"]
+    return lines + (["IPv6AcceptRA=no", *_addressing(wanted)] if wanted.address else [])
+
+
+def _addressing(wanted: Addressing) -> list[str]:
+    if not wanted.address:
+        return []
+    lines = [f"Address={wanted.address}"]
+    if not wanted.table:
+        return lines
+    table = f"Table={wanted.table}"
+    lines += ["", "[Route]", f"Destination={wanted.network}", table]
+    if wanted.gateway:
+        lines += ["", "[Route]", f"Gateway={wanted.gateway}", table]
+    lines += ["", "[RoutingPolicyRule]", f"From={wanted.host}", table]
+    return [*lines, f"Priority={wanted.priority}"]

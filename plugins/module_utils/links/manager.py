@@ -1,0 +1,156 @@
+"""What all link managers have in common: files of ours for a rail, and having them read again."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..machine import Machine
+from ..plan import CONFIGURED, RUNNING, Change, Plan, Step
+from ..rails import Rail
+
+HEADER = "# Written by rdmaprov ({role}); changes here are lost.\n"
+# A boot reads the files anyway, so what is still to be read need not outlive it.
+_UNREAD = "/run/rdmaprov/unread"
+
+
+@dataclass(frozen=True)
+class Addressing:
+    """How a rail is reached, and answers.
+
+    Args:
+        address: with prefix length; empty for a rail that only has to be up.
+        gateway: the router of its subnet; empty for none.
+        table: the routing table of what is sent from the address; 0 for none of its own.
+        priority: of the rule that leads there.
+
+    """
+
+    address: str
+    gateway: str = ""
+    table: int = 0
+    priority: int = 0
+
+    @property
+    def family(self) -> str:
+        """Return ip's option for the address's family."""
+        return f"-{ipaddress.ip_interface(self.address).version}"
+
+    @property
+    def host(self) -> str:
+        """Return the address alone."""
+        return str(ipaddress.ip_interface(self.address).ip)
+
+    @property
+    def network(self) -> str:
+        """Return the subnet."""
+        return str(ipaddress.ip_interface(self.address).network)
+
+
+class LinkManager:
+    """One of the programs that configure links.
+
+    `address` and `mtu` add the steps by which a rail is configured as described at the next boot;
+    `settle` those by which the manager knows it now. None changes anything by itself. A file has
+    one owner: methods of different roles write different files.
+
+    Args:
+        machine: the node.
+
+    """
+
+    name = ""
+    # The role fabric's own file for a network device is DIRECTORY/PREFIX<netdev>SUFFIX.
+    directory = ""
+    prefix = "rdmaprov-"
+    suffix = ""
+    mode = 0o644
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._unread: list[str] = []
+
+    def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
+        """Have the rail come up with its address, routes and rule at boot. For the role fabric."""
+        raise NotImplementedError
+
+    def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
+        """Have the rail's network device get its MTU at boot. For the role mtu."""
+        raise NotImplementedError
+
+    def read_again(self, netdevs: list[str]) -> list[list[str]]:
+        """Return the commands after which the manager goes by the files of these devices."""
+        raise NotImplementedError
+
+    def check(self, netdevs: list[str]) -> None:
+        """Raise NodeError if the manager does not go by the files of these devices."""
+
+    def own_file(self, netdev: str) -> str:
+        """Return the file that rdmaprov writes for a device."""
+        return f"{self.directory}/{self.prefix}{netdev}{self.suffix}"
+
+    def leftovers(self, plan: Plan, rails: list[Rail]) -> None:
+        """Have no files of ours for devices that are no rails any more."""
+        wanted = {rail.netdev for rail in rails}
+        for name in self.machine.names(self.directory):
+            if name.startswith(self.prefix) and name.endswith(self.suffix):
+                netdev = name[len(self.prefix) : len(name) - len(self.suffix)]
+                if netdev not in wanted:
+                    self.unread(plan, netdev)
+                    plan.absent(f"{self.directory}/{name}")
+
+    def settle(self, plan: Plan) -> None:
+        """Have the manager read what was written, by this run or by one that was cut."""
+        left = [name for name in self.machine.names(self._marks()) if name not in self._unread]
+        for netdev in left:
+            change = Change(RUNNING, netdev, self.name, "files not read again", "files in force")
+            plan.add(change, lambda: None)
+        netdevs = self._unread + left
+        if not netdevs:
+            return
+        for argv in self.read_again(netdevs):
+            plan.then(argv)
+        plan.steps.append(Step(None, lambda: self._read(netdevs)))
+
+    def unread(self, plan: Plan, netdev: str) -> None:
+        """Leave a mark that files of this device change: it stands if the run is cut after that."""
+        if netdev not in self._unread:
+            self._unread.append(netdev)
+            plan.steps.append(
+                Step(None, lambda: self.machine.write(f"{self._marks()}/{netdev}", ""))
+            )
+
+    def configured(
+        self, plan: Plan, rail: Rail, setting: str, wanted: str, path: str, text: str
+    ) -> None:
+        """Have a file of the rail's."""
+        before = self.machine.read(path)
+        if before == text and self.machine.mode(path) == self.mode:
+            return
+        self.unread(plan, rail.netdev)
+        seen = "none" if before is None else "another"
+        change = Change(CONFIGURED, rail.netdev, setting, seen, wanted)
+        plan.file(path, text, self.mode, change)
+
+    def configured_address(
+        self, plan: Plan, rail: Rail, wanted: Addressing, path: str, lines: Iterable[str]
+    ) -> None:
+        """Have a file with the rail's address."""
+        text = HEADER.format(role="fabric") + "\n".join(lines) + "\n"
+        self.configured(plan, rail, "address", wanted.address or "up without one", path, text)
+
+    def configured_mtu(
+        self, plan: Plan, rail: Rail, mtu_bytes: int, path: str, lines: Iterable[str]
+    ) -> None:
+        """Have a file with the rail's MTU."""
+        text = HEADER.format(role="mtu") + "\n".join(lines) + "\n"
+        self.configured(plan, rail, "MTU", str(mtu_bytes), path, text)
+
+    def _marks(self) -> str:
+        return f"{_UNREAD}/{self.name}"
+
+    def _read(self, netdevs: list[str]) -> None:
+        self.check(netdevs)
+        for netdev in netdevs:
+            self.machine.remove(f"{self._marks()}/{netdev}")

@@ -1,0 +1,124 @@
+"""NetworkManager: a profile of ours for each rail, and a default of ours for its MTU."""
+
+from __future__ import annotations
+
+import uuid
+
+from ..machine import CommandFailed, Machine, NodeError
+from ..plan import Plan
+from ..rails import Rail
+from .manager import Addressing, LinkManager
+
+PROFILES = "/etc/NetworkManager/system-connections"
+DEFAULTS = "/etc/NetworkManager/conf.d"
+# Fixed, so that a profile has the same identity on each run; made for this and nothing else.
+_NAMESPACE = uuid.UUID("5b6f6a6e-8f0e-4b52-9d0f-2b9f4a1f7c11")
+
+
+class NetworkManager(LinkManager):
+    """The links of a node that NetworkManager manages."""
+
+    name = "NetworkManager"
+    directory = PROFILES
+    prefix = "rdmaprov-"
+    suffix = ".nmconnection"
+    mode = 0o600  # it ignores a profile that others may read
+
+    @staticmethod
+    def runs(machine: Machine) -> bool:
+        """Return whether NetworkManager runs on the node."""
+        return machine.has("nmcli") and machine.exists("/run/NetworkManager")
+
+    def has(self, netdev: str) -> bool:
+        """Return whether it manages this device, and does not only watch another who does."""
+        try:
+            state = self.machine.run(["nmcli", "-g", "GENERAL.STATE", "device", "show", netdev])
+        except CommandFailed as error:
+            if error.code in _NOT_ITS_OWN:
+                return False
+            raise
+        return "unmanaged" not in state and "externally" not in state
+
+    def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
+        """Have the rail come up with its address, routes and rule at boot."""
+        kind = self._kind(rail.netdev)
+        lines = [
+            "[connection]",
+            f"id=rdmaprov-{rail.netdev}",
+            f"uuid={uuid.uuid5(_NAMESPACE, rail.netdev)}",
+            f"type={kind}",
+            f"interface-name={rail.netdev}",
+            "autoconnect-priority=999",  # before any profile of an admin's
+            "",
+            f"[{kind}]",
+            *(["transport-mode=datagram"] if kind == "infiniband" else []),
+            "",
+            *_families(wanted),
+        ]
+        self.configured_address(plan, rail, wanted, self.own_file(rail.netdev), lines)
+
+    def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
+        """Have the rail's network device get its MTU at boot.
+
+        As the default of what its profile, whosever it is, leaves open (NetworkManager.conf(5),
+        section [connection]).
+        """
+        path = f"{DEFAULTS}/90-rdmaprov-mtu-{rail.netdev}.conf"
+        lines = [
+            f"[connection-rdmaprov-mtu-{rail.netdev}]",
+            f"match-device=interface-name:={rail.netdev}",
+            f"{self._kind(rail.netdev)}.mtu={mtu_bytes}",
+        ]
+        self.configured_mtu(plan, rail, mtu_bytes, path, lines)
+
+    def read_again(self, netdevs: list[str]) -> list[list[str]]:
+        """Return the commands by which it reads its files, and uses the rails' own profiles."""
+        commands = [["nmcli", "general", "reload", "conf"], ["nmcli", "connection", "reload"]]
+        present = [name for name in netdevs if self.machine.exists("/sys/class/net/" + name)]
+        return commands + [["nmcli", "--wait", "60", "device", "connect", each] for each in present]
+
+    def check(self, netdevs: list[str]) -> None:
+        """Raise NodeError if it does not use our own profile of one of these devices."""
+        for netdev in netdevs:
+            if not self.machine.exists(self.own_file(netdev)):
+                continue
+            seen = self._profile(netdev)
+            if seen != f"rdmaprov-{netdev}":
+                raise NodeError(
+                    f"{netdev}: NetworkManager uses the profile '{seen}', wanted rdmaprov-{netdev} "
+                    f"({self.own_file(netdev)}). Run: nmcli connection up rdmaprov-{netdev}"
+                )
+
+    def _profile(self, netdev: str) -> str:
+        argv = ["nmcli", "-g", "GENERAL.CONNECTION", "device", "show", netdev]
+        return self.machine.run(argv).strip()
+
+    def _kind(self, netdev: str) -> str:
+        # Linux include/uapi/linux/if_arp.h: ARPHRD_INFINIBAND
+        found = self.machine.value(f"/sys/class/net/{netdev}/type")
+        return "infiniband" if found == "32" else "ethernet"
+
+
+# nmcli(1), exit status: NetworkManager is not running; there is no such device.
+_NOT_ITS_OWN = (8, 10)
+
+
+def _families(wanted: Addressing) -> list[str]:
+    if not wanted.address:
+        return ["[ipv4]", "method=disabled", "", "[ipv6]", "method=link-local"]
+    if wanted.family == "-4":
+        return ["[ipv4]", *_manual(wanted), "", "[ipv6]", "method=link-local"]
+    return ["[ipv4]", "method=disabled", "", "[ipv6]", *_manual(wanted)]
+
+
+def _manual(wanted: Addressing) -> list[str]:
+    lines = ["method=manual", f"address1={wanted.address}", "never-default=true"]
+    if not wanted.table:
+        return lines
+    options = f"table={wanted.table}"
+    lines += [f"route1={wanted.network}", f"route1_options={options}"]
+    if wanted.gateway:
+        every = "0.0.0.0/0" if wanted.family == "-4" else "::/0"
+        lines += [f"route2={every},{wanted.gateway}", f"route2_options={options}"]
+    rule = f"priority {wanted.priority} from {wanted.host} table {wanted.table}"
+    return [*lines, f"routing-rule1={rule}"]

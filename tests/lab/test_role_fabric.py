@@ -1,0 +1,147 @@
+"""The role fabric on real kernels: rails that reach each other, stay so, and are repaired."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.lab.model import Lab
+from rdmaprov.resources import data_dir
+
+pytestmark = pytest.mark.lab
+
+# Asks for an address on a device, and prints who answers: nobody or a MAC address.
+WHO_HAS = """
+import socket, struct, sys, time
+device, target = sys.argv[1:]
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
+link.bind((device, 0))
+link.settimeout(2)
+mac = bytes.fromhex(open(f"/sys/class/net/{device}/address").read().strip().replace(":", ""))
+head = struct.pack("!HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1)
+link.send(bytes([255] * 6) + mac + head + mac + bytes(10) + socket.inet_aton(target))
+until = time.time() + 2
+while time.time() < until:
+    try:
+        frame = link.recv(100)
+    except TimeoutError:
+        break
+    if frame[20:22] == bytes([0, 2]) and frame[28:32] == socket.inet_aton(target):
+        print(frame[22:28].hex(":"))
+        break
+"""
+SETTINGS = "arp_ignore arp_announce rp_filter"
+
+
+@pytest.fixture(scope="module")
+def site(lab, tmp_path_factory):
+    """Provide a site of the lab's nodes as `lab up` describes them."""
+    known = Lab.load(lab.layout.state)
+    assert known is not None
+    copy = Path(shutil.copytree(known.site, tmp_path_factory.mktemp("fabric") / "site"))
+    variables = data_dir("inventory") / "lab" / "group_vars"
+    shutil.copytree(variables, copy / "group_vars", dirs_exist_ok=True)
+    return copy
+
+
+def apply(site: Path, node: str = "all") -> dict[str, list[str]]:
+    """Return what the role changed on each node, as "device: setting"; it must end well."""
+    program = Path(sys.executable).with_name("ansible-playbook")
+    done = subprocess.run(
+        [
+            *(program, "-i", site, data_dir("playbooks") / "apply.yml"),
+            *("-v", "-e", '{"apply_roles": ["fabric"]}', "--limit", node),
+        ],
+        env={**os.environ, "ANSIBLE_PIPELINING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {
+        str(host): [f"{each['device']}: {each['setting']}" for each in json.loads(text)["changes"]]
+        for host, text in re.findall(r"(?m)^changed: \[(\w+)\] => (\{.*\})$", done.stdout)
+    }
+
+
+@pytest.fixture(scope="module")
+def nodes(lab, site):
+    """Provide the rails of both nodes, after the role made them so."""
+    apply(site)
+    return {name: lab.nodes()[name]["rails"] for name in ("node1", "node2")}
+
+
+def facts(lab, node: str) -> str:
+    """Return all that the role sets on a node, running and configured."""
+    shown: str = lab.run(
+        node,
+        "ip -br -4 address show up; ip rule; for t in 1000 1001; do ip route show table $t; done\n"
+        "cd /proc/sys/net/ipv4/conf; for each in ens*; do for s in "
+        f"{SETTINGS}; do echo $each $s $(cat $each/$s); done; done",
+    )
+    return shown
+
+
+def test_second_run_changes_nothing(site, nodes):  # noqa: ARG001
+    assert apply(site) == {}
+
+
+@pytest.mark.parametrize("rail", [0, 1])
+def test_rails_reach_each_other(lab, nodes, rail):  # noqa: ARG001
+    lab.run("node1", f"ping -q -c 2 -W 5 -I 198.18.{rail}.1 198.18.{rail}.2")
+
+
+@pytest.mark.parametrize("asked", [0, 1])
+def test_rail_answers_for_its_own_address_alone(lab, nodes, asked):
+    device = nodes["node2"][asked]["netdev"]
+    answers = [
+        lab.run("node2", f"python3 -c '{WHO_HAS}' {device} 198.18.{rail}.1").strip()
+        for rail in (0, 1)
+    ]
+    own = lab.run("node1", f"cat /sys/class/net/{nodes['node1'][asked]['netdev']}/address")
+    assert answers[asked] == own.strip()
+    assert answers[1 - asked] == ""
+
+
+@pytest.mark.parametrize(
+    "fault", ["rail-addresses-swapped", "rail-without-ipv4-gid", "rdma-link-down"]
+)
+def test_fault_is_repaired_and_nothing_else_changed(lab, site, nodes, fault):  # noqa: ARG001
+    before = facts(lab, "node1")
+    lab.must("fault", "node1", fault)
+    assert facts(lab, "node1") != before
+    changed = apply(site, "node1")
+    assert {line.partition(": ")[2] for line in changed["node1"]} <= {
+        *("address", "link", "table 1000", "table 1001")
+    }
+    assert facts(lab, "node1") == before
+    lab.must("heal", "node1")
+    assert facts(lab, "node1") == before
+
+
+def test_driver_that_is_loaded_again_gives_the_same_rail(lab, nodes):
+    netdev = nodes["node1"][1]["netdev"]
+    before = facts(lab, "node1")
+    lab.run(
+        "node1",
+        f"device=$(basename $(readlink -f /sys/class/net/{netdev}/device))\n"
+        "cd /sys/bus/virtio/drivers/virtio_net; echo $device > unbind; echo $device > bind\n"
+        f"for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1; ip -4 address show dev {netdev} up | "
+        "grep -q inet && break; done",
+    )
+    assert facts(lab, "node1") == before
+
+
+def test_reboot_keeps_all(lab, site, nodes):  # noqa: ARG001
+    before = facts(lab, "node1")
+    lab.must("reboot", "node1")
+    assert facts(lab, "node1") == before
+    assert apply(site, "node1") == {}

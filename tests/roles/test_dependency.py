@@ -1,0 +1,59 @@
+"""The role fabric, on which others depend, runs once for each node and play."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+NODES = ("one", "two")
+SITE = {
+    "all": {
+        "hosts": {
+            name: {
+                "ansible_connection": "local",
+                "ansible_python_interpreter": sys.executable,
+            }
+            for name in NODES
+        },
+        "vars": {
+            "fabric_kind": "roce",
+            "fabric_link_gbps": 10,
+            "fabric_rails": [{"netdev": "nosuchrail"}],
+        },
+    }
+}
+PLAY = {"hosts": "all", "gather_facts": False, "ignore_errors": True}
+ROLES = ["rdmaprov.node.mtu", "rdmaprov.node.hugepages"]
+INCLUDED = {
+    "name": "As playbooks/apply.yml does",
+    "ansible.builtin.include_role": {"name": "rdmaprov.node.{{ apply_role }}"},
+    "loop": ["fabric", "mtu", "hugepages"],
+    "loop_control": {"loop_var": "apply_role"},
+}
+
+
+@pytest.mark.parametrize("play", [{"roles": ROLES}, {"tasks": [INCLUDED]}], ids=["plain", "apply"])
+def test_fabric_runs_once_for_each_node(tmp_path: Path, play: dict[str, object]):
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(SITE))
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{**PLAY, **play}]))
+    program = Path(sys.executable).with_name("ansible-playbook")
+    done = subprocess.run(
+        [program, "--check", "-i", tmp_path / "hosts.yml", tmp_path / "play.yml"],
+        env={
+            "ANSIBLE_HOME": str(tmp_path),
+            "ANSIBLE_STDOUT_CALLBACK": "minimal",
+            "HOME": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    asked = [line for line in done.stdout.splitlines() if "there is no network device" in line]
+    told = [line for line in done.stdout.splitlines() if "this needs root" in line]
+    # The role mtu's task says the same, once for each node.
+    assert len(asked) + len(told) == 2 * len(NODES), done.stdout + done.stderr

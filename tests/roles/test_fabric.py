@@ -1,0 +1,323 @@
+"""The rails' addresses, ARP and routing: each layer alone, what is refused, cut runs."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from plugins.module_utils import arp, fabric
+from plugins.module_utils.converge import converge
+from plugins.module_utils.machine import CommandFailed
+from plugins.module_utils.plan import NotYet, Refused
+from tests.roles.fake import FakeMachine
+from tests.roles.iproute import IpRoute
+
+RAILS = [
+    {"netdev": "ens1", "address": "198.18.0.1/24", "gateway": "198.18.0.254"},
+    {"netdev": "ens2", "address": "fd00:1::1/64"},
+]
+NETWORK_FILE = "/etc/systemd/network/20-rdmaprov-{}.network"
+ARP = "/proc/sys/net/ipv4/conf/ens1/"
+
+
+@pytest.fixture
+def node(machine: FakeMachine) -> FakeMachine:
+    """Provide a node with two rails, a management NIC and systemd-networkd."""
+    for index, (netdev, rdma) in enumerate(
+        [("eno1", ""), ("ens1", "mlx5_0"), ("ens2", "mlx5_1")], start=2
+    ):
+        machine.nic(netdev, f"0000:0{index}:00.0", rdma, index)
+        machine.put(f"/sys/class/net/{netdev}/type", "1\n")
+        machine.put(f"/run/systemd/netif/links/{index}", "ADMIN_STATE=unmanaged\n")
+        for name in arp.SETTINGS:
+            machine.put(f"/proc/sys/net/ipv4/conf/{netdev}/{name}", "0\n")
+    for rdma in ("mlx5_0", "mlx5_1"):
+        machine.put(f"/sys/class/infiniband/{rdma}/ports/1/link_layer", "Ethernet\n")
+    machine.put("/run/systemd/netif/state")
+    machine.put("/proc/meminfo", "MemTotal:  2097152000 kB\n")
+    for name in ("node0", "node1"):
+        machine.put(f"/sys/devices/system/node/{name}/cpulist")
+    machine.programs = {"networkctl reload": lambda _: reload(machine)}
+    return machine
+
+
+@pytest.fixture
+def ip(node: FakeMachine) -> IpRoute:
+    """Provide the node's ip."""
+    shown = IpRoute(node)
+    shown.links = {"eno1": ["10.0.2.15/24"], "ens1": ["fe80::1/64"], "ens2": []}
+    shown.up = {"ens1": False}
+    return shown
+
+
+def reload(machine: FakeMachine) -> str:
+    for index, netdev in ((3, "ens1"), (4, "ens2")):
+        path = NETWORK_FILE.format(netdev)
+        if machine.exists(path):
+            machine.put(f"/run/systemd/netif/links/{index}", f"NETWORK_FILE={path}\n")
+    return ""
+
+
+def arguments(**changed: object) -> dict[str, object]:
+    return {
+        "kind": "roce",
+        "rails": RAILS,
+        "memory_bytes": None,
+        "numa_nodes": None,
+        "gpu_count": 0,
+        "source_routing": True,
+        "routing_table_base": 1000,
+        "link_manager": "auto",
+        "guard_allowed_netdevs": [],
+        "guard_revert_s": 60,
+        **changed,
+    }
+
+
+def apply(node: FakeMachine, **changed: object) -> list[dict[str, str]]:
+    changes: list[dict[str, str]] = converge(node, fabric, arguments(**changed), check=False)[
+        "changes"
+    ]
+    return changes
+
+
+def settings(changes: list[dict[str, str]]) -> list[tuple[str, str, str]]:
+    return [(each["layer"], each["device"], each["setting"]) for each in changes]
+
+
+def test_rails_get_their_addresses_routes_and_rules(node: FakeMachine, ip: IpRoute):
+    apply(node)
+    assert ip.links["ens1"] == ["fe80::1/64", "198.18.0.1/24"]
+    assert ip.links["ens2"] == ["fd00:1::1/64"]
+    assert ip.up["ens1"]
+    assert ip.routes == {
+        ("-4", "1000"): ["198.18.0.0/24 dev ens1", "default via 198.18.0.254 dev ens1"],
+        ("-6", "1001"): ["fd00:1::/64 dev ens2"],
+    }
+    assert ip.rules == {
+        "-4": [(1000, "198.18.0.1", "1000")],
+        "-6": [(1001, "fd00:1::1", "1001")],
+    }
+    assert [node.value(ARP + name) for name in arp.SETTINGS] == ["1", "2", "2"]
+    assert not node.names("/run/rdmaprov/unread/systemd-networkd")
+
+
+def test_second_run_changes_nothing(node: FakeMachine, ip: IpRoute):
+    apply(node)
+    before = copy.deepcopy((ip.links, ip.routes, ip.rules))
+    assert apply(node) == []
+    assert (ip.links, ip.routes, ip.rules) == before
+
+
+def test_check_mode_changes_nothing(node: FakeMachine, ip: IpRoute):
+    before = copy.deepcopy((ip.links, ip.up, ip.routes, ip.rules))
+    assert converge(node, fabric, arguments(), check=True)["changed"]
+    assert (ip.links, ip.up, ip.routes, ip.rules) == before
+    assert not node.exists("/etc/systemd/network")
+    assert not node.exists(arp.OWN_FILE)
+
+
+def test_boot_gives_what_runs(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
+    apply(node)
+    text = node.read(NETWORK_FILE.format("ens1")) or ""
+    for lines in (
+        "[Match]\nName=ens1\n",
+        "Address=198.18.0.1/24\n",
+        "[Route]\nDestination=198.18.0.0/24\nTable=1000\n",
+        "[Route]\nGateway=198.18.0.254\nTable=1000\n",
+        "[RoutingPolicyRule]\nFrom=198.18.0.1\nTable=1000\nPriority=1000\n",
+    ):
+        assert lines in text
+    assert "net/ipv4/conf/ens1/arp_ignore = 1\n" in (node.read(arp.OWN_FILE) or "")
+
+
+@pytest.mark.parametrize(
+    ("lost", "found"),
+    [
+        ("link", ("running", "ens1", "link")),
+        ("address", ("running", "ens1", "address")),
+        ("route", ("running", "ens1", "table 1000")),
+        ("rule", ("running", "ens1", "rule")),
+        ("arp", ("running", "ens1", "arp_ignore")),
+        ("file", ("configured", "ens1", "address")),
+        ("sysctl file", ("configured", arp.OWN_FILE, "content")),
+    ],
+)
+def test_each_layer_is_seen_alone(
+    node: FakeMachine, ip: IpRoute, lost: str, found: tuple[str, str, str]
+):
+    apply(node)
+    {
+        "link": lambda: ip.up.update(ens1=False),
+        "address": lambda: ip.links["ens1"].clear(),
+        "route": lambda: ip.routes["-4", "1000"].pop(),
+        "rule": lambda: ip.rules["-4"].clear(),
+        "arp": lambda: node.put(ARP + "arp_ignore", "0\n"),
+        "file": lambda: node.remove(NETWORK_FILE.format("ens1")),
+        "sysctl file": lambda: node.remove(arp.OWN_FILE),
+    }[lost]()
+    assert settings(apply(node)) == [found]
+    assert apply(node) == []
+
+
+def test_exchanged_addresses_are_put_right(node: FakeMachine, ip: IpRoute):
+    apply(node)
+    ip.links.update(ens1=["fd00:1::1/64"], ens2=["198.18.0.1/24"])
+    assert {each["setting"] for each in apply(node)} == {"address"}
+    assert ip.links == {
+        "eno1": ["10.0.2.15/24"],
+        "ens1": ["198.18.0.1/24"],
+        "ens2": ["fd00:1::1/64"],
+    }
+
+
+def test_address_with_another_prefix_length_is_replaced(node: FakeMachine, ip: IpRoute):
+    apply(node)
+    ip.links["ens1"] = ["198.18.0.1/16"]
+    assert {each["setting"] for each in apply(node)} == {"address"}
+    assert ip.links["ens1"] == ["198.18.0.1/24"]
+    assert len(ip.routes["-4", "1000"]) == 2
+
+
+def test_route_of_an_old_router_goes(node: FakeMachine, ip: IpRoute):
+    apply(node)
+    apply(node, rails=[{**RAILS[0], "gateway": None}, RAILS[1]])
+    assert ip.routes["-4", "1000"] == ["198.18.0.0/24 dev ens1"]
+
+
+def test_rule_of_an_old_address_goes(node: FakeMachine, ip: IpRoute):
+    ip.rules["-4"] = [(1000, "198.18.0.9", "1000"), (5, "198.18.0.9", "77")]
+    apply(node)
+    assert ip.rules["-4"] == [(5, "198.18.0.9", "77"), (1000, "198.18.0.1", "1000")]
+
+
+def test_advertised_address_stays(node: FakeMachine, ip: IpRoute):
+    ip.links["ens1"] = ["2001:db8::5/64"]
+    ip.flags["2001:db8::5/64"] = ["dynamic"]
+    apply(node)
+    assert "2001:db8::5/64" in ip.links["ens1"]
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        ({"ens1": ["192.0.2.7/24"]}, r"ens1: has 192\.0\.2\.7/24, wanted 198\.18\.0\.1/24 alone"),
+        ({"eno1": ["198.18.0.1/24"]}, r"eno1: has 198\.18\.0\.1/24, wanted on rail 0, ens1"),
+    ],
+)
+def test_address_that_the_site_does_not_name_is_refused(
+    node: FakeMachine, ip: IpRoute, links: dict[str, list[str]], message: str
+):
+    ip.links.update(links)
+    with pytest.raises(Refused, match=message):
+        apply(node)
+    assert not node.exists(arp.OWN_FILE)
+
+
+def test_address_of_another_machine_is_refused(node: FakeMachine, ip: IpRoute):
+    apply(node)
+    ip.flags["fd00:1::1/64"] = ["dadfailed"]
+    with pytest.raises(Refused, match="ens2: another machine has fd00:1::1/64 too"):
+        apply(node)
+
+
+def test_table_with_routes_of_others_is_refused(node: FakeMachine, ip: IpRoute):
+    ip.routes["-4", "1000"] = ["default via 10.0.2.2 dev eno1"]
+    with pytest.raises(Refused, match="routing table 1000 has a route of another device"):
+        apply(node)
+    assert ip.links["ens1"] == ["fe80::1/64"]
+
+
+@pytest.mark.parametrize("base", [0, 254, 253])
+def test_the_kernels_tables_are_refused(node: FakeMachine, ip: IpRoute, base: int):  # noqa: ARG001
+    with pytest.raises(Refused, match="is the kernel's own"):
+        apply(node, routing_table_base=base)
+
+
+def test_routes_that_cannot_be_read_are_an_error(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
+    node.programs["ip -N -j -4 route show"] = CommandFailed(["ip"], 2, "Permission denied")
+    with pytest.raises(CommandFailed, match="Permission denied"):
+        apply(node)
+
+
+def test_router_without_source_routing_is_refused(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
+    with pytest.raises(Refused, match=r"a gateway .* is only used with"):
+        apply(node, source_routing=False)
+
+
+def test_without_source_routing_nothing_but_addresses_is_set(node: FakeMachine, ip: IpRoute):
+    apply(node, rails=[{**RAILS[0], "gateway": None}, RAILS[1]], source_routing=False)
+    assert ip.links["ens2"] == ["fd00:1::1/64"]
+    assert (ip.routes, ip.rules) == ({}, {"-4": [], "-6": []})
+    assert not node.exists(arp.OWN_FILE)
+    assert "Table" not in (node.read(NETWORK_FILE.format("ens1")) or "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "net.ipv4.conf.ens1.arp_ignore=0",
+        "net/ipv4/conf/ens1/rp_filter = 1",
+        "-net.ipv4.conf.ens1.arp_announce = 1",
+    ],
+)
+def test_later_sysctl_file_that_says_otherwise_is_refused(
+    node: FakeMachine,
+    ip: IpRoute,  # noqa: ARG001
+    line: str,
+):
+    node.put("/etc/sysctl.d/95-site.conf", f"# ours\n{line}\n")
+    with pytest.raises(Refused, match=r"95-site\.conf sets .*ens1.* at boot, after"):
+        apply(node)
+
+
+def test_rails_without_addresses_only_come_up(node: FakeMachine, ip: IpRoute):
+    apply(node, rails=[{"netdev": "ens1"}, {"netdev": "ens2"}])
+    assert ip.up["ens1"]
+    assert ip.links["ens1"] == ["fe80::1/64"]
+    assert "\nAddress=" not in (node.read(NETWORK_FILE.format("ens1")) or "")
+
+
+def test_missing_rdma_device_is_said_once_all_else_is_right(node: FakeMachine, ip: IpRoute):
+    node.remove("/sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/0")
+    with pytest.raises(NotYet, match="rail 1: there is no RDMA device on ens2"):
+        apply(node)
+    assert ip.links["ens2"] == ["fd00:1::1/64"]
+
+
+def test_way_to_the_node_is_refused_before_it_is_touched(node: FakeMachine, ip: IpRoute):
+    rails = [RAILS[0], {"netdev": "eno1", "address": "10.0.2.15/24"}]
+    with pytest.raises(Refused, match="eno1 is not touched: the default gateway uses it"):
+        apply(node, rails=rails)
+    assert ip.links["ens1"] == ["fe80::1/64"]
+
+
+def test_change_on_the_way_can_be_taken_back(node: FakeMachine, ip: IpRoute):
+    ip.links["eno1"] = []
+    rails = [RAILS[0], {"netdev": "eno1", "address": "10.0.2.15/24"}]
+    node.programs["systemd-run"] = ""
+    before = copy.deepcopy((ip.links, ip.up, ip.rules))
+    result = converge(
+        node, fabric, arguments(rails=rails, guard_allowed_netdevs=["eno1"]), check=False
+    )
+    assert ip.links["eno1"] == ["10.0.2.15/24"]
+    assert not node.exists(arp.OWN_FILE)  # a boot would have it: only once it is confirmed
+    script = node.read(f"/run/rdmaprov/revert/{result['confirm']}") or ""
+    assert "sysctl -q -w net/ipv4/conf/eno1/arp_ignore=0" in script
+    for line in script.splitlines()[1:]:
+        if line.startswith("ip "):
+            ip.answer(line.split())
+    assert (ip.links, ip.up, ip.rules) == before
+    assert not any(ip.routes.values())
+
+
+def test_cut_before_the_manager_read_its_files_is_repaired(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
+    node.programs["networkctl reload"] = CommandFailed(["networkctl"], 1, "cut")
+    with pytest.raises(CommandFailed, match="cut"):
+        apply(node)
+    node.programs["networkctl reload"] = lambda _: reload(node)
+    assert settings(apply(node)) == [
+        ("running", "ens1", "systemd-networkd"),
+        ("running", "ens2", "systemd-networkd"),
+    ]
+    assert apply(node) == []

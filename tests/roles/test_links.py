@@ -1,0 +1,282 @@
+"""The link managers: which has a device, what it is told, and what of an admin's is left alone."""
+
+from __future__ import annotations
+
+import pytest
+from plugins.module_utils import mtu
+from plugins.module_utils.links import Addressing, Links
+from plugins.module_utils.machine import CommandFailed, NodeError
+from plugins.module_utils.plan import NotYet, Plan, Refused
+from plugins.module_utils.rails import Rail
+from tests.roles.fake import FakeMachine
+
+ROUTED = Addressing("198.18.0.1/24", "198.18.0.254", 1000, 1001)
+STATE = "/run/systemd/netif/links/3"
+
+
+@pytest.fixture
+def node(machine: FakeMachine) -> FakeMachine:
+    """Provide a node with one rail, and no link manager."""
+    machine.nic("ens1", index=3)
+    machine.put("/sys/class/net/ens1/type", "1\n")
+    return machine
+
+
+def with_networkd(node: FakeMachine, state: str = "ADMIN_STATE=unmanaged\n") -> None:
+    node.put("/run/systemd/netif/state")
+    node.put(STATE, state)
+    node.programs["networkctl reload"] = ""
+
+
+def with_network_manager(node: FakeMachine, state: str = "100 (connected)\n") -> None:
+    node.put("/run/NetworkManager/no-stub-resolv.conf")
+    node.programs["nmcli"] = ""
+    node.programs["nmcli -g GENERAL.STATE device show ens1"] = state
+    node.programs["nmcli -g GENERAL.CONNECTION device show ens1"] = "rdmaprov-ens1\n"
+
+
+def with_ifupdown(node: FakeMachine, text: str = "") -> None:
+    node.put("/etc/network/interfaces", "source /etc/network/interfaces.d/*\n" + text)
+    node.programs.update({"ifup": "", "ifquery": ""})
+
+
+def with_netplan(node: FakeMachine, text: str = "network: {version: 2}\n") -> None:
+    node.put("/etc/netplan/50-cloud-init.yaml", text)
+    node.programs["netplan generate"] = ""
+
+
+def rail() -> Rail:
+    return Rail(0, "ens1", "mlx5_0", "", ROUTED.address, ROUTED.gateway)
+
+
+def apply(node: FakeMachine, manager: str = "auto", wanted: Addressing = ROUTED) -> Plan:
+    plan, links = Plan(node), Links(node, manager)
+    links.leftovers(plan, [rail()])
+    links.of("ens1").address(plan, rail(), wanted)
+    links.settle(plan)
+    for step in plan.steps:
+        step.do()
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("managers", "name"),
+    [
+        ([with_networkd], "systemd-networkd"),
+        ([with_network_manager], "NetworkManager"),
+        ([with_ifupdown], "ifupdown"),
+        ([with_networkd, with_netplan], "netplan"),
+        ([with_networkd, with_network_manager], "NetworkManager"),
+        ([with_networkd, lambda node: with_network_manager(node, "10 (unmanaged)")], "systemd-"),
+        (
+            [
+                lambda node: with_networkd(node, "ADMIN_STATE=configured\n"),
+                lambda node: with_network_manager(node, "100 (connected (externally))"),
+            ],
+            "systemd-networkd",
+        ),
+        ([with_networkd, lambda n: with_ifupdown(n, "iface ens1 inet manual\n")], "ifupdown"),
+    ],
+)
+def test_manager_is_the_one_that_has_the_device(
+    node: FakeMachine, managers: list[object], name: str
+):
+    for manager in managers:
+        assert callable(manager)
+        manager(node)
+    assert Links(node, "auto").of("ens1").name.startswith(name)
+
+
+def test_device_of_two_managers_is_refused(node: FakeMachine):
+    with_networkd(node, "ADMIN_STATE=configured\n")
+    with_ifupdown(node, "iface ens1 inet static\n")
+    with pytest.raises(Refused, match="ens1: both systemd-networkd and ifupdown configure it"):
+        Links(node, "auto").of("ens1")
+    assert Links(node, "ifupdown").of("ens1").name == "ifupdown"
+
+
+@pytest.mark.parametrize("unmanaged", [False, True])
+def test_device_that_nothing_manages_may_be_managed_later(node: FakeMachine, unmanaged: bool):
+    if unmanaged:
+        with_network_manager(node, "10 (unmanaged)")
+    with pytest.raises(NotYet, match="ens1: nothing that rdmaprov knows manages it"):
+        Links(node, "auto").of("ens1")
+
+
+def test_manager_that_does_not_answer_is_an_error(node: FakeMachine):
+    with_network_manager(node)
+    node.programs["nmcli -g GENERAL.STATE"] = CommandFailed(["nmcli"], 3, "timeout")
+    del node.programs["nmcli -g GENERAL.STATE device show ens1"]
+    with pytest.raises(CommandFailed, match="timeout"):
+        Links(node, "auto").of("ens1")
+
+
+def test_network_manager_gets_a_profile_of_ours(node: FakeMachine):
+    with_network_manager(node)
+    apply(node)
+    path = "/etc/NetworkManager/system-connections/rdmaprov-ens1.nmconnection"
+    text = node.read(path) or ""
+    for line in (
+        "interface-name=ens1",
+        "address1=198.18.0.1/24",
+        "route1=198.18.0.0/24\nroute1_options=table=1000",
+        "route2=0.0.0.0/0,198.18.0.254\nroute2_options=table=1000",
+        "routing-rule1=priority 1001 from 198.18.0.1 table 1000",
+    ):
+        assert line + "\n" in text
+    assert node.mode(path) == 0o600
+    assert node.ran[-2:] == [
+        "nmcli --wait 60 device connect ens1",
+        "nmcli -g GENERAL.CONNECTION device show ens1",
+    ]
+    assert apply(node).steps == []
+
+
+def test_profile_that_network_manager_does_not_use_is_an_error(node: FakeMachine):
+    with_network_manager(node)
+    node.programs["nmcli -g GENERAL.CONNECTION device show ens1"] = "Wired connection 1\n"
+    with pytest.raises(NodeError, match="uses the profile 'Wired connection 1', wanted rdmaprov-"):
+        apply(node)
+    assert apply_again_sees(node) == ["files not read again"]
+
+
+def apply_again_sees(node: FakeMachine) -> list[str]:
+    plan, links = Plan(node), Links(node, "auto")
+    links.of("ens1").address(plan, rail(), ROUTED)
+    links.settle(plan)
+    return [change["seen"] for change in plan.changes()]
+
+
+def test_profile_of_an_infiniband_rail_has_its_type(node: FakeMachine):
+    with_network_manager(node)
+    node.put("/sys/class/net/ens1/type", "32\n")
+    apply(node)
+    text = node.read("/etc/NetworkManager/system-connections/rdmaprov-ens1.nmconnection") or ""
+    assert "type=infiniband\n" in text
+    assert "[infiniband]\ntransport-mode=datagram\n" in text
+
+
+def test_netplan_gets_a_file_of_ours(node: FakeMachine):
+    with_networkd(node)
+    with_netplan(node)
+    apply(node)
+    path = "/etc/netplan/90-rdmaprov-ens1.yaml"
+    assert '      addresses:\n        - "198.18.0.1/24"\n' in (node.read(path) or "")
+    assert node.mode(path) == 0o600
+    assert node.ran == ["netplan generate", "networkctl reload"]
+    assert apply(node).steps == []
+
+
+def test_netplan_for_network_manager_is_refused(node: FakeMachine):
+    with_netplan(node, "network:\n  renderer: NetworkManager\n")
+    with pytest.raises(Refused, match=r"50-cloud-init\.yaml has NetworkManager configure links"):
+        apply(node)
+    assert node.names("/etc/netplan") == ["50-cloud-init.yaml"]
+    apply(node, wanted=Addressing("198.18.0.1/24"))
+    assert node.exists("/etc/netplan/90-rdmaprov-ens1.yaml")
+
+
+def test_ifupdown_gets_a_stanza_of_ours(node: FakeMachine):
+    with_ifupdown(node)
+    apply(node)
+    text = node.read("/etc/network/interfaces.d/rdmaprov-fabric-ens1") or ""
+    assert "auto ens1\niface ens1 inet static\n    address 198.18.0.1/24\n" in text
+    assert "    up ip -4 rule add from 198.18.0.1 lookup 1000 priority 1001\n" in text
+    assert node.ran == ["ifquery ens1"]
+    assert apply(node).steps == []
+
+
+def test_ifupdown_that_reads_no_other_files_is_refused(node: FakeMachine):
+    with_ifupdown(node)
+    node.put("/etc/network/interfaces", "auto lo\n")
+    with pytest.raises(Refused, match=r"Write: source /etc/network/interfaces\.d/\*"):
+        apply(node)
+
+
+def test_stanza_of_an_admins_is_refused(node: FakeMachine):
+    with_ifupdown(node, "iface ens1 inet dhcp\n")
+    with pytest.raises(Refused, match=r"interfaces configures it \(iface ens1 \.\.\. dhcp\)"):
+        apply(node)
+
+
+def test_drop_in_of_ours_goes_beside_the_admins_file(node: FakeMachine):
+    node.put("/etc/systemd/network/10-rail.network", "[Match]\nMACAddress=02:00:00:00:00:01\n")
+    with_networkd(node, "NETWORK_FILE=/etc/systemd/network/10-rail.network\n")
+    apply(node)
+    text = node.read("/etc/systemd/network/10-rail.network.d/rdmaprov-fabric.conf") or ""
+    assert "[Network]\nConfigureWithoutCarrier=yes\nAddress=198.18.0.1/24\n" in text
+    assert not node.exists("/etc/systemd/network/20-rdmaprov-ens1.network")
+
+
+def test_admins_file_with_another_address_is_refused(node: FakeMachine):
+    text = "[Match]\nName=ens1\n[Network]\nAddress=1.2.3.4/8\n"
+    node.put("/etc/systemd/network/10-rail.network", text)
+    with_networkd(node, "NETWORK_FILE=/etc/systemd/network/10-rail.network\n")
+    with pytest.raises(Refused, match=r"gives it 1\.2\.3\.4/8, wanted 198\.18\.0\.1/24"):
+        apply(node)
+
+
+@pytest.mark.parametrize("match", ["Name=en*", "Name=ens1 ens2", "Name=!eno1", "Type=ether"])
+def test_admins_file_for_several_devices_is_refused(node: FakeMachine, match: str):
+    node.put("/etc/systemd/network/10-all.network", f"[Match]\n{match}\n[Network]\nDHCP=yes\n")
+    with_networkd(node, "NETWORK_FILE=/etc/systemd/network/10-all.network\n")
+    with pytest.raises(Refused, match=r"10-all\.network configures more than this device"):
+        apply(node)
+
+
+def test_later_file_for_several_devices_gives_way(node: FakeMachine):
+    node.put("/usr/lib/systemd/network/99-all.network", "[Match]\nName=en*\n")
+    with_networkd(node, "NETWORK_FILE=/usr/lib/systemd/network/99-all.network\n")
+    own = "/etc/systemd/network/20-rdmaprov-ens1.network"
+
+    def reload(argv: list[str]) -> str:
+        node.put(STATE, f"NETWORK_FILE={own}\n")
+        return " ".join(argv)
+
+    node.programs["networkctl reload"] = reload
+    apply(node)
+    assert "Name=ens1" in (node.read(own) or "")
+
+
+def test_file_that_networkd_does_not_use_is_an_error(
+    node: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("plugins.module_utils.links.networkd._SETTLE_S", 0)
+    with_networkd(node)
+    with pytest.raises(NodeError, match="ens1: systemd-networkd uses no file, wanted /etc/systemd"):
+        apply(node)
+
+
+def test_file_of_a_device_that_is_no_rail_any_more_goes(node: FakeMachine):
+    with_ifupdown(node)
+    node.put("/etc/network/interfaces.d/rdmaprov-fabric-ens9", "auto ens9\n")
+    node.put("/etc/network/interfaces.d/admins", "auto eno1\n")
+    apply(node)
+    assert node.names("/etc/network/interfaces.d") == ["admins", "rdmaprov-fabric-ens1"]
+
+
+@pytest.mark.parametrize(
+    ("manager", "path", "line"),
+    [
+        (with_networkd, "systemd/network/20-rdmaprov-ens1.network.d/rdmaprov-mtu.conf", "MTUBytes"),
+        (with_network_manager, "NetworkManager/conf.d/90-rdmaprov-mtu-ens1.conf", "ethernet.mtu"),
+        (with_netplan, "netplan/91-rdmaprov-mtu-ens1.yaml", "      mtu: 4200"),
+        (with_ifupdown, "network/interfaces.d/rdmaprov-mtu-ens1", "    up ip link set dev ens1"),
+    ],
+)
+def test_mtu_has_a_file_of_its_own(node: FakeMachine, manager: object, path: str, line: str):
+    assert callable(manager)
+    manager(node)
+    node.put("/sys/class/net/ens1/mtu", "4200\n")
+    node.programs.update({"ip -j": "[]"})
+    arguments = {
+        "rails": [{"netdev": "ens1"}],
+        "mtu_bytes": 4200,
+        "rdma_bytes": 4096,
+        "link_manager": "auto",
+        "guard_allowed_netdevs": [],
+    }
+    for step in mtu.plan(node, arguments).steps:
+        step.do()
+    lines = (node.read("/etc/" + path) or "").splitlines()
+    assert [each for each in lines if each.startswith(line) and "4200" in each]
