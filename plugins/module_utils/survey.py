@@ -6,12 +6,12 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from . import mtu
+from . import mlx5, mtu
 from .machine import Machine, NodeError
 from .plan import NotYet
 
 # In the order in which a play runs them.
-ROLES: dict[str, Any] = {"mtu": mtu}
+ROLES: dict[str, Any] = {"mlx5": mlx5, "mtu": mtu}
 
 
 def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, Any]:
