@@ -48,13 +48,13 @@ def parse(text: str) -> dict[str, Setting]:
         if line.startswith("Configurations:"):
             columns = re.findall("|".join(_COLUMNS), line)
             continue
-        row = re.match(r"(\*?)(RO)?\s+([A-Z_]\w*(?:\[[\d.]+\])?)\s+(\S.*)$", line)
-        values = row.group(4).split() if row and columns else []
+        row = re.match(r"[* ]?(?:(RO)|\s)\s+([A-Z_]\w*(?:\[[\d.]+\])?)\s+(\S.*)$", line)
+        values = row.group(3).split() if row and columns else []
         if row is None or len(values) != len(columns) or not columns:
             continue
         of = {column: values[place] for place, column in enumerate(columns)}
-        found[row.group(3)] = Setting(
-            row.group(3), of.get("Current", ""), of.get("Next Boot", ""), bool(row.group(2))
+        found[row.group(2)] = Setting(
+            row.group(2), of.get("Current", ""), of.get("Next Boot", ""), bool(row.group(1))
         )
     return found
 
