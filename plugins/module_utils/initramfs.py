@@ -20,6 +20,7 @@ from .plan import NotYet
 SEEN = "/var/lib/rdmaprov/initramfs.json"
 DRACUT_CONFIGURATION = "/etc/dracut.conf.d/rdmaprov.conf"
 BUILD_TIMEOUT_S = 1800
+_MEMORY = "/dev/shm"  # noqa: S108 (a directory of our own is made in it)
 
 
 @dataclass(frozen=True)
@@ -96,16 +97,14 @@ def look_inside(machine: Machine, path: str, own: str) -> Inside:
 
     """
     file = _file(machine, path)
-    os.makedirs(machine.path("/run"), exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="rdmaprov-", dir=machine.path("/run")) as directory:
+    os.makedirs(machine.path(_MEMORY), exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="rdmaprov-", dir=machine.path(_MEMORY)) as directory:
         _unpack(machine, path, directory)
-        # With microcode in front, the file system itself is in main.
-        main = os.path.join(directory, "main")
-        tree = Machine(main if os.path.isdir(main) else directory)
+        tree = _tree(directory)
         values: dict[str, dict[str, str]] = {}
         for option in modprobe.options(tree):
             values.setdefault(option.module, {})[option.parameter] = option.value
-        return Inside(file, tree.read(own) or "", _modules(tree.root), values)
+        return Inside(file, tree.read(own) or "", _modules(directory), values)
 
 
 def rebuild(machine: Machine, image: Image, own: str) -> Image:
@@ -151,6 +150,14 @@ def _unpack(machine: Machine, path: str, directory: str) -> None:
             f"{path}: cannot tell what it carries: neither unmkinitramfs nor lsinitrd is "
             "installed; write mlx5_initramfs: never if nothing in it matters"
         )
+
+
+def _tree(directory: str) -> Machine:
+    """Return the file system in what was unpacked: beside microcode, and on Ubuntu modules."""
+    for each in [directory, *(os.path.join(directory, name) for name in os.listdir(directory))]:
+        if os.path.isdir(os.path.join(each, "etc")):
+            return Machine(each)
+    return Machine(directory)
 
 
 def _modules(root: str) -> list[str]:

@@ -96,13 +96,10 @@ def words(text: str) -> list[str]:
 def in_file(text: str, path: str) -> list[Option]:
     """Return the options in a file's text."""
     found = []
-    for each in text.replace("\\\n", " ").splitlines():
-        keyword, _, rest = each.strip().partition(" ")
-        if keyword.rstrip() != "options":
-            keyword, _, rest = each.strip().partition("\t")
-        if keyword.rstrip() == "options":
-            module, *given = words(rest) or [""]
-            found += [_option(module, one, path) for one in given]
+    for line in text.replace("\\\n", " ").splitlines():
+        keyword, *given = words(line) or [""]
+        if keyword == "options" and given:
+            found += [_option(given[0], each, path) for each in given[1:]]
     return found
 
 

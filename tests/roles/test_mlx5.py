@@ -34,11 +34,13 @@ def node(machine: FakeMachine) -> FakeMachine:
     def unpack(argv: list[str]) -> str:
         image = json.loads(Path(argv[1]).read_text())
         tree = Path(argv[2], "main")
+        tree.joinpath("etc").mkdir(parents=True)
         for module in image["modules"]:
-            (tree / "usr/lib/modules").mkdir(parents=True, exist_ok=True)
-            (tree / f"usr/lib/modules/{module}.ko.xz").touch()
+            file = Path(argv[2], "early3/usr/lib/modules", f"{module}.ko.xz")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
         if image["conf"] is not None:
-            (tree / "etc/modprobe.d").mkdir(parents=True)
+            (tree / "etc/modprobe.d").mkdir()
             (tree / "etc/modprobe.d/rdmaprov.conf").write_text(image["conf"])
         return ""
 
