@@ -38,12 +38,8 @@ class ActionModule(ActionBase):
         arguments = {
             name: templar.template(task) for name, task in tasks.items() if task is not None
         }
-        result.update(
-            self._execute_module(
-                module_args={"roles": list(arguments), "arguments": arguments},
-                task_vars=task_vars,
-            )
-        )
+        given = {**self._task.args, "roles": list(arguments), "arguments": arguments}
+        result.update(self._execute_module(module_args=given, task_vars=task_vars))
         return result
 
     def _load(self, role: str, name: str) -> Any:

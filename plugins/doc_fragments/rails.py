@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The options `rails` and `link_manager`."""
+    """The option `rails`."""
 
     DOCUMENTATION = r"""
 options:
@@ -31,8 +31,4 @@ options:
         description: GPUs that use this rail, by index.
         type: list
         elements: int
-  link_manager:
-    description: What configures the machine's links; V(auto) finds it.
-    type: str
-    default: auto
 """

@@ -153,6 +153,10 @@ class Plan:
         return [step.diff for step in self.steps if step.diff is not None]
 
 
+def with_the_first() -> None:
+    """Do nothing: for a change that an earlier step makes along with its own."""
+
+
 def _run(machine: Machine, argv: list[str]) -> None:
     machine.run(argv)
 

@@ -6,14 +6,18 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from . import hugepages, limits, mtu
-from . import fabric, mtu
+from . import fabric, hugepages, limits, mlx5, mtu
 from .machine import Machine, NodeError
-from .plan import NotYet
+from .plan import NotYet, described
 
 # In the order in which a play runs them.
-ROLES: dict[str, Any] = {"hugepages": hugepages, "mtu": mtu, "limits": limits}
-ROLES: dict[str, Any] = {"fabric": fabric, "mtu": mtu}
+ROLES: dict[str, Any] = {
+    "fabric": fabric,
+    "mlx5": mlx5,
+    "hugepages": hugepages,
+    "mtu": mtu,
+    "limits": limits,
+}
 
 
 def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -23,7 +27,7 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
         "roles": by role, its "changes", "diff", the reasons for a "reboot" and what it "waits"
         for; "pending": the roles that must run, in order; "problems": what no run can repair.
         A role that lacks what an earlier one may bring is pending; if no earlier one is, that
-        is a problem.
+        is a problem. "boot_id": another one after each boot.
 
     """
     roles: dict[str, dict[str, Any]] = {}
@@ -48,7 +52,26 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
             entry.update(changes=plan.changes(), diff=plan.diffs(), reboot=plan.reboot)
             if plan.steps:
                 pending.append(name)
-    return {"roles": roles, "pending": pending, "problems": problems}
+    boot_id = machine.value("/proc/sys/kernel/random/boot_id") or ""
+    return {"roles": roles, "pending": pending, "problems": problems, "boot_id": boot_id}
+
+
+def left(found: dict[str, Any], rebooted_from: str) -> str:
+    """Return what is still not as described, empty if all is.
+
+    Args:
+        found: a survey.
+        rebooted_from: boot_id before a reboot, after which no reason for one may be left; empty
+            if there was none.
+
+    """
+    said = []
+    for name, entry in found["roles"].items():
+        if name in found["pending"]:
+            said.append(f"{name}: {described(entry['changes']) or entry['waits']}")
+        if rebooted_from:
+            said += [f"{name}: {reason}" for reason in entry["reboot"]]
+    return "; ".join(said)
 
 
 def _typed(specification: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

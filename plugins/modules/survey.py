@@ -17,6 +17,16 @@ options:
     description: Names of the roles; all of the collection's by default.
     type: list
     elements: str
+  finished:
+    description: Whether to fail if a role still has something to change.
+    type: bool
+    default: false
+  rebooted_from:
+    description:
+      - What C(boot_id) was before a reboot. The module fails if it still is, if a role has
+        something to change, or if a reason for a reboot is left.
+    type: str
+    default: ''
   arguments:
     description: By role, the arguments of its module. Found in the role's task; not to be given.
     type: dict
@@ -44,12 +54,16 @@ problems:
   returned: always
   type: list
   elements: str
+boot_id:
+  description: The kernel's name for this boot.
+  returned: always
+  type: str
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.machine import Machine, NodeError
-from ..module_utils.survey import survey
+from ..module_utils.survey import left, survey
 
 
 def main() -> None:
@@ -58,6 +72,8 @@ def main() -> None:
         argument_spec={
             "roles": {"type": "list", "elements": "str"},
             "arguments": {"type": "dict", "default": {}},
+            "finished": {"type": "bool", "default": False},
+            "rebooted_from": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
@@ -69,6 +85,13 @@ def main() -> None:
     found = survey(machine, module.params["arguments"])
     if found["problems"]:
         module.fail_json(msg="; ".join(found["problems"]), **found)
+    before = module.params["rebooted_from"]
+    if before and before == found["boot_id"]:
+        module.fail_json(msg="the node did not reboot (boot_id is the same)", **found)
+    rest = left(found, before) if before or module.params["finished"] else ""
+    if rest:
+        when = "after the reboot" if before else "after the roles ran"
+        module.fail_json(msg=f"still not in effect {when}: {rest}", **found)
     module.exit_json(**found)
 
 

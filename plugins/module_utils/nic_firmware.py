@@ -1,0 +1,173 @@
+"""Firmware settings and version of the rails' NICs, through mstconfig or mlxconfig.
+
+Runs on the node.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from .machine import CommandFailed, Machine, NodeError
+from .plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
+from .rails import Rail
+
+VENDOR = "0x15b3"
+# mstflint's and MFT's; both take a PCI address.
+TOOLS = ("mstconfig", "mlxconfig")
+_COLUMNS = ("Default", "Current", "Next Boot", "New")
+_SWITCH = {"true": "1", "false": "0"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One firmware setting of a device, each value as the tool shows it, such as ETH(2).
+
+    Args:
+        current: what is in force; empty if the firmware does not say.
+        next_boot: what the firmware reads when it starts.
+        read_only: whether it can be changed.
+
+    """
+
+    name: str
+    current: str
+    next_boot: str
+    read_only: bool
+
+
+def parse(text: str) -> dict[str, Setting]:
+    """Return the settings in a query's output, by name.
+
+    The columns differ between versions and options; their header tells which there are.
+    """
+    columns: list[str] = []
+    found: dict[str, Setting] = {}
+    for line in text.splitlines():
+        if line.startswith("Configurations:"):
+            columns = re.findall("|".join(_COLUMNS), line)
+            continue
+        row = re.match(r"[* ]?(?:(RO)|\s)\s+([A-Z_]\w*(?:\[[\d.]+\])?)\s+(\S.*)$", line)
+        values = row.group(3).split() if row and columns else []
+        if row is None or len(values) != len(columns) or not columns:
+            continue
+        of = {column: values[place] for place, column in enumerate(columns)}
+        found[row.group(2)] = Setting(
+            row.group(2), of.get("Current", ""), of.get("Next Boot", ""), bool(row.group(1))
+        )
+    return found
+
+
+def means(shown: str, wanted: Any) -> bool:
+    """Return whether a shown value, such as True(1), is what a site wrote: true, 1 or 'True'."""
+    text = str(wanted).strip().lower()
+    text = _SWITCH.get(text, text)
+    named = re.fullmatch(r"(.*)\((\d+)\)", shown.lower())
+    accepted = named.groups() if named else (shown.lower(),)
+    if re.fullmatch(r"0x[0-9a-f]+", text):
+        text = str(int(text, 16))
+    return text in accepted
+
+
+def add(plan: Plan, rails: list[Rail], wanted: dict[str, Any], version: str) -> None:
+    """Add what must change for the rails' NICs to have these settings and run this version.
+
+    Raises:
+        Refused: a NIC has no such setting, or runs another version.
+        NotYet: a tool or a driver is missing.
+        NodeError: it cannot be told.
+
+    """
+    machine = plan.machine
+    nics = [rail for rail in rails if _is_nvidia(machine, rail)]
+    if not nics:
+        raise Refused(
+            f"no rail is a ConnectX or a BlueField (PCI vendor {VENDOR}): remove "
+            "mlx5_firmware_settings and mlx5_firmware_version"
+        )
+    for rail in nics:
+        _check_version(machine, rail, version)
+    if not wanted:
+        return
+    tool = next((tool for tool in TOOLS if machine.has(tool)), "")
+    if not tool:
+        raise NotYet("neither mstconfig (mstflint) nor mlxconfig (MFT) is installed")
+    seen = {rail.pci: _query(machine, tool, rail.pci, wanted) for rail in nics}
+    for pci, settings in seen.items():
+        _plan(plan, tool, pci, settings, wanted)
+
+
+def _plan(
+    plan: Plan, tool: str, pci: str, settings: dict[str, Setting], wanted: dict[str, Any]
+) -> None:
+    """Add one run of the tool for all settings: some are only valid together."""
+    different = [name for name in wanted if not means(settings[name].next_boot, wanted[name])]
+    command = [tool, "-d", pci, "-y", "set", *(f"{n}={_argument(wanted[n])}" for n in different)]
+    for name in different:
+        change = Change(
+            CONFIGURED, pci, name, settings[name].next_boot, str(_argument(wanted[name]))
+        )
+        if name == different[0]:
+            plan.command(change, command)
+        else:
+            plan.add(change, with_the_first)
+    due = [name for name in wanted if not means(settings[name].current, wanted[name])]
+    if due:
+        plan.reboot.append(
+            "{}: the firmware reads {} when it starts; where a reboot does not restart it, power "
+            "the node off and on, or run mlxfwreset -d {} reset".format(pci, ", ".join(due), pci)
+        )
+
+
+def _query(machine: Machine, tool: str, pci: str, wanted: dict[str, Any]) -> dict[str, Setting]:
+    try:
+        text = machine.run([tool, "-d", pci, "-e", "query", *wanted])
+    except CommandFailed as error:
+        lacking = re.search(
+            r"doesn't support (\S+) parameter|Unknown Parameter: (\S+)", error.output
+        )
+        if lacking is None:
+            raise
+        name = lacking.group(1) or lacking.group(2)
+        raise Refused(
+            f"{pci}: its firmware has no setting {name} ({tool} -d {pci} query); some settings "
+            "exist only after ADVANCED_PCI_SETTINGS=1 and a reboot"
+        ) from error
+    found = parse(text)
+    for name, value in wanted.items():
+        _check(f"{pci} {name}", found.get(name), value, f"{tool} -d {pci} -e query {name}")
+    return found
+
+
+def _check(what: str, setting: Setting | None, wanted: Any, query: str) -> None:
+    if setting is None or not setting.next_boot:
+        raise NodeError(f"{what}: cannot tell what it is ({query})")
+    if setting.next_boot.startswith("Array["):
+        raise Refused(f"{what} is a list, {setting.next_boot}: write one element, NAME[0]")
+    if setting.current in ("", "N/A"):
+        raise NodeError(f"{what}: the firmware does not tell what is in force ({query})")
+    if setting.read_only and not means(setting.next_boot, wanted):
+        raise Refused(f"{what} is {setting.next_boot} and read-only, wanted {wanted} ({query})")
+
+
+def _check_version(machine: Machine, rail: Rail, wanted: str) -> None:
+    if not wanted:
+        return
+    path = f"/sys/class/infiniband/{rail.rdma}/fw_ver"
+    seen = machine.value(path) if rail.rdma else ""
+    if not seen:
+        raise NotYet(f"{rail.netdev}: no RDMA device tells its firmware; is its driver loaded?")
+    if seen != wanted:
+        raise Refused(
+            f"{rail.rdma}: firmware {seen}, wanted {wanted} (mlx5_firmware_version; {path}). "
+            f"rdmaprov does not burn firmware. Run: mstflint -d {rail.pci} -i IMAGE burn"
+        )
+
+
+def _argument(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _is_nvidia(machine: Machine, rail: Rail) -> bool:
+    return machine.value(f"/sys/bus/pci/devices/{rail.pci}/vendor") == VENDOR if rail.pci else False

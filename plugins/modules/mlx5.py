@@ -1,0 +1,78 @@
+#!/usr/bin/python
+"""The module rdmaprov.node.mlx5."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mlx5
+short_description: Set parameters of the RDMA stack's modules, and the NICs' firmware settings
+description:
+  - Sets parameters of kernel modules in C(/etc/modprobe.d/rdmaprov.conf), makes each initramfs anew
+    that carries one of the modules, and sets at once what can be set while a module is loaded.
+  - A parameter that the installed module lacks, a value that its type does not have, and another
+    file that counts more are refused before anything is written.
+  - What only loading a module sets is a reason for a reboot, or for a reload if I(reload) allows it
+    and nothing depends on the module.
+version_added: 0.1.0
+author: The rdmaprov contributors (@rdmaprov)
+extends_documentation_fragment:
+  - rdmaprov.node.rails
+  - rdmaprov.node.plan
+options:
+  module_parameters:
+    description: Kernel module to its parameters and their values.
+    type: dict
+    default: {}
+  initramfs:
+    description:
+      - Whether an initramfs is made anew that has other parameters; V(auto) does so if it carries
+        the module.
+    type: str
+    choices: [auto, always, never]
+    default: auto
+  reload:
+    description: Whether modules may be reloaded for parameters that are read at load time.
+    type: str
+    choices: [never, if-needed]
+    default: never
+  firmware_settings:
+    description: Firmware setting, by mlxconfig's name, to its value on every rail.
+    type: dict
+    default: {}
+  firmware_version:
+    description: Firmware that every rail must run; empty accepts any. It is never burned.
+    type: str
+    default: ''
+"""
+
+EXAMPLES = r"""
+- name: Give mlx5_core its smallest profile, and switch ATS off
+  rdmaprov.node.mlx5:
+    rails: "{{ fabric_rails }}"
+    module_parameters:
+      mlx5_core: {prof_sel: 0}
+    firmware_settings:
+      ATS_ENABLED: false
+"""
+
+RETURN = r"""
+changes:
+  description: What was not as described.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{layer: configured, device: mlx5_core, setting: prof_sel, seen: none, wanted: "0"}]
+reboot:
+  description: Why a reboot is due.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - "mlx5_core prof_sel is 2, wanted 0: read only when the module is loaded"
+"""
+
+from ..module_utils import mlx5
+from ..module_utils.converge import main
+
+if __name__ == "__main__":
+    main(mlx5)

@@ -1,0 +1,86 @@
+"""Module parameters on a real kernel: set, refused, repaired, and right after a boot."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.lab.play import Play
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"
+# One is set at once, the other when the module is loaded.
+WANTED = {"mlx5_module_parameters": {"mlx5_core": {"debug_mask": 1, "prof_sel": 1}}}
+PARAMETERS = "cd /sys/module/mlx5_core/parameters; cat debug_mask prof_sel"
+BOOT = "cat /proc/sys/kernel/random/boot_id"
+# From its initramfs, mlx5_core is loaded before the root file system and its modprobe.d are there.
+EARLY = "echo mlx5_core >> /etc/initramfs-tools/modules; modprobe mlx5_core"
+
+
+@pytest.fixture(scope="module")
+def play(lab, tmp_path_factory):
+    lab.must("reset", NODE)
+    lab.run(NODE, EARLY)
+    yield Play(lab, tmp_path_factory.mktemp("play"), "mlx5", NODE)
+    lab.must("reset", NODE)
+
+
+def parameters(lab):
+    return lab.run(NODE, PARAMETERS).split()
+
+
+def remote_tasks(said):
+    """Return how many tasks of a run were the collection's modules, each one round trip."""
+    return len(re.findall(r"^(?:ok|changed): \[\S+\] => \{.*\"pending\"", said, re.M))
+
+
+def test_parameter_that_the_module_lacks_is_refused(lab, play):
+    done = play.run({"mlx5_module_parameters": {"mlx5_core": {"log_num_mtt": 24}}})
+    assert done.returncode != 0
+    assert "mlx5_core has no parameter log_num_mtt" in play.said
+    assert lab.call(NODE, "ls /etc/modprobe.d/rdmaprov.conf").returncode != 0
+
+
+def test_full_disk_is_named_and_the_next_run_repairs(lab, play):
+    lab.must("fault", NODE, "disk-full")
+    done = play.run({**WANTED, "apply_reboot": "never"})
+    assert done.returncode != 0
+    assert "/etc/modprobe.d/rdmaprov.conf cannot be written: No space left on device" in play.said
+    lab.must("heal", NODE)
+    assert play.changed({**WANTED, "apply_reboot": "never", "mlx5_initramfs": "always"})
+    assert "mlx5_core prof_sel is 2, wanted 1" in play.said
+    assert parameters(lab) == ["1", "2"]
+
+
+def test_reboot_that_is_due_is_done_once(lab, play):
+    before = lab.run(NODE, BOOT)
+    assert play.changed({**WANTED, "apply_reboot": "if-needed"})
+    after = lab.run(NODE, BOOT)
+    assert after != before
+    assert parameters(lab) == ["1", "1"]
+    assert not play.changed({**WANTED, "apply_reboot": "if-needed"})
+    assert lab.run(NODE, BOOT) == after
+    assert remote_tasks(play.said) == 1
+
+
+FAULTS = ("module-parameter-not-configured", "module-parameter-not-running")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_is_repaired_without_a_reboot(lab, play, fault):
+    variables = {**WANTED, "apply_reboot": "never"}
+    assert play.run(variables).returncode == 0, play.said
+    lab.must("fault", NODE, fault)
+    assert play.changed(variables)
+    assert parameters(lab)[0] == "1"
+    lab.run(NODE, "grep 'options mlx5_core debug_mask=1 prof_sel=1' /etc/modprobe.d/rdmaprov.conf")
+    assert not play.changed(variables)
+    lab.must("heal", NODE)
+
+
+def test_module_is_reloaded_where_that_is_allowed(lab, play):
+    other = {"mlx5_module_parameters": {"mlx5_core": {"debug_mask": 1, "prof_sel": 0}}}
+    more = {"mlx5_reload": "if-needed", "mlx5_initramfs": "never", "apply_reboot": "never"}
+    assert play.changed({**other, **more})
+    assert parameters(lab) == ["1", "0"]

@@ -1,0 +1,396 @@
+"""Module parameters: configured, in the initramfs, running, and after a reload or a reboot."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from plugins.module_utils import mlx5
+from plugins.module_utils.converge import converge
+from plugins.module_utils.machine import CommandFailed, NodeError
+from plugins.module_utils.plan import NotYet, Refused
+from tests.roles.fake import FakeMachine
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "modinfo"
+CORE = "/sys/module/mlx5_core"
+IMAGE = "/boot/initrd.img-6.1.0"
+KERNEL = "6.1.0"
+
+
+@pytest.fixture
+def node(machine: FakeMachine) -> FakeMachine:
+    """Provide a node with mlx5_core loaded, and an initramfs that does not carry it."""
+    machine.put("/proc/sys/kernel/osrelease", KERNEL)
+    machine.put(f"/lib/modules/{KERNEL}/modules.dep")
+    machine.put("/etc/modprobe.d/mlx4.conf", "# options mlx4_core debug_level=1\n")
+    machine.put(f"{CORE}/initstate", "live\n")
+    machine.put(f"{CORE}/refcnt", "0\n")
+    put_parameter(machine, "mlx5_core", "debug_mask", "0", 0o644)
+    put_parameter(machine, "mlx5_core", "prof_sel", "2", 0o444)
+    machine.put(IMAGE, json.dumps({"modules": ["ext4"], "conf": None}))
+
+    def unpack(argv: list[str]) -> str:
+        image = json.loads(Path(argv[1]).read_text())
+        tree = Path(argv[2], "main")
+        tree.joinpath("etc").mkdir(parents=True)
+        for module in image["modules"]:
+            file = Path(argv[2], "early3/usr/lib/modules", f"{module}.ko.xz")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        if image["conf"] is not None:
+            (tree / "etc/modprobe.d").mkdir()
+            (tree / "etc/modprobe.d/rdmaprov.conf").write_text(image["conf"])
+        return ""
+
+    def update(argv: list[str]) -> str:
+        path = Path(machine.path("/boot/initrd.img-" + argv[-1]))
+        image = json.loads(path.read_text())
+        path.write_text(json.dumps({**image, "conf": machine.read(mlx5.OWN)}))
+        return ""
+
+    machine.programs = {
+        "modinfo -p nothing": CommandFailed(["modinfo"], 1, "Module nothing not found."),
+        "unmkinitramfs": unpack,
+        "update-initramfs": update,
+        "sync -f": "",
+        "ip -j -4 route show default": '[{"dst":"default","dev":"eno1"}]',
+        "ip -j -6 route show default": "",
+        "rdma -j resource show": "[]",
+    }
+    for file in FIXTURES.glob("*.txt"):
+        machine.programs[f"modinfo -p {file.stem}"] = file.read_text()
+    return machine
+
+
+def put_parameter(machine: FakeMachine, module: str, name: str, value: str, mode: int) -> None:
+    path = f"/sys/module/{module}/parameters/{name}"
+    machine.put(path, value + "\n")
+    Path(machine.path(path)).chmod(mode)
+
+
+def change_parameter(machine: FakeMachine, module: str, name: str, value: str) -> None:
+    path = Path(machine.path(f"/sys/module/{module}/parameters/{name}"))
+    mode = path.stat().st_mode
+    path.chmod(0o644)
+    path.write_text(value + "\n")
+    path.chmod(mode)
+
+
+def carry(machine: FakeMachine, module: str, conf: str | None = None) -> None:
+    """Have an initramfs that carries a module."""
+    machine.put(IMAGE, json.dumps({"modules": ["ext4", module], "conf": conf}))
+
+
+def arguments(parameters: object = None, **changed: object) -> dict[str, object]:
+    return {
+        "rails": [{"netdev": "ens1"}],
+        "module_parameters": {"mlx5_core": {"debug_mask": 1}} if parameters is None else parameters,
+        "initramfs": "auto",
+        "reload": "never",
+        "firmware_settings": {},
+        "firmware_version": "",
+        **changed,
+    }
+
+
+def builds(node: FakeMachine) -> list[str]:
+    return [line for line in node.ran if line.startswith("update-initramfs")]
+
+
+def test_writable_parameter_is_set_now_and_at_boot(node: FakeMachine):
+    result = converge(node, mlx5, arguments(), check=False)
+    assert [(each["layer"], each["seen"], each["wanted"]) for each in result["changes"]] == [
+        ("running", "0", "1"),
+        ("configured", "none", "1"),
+    ]
+    assert result["reboot"] == []
+    assert node.value(f"{CORE}/parameters/debug_mask") == "1"
+    assert "options mlx5_core debug_mask=1\n" in (node.read(mlx5.OWN) or "")
+    assert not builds(node)
+    again = converge(node, mlx5, arguments(), check=False)
+    assert (again["changed"], again["reboot"]) == (False, [])
+
+
+def test_check_mode_changes_nothing(node: FakeMachine):
+    assert converge(node, mlx5, arguments(), check=True)["changed"]
+    assert node.value(f"{CORE}/parameters/debug_mask") == "0"
+    assert not node.exists(mlx5.OWN)
+    assert not node.exists("/var/lib/rdmaprov")
+
+
+@pytest.mark.parametrize("lost", ["running", "configured"])
+def test_each_layer_is_seen_alone(node: FakeMachine, lost: str):
+    converge(node, mlx5, arguments(), check=False)
+    if lost == "running":
+        change_parameter(node, "mlx5_core", "debug_mask", "3")
+    else:
+        node.remove(mlx5.OWN)
+    changes = converge(node, mlx5, arguments(), check=False)["changes"]
+    assert [change["layer"] for change in changes] == [lost]
+
+
+def test_parameter_read_at_load_is_a_reason_for_a_reboot(node: FakeMachine):
+    result = converge(node, mlx5, arguments({"mlx5_core": {"prof_sel": 1}}), check=False)
+    assert [each["layer"] for each in result["changes"]] == ["configured"]
+    assert result["reboot"] == [
+        "mlx5_core prof_sel is 2, wanted 1: read only when the module is loaded "
+        "(/sys/module/mlx5_core/parameters/prof_sel)"
+    ]
+    change_parameter(node, "mlx5_core", "prof_sel", "1")  # as a boot does
+    assert converge(node, mlx5, arguments({"mlx5_core": {"prof_sel": 1}}), False)["reboot"] == []
+
+
+def test_module_that_is_not_loaded_is_only_configured(node: FakeMachine):
+    given = arguments({"nvidia-peermem": {"peerdirect-support": 1}})
+    result = converge(node, mlx5, given, check=False)
+    assert [each["layer"] for each in result["changes"]] == ["configured"]
+    assert "options nvidia_peermem peerdirect_support=1\n" in (node.read(mlx5.OWN) or "")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"mlx5_core": {"log_num_mtt": 24}}, "mlx5_core has no parameter log_num_mtt"),
+        ({"mlx5_core": {"prof_sel": "many"}}, "prof_sel: 'many' is no uint"),
+        ({"mlx5_core": {"prof_sel": -1}}, "prof_sel: '-1' is no uint"),
+        ({"ib_core": {"netns_mode": 2}}, "netns_mode: '2' is no bool"),
+        ({"mlx5_core": {"prof_sel": [1]}}, "does not fit on a line"),
+        ({"mlx5_core": {"prof_sel": "1\n2"}}, "does not fit on a line"),
+        ({"mlx5_core": 1}, "mlx5_core has no parameters with values"),
+        ({"mlx5_core": {"prof_sel": 1}, "mlx5-core": {"prof_sel": 2}}, "given twice"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_is_written(
+    node: FakeMachine, parameters: object, message: str
+):
+    with pytest.raises(Refused, match=message):
+        converge(node, mlx5, arguments(parameters), check=False)
+    assert not node.exists(mlx5.OWN)
+
+
+def test_module_that_is_not_installed_may_come(node: FakeMachine):
+    with pytest.raises(NotYet, match=r"nothing: kernel 6\.1\.0 has no such module"):
+        converge(node, mlx5, arguments({"nothing": {"a": 1}}), check=True)
+
+
+def test_built_in_module_is_refused(node: FakeMachine):
+    node.put("/sys/module/ib_core/parameters/netns_mode", "Y\n")
+    with pytest.raises(Refused, match="ib_core is built into the kernel"):
+        converge(node, mlx5, arguments({"ib_core": {"netns_mode": True}}), check=True)
+
+
+def test_loaded_module_that_does_not_show_a_value_is_an_error(node: FakeMachine):
+    node.remove(f"{CORE}/parameters/debug_mask")
+    with pytest.raises(NodeError, match="mlx5_core debug_mask: cannot tell what is in force"):
+        converge(node, mlx5, arguments(), check=True)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("/etc/modprobe.d/zz-tuning.conf", "options mlx5-core \\\n  prof_sel=0 debug_mask=2\n"),
+        ("/usr/lib/modprobe.d/zz-tuning.conf", 'options\tmlx5_core "debug_mask=2"\n'),
+        ("/proc/cmdline", "quiet mlx5_core.debug_mask=2 mitigations=off\n"),
+    ],
+)
+def test_other_file_that_counts_more_is_named(node: FakeMachine, file: str, text: str):
+    node.put(file, text)
+    named = "the kernel command line" if file == "/proc/cmdline" else file
+    with pytest.raises(Refused, match=f"debug_mask: {named} sets 2, .*wanted 1: remove it there"):
+        converge(node, mlx5, arguments(), check=False)
+    assert not node.exists(mlx5.OWN)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("/etc/modprobe.d/aa.conf", "options mlx5_core debug_mask=2\n"),
+        ("/etc/modprobe.d/zz.conf", "options mlx5_core debug_mask=0x1\n"),
+        ("/etc/modprobe.d/zz.conf.bak", "options mlx5_core debug_mask=2\n"),
+    ],
+)
+def test_other_file_that_counts_less_or_says_the_same_is_left(
+    node: FakeMachine, file: str, text: str
+):
+    node.put(file, text)
+    converge(node, mlx5, arguments(), check=False)
+    assert node.read(file) == text
+    assert not converge(node, mlx5, arguments(), check=False)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "seen", "wanted"),
+    [
+        ("ib_core", "netns_mode", "Y", True),
+        ("ib_core", "netns_mode", "N", "off"),
+        ("mlx5_core", "debug_mask", "3", "0x3"),
+        ("mlx5_core", "debug_mask", "8", "010"),
+        ("nvidia", "NVreg_RegistryDwords", "PeerMappingOverride=1;", "PeerMappingOverride=1;"),
+        ("nvidia", "NVreg_EnableStreamMemOPs", "1", True),
+        ("nvidia", "NVreg_Sizes", "1,16", "1,0x10"),
+    ],
+)
+def test_values_are_compared_by_meaning(
+    node: FakeMachine, module: str, name: str, seen: str, wanted: object
+):
+    node.put(f"/sys/module/{module}/initstate", "live\n")
+    put_parameter(node, module, name, seen, 0o444)
+    node.programs["modinfo -p nvidia"] = (
+        "NVreg_RegistryDwords: (charp)\nNVreg_EnableStreamMemOPs: (int)\n"
+        "NVreg_Sizes:Sizes, such as:\n several lines (array of int)\n"
+    )
+    result = converge(node, mlx5, arguments({module: {name: wanted}}), check=True)
+    assert [each["layer"] for each in result["changes"]] == ["configured"]
+    assert result["reboot"] == []
+
+
+def test_nvidia_tells_its_parameters_without_their_prefix(node: FakeMachine):
+    node.programs["modinfo -p nvidia"] = "NVreg_DmaRemapPeerMmio: (int)\n"
+    node.put("/sys/module/nvidia/initstate", "live\n")
+    node.put("/proc/driver/nvidia/params", 'DmaRemapPeerMmio: 1\nRegistryDwords: ""\n')
+    given = arguments({"nvidia": {"NVreg_DmaRemapPeerMmio": 0}})
+    (reason,) = converge(node, mlx5, given, check=False)["reboot"]
+    assert "NVreg_DmaRemapPeerMmio is 1, wanted 0" in reason
+    assert "/proc/driver/nvidia/params" in reason
+
+
+def test_initramfs_that_carries_the_module_is_made_anew_once(node: FakeMachine):
+    carry(node, "mlx5_core")
+    result = converge(node, mlx5, arguments(), check=False)
+    assert (IMAGE, "none", "options mlx5_core debug_mask=1") in [
+        (each["device"], each["seen"], each["wanted"]) for each in result["changes"]
+    ]
+    assert len(builds(node)) == 1
+    node.ran.clear()
+    assert not converge(node, mlx5, arguments(), check=False)["changed"]
+    assert not [line for line in node.ran if line.startswith("unmkinitramfs")]
+
+
+def test_run_cut_before_the_initramfs_was_made_is_repaired(node: FakeMachine):
+    carry(node, "mlx5_core")
+    node.programs["update-initramfs"] = CommandFailed(["update-initramfs"], 1, "No space left")
+    with pytest.raises(CommandFailed, match="No space left"):
+        converge(node, mlx5, arguments(), check=False)
+    (change,) = converge(node, mlx5, arguments(), check=True)["changes"]
+    assert (change["device"], change["layer"]) == (IMAGE, "configured")
+
+
+def test_initramfs_that_somebody_put_back_is_seen(node: FakeMachine):
+    carry(node, "mlx5_core")
+    converge(node, mlx5, arguments(), check=False)
+    carry(node, "mlx5_core", conf="options mlx5_core debug_mask=3\n")
+    os.utime(node.path(IMAGE), (1, 1))
+    (change,) = converge(node, mlx5, arguments(), check=False)["changes"]
+    assert change["seen"] == "options mlx5_core debug_mask=3"
+    assert len(builds(node)) == 2
+
+
+def test_parameter_that_is_wanted_no_more_leaves_the_initramfs_too(node: FakeMachine):
+    carry(node, "mlx5_core")
+    converge(node, mlx5, arguments(), check=False)
+    result = converge(node, mlx5, arguments({}), check=False)
+    assert [each["device"] for each in result["changes"]] == [mlx5.OWN, IMAGE]
+    assert not node.exists(mlx5.OWN)
+    assert json.loads(node.read(IMAGE) or "")["conf"] is None
+    assert not converge(node, mlx5, arguments({}), check=False)["changed"]
+
+
+def test_initramfs_is_made_or_left_as_the_site_says(node: FakeMachine):
+    carry(node, "mlx5_core")
+    converge(node, mlx5, arguments(initramfs="never"), check=False)
+    assert not builds(node)
+    node.put(IMAGE, json.dumps({"modules": ["ext4"], "conf": None}))
+    converge(node, mlx5, arguments(initramfs="always"), check=False)
+    assert len(builds(node)) == 1
+
+
+def test_initramfs_that_does_not_take_it_is_an_error(node: FakeMachine):
+    carry(node, "mlx5_core")
+    node.programs["update-initramfs"] = ""
+    with pytest.raises(NodeError, match=rf"not in effect .* {IMAGE}: module options"):
+        converge(node, mlx5, arguments(), check=False)
+
+
+def test_dracut_does_not_write_over_the_old_file(node: FakeMachine):
+    old, image = IMAGE, f"/boot/initramfs-{KERNEL}.img"
+    node.remove(old)
+    node.put(image, json.dumps({"modules": ["mlx5_core"], "conf": None}))
+    node.programs.pop("update-initramfs")
+
+    def dracut(argv: list[str]) -> str:
+        made = json.dumps({"modules": ["mlx5_core"], "conf": node.read(mlx5.OWN)})
+        Path(node.path(argv[2])).write_text(made)
+        return ""
+
+    node.programs["dracut"] = dracut
+    converge(node, mlx5, arguments(), check=False)
+    assert f"dracut --force {image}.rdmaprov {KERNEL}" in node.ran
+    assert not node.exists(image + ".rdmaprov")
+    assert mlx5.OWN in (node.read("/etc/dracut.conf.d/rdmaprov.conf") or "")
+
+
+def reloading(node: FakeMachine) -> dict[str, object]:
+    def load(argv: list[str]) -> str:
+        here, away = Path(node.path(CORE)), Path(node.path("/unloaded"))
+        if "-r" in argv:
+            here.rename(away)
+            return ""
+        away.rename(here)
+        change_parameter(node, "mlx5_core", "prof_sel", "1")
+        return ""
+
+    node.programs["modprobe"] = load
+    return arguments({"mlx5_core": {"prof_sel": 1}}, reload="if-needed")
+
+
+def test_module_is_reloaded_where_that_is_allowed(node: FakeMachine):
+    result = converge(node, mlx5, reloading(node), check=False)
+    assert result["reboot"] == []
+    assert [line for line in node.ran if line.startswith("modprobe")] == [
+        "modprobe -r mlx5_core",
+        "modprobe mlx5_core",
+    ]
+    assert not converge(node, mlx5, reloading(node), check=False)["changed"]
+
+
+def put_netdev(node: FakeMachine) -> None:
+    node.nic("eno1", pci="0000:01:00.0")
+    node.link("/sys/devices/pci0000:00/0000:01:00.0/driver/module", CORE)
+
+
+@pytest.mark.parametrize(
+    ("use", "why"),
+    [
+        (lambda node: node.put(f"{CORE}/holders/mlx5_ib"), "mlx5_core is held by mlx5_ib"),
+        (lambda node: node.put(f"{CORE}/refcnt", "2\n"), "mlx5_core is in use"),
+        (put_netdev, "eno1's driver, and the default gateway uses that"),
+    ],
+)
+def test_module_in_use_is_left_and_a_reboot_due(node: FakeMachine, use, why: str):
+    use(node)
+    (reason,) = converge(node, mlx5, reloading(node), check=False)["reboot"]
+    assert why in reason
+    assert not [line for line in node.ran if line.startswith("modprobe")]
+
+
+def test_module_is_left_while_a_program_uses_rdma(node: FakeMachine):
+    node.nic("ens1", rdma="mlx5_0")
+    node.programs["rdma -j resource show"] = '[{"ifname":"mlx5_0","cm_id":0,"ctx":2,"qp":5}]'
+    (reason,) = converge(node, mlx5, reloading(node), check=False)["reboot"]
+    assert "not reloaded: mlx5_0 is in use (2 contexts, 0 connections)" in reason
+
+
+def test_reload_that_was_cut_is_finished(node: FakeMachine):
+    given = reloading(node)
+    load = node.programs["modprobe"]
+    node.programs["modprobe mlx5_core"] = CommandFailed(["modprobe"], 1, "killed")
+    with pytest.raises(CommandFailed, match="killed"):
+        converge(node, mlx5, given, check=False)
+    assert not node.exists(f"{CORE}/initstate")
+    node.programs["modprobe mlx5_core"] = load
+    (change,) = converge(node, mlx5, given, check=False)["changes"]
+    assert (change["setting"], change["seen"]) == ("reload", "interrupted")
+    assert node.exists(f"{CORE}/initstate")
+    assert not converge(node, mlx5, given, check=False)["changed"]

@@ -1,0 +1,190 @@
+"""Firmware settings: default, current, next boot; and what the firmware is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from plugins.module_utils import mlx5
+from plugins.module_utils.converge import converge
+from plugins.module_utils.machine import CommandFailed, NodeError
+from plugins.module_utils.nic_firmware import means, parse
+from plugins.module_utils.plan import NotYet, Refused
+from tests.roles.fake import FakeMachine
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "mstconfig"
+PCI = "0000:18:00.0"
+QUERY = f"mstconfig -d {PCI} -e query"
+
+
+def fixture(name: str) -> str:
+    return (FIXTURES / f"{name}.txt").read_text()
+
+
+@pytest.fixture
+def node(machine: FakeMachine) -> FakeMachine:
+    """Provide a node with one ConnectX whose firmware has LINK_TYPE_P1 and ATS_ENABLED."""
+    machine.nic("ens1", pci=PCI, rdma="rocep24s0")
+    machine.put(f"/sys/devices/pci0000:00/{PCI}/vendor", "0x15b3\n")
+    machine.put("/sys/class/infiniband/rocep24s0/fw_ver", "28.43.2026\n")
+    current = {"ATS_ENABLED": "True(1)", "LINK_TYPE_P1": "ETH(2)", "NUM_OF_VFS": "16"}
+    next_boot = dict(current)
+    shown = {"ATS_ENABLED=0": "False(0)", "NUM_OF_VFS=8": "8"}
+
+    def query(argv: list[str]) -> str:
+        lines = ["Configurations:     Default     Current     Next Boot"]
+        lines += [f"         {name}   0   {current[name]}   {next_boot[name]}" for name in argv[5:]]
+        return "\n".join(lines)
+
+    def change(argv: list[str]) -> str:
+        for each in argv[5:]:
+            next_boot[each.partition("=")[0]] = shown[each]
+        return fixture("connectx5-set")
+
+    machine.programs = {QUERY: query, f"mstconfig -d {PCI} -y set": change}
+    return machine
+
+
+def arguments(**changed: object) -> dict[str, object]:
+    return {
+        "rails": [{"pci": PCI}],
+        "module_parameters": {},
+        "initramfs": "auto",
+        "reload": "never",
+        "firmware_settings": {},
+        "firmware_version": "",
+        **changed,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "current", "next_boot"),
+    [
+        ("connectx5-extended", "ADVANCED_PCI_SETTINGS", "True(1)", "True(1)"),
+        ("connectx5-extended", "MEMIC_BAR_SIZE", "0", "0"),
+        ("connectx4-extended", "MEMIC_SIZE_LIMIT", "_256KB(1)", "DISABLED(0)"),
+        ("connectx4-next-boot", "SRIOV_EN", "", "False(0)"),
+        ("connectx5-set", "UCTX_EN", "", "False(0)"),
+        ("gid-routing", "SRIOV_IB_ROUTING_MODE_P1", "GID(1)", "GID(0)"),
+        ("wide", "NUM_OF_VFS", "16", "8"),
+        ("wide", "PCI_WR_ORDERING", "per_mkey(0)", "force_relax(1)"),
+    ],
+)
+def test_settings_are_read_by_the_header(name: str, setting: str, current: str, next_boot: str):
+    found = parse(fixture(name))[setting]
+    assert (found.current, found.next_boot) == (current, next_boot)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("connectx5-extended", 5), ("connectx4-next-boot", 9), ("wide", 5), ("no-device", 0)],
+)
+def test_no_other_line_is_a_setting(name: str, count: int):
+    assert len(parse(fixture(name))) == count
+
+
+def test_read_only_settings_are_marked():
+    found = parse(fixture("wide"))
+    assert [name for name in found if found[name].read_only] == [
+        "HOST_CHAINING_DESCRIPTORS",
+        "ROCE_CONTROL",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted", "same"),
+    [
+        ("True(1)", True, True),
+        ("True(1)", "1", True),
+        ("False(0)", True, False),
+        ("ETH(2)", "eth", True),
+        ("ETH(2)", 2, True),
+        ("ETH(2)", 1, False),
+        ("_256KB(1)", "_256KB", True),
+        ("16", "0x10", True),
+        ("1", True, True),
+    ],
+)
+def test_values_are_compared_by_meaning(shown: str, wanted: object, same: bool):
+    assert means(shown, wanted) is same
+
+
+def test_settings_are_set_together_and_a_reboot_is_due(node: FakeMachine):
+    given = arguments(
+        firmware_settings={"ATS_ENABLED": False, "LINK_TYPE_P1": "ETH", "NUM_OF_VFS": 8}
+    )
+    result = converge(node, mlx5, given, check=False)
+    assert [(each["setting"], each["seen"], each["wanted"]) for each in result["changes"]] == [
+        ("ATS_ENABLED", "True(1)", "0"),
+        ("NUM_OF_VFS", "16", "8"),
+    ]
+    assert f"mstconfig -d {PCI} -y set ATS_ENABLED=0 NUM_OF_VFS=8" in node.ran
+    (reason,) = result["reboot"]
+    assert reason.startswith(f"{PCI}: the firmware reads ATS_ENABLED, NUM_OF_VFS when it starts")
+    again = converge(node, mlx5, given, check=False)
+    assert (again["changed"], again["reboot"]) == (False, [reason])
+
+
+@pytest.mark.parametrize("said", ["not-supported", "unknown"])
+def test_setting_that_the_device_lacks_is_refused_before_any_is_set(node: FakeMachine, said: str):
+    output = fixture(said) if said == "not-supported" else "-E- Unknown Parameter: MPFS_X"
+    node.programs[QUERY] = CommandFailed([QUERY], 3, output)
+    with pytest.raises(Refused, match=r"0000:18:00.0: its firmware has no setting MPFS_"):
+        converge(node, mlx5, arguments(firmware_settings={"MPFS_X": 1}), check=False)
+    assert not [line for line in node.ran if " set " in line]
+
+
+def test_device_that_cannot_be_opened_is_an_error(node: FakeMachine):
+    node.programs[QUERY] = CommandFailed([QUERY], 3, fixture("no-device"))
+    with pytest.raises(NodeError, match="Failed to open the device"):
+        converge(node, mlx5, arguments(firmware_settings={"ATS_ENABLED": 0}), check=False)
+
+
+@pytest.mark.parametrize(
+    ("output", "setting", "cause", "message"),
+    [
+        ("connectx4-next-boot", "SRIOV_EN", NodeError, "does not tell what is in force"),
+        ("connectx4-extended", "ESWITCH_HAIRPIN_DESCRIPTORS", Refused, r"is a list, Array\[0..7\]"),
+        ("wide", "ROCE_CONTROL", Refused, "read-only"),
+        ("wide", "LINK_TYPE_P1", NodeError, "cannot tell what it is"),
+    ],
+)
+def test_setting_that_cannot_be_told_or_changed(
+    node: FakeMachine, output: str, setting: str, cause: type[NodeError], message: str
+):
+    node.programs[QUERY] = fixture(output)
+    with pytest.raises(cause, match=message):
+        converge(node, mlx5, arguments(firmware_settings={setting: 1}), check=False)
+
+
+def test_setting_that_did_not_take_is_an_error(node: FakeMachine):
+    node.programs[f"mstconfig -d {PCI} -y set"] = ""
+    with pytest.raises(NodeError, match=r"not in effect after it was set: 0000:18:00\.0: ATS"):
+        converge(node, mlx5, arguments(firmware_settings={"ATS_ENABLED": 0}), check=False)
+
+
+def test_other_firmware_is_reported_and_not_burned(node: FakeMachine):
+    with pytest.raises(Refused, match=r"rocep24s0: firmware 28.43.2026, wanted 28.39.1002"):
+        converge(node, mlx5, arguments(firmware_version="28.39.1002"), check=False)
+    given = arguments(firmware_version="28.43.2026")
+    assert not converge(node, mlx5, given, check=False)["changed"]
+
+
+def test_node_without_such_a_nic_is_refused(node: FakeMachine):
+    node.put(f"/sys/devices/pci0000:00/{PCI}/vendor", "0x1af4\n")
+    with pytest.raises(Refused, match="no rail is a ConnectX"):
+        converge(node, mlx5, arguments(firmware_version="28.43.2026"), check=True)
+
+
+def test_tool_may_come_with_an_earlier_role(node: FakeMachine):
+    node.programs = {}
+    with pytest.raises(NotYet, match="neither mstconfig"):
+        converge(node, mlx5, arguments(firmware_settings={"ATS_ENABLED": 0}), check=True)
+
+
+def test_mlxconfig_is_used_where_mstconfig_is_not_installed(node: FakeMachine):
+    node.programs = {
+        line.replace("mstconfig", "mlxconfig"): each for line, each in node.programs.items()
+    }
+    converge(node, mlx5, arguments(firmware_settings={"ATS_ENABLED": 0}), check=False)
+    assert f"mlxconfig -d {PCI} -y set ATS_ENABLED=0" in node.ran

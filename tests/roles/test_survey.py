@@ -1,0 +1,39 @@
+"""What is left after roles ran, and after a reboot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from plugins.module_utils.survey import left, survey
+from tests.roles.fake import FakeMachine
+
+CHANGE = {"layer": "running", "device": "ens1", "setting": "MTU", "seen": "1500", "wanted": "9000"}
+
+
+def found(**changed: Any) -> dict[str, Any]:
+    entry = {"changes": [], "reboot": [], "waits": "", **changed}
+    pending = ["mtu"] if entry["changes"] or entry["waits"] else []
+    return {"roles": {"mtu": entry}, "pending": pending}
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (found(), ""),
+        (found(changes=[CHANGE]), "mtu: ens1: MTU (running) is 1500, wanted 9000"),
+        (found(waits="no driver"), "mtu: no driver"),
+        (found(reboot=["1 GiB pages"]), ""),
+    ],
+)
+def test_what_is_left_is_named(seen: dict[str, Any], said: str):
+    assert left(seen, "") == said
+
+
+def test_reason_for_a_reboot_that_a_reboot_did_not_take_away_is_left():
+    assert left(found(reboot=["1 GiB pages"]), "a-boot") == "mtu: 1 GiB pages"
+
+
+def test_survey_names_the_boot(machine: FakeMachine):
+    machine.put("/proc/sys/kernel/random/boot_id", "67b5\n")
+    assert survey(machine, {})["boot_id"] == "67b5"
