@@ -36,8 +36,11 @@ def read(machine: Machine) -> dict[str, Link]:
     return {str(entry["ifname"]): _link(entry) for entry in shown if "ifname" in entry}
 
 
-def plan_addresses(plan: Plan, rails: list[Rail]) -> None:
+def plan_addresses(plan: Plan, rails: list[Rail], given: dict[str, list[str]]) -> None:
     """Add the steps after which each rail is up, with its address and none of another rail.
+
+    Args:
+        given: by network device, the addresses that this role gave it.
 
     Raises:
         Refused: a rail has an address that the site does not name, or a device that is no rail
@@ -46,7 +49,7 @@ def plan_addresses(plan: Plan, rails: list[Rail]) -> None:
     """
     links = read(plan.machine)
     owners = {host(rail.address): rail for rail in rails if rail.address}
-    _require_known(links, rails, owners)
+    _require_known(links, rails, owners, given)
     wrong = [(rail, address) for rail in rails for address in _wrong(links[rail.netdev], rail)]
     # One IPv6 address cannot be on a device twice, with two prefix lengths. A device's last IPv4
     # address takes all its IPv4 routes with it (Linux net/ipv4/fib_frontend.c, fib_disable_ip).
@@ -98,7 +101,12 @@ def _wrong(link: Link, rail: Rail) -> list[str]:
     return [each for each in link.own if rail.address and each != _plain(rail.address)]
 
 
-def _require_known(links: dict[str, Link], rails: list[Rail], owners: dict[str, Rail]) -> None:
+def _require_known(
+    links: dict[str, Link],
+    rails: list[Rail],
+    owners: dict[str, Rail],
+    given: dict[str, list[str]],
+) -> None:
     named = {rail.netdev: rail for rail in rails}
     for netdev, link in links.items():
         for address in link.own:
@@ -108,7 +116,7 @@ def _require_known(links: dict[str, Link], rails: list[Rail], owners: dict[str, 
                     f"{netdev}: has {address}, wanted on rail {owner.index}, {owner.netdev} "
                     f"(fabric_rails; ip address). Take it from {netdev} and from what configures it"
                 )
-            if rail and rail.address and not owner:
+            if rail and rail.address and not owner and address not in given[netdev]:
                 raise Refused(
                     f"{netdev}: has {address}, wanted {rail.address} alone (fabric_rails; ip "
                     "address). Take it from what configures it, then run: "

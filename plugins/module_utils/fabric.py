@@ -41,10 +41,13 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     fit.require(machine, rails, arguments)
     addressed = [(rail, _addressing(rail, arguments)) for rail in rails]
     routed = [(rail, each) for rail, each in addressed if each.table]
-    plan_addresses(plan, rails)
+    links = Links(machine, arguments["link_manager"])
+    plan_addresses(
+        plan, rails, {each.netdev: links.of(each.netdev).given(each.netdev) for each in rails}
+    )
     plan_routing(plan, routed)
     plan_arp(plan, [rail for rail, each in routed if each.family == "-4"])
-    _plan_links(plan, addressed, arguments["link_manager"])
+    _plan_links(plan, addressed, links)
     if plan.steps:
         plan.guarded = guard.guarded(machine, rails, arguments)
     else:
@@ -68,8 +71,7 @@ def _addressing(rail: Rail, arguments: dict[str, Any]) -> Addressing:
     )
 
 
-def _plan_links(plan: Plan, addressed: list[tuple[Rail, Addressing]], link_manager: str) -> None:
-    links = Links(plan.machine, link_manager)
+def _plan_links(plan: Plan, addressed: list[tuple[Rail, Addressing]], links: Links) -> None:
     links.leftovers(plan, [rail for rail, _ in addressed])
     for rail, wanted in addressed:
         links.of(rail.netdev).address(plan, rail, wanted)

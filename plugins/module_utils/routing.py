@@ -73,8 +73,10 @@ def plan_routing(plan: Plan, routed: list[tuple[Rail, Addressing]]) -> None:
     ours = {rail.netdev for rail, _ in routed}
     for rail, wanted in routed:
         _plan_routes(plan, rail, wanted, ours)
-    for family in sorted({each.family for _, each in routed}):
-        _plan_rules(plan, family, [pair for pair in routed if pair[1].family == family])
+    if routed:
+        # Both families: what had an address of the other one before may have a rule of it.
+        for family in ("-4", "-6") if plan.machine.exists("/proc/net/if_inet6") else ("-4",):
+            _plan_rules(plan, family, routed)
 
 
 def _wanted(rail: Rail, wanted: Addressing) -> list[Route]:
@@ -127,7 +129,8 @@ def _routes(machine: Machine, wanted: Addressing) -> list[Route]:
 
 def _plan_rules(plan: Plan, family: str, routed: list[tuple[Rail, Addressing]]) -> None:
     seen = _rules(plan.machine, family)
-    wanted = {(each.priority, each.host, each.table) for _, each in routed}
+    ours = [each for _, each in routed if each.family == family]
+    wanted = {(each.priority, each.host, each.table) for each in ours}
     netdevs = {each.table: rail.netdev for rail, each in routed}
     ip = ["ip", family, "rule"]
     for rule in seen:

@@ -79,15 +79,15 @@ def nodes(lab, site):
     return {name: lab.nodes()[name]["rails"] for name in ("node1", "node2")}
 
 
-def facts(lab, node: str) -> str:
-    """Return all that the role sets on a node, running and configured."""
+def facts(lab, node: str) -> list[str]:
+    """Return all that runs of what the role sets on a node; devices have no order."""
     shown: str = lab.run(
         node,
         "ip -br -4 address show up; ip rule; for t in 1000 1001; do ip route show table $t; done\n"
         "cd /proc/sys/net/ipv4/conf; for each in ens*; do for s in "
         f"{SETTINGS}; do echo $each $s $(cat $each/$s); done; done",
     )
-    return shown
+    return sorted(shown.splitlines())
 
 
 def test_second_run_changes_nothing(site, nodes):  # noqa: ARG001

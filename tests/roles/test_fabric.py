@@ -34,6 +34,7 @@ def node(machine: FakeMachine) -> FakeMachine:
     for rdma in ("mlx5_0", "mlx5_1"):
         machine.put(f"/sys/class/infiniband/{rdma}/ports/1/link_layer", "Ethernet\n")
     machine.put("/run/systemd/netif/state")
+    machine.put("/proc/net/if_inet6")
     machine.put("/proc/meminfo", "MemTotal:  2097152000 kB\n")
     for name in ("node0", "node1"):
         machine.put(f"/sys/devices/system/node/{name}/cpulist")
@@ -169,6 +170,18 @@ def test_exchanged_addresses_are_put_right(node: FakeMachine, ip: IpRoute):
         "ens1": ["198.18.0.1/24"],
         "ens2": ["fd00:1::1/64"],
     }
+
+
+def test_rail_that_the_site_gives_another_address_gets_it(node: FakeMachine, ip: IpRoute):
+    apply(node)
+    rails = [{"netdev": "ens1", "address": "fd00::9/64"}, RAILS[1]]
+    apply(node, rails=rails)
+    assert ip.links["ens1"] == ["fe80::1/64", "fd00::9/64"]
+    assert ip.rules == {
+        "-4": [],
+        "-6": [(1001, "fd00:1::1", "1001"), (1000, "fd00::9", "1000")],
+    }
+    assert apply(node, rails=rails) == []
 
 
 def test_address_with_another_prefix_length_is_replaced(node: FakeMachine, ip: IpRoute):

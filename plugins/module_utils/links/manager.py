@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -89,6 +90,16 @@ class LinkManager:
     def own_file(self, netdev: str) -> str:
         """Return the file that rdmaprov writes for a device."""
         return f"{self.directory}/{self.prefix}{netdev}{self.suffix}"
+
+    def fabric_file(self, netdev: str) -> str:
+        """Return the file in which the role fabric has a device's address."""
+        return self.own_file(netdev)
+
+    def given(self, netdev: str) -> list[str]:
+        """Return the addresses that the role fabric gave a device, by its file, as ip has them."""
+        text = self.machine.read(self.fabric_file(netdev)) or ""
+        found = re.findall(r"(?<![\w.:])[0-9a-fA-F.:]+/\d+", text)
+        return [str(ipaddress.ip_interface(each)) for each in found]
 
     def leftovers(self, plan: Plan, rails: list[Rail]) -> None:
         """Have no files of ours for devices that are no rails any more."""

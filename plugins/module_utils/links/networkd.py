@@ -40,7 +40,7 @@ class Networkd(LinkManager):
 
     def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
         """Have the rail come up with its address, routes and rule at boot."""
-        path, own = self.file_of(rail.netdev), self.own_file(rail.netdev)
+        path, own = self.fabric_file(rail.netdev), self.own_file(rail.netdev)
         if path == own:
             lines = _whole(rail.netdev, wanted)
         else:
@@ -48,9 +48,13 @@ class Networkd(LinkManager):
             if self.machine.exists(own):
                 self.unread(plan, rail.netdev)
                 plan.absent(own)
-            path += ".d/rdmaprov-fabric.conf"
             lines = ["[Network]", "ConfigureWithoutCarrier=yes", *_addressing(wanted)]
         self.configured_address(plan, rail, wanted, path, lines)
+
+    def fabric_file(self, netdev: str) -> str:
+        """Return our own file, or our drop-in beside an admin's."""
+        path = self.file_of(netdev)
+        return path if path == self.own_file(netdev) else path + ".d/rdmaprov-fabric.conf"
 
     def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
         """Have the rail's network device get its MTU at boot."""
