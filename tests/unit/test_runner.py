@@ -26,7 +26,7 @@ def test_signals_are_the_programs_again_afterwards(tmp_path: Path):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     local = f"ansible_connection: local, ansible_python_interpreter: {sys.executable}"
     hosts = inventory(tmp_path, local)
-    assert run_ansible(private_data_dir=str(tmp_path), inventory=hosts, **PING).rc == 0
+    assert run_ansible(inventory=hosts, **PING).rc == 0
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
 
 
@@ -44,4 +44,4 @@ def test_interrupt_ends_ansible_and_comes_through(tmp_path: Path):
 
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            run_ansible(private_data_dir=str(tmp_path), inventory=hosts, **PING)
+            run_ansible(inventory=hosts, **PING)
