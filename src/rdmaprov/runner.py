@@ -48,7 +48,8 @@ def run_ansible(hosts: int = 0, **settings: object) -> ansible_runner.Runner:
                 **(given if isinstance(given, dict) else {}),
             },
             quiet=True,
-            settings={"pexpect_timeout": _POLL_S},
+            # Its copy of what Ansible prints would have secrets in it.
+            settings={"pexpect_timeout": _POLL_S, "suppress_output_file": True},
             cancel_callback=interrupt.due,
             **settings,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 
 from rdmaprov.apply.events import Change
 
@@ -66,22 +65,28 @@ def folded(nodes: Iterable[str]) -> str:
     >>> folded(["gpu01", "gpu02", "gpu03", "login"])
     'gpu01-gpu03, login'
     """
+    runs: list[list[str]] = []
+    for name in sorted(nodes, key=_split):
+        if runs and name == _next(runs[-1][-1]):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
     parts = []
-    ordered = sorted((_split(name), name) for name in nodes)
-    keyed = [
-        ((key[0], key[2], key[3]), key[1] - place, name)
-        for place, (key, name) in enumerate(ordered)
-    ]
-    for _, run in groupby(keyed, key=lambda entry: entry[:2]):
-        names = [name for _, _, name in run]
-        parts += names if len(names) < 3 else [f"{names[0]}-{names[-1]}"]
+    for run in runs:
+        parts += run if len(run) < 3 else [f"{run[0]}-{run[-1]}"]
     rest = len(parts) - _MOST_PARTS
     return ", ".join(parts[:_MOST_PARTS]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _split(name: str) -> tuple[str, int, int, str]:
-    """Return a name's text before its last number, that number, its digits, the text after it."""
-    found = re.match(r"(.*?)(\d+)(\D*)\Z", name, re.DOTALL)
+def _split(name: str) -> tuple[str, int, str, str]:
+    """Return a name's text before its last number, the number, the text after it, its digits."""
+    found = re.match(r"(.*?)([0-9]+)([^0-9]*)\Z", name, re.DOTALL)
     if found is None:
-        return name, -1, 0, ""
-    return found[1], int(found[2]), len(found[2]), found[3]
+        return name, -1, "", ""
+    return found[1], int(found[2]), found[3], found[2]
+
+
+def _next(name: str) -> str:
+    """Return the name with the number that follows; empty if it has no number."""
+    before, number, after, digits = _split(name)
+    return f"{before}{str(number + 1).zfill(len(digits))}{after}" if digits else ""

@@ -44,6 +44,10 @@ class Screen:
         """Return rich's console."""
         return self._console
 
+    def masked(self, text: str) -> str:
+        """Return a text without secrets."""
+        return self._mask.text(text)
+
     def show(self, line: Line) -> None:
         """Print a line; a long one is left to the terminal to wrap."""
         self._console.print(Text(self._mask.text(line.text), style=line.style), soft_wrap=True)
@@ -85,7 +89,8 @@ class Progress:
     def hear(self, happened: Heard, node: NodeResult) -> None:
         """Take in what happened, and what the node is since."""
         if happened.kind == "started":
-            self._at_work[node.name] = (happened.role or happened.task, time.monotonic())
+            what = self._screen.masked(printable(happened.role or happened.task))
+            self._at_work[node.name] = (what, time.monotonic())
             return
         self._at_work.pop(node.name, None)
         if happened.kind in ("failed", "unreachable"):

@@ -99,8 +99,13 @@ def _trouble(results: Results) -> Iterator[Line]:
         why = "" if results.interrupted or not failed else "; the run stopped after failures"
         yield Line(f"not begun{why}", "yellow")
         yield Line(f"  {groups.label([node.name for node in missing], total)}")
-    lost = {node.name: [node.problem] for node in results.of(State.UNREACHABLE)}
+    lost = {node.name: [_lost(node)] for node in results.of(State.UNREACHABLE)}
     yield from _section("unreachable", lost, total, "red")
+
+
+def _lost(node: NodeResult) -> str:
+    """Return why a node could not be reached, and what may be half done on it."""
+    return f"while {node.begun[-1]} ran: {node.problem}" if node.begun else node.problem
 
 
 def _reboots(results: Results, title: str) -> Iterator[Line]:
@@ -135,5 +140,8 @@ _WORDS = {
 def _counts(results: Results) -> str:
     numbers = {state: len(results.of(state)) for state in _WORDS}
     counts = [f"{n} {_WORDS[state]}" for state, n in numbers.items() if n]
+    reboots = sum(1 for node in results.nodes.values() if node.reboot)
+    if reboots:
+        counts.append(f"{reboots} to reboot")
     total = len(results.nodes)
     return f"{total} node{'s' if total != 1 else ''}: {', '.join(counts)}"
