@@ -97,6 +97,14 @@ def test_node_between_a_role_and_the_last_survey_is_half_done():
     assert "ran mtu" in shown(summary.of_apply(results))
 
 
+def test_interrupted_run_says_which_nodes_are_done_half_done_and_not_begun():
+    half = run("changed", until=index("changed", "runner_on_start", "Read what the node is now"))
+    nodes = (FINE, half.nodes["node1"], NodeResult("late", True))
+    text = shown(summary.of_apply(results_of(*nodes, interrupted=True)))
+    assert "not begun\n  late\n" in text
+    assert "done\n  fine\nhalf done; what runs on a node ends by itself\n  node1: ran mtu\n" in text
+
+
 def test_node_that_was_only_read_is_not_begun():
     until = index("changed", "runner_on_start", "Set the MTU of the rails")
     assert run("changed", until=until).nodes["node1"].state is State.NOT_BEGUN

@@ -15,7 +15,7 @@ import pytest
 from rdmaprov.apply import limits
 from rdmaprov.runner import run_ansible
 
-PING = {"host_pattern": "all", "module": "ansible.builtin.ping"}
+PING: dict[str, Any] = {"host_pattern": "all", "module": "ansible.builtin.ping"}
 
 
 def inventory(path: Path, variables: str) -> str:

@@ -20,17 +20,20 @@ class Mask:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         forms = {form for secret in secrets for form in _forms(secret)}
-        # A secret may be part of another one: the longest go first.
-        ordered = sorted(forms, key=lambda form: (-len(form), form))
-        self._long = [form for form in ordered if len(form) >= _SHORT]
-        words = [re.escape(form) for form in ordered if len(form) < _SHORT]
+        words = sorted(re.escape(form) for form in forms if len(form) < _SHORT)
         self._words = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)") if words else None
+        self._by_head: dict[str, list[str]] = {}
+        for form in forms:
+            if len(form) >= _SHORT:
+                self._by_head.setdefault(form[:_SHORT], []).append(form)
 
     def text(self, text: str) -> str:
-        """Return the text without secrets."""
-        for form in self._long:  # `in` is fast: 5,000 secrets and a line take 0.3 ms
-            if form in text:
-                text = text.replace(form, MASK)
+        """Return the text without secrets; it takes as long for many secrets as for few."""
+        heads = {text[at : at + _SHORT] for at in range(len(text) - _SHORT + 1)}
+        found = [form for head in heads & self._by_head.keys() for form in self._by_head[head]]
+        # A secret may be part of another one: the longest go first.
+        for form in sorted(found, key=lambda form: (-len(form), form)):
+            text = text.replace(form, MASK)
         return self._words.sub(MASK, text) if self._words else text
 
     def data(self, data: Any) -> Any:  # noqa: ANN401 - whatever JSON can be

@@ -54,6 +54,10 @@ def of_apply(results: Results) -> Iterator[Line]:
         }
         yield from _grouped(said, total)
     yield from _trouble(results)
+    if results.interrupted:
+        done = [node.name for node in results.of(State.CHANGED, State.UNCHANGED)]
+        yield Line("done", "green")
+        yield Line(f"  {groups.label(done, total) if done else 'no node'}")
     half = {node.name: [f"ran {', '.join(node.begun)}"] for node in results.of(State.HALF_DONE)}
     yield from _section("half done; what runs on a node ends by itself", half, total, "yellow")
     yield from _reboots(results, "reboot due")
