@@ -14,28 +14,34 @@ from types import FrameType, TracebackType
 # Ansible gives its workers 5 s to end by themselves, then ends them (WORKER_SHUTDOWN_POLL_*).
 GRACE_S = 15.0
 _LEFTOVERS_S = 3.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _MARK = "RDMAPROV_RUN"
 
 
+def _signals() -> list[signal.Signals]:
+    """Return the signals that mean to stop; SIGHUP not under nohup, which ignores it."""
+    hung_up = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
+    return [signal.SIGINT, signal.SIGTERM, *hung_up]
+
+
 @contextlib.contextmanager
-def sigterm_interrupts() -> Iterator[None]:
-    """Have SIGTERM raise KeyboardInterrupt, so that what is open gets closed."""
+def signals_interrupt() -> Iterator[None]:
+    """Have every signal to stop raise KeyboardInterrupt, so that what is open gets closed."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in _signals()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Interrupt:
-    """The wish of a user or a system to stop a run of Ansible, from SIGINT or SIGTERM.
+    """The wish to stop a run of Ansible: SIGINT, SIGTERM, or SIGHUP when the terminal is gone.
 
-    As a context it takes both signals; afterwards they are what they were, and no process of the
+    As a context it takes these signals; afterwards they are what they were, and no process of the
     run is left if it was stopped, or if the block raised. Processes are known by a variable in
     their environment: Ansible's workers have sessions of their own, ssh's masters no parent.
     """
@@ -52,9 +58,7 @@ class Interrupt:
 
     def __enter__(self) -> Interrupt:
         """Take the signals."""
-        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
-        for number in _SIGNALS:
-            signal.signal(number, self._hear)
+        self._before = {number: signal.signal(number, self._hear) for number in _signals()}
         return self
 
     def __exit__(

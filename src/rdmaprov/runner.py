@@ -22,7 +22,7 @@ def run_ansible(hosts: int = 0, **settings: object) -> ansible_runner.Runner:
 
     It runs in the working directory, as ansible-playbook would, so that ansible.cfg and relative
     names mean the same. What ansible-runner writes has all variables and results in it; it is
-    gone when this returns. SIGINT and SIGTERM stop Ansible (see Interrupt) and raise
+    gone when this returns. Signals to stop it do so (see Interrupt) and raise
     KeyboardInterrupt: ansible-runner alone would kill it, and keep the signals.
 
     Args:

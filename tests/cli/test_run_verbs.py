@@ -188,7 +188,7 @@ def test_colour_is_left_out_when_that_is_wished(site):
     assert colours == [False, True]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupt_leaves_results_and_no_process(site, number):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

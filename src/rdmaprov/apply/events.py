@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,6 +76,11 @@ class Heard:
 
 # Ansible puts it before a role's first task; roles that are only depended on have no other.
 _VALIDATION = "ansible.builtin.validate_argument_spec"
+# Sentences of Ansible's that only say that there is a cause, which follows.
+_WRAPPED = re.compile(
+    r"\A(?:Task failed: )?(?:Data could not be sent to remote host \S+ "
+    r"Make sure this host can be reached over ssh: |Failed to connect to the host via ssh: )?"
+)
 _KINDS = {
     "runner_on_start": "started",
     "runner_on_ok": "done",
@@ -158,7 +164,7 @@ def _message(result: Mapping[str, Any], survey: Survey | None) -> str:
     stderr = str(result.get("module_stderr") or result.get("stderr") or "").strip()
     last = stderr.splitlines()[-1] if stderr else ""
     text = f"{said} ({last})" if last and last not in str(said) else str(said)
-    return " ".join(text.split()).removeprefix("Task failed: ")
+    return _WRAPPED.sub("", " ".join(text.split()))
 
 
 def _left(survey: Survey) -> list[str]:

@@ -16,7 +16,7 @@ from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.interrupt import sigterm_interrupts
+from rdmaprov.interrupt import signals_interrupt
 
 
 @click.command(short_help="Make nodes what the site says.")
@@ -62,7 +62,7 @@ def apply(
     batch = limits.share("--serial", serial, 1) if serial is not None else None
     most = limits.share("--max-failures", max_failures, 0) if max_failures is not None else None
     with (
-        sigterm_interrupts(),
+        signals_interrupt(),
         run_options.passwords(
             vault_password_file, ask_vault=ask_vault_pass, ask_become=ask_become_pass
         ) as given,

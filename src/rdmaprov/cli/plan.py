@@ -11,7 +11,7 @@ from rdmaprov.apply import summary
 from rdmaprov.apply.run import Request, opened
 from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument
-from rdmaprov.interrupt import sigterm_interrupts
+from rdmaprov.interrupt import signals_interrupt
 
 
 @click.command(short_help="Say what apply would change.")
@@ -39,7 +39,7 @@ def plan(
     """
     named = run_options.known_roles(roles)
     with (
-        sigterm_interrupts(),
+        signals_interrupt(),
         run_options.passwords(
             vault_password_file, ask_vault=ask_vault_pass, ask_become=ask_become_pass
         ) as given,
