@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rdmaprov.apply import summary
-from rdmaprov.apply.events import Change, RolePlan, Survey, heard
+from rdmaprov.apply.events import Change, Heard, RolePlan, Survey, heard
 from rdmaprov.apply.progress import said
-from rdmaprov.apply.results import NodeResult, Results, State
+from rdmaprov.apply.results import NodeResult, Results, State, after
 from rdmaprov.exit_codes import ExitCode
 
 EVENTS = Path(__file__).parents[1] / "fixtures" / "ansible_events"
@@ -103,6 +103,47 @@ def test_interrupted_run_says_which_nodes_are_done_half_done_and_not_begun():
     text = shown(summary.of_apply(results_of(*nodes, interrupted=True)))
     assert "not begun\n  late\n" in text
     assert "done\n  fine\nhalf done; what runs on a node ends by itself\n  node1: ran mtu\n" in text
+
+
+def happened(kind, *, role="", **more):
+    return Heard(kind, "n", role, "task", **more)
+
+
+def became(*events_):
+    node = NodeResult("n", True)
+    for event in events_:
+        node = after(node, event)
+    return node
+
+
+FIT = happened("done", survey=Survey())
+
+
+@pytest.mark.parametrize(
+    ("then", "state"),
+    [
+        ([], State.UNCHANGED),
+        ([happened("started", role="reboot")], State.HALF_DONE),
+        ([happened("started", role="reboot"), happened("skipped", role="reboot")], State.UNCHANGED),
+        ([happened("done", role="reboot")], State.UNCHANGED),
+        ([happened("done", role="reboot", changed=True)], State.HALF_DONE),
+        ([happened("done", role="reboot", changed=True), FIT], State.CHANGED),
+        ([FIT, happened("unreachable", role="reboot", message="gone")], State.UNREACHABLE),
+    ],
+)
+def test_role_that_runs_on_a_node_with_nothing_pending_counts_if_it_changes(then, state):
+    node = became(FIT, *then)
+    assert node.state is state
+    assert node.before == Survey()
+
+
+def test_node_that_is_lost_during_a_role_says_so():
+    text = shown(
+        summary.of_apply(
+            results_of(became(FIT, happened("unreachable", role="reboot", message="gone")))
+        )
+    )
+    assert "unreachable\n  n: while reboot ran: gone\n" in text
 
 
 def test_node_that_was_only_read_is_not_begun():

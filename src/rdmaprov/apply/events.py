@@ -51,7 +51,7 @@ class Heard:
     """One thing that happened to a node.
 
     Args:
-        kind: "started", "done", "failed", "unreachable".
+        kind: "started", "done", "skipped", "failed", "unreachable".
         node: whose.
         role: whose task it was; empty for the play's own.
         task: its name.
@@ -84,7 +84,7 @@ _WRAPPED = re.compile(
 _KINDS = {
     "runner_on_start": "started",
     "runner_on_ok": "done",
-    "runner_on_skipped": "done",
+    "runner_on_skipped": "skipped",
     "runner_on_failed": "failed",
     "runner_on_unreachable": "unreachable",
 }

@@ -34,7 +34,8 @@ class NodeResult:
         applies: whether the run is to change it; otherwise it is only read.
         before: what it was; None if it was not read.
         after: what it is by the last survey after a role ran; None without one.
-        begun: the roles that began, in their order.
+        begun: the roles that did something, in their order.
+        running: the role that runs; empty between roles.
         changes: by role, what it changed.
         failed: the task that failed, with its role in front; empty if none did.
         problem: why it failed or could not be reached, on one line.
@@ -48,6 +49,7 @@ class NodeResult:
     before: Survey | None = None
     after: Survey | None = None
     begun: tuple[str, ...] = ()
+    running: str = ""
     changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
     failed: str = ""
     problem: str = ""
@@ -63,13 +65,20 @@ class NodeResult:
             return State.FAILED
         if self.before is None:
             return State.NOT_BEGUN
-        if not self.before.pending:
+        if self.running:
+            return State.HALF_DONE
+        if not self.before.pending and not self.changes:
             return State.UNCHANGED
         if not self.begun:
             return State.NOT_BEGUN if self.applies else State.PENDING
         if self.after is None or self.after.pending:
             return State.HALF_DONE
         return State.CHANGED if self.changes else State.UNCHANGED
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Return the roles that ran, the one that still does last."""
+        return tuple(dict.fromkeys((*self.begun, *([self.running] if self.running else []))))
 
     @property
     def finished(self) -> bool:
@@ -88,22 +97,27 @@ class NodeResult:
 
 def after(node: NodeResult, happened: Heard) -> NodeResult:
     """Return what a node is once something happened to it."""
-    node = replace(node, seconds=node.seconds + happened.seconds)
+    role = happened.role
+    node = replace(
+        node,
+        seconds=node.seconds + happened.seconds,
+        running=role if happened.kind == "started" else "",
+    )
     if happened.survey is not None:
         if node.begun:
             node = replace(node, after=happened.survey)
         else:
             node = replace(node, before=happened.survey)
+    if role and happened.kind not in ("started", "skipped"):
+        node = replace(node, begun=tuple(dict.fromkeys((*node.begun, role))))
     if happened.kind == "unreachable":
         return replace(node, unreachable=True, problem=happened.message)
     if happened.kind == "failed":
-        role = f"{happened.role}: " if happened.role else ""
-        return replace(node, failed=f"{role}{happened.task}", problem=happened.message)
-    if happened.role and happened.role not in node.begun:
-        node = replace(node, begun=(*node.begun, happened.role))
-    if happened.role and happened.changed:
-        done = (*node.changes.get(happened.role, ()), *happened.changes)
-        node = replace(node, changes={**node.changes, happened.role: done})
+        where = f"{role}: " if role else ""
+        return replace(node, failed=f"{where}{happened.task}", problem=happened.message)
+    if role and happened.changed:
+        done = (*node.changes.get(role, ()), *happened.changes)
+        node = replace(node, changes={**node.changes, role: done})
     return node
 
 
@@ -159,6 +173,6 @@ def _as_data(node: NodeResult) -> dict[str, Any]:
         "failed_task": node.failed,
         "problems": [node.problem] if node.problem else [],
         "reboot": list(node.reboot),
-        "begun": list(node.begun),
+        "roles_run": list(node.roles),
         "seconds": round(node.seconds, 3),
     }

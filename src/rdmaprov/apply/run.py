@@ -17,6 +17,7 @@ from rdmaprov.apply.results import SCHEMA, Results
 from rdmaprov.apply.rundir import RunDirectory
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.problem import printable
 from rdmaprov.resources import data_dir
 from rdmaprov.runner import run_ansible
 
@@ -89,17 +90,22 @@ class Run:
         if any(node.problem for node in results.nodes.values()):
             return
         self.write(results)
+        why = self._screen.masked(printable(self._last_error)) or "it does not say why"
         raise AnsibleFailed(
-            f"Ansible ended with {code}: {self._last_error or 'it does not say why'}",
+            f"Ansible ended with {code}: {why}",
             f"See {self.path / 'logs' / 'ansible.log'}",
         )
 
     def _ansible(self, verb: str, results: Results, progress: Progress) -> int:
         def hear(event: dict[str, Any]) -> bool:
-            self._log(str(event.get("stdout") or ""))
+            # Results first: ansible-runner passes over a full disk and a terminal that is gone.
             happened = heard(event)
-            if happened is not None and happened.node in results.nodes:
-                progress.hear(happened, results.hear(happened))
+            if happened is not None and happened.node not in results.nodes:
+                happened = None
+            node = results.hear(happened) if happened is not None else None
+            self._log(str(event.get("stdout") or ""))
+            if happened is not None and node is not None:
+                progress.hear(happened, node)
             return False  # ansible-runner need not write it to a file
 
         runner = run_ansible(

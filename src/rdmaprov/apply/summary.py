@@ -58,7 +58,7 @@ def of_apply(results: Results) -> Iterator[Line]:
         done = [node.name for node in results.of(State.CHANGED, State.UNCHANGED)]
         yield Line("done", "green")
         yield Line(f"  {groups.label(done, total) if done else 'no node'}")
-    half = {node.name: [f"ran {', '.join(node.begun)}"] for node in results.of(State.HALF_DONE)}
+    half = {node.name: [f"ran {', '.join(node.roles)}"] for node in results.of(State.HALF_DONE)}
     yield from _section("half done; what runs on a node ends by itself", half, total, "yellow")
     yield from _reboots(results, "reboot due")
     yield Line(_counts(results), "bold")
@@ -109,7 +109,7 @@ def _trouble(results: Results) -> Iterator[Line]:
 
 def _lost(node: NodeResult) -> str:
     """Return why a node could not be reached, and what may be half done on it."""
-    return f"while {node.begun[-1]} ran: {node.problem}" if node.begun else node.problem
+    return f"while {node.roles[-1]} ran: {node.problem}" if node.roles else node.problem
 
 
 def _reboots(results: Results, title: str) -> Iterator[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, Unpack
 
 import click
 
@@ -16,7 +16,6 @@ from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.interrupt import signals_interrupt
 
 
 @click.command(short_help="Make nodes what the site says.")
@@ -46,9 +45,7 @@ def apply(
     reboot: str | None,
     ask: bool,
     json_file: IO[str] | None,
-    vault_password_file: Path | None,
-    ask_vault_pass: bool,
-    ask_become_pass: bool,
+    **asked: Unpack[run_options.Asked],
 ) -> int:
     """Make a site's nodes what it says, and read them again to be sure.
 
@@ -61,22 +58,15 @@ def apply(
     named = run_options.known_roles(roles)
     batch = limits.share("--serial", serial, 1) if serial is not None else None
     most = limits.share("--max-failures", max_failures, 0) if max_failures is not None else None
-    with (
-        signals_interrupt(),
-        run_options.passwords(
-            vault_password_file, ask_vault=ask_vault_pass, ask_become=ask_become_pass
-        ) as given,
-    ):
-        fleet, mask = run_options.checked(site, limit, given)
-        screen = run_options.screen(mask, json_file)
-        nodes = tuple(node.name for node in fleet.nodes)
-        variables = _variables(batch, most, reboot, len(nodes))
-        request = Request("apply", site, nodes, limit, named, variables, given.arguments)
-        with opened(request, mask, screen) as run:
-            if ask and (code := _refused(run, screen, json_file)) is not None:
+    with run_options.prepared(site, limit, json_file, asked) as ready:
+        variables = _variables(batch, most, reboot, len(ready.nodes))
+        request = Request("apply", site, ready.nodes, limit, named, variables, ready.arguments)
+        with opened(request, ready.mask, ready.screen) as run:
+            if ask and (code := _refused(run, ready.screen, json_file)) is not None:
                 return code
             results = run.play("apply")
-            return run_options.finish(run, results, summary.of_apply(results), screen, json_file)
+            lines = summary.of_apply(results)
+            return run_options.finish(run, results, lines, ready.screen, json_file)
 
 
 def _variables(

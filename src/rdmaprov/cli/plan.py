@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO
+from typing import IO, Unpack
 
 import click
 
@@ -11,7 +11,6 @@ from rdmaprov.apply import summary
 from rdmaprov.apply.run import Request, opened
 from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument
-from rdmaprov.interrupt import signals_interrupt
 
 
 @click.command(short_help="Say what apply would change.")
@@ -27,9 +26,7 @@ def plan(
     roles: str,
     diff: bool,
     json_file: IO[str] | None,
-    vault_password_file: Path | None,
-    ask_vault_pass: bool,
-    ask_become_pass: bool,
+    **asked: Unpack[run_options.Asked],
 ) -> int:
     """Say what apply would change on a site's nodes, and change nothing.
 
@@ -38,17 +35,9 @@ def plan(
     the site, 4 if a node could not be read.
     """
     named = run_options.known_roles(roles)
-    with (
-        signals_interrupt(),
-        run_options.passwords(
-            vault_password_file, ask_vault=ask_vault_pass, ask_become=ask_become_pass
-        ) as given,
-    ):
-        fleet, mask = run_options.checked(site, limit, given)
-        screen = run_options.screen(mask, json_file)
-        nodes = tuple(node.name for node in fleet.nodes)
-        request = Request("plan", site, nodes, limit, named, {}, given.arguments)
-        with opened(request, mask, screen) as run:
+    with run_options.prepared(site, limit, json_file, asked) as ready:
+        request = Request("plan", site, ready.nodes, limit, named, {}, ready.arguments)
+        with opened(request, ready.mask, ready.screen) as run:
             results = run.play("plan")
             lines = summary.of_plan(results, diffs=diff)
-            return run_options.finish(run, results, lines, screen, json_file)
+            return run_options.finish(run, results, lines, ready.screen, json_file)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypedDict
 
 import click
 from rich.console import Console
@@ -21,6 +21,7 @@ from rdmaprov.apply.summary import Line
 from rdmaprov.cli.check import vault_file_option
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet, SiteError, load_site
 from rdmaprov.resources import data_dir
 
@@ -55,10 +56,19 @@ class Passwords:
     secrets: tuple[str, ...]
 
 
+class Asked(TypedDict):
+    """The options of `password_options`."""
+
+    vault_password_file: Path | None
+    ask_vault_pass: bool
+    ask_become_pass: bool
+
+
 @contextmanager
-def passwords(vault_file: Path | None, *, ask_vault: bool, ask_become: bool) -> Iterator[Passwords]:
+def passwords(asked_for: Asked) -> Iterator[Passwords]:
     """Provide passwords as files that only this user can read, and that then are gone."""
-    if ask_vault and vault_file is not None:
+    vault_file = asked_for["vault_password_file"]
+    if asked_for["ask_vault_pass"] and vault_file is not None:
         raise UsageError(
             "--ask-vault-pass and --vault-password-file do not go together", "Give one of them."
         )
@@ -73,11 +83,11 @@ def passwords(vault_file: Path | None, *, ask_vault: bool, ask_become: bool) -> 
             path.write_text(secrets[-1] + "\n")
             return path
 
-        if ask_vault:
+        if asked_for["ask_vault_pass"]:
             vault_file = asked("Vault")
         if vault_file is not None:
             arguments += ["--vault-password-file", str(vault_file)]
-        if ask_become:
+        if asked_for["ask_become_pass"]:
             arguments += ["--become-password-file", str(asked("BECOME"))]
         yield Passwords(vault_file, tuple(arguments), tuple(secrets))
 
@@ -121,10 +131,26 @@ def checked(site: Path, limit: str | None, given: Passwords) -> tuple[Fleet, Mas
     return fleet, mask
 
 
-def screen(mask: Mask, json_file: IO[str] | None) -> Screen:
-    """Return where to show the run: stderr if stdout is for the results."""
-    taken = json_file is not None and json_file.name == "-"
-    return Screen(Console(stderr=taken, highlight=False), mask)
+@dataclass(frozen=True)
+class Prepared:
+    """A checked site, ready to be run on."""
+
+    nodes: tuple[str, ...]
+    arguments: tuple[str, ...]
+    mask: Mask
+    screen: Screen
+
+
+@contextmanager
+def prepared(
+    site: Path, limit: str | None, json_file: IO[str] | None, asked_for: Asked
+) -> Iterator[Prepared]:
+    """Provide a site that was checked; a signal to stop is an interrupt until the end."""
+    with signals_interrupt(), passwords(asked_for) as given:
+        fleet, mask = checked(site, limit, given)
+        taken = json_file is not None and json_file.name == "-"
+        screen = Screen(Console(stderr=taken, highlight=False), mask)
+        yield Prepared(tuple(node.name for node in fleet.nodes), given.arguments, mask, screen)
 
 
 def finish(
