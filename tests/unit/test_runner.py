@@ -8,12 +8,14 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rdmaprov.apply import limits
 from rdmaprov.runner import run_ansible
 
-PING = {"host_pattern": "all", "module": "ansible.builtin.ping"}
+PING: dict[str, Any] = {"host_pattern": "all", "module": "ansible.builtin.ping"}
 
 
 def inventory(path: Path, variables: str) -> str:
@@ -26,7 +28,7 @@ def test_signals_are_the_programs_again_afterwards(tmp_path: Path):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     local = f"ansible_connection: local, ansible_python_interpreter: {sys.executable}"
     hosts = inventory(tmp_path, local)
-    assert run_ansible(private_data_dir=str(tmp_path), inventory=hosts, **PING).rc == 0
+    assert run_ansible(inventory=hosts, **PING).rc == 0
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
 
 
@@ -44,4 +46,34 @@ def test_interrupt_ends_ansible_and_comes_through(tmp_path: Path):
 
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            run_ansible(private_data_dir=str(tmp_path), inventory=hosts, **PING)
+            run_ansible(inventory=hosts, **PING)
+
+
+@pytest.mark.parametrize(
+    ("most", "begun"),
+    [("0", ["n1", "n2", "n3"]), ("1", ["n1", "n2", "n3", "n4", "n5", "n6"]), ("2", None)],
+)
+def test_failures_end_a_run_as_ansible_counts_them(tmp_path: Path, most: str, begun: list[str]):
+    """Each batch of three has a failure: n2 of the first, n4 and n5 of the second."""
+    file = tmp_path / "hosts.yml"
+    file.write_text("all:\n  hosts: {" + ", ".join(f"n{i}: {{}}" for i in range(1, 9)) + "}\n")
+    serial = limits.share("--serial", "3", 1)
+    percentage = limits.max_fail_percentage(limits.share("--max-failures", most, 0), serial, 8)
+    fail = {"ansible.builtin.fail": {}, "when": "inventory_hostname in ['n2', 'n4', 'n5']"}
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "serial": str(serial),
+        "max_fail_percentage": "{{ most }}",
+        "tasks": [fail],
+    }
+    seen: list[str] = []
+
+    def hear(event: dict[str, Any]) -> None:
+        if event["event"] == "runner_on_start":
+            seen.append(event["event_data"]["host"])
+
+    run_ansible(
+        8, inventory=str(file), playbook=[play], extravars={"most": percentage}, event_handler=hear
+    )
+    assert seen == (begun or [f"n{i}" for i in range(1, 9)])

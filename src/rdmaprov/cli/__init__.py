@@ -18,11 +18,13 @@ PROGRAM = "rdmaprov"
 # Verb → "module:command". A verb's module is imported when it is asked for, so that no verb
 # pays for what another one needs.
 VERBS = {
+    "apply": "rdmaprov.cli.apply:apply",
     "check": "rdmaprov.cli.check:check",
     "completion": "rdmaprov.cli.completion:completion",
     "discover": "rdmaprov.cli.discover:discover",
     "init": "rdmaprov.cli.init:init",
     "lab": "rdmaprov.cli.lab:lab",
+    "plan": "rdmaprov.cli.plan:plan",
     "schema": "rdmaprov.cli.schema:schema_command",
 }
 

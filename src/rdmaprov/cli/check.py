@@ -20,6 +20,12 @@ limit_option = click.option(
     "--limit", metavar="PATTERN", help="Look at these hosts only; Ansible's pattern."
 )
 
+vault_file_option = click.option(
+    "--vault-password-file",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
+    help="File, or program, with the vault's password.",
+)
+
 
 @click.command(short_help="Find every problem of a site, connecting to nothing.")
 @site_argument
@@ -38,13 +44,20 @@ limit_option = click.option(
     show_default=True,
     help="How to show problems: for people, or as annotations of GitHub.",
 )
-def check(site: Path, limit: str | None, json_file: IO[str] | None, style: str) -> int:
+@vault_file_option
+def check(
+    site: Path,
+    limit: str | None,
+    json_file: IO[str] | None,
+    style: str,
+    vault_password_file: Path | None,
+) -> int:
     """Find every problem of a site's inventory; connect to nothing.
 
     Prints one line for each problem, sorted by file and line, and nothing for a good site.
     Exits with 0 or 3.
     """
-    found = contract.problems(load_site(site, limit))
+    found = contract.problems(load_site(site, limit, vault_password_file))
     if json_file is not None:
         entries = [as_json(problem) for problem in found]
         json.dump({"site": str(site), "problems": entries}, json_file, indent=2)

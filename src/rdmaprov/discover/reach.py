@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import tempfile
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,10 @@ from rdmaprov.runner import run_ansible
 
 COLLECTOR = Path(__file__).with_name("collector.py")
 _PYTHON = '{{ ansible_python_interpreter | default("python3") }}'
+_TASK = {
+    "name": "Read what the node is",
+    "ansible.builtin.script": {"cmd": shlex.quote(str(COLLECTOR)), "executable": _PYTHON},
+}
 _EVENTS = {"runner_on_failed", "runner_on_unreachable"}
 
 
@@ -23,18 +27,20 @@ class Answers:
     failures: dict[str, str]
 
 
-def collect(site: Path, limit: str | None) -> Answers:
+def collect(site: Path, limit: str | None, vault_password_file: Path | None = None) -> Answers:
     """Run the collector on the nodes of a site and return what each said."""
     answers = Answers({}, {})
-    with tempfile.TemporaryDirectory(prefix="rdmaprov-") as directory:
-        run_ansible(
-            private_data_dir=directory,
-            inventory=str(site.resolve()),
-            host_pattern=limit or "all",
-            module="ansible.builtin.script",
-            module_args=f"{COLLECTOR} executable='{_PYTHON}'",
-            event_handler=lambda event: _hear(event, answers),
-        )
+    run_ansible(
+        inventory=str(site.resolve()),
+        limit=limit,
+        playbook=[{"hosts": "all", "gather_facts": False, "tasks": [_TASK]}],
+        cmdline=(
+            shlex.join(["--vault-password-file", str(vault_password_file)])
+            if vault_password_file
+            else None
+        ),
+        event_handler=lambda event: _hear(event, answers),
+    )
     return answers
 
 

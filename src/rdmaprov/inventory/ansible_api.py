@@ -54,6 +54,7 @@ __all__ = [
     "combine_vars",
     "error_position",
     "error_text",
+    "find_plugins",
     "is_template",
     "muted",
     "position_of",
@@ -144,14 +145,15 @@ def read_yaml(path: Path) -> Any:
 class Inventory:
     """A site as Ansible reads it, with the variables of groups and hosts."""
 
-    def __init__(self, site: Path) -> None:
-        _find_plugins()
+    def __init__(self, site: Path, vault_password_file: Path | None = None) -> None:
+        find_plugins()
         _forget()
         self._loader = _CachingLoader()
         self._loader.set_basedir(str(site))
         secrets = CLI.setup_vault_secrets(
             self._loader,
             vault_ids=list(constants.DEFAULT_VAULT_IDENTITY_LIST),
+            vault_password_files=[str(vault_password_file)] if vault_password_file else [],
             auto_prompt=False,
             initialize_context=False,
         )
@@ -243,7 +245,7 @@ def _combined(layers: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @cache
-def _find_plugins() -> None:
+def find_plugins() -> None:
     """Set Ansible's plugin loader up, once for a process."""
     init_plugin_loader()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.inventory import files, heard, names, schema, typed
+from rdmaprov.inventory import files, heard, names, schema, secrets, typed
 from rdmaprov.inventory.ansible_api import (
     AnsibleError,
     Host,
@@ -32,12 +32,15 @@ class SiteError(RdmaprovError):
     exit_code = ExitCode.INVALID_SITE
 
 
-def load_site(site: Path, limit: str | None = None) -> Fleet:
+def load_site(
+    site: Path, limit: str | None = None, vault_password_file: Path | None = None
+) -> Fleet:
     """Return the fleet of a site, with what is wrong with its files, names and types.
 
     Args:
         site: the inventory directory.
         limit: an Ansible pattern; nodes outside it are not looked at.
+        vault_password_file: opens vaulted values, beside what Ansible's own settings name.
 
     Raises:
         SiteError: the directory does not exist, or the limit leaves no node.
@@ -46,7 +49,7 @@ def load_site(site: Path, limit: str | None = None) -> Fleet:
     site = _directory(site)
     with muted() as said, _no_collection():
         try:
-            return _Loader(site, said).fleet(limit)
+            return _Loader(site, said, vault_password_file).fleet(limit)
         except AnsibleError as error:
             raise SiteError(
                 f"{site}: Ansible cannot read the site: {error_text(error)}",
@@ -80,11 +83,11 @@ def _directory(site: Path) -> Path:
 
 
 class _Loader:
-    def __init__(self, site: Path, said: list[tuple[str, object]]) -> None:
+    def __init__(self, site: Path, said: list[tuple[str, object]], vault: Path | None) -> None:
         self._site = site
         self._heard = said
         self._schema = schema.shipped()
-        self._inventory = Inventory(site)
+        self._inventory = Inventory(site, vault)
         self._places = Places(site, self._inventory)
         self._renderer = Renderer()
         self._disputed: dict[tuple[str, ...], tuple[Conflict, ...]] = {}
@@ -107,7 +110,16 @@ class _Loader:
             node, found = self._node(host)
             nodes.append(node)
             problems += found
-        return Fleet(self._site, tuple(nodes), tuple(merged(problems)))
+        return Fleet(self._site, tuple(nodes), tuple(merged(problems)), self._secrets)
+
+    def _secrets(self) -> frozenset[str]:
+        with muted():
+            return secrets.found(self._inventory, self._variables)
+
+    def _variables(self, host: Host) -> Variables:
+        layers = self._inventory.group_variables(host), self._inventory.host_variables(host)
+        raw = {**self._schema.defaults, **layers[0], **layers[1]}
+        return Variables(raw, self._magic(host), self._renderer)
 
     def _selected(self, limit: str | None) -> list[Host]:
         chosen = self._inventory.select(limit)
@@ -128,8 +140,7 @@ class _Loader:
         of_groups = self._inventory.group_variables(host)
         own = self._inventory.host_variables(host)
         locate = Locator(name, (own, of_groups), self._places)
-        raw = {**self._schema.defaults, **of_groups, **own}
-        variables = Variables(raw, self._magic(host), self._renderer)
+        variables = self._variables(host)
         values, problems = self._typer.values(name, variables, locate)
         rails, wrong = typed.rails(name, values.get("fabric_rails", []), locate)
         problems += wrong

@@ -72,9 +72,11 @@ class Fleet:
         nodes: those that the limit leaves, in the inventory's order.
         problems: what is wrong with files, names, templates and types. Rules between
             variables are the contract's.
+        secrets: finds the values that must not be shown, as text; takes a while.
 
     """
 
     site: Path
     nodes: tuple[Node, ...]
     problems: tuple[Problem, ...]
+    secrets: Callable[[], frozenset[str]] = field(default=frozenset, repr=False, compare=False)

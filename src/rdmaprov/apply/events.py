@@ -1,0 +1,196 @@
+"""What Ansible's events say, as far as a run is about: surveys, roles, failures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+COLLECTION = "rdmaprov.node."
+SURVEY = "survey"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One setting that is not, or was not, what it must be; see module_utils.plan of a node."""
+
+    layer: str
+    device: str
+    setting: str
+    seen: str
+    wanted: str
+
+
+@dataclass(frozen=True)
+class RolePlan:
+    """What one role would change on a node."""
+
+    changes: tuple[Change, ...] = ()
+    diffs: tuple[tuple[str, str, str], ...] = ()  # file, text before, text after
+    reboot: tuple[str, ...] = ()
+    waits: str = ""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What all roles would change on a node; roles in the order in which they run."""
+
+    roles: Mapping[str, RolePlan] = field(default_factory=dict)
+    pending: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def reboot(self) -> tuple[str, ...]:
+        """Return why a reboot is due, or will be once the roles ran."""
+        return tuple(reason for plan in self.roles.values() for reason in plan.reboot)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One thing that happened to a node.
+
+    Args:
+        kind: "started", "done", "skipped", "failed", "unreachable".
+        node: whose.
+        role: whose task it was; empty for the play's own.
+        task: its name.
+        survey: what the node is, where the task was a survey.
+        changed: whether the task changed the node.
+        changes: what it changed, where the role says.
+        message: why it failed, on one line.
+        seconds: how long it took.
+
+    """
+
+    kind: str
+    node: str
+    role: str
+    task: str
+    survey: Survey | None = None
+    changed: bool = False
+    changes: tuple[Change, ...] = ()
+    message: str = ""
+    seconds: float = 0.0
+
+
+# Ansible puts it before a role's first task; roles that are only depended on have no other.
+_VALIDATION = "ansible.builtin.validate_argument_spec"
+# Sentences of Ansible's that only say that there is a cause, which follows.
+_WRAPPED = re.compile(
+    r"\A(?:Task failed: )?(?:Data could not be sent to remote host \S+ "
+    r"Make sure this host can be reached over ssh: |Failed to connect to the host via ssh: )?"
+)
+_KINDS = {
+    "runner_on_start": "started",
+    "runner_on_ok": "done",
+    "runner_on_skipped": "skipped",
+    "runner_on_failed": "failed",
+    "runner_on_unreachable": "unreachable",
+}
+
+
+def heard(event: Mapping[str, Any]) -> Heard | None:
+    """Return what an event of ansible-runner's says; None if it is about no node."""
+    kind = _KINDS.get(str(event.get("event", "")))
+    data = _mapping(event.get("event_data"))
+    node = str(data.get("host") or "")
+    if kind is None or not node:
+        return None
+    result = _mapping(data.get("res"))
+    action = str(data.get("resolved_action") or data.get("task_action") or "")
+    own = action.removeprefix(COLLECTION) if action.startswith(COLLECTION) else ""
+    survey = _survey(result) if own == SURVEY and kind != "started" else None
+    if kind == "failed" and data.get("ignore_errors"):
+        kind = "done"
+    return Heard(
+        kind=kind,
+        node=node,
+        role=_role(data, action),
+        task=str(data.get("task") or action),
+        survey=survey,
+        changed=kind == "done" and bool(result.get("changed")),
+        changes=_changes(result.get("changes")) if own != SURVEY else (),
+        message=_message(result, survey) if kind in ("failed", "unreachable") else "",
+        seconds=_number(data.get("duration")),
+    )
+
+
+def _role(data: Mapping[str, Any], action: str) -> str:
+    """Return the role that a task is of; none for one that only reads the site's variables."""
+    if action == _VALIDATION:
+        return ""
+    return str(data.get("role") or "").rpartition(".")[2]
+
+
+def _survey(result: Mapping[str, Any]) -> Survey | None:
+    """Return a survey's answer; None if it has none, because the module did not come so far."""
+    if not isinstance(result.get("roles"), Mapping):
+        return None
+    roles = {str(name): _role_plan(_mapping(plan)) for name, plan in result["roles"].items()}
+    return Survey(roles, _texts(result.get("pending")), _texts(result.get("problems")))
+
+
+def _role_plan(plan: Mapping[str, Any]) -> RolePlan:
+    diffs = tuple(
+        (
+            str(diff.get("after_header") or diff.get("before_header") or ""),
+            str(diff.get("before") or ""),
+            str(diff.get("after") or ""),
+        )
+        for diff in _list(plan.get("diff"))
+        if isinstance(diff, Mapping)
+    )
+    changes, reboot = _changes(plan.get("changes")), _texts(plan.get("reboot"))
+    return RolePlan(changes, diffs, reboot, str(plan.get("waits") or ""))
+
+
+def _changes(found: object) -> tuple[Change, ...]:
+    fields = ("layer", "device", "setting", "seen", "wanted")
+    return tuple(
+        Change(*(str(change.get(name, "")) for name in fields))
+        for change in _list(found)
+        if isinstance(change, Mapping)
+    )
+
+
+def _message(result: Mapping[str, Any], survey: Survey | None) -> str:
+    """Return why a task failed, on one line."""
+    if survey is not None and survey.problems:
+        return "; ".join(survey.problems)
+    if survey is not None and survey.pending:
+        return "not as described after the run: " + "; ".join(_left(survey))
+    said = result.get("msg") or result.get("censored") or "no reason given"
+    stderr = str(result.get("module_stderr") or result.get("stderr") or "").strip()
+    last = stderr.splitlines()[-1] if stderr else ""
+    text = f"{said} ({last})" if last and last not in str(said) else str(said)
+    return _WRAPPED.sub("", " ".join(text.split()))
+
+
+def _left(survey: Survey) -> list[str]:
+    """Return what a survey still finds to change."""
+    left = []
+    for name in survey.pending:
+        plan = survey.roles.get(name, RolePlan())
+        changes = ", ".join(
+            f"{c.device} {c.setting} ({c.layer}) is {c.seen}, wanted {c.wanted}"
+            for c in plan.changes
+        )
+        left.append(f"{name}: {changes or plan.waits or 'something is left to do'}")
+    return left
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(str(item) for item in _list(value))
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0

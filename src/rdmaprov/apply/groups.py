@@ -1,0 +1,92 @@
+"""The same thing on many nodes, said once: changes merged, nodes grouped, names folded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from rdmaprov.apply.events import Change
+
+# What a configuration says when it has no value of its own to compare.
+_NO_VALUE = frozenset({"", "none", "another", "absent", "different", "unset"})
+_MOST_PARTS = 6
+
+
+def texts(changes: Sequence[Change]) -> list[str]:
+    """Return changes as lines, the layers of one setting merged where they agree.
+
+    >>> texts([Change("running", "ens1", "MTU", "1500", "9000"),
+    ...        Change("configured", "ens1", "MTU", "none", "9000")])
+    ['ens1 MTU 1500 → 9000 (running, configured)']
+    """
+    settings: dict[tuple[str, str, str], list[Change]] = {}
+    for change in changes:
+        settings.setdefault((change.device, change.setting, change.wanted), []).append(change)
+    return [line for alike in settings.values() for line in _merged(alike)]
+
+
+def _merged(alike: list[Change]) -> list[str]:
+    """Return one line for changes of one setting to one value, or one for each if they differ."""
+    seen = {change.seen for change in alike}
+    if len(seen) > 1:
+        seen -= _NO_VALUE
+    if len(seen) != 1:
+        return [_text(change, change.seen, [change.layer]) for change in alike]
+    layers = list(dict.fromkeys(change.layer for change in alike))
+    return [_text(alike[0], seen.pop(), layers)]
+
+
+def _text(change: Change, seen: str, layers: list[str]) -> str:
+    what = f"{change.device} {change.setting}".strip()
+    return f"{what} {seen or '(empty)'} → {change.wanted or '(empty)'} ({', '.join(layers)})"
+
+
+def by_text(said: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Return what nodes say, turned around: each text with the nodes that say it."""
+    nodes: dict[str, list[str]] = {}
+    for node, lines in said.items():
+        for line in dict.fromkeys(lines):
+            nodes.setdefault(line, []).append(node)
+    return nodes
+
+
+def label(nodes: Sequence[str], total: int) -> str:
+    """Return how to call some of a run's nodes: by name, or by number if they are all of many."""
+    if len(nodes) == 1:
+        return nodes[0]
+    if len(nodes) == total:
+        return f"{total} nodes"
+    return f"{len(nodes)} nodes ({folded(nodes)})"
+
+
+def folded(nodes: Iterable[str]) -> str:
+    """Return names on one short line, those with consecutive numbers as first-last.
+
+    >>> folded(["gpu01", "gpu02", "gpu03", "login"])
+    'gpu01-gpu03, login'
+    """
+    runs: list[list[str]] = []
+    for name in sorted(nodes, key=_split):
+        if runs and name == _next(runs[-1][-1]):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    parts = []
+    for run in runs:
+        parts += run if len(run) < 3 else [f"{run[0]}-{run[-1]}"]
+    rest = len(parts) - _MOST_PARTS
+    return ", ".join(parts[:_MOST_PARTS]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _split(name: str) -> tuple[str, int, str, str]:
+    """Return a name's text before its last number, the number, the text after it, its digits."""
+    found = re.match(r"(.*?)([0-9]+)([^0-9]*)\Z", name, re.DOTALL)
+    if found is None:
+        return name, -1, "", ""
+    return found[1], int(found[2]), found[3], found[2]
+
+
+def _next(name: str) -> str:
+    """Return the name with the number that follows; empty if it has no number."""
+    before, number, after, digits = _split(name)
+    return f"{before}{str(number + 1).zfill(len(digits))}{after}" if digits else ""

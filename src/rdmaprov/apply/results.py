@@ -1,0 +1,178 @@
+"""What became of each node: events → results, which are plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from rdmaprov.apply.events import Change, Heard, Survey
+from rdmaprov.exit_codes import ExitCode
+
+SCHEMA = 1  # of results.json; a reader refuses one that it does not know
+
+
+class State(StrEnum):
+    """What became of a node."""
+
+    UNCHANGED = "unchanged"  # it is as described, and was before
+    PENDING = "pending"  # plan: it has something to change
+    CHANGED = "changed"  # it is as described now
+    FAILED = "failed"
+    UNREACHABLE = "unreachable"
+    HALF_DONE = "half_done"  # the run stopped while roles ran; the next one goes on
+    NOT_BEGUN = "not_begun"  # the run stopped before any role ran
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """What became of one node.
+
+    Args:
+        name: the node.
+        applies: whether the run is to change it; otherwise it is only read.
+        before: what it was; None if it was not read.
+        after: what it is by the last survey after a role ran; None without one.
+        begun: the roles that did something, in their order.
+        running: the role that runs; empty between roles.
+        changes: by role, what it changed.
+        failed: the task that failed, with its role in front; empty if none did.
+        problem: why it failed or could not be reached, on one line.
+        unreachable: whether it could not be reached.
+        seconds: how long its tasks took.
+
+    """
+
+    name: str
+    applies: bool = False
+    before: Survey | None = None
+    after: Survey | None = None
+    begun: tuple[str, ...] = ()
+    running: str = ""
+    changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+    failed: str = ""
+    problem: str = ""
+    unreachable: bool = False
+    seconds: float = 0.0
+
+    @property
+    def state(self) -> State:
+        """Return what became of the node."""
+        if self.unreachable:
+            return State.UNREACHABLE
+        if self.failed:
+            return State.FAILED
+        if self.before is None:
+            return State.NOT_BEGUN
+        if self.running:
+            return State.HALF_DONE
+        if not self.before.pending and not self.changes:
+            return State.UNCHANGED
+        if not self.begun:
+            return State.NOT_BEGUN if self.applies else State.PENDING
+        if self.after is None or self.after.pending:
+            return State.HALF_DONE
+        return State.CHANGED if self.changes else State.UNCHANGED
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Return the roles that ran, the one that still does last."""
+        return tuple(dict.fromkeys((*self.begun, *([self.running] if self.running else []))))
+
+    @property
+    def finished(self) -> bool:
+        """Return whether the run is through with the node."""
+        return self.state not in (State.NOT_BEGUN, State.HALF_DONE)
+
+    @property
+    def reboot(self) -> tuple[str, ...]:
+        """Return why a reboot is due, or for a pending node will be; only what was read counts."""
+        if self.after is not None:
+            return self.after.reboot
+        if self.before is None or self.state not in (State.UNCHANGED, State.PENDING):
+            return ()
+        return self.before.reboot
+
+
+def after(node: NodeResult, happened: Heard) -> NodeResult:
+    """Return what a node is once something happened to it."""
+    role = happened.role
+    node = replace(
+        node,
+        seconds=node.seconds + happened.seconds,
+        running=role if happened.kind == "started" else "",
+    )
+    if happened.survey is not None:
+        if node.begun:
+            node = replace(node, after=happened.survey)
+        else:
+            node = replace(node, before=happened.survey)
+    if role and happened.kind not in ("started", "skipped"):
+        node = replace(node, begun=tuple(dict.fromkeys((*node.begun, role))))
+    if happened.kind == "unreachable":
+        return replace(node, unreachable=True, problem=happened.message)
+    if happened.kind == "failed":
+        where = f"{role}: " if role else ""
+        return replace(node, failed=f"{where}{happened.task}", problem=happened.message)
+    if role and happened.changed:
+        done = (*node.changes.get(role, ()), *happened.changes)
+        node = replace(node, changes={**node.changes, role: done})
+    return node
+
+
+class Results:
+    """The results of a run, which grow with its events."""
+
+    def __init__(self, nodes: Iterable[str], *, applies: bool) -> None:
+        self.nodes = {name: NodeResult(name, applies) for name in nodes}
+        self.interrupted = False
+
+    def hear(self, happened: Heard) -> NodeResult:
+        """Take in what happened; return what the node is now."""
+        self.nodes[happened.node] = now = after(self.nodes[happened.node], happened)
+        return now
+
+    def of(self, *states: State) -> list[NodeResult]:
+        """Return the nodes in these states."""
+        return [node for node in self.nodes.values() if node.state in states]
+
+    def exit_code(self) -> ExitCode:
+        """Return what the run tells its caller.
+
+        The first that is true of: it was interrupted; a node failed; a node is not known, or
+        was not come to; changes or a reboot are due.
+        """
+        states = {node.state for node in self.nodes.values()}
+        if self.interrupted:
+            return ExitCode.INTERRUPTED
+        if State.FAILED in states:
+            return ExitCode.FAILED
+        if states & {State.UNREACHABLE, State.HALF_DONE, State.NOT_BEGUN}:
+            return ExitCode.UNKNOWN
+        if State.PENDING in states or any(node.reboot for node in self.nodes.values()):
+            return ExitCode.PENDING
+        return ExitCode.OK
+
+    def as_data(self) -> dict[str, Any]:
+        """Return one plain entry for each node."""
+        return {name: _as_data(node) for name, node in self.nodes.items()}
+
+
+def _as_data(node: NodeResult) -> dict[str, Any]:
+    changes: Mapping[str, tuple[Change, ...]] = node.changes
+    waits: dict[str, str] = {}
+    if node.state is State.PENDING and node.before is not None:
+        plans = {name: node.before.roles[name] for name in node.before.pending}
+        changes = {name: plan.changes for name, plan in plans.items()}
+        waits = {name: plan.waits for name, plan in plans.items() if plan.waits}
+    return {
+        "state": str(node.state),
+        "changes": {role: [asdict(change) for change in made] for role, made in changes.items()},
+        "waits": waits,
+        "failed_task": node.failed,
+        "problems": [node.problem] if node.problem else [],
+        "reboot": list(node.reboot),
+        "roles_run": list(node.roles),
+        "seconds": round(node.seconds, 3),
+    }

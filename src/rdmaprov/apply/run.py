@@ -1,0 +1,151 @@
+"""One run: a site's nodes, Ansible on them, and everything that it says kept and shown."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rdmaprov.apply.events import heard
+from rdmaprov.apply.masks import Mask
+from rdmaprov.apply.progress import Progress, Screen
+from rdmaprov.apply.results import SCHEMA, Results
+from rdmaprov.apply.rundir import RunDirectory
+from rdmaprov.errors import RdmaprovError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.problem import printable
+from rdmaprov.resources import data_dir
+from rdmaprov.runner import run_ansible
+
+
+class AnsibleFailed(RdmaprovError):
+    """Ansible ended early, and not because of a node."""
+
+    exit_code = ExitCode.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for.
+
+    Args:
+        verb: "plan" or "apply".
+        site: the inventory directory.
+        nodes: the nodes' names.
+        limit: Ansible's pattern, if there is one.
+        roles: names of the roles; empty for all.
+        variables: for the playbook.
+        arguments: further ones of ansible-playbook.
+
+    """
+
+    verb: str
+    site: Path
+    nodes: tuple[str, ...]
+    limit: str | None
+    roles: tuple[str, ...]
+    variables: Mapping[str, object]
+    arguments: tuple[str, ...]
+
+
+class Run:
+    """A run with its directory; see `opened`."""
+
+    def __init__(self, request: Request, directory: RunDirectory, screen: Screen) -> None:
+        self._request = request
+        self._directory = directory
+        self._screen = screen
+        self._started = datetime.now(UTC)
+        self._last_error = ""
+
+    @property
+    def path(self) -> Path:
+        """Return the run's directory."""
+        return self._directory.path
+
+    def play(self, verb: str) -> Results:
+        """Run a verb's playbook; return what became of the nodes, up to an interrupt.
+
+        Raises:
+            AnsibleFailed: it ended early, and not because of a node.
+
+        """
+        results = Results(self._request.nodes, applies=verb == "apply")
+        with Progress(self._screen, len(results.nodes)) as progress:
+            try:
+                code = self._ansible(verb, results, progress)
+            except KeyboardInterrupt:
+                results.interrupted = True
+                return results
+        if code != 0 and results.exit_code() in (ExitCode.OK, ExitCode.UNKNOWN):
+            self._refuse_silence(code, results)
+        return results
+
+    def _refuse_silence(self, code: int, results: Results) -> None:
+        """Raise if Ansible failed and no node says why."""
+        if any(node.problem for node in results.nodes.values()):
+            return
+        self.write(results)
+        why = self._screen.masked(printable(self._last_error)) or "it does not say why"
+        raise AnsibleFailed(
+            f"Ansible ended with {code}: {why}",
+            f"See {self.path / 'logs' / 'ansible.log'}",
+        )
+
+    def _ansible(self, verb: str, results: Results, progress: Progress) -> int:
+        def hear(event: dict[str, Any]) -> bool:
+            # Results first: ansible-runner passes over a full disk and a terminal that is gone.
+            happened = heard(event)
+            if happened is not None and happened.node not in results.nodes:
+                happened = None
+            node = results.hear(happened) if happened is not None else None
+            self._log(str(event.get("stdout") or ""))
+            if happened is not None and node is not None:
+                progress.hear(happened, node)
+            return False  # ansible-runner need not write it to a file
+
+        runner = run_ansible(
+            len(self._request.nodes),
+            playbook=str(data_dir("playbooks") / f"{verb}.yml"),
+            inventory=str(self._request.site.resolve()),
+            limit=self._request.limit,
+            extravars={"apply_roles": list(self._request.roles), **self._request.variables},
+            cmdline=shlex.join(self._request.arguments) or None,
+            envvars={"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"},
+            event_handler=hear,
+        )
+        return int(runner.rc)
+
+    def _log(self, text: str) -> None:
+        self._directory.log(text)
+        for line in text.splitlines():
+            if line.startswith("[ERROR]: "):
+                self._last_error = line.removeprefix("[ERROR]: ").strip()
+
+    def write(self, results: Results) -> str:
+        """Write results.json; return its text."""
+        return self._directory.write_results(
+            {
+                "schema": SCHEMA,
+                "verb": self._request.verb,
+                "site": str(self._request.site),
+                "limit": self._request.limit,
+                "roles": list(self._request.roles),
+                "started": self._started.isoformat(timespec="seconds"),
+                "seconds": round((datetime.now(UTC) - self._started).total_seconds(), 1),
+                "exit_code": int(results.exit_code()),
+                "interrupted": results.interrupted,
+                "nodes": results.as_data(),
+            }
+        )
+
+
+@contextmanager
+def opened(request: Request, mask: Mask, screen: Screen) -> Iterator[Run]:
+    """Provide a run with a new directory."""
+    with RunDirectory(request.verb, mask) as directory:
+        yield Run(request, directory, screen)

@@ -1,0 +1,74 @@
+"""The directory of a run: what happened, for later, without secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rdmaprov.apply.masks import Mask
+
+RUNS = "runs"
+_CONTROL = dict.fromkeys([*range(32), 127])
+del _CONTROL[ord("\t")], _CONTROL[ord("\n")]
+
+
+class RunDirectory:
+    """`runs/<time>-<verb>/` in the working directory; nobody else can read it.
+
+    As a context it keeps Ansible's log open, which grows while Ansible runs.
+    """
+
+    def __init__(self, verb: str, mask: Mask) -> None:
+        self._mask = mask
+        self.path = _made(Path(RUNS), f"{datetime.now():%Y%m%d-%H%M%S}-{verb}")
+        (self.path / "logs").mkdir(mode=0o700)
+
+    def __enter__(self) -> RunDirectory:
+        """Open the log."""
+        self._log = _private(self.path / "logs" / "ansible.log")
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType
+    ) -> None:
+        """Close the log."""
+        os.close(self._log)
+
+    def log(self, text: str) -> None:
+        """Add what Ansible printed."""
+        lines = text.replace("\r\n", "\n").translate(_CONTROL).rstrip("\n")
+        if lines:
+            os.write(self._log, (self._mask.text(lines) + "\n").encode(errors="replace"))
+
+    def write_results(self, results: Mapping[str, Any]) -> str:
+        """Write results.json, whole or not at all; return its text."""
+        text = json.dumps(self._mask.data(results), indent=2, ensure_ascii=False) + "\n"
+        path = self.path / "results.json"
+        unfinished = path.with_suffix(".json.new")
+        file = _private(unfinished)
+        with os.fdopen(file, "w", encoding="utf-8") as opened:
+            opened.write(text)
+        unfinished.replace(path)
+        return text
+
+
+def _made(runs: Path, name: str) -> Path:
+    """Return a new directory; a second run within a second gets a number behind its name."""
+    runs.mkdir(mode=0o700, exist_ok=True)
+    for suffix in ("", *(f"-{number}" for number in range(2, 100))):
+        path = runs / (name + suffix)
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(17, "there are 99 runs of this second", str(runs / name))
+
+
+def _private(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)

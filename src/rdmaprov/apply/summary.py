@@ -1,0 +1,151 @@
+"""A run in words: what a plan would change, what an apply did."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from rdmaprov.apply import groups
+from rdmaprov.apply.events import RolePlan
+from rdmaprov.apply.results import NodeResult, Results, State
+from rdmaprov.problem import printable
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line to show; the style is one of rich's."""
+
+    text: str
+    style: str = ""
+
+
+def of_plan(results: Results, *, diffs: bool) -> Iterator[Line]:
+    """Yield what would change, by role, with what cannot be told."""
+    pending = results.of(State.PENDING)
+    total = len(results.nodes)
+    for role in _roles(pending):
+        yield Line(role, "bold")
+        plans = {
+            node.name: node.before.roles.get(role, RolePlan())
+            for node in pending
+            if node.before is not None and role in node.before.pending
+        }
+        said = {node: _planned(role, plan) for node, plan in plans.items()}
+        yield from _grouped(said, total)
+        if diffs:
+            yield from _diffs(plans, total)
+    yield from _trouble(results)
+    yield from _reboots(results, "reboot due once applied")
+    yield Line(_counts(results), "bold")
+
+
+def of_apply(results: Results) -> Iterator[Line]:
+    """Yield what became of the nodes."""
+    changed = [node for node in results.nodes.values() if node.changes]
+    total = len(results.nodes)
+    roles = dict.fromkeys(role for node in changed for role in node.changes)
+    for role in roles:
+        yield Line(role, "bold")
+        said = {
+            node.name: groups.texts(node.changes[role]) or ["changed"]
+            for node in changed
+            if role in node.changes
+        }
+        yield from _grouped(said, total)
+    yield from _trouble(results)
+    if results.interrupted:
+        done = [node.name for node in results.of(State.CHANGED, State.UNCHANGED)]
+        yield Line("done", "green")
+        yield Line(f"  {groups.label(done, total) if done else 'no node'}")
+    half = {node.name: [f"ran {', '.join(node.roles)}"] for node in results.of(State.HALF_DONE)}
+    yield from _section("half done; what runs on a node ends by itself", half, total, "yellow")
+    yield from _reboots(results, "reboot due")
+    yield Line(_counts(results), "bold")
+
+
+def _roles(nodes: Iterable[NodeResult]) -> list[str]:
+    """Return the pending roles in the order in which they run, which any survey knows."""
+    surveys = [node.before for node in nodes if node.before is not None]
+    pending = {role for survey in surveys for role in survey.pending}
+    order = dict.fromkeys(role for survey in surveys for role in (*survey.roles, *survey.pending))
+    return [role for role in order if role in pending]
+
+
+def _planned(role: str, plan: RolePlan) -> list[str]:
+    if plan.waits:
+        return [f"{role} after {plan.waits}"]
+    return groups.texts(plan.changes) or ["runs, with no setting to change"]
+
+
+def _diffs(plans: Mapping[str, RolePlan], total: int) -> Iterator[Line]:
+    """Yield the files' differences, those that several nodes share once."""
+    nodes: dict[tuple[str, str, str], list[str]] = {}
+    for name, plan in plans.items():
+        for diff in plan.diffs:
+            nodes.setdefault(diff, []).append(name)
+    for (path, before, after), names in nodes.items():
+        yield Line(f"  {groups.label(names, total)}: {printable(path)}", "cyan")
+        lines = difflib.unified_diff(
+            before.splitlines(), after.splitlines(), path, path, lineterm=""
+        )
+        for line in lines:
+            style = {"+": "green", "-": "red", "@": "cyan"}.get(line[0], "")
+            yield Line("    " + printable(line.replace("\t", "    ")), style)
+
+
+def _trouble(results: Results) -> Iterator[Line]:
+    total = len(results.nodes)
+    failed = {node.name: [f"{node.failed}: {node.problem}"] for node in results.of(State.FAILED)}
+    yield from _section("failed", failed, total, "red")
+    missing = results.of(State.NOT_BEGUN)
+    if missing:
+        why = "" if results.interrupted or not failed else "; the run stopped after failures"
+        yield Line(f"not begun{why}", "yellow")
+        yield Line(f"  {groups.label([node.name for node in missing], total)}")
+    lost = {node.name: [_lost(node)] for node in results.of(State.UNREACHABLE)}
+    yield from _section("unreachable", lost, total, "red")
+
+
+def _lost(node: NodeResult) -> str:
+    """Return why a node could not be reached, and what may be half done on it."""
+    return f"while {node.roles[-1]} ran: {node.problem}" if node.roles else node.problem
+
+
+def _reboots(results: Results, title: str) -> Iterator[Line]:
+    due = {node.name: node.reboot for node in results.nodes.values() if node.reboot}
+    yield from _section(title, due, len(results.nodes), "yellow")
+
+
+def _section(
+    title: str, said: Mapping[str, Iterable[str]], total: int, style: str
+) -> Iterator[Line]:
+    if said:
+        yield Line(title, style)
+        yield from _grouped(said, total)
+
+
+def _grouped(said: Mapping[str, Iterable[str]], total: int) -> Iterator[Line]:
+    for text, nodes in groups.by_text(said).items():
+        yield Line(printable(f"  {groups.label(nodes, total)}: {text}"))
+
+
+_WORDS = {
+    State.PENDING: "to change",
+    State.CHANGED: "changed",
+    State.UNCHANGED: "unchanged",
+    State.FAILED: "failed",
+    State.UNREACHABLE: "unreachable",
+    State.HALF_DONE: "half done",
+    State.NOT_BEGUN: "not begun",
+}
+
+
+def _counts(results: Results) -> str:
+    numbers = {state: len(results.of(state)) for state in _WORDS}
+    counts = [f"{n} {_WORDS[state]}" for state, n in numbers.items() if n]
+    reboots = sum(1 for node in results.nodes.values() if node.reboot)
+    if reboots:
+        counts.append(f"{reboots} to reboot")
+    total = len(results.nodes)
+    return f"{total} node{'s' if total != 1 else ''}: {', '.join(counts)}"

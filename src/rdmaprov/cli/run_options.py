@@ -1,0 +1,168 @@
+"""What `plan` and `apply` have in common: options, the check before them, the end after them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypedDict
+
+import click
+from rich.console import Console
+
+from rdmaprov import contract
+from rdmaprov.apply.masks import Mask
+from rdmaprov.apply.progress import Screen
+from rdmaprov.apply.results import Results
+from rdmaprov.apply.run import Run
+from rdmaprov.apply.summary import Line
+from rdmaprov.cli.check import vault_file_option
+from rdmaprov.errors import UsageError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.interrupt import signals_interrupt
+from rdmaprov.inventory import Fleet, SiteError, load_site
+from rdmaprov.resources import data_dir
+
+roles_option = click.option(
+    "--roles", metavar="ROLE,…", default="", help="Look at these roles only; all by default."
+)
+json_option = click.option(
+    "--json",
+    "json_file",
+    type=click.File("w", lazy=True),
+    help="Write the results to a file too, - for stdout.",
+)
+
+
+def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name or ask for passwords."""
+    for option in (
+        click.option("--ask-become-pass", is_flag=True, help="Ask for sudo's password."),
+        click.option("--ask-vault-pass", is_flag=True, help="Ask for the vault's password."),
+        vault_file_option,
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Passwords:
+    """Files with the passwords that were asked for or named, and what must not be shown."""
+
+    vault: Path | None
+    arguments: tuple[str, ...]
+    secrets: tuple[str, ...]
+
+
+class Asked(TypedDict):
+    """The options of `password_options`."""
+
+    vault_password_file: Path | None
+    ask_vault_pass: bool
+    ask_become_pass: bool
+
+
+@contextmanager
+def passwords(asked_for: Asked) -> Iterator[Passwords]:
+    """Provide passwords as files that only this user can read, and that then are gone."""
+    vault_file = asked_for["vault_password_file"]
+    if asked_for["ask_vault_pass"] and vault_file is not None:
+        raise UsageError(
+            "--ask-vault-pass and --vault-password-file do not go together", "Give one of them."
+        )
+    secrets: list[str] = []
+    arguments: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="rdmaprov-") as directory:
+
+        def asked(what: str) -> Path:
+            secrets.append(click.prompt(f"{what} password", hide_input=True, err=True))
+            path = Path(directory, what.lower())
+            path.touch(mode=0o600)
+            path.write_text(secrets[-1] + "\n")
+            return path
+
+        if asked_for["ask_vault_pass"]:
+            vault_file = asked("Vault")
+        if vault_file is not None:
+            arguments += ["--vault-password-file", str(vault_file)]
+        if asked_for["ask_become_pass"]:
+            arguments += ["--become-password-file", str(asked("BECOME"))]
+        yield Passwords(vault_file, tuple(arguments), tuple(secrets))
+
+
+def known_roles(text: str) -> tuple[str, ...]:
+    """Return the roles that an option names, without doubles.
+
+    Raises:
+        UsageError: one does not exist.
+
+    """
+    there = sorted(
+        path.parent.parent.name
+        for path in data_dir("roles").glob("*/tasks/main.yml")
+        if (data_dir("plugins") / "modules" / f"{path.parent.parent.name}.py").is_file()
+    )
+    named = tuple(dict.fromkeys(word for word in text.replace(",", " ").split() if word))
+    for role in named:
+        if role not in there:
+            raise UsageError(f"there is no role {role}", f"Name one of {', '.join(there)}")
+    return named
+
+
+def checked(site: Path, limit: str | None, given: Passwords) -> tuple[Fleet, Mask]:
+    """Return the site's fleet, and what hides its secrets.
+
+    Raises:
+        click.exceptions.Exit: the site has problems; they were printed as by `check`.
+        SiteError: there is no site, or no node in it.
+
+    """
+    fleet = load_site(site, limit, given.vault)
+    mask = Mask([*fleet.secrets(), *given.secrets])
+    found = contract.problems(fleet)
+    for problem in found:
+        click.echo(mask.text(problem.text(Path.cwd())))
+    if found:
+        raise click.exceptions.Exit(ExitCode.INVALID_SITE)
+    if not fleet.nodes:
+        raise SiteError(f"{site}: there are no nodes", f"See: rdmaprov check {site}")
+    return fleet, mask
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A checked site, ready to be run on."""
+
+    nodes: tuple[str, ...]
+    arguments: tuple[str, ...]
+    mask: Mask
+    screen: Screen
+
+
+@contextmanager
+def prepared(
+    site: Path, limit: str | None, json_file: IO[str] | None, asked_for: Asked
+) -> Iterator[Prepared]:
+    """Provide a site that was checked; a signal to stop is an interrupt until the end."""
+    with signals_interrupt(), passwords(asked_for) as given:
+        fleet, mask = checked(site, limit, given)
+        taken = json_file is not None and json_file.name == "-"
+        screen = Screen(Console(stderr=taken, highlight=False), mask)
+        yield Prepared(tuple(node.name for node in fleet.nodes), given.arguments, mask, screen)
+
+
+def finish(
+    run: Run, results: Results, lines: Iterable[Line], shown: Screen, json_file: IO[str] | None
+) -> ExitCode:
+    """Write and show the results; return the exit code."""
+    text = run.write(results)
+    if json_file is not None:
+        json_file.write(text)
+    for line in lines:
+        shown.show(line)
+    if results.interrupted:
+        shown.show(Line("interrupted; run the same command again to go on", "yellow"))
+    shown.show(Line(f"everything is in {run.path}"))
+    return results.exit_code()

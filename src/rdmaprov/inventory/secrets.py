@@ -1,0 +1,96 @@
+"""The values of a site that nobody may read in a log: vaulted ones, and passwords by their name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rdmaprov.inventory.ansible_api import AnsibleError, EncryptedString, Inventory, position_of
+from rdmaprov.inventory.resolve import ResolveError, Variables, has_template
+
+# ansible_password, ansible_become_pass, slurm_token, … but no file, such as one with a key.
+_NAME = re.compile(
+    r"(?:^|_)(?:password|passwd|passphrase|pass|pw|secret|token|credentials?"
+    r"|(?:api|private|secret|access|auth)_?key)s?\Z",
+    re.IGNORECASE,
+)
+_VAULT = b"$ANSIBLE_VAULT;"
+
+
+def found(inventory: Inventory, variables_of: Callable[[Any], Variables]) -> frozenset[str]:
+    """Return the secret values of all hosts of a site, as text.
+
+    Args:
+        inventory: the site.
+        variables_of: returns a host's variables, for secrets that are templates.
+
+    """
+    secrets: set[str] = set()
+    seen: set[int] = set()  # hosts of the same groups share their variables
+    for host in inventory.hosts.values():
+        layers = [inventory.group_variables(host), inventory.host_variables(host)]
+        for layer in layers:
+            for name, value in layer.items():
+                if is_secret_name(str(name)) and has_template(value):
+                    secrets.update(_rendered(variables_of(host), str(name)))
+                elif id(layer) not in seen:
+                    secrets.update(_secrets(str(name), value, inherited=False))
+            seen.add(id(layer))
+    return frozenset(secrets)
+
+
+@cache
+def is_secret_name(name: str) -> bool:
+    """Return whether a variable of this name holds a secret."""
+    return _NAME.search(name) is not None
+
+
+def _rendered(variables: Variables, name: str) -> Iterator[str]:
+    try:
+        yield from _texts(variables.value(name))
+    except ResolveError:
+        return  # it has no value, here or on the way to a node
+
+
+def _secrets(name: str, value: Any, *, inherited: bool) -> Iterator[str]:
+    """Yield what is secret of a variable, or of an entry in one."""
+    secret = inherited or is_secret_name(name)
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _secrets(str(key), item, inherited=secret)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _secrets(name, item, inherited=secret)
+    elif secret or isinstance(value, EncryptedString) or _is_vaulted(value):
+        yield from _texts(value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+    elif value is not None and not isinstance(value, bool):
+        try:
+            yield str(value)
+        except AnsibleError:
+            return  # encrypted, and no password opens it: it cannot get anywhere
+
+
+def _is_vaulted(value: Any) -> bool:
+    at = position_of(value)
+    return at is not None and _is_encrypted(at.file)
+
+
+@cache
+def _is_encrypted(file: str) -> bool:
+    try:
+        with Path(file).open("rb") as opened:
+            return opened.read(len(_VAULT)) == _VAULT
+    except OSError:
+        return False

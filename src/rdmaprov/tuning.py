@@ -1,0 +1,81 @@
+"""What makes Ansible fast, where the user's own environment and ansible.cfg say nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ansible import constants
+from ansible.plugins.loader import connection_loader
+
+from rdmaprov.inventory.ansible_api import find_plugins
+
+# One fork: 100 MB and a quarter of a core, as Red Hat's controller counts.
+# docs.redhat.com, AAP 2.6, "Capacity settings for instance groups and container groups"
+_BYTES_PER_FORK = 100 * 1000 * 1000
+_FORKS_PER_CORE = 4
+# sun_path has 108 bytes with its end. ssh binds the name with a dot and 16 characters added, then
+# renames it; Ansible's name has 10.
+_LONGEST_DIRECTORY = 107 - len("/0123456789.ABCDEFGHIJKLMNOP")
+# Ansible's own arguments, with connections that outlive the pause between `plan` and `apply`,
+# and an end for those to nodes that died.
+_SSH_ARGS = (
+    "-C -o ControlMaster=auto -o ControlPersist=120s "
+    "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"
+)
+
+
+def environment(hosts: int) -> dict[str, str]:
+    """Return the environment variables for Ansible to be fast with this many hosts."""
+    chosen = {}
+    if _is_default("pipelining", "ssh"):
+        chosen["ANSIBLE_PIPELINING"] = "True"
+    if _is_default("ssh_args", "ssh"):
+        chosen["ANSIBLE_SSH_ARGS"] = _SSH_ARGS
+    if _is_default("control_path_dir", "ssh") and _is_default("control_path", "ssh"):
+        chosen.update(_control_path_dir())
+    if hosts and _is_default("DEFAULT_FORKS"):
+        chosen["ANSIBLE_FORKS"] = str(forks(hosts, os.cpu_count() or 1, _free_bytes()))
+    return chosen
+
+
+def forks(hosts: int, cores: int, free_bytes: int) -> int:
+    """Return how many nodes to work on at once: all, or as many as the machine carries."""
+    return max(1, min(hosts, cores * _FORKS_PER_CORE, free_bytes // _BYTES_PER_FORK))
+
+
+def _is_default(setting: str, connection: str = "") -> bool:
+    """Return whether neither the environment nor ansible.cfg gives a setting."""
+    plugin = {}
+    if connection:
+        find_plugins()
+        connection_loader.get(connection, class_only=True)  # so that its settings are known
+        plugin = {"plugin_type": "connection", "plugin_name": connection}
+    _, origin = constants.config.get_config_value_and_origin(setting, **plugin)
+    return bool(origin == "default")
+
+
+def _control_path_dir() -> dict[str, str]:
+    """Return where ssh's control sockets go if their names get too long in Ansible's place."""
+    usual = Path(
+        constants.config.get_config_value(
+            "control_path_dir", plugin_type="connection", plugin_name="ssh"
+        )
+    ).expanduser()
+    if len(os.fsencode(usual)) <= _LONGEST_DIRECTORY:
+        return {}
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    short = Path(base, "rdmaprov-cp") if base else Path(f"/tmp/rdmaprov-cp-{os.getuid()}")  # noqa: S108
+    short.mkdir(mode=0o700, exist_ok=True)
+    found = short.lstat()
+    if short.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        return {}  # another user's: Ansible then says that the name is too long
+    return {"ANSIBLE_SSH_CONTROL_PATH_DIR": str(short)}
+
+
+def _free_bytes() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemAvailable":
+            return int(rest.split()[0]) * 1024
+    return _BYTES_PER_FORK

@@ -1,0 +1,214 @@
+"""`plan` and `apply` as programs, on nodes that cannot be reached: nothing is changed here."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pexpect
+import pytest
+from tests.lab.handle import processes_with
+from tests.unit.sites import GOOD, write
+
+HIDDEN = "127.0.0.1"
+CLOSED = "    ansible_port: 1\n    ansible_ssh_timeout: 5\n"
+VAULT_PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Provide a good site whose nodes' ports are closed."""
+    hosts = f"---\nnodes:\n  hosts:\n    n1: {{unit: 1}}\n    n2: {{unit: 2}}\n  vars:\n{CLOSED}"
+    return write(tmp_path / "site", {**GOOD, "hosts.yml": f"{hosts}    ansible_host: {HIDDEN}\n"})
+
+
+def argv(*words):
+    return [sys.executable, "-m", "rdmaprov", *map(str, words)]
+
+
+def rdmaprov(site, *words, **environment):
+    return subprocess.run(
+        argv(*words),
+        cwd=site.parent,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def runs(site):
+    return sorted((site.parent / "runs").glob("*"))
+
+
+def results(site):
+    return json.loads((runs(site)[-1] / "results.json").read_text())
+
+
+def everything(directory):
+    return {path: path.read_text() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_site_with_a_problem_is_not_touched(site):
+    write(site, {"group_vars/nodes.yml": "---\nfabric_mtu_bytes: 1500\n"})
+    checked = rdmaprov(site, "check", "site")
+    for verb in ("plan", "apply"):
+        done = rdmaprov(site, verb, "site")
+        assert (done.returncode, done.stdout) == (3, checked.stdout)
+    assert not (site.parent / "runs").exists()
+
+
+def test_nodes_that_cannot_be_reached_are_not_known(site):
+    done = rdmaprov(site, "plan", "site", "--json", "-")
+    assert done.returncode == 4
+    said = json.loads(done.stdout)
+    assert said == results(site)
+    assert (said["schema"], said["exit_code"]) == (1, 4)
+    assert {node["state"] for node in said["nodes"].values()} == {"unreachable"}
+    assert "  2 nodes: " in done.stderr
+    assert "Connection refused" in said["nodes"]["n1"]["problems"][0]
+
+
+def test_run_is_kept_for_its_user_only(site):
+    assert rdmaprov(site, "plan", "site", "--limit", "n1").returncode == 4
+    (run,) = runs(site)
+    assert run.name.endswith("-plan")
+    assert list(results(site)["nodes"]) == ["n1"]
+    assert "n1" in (run / "logs" / "ansible.log").read_text()
+    for path in (run.parent, run, *run.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+@pytest.fixture
+def vaulted(site):
+    """Provide the site with the nodes' address vaulted, which ends up in what ssh says."""
+    (site.parent / "vault.pass").write_text(VAULT_PASSWORD)
+    encrypted = subprocess.run(
+        [
+            str(Path(sys.executable).with_name("ansible-vault")),
+            *("encrypt_string", "--vault-password-file", "vault.pass"),
+            *("--name", "ansible_host", HIDDEN),
+        ],
+        cwd=site.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    hosts = f"---\nnodes:\n  hosts:\n    n1: {{unit: 1}}\n    n2: {{unit: 2}}\n  vars:\n{CLOSED}"
+    write(site, {"hosts.yml": hosts, "group_vars/nodes.yml": f"---\n{encrypted}"})
+    return site
+
+
+@pytest.mark.parametrize("verb", ["plan", "apply"])
+def test_vaulted_value_is_nowhere(vaulted, verb):
+    done = rdmaprov(vaulted, verb, "site", "--vault-password-file", "vault.pass")
+    assert done.returncode == 4, done.stdout + done.stderr
+    files = everything(vaulted.parent / "runs")
+    assert len(files) == 2
+    for text in (done.stdout, done.stderr, *files.values()):
+        assert HIDDEN not in text
+    assert all("********" in text for text in files.values())
+    assert "********" in done.stdout
+
+
+def test_vault_is_opened_as_by_ansible(vaulted):
+    (vaulted.parent / "ansible.cfg").write_text("[defaults]\nvault_password_file = vault.pass\n")
+    vaulted.parent.chmod(0o700)  # Ansible leaves an ansible.cfg alone that others can write
+    assert rdmaprov(vaulted, "plan", "site").returncode == 4
+    (vaulted.parent / "ansible.cfg").unlink()
+    assert rdmaprov(vaulted, "plan", "site").returncode == 3
+    given = {"ANSIBLE_VAULT_PASSWORD_FILE": "vault.pass"}
+    assert rdmaprov(vaulted, "plan", "site", **given).returncode == 4
+    assert rdmaprov(vaulted, "check", "site", "--vault-password-file", "vault.pass").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--serial", "0"], "--serial 0 is not possible"),
+        (["--max-failures", "many"], "--max-failures many is not possible"),
+        (["--roles", "mtu,mut"], "there is no role mut"),
+        (["--ask"], "--ask needs a terminal"),
+        (["--reboot", "always"], "Invalid value for '--reboot'"),
+    ],
+)
+def test_wrong_option_is_a_usage_error(site, words, says):
+    done = rdmaprov(site, "apply", "site", *words)
+    assert done.returncode == 2
+    assert says in done.stderr.splitlines()[0]
+    assert not (site.parent / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [(["--limit", "n9"], "no host matches --limit n9"), (["--limit", "!all"], "no host matches")],
+)
+def test_limit_that_leaves_nothing_is_refused(site, words, says):
+    done = rdmaprov(site, "apply", "site", *words)
+    assert done.returncode == 3
+    assert says in done.stderr
+
+
+def test_ansible_that_fails_by_itself_says_why(site):
+    done = rdmaprov(site, "plan", "site", ANSIBLE_STRATEGY="no_such_strategy")
+    assert done.returncode == 4
+    assert "Ansible ended with" in done.stderr
+    assert "no_such_strategy" in done.stderr
+    assert {node["state"] for node in results(site)["nodes"].values()} == {"not_begun"}
+
+
+def test_password_that_was_asked_for_is_nowhere(site):
+    argv_ = argv("plan", "site", "--ask-become-pass")
+    asked = pexpect.spawn(argv_[0], argv_[1:], cwd=str(site.parent), encoding="utf-8", timeout=60)
+    asked.expect("BECOME password: ")
+    asked.sendline("hunter22")
+    said = asked.read()
+    asked.close()
+    assert asked.exitstatus == 4
+    assert not any("hunter22" in text for text in (said, *everything(site.parent).values()))
+    assert not list(Path(tempfile.gettempdir()).glob("rdmaprov-*/become"))
+
+
+def test_colour_is_left_out_when_that_is_wished(site):
+    argv_ = argv("plan", "site")
+    environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "1"}
+    colours = []
+    for env in (environment, {**environment, "NO_COLOR": ""}):
+        seen = pexpect.run(" ".join(argv_), cwd=str(site.parent), env=env, encoding="utf-8")
+        colours.append("\x1b[31m" in seen or "\x1b[1;31m" in seen)
+    assert colours == [False, True]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupt_leaves_results_and_no_process(site, number):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        hosts = (site / "hosts.yml").read_text().replace("ansible_ssh_timeout: 5", "")
+        port = silent.getsockname()[1]
+        (site / "hosts.yml").write_text(hosts.replace("ansible_port: 1", f"ansible_port: {port}"))
+        process = subprocess.Popen(
+            argv("apply", "site"),
+            cwd=site.parent,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "ANSIBLE_SSH_TIMEOUT": "100", "TMPDIR": str(site.parent)},
+        )
+        with silent.accept()[0]:  # so ssh runs, and waits for an answer
+            process.send_signal(number)
+            said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "not begun\n  2 nodes\n" in said
+    assert results(site)["interrupted"] is True
+    assert {node["state"] for node in results(site)["nodes"].values()} == {"not_begun"}
+    assert processes_with(str(site.parent)) == []
+    assert list(site.parent.glob("rdmaprov-*")) == []

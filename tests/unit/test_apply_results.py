@@ -1,0 +1,240 @@
+"""Events of real runs become results, text and an exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.apply import summary
+from rdmaprov.apply.events import Change, Heard, RolePlan, Survey, heard
+from rdmaprov.apply.progress import said
+from rdmaprov.apply.results import NodeResult, Results, State, after
+from rdmaprov.exit_codes import ExitCode
+
+EVENTS = Path(__file__).parents[1] / "fixtures" / "ansible_events"
+REFUSED = "ssh: connect to host 127.0.0.1 port 1: Connection refused"
+
+
+def events(name):
+    return [json.loads(line) for line in (EVENTS / f"{name}.jsonl").read_text().splitlines()]
+
+
+def run(name, *, applies=True, until=None):
+    results = Results(("node1", "node2", "node3"), applies=applies)
+    for event in events(name)[:until]:
+        happened = heard(event)
+        if happened is not None:
+            results.hear(happened)
+    return results
+
+
+def shown(lines):
+    return "\n".join(line.text for line in lines)
+
+
+def index(name, kind, task):
+    return next(
+        number
+        for number, event in enumerate(events(name))
+        if event["event"] == kind and event["event_data"]["task"] == task
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "applies", "state"),
+    [
+        ("plan", False, State.PENDING),
+        ("failed", True, State.FAILED),
+        ("changed", True, State.CHANGED),
+        ("unchanged", True, State.UNCHANGED),
+    ],
+)
+def test_node_s_state_is_what_became_of_it(name, applies, state):
+    results = run(name, applies=applies)
+    states = {node.name: node.state for node in results.nodes.values()}
+    assert states == {"node1": state, "node2": State.UNREACHABLE, "node3": State.NOT_BEGUN}
+    assert results.nodes["node2"].problem == REFUSED
+
+
+def test_plan_names_each_setting_once_with_its_layers():
+    text = shown(summary.of_plan(run("plan", applies=False), diffs=True))
+    assert text.startswith(
+        "mtu\n"
+        "  node1: ens1 MTU 1500 → 4200 (running, configured)\n"
+        "  node1: ens2 MTU 1500 → 4200 (running, configured)\n"
+        "  node1: /etc/systemd/network/20-rdmaprov-ens1.network.d/rdmaprov-mtu.conf\n"
+    )
+    assert text.count("    +MTUBytes=4200\n") == 2
+    assert text.endswith("3 nodes: 1 to change, 1 unreachable, 1 not begun")
+
+
+def test_failure_is_named_with_task_and_reason():
+    results = run("failed")
+    text = shown(summary.of_apply(results))
+    assert (
+        "  node1: mtu: Set the MTU of the rails: /etc/systemd/network/20-rdmaprov-ens1.network.d/"
+        "rdmaprov-mtu.conf cannot be written: Operation not permitted\n"
+    ) in text
+    assert "not begun; the run stopped after failures\n  node3\n" in text
+    assert results.exit_code() == ExitCode.FAILED
+
+
+def test_changes_are_those_the_role_made():
+    node = run("changed").nodes["node1"]
+    assert [(c.layer, c.device) for c in node.changes["mtu"]] == [
+        ("configured", "ens1"),
+        ("configured", "ens2"),
+    ]
+    assert node.begun == ("mtu",)
+
+
+def test_node_between_a_role_and_the_last_survey_is_half_done():
+    until = index("changed", "runner_on_start", "Read what the node is now")
+    results = run("changed", until=until)
+    assert results.nodes["node1"].state is State.HALF_DONE
+    assert "ran mtu" in shown(summary.of_apply(results))
+
+
+def test_interrupted_run_says_which_nodes_are_done_half_done_and_not_begun():
+    half = run("changed", until=index("changed", "runner_on_start", "Read what the node is now"))
+    nodes = (FINE, half.nodes["node1"], NodeResult("late", True))
+    text = shown(summary.of_apply(results_of(*nodes, interrupted=True)))
+    assert "not begun\n  late\n" in text
+    assert "done\n  fine\nhalf done; what runs on a node ends by itself\n  node1: ran mtu\n" in text
+
+
+def happened(kind, *, role="", **more):
+    return Heard(kind, "n", role, "task", **more)
+
+
+def became(*events_):
+    node = NodeResult("n", True)
+    for event in events_:
+        node = after(node, event)
+    return node
+
+
+FIT = happened("done", survey=Survey())
+
+
+@pytest.mark.parametrize(
+    ("then", "state"),
+    [
+        ([], State.UNCHANGED),
+        ([happened("started", role="reboot")], State.HALF_DONE),
+        ([happened("started", role="reboot"), happened("skipped", role="reboot")], State.UNCHANGED),
+        ([happened("done", role="reboot")], State.UNCHANGED),
+        ([happened("done", role="reboot", changed=True)], State.HALF_DONE),
+        ([happened("done", role="reboot", changed=True), FIT], State.CHANGED),
+        ([FIT, happened("unreachable", role="reboot", message="gone")], State.UNREACHABLE),
+    ],
+)
+def test_role_that_runs_on_a_node_with_nothing_pending_counts_if_it_changes(then, state):
+    node = became(FIT, *then)
+    assert node.state is state
+    assert node.before == Survey()
+
+
+def test_node_that_is_lost_during_a_role_says_so():
+    text = shown(
+        summary.of_apply(
+            results_of(became(FIT, happened("unreachable", role="reboot", message="gone")))
+        )
+    )
+    assert "unreachable\n  n: while reboot ran: gone\n" in text
+
+
+def test_node_that_was_only_read_is_not_begun():
+    until = index("changed", "runner_on_start", "Set the MTU of the rails")
+    assert run("changed", until=until).nodes["node1"].state is State.NOT_BEGUN
+
+
+def test_lines_that_stay_are_changes_and_failures_only():
+    lines = [said(happened) for event in events("changed") if (happened := heard(event))]
+    assert [line.text for line in lines if line] == [
+        f"node2: unreachable: {REFUSED}",
+        "node1: mtu: 2 changes",
+    ]
+
+
+def results_of(*nodes, interrupted=False):
+    results = Results((), applies=True)
+    results.nodes = {node.name: node for node in nodes}
+    results.interrupted = interrupted
+    return results
+
+
+FINE = NodeResult("fine", True, before=Survey())
+REBOOT = NodeResult("boot", True, before=Survey({"mlx5": RolePlan(reboot=("mlx5_core: a=1",))}))
+LOST = NodeResult("lost", True, unreachable=True, problem="no route")
+BROKEN = NodeResult("broken", True, failed="mtu: Set it", problem="cannot")
+PENDING = NodeResult("todo", False, before=Survey({"mtu": RolePlan()}, ("mtu",)))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "code"),
+    [
+        ((FINE,), ExitCode.OK),
+        ((FINE, REBOOT), ExitCode.PENDING),
+        ((FINE, PENDING), ExitCode.PENDING),
+        ((FINE, REBOOT, LOST), ExitCode.UNKNOWN),
+        ((FINE, NodeResult("silent", True)), ExitCode.UNKNOWN),
+        ((FINE, REBOOT, LOST, BROKEN), ExitCode.FAILED),
+    ],
+)
+def test_exit_code_is_the_worst_of_the_nodes(nodes, code):
+    assert results_of(*nodes).exit_code() == code
+    assert results_of(*nodes, interrupted=True).exit_code() == ExitCode.INTERRUPTED
+
+
+def test_reboot_is_said_with_its_reason():
+    text = shown(summary.of_apply(results_of(FINE, REBOOT)))
+    assert "reboot due\n  boot: mlx5_core: a=1\n" in text
+
+
+def test_role_that_waits_is_pending():
+    waits = RolePlan(waits="there is no /sys/module/mlx5_core")
+    survey = Survey({"ofed": RolePlan(), "mlx5": waits}, ("ofed", "mlx5"))
+    text = shown(summary.of_plan(results_of(NodeResult("n", before=survey)), diffs=False))
+    assert "mlx5\n  n: mlx5 after there is no /sys/module/mlx5_core\n" in text
+
+
+def test_setting_that_is_still_wrong_after_the_run_is_the_failure_s_reason():
+    left = Change("running", "ens1", "MTU", "1500", "9000")
+    event = {
+        "event": "runner_on_failed",
+        "event_data": {
+            "host": "n",
+            "task": "Read what the node is now",
+            "resolved_action": "rdmaprov.node.survey",
+            "res": {
+                "roles": {"mtu": {"changes": [vars(left)], "diff": [], "reboot": []}},
+                "pending": ["mtu"],
+                "problems": [],
+            },
+        },
+    }
+    happened = heard(event)
+    assert happened is not None
+    assert happened.message == (
+        "not as described after the run: mtu: ens1 MTU (running) is 1500, wanted 9000"
+    )
+
+
+def test_censored_result_says_no_more_than_that():
+    event = {
+        "event": "runner_on_failed",
+        "event_data": {"host": "n", "task": "t", "res": {"censored": "hidden by no_log"}},
+    }
+    happened = heard(event)
+    assert happened is not None
+    assert happened.message == "hidden by no_log"
+
+
+def test_text_of_a_node_cannot_move_the_cursor():
+    broken = NodeResult("n", True, failed="t", problem="\x1b[2Jgone\nnode9: fine")
+    text = shown(summary.of_apply(results_of(broken)))
+    assert "\x1b" not in text
+    assert "\n  n: t: \\x1b[2Jgone\\nnode9: fine\n" in text

@@ -1,0 +1,68 @@
+"""The secrets of a site are known before anything is shown of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit.sites import GOOD, write
+
+from rdmaprov.inventory import load_site
+from rdmaprov.inventory.secrets import is_secret_name
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("ansible_password", True),
+        ("ansible_become_pass", True),
+        ("ansible_ssh_pass", True),
+        ("slurm_token", True),
+        ("registry_api_key", True),
+        ("db_secrets", True),
+        ("ansible_ssh_private_key_file", False),
+        ("compass", False),
+        ("tokens_per_node_gb", False),
+        ("fabric_mtu_bytes", False),
+    ],
+)
+def test_name_says_what_is_secret(name, secret):
+    assert is_secret_name(name) is secret
+
+
+def test_secrets_are_found_wherever_they_are_written(tmp_path):
+    password = tmp_path / "vault.pass"
+    password.write_text("correct horse")
+
+    def vault(*words):
+        program = Path(sys.executable).with_name("ansible-vault")
+        argv = [str(program), *words[:1], "--vault-password-file", str(password), *words[1:]]
+        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+    site = write(
+        tmp_path / "site",
+        {
+            **GOOD,
+            "group_vars/nodes/main.yml": "---\n"
+            + vault("encrypt_string", "--name", "site_word", "vaulted-string")
+            + "ansible_become_password: plain-password\n"
+            "site_login: {user: me, token: nested-token}\n"
+            "slurm_token: \"{{ 'made' ~ '-token' }}\"\n"
+            "site_plain: not-secret\n",
+            "group_vars/nodes/vault.yml": "---\nsite_map: {a: [in-a-vaulted-file]}\n"
+            "site_pin: 4711\n",
+            "host_vars/n2.yml": "---\nipmi_password: of-one-host\n",
+        },
+    )
+    vault("encrypt", str(site / "group_vars/nodes/vault.yml"))
+    assert load_site(site, None, password).secrets() == {
+        "vaulted-string",
+        "plain-password",
+        "nested-token",
+        "made-token",
+        "in-a-vaulted-file",
+        "4711",
+        "of-one-host",
+    }

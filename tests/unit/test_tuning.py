@@ -1,0 +1,68 @@
+"""Ansible is made fast, and the user's own settings stay."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rdmaprov import tuning
+
+SHOW = "import json; from rdmaprov import tuning; print(json.dumps(tuning.environment(3)))"
+
+
+def environment(directory, **variables):
+    own = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW],
+        cwd=directory,
+        env={**own, "HOME": str(directory), **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_defaults_are_replaced(tmp_path):
+    chosen = environment(tmp_path)
+    assert chosen["ANSIBLE_PIPELINING"] == "True"
+    assert "ControlPersist=120s" in chosen["ANSIBLE_SSH_ARGS"]
+    assert int(chosen["ANSIBLE_FORKS"]) <= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ANSIBLE_PIPELINING", "0"), ("ANSIBLE_SSH_ARGS", "-v"), ("ANSIBLE_FORKS", "2")],
+)
+def test_what_the_environment_says_stays(tmp_path, name, value):
+    assert name not in environment(tmp_path, **{name: value})
+
+
+def test_what_ansible_cfg_says_stays(tmp_path):
+    tmp_path.chmod(0o700)  # Ansible leaves an ansible.cfg alone that others can write
+    (tmp_path / "ansible.cfg").write_text(
+        "[defaults]\nforks = 5\n[ssh_connection]\npipelining = false\nssh_args = -v\n"
+    )
+    assert environment(tmp_path) == {}
+
+
+def test_control_sockets_get_names_that_fit(tmp_path):
+    home = tmp_path / ("x" * 100)
+    home.mkdir(mode=0o700)
+    runtime = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    chosen = environment(tmp_path, HOME=str(home), **runtime)
+    assert chosen["ANSIBLE_SSH_CONTROL_PATH_DIR"] == str(tmp_path / "rdmaprov-cp")
+    assert (tmp_path / "rdmaprov-cp").stat().st_mode & 0o777 == 0o700
+    assert "ANSIBLE_SSH_CONTROL_PATH_DIR" not in environment(tmp_path, HOME="/root", **runtime)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "cores", "free_gb", "wanted"),
+    [(2, 16, 64, 2), (1000, 16, 64, 64), (1000, 16, 2, 20), (8, 1, 0.01, 1)],
+)
+def test_forks_are_bound_by_hosts_cores_and_memory(hosts, cores, free_gb, wanted):
+    assert tuning.forks(hosts, cores, int(free_gb * 10**9)) == wanted
