@@ -1,4 +1,4 @@
-"""Documentation of the option of modules that configure links for the next boot."""
+"""Documentation of the option of modules that configure links."""
 
 from __future__ import annotations
 

@@ -7,15 +7,13 @@ IPv6 needs nothing: neighbours are answered by the device that has the address.
 
 from __future__ import annotations
 
-import re
-
+from . import sysctl
 from .machine import Machine
 from .plan import RUNNING, Change, Plan, Refused
 from .rails import Rail
 
 # systemd-sysctl sets what is of a device when it appears (99-systemd.rules), so also after a
 # driver's reload.
-DIRECTORIES = ("/usr/lib/sysctl.d", "/run/sysctl.d", "/etc/sysctl.d")
 OWN_FILE = "/etc/sysctl.d/90-rdmaprov-fabric.conf"
 SETTINGS = {
     "arp_ignore": ("1", "answer only for addresses of the device that was asked"),
@@ -32,18 +30,19 @@ def plan_arp(plan: Plan, rails: list[Rail]) -> None:
         rails: those with an IPv4 address.
 
     """
-    _require_last(plan.machine, rails)
+    text = _text(rails)
+    _require_last(plan.machine, rails, text)
     for rail in rails:
         for name, (wanted, _) in SETTINGS.items():
             _plan_running(plan, rail, name, wanted)
     if rails:
-        plan.file(OWN_FILE, _text(rails))
+        plan.file(OWN_FILE, text)
     else:
         plan.absent(OWN_FILE)
 
 
 def _plan_running(plan: Plan, rail: Rail, name: str, wanted: str) -> None:
-    path = f"/proc/sys/net/ipv4/conf/{rail.netdev}/{name}"
+    path = sysctl.path_of(_key(rail.netdev, name))
     seen = plan.machine.value(path)
     if seen == wanted:
         return
@@ -67,39 +66,14 @@ def _text(rails: list[Rail]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _require_last(machine: Machine, rails: list[Rail]) -> None:
+def _require_last(machine: Machine, rails: list[Rail], text: str) -> None:
     """Refuse a later file that sets one of these otherwise at each boot."""
-    keys = {_key(rail.netdev, name): wanted for rail in rails for name, (wanted, _) in _items()}
-    for path in _later_files(machine):
-        for line in (machine.read(path) or "").splitlines():
-            key, _, value = (part.strip() for part in line.lstrip("- \t").partition("="))
-            if keys.get(_slashed(key), value) != value:
+    found = sysctl.at_boot(machine, {OWN_FILE: text})
+    for rail in rails:
+        for name, (wanted, _) in SETTINGS.items():
+            last = found[sysctl.path_of(_key(rail.netdev, name))]
+            if last.value != wanted:
                 raise Refused(
-                    f"{path} sets {key} = {value} at boot, after {OWN_FILE}; wanted "
-                    f"{keys[_slashed(key)]}. Remove that line"
+                    f"{last.file}:{last.line}: sets {_key(rail.netdev, name)} to {last.value} at "
+                    f"boot, after {OWN_FILE}; wanted {wanted}. Remove that line"
                 )
-
-
-def _items() -> list[tuple[str, tuple[str, str]]]:
-    return list(SETTINGS.items())
-
-
-def _later_files(machine: Machine) -> list[str]:
-    """Return the files that are read after ours, by their names whatever their directory."""
-    own = OWN_FILE.rpartition("/")[2]
-    found = {
-        name: f"{directory}/{name}"
-        for directory in DIRECTORIES
-        for name in machine.names(directory)
-        if name.endswith(".conf") and name > own
-    }
-    # Read last of all by sysctl --system, and as 99-sysctl.conf by systemd on Debian.
-    return [*(found[name] for name in sorted(found)), "/etc/sysctl.conf"]
-
-
-def _slashed(key: str) -> str:
-    """Return a key with slashes: the first separator tells which of the two it has."""
-    first = re.search(r"[./]", key)
-    if first is None or first.group() == "/":
-        return key
-    return key.translate(str.maketrans("./", "/."))

@@ -16,6 +16,7 @@ author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
   - rdmaprov.node.rails
   - rdmaprov.node.links
+  - rdmaprov.node.links
   - rdmaprov.node.guard
   - rdmaprov.node.plan
 options:

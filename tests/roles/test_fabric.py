@@ -280,7 +280,7 @@ def test_later_sysctl_file_that_says_otherwise_is_refused(
     line: str,
 ):
     node.put("/etc/sysctl.d/95-site.conf", f"# ours\n{line}\n")
-    with pytest.raises(Refused, match=r"95-site\.conf sets .*ens1.* at boot, after"):
+    with pytest.raises(Refused, match=r"95-site\.conf:2: sets .*ens1.* at boot, after"):
         apply(node)
 
 

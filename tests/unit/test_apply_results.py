@@ -238,3 +238,22 @@ def test_text_of_a_node_cannot_move_the_cursor():
     text = shown(summary.of_apply(results_of(broken)))
     assert "\x1b" not in text
     assert "\n  n: t: \\x1b[2Jgone\\nnode9: fine\n" in text
+
+
+def test_full_disk_is_named_though_no_module_could_start():
+    event = {
+        "event": "runner_on_failed",
+        "event_data": {
+            "host": "n",
+            "task": "Read what the node is",
+            "res": {
+                "msg": "Module result deserialization failed: No start of json char found",
+                "module_stderr": "Traceback (most recent call last):\nFileNotFoundError: [Errno 2] "
+                "No usable temporary directory found in ['/tmp', '/var/tmp', '/usr/tmp', '/root']",
+            },
+        },
+    }
+    happened = heard(event)
+    assert happened is not None
+    assert happened.message.startswith("No space left on device")
+    assert "df -h" in happened.message

@@ -81,6 +81,11 @@ _WRAPPED = re.compile(
     r"\A(?:Task failed: )?(?:Data could not be sent to remote host \S+ "
     r"Make sure this host can be reached over ssh: |Failed to connect to the host via ssh: )?"
 )
+# What Ansible says where its module could not even start, and what that means.
+_CAUSES = {
+    "No usable temporary directory found": "No space left on device for temporary files (/tmp, "
+    "/var/tmp), so nothing was changed; free some, then run the same again. See: df -h"
+}
 _KINDS = {
     "runner_on_start": "started",
     "runner_on_ok": "done",
@@ -164,6 +169,7 @@ def _message(result: Mapping[str, Any], survey: Survey | None) -> str:
     stderr = str(result.get("module_stderr") or result.get("stderr") or "").strip()
     last = stderr.splitlines()[-1] if stderr else ""
     text = f"{said} ({last})" if last and last not in str(said) else str(said)
+    text = next((cause for sign, cause in _CAUSES.items() if sign in text), text)
     return _WRAPPED.sub("", " ".join(text.split()))
 
 
