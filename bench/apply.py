@@ -27,12 +27,12 @@ SETTINGS = {
     f"net.ipv4.conf.{device}.{name}": value
     for device in ("all", "default", "rail0", "rail1")
     for name, value in {
-        "arp_announce": 2,
+        "log_martians": 1,
         "arp_filter": 1,
-        "arp_ignore": 1,
+        "accept_source_route": 0,
         "accept_redirects": 0,
         "send_redirects": 0,
-        "rp_filter": 2,
+        "promote_secondaries": 1,
     }.items()
 }
 MEMLOCK_USERS = ["*", "root"]

@@ -62,7 +62,7 @@ def test_control_sockets_get_names_that_fit(tmp_path):
 
 @pytest.mark.parametrize(
     ("hosts", "cores", "free_gb", "wanted"),
-    [(2, 16, 64, 2), (1000, 16, 64, 64), (1000, 16, 2, 20), (8, 1, 0.01, 1)],
+    [(2, 16, 64, 2), (1000, 16, 64, 128), (1000, 16, 2, 20), (8, 1, 0.01, 1)],
 )
 def test_forks_are_bound_by_hosts_cores_and_memory(hosts, cores, free_gb, wanted):
     assert tuning.forks(hosts, cores, int(free_gb * 10**9)) == wanted
