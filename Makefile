@@ -45,8 +45,9 @@ unit: venv
 
 check: lint unit
 
+# Two labs at a time: a lab under emulation mostly keeps one processor busy.
 test: lint lab-tools
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lock: venv
 	$(BIN)/pip-compile --quiet --extra dev --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-options \
