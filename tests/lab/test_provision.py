@@ -127,6 +127,9 @@ def test_all_is_right_after_a_boot_with_nothing_run(lab, site):
     assert site.pending() == {node: [] for node in NODES}
     for rail in (0, 1):
         lab.run("node1", f"ping -q -c 2 -W 5 -M do -s 4172 198.18.{rail}.2")
+    # Without a card nothing loads it.
+    prof_sel = "modprobe mlx5_core; cat /sys/module/mlx5_core/parameters/prof_sel"
+    assert lab.run("node1", prof_sel).strip() == "1"
 
 
 FAULTS = {
