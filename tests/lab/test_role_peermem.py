@@ -33,6 +33,11 @@ def refused(lab, play, variables):
     return play.said
 
 
+def test_auto_has_nothing_to_do_without_a_gpu(play):
+    assert not play.changed({"peermem_mode": "auto"})
+    assert "off: the node has no NVIDIA GPU (/sys/bus/pci/devices)" in play.said
+
+
 def test_inbox_drivers_are_refused(lab, play):
     said = refused(lab, play, WANTED)
     assert "the RDMA drivers that run have no ib_register_peer_memory_client" in said

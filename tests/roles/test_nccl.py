@@ -199,6 +199,16 @@ def test_edited_file_of_ours_is_kept_as_a_backup_too(node: FakeMachine):
     assert [node.read(f"/etc/{name}") for name in backups(node)] == [edited]
 
 
+def test_line_ends_of_windows_are_repaired(node: FakeMachine):
+    converge(node, nccl, arguments(), check=False)
+    path = Path(node.path(CONF))
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert converge(node, nccl, arguments(), check=False)["changed"]
+    assert b"\r" not in path.read_bytes()
+    (backup,) = backups(node)
+    assert b"=106\r\n" in Path(node.path(f"/etc/{backup}")).read_bytes()
+
+
 def test_changed_site_makes_no_backup(node: FakeMachine):
     converge(node, nccl, arguments(), check=False)
     result = converge(node, nccl, arguments(ib_tc=104), check=False)
