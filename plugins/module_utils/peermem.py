@@ -87,7 +87,8 @@ def _require_flavour(machine: Machine, wanted: str) -> None:
 def _loaded(plan: Plan) -> None:
     """Have the module loaded and registered.
 
-    It is loaded before a file says so: what does not load never gets into what a boot reads.
+    It is loaded before a file says so: what does not load never gets into what a boot reads. Only
+    after new RDMA drivers, a boot is what loads it first.
     """
     machine = plan.machine
     if machine.exists("/sys/module/" + _OLD):
@@ -97,7 +98,10 @@ def _loaded(plan: Plan) -> None:
         raise Refused(f"{MODULE} would not be loaded at boot: {denied}; remove it there")
     if not is_loaded(machine, MODULE):
         modprobe.info(machine, MODULE, "-F", "version")
-        peermem_load.require_symbol(machine)
+        why = peermem_load.reboot_reason(machine)
+        if why:
+            plan.reboot.append(why)
+            return
         change = Change(RUNNING, MODULE, "module", "not loaded", "loaded")
         plan.add(change, lambda: peermem_load.load(machine))
     elif not _registered(machine):

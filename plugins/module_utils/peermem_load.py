@@ -15,16 +15,23 @@ _SYMBOLS = "/proc/kallsyms"
 _SWITCHES = ("peerdirect_support", "persistent_api_support")
 
 
-def require_symbol(machine: Machine) -> None:
-    """Raise NotYet where the RDMA drivers that run take no peer-memory clients.
+def reboot_reason(machine: Machine) -> str:
+    """Return why the module can only be loaded after a reboot, empty if it can be now.
 
-    The module would not load, with the same error as for other reasons.
+    Raises:
+        NotYet: the RDMA drivers take no peer-memory clients. The module would not load, with
+            the same error as for other reasons.
+
     """
-    if machine.exists("/sys/module/ib_core") and _has_symbol(machine) is False:
-        raise NotYet(
-            f"{MODULE}: the RDMA drivers that run have no {_SYMBOL} ({_SYMBOLS}), which it needs: "
-            "write ofed_source: doca, or peermem_mode: dmabuf"
-        )
+    if not machine.exists("/sys/module/ib_core") or _has_symbol(machine) is not False:
+        return ""
+    lacks = f"the RDMA drivers that run have no {_SYMBOL} ({_SYMBOLS})"
+    running = machine.value("/sys/module/ib_core/srcversion") or ""
+    if modprobe.info(machine, "ib_core", "-F", "srcversion").strip() != running:
+        return f"{MODULE}: {lacks}, and those on disk are others (modinfo -F srcversion ib_core)"
+    raise NotYet(
+        f"{MODULE}: {lacks}, which it needs: write ofed_source: doca, or peermem_mode: dmabuf"
+    )
 
 
 def load(machine: Machine) -> None:

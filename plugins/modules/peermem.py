@@ -56,7 +56,7 @@ notes:
   elements: str
   sample: ["dmabuf: the node has all it needs"]
 reboot:
-  description: Why a reboot is due; never.
+  description: Why a reboot is due, such as RDMA drivers that were replaced and still run.
   returned: always
   type: list
   elements: str

@@ -44,6 +44,7 @@ def node(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     machine.programs = {
         "modinfo -F version nvidia_peermem": "580.95.05\n",
         "modinfo -F license nvidia": NOT_FOUND,
+        "modinfo -F srcversion ib_core": "\n",
         "modprobe nvidia_peermem": load,
         "dmesg": "[    1.0] old: disagrees about version of symbol\n",
     }
@@ -169,6 +170,19 @@ def test_drivers_without_the_symbol_may_come(node: FakeMachine):
     with pytest.raises(NotYet, match=r"have no ib_register_peer_memory_client \(/proc/kallsyms\)"):
         converge(node, peermem, arguments(), check=False)
     assert "modprobe nvidia_peermem" not in node.ran
+
+
+def test_drivers_that_were_replaced_are_a_reason_for_a_reboot(node: FakeMachine):
+    old = "0000000000000000 T ib_register_device\t[ib_core]\n"
+    node.put("/proc/kallsyms", old)
+    node.programs["modinfo -F srcversion ib_core"] = "533BB7E5866E52F63B9ACCB\n"
+    result = converge(node, peermem, arguments(), check=False)
+    assert layers(result) == [("configured", FILE)]
+    (reason,) = result["reboot"]
+    assert "those on disk are others" in reason
+    node.put("/sys/module/ib_core/srcversion", "533BB7E5866E52F63B9ACCB\n")
+    with pytest.raises(NotYet, match="write ofed_source"):
+        converge(node, peermem, arguments(), check=False)
 
 
 def test_module_that_is_not_installed_may_come(node: FakeMachine):

@@ -21,7 +21,7 @@ class Library:
         self.closed: list[str] = []
 
     def _get(self, name: str) -> int | None:
-        ctypes.set_errno(errno.ENOMEM if name == self.fails else 0)
+        ctypes.set_errno(self.error if name == self.fails else 0)
         return None if name == self.fails else 7
 
     def ibv_get_device_list(self, number: None) -> list[int | None] | None:  # noqa: ARG002
@@ -76,8 +76,14 @@ def test_error_of_a_bad_descriptor_tells(
 
 @pytest.mark.parametrize("call", ["ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd"])
 def test_device_that_cannot_be_asked_is_an_error(monkeypatch: pytest.MonkeyPatch, call: str):
-    use(monkeypatch, Library(errno.EBADF, fails=call))
+    use(monkeypatch, Library(errno.ENOMEM, fails=call))
     with pytest.raises(NodeError, match=f"^mlx5_0: {call}: Cannot allocate memory"):
+        verbs.dmabuf_obstacle("mlx5_0")
+
+
+def test_kernel_without_verbs_may_come(monkeypatch: pytest.MonkeyPatch):
+    use(monkeypatch, Library(errno.ENOSYS, fails="ibv_get_device_list"))
+    with pytest.raises(NotYet, match="modprobe ib_uverbs"):
         verbs.dmabuf_obstacle("mlx5_0")
 
 
