@@ -18,7 +18,7 @@ ARGUMENTS: dict[str, Any] = {
         "choices": ["auto", "nvidia-peermem", "dmabuf", "off"],
         "default": "auto",
     },
-    "gpu_module": {"type": "str", "choices": ["open", "proprietary"]},
+    "gpu_module": {"type": "str", "choices": ["open", "proprietary", ""], "default": ""},
 }
 FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
 TEXT = f"# Written by rdmaprov (peermem); changes here are lost.\n{MODULE}\n"

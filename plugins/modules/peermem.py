@@ -25,9 +25,10 @@ options:
     choices: [auto, nvidia-peermem, dmabuf, 'off']
     default: auto
   gpu_module:
-    description: Flavour that the nvidia kernel module must have.
+    description: Flavour that the nvidia kernel module must have; empty for either.
     type: str
-    choices: [open, proprietary]
+    choices: [open, proprietary, '']
+    default: ''
 """
 
 EXAMPLES = r"""

@@ -17,13 +17,18 @@ VENDOR = """echo vendor > /etc/rdmaprov-lab/driver
 echo softdep nvidia_peermem pre: standin_ofed > /etc/modprobe.d/lab-vendor.conf
 modprobe standin_ofed
 """
+INBOX = f"""echo inbox > /etc/rdmaprov-lab/driver
+rm -f {FILE} /etc/modprobe.d/lab-vendor.conf /etc/modprobe.d/wrong.conf
+modprobe -r nvidia_peermem standin_ofed
+"""
 
 
 @pytest.fixture(scope="module")
 def play(lab, tmp_path_factory):
     lab.must("reset", NODE)
     yield Play(lab, tmp_path_factory.mktemp("play"), "peermem", NODE)
-    lab.must("reset", NODE)
+    lab.must("heal", NODE)
+    lab.run(NODE, INBOX)
 
 
 def refused(lab, play, variables):

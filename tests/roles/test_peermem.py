@@ -58,7 +58,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
 
 
 def arguments(mode: str = "nvidia-peermem", **changed: object) -> dict[str, Any]:
-    return {"rails": [{"netdev": "ens1"}], "mode": mode, "gpu_module": None, **changed}
+    return {"rails": [{"netdev": "ens1"}], "mode": mode, "gpu_module": "", **changed}
 
 
 def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
