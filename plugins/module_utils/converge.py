@@ -33,6 +33,8 @@ def main(role: Role) -> None:
         module.exit_json(changed=True, changes=[], reboot=[], waits=str(error), diff=[])
     except NodeError as error:
         module.fail_json(msg=str(error))
+    for warning in result.pop("warnings"):
+        module.warn(warning)
     module.exit_json(**result)
 
 
@@ -55,6 +57,8 @@ def converge(
         "changes": plan.changes(),
         "diff": plan.diffs(),
         "reboot": plan.reboot,
+        "notes": plan.notes,
+        "warnings": plan.warnings,
     }
     if check or not plan.steps:
         return result
@@ -70,4 +74,9 @@ def converge(
     after = role.plan(machine, arguments)
     if after.steps:
         raise NodeError("not in effect after it was set: " + described(after.changes()))
-    return {**result, "reboot": after.reboot}
+    return {
+        **result,
+        "reboot": after.reboot,
+        "notes": after.notes,
+        "warnings": after.warnings,
+    }

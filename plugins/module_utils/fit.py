@@ -13,7 +13,7 @@ from .rails import Rail
 # the link layer of an RDMA port: drivers/infiniband/core/sysfs.c, link_layer_show.
 _KINDS = {"roce": ("1", "Ethernet"), "infiniband": ("32", "InfiniBand")}
 _GPU_CLASSES = ("0x0300", "0x0302")  # VGA, 3D controller
-_GPU_VENDORS = ("0x10de", "0x1002")  # NVIDIA, AMD
+NVIDIA, AMD = "0x10de", "0x1002"
 # The kernel keeps 1/64 for its page structures, and more for itself: as much as a small machine's
 # 256 MiB. A lost memory module is more: one of 16 is 1/16.
 _KERNELS_SHARE = 1 / 25
@@ -79,7 +79,7 @@ def _require_numa_nodes(machine: Machine, described: int | None) -> None:
 
 
 def _require_gpus(machine: Machine, described: int) -> None:
-    seen = len([each for each in machine.names("/sys/bus/pci/devices") if _is_gpu(machine, each)])
+    seen = len(gpus(machine))
     if described and seen != described:
         raise Refused(
             f"the node has {seen} GPUs, wanted {described} (fabric_gpu_count; "
@@ -87,8 +87,15 @@ def _require_gpus(machine: Machine, described: int) -> None:
         )
 
 
-def _is_gpu(machine: Machine, address: str) -> bool:
+def gpus(machine: Machine, vendors: tuple[str, ...] = (NVIDIA, AMD)) -> list[str]:
+    """Return the PCI addresses of the node's GPUs."""
+    return [
+        each for each in machine.names("/sys/bus/pci/devices") if _is_gpu(machine, each, vendors)
+    ]
+
+
+def _is_gpu(machine: Machine, address: str, vendors: tuple[str, ...]) -> bool:
     base = "/sys/bus/pci/devices/" + address
-    if machine.value(base + "/vendor") not in _GPU_VENDORS:
+    if machine.value(base + "/vendor") not in vendors:
         return False
     return (machine.value(base + "/class") or "").startswith(_GPU_CLASSES)

@@ -49,14 +49,15 @@ class Machine:
         return os.path.exists(self.path(name))
 
     def read(self, name: str) -> str | None:
-        """Return a file's text, None if there is no such file.
+        """Return a file's text with the line ends that it has, None if there is no such file.
 
         Raises:
             NodeError: it is there and cannot be read.
 
         """
         try:
-            with open(self.path(name), encoding="utf-8", errors="surrogateescape") as file:
+            path = self.path(name)
+            with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
                 return file.read()
         except (FileNotFoundError, NotADirectoryError):
             return None

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .machine import Machine
+from .machine import CommandFailed, Machine
+from .plan import NotYet
 
 # A file hides those of its name in later directories; all are read in their names' order.
 # [man modprobe.d.5]
@@ -71,6 +72,41 @@ def effective(options: list[Option], module: str, parameter: str) -> Option | No
     return found[-1] if found else None
 
 
+def info(machine: Machine, module: str, *options: str) -> str:
+    """Return what modinfo prints about the module for the running kernel.
+
+    Raises:
+        NotYet: there is no such module.
+
+    """
+    try:
+        return machine.run(["modinfo", *options, module])
+    except CommandFailed as error:
+        if "not found" not in error.output:
+            raise
+        release = machine.value("/proc/sys/kernel/osrelease")
+        raise NotYet(f"{module}: kernel {release} has no such module (modinfo {module})") from error
+
+
+def denied(machine: Machine, module: str) -> str:
+    """Return what keeps a module from being loaded at boot, and where; empty if nothing does.
+
+    systemd-modules-load leaves out what is blacklisted, which modprobe by name does not.
+    [systemd src/shared/module-util.c: module_load_and_warn]
+    """
+    for path in _files(machine, {}):
+        for text in _lines(machine.read(path) or ""):
+            if _denies(words(text), module):
+                return f"{path} has '{text.strip()}'"
+    for word in words(machine.read(COMMAND_LINE) or ""):
+        key, _, value = word.partition("=")
+        if key in ("modprobe.blacklist", "module_blacklist") and module in map(
+            name, value.split(",")
+        ):
+            return f"the kernel command line has '{word}'"
+    return ""
+
+
 def line(module: str, values: dict[str, str]) -> str:
     """Return the line of modprobe.d that gives a module these values."""
     return f"options {module} {' '.join(f'{key}={_quoted(values[key])}' for key in sorted(values))}"
@@ -96,11 +132,23 @@ def words(text: str) -> list[str]:
 def in_file(text: str, path: str) -> list[Option]:
     """Return the options in a file's text."""
     found = []
-    for line in text.replace("\\\n", " ").splitlines():
+    for line in _lines(text):
         keyword, *given = words(line) or [""]
         if keyword == "options" and given:
             found += [_option(given[0], each, path) for each in given[1:]]
     return found
+
+
+def _denies(given: list[str], module: str) -> bool:
+    """Return whether a line of modprobe.d, in words, keeps a module out at boot."""
+    if len(given) < 2 or name(given[1]) != module:
+        return False
+    command = given[2].rpartition("/")[2] if len(given) > 2 else ""
+    return given[0] == "blacklist" or (given[0] == "install" and command in ("true", "false"))
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\\\n", " ").splitlines()
 
 
 def _files(machine: Machine, instead: dict[str, str]) -> list[str]:

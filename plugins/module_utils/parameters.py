@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import modprobe
-from .machine import CommandFailed, Machine, NodeError
-from .plan import NotYet, Refused
+from .machine import Machine, NodeError
+from .plan import Refused
 
 # By type, as modinfo names it: the smallest and the largest number. A module that is given
 # another does not load. [Linux include/linux/moduleparam.h, kernel/params.c]
@@ -137,13 +137,7 @@ def known(machine: Machine, module: str) -> dict[str, str]:
         NotYet: there is no such module.
 
     """
-    try:
-        text = machine.run(["modinfo", "-p", module])
-    except CommandFailed as error:
-        if "not found" not in error.output:
-            raise
-        release = machine.value("/proc/sys/kernel/osrelease")
-        raise NotYet(f"{module}: kernel {release} has no such module (modinfo {module})") from error
+    text = modprobe.info(machine, module, "-p")
     found: dict[str, str] = {}
     last = ""
     for line in text.splitlines():

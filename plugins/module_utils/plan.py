@@ -63,7 +63,8 @@ class Plan:
         machine: the node.
 
     `reboot` has the reasons for which a reboot is due once the steps are done; `guarded` the
-    network devices on the way to the node that steps touch.
+    network devices on the way to the node that steps touch; `notes` what was decided, and why;
+    `warnings` what works against the role and no run of it changes.
 
     """
 
@@ -72,6 +73,8 @@ class Plan:
         self.steps: list[Step] = []
         self.reboot: list[str] = []
         self.guarded: list[str] = []
+        self.notes: list[str] = []
+        self.warnings: list[str] = []
 
     def add(
         self,

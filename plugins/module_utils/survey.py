@@ -6,17 +6,19 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from . import fabric, hugepages, limits, mlx5, mtu
+from . import fabric, hugepages, limits, mlx5, mtu, nccl, peermem
 from .machine import Machine, NodeError
-from .plan import NotYet, described
+from .plan import NotYet, Plan, described
 
 # In the order in which a play runs them.
 ROLES: dict[str, Any] = {
     "fabric": fabric,
     "mlx5": mlx5,
     "hugepages": hugepages,
+    "peermem": peermem,
     "mtu": mtu,
     "limits": limits,
+    "nccl": nccl,
 }
 
 
@@ -24,19 +26,21 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
     """Return what each role would change.
 
     Returns:
-        "roles": by role, its "changes", "diff", the reasons for a "reboot" and what it "waits"
-        for; "pending": the roles that must run, in order; "problems": what no run can repair.
-        A role that lacks what an earlier one may bring is pending; if no earlier one is, that
-        is a problem. "boot_id": another one after each boot.
+        "roles": by role, its "changes", "diff", the reasons for a "reboot", what it "waits" for,
+        and its "notes"; "pending": the roles that must run, in order; "problems": what no run
+        can repair. A role that lacks what an earlier one may bring is pending; if no earlier
+        one is, that is a problem. "warnings": of all roles. "boot_id": another one after each
+        boot.
 
     """
     roles: dict[str, dict[str, Any]] = {}
     pending: list[str] = []
     problems: list[str] = []
+    warnings: list[str] = []
     for name, role in ROLES.items():
         if name not in arguments:
             continue
-        entry: dict[str, Any] = {"changes": [], "diff": [], "reboot": [], "waits": ""}
+        entry: dict[str, Any] = _entry(Plan(machine))
         roles[name] = entry
         try:
             plan = role.plan(machine, _typed(role.ARGUMENTS, arguments[name]))
@@ -49,11 +53,18 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
         except NodeError as error:
             problems.append(f"{name}: {error}")
         else:
-            entry.update(changes=plan.changes(), diff=plan.diffs(), reboot=plan.reboot)
+            entry.update(_entry(plan))
+            warnings += [f"{name}: {warning}" for warning in plan.warnings]
             if plan.steps:
                 pending.append(name)
     boot_id = machine.value("/proc/sys/kernel/random/boot_id") or ""
-    return {"roles": roles, "pending": pending, "problems": problems, "boot_id": boot_id}
+    return {
+        "roles": roles,
+        "pending": pending,
+        "problems": problems,
+        "warnings": warnings,
+        "boot_id": boot_id,
+    }
 
 
 def left(found: dict[str, Any], rebooted_from: str) -> str:
@@ -72,6 +83,16 @@ def left(found: dict[str, Any], rebooted_from: str) -> str:
         if rebooted_from:
             said += [f"{name}: {reason}" for reason in entry["reboot"]]
     return "; ".join(said)
+
+
+def _entry(plan: Plan) -> dict[str, Any]:
+    return {
+        "changes": plan.changes(),
+        "diff": plan.diffs(),
+        "reboot": plan.reboot,
+        "notes": plan.notes,
+        "waits": "",
+    }
 
 
 def _typed(specification: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

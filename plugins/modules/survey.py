@@ -41,7 +41,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 roles:
-  description: By role, its C(changes), the reasons for a C(reboot) and what it C(waits) for.
+  description:
+    - By role, its C(changes), the reasons for a C(reboot), what it C(waits) for, and in C(notes)
+      what it decided and why.
   returned: always
   type: dict
 pending:
@@ -83,6 +85,8 @@ def main() -> None:
     except NodeError as error:
         module.fail_json(msg=str(error))
     found = survey(machine, module.params["arguments"])
+    for warning in found.pop("warnings"):
+        module.warn(warning)
     if found["problems"]:
         module.fail_json(msg="; ".join(found["problems"]), **found)
     before = module.params["rebooted_from"]

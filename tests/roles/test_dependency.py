@@ -1,4 +1,4 @@
-"""The role fabric, on which others depend, runs once for each node and play."""
+"""Roles in a play: fabric runs once for each node, and each task fits its module."""
 
 from __future__ import annotations
 
@@ -36,24 +36,39 @@ INCLUDED = {
 }
 
 
-@pytest.mark.parametrize("play", [{"roles": ROLES}, {"tasks": [INCLUDED]}], ids=["plain", "apply"])
-def test_fabric_runs_once_for_each_node(tmp_path: Path, play: dict[str, object]):
-    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(SITE))
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([{**PLAY, **play}]))
+def _played(directory: Path, *words: str) -> str:
+    """Return what ansible-playbook said about play.yml."""
     program = Path(sys.executable).with_name("ansible-playbook")
     done = subprocess.run(
-        [program, "--check", "-i", tmp_path / "hosts.yml", tmp_path / "play.yml"],
+        [program, "--check", "-i", directory / "hosts.yml", *words, directory / "play.yml"],
         env={
-            "ANSIBLE_HOME": str(tmp_path),
+            "ANSIBLE_HOME": str(directory),
             "ANSIBLE_STDOUT_CALLBACK": "minimal",
-            "HOME": str(tmp_path),
+            "HOME": str(directory),
         },
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    asked = [line for line in done.stdout.splitlines() if "there is no network device" in line]
-    told = [line for line in done.stdout.splitlines() if "this needs root" in line]
+    return done.stdout
+
+
+@pytest.mark.parametrize("play", [{"roles": ROLES}, {"tasks": [INCLUDED]}], ids=["plain", "apply"])
+def test_fabric_runs_once_for_each_node(tmp_path: Path, play: dict[str, object]):
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(SITE))
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{**PLAY, **play}]))
+    said = _played(tmp_path)
+    asked = [line for line in said.splitlines() if "there is no network device" in line]
+    told = [line for line in said.splitlines() if "this needs root" in line]
     # The role mtu's task says the same, once for each node.
-    assert len(asked) + len(told) == 2 * len(NODES), done.stdout + done.stderr
+    assert len(asked) + len(told) == 2 * len(NODES), said
+
+
+def test_roles_modules_take_what_their_tasks_give(tmp_path: Path):
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(SITE))
+    survey = {"name": "Ask all roles", "rdmaprov.node.survey": {}}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{**PLAY, "tasks": [survey]}]))
+    said = _played(tmp_path, "--limit", "one")
+    assert "nccl: rail 0: there is no network device" in said or "this needs root" in said, said
+    assert "value of" not in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from plugins.module_utils.plan import Plan
 from plugins.module_utils.survey import left, survey
 from tests.roles.fake import FakeMachine
 
@@ -32,6 +33,22 @@ def test_what_is_left_is_named(seen: dict[str, Any], said: str):
 
 def test_reason_for_a_reboot_that_a_reboot_did_not_take_away_is_left():
     assert left(found(reboot=["1 GiB pages"]), "a-boot") == "mtu: 1 GiB pages"
+
+
+def test_warnings_and_notes_of_a_role_are_handed_on(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    def plan(machine: FakeMachine, arguments: dict[str, Any]) -> Plan:  # noqa: ARG001
+        made = Plan(machine)
+        made.notes.append("dmabuf: the node has all it needs")
+        made.warnings.append("/etc/environment:2: sets NCCL_IB_TC to 0")
+        return made
+
+    monkeypatch.setattr("plugins.module_utils.survey.peermem.plan", plan)
+    seen = survey(machine, {"peermem": {"rails": []}})
+    assert seen["warnings"] == ["peermem: /etc/environment:2: sets NCCL_IB_TC to 0"]
+    assert seen["roles"]["peermem"]["notes"] == ["dmabuf: the node has all it needs"]
+    assert seen["pending"] == []
 
 
 def test_survey_names_the_boot(machine: FakeMachine):

@@ -1,0 +1,50 @@
+"""nccl.conf on a real node: written, stale, repaired, with nothing else changed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.lab.play import Play
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"
+CONF = "/etc/nccl.conf"
+LINES = f"grep -v '^#' {CONF}"
+# What the rails' RDMA devices are called is the node's own matter.
+DEVICES = "ls /sys/class/infiniband | paste -sd,"
+FILES = "find /etc -type f -exec sha256sum {} +"
+
+
+@pytest.fixture(scope="module")
+def play(lab, tmp_path_factory):
+    yield Play(lab, tmp_path_factory.mktemp("play"), "nccl", NODE)
+    lab.must("heal", NODE)
+    lab.run(NODE, f"rm -f {CONF} {CONF}.backup-* /root/.nccl.conf")
+
+
+def test_stale_file_is_repaired_and_nothing_else(lab, play):
+    devices = lab.run(NODE, DEVICES).strip()
+    right = (
+        f"NCCL_IB_HCA=={devices}\nNCCL_IB_TC=106\nNCCL_IB_ADDR_FAMILY=AF_INET\nNCCL_CROSS_NIC=0\n"
+    )
+    assert play.changed({})
+    assert lab.run(NODE, LINES) == right
+    before = lab.run(NODE, FILES)
+    lab.must("fault", NODE, "nccl-conf-stale")
+    stale = lab.run(NODE, f"cat {CONF}")
+    assert play.changed({})
+    assert lab.run(NODE, LINES) == right
+    new = set(lab.run(NODE, FILES).splitlines()) ^ set(before.splitlines())
+    (backup,) = (line.split()[1] for line in new)
+    assert re.fullmatch(r"/etc/nccl\.conf\.backup-[0-9a-f]{8}", backup)
+    assert lab.run(NODE, f"cat {backup}") == stale
+    assert not play.changed({})
+
+
+def test_what_counts_more_is_said_and_changes_nothing(lab, play):
+    lab.run(NODE, "echo NCCL_IB_TC=0 > /root/.nccl.conf")
+    assert not play.changed({})
+    said = " ".join(play.said.split())
+    assert "/root/.nccl.conf:1: sets NCCL_IB_TC to 0, which counts more than /etc/nccl.conf" in said

@@ -1,0 +1,75 @@
+"""nvidia_peermem on a real kernel: refused, explained, loaded, unloaded by a fault, and booted."""
+
+from __future__ import annotations
+
+import pytest
+from tests.lab.play import Play
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"
+WANTED = {"peermem_mode": "nvidia-peermem"}
+FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
+CLIENT = "cat /sys/kernel/mm/memory_peers/nv_mem/version"
+# The real module is linked to the vendor's ib_core, so that modprobe loads that first. The stand-in
+# looks for the symbol when it is loaded, and needs to be told.
+VENDOR = """echo vendor > /etc/rdmaprov-lab/driver
+echo softdep nvidia_peermem pre: standin_ofed > /etc/modprobe.d/lab-vendor.conf
+modprobe standin_ofed
+"""
+INBOX = f"""echo inbox > /etc/rdmaprov-lab/driver
+rm -f {FILE} /etc/modprobe.d/lab-vendor.conf /etc/modprobe.d/wrong.conf
+modprobe -r nvidia_peermem standin_ofed
+"""
+
+
+@pytest.fixture(scope="module")
+def play(lab, tmp_path_factory):
+    lab.must("reset", NODE)
+    yield Play(lab, tmp_path_factory.mktemp("play"), "peermem", NODE)
+    lab.must("heal", NODE)
+    lab.run(NODE, INBOX)
+
+
+def refused(lab, play, variables):
+    """Return what a run says that must fail and leave nothing for a boot."""
+    assert play.run(variables).returncode != 0
+    assert lab.call(NODE, f"ls {FILE}").returncode != 0
+    return play.said
+
+
+def test_auto_has_nothing_to_do_without_a_gpu(play):
+    assert not play.changed({"peermem_mode": "auto"})
+    assert "off: the node has no NVIDIA GPU (/sys/bus/pci/devices)" in play.said
+
+
+def test_inbox_drivers_are_refused(lab, play):
+    said = refused(lab, play, WANTED)
+    assert "the RDMA drivers that run have no ib_register_peer_memory_client" in said
+
+
+def test_nic_without_dmabuf_is_refused(lab, play):
+    said = refused(lab, play, {"peermem_mode": "dmabuf"})
+    assert "driver does not register dma-buf memory (Operation not supported)" in said
+
+
+def test_module_that_does_not_load_is_explained(lab, play):
+    lab.run(NODE, VENDOR)
+    wrong = "/etc/modprobe.d/wrong.conf"
+    lab.run(NODE, f"echo options nvidia_peermem peerdirect_support=7 > {wrong}")
+    said = refused(lab, play, WANTED)
+    assert "could not insert 'nvidia_peermem': Invalid argument" in said
+    assert f"{wrong} sets peerdirect_support to 7, wanted 0 or 1" in said
+    lab.run(NODE, f"rm {wrong}")
+
+
+def test_module_is_loaded_and_survives_a_fault_and_a_boot(lab, play):
+    assert play.changed(WANTED)
+    version = lab.run(NODE, CLIENT)
+    lab.must("fault", NODE, "peermem-unloaded")
+    assert lab.call(NODE, CLIENT).returncode != 0
+    assert play.changed(WANTED)
+    assert lab.run(NODE, CLIENT) == version
+    lab.must("reboot", NODE)
+    assert lab.run(NODE, CLIENT) == version
+    assert not play.changed(WANTED)

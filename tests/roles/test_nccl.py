@@ -1,0 +1,331 @@
+"""nccl.conf: derived from the fabric, read as NCCL reads it, and never taken from its writer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugins.module_utils import nccl, nccl_conf
+from plugins.module_utils.converge import converge
+from plugins.module_utils.machine import NodeError
+from plugins.module_utils.plan import NotYet, Refused
+from tests.roles.fake import FakeMachine
+
+from rdmaprov.contract import nccl as contract
+
+CONF = "/etc/nccl.conf"
+OLD = "NCCL_IB_HCA=mlx5_bond_0\nNCCL_IB_GID_INDEX=3\nNCCL_IB_TC=0\nNCCL_SOCKET_IFNAME=eno1\n"
+ROCE = [
+    "NCCL_IB_HCA==rocep24s0,mlx5_1",
+    "NCCL_IB_TC=106",
+    "NCCL_IB_ADDR_FAMILY=AF_INET",
+    "NCCL_CROSS_NIC=0",
+]
+
+
+@pytest.fixture
+def node(machine: FakeMachine) -> FakeMachine:
+    """Provide a node with two rails, whose RDMA devices have names of two kinds."""
+    machine.nic("ens1", pci="0000:18:00.0", rdma="rocep24s0", index=3)
+    machine.nic("ens2", pci="0000:29:00.0", rdma="mlx5_1", index=4)
+    machine.nic("eno1", pci="0000:01:00.0", index=2)
+    for name in ("rocep24s0", "mlx5_1"):
+        for index, kind in enumerate(["IB/RoCE v1", "RoCE v2"]):
+            machine.put(f"/sys/class/infiniband/{name}/ports/1/gid_attrs/types/{index}", kind)
+    return machine
+
+
+def arguments(**changed: object) -> dict[str, Any]:
+    defaults = {name: of.get("default") for name, of in nccl.ARGUMENTS.items()}
+    return {
+        **defaults,
+        "kind": "roce",
+        "rails": [{"netdev": "ens1"}, {"pci": "0000:29:00.0"}],
+        "ib_tc": 106,
+        "cross_nic": 0,
+        **changed,
+    }
+
+
+def body(node: FakeMachine) -> list[str]:
+    """Return the file's lines without its header."""
+    header, *lines = (node.read(CONF) or "").splitlines()
+    assert "=" not in header
+    return lines
+
+
+def backups(node: FakeMachine) -> list[str]:
+    return [name for name in node.names("/etc") if name.startswith("nccl.conf.")]
+
+
+def test_roce_node_has_exact_names_and_no_gid_index(node: FakeMachine):
+    result = converge(node, nccl, arguments(), check=False)
+    assert body(node) == ROCE
+    assert (node.read(CONF) or "").endswith("=0\n")
+    assert [(each["setting"], each["seen"], each["wanted"]) for each in result["changes"]] == [
+        ("NCCL_IB_HCA", "absent", "=rocep24s0,mlx5_1"),
+        ("NCCL_IB_TC", "absent", "106"),
+        ("NCCL_IB_ADDR_FAMILY", "absent", "AF_INET"),
+        ("NCCL_CROSS_NIC", "absent", "0"),
+    ]
+    assert len(result["diff"]) == 1
+    assert not converge(node, nccl, arguments(), check=False)["changed"]
+    assert not backups(node)
+
+
+def test_check_mode_changes_nothing(node: FakeMachine):
+    node.put(CONF, OLD)
+    assert converge(node, nccl, arguments(), check=True)["changed"]
+    assert node.read(CONF) == OLD
+    assert not backups(node)
+
+
+def test_everything_that_a_site_can_say_is_written(node: FakeMachine):
+    given = arguments(
+        ib_address_range="198.18.0.0/15",
+        socket_ifname="=eno1",
+        environment={"NCCL_IB_TIMEOUT": 22, "NCCL_DEBUG": "WARN"},
+    )
+    converge(node, nccl, given, check=False)
+    assert body(node) == [
+        *ROCE[:3],
+        "NCCL_IB_ADDR_RANGE=198.18.0.0/15",
+        "NCCL_SOCKET_IFNAME==eno1",
+        "NCCL_CROSS_NIC=0",
+        "NCCL_DEBUG=WARN",
+        "NCCL_IB_TIMEOUT=22",
+    ]
+
+
+def test_ipv6_rails_are_chosen_by_their_family(node: FakeMachine):
+    given = arguments(ib_address_family="ipv6", ib_address_range="2001:db8::/32")
+    converge(node, nccl, given, check=False)
+    assert body(node)[2:4] == ["NCCL_IB_ADDR_FAMILY=AF_INET6", "NCCL_IB_ADDR_RANGE=2001:db8::/32"]
+
+
+def test_infiniband_has_a_service_level_and_no_gid(node: FakeMachine):
+    converge(node, nccl, arguments(kind="infiniband", ib_tc=0, ib_sl=2), check=False)
+    assert body(node) == [ROCE[0], "NCCL_IB_SL=2", "NCCL_CROSS_NIC=0"]
+
+
+def test_named_devices_count_in_their_order(node: FakeMachine):
+    converge(node, nccl, arguments(ib_hca=["mlx5_1", "rocep24s0"]), check=False)
+    assert body(node)[0] == "NCCL_IB_HCA==mlx5_1,rocep24s0"
+
+
+def test_index_of_a_gid_is_written_where_that_is_roce_v2(node: FakeMachine):
+    converge(node, nccl, arguments(version="2.20", ib_gid_index=1), check=False)
+    assert body(node)[2] == "NCCL_IB_GID_INDEX=1"
+
+
+def test_gid_that_may_come_is_waited_for(node: FakeMachine):
+    with pytest.raises(NotYet, match=r"rocep24s0: there is no GID 3 \(.*/types/3\)"):
+        converge(node, nccl, arguments(ib_gid_index=3), check=True)
+
+
+def test_device_that_may_come_is_waited_for(node: FakeMachine):
+    with pytest.raises(NotYet, match=r"mlx5_9: there is no such .* has mlx5_1, rocep24s0\. Write"):
+        converge(node, nccl, arguments(ib_hca=["mlx5_9"]), check=True)
+    with pytest.raises(NotYet, match="rail 0: there is no RDMA device on eno1"):
+        converge(node, nccl, arguments(rails=[{"netdev": "eno1"}]), check=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"version": "new"}, "nccl_version: 'new' is not a version"),
+        ({"version": "2.20.5"}, r"NCCL 2\.20 cannot choose a GID"),
+        ({"ib_tc": 256}, "nccl_ib_tc is 256, wanted 0 to 255"),
+        ({"ib_gid_index": -2}, "nccl_ib_gid_index is -2"),
+        ({"ib_gid_index": 0}, r"rocep24s0: GID 0 is IB/RoCE v1 \(/sys.*\), wanted RoCE v2"),
+        ({"kind": "infiniband", "ib_sl": 16}, "nccl_ib_sl is 16"),
+        ({"ib_address_range": "198.18.0.1/15"}, r"is not a network of IPv4.*198\.18\.0\.0/15"),
+        ({"ib_address_range": "2001:db8::/32"}, "is not a network of IPv4"),
+        ({"socket_ifname": "mlx5_0"}, "'mlx5_0' leaves no network device; .* has eno1, ens1, ens2"),
+        ({"socket_ifname": "=ens"}, "leaves no network device"),
+        ({"socket_ifname": "^en"}, "leaves no network device"),
+        ({"socket_ifname": "ens1, ens2"}, "leaves no network device"),
+        ({"environment": {"NCCL_IB_TC": 1}}, "has a setting of its own: write nccl_ib_tc"),
+        ({"environment": {"NCCL_DEBUG": True}}, "NCCL_DEBUG wants a number or a text"),
+        ({"environment": {"export NCCL_DEBUG": 1}}, "'export NCCL_DEBUG' is not the name"),
+        ({"environment": {"NCCL_DEBUG": "INFO "}}, "outer blanks become part of the value"),
+        ({"environment": {"NCCL_DEBUG": '"INFO"'}}, "quotes and outer blanks"),
+        ({"environment": {"NCCL_DEBUG": "INFO # all"}}, "a comment behind the value"),
+        ({"environment": {"NCCL_DEBUG": "INFO\nNCCL_IB_TC=0"}}, "does not print"),
+        ({"environment": {"NCCL_TOPO_FILE": "/" * 1024}}, "NCCL cuts it after 1023"),
+    ],
+)
+def test_wrong_value_is_refused_before_anything_is_written(
+    node: FakeMachine, given: dict[str, Any], message: str
+):
+    node.put(CONF, OLD)
+    with pytest.raises(Refused, match=message):
+        converge(node, nccl, arguments(**given), check=False)
+    assert node.read(CONF) == OLD
+    assert not backups(node)
+
+
+@pytest.mark.parametrize("choice", ["=ens1,eno1", "ens", "^docker", "^=ens1"])
+def test_choice_of_network_devices_that_leaves_one_is_taken(node: FakeMachine, choice: str):
+    converge(node, nccl, arguments(socket_ifname=choice), check=False)
+    assert f"NCCL_SOCKET_IFNAME={choice}" in body(node)
+
+
+def test_file_by_hand_is_kept_as_a_backup(node: FakeMachine):
+    node.put(CONF, OLD)
+    result = converge(node, nccl, arguments(), check=False)
+    assert body(node) == ROCE
+    assert [node.read(f"/etc/{name}") for name in backups(node)] == [OLD]
+    assert {each["setting"]: each["wanted"] for each in result["changes"]} == {
+        "content": "present",
+        "NCCL_IB_HCA": "=rocep24s0,mlx5_1",
+        "NCCL_IB_GID_INDEX": "absent",
+        "NCCL_IB_TC": "106",
+        "NCCL_SOCKET_IFNAME": "absent",
+        "NCCL_IB_ADDR_FAMILY": "AF_INET",
+        "NCCL_CROSS_NIC": "0",
+    }
+    assert not converge(node, nccl, arguments(), check=False)["changed"]
+
+
+def test_edited_file_of_ours_is_kept_as_a_backup_too(node: FakeMachine):
+    converge(node, nccl, arguments(), check=False)
+    edited = (node.read(CONF) or "").replace("106", "0")
+    node.put(CONF, edited)
+    assert converge(node, nccl, arguments(), check=False)["changed"]
+    assert body(node) == ROCE
+    assert [node.read(f"/etc/{name}") for name in backups(node)] == [edited]
+
+
+def test_line_ends_of_windows_are_repaired(node: FakeMachine):
+    converge(node, nccl, arguments(), check=False)
+    path = Path(node.path(CONF))
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert converge(node, nccl, arguments(), check=False)["changed"]
+    assert b"\r" not in path.read_bytes()
+    (backup,) = backups(node)
+    assert b"=106\r\n" in Path(node.path(f"/etc/{backup}")).read_bytes()
+
+
+def test_changed_site_makes_no_backup(node: FakeMachine):
+    converge(node, nccl, arguments(), check=False)
+    result = converge(node, nccl, arguments(ib_tc=104), check=False)
+    assert [(each["setting"], each["seen"]) for each in result["changes"]] == [
+        ("NCCL_IB_TC", "106")
+    ]
+    assert not backups(node)
+
+
+def test_each_backup_stays(node: FakeMachine):
+    for text in (OLD, "NCCL_DEBUG=INFO\n", OLD):
+        node.put(CONF, text)
+        converge(node, nccl, arguments(), check=False)
+    assert sorted(node.read(f"/etc/{name}") or "" for name in backups(node)) == [
+        "NCCL_DEBUG=INFO\n",
+        OLD,
+    ]
+
+
+def test_run_cut_after_the_backup_is_finished_by_the_next(
+    node: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    node.put(CONF, OLD)
+    write = node.write
+
+    def cut(name: str, text: str, mode: int = 0o644) -> None:
+        if name == CONF:
+            raise NodeError("killed")
+        write(name, text, mode)
+
+    monkeypatch.setattr(node, "write", cut)
+    with pytest.raises(NodeError, match="killed"):
+        converge(node, nccl, arguments(), check=False)
+    assert node.read(CONF) == OLD
+    monkeypatch.setattr(node, "write", write)
+    converge(node, nccl, arguments(), check=False)
+    assert body(node) == ROCE
+    assert [node.read(f"/etc/{name}") for name in backups(node)] == [OLD]
+
+
+def test_other_variables_are_kept_on_request(node: FakeMachine):
+    node.put(CONF, "# by hand\n" + OLD + "NCCL_DEBUG=INFO\nNCCL_DEBUG=WARN\nSHARP_COLL_LOG=3\n")
+    given = arguments(conf_existing="merge", environment={"NCCL_IB_TIMEOUT": 22})
+    converge(node, nccl, given, check=False)
+    kept = [nccl_conf.KEPT, "NCCL_DEBUG=INFO", "SHARP_COLL_LOG=3"]
+    assert body(node) == [*ROCE, "NCCL_IB_TIMEOUT=22", *kept]
+    assert len(backups(node)) == 1
+    assert not converge(node, nccl, given, check=False)["changed"]
+
+
+def test_kept_variables_stay_when_the_site_changes(node: FakeMachine):
+    node.put(CONF, "NCCL_DEBUG=INFO\nNCCL_IB_TIMEOUT=20\n")
+    merge = arguments(conf_existing="merge", environment={"NCCL_IB_RETRY_CNT": 7})
+    converge(node, nccl, merge, check=False)
+    moved = arguments(conf_existing="merge", environment={"NCCL_DEBUG": "WARN"})
+    converge(node, nccl, moved, check=False)
+    assert body(node) == [*ROCE, "NCCL_DEBUG=WARN", nccl_conf.KEPT, "NCCL_IB_TIMEOUT=20"]
+    converge(node, nccl, arguments(), check=False)
+    assert body(node) == ROCE
+
+
+@pytest.mark.parametrize("line", ["export NCCL_DEBUG=INFO", "NCCL_DEBUG=INFO ", "NCCL_DEBUG=I\r"])
+def test_kept_line_that_does_not_do_what_it_looks_like_is_refused(node: FakeMachine, line: str):
+    node.put(CONF, f"# by hand\n{line}\n")
+    with pytest.raises(Refused, match=r"^/etc/nccl.conf:2: .*; or remove the line$"):
+        converge(node, nccl, arguments(conf_existing="merge"), check=False)
+    assert node.read(CONF).splitlines()[0] == "# by hand"  # type: ignore[union-attr]
+
+
+def test_what_counts_more_is_named(node: FakeMachine):
+    node.put("/etc/environment", 'PATH="/bin" # x\nexport NCCL_IB_TC="0"\nNCCL_CROSS_NIC=0\n')
+    node.put("/etc/passwd", "root:x:0:0::/root:/bin/sh\nalice:x:1:1::/home/alice:/bin/sh\nx\n")
+    node.put("/home/alice/.nccl.conf", "NCCL_DEBUG=INFO\nNCCL_IB_HCA=mlx5\n")
+    result = converge(node, nccl, arguments(), check=False)
+    assert result["warnings"] == [
+        "/etc/environment:2: sets NCCL_IB_TC to 0, which counts more than /etc/nccl.conf, "
+        "wanted 106: remove the line",
+        "/home/alice/.nccl.conf:2: sets NCCL_IB_HCA to mlx5, which counts more than "
+        "/etc/nccl.conf, wanted =rocep24s0,mlx5_1: remove the line",
+    ]
+    again = converge(node, nccl, arguments(), check=False)
+    assert not again["changed"]
+    assert again["warnings"] == result["warnings"]
+
+
+def test_file_that_the_environment_names_takes_the_users_place(node: FakeMachine):
+    node.put("/etc/environment", "NCCL_CONF_FILE=/opt/nccl.conf\n")
+    node.put("/opt/nccl.conf", "NCCL_IB_TC=8\n")
+    node.put("/etc/passwd", "root:x:0:0::/root:/bin/sh\n")
+    node.put("/root/.nccl.conf", "NCCL_IB_TC=9\n")
+    (said,) = converge(node, nccl, arguments(), check=False)["warnings"]
+    assert said.startswith("/opt/nccl.conf:1: sets NCCL_IB_TC to 8")
+    (said,) = converge(node, nccl, arguments(version="2.22"), check=False)["warnings"]
+    assert said.startswith("/root/.nccl.conf:1: sets NCCL_IB_TC to 9")
+
+
+def test_users_file_that_cannot_be_read_is_named(node: FakeMachine):
+    node.put("/etc/passwd", "root:x:0:0::/root:/bin/sh\n")
+    node.put("/root/.nccl.conf")
+    read = node.read
+
+    def refuse(name: str) -> str | None:
+        if name == "/root/.nccl.conf":
+            raise NodeError(f"{name} cannot be read: Permission denied")
+        return read(name)
+
+    node.read = refuse  # type: ignore[method-assign]
+    (said,) = converge(node, nccl, arguments(), check=True)["warnings"]
+    assert said.endswith("so it is not known whether it overrides /etc/nccl.conf")
+
+
+def test_users_pipe_is_not_read(node: FakeMachine):
+    node.put("/etc/passwd", "eve:x:1:1::/home/eve:/bin/sh\n")
+    Path(node.path("/home/eve")).mkdir(parents=True)
+    os.mkfifo(node.path("/home/eve/.nccl.conf"))
+    assert converge(node, nccl, arguments(), check=True)["warnings"] == []
+
+
+def test_settings_of_their_own_are_those_of_the_contract():
+    assert nccl.OWN == contract._OWN

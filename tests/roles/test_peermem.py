@@ -1,0 +1,296 @@
+"""Peer memory: which way a node takes, that it is in effect, and why it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from plugins.module_utils import peermem
+from plugins.module_utils.converge import converge
+from plugins.module_utils.machine import CommandFailed, NodeError
+from plugins.module_utils.plan import NotYet, Refused
+from tests.roles.fake import FakeMachine
+
+FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
+LOADED = "/sys/module/nvidia_peermem/initstate"
+CLIENT = "/sys/kernel/mm/memory_peers/nv_mem/version"
+SYMBOLS = "0000000000000000 T ib_register_peer_memory_client\t[ib_core]\n"
+OPTIONS = "/etc/modprobe.d/x.conf"
+VERSION = "/proc/driver/nvidia/version"
+EINVAL = CommandFailed(
+    ["modprobe", "nvidia_peermem"],
+    1,
+    "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument",
+)
+NOT_FOUND = CommandFailed(["modinfo"], 1, "modinfo: ERROR: Module nvidia not found.")
+
+
+@pytest.fixture
+def node(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    """Provide a GPU node with OFED, the open GPU driver and a NIC that can do dma-buf."""
+    machine.nic("ens1", pci="0000:18:00.0", rdma="mlx5_0")
+    machine.put("/sys/bus/pci/devices/0000:1b:00.0/vendor", "0x10de\n")
+    machine.put("/sys/bus/pci/devices/0000:1b:00.0/class", "0x030200\n")
+    machine.put("/proc/sys/kernel/osrelease", "6.8.0-45-generic\n")
+    machine.put("/proc/kallsyms", SYMBOLS)
+    machine.put("/sys/module/ib_core/refcnt", "3\n")
+    machine.put(VERSION, "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05\n")
+
+    def load(argv: list[str]) -> str:  # noqa: ARG001
+        machine.put(LOADED, "live\n")
+        machine.put(CLIENT, "580.95.05\n")
+        return ""
+
+    machine.programs = {
+        "modinfo -F version nvidia_peermem": "580.95.05\n",
+        "modinfo -F license nvidia": NOT_FOUND,
+        "modinfo -F srcversion ib_core": "\n",
+        "modprobe nvidia_peermem": load,
+        "dmesg": "[    1.0] old: disagrees about version of symbol\n",
+    }
+    answer(monkeypatch, "")
+    return machine
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    """Have the NICs' driver answer to a registration of dma-buf memory."""
+    monkeypatch.setattr("plugins.module_utils.verbs.dmabuf_obstacle", lambda _: said)
+
+
+def arguments(mode: str = "nvidia-peermem", **changed: object) -> dict[str, Any]:
+    return {"rails": [{"netdev": "ens1"}], "mode": mode, "gpu_module": "", **changed}
+
+
+def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(change["layer"], change["device"]) for change in result["changes"]]
+
+
+def test_module_is_loaded_now_and_at_boot(node: FakeMachine):
+    result = converge(node, peermem, arguments(), check=False)
+    assert layers(result) == [("running", "nvidia_peermem"), ("configured", FILE)]
+    assert (node.read(FILE) or "").splitlines()[1:] == ["nvidia_peermem"]
+    assert result["reboot"] == []
+    assert not converge(node, peermem, arguments(), check=False)["changed"]
+
+
+def test_check_mode_changes_nothing(node: FakeMachine):
+    assert converge(node, peermem, arguments(), check=True)["changed"]
+    assert not node.exists(FILE)
+    assert "modprobe nvidia_peermem" not in node.ran
+
+
+@pytest.mark.parametrize("lost", ["running", "configured"])
+def test_each_layer_is_seen_alone(node: FakeMachine, lost: str):
+    converge(node, peermem, arguments(), check=False)
+    for path in [LOADED, CLIENT] if lost == "running" else [FILE]:
+        node.remove(path)
+    changes = converge(node, peermem, arguments(), check=False)["changes"]
+    assert [change["layer"] for change in changes] == [lost]
+
+
+def test_legacy_client_is_one(node: FakeMachine):
+    converge(node, peermem, arguments(), check=False)
+    node.remove(CLIENT)
+    node.put(CLIENT.replace("nv_mem", "nv_mem_nc"), "580.95.05\n")
+    assert not converge(node, peermem, arguments(), check=False)["changed"]
+
+
+def test_loaded_module_that_is_no_client_is_an_error(node: FakeMachine):
+    converge(node, peermem, arguments(), check=False)
+    node.remove(CLIENT)
+    with pytest.raises(NodeError, match=r"is loaded, and is no client .*memory_peers"):
+        converge(node, peermem, arguments(), check=True)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "says"),
+    [
+        (
+            lambda node: node.put(OPTIONS, "options nvidia-peermem peerdirect_support=7"),
+            r"/etc/modprobe.d/x.conf sets peerdirect_support to 7, wanted 0 or 1",
+        ),
+        (
+            lambda _: None,
+            r"built before OFED, without ib_reg.* dkms remove nvidia/580.95.05 -k 6.8.0-45-",
+        ),
+        (
+            lambda node: node.programs.update(
+                dmesg=says_later("nvidia_peermem: disagrees about version of symbol ib_reg")
+            ),
+            "OFED was changed after .*'.*disagrees about version of symbol ib_reg'.*dkms install",
+        ),
+        (
+            lambda node: node.programs.update(
+                dmesg=says_later("Unknown symbol ib_register_peer_memory_client (err -2)")
+            ),
+            "built for OFED, and other RDMA drivers run",
+        ),
+        (
+            lambda node: node.programs.update(
+                {"modprobe nvidia_peermem": CommandFailed(["modprobe"], 1, "Key was rejected by x")}
+            ),
+            "Secure Boot wants it signed",
+        ),
+        (
+            lambda node: node.programs.update(
+                {"modprobe nvidia_peermem": CommandFailed(["modprobe"], 1, "No such device")}
+            ),
+            "finds no GPU",
+        ),
+        (
+            lambda node: node.programs.update(
+                {"modprobe nvidia_peermem": CommandFailed(["modprobe"], 1, "Cannot allocate")}
+            ),
+            "Cannot allocate. Run: modprobe -v",
+        ),
+    ],
+    ids=["parameter", "no-symbols", "versions", "inbox", "secure-boot", "no-gpu", "other"],
+)  # fmt: skip
+def test_module_that_does_not_load_is_explained(node: FakeMachine, prepare: Any, says: str):
+    node.programs["modprobe nvidia_peermem"] = EINVAL
+    prepare(node)
+    with pytest.raises(NodeError, match=rf"^nvidia_peermem does not load: .*{says}"):
+        converge(node, peermem, arguments(), check=False)
+    assert not node.exists(FILE)
+
+
+def says_later(line: str) -> Any:
+    """Return a kernel log that has a line more from the second reading on."""
+    seen: list[str] = []
+
+    def dmesg(argv: list[str]) -> str:
+        seen.append(argv[0])
+        return f"[    9.0] {line}\n" if len(seen) > 1 else ""
+
+    return dmesg
+
+
+def test_drivers_without_the_symbol_may_come(node: FakeMachine):
+    node.put("/proc/kallsyms", "0000000000000000 T ib_register_device\t[ib_core]\n")
+    with pytest.raises(NotYet, match=r"have no ib_register_peer_memory_client \(/proc/kallsyms\)"):
+        converge(node, peermem, arguments(), check=False)
+    assert "modprobe nvidia_peermem" not in node.ran
+
+
+def test_drivers_that_were_replaced_are_a_reason_for_a_reboot(node: FakeMachine):
+    old = "0000000000000000 T ib_register_device\t[ib_core]\n"
+    node.put("/proc/kallsyms", old)
+    node.programs["modinfo -F srcversion ib_core"] = "533BB7E5866E52F63B9ACCB\n"
+    result = converge(node, peermem, arguments(), check=False)
+    assert layers(result) == [("configured", FILE)]
+    (reason,) = result["reboot"]
+    assert "those on disk are others" in reason
+    node.put("/sys/module/ib_core/srcversion", "533BB7E5866E52F63B9ACCB\n")
+    with pytest.raises(NotYet, match="write ofed_source"):
+        converge(node, peermem, arguments(), check=False)
+
+
+def test_module_that_is_not_installed_may_come(node: FakeMachine):
+    node.programs["modinfo -F version nvidia_peermem"] = NOT_FOUND
+    with pytest.raises(NotYet, match=r"kernel 6.8.0-45-generic has no such module"):
+        converge(node, peermem, arguments(), check=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/etc/modprobe.d/deny.conf", "# no\nblacklist nvidia-peermem\n"),
+        ("/etc/modprobe.d/deny.conf", "install nvidia_peermem /bin/false\n"),
+        ("/proc/cmdline", "quiet modprobe.blacklist=nouveau,nvidia_peermem\n"),
+    ],
+)
+def test_boot_that_would_not_load_it_is_refused(node: FakeMachine, path: str, text: str):
+    converge(node, peermem, arguments(), check=False)
+    node.put(path, text)
+    with pytest.raises(Refused, match=r"would not be loaded at boot: .*nvidia.peermem"):
+        converge(node, peermem, arguments(), check=False)
+
+
+def test_other_lines_of_modprobe_do_not_count(node: FakeMachine):
+    node.put("/etc/modprobe.d/x.conf", "blacklist nouveau\ninstall nvidia_peermem modprobe x\n")
+    assert converge(node, peermem, arguments(), check=True)["changed"]
+
+
+def test_predecessor_is_refused(node: FakeMachine):
+    node.put("/sys/module/nv_peer_mem/initstate", "live\n")
+    with pytest.raises(Refused, match="nv_peer_mem is loaded, which nvidia_peermem replaces"):
+        converge(node, peermem, arguments(), check=True)
+
+
+def test_auto_prefers_dmabuf(node: FakeMachine):
+    node.put(FILE, "nvidia_peermem\n")
+    result = converge(node, peermem, arguments("auto"), check=False)
+    assert result["notes"] == ["dmabuf: the node has all it needs"]
+    assert layers(result) == [("configured", FILE)]
+    assert not node.exists(FILE)
+    assert not converge(node, peermem, arguments("auto"), check=False)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "why"),
+    [
+        (lambda node: node.put("/proc/sys/kernel/osrelease", "5.4.0-1\n"), "kernel 5.4.0-1 has no"),
+        (lambda node: node.put(VERSION, "NVIDIA UNIX x86_64 Kernel Module  580"), "proprietary"),
+        (
+            lambda node: (
+                node.remove(VERSION),
+                node.programs.update({"modinfo -F license nvidia": "NVIDIA\n"}),
+            ),
+            r"proprietary one \(modinfo",
+        ),
+    ],
+)
+def test_auto_takes_peermem_where_dmabuf_cannot_be(node: FakeMachine, prepare: Any, why: str):
+    prepare(node)
+    result = converge(node, peermem, arguments("auto"), check=False)
+    (note,) = result["notes"]
+    assert note.startswith("nvidia-peermem: ")
+    assert layers(result) == [("running", "nvidia_peermem"), ("configured", FILE)]
+    with pytest.raises(Refused, match=rf"^dma-buf cannot be used: .*{why}.*peermem_mode"):
+        converge(node, peermem, arguments("dmabuf"), check=True)
+
+
+def test_nics_that_cannot_do_dmabuf_are_named(node: FakeMachine, monkeypatch: pytest.MonkeyPatch):
+    answer(monkeypatch, "mlx5_0's driver does not register dma-buf memory")
+    with pytest.raises(Refused, match="rail 0: mlx5_0's driver does not"):
+        converge(node, peermem, arguments("dmabuf"), check=True)
+    node.put("/proc/kallsyms", "0000000000000000 T other\n")
+    with pytest.raises(NotYet, match=r"peermem_mode: dmabuf \(nvidia-peermem: rail 0: mlx5_0's"):
+        converge(node, peermem, arguments("auto"), check=True)
+
+
+@pytest.mark.parametrize("mode", ["auto", "dmabuf"])
+def test_driver_that_decides_may_come(node: FakeMachine, mode: str):
+    node.remove(VERSION)
+    with pytest.raises(NotYet, match=r"nvidia: kernel 6.8.0-45-generic has no such module"):
+        converge(node, peermem, arguments(mode), check=True)
+
+
+def test_auto_has_nothing_to_do_without_a_gpu(node: FakeMachine):
+    node.put("/sys/bus/pci/devices/0000:1b:00.0/vendor", "0x1002\n")
+    result = converge(node, peermem, arguments("auto"), check=False)
+    assert not result["changed"]
+    assert result["notes"] == ["off: the node has no NVIDIA GPU (/sys/bus/pci/devices)"]
+
+
+@pytest.mark.parametrize("mode", ["off", "dmabuf"])
+def test_loaded_module_is_left_alone(node: FakeMachine, mode: str):
+    converge(node, peermem, arguments(), check=False)
+    node.ran.clear()
+    result = converge(node, peermem, arguments(mode), check=False)
+    assert layers(result) == [("configured", FILE)]
+    assert node.exists(CLIENT)
+    assert result["notes"][1].startswith("nvidia_peermem is loaded and is left alone")
+    assert not [line for line in node.ran if line.startswith("modprobe")]
+
+
+def test_other_gpu_driver_than_the_sites_is_refused(node: FakeMachine):
+    given = arguments("auto", gpu_module="proprietary")
+    with pytest.raises(Refused, match=rf"module is open \({VERSION}\), wanted proprietary"):
+        converge(node, peermem, given, check=True)
+
+
+def test_kernel_without_a_version_is_an_error(node: FakeMachine):
+    node.put("/proc/sys/kernel/osrelease", "")
+    with pytest.raises(NodeError, match="which is no kernel's version"):
+        converge(node, peermem, arguments("auto"), check=True)
