@@ -36,7 +36,7 @@ class Site:
     def start(self, verb: str, *words: str) -> subprocess.Popen[str]:
         """Start a verb, in a process group of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", "rdmaprov", verb, self.site, *words],
+            [sys.executable, "-m", "rdmaprov", verb, self.site, "--roles", ",".join(ROLES), *words],
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
