@@ -41,7 +41,7 @@ lint: venv
 	$(BIN)/ansible-lint --offline --strict
 
 unit: venv
-	$(BIN)/pytest -q -m "not lab"
+	$(BIN)/pytest -q -n 2 -m "not lab"
 
 check: lint unit
 
