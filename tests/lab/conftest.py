@@ -16,10 +16,12 @@ def lab(tmp_path_factory):
     given = os.environ.get("RDMAPROV_LAB_DIR")
     directory = Path(given) if given else tmp_path_factory.mktemp("lab") / "lab"
     handle = LabHandle(directory, tmp_path_factory.mktemp("site"))
-    handle.must("up", *([] if given else ["--site", str(handle.site)]))
-    yield handle
-    if not given:
-        handle.must("down")
+    try:
+        handle.must("up", *([] if given else ["--site", str(handle.site)]))
+        yield handle
+    finally:
+        if not given:
+            handle.must("down")
 
 
 @pytest.fixture(scope="module")
