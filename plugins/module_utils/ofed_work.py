@@ -1,0 +1,45 @@
+"""What a flavour of the RDMA drivers needs done with packages. Runs on the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from . import ofed_driver, ofed_packages
+from .machine import Machine
+from .packages import Manager, Offer
+from .plan import Plan, Refused
+
+
+@dataclass(frozen=True)
+class Work:
+    """A flavour's part of a plan.
+
+    Args:
+        add: adds its steps to a plan.
+        tolerate: packages that may stay halfway until those steps replace or remove them.
+
+    """
+
+    add: Callable[[Plan], None]
+    tolerate: set[str] = field(default_factory=set)
+
+
+def exchange(machine: Machine, manager: Manager, remove: list[str], install: list[Offer]) -> None:
+    """Remove packages, then install others, if nothing else of the node's goes along.
+
+    Raises:
+        Refused: something else would, and nothing was changed.
+
+    """
+    # Apart, as they are done: a package may be both removed and installed in another version.
+    lost = manager.lost_with(remove, []) if remove else []
+    lost += manager.lost_with([], install) if install else []
+    strange = sorted({name for name in lost if not ofed_packages.is_rdma(name)} - {*remove})
+    if strange:
+        raise Refused(
+            "{} would be removed along with drivers that ofed_source does not want; nothing was "
+            "changed. Remove it first, if that is meant".format(", ".join(strange))
+        )
+    ofed_driver.packages_change(machine)
+    manager.change(remove, install)
