@@ -54,14 +54,14 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     return plan
 
 
-def _unfinished(plan: Plan, manager: Manager, tolerate: set[str]) -> None:
+def _unfinished(plan: Plan, manager: Manager, tolerate: bool) -> None:
     """Finish what an installation that was cut left behind."""
     halfway = [each.name for each in manager.installed().values() if not each.whole]
     if not halfway:
         return
     seen = "halfway: " + ", ".join(halfway)
     change = Change(CONFIGURED, "packages", "installation", seen, "finished")
-    plan.add(change, lambda: manager.repair(halfway, set(halfway) <= tolerate))
+    plan.add(change, lambda: manager.repair(halfway, tolerate))
 
 
 def _settle(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> None:

@@ -45,8 +45,7 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
         if due or _headers(machine, manager):
             _packages(plan, manager, arguments, origin, remove)
 
-    theirs = {name for name, each in installed.items() if ofed_packages.is_vendors(each)}
-    return Work(add, theirs if due else set())
+    return Work(add, due)
 
 
 def meta(arguments: dict[str, Any]) -> str:

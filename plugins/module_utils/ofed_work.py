@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from . import ofed_driver, ofed_packages
 from .machine import Machine
@@ -17,12 +17,13 @@ class Work:
 
     Args:
         add: adds its steps to a plan.
-        tolerate: packages that may stay halfway until those steps replace or remove them.
+        tolerate: packages may stay halfway until those steps, which have apt finish them, or remove
+            them.
 
     """
 
     add: Callable[[Plan], None]
-    tolerate: set[str] = field(default_factory=set)
+    tolerate: bool
 
 
 def exchange(machine: Machine, manager: Manager, remove: list[str], install: list[Offer]) -> None:
