@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,8 @@ _KEYS = {
     "mlnx_ofed": "https://www.mellanox.com/downloads/ofed/RPM-GPG-KEY-Mellanox",
 }
 STORE = "/var/lib/rdmaprov/ofed"
+CANDIDATE_KEY = "/var/lib/rdmaprov/ofed-candidate.asc"
+HEADER = "# Written by rdmaprov (ofed); changes here are lost.\n"
 _URL = re.compile(r"(https?|file)://[^\s\[\]]+|/[^\s\[\]]+")
 
 
@@ -90,20 +94,41 @@ def key_problem(text: str | None, fingerprint: str) -> str:
     return ""
 
 
-def fetch_key(machine: Machine, origin: Origin) -> None:
-    """Have the key in its file, if it is the one that the site names.
+def text(manager: Manager, origin: Origin) -> str:
+    """Return the text of the repository's file; another key's URL makes it another one."""
+    key = f"# Signed by {origin.key_url}\n" if origin.key_url else ""
+    return f"{HEADER}{key}{manager.repository(origin.repository)}"
+
+
+@contextlib.contextmanager
+def candidate(machine: Machine, origin: Origin) -> Iterator[Repository]:
+    """Provide the repository with the key that the site names, beside the one in force.
 
     Raises:
-        NodeError: it is not; nothing was written.
+        NodeError: it is not the key with the fingerprint; nothing was written.
 
     """
-    text = download.text(origin.key_url)
-    problem = key_problem(text, origin.fingerprint)
+    if not origin.key_url:
+        yield origin.repository
+        return
+    key = download.text(origin.key_url)
+    problem = key_problem(key, origin.fingerprint)
     if problem:
         wanted = f", wanted {origin.fingerprint} (ofed_repository_key_fingerprint)"
         raise NodeError(f"{origin.key_url}: {problem}{wanted if origin.fingerprint else ''}; "
                         "write the URL of the armored key that signs the repository")  # fmt: skip
-    machine.write(origin.repository.key, text)
+    machine.write(CANDIDATE_KEY, key)
+    try:
+        yield Repository(origin.repository.url, CANDIDATE_KEY)
+    finally:
+        machine.remove(CANDIDATE_KEY)
+
+
+def keep(machine: Machine, manager: Manager, origin: Origin) -> None:
+    """Have the candidate's key and file in force; the file last, as it names the key."""
+    if origin.key_url:
+        machine.write(origin.repository.key, machine.read(CANDIDATE_KEY) or "")
+    machine.write(manager.repository_file, text(manager, origin))
 
 
 def is_unpacked(machine: Machine, origin: Origin) -> bool:

@@ -11,7 +11,7 @@ from .ofed_repository import Origin
 from .ofed_work import Work, exchange
 from .packages import Manager, Offer, Package
 from .packages.manager import matches
-from .plan import CONFIGURED, Change, Plan, Refused
+from .plan import CONFIGURED, Change, Plan, Refused, with_the_first
 
 _VERSIONS = {
     "doca": (r"latest|\d+\.\d+(\.\d+)?([.-][\w.]+)?", "3.1.0"),
@@ -88,32 +88,31 @@ def _is_there(installed: dict[str, Package], name: str, version: str) -> bool:
 
 
 def _origin(plan: Plan, manager: Manager, origin: Origin, name: str, version: str) -> None:
-    """Have the key, and then the repository, each only if the one before is proven."""
+    """Have the key and the repository, once both are proven with what is to be installed."""
     machine = plan.machine
     if origin.archive and not ofed_repository.is_unpacked(machine, origin):
         change = Change(CONFIGURED, origin.archive, "archive", "absent", "unpacked")
         plan.add(change, lambda: ofed_repository.unpack(machine, origin))
-    key = origin.repository.key
-    if key:
-        problem = ofed_repository.key_problem(machine.read(key), origin.fingerprint)
-        if problem:
-            wanted = origin.fingerprint or "present"
-            change = Change(CONFIGURED, key, "signing key", problem, wanted)
-            plan.add(change, lambda: ofed_repository.fetch_key(machine, origin))
-    else:
+    key, changes = origin.repository.key, []
+    if not key:
         plan.absent(manager.key_file)
-    text = manager.repository(origin.repository)
-    if machine.read(manager.repository_file) == text:
-        return
-    seen = "absent" if machine.read(manager.repository_file) is None else "another one"
+    problem = ofed_repository.key_problem(machine.read(key), origin.fingerprint) if key else ""
+    if problem:
+        wanted = origin.fingerprint or "present"
+        changes.append(Change(CONFIGURED, key, "signing key", problem, wanted))
     file = manager.repository_file
-    change = Change(CONFIGURED, file, "repository", seen, origin.repository.url)
+    before = machine.read(file)
+    if before != ofed_repository.text(manager, origin):
+        seen = "absent" if before is None else "another one"
+        changes.append(Change(CONFIGURED, file, "repository", seen, origin.repository.url))
 
     def do() -> None:
-        _offer(manager.offers(origin.repository, [name]), origin, name, version)
-        machine.write(file, text)
+        with ofed_repository.candidate(machine, origin) as repository:
+            _offer(manager.offers(repository, [name]), origin, name, version)
+            ofed_repository.keep(machine, manager, origin)
 
-    plan.add(change, do)
+    for index, change in enumerate(changes):
+        plan.add(change, with_the_first if index else do)
 
 
 def _packages(
@@ -142,12 +141,14 @@ def _install(
     headers = list(_headers(machine, manager).values())
     shared = [each for each, package in installed.items()
               if remove and ofed_packages.is_shared_from_vendor(package)]  # fmt: skip
-    offers = manager.offers(origin.repository, [name, *headers, *shared])
+    offers = manager.offers(origin.repository, [name, *headers, *shared, *remove])
     chosen = [_offer(offers, origin, name, arguments["version"])]
     chosen += _first(offers, shared)
-    chosen += _header_offers(machine, manager, offers)
+    compile_with = _header_offers(machine, manager, offers)
     try:
-        exchange(machine, manager, remove, chosen)
+        if compile_with:  # before what compiles with them, also within one run of apt
+            exchange(machine, manager, [], compile_with)
+        exchange(machine, manager, remove, chosen, tuple(_first(offers, remove)))
     except NodeError as error:
         why = dkms.failure(machine, ofed_driver.SOURCE)
         raise NodeError(f"{error}; {why}") if why else error from error

@@ -26,16 +26,26 @@ class Work:
     tolerate: bool
 
 
-def exchange(machine: Machine, manager: Manager, remove: list[str], install: list[Offer]) -> None:
+def exchange(
+    machine: Machine,
+    manager: Manager,
+    remove: list[str],
+    install: list[Offer],
+    back: tuple[Offer, ...] = (),
+) -> None:
     """Remove packages, then install others, if nothing else of the node's goes along.
+
+    Args:
+        back: what comes along with those installed, of those removed.
 
     Raises:
         Refused: something else would, and nothing was changed.
 
     """
-    # Apart, as they are done: a package may be both removed and installed in another version.
+    again = {offer.name for offer in back}
     lost = manager.lost_with(remove, []) if remove else []
-    lost += manager.lost_with([], install) if install else []
+    if install:
+        lost += manager.lost_with([name for name in remove if name not in again], [*install, *back])
     strange = sorted({name for name in lost if not ofed_packages.is_rdma(name)} - {*remove})
     if strange:
         raise Refused(

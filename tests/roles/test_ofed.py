@@ -13,6 +13,7 @@ import pytest
 from plugins.module_utils import ofed
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
+from plugins.module_utils.ofed_repository import CANDIDATE_KEY
 from plugins.module_utils.packages.apt import Apt
 from plugins.module_utils.plan import Refused
 from tests.roles import apt_node
@@ -57,7 +58,8 @@ def test_factory_node_gets_the_vendors_drivers(node: AptNode):
     assert devices(result) == [Apt.key_file, Apt.repository_file, "doca-ofed"]
     assert result["reboot"] == []
     assert node.packages["doca-ofed"] == ("ii", "3.1.0-091513")
-    assert node.read(Apt.repository_file) == f"deb [signed-by={Apt.key_file}] {DOCA} ./\n"
+    lines = (node.read(Apt.repository_file) or "").splitlines()
+    assert lines[1:] == [f"# Signed by {KEY}", f"deb [signed-by={Apt.key_file}] {DOCA} ./"]
     assert node.holds == {"doca-ofed", KERNEL_DKMS, "ofed-scripts", "rdma-core",
                           "linux-image-amd64", f"linux-headers-{KERNEL}"}  # fmt: skip
     assert node.said("update-initramfs -u -k", KERNEL)
@@ -156,11 +158,15 @@ def test_own_hold_of_an_administrator_stays(node: AptNode):
     assert node.holds == {"linux-image-amd64", "vim"}
 
 
-def test_installation_that_was_cut_is_repaired(node: AptNode):
+@pytest.mark.parametrize("headers", [False, True])
+def test_installation_that_was_cut_is_repaired(node: AptNode, headers: bool):
+    if headers:
+        node.put(f"/lib/modules/{KERNEL}/build/Makefile")
     node.cut = True
     with pytest.raises(NodeError, match="Killed"):
         run(node)
-    assert node.packages["doca-ofed"][0] == "iU"
+    halfway = "doca-ofed" if headers else f"linux-headers-{KERNEL}"
+    assert node.packages[halfway][0] == "iU"
     assert node.exists(STALE)
     node.cut = False
     result = run(node)
@@ -229,7 +235,17 @@ def test_repository_that_another_key_signed_is_not_kept(node: AptNode):
     ):
         run(node)
     assert not node.exists(Apt.repository_file)
+    assert not node.exists(Apt.key_file)
+    assert not node.exists(CANDIDATE_KEY)
     assert "doca-ofed" not in node.packages
+
+
+def test_key_from_another_place_is_taken(node: AptNode):
+    run(node)
+    other = run(node, repository_key_url=str(FIXTURES / "rsa2048.asc"),
+                repository_key_fingerprint="")  # fmt: skip
+    assert devices(other) == [Apt.repository_file]
+    assert (node.read(Apt.key_file) or "") == (FIXTURES / "rsa2048.asc").read_text()
 
 
 @pytest.mark.parametrize(
@@ -440,7 +456,7 @@ def test_archive_becomes_a_repository_if_its_checksum_is_right(
                         apt_node.OFFERS[MLNX])  # fmt: skip
     result = run(node, "mlnx_ofed", **given, package_sha256=sha256)
     assert devices(result) == [str(path), Apt.repository_file, "mlnx-ofed-all"]
-    assert node.read(Apt.repository_file) == f"deb [trusted=yes] {url} ./\n"
+    assert (node.read(Apt.repository_file) or "").endswith(f"\ndeb [trusted=yes] {url} ./\n")
     assert not run(node, "mlnx_ofed", **given, package_sha256=sha256)["changed"]
 
 

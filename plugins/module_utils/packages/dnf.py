@@ -48,8 +48,6 @@ class Dnf(Manager):
     def offers(self, repository: Repository, names: list[str]) -> list[Offer]:
         """Return what a repository has, given on the command line: the node's are left alone."""
         only = ["--disablerepo=*", f"--repofrompath={REPOSITORY},{repository.url}"]
-        if repository.key:
-            self._run(["rpm", "--import", repository.key])
         try:
             said = self._run([*_QUIET, *only, f"--enablerepo={REPOSITORY}", "--refresh",
                               "repoquery", "--qf", _OFFER, *names])  # fmt: skip
