@@ -7,6 +7,7 @@ from typing import Any
 from . import ofed_driver, ofed_gpu, ofed_holds, ofed_inbox, ofed_vendor
 from . import packages as managers
 from .machine import Machine
+from .ofed_work import Work
 from .packages import Manager
 from .plan import CONFIGURED, Change, Plan, Refused, Step
 
@@ -43,7 +44,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
                       "drivers have no version; remove it, or write ofed_source: doca")  # fmt: skip
     before = ofed_inbox if source == "inbox" else ofed_vendor
     work = before.work(machine, manager, arguments)
-    _unfinished(plan, manager, work.tolerate)
+    _unfinished(plan, manager, work)
     work.add(plan)
     if plan.steps:
         if source != "inbox" and arguments["restart"] == "never":
@@ -54,14 +55,15 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     return plan
 
 
-def _unfinished(plan: Plan, manager: Manager, tolerate: bool) -> None:
+def _unfinished(plan: Plan, manager: Manager, work: Work) -> None:
     """Finish what an installation that was cut left behind."""
     halfway = [each.name for each in manager.installed().values() if not each.whole]
-    if not halfway:
+    if not halfway and not manager.interrupted():
         return
-    seen = "halfway: " + ", ".join(halfway)
+    seen = "halfway: " + (", ".join(halfway) or "the manager's own journal")
     change = Change(CONFIGURED, "packages", "installation", seen, "finished")
-    plan.add(change, lambda: manager.repair(halfway, tolerate))
+    drop = [name for name in halfway if name in work.drop]
+    plan.add(change, lambda: manager.repair(halfway, drop, work.tolerate))
 
 
 def _settle(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> None:

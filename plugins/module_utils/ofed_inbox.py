@@ -33,7 +33,7 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
             _unpackaged(plan)
         _kernels(plan, manager)
 
-    return Work(add, bool(theirs))
+    return Work(add, bool(theirs), theirs)
 
 
 def _exchange(machine: Machine, manager: Manager, remove: list[str], names: list[str]) -> None:

@@ -45,7 +45,7 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
         if due or _headers(machine, manager):
             _packages(plan, manager, arguments, origin, remove)
 
-    return Work(add, due)
+    return Work(add, due, remove)
 
 
 def meta(arguments: dict[str, Any]) -> str:
@@ -146,12 +146,29 @@ def _install(
     chosen += _first(offers, shared)
     compile_with = _header_offers(machine, manager, offers)
     try:
-        if compile_with:  # before what compiles with them, also within one run of apt
-            exchange(machine, manager, [], compile_with)
+        _compile_with(machine, manager, compile_with)
         exchange(machine, manager, remove, chosen, tuple(_first(offers, remove)))
     except NodeError as error:
         why = dkms.failure(machine, ofed_driver.SOURCE)
         raise NodeError(f"{error}; {why}") if why else error from error
+
+
+def _compile_with(machine: Machine, manager: Manager, headers: list[Offer]) -> None:
+    """Have kernels' headers before what compiles with them, also within one run of apt.
+
+    A package that waits for them may be finished in the same run, too early: its error is no
+    reason to stop once they are there.
+    """
+    if not headers:
+        return
+    try:
+        exchange(machine, manager, [], headers)
+    except NodeError:
+        if _headers(machine, manager):
+            raise
+    for kernel, package in _headers(machine, manager).items():
+        raise NodeError(f"{package} is installed, but /lib/modules/{kernel}/build/Makefile is not "
+                        f"there. Run: apt-get install --reinstall {package}")  # fmt: skip
 
 
 def _headers(machine: Machine, manager: Manager) -> dict[str, str]:

@@ -19,11 +19,13 @@ class Work:
         add: adds its steps to a plan.
         tolerate: packages may stay halfway until those steps, which have apt finish them, or remove
             them.
+        drop: packages that are to go.
 
     """
 
     add: Callable[[Plan], None]
     tolerate: bool
+    drop: list[str]
 
 
 def exchange(

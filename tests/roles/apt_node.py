@@ -44,6 +44,7 @@ class AptNode(FakeMachine):
     broken_build = False
     cut = False
     unsigned = False
+    no_link = False
 
     def prepare(self) -> None:
         """Make it a factory node."""
@@ -64,6 +65,7 @@ class AptNode(FakeMachine):
             "apt-get": self._apt,
             "env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l apt-get": self._apt,
             "env DEBIAN_FRONTEND=noninteractive dpkg --configure -a": self._configure,
+            "dpkg --force-remove-reinstreq": self._drop,
             "apt-cache": self._madison,
             "apt-mark showhold": lambda _: "\n".join(sorted(self.holds)),
             "apt-mark hold": lambda argv: self._hold(self.holds | {*argv[2:]}),
@@ -119,7 +121,7 @@ class AptNode(FakeMachine):
             for along in offered.get((name, version), []):
                 self._install(*next(each for each in offered if each[0] == along))
         self.packages[name] = ("iU", version)
-        if name.startswith("linux-headers-"):
+        if name.startswith("linux-headers-") and not self.no_link:
             self.put(f"/lib/modules/{KERNEL}/build/Makefile")
         if name == "ofed-scripts":
             flavour = "OFED-internal-25.07-0.9.7:" if "25.07" in version else ""
@@ -132,6 +134,11 @@ class AptNode(FakeMachine):
             self.dkms.clear()
         if name == "ofed-scripts":
             self.programs.pop("ofed_info", None)
+
+    def _drop(self, argv: list[str]) -> str:
+        for name in argv[4:]:
+            self._remove(name)
+        return ""
 
     def _configure(self, argv: list[str]) -> str:
         if self.cut:
@@ -161,7 +168,7 @@ class AptNode(FakeMachine):
         return ""
 
     def _query(self, argv: list[str]) -> str:  # noqa: ARG002
-        form = "{} \t{}\t{}\n"
+        form = "{:<3}\t{}\t{}\n"
         return "".join(form.format(one[0], name, one[1]) for name, one in self.packages.items())
 
     def _madison(self, argv: list[str]) -> str:

@@ -176,6 +176,35 @@ def test_installation_that_was_cut_is_repaired(node: AptNode, headers: bool):
     assert not run(node)["changed"]
 
 
+def test_package_cut_in_its_files_that_is_to_go_goes(node: AptNode):
+    run(node)
+    node.packages[KERNEL_DKMS] = ("iHR", "25.07")
+    run(node, "inbox")
+    assert node.said(f"dpkg --force-remove-reinstreq --force-depends --purge {KERNEL_DKMS}")
+    assert not run(node, "inbox")["changed"]
+
+
+def test_journal_of_dpkg_that_was_cut_is_ended(node: AptNode):
+    node.put("/var/lib/dpkg/updates/0002")
+    configure = node._configure
+
+    def end(argv: list[str]) -> str:
+        node.remove("/var/lib/dpkg/updates/0002")
+        return configure(argv)
+
+    node.programs["env DEBIAN_FRONTEND=noninteractive dpkg --configure -a"] = end
+    result = run(node, "inbox")
+    assert [each["seen"] for each in result["changes"]] == ["halfway: the manager's own journal"]
+    assert not run(node, "inbox")["changed"]
+
+
+def test_headers_that_do_not_come_with_their_package_are_named(node: AptNode):
+    node.no_link = True
+    with pytest.raises(NodeError, match=rf"linux-headers-{KERNEL} is installed, but /lib/modules"):
+        run(node)
+    assert "doca-ofed" not in node.packages
+
+
 def test_removal_that_was_cut_is_repaired(node: AptNode):
     run(node, "mlnx_ofed")
     del node.packages["mlnx-ofed-all"]  # and no more

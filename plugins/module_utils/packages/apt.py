@@ -48,9 +48,17 @@ class Apt(Manager):
         form = "${db:Status-Abbrev}\t${Package}\t${Version}\n"
         return statuses(self.machine.run(["dpkg-query", "-W", "-f", form]))
 
-    def repair(self, names: list[str], tolerate: bool) -> None:
+    def interrupted(self) -> bool:
+        """Return whether dpkg has a journal that it did not end: apt refuses all work then."""
+        return any(name.isdigit() for name in self.machine.names("/var/lib/dpkg/updates"))
+
+    def repair(self, names: list[str], drop: list[str], tolerate: bool) -> None:
         """Finish interrupted installations."""
+        # apt touches nothing while a package was cut in its files and no repository has it again.
+        forced = ["--force-remove-reinstreq", "--force-depends", "--purge"]
         try:
+            if drop:
+                self._run(["dpkg", *forced, *drop])
             self._run(["env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "-a",
                        "--force-confdef", "--force-confold"])  # fmt: skip
             self._run([*_QUIET, "--fix-broken", "install"])

@@ -30,7 +30,7 @@ class Dnf(Manager):
                 found[exact] = Package(exact, version)
         return found
 
-    def repair(self, names: list[str], tolerate: bool) -> None:
+    def repair(self, names: list[str], drop: list[str], tolerate: bool) -> None:
         """Do nothing: rpm has no halfway state; what is missing is installed."""
 
     def repository(self, repository: Repository) -> str:

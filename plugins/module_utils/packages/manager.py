@@ -69,11 +69,16 @@ class Manager:
         """Return the packages on the node, by name."""
         raise NotImplementedError
 
-    def repair(self, names: list[str], tolerate: bool) -> None:
+    def interrupted(self) -> bool:
+        """Return whether the manager itself was cut, and must be told to go on first."""
+        return False
+
+    def repair(self, names: list[str], drop: list[str], tolerate: bool) -> None:
         """Finish interrupted installations: a change.
 
         Args:
             names: the packages that are not whole.
+            drop: those of them that are to go in any case.
             tolerate: go on where one cannot be finished, for an installation that follows.
 
         """
