@@ -44,6 +44,8 @@ def exchange(
         Refused: something else would, and nothing was changed.
 
     """
+    present = manager.installed()
+    remove = [name for name in remove if name in present]  # a repair may have taken some
     again = {offer.name for offer in back}
     lost = manager.lost_with(remove, []) if remove else []
     if install:

@@ -110,6 +110,7 @@ class AptNode(FakeMachine):
         at = argv.index("remove") if "remove" in argv else argv.index("install")
         for word in argv[at + 1 :]:
             if argv[at] == "remove":
+                assert word in self.packages, f"E: Unable to locate package {word}"
                 self._remove(word)
             else:
                 self._install(*word.split("="))
