@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
 from . import guard
 from .machine import Machine
@@ -13,20 +14,24 @@ from .parameters import is_loaded
 UNLOADED = "/run/rdmaprov/reload"
 
 
-def obstacle(machine: Machine, module: str) -> str:
+def obstacle(machine: Machine, module: str, along: Collection[str] = ()) -> str:
     """Return what keeps a module from being loaded again without harm, empty if nothing does.
+
+    Args:
+        along: modules that are loaded again with it, and may hold it.
 
     Raises:
         NodeError: it cannot be told.
 
     """
     holders = machine.names(f"/sys/module/{module}/holders")
-    if holders:
-        return "{} is held by {}".format(module, ", ".join(holders))
+    strange = [holder for holder in holders if holder not in along]
+    if strange:
+        return "{} is held by {}".format(module, ", ".join(strange))
     # Who else uses it, such as a program that has its device open.
-    uses = int(machine.value(f"/sys/module/{module}/refcnt") or 0)
-    if uses:
-        return f"{module} is in use (/sys/module/{module}/refcnt is {uses})"
+    uses = int(machine.value(f"/sys/module/{module}/refcnt") or 0) - len(holders)
+    if uses > 0:
+        return f"{module} is in use (/sys/module/{module}/refcnt has {uses} besides its holders)"
     ways = guard.ways(machine)
     for netdev in machine.names("/sys/class/net"):
         if _driver(machine, netdev) == module and netdev in ways:

@@ -6,12 +6,13 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from . import fabric, hugepages, limits, mlx5, mtu, nccl, peermem
+from . import fabric, hugepages, limits, mlx5, mtu, nccl, ofed, peermem
 from .machine import Machine, NodeError
 from .plan import NotYet, Plan, described
 
 # In the order in which a play runs them.
 ROLES: dict[str, Any] = {
+    "ofed": ofed,
     "fabric": fabric,
     "mlx5": mlx5,
     "hugepages": hugepages,

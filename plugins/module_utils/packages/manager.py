@@ -1,0 +1,159 @@
+"""What every manager of packages can do. Runs on the node."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..machine import Machine, NodeError
+
+# How long another installation may hold the lock before that is an error.
+LOCK_TIMEOUT_S = 60
+# Drivers are compiled while their packages are installed.
+INSTALL_TIMEOUT_S = 3600
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package on the node.
+
+    Args:
+        whole: it was unpacked and configured to the end.
+
+    """
+
+    name: str
+    version: str
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A version of a package that a repository has.
+
+    Args:
+        origin: the repository, as the manager calls it.
+
+    """
+
+    name: str
+    version: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository of ours.
+
+    Args:
+        url: where it is.
+        key: file with the keys that may sign it; empty for a directory on the node that was
+            verified when it was unpacked.
+
+    """
+
+    url: str
+    key: str
+
+
+class Manager:
+    """The packages of a node. Methods that change them say so; all others only read."""
+
+    repository_file = ""
+    key_file = ""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def installed(self) -> dict[str, Package]:
+        """Return the packages on the node, by name."""
+        raise NotImplementedError
+
+    def interrupted(self) -> bool:
+        """Return whether the manager itself was cut, and must be told to go on first."""
+        return False
+
+    def repair(self, names: list[str], drop: list[str], tolerate: bool) -> None:
+        """Finish interrupted installations: a change.
+
+        Args:
+            names: the packages that are not whole.
+            drop: those of them that are to go in any case.
+            tolerate: go on where one cannot be finished, for an installation that follows.
+
+        """
+        raise NotImplementedError
+
+    def repository(self, repository: Repository) -> str:
+        """Return the text of the file that describes a repository."""
+        raise NotImplementedError
+
+    def offers(self, repository: Repository, names: list[str]) -> list[Offer]:
+        """Return what a repository has now of some packages; its index is read anew."""
+        raise NotImplementedError
+
+    def distribution(self, names: list[str]) -> list[Offer]:
+        """Return what the node's other repositories have; their indexes are read anew."""
+        raise NotImplementedError
+
+    def lost_with(self, remove: list[str], install: list[Offer]) -> list[str]:
+        """Return the packages that would go along with a change, beyond those to be removed."""
+        raise NotImplementedError
+
+    def change(self, remove: list[str], install: list[Offer]) -> None:
+        """Remove packages first, then install versions of others: a change."""
+        raise NotImplementedError
+
+    def held(self) -> set[str]:
+        """Return the packages that an upgrade leaves as they are."""
+        raise NotImplementedError
+
+    def hold(self, names: list[str]) -> None:
+        """Have upgrades leave packages as they are: a change."""
+        raise NotImplementedError
+
+    def release(self, names: list[str]) -> None:
+        """Have upgrades take packages again: a change."""
+        raise NotImplementedError
+
+    def headers(self, kernel: str) -> str:
+        """Return the package that has what modules for a kernel are compiled with."""
+        raise NotImplementedError
+
+    def more_modules(self, kernel: str) -> str:
+        """Return the package with a kernel's less common modules; empty if it has no such."""
+        raise NotImplementedError
+
+    def rdma_tools(self) -> list[str]:
+        """Return the distribution's packages for RDMA."""
+        raise NotImplementedError
+
+
+def matches(version: str, wanted: str) -> bool:
+    """Return whether a package's version is a build of the wanted one.
+
+    `3.1.0-091513` is one of `3.1.0`, and `3.1.01` is none.
+    """
+    plain = version.rpartition(":")[2]
+    return bool(re.match(re.escape(wanted) + r"($|[-.+~])", plain))
+
+
+def one_line(error: str) -> str:
+    """Return what a manager said in one line: its errors, or its last line."""
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    telling = [line for line in lines if re.match(r"(E|Error|dpkg|error|Err)\b", line)]
+    return "; ".join((telling or lines[-1:])[:4])
+
+
+def disk_full(said: str) -> NodeError | None:
+    """Return the error of a full disk, if that is what a manager complains about."""
+    full = (
+        r"No space left on device|enough free space in (\S+?)\.?\s"
+        r"|needs \S+ more space on the (\S+)"
+    )
+    found = re.search(full, said + "\n")
+    if found is None:
+        return None
+    where = found.group(1) or found.group(2) or "the root file system"
+    return NodeError(f"{where}: the disk is full, so packages cannot be installed; make room. "
+                     "See: df -h. The next run repairs what was cut")  # fmt: skip

@@ -1,0 +1,124 @@
+"""DOCA-OFED and MLNX_OFED of their names, layout and signatures, installed with real apt."""
+
+from __future__ import annotations
+
+import pytest
+from tests.lab import debian_repository
+from tests.lab.debian_repository import HOST, Key, Packages
+from tests.lab.play import Play
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"
+STATUS = "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n' 'doca-ofed' 'mlnx-*' || :"
+VERSION = "modinfo -F version mlx5_core"
+UNSUPPORTED = "/etc/rdmaprov-lab-unsupported"
+
+
+@pytest.fixture(scope="module")
+def site(lab, tmp_path_factory):
+    """Provide the variables for each flavour, from repositories that are served."""
+    root = tmp_path_factory.mktemp("repositories")
+    kernel = lab.run(NODE, "uname -r").strip()
+    served = root / "served"
+    keys = {name: Key(root / f"{name}.home", root / f"{name}.asc") for name in ("right", "wrong")}
+    for name, build in (("doca", debian_repository.doca), ("mlnx", debian_repository.mlnx_ofed)):
+        made = Packages(served / name)
+        build(made)
+        debian_repository.compiler(made, kernel)
+        made.publish(keys["right"])
+    for name in keys:
+        (root / f"{name}.asc").rename(served / f"{name}.asc")
+    server = debian_repository.serve(served)
+    base = f"http://{HOST}:{server.server_port}"
+
+    def variables(source, version, directory, key="right"):
+        return {
+            "ofed_source": source,
+            "ofed_version": version,
+            "ofed_repository_url": f"{base}/{directory}/",
+            "ofed_repository_key_url": f"{base}/{key}.asc",
+            "ofed_repository_key_fingerprint": keys[key].fingerprint,
+            "apply_reboot": "never",
+        }
+
+    yield variables
+    server.shutdown()
+    for key in keys.values():
+        key.close()
+
+
+@pytest.fixture(scope="module")
+def play(lab, tmp_path_factory):
+    lab.must("reset", NODE)
+    lab.run(NODE, "modprobe mlx5_core")
+    yield Play(lab, tmp_path_factory.mktemp("play"), "ofed", NODE)
+    lab.must("reset", NODE)
+
+
+def doca(site, **changed):
+    return {**site("doca", "3.1.0", "doca"), **changed}
+
+
+def test_factory_node_is_inbox(play):
+    assert not play.changed({"ofed_source": "inbox", "apply_reboot": "never"})
+
+
+def test_repository_that_another_key_signed_is_refused(lab, play, site):
+    assert play.run(site("doca", "3.1.0", "doca", key="wrong")).returncode != 0
+    assert "which ofed_repository_key_url does not have" in play.said
+    assert lab.call(NODE, "ls /etc/apt/sources.list.d/rdmaprov-ofed.list").returncode != 0
+
+
+def test_version_that_is_not_there_is_refused(lab, play, site):
+    assert play.run(doca(site, ofed_version="3.9.9")).returncode != 0
+    assert "has 3.1.0-091513, wanted doca-ofed 3.9.9 (ofed_version)" in play.said
+    assert "doca-ofed" not in lab.run(NODE, STATUS)
+
+
+def test_lock_that_is_held_is_named(lab, play, site):
+    lab.must("fault", NODE, "dpkg-lock-held")
+    assert play.run(doca(site)).returncode != 0
+    assert "dpkg is locked by process" in play.said
+    lab.must("heal", NODE)
+
+
+def test_kernel_that_dkms_cannot_compile_for_is_told(lab, play, site):
+    lab.run(NODE, f"touch {UNSUPPORTED}")
+    assert play.run(doca(site)).returncode != 0
+    assert "compat.h:7: error: kernel" in play.said
+    assert "iF" in lab.run(NODE, STATUS)
+
+
+def test_halfway_installation_is_repaired(lab, play, site):
+    lab.run(NODE, f"rm {UNSUPPORTED}")
+    assert play.changed(doca(site))
+    assert "mlx5_core: version none runs, 25.07.0.9.7.1 is installed" in play.said
+    assert "ii  doca-ofed 3.1.0-091513" in lab.run(NODE, STATUS)
+    assert lab.run(NODE, VERSION).strip() == "25.07.0.9.7.1"
+    assert "linux-image-amd64" in lab.run(NODE, "apt-mark showhold")
+    assert not play.changed(doca(site))
+
+
+def test_drivers_are_restarted_where_that_is_allowed(lab, play, site):
+    assert play.changed(doca(site, ofed_restart="if-needed"))
+    assert lab.run(NODE, "cat /sys/module/mlx5_core/version").strip() == "25.07.0.9.7.1"
+
+
+def test_other_flavour_replaces_it(lab, play, site):
+    mlnx = site("mlnx_ofed", "24.10-1.1.4.0", "mlnx")
+    assert play.changed(mlnx)
+    said = lab.run(NODE, STATUS)
+    assert "ii  mlnx-ofed-all 24.10-1.1.4.0" in said
+    assert "doca-ofed" not in said
+    assert lab.run(NODE, VERSION).strip() == "24.10.1.1.4.1"
+    assert not play.changed(mlnx)
+
+
+def test_way_back_to_the_kernels_own_drivers(lab, play):
+    inbox = {"ofed_source": "inbox", "apply_reboot": "never"}
+    assert play.changed(inbox)
+    assert "mlnx-ofed" not in lab.run(NODE, STATUS)
+    assert lab.run(NODE, VERSION).strip() == ""
+    assert lab.run(NODE, "apt-mark showhold") == ""
+    assert not play.changed(inbox)

@@ -1,0 +1,497 @@
+"""The RDMA drivers: flavours, versions, keys, holds, what runs, and what was cut."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugins.module_utils import ofed
+from plugins.module_utils.converge import converge
+from plugins.module_utils.machine import CommandFailed, NodeError
+from plugins.module_utils.ofed_repository import CANDIDATE_KEY
+from plugins.module_utils.packages.apt import Apt
+from plugins.module_utils.plan import Refused
+from tests.roles import apt_node
+from tests.roles.apt_node import DOCA, KERNEL, KERNEL_DKMS, MLNX, AptNode, made
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "openpgp"
+FINGERPRINT = "1775AF9104C401000799F1DA1747D561560BDC66"
+KEY = str(FIXTURES / "ed25519.asc")
+STALE = "/var/lib/rdmaprov/ofed-initramfs"
+LOADED = "/sys/module/mlx5_core"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> AptNode:
+    return made(str(tmp_path / "node"))
+
+
+def arguments(source: str = "doca", **changed: object) -> dict[str, Any]:
+    versions = {"doca": "3.1.0", "mlnx_ofed": "24.10-1.1.4.0", "inbox": ""}
+    urls = {"doca": DOCA, "mlnx_ofed": MLNX, "inbox": ""}
+    given = {name: spec.get("default") for name, spec in ofed.ARGUMENTS.items()}
+    more = {
+        "source": source,
+        "version": versions[source],
+        "repository_url": urls[source],
+        "repository_key_url": KEY,
+        "repository_key_fingerprint": FINGERPRINT,
+    }
+    return {**given, **more, **changed}
+
+
+def run(node: AptNode, source: str = "doca", **changed: object) -> dict[str, Any]:
+    return converge(node, ofed, arguments(source, **changed), check=False)
+
+
+def devices(result: dict[str, Any]) -> list[str]:
+    return [change["device"] for change in result["changes"]]
+
+
+def test_factory_node_gets_the_vendors_drivers(node: AptNode):
+    result = run(node)
+    assert devices(result) == [Apt.key_file, Apt.repository_file, "doca-ofed"]
+    assert result["reboot"] == []
+    assert node.packages["doca-ofed"] == ("ii", "3.1.0-091513")
+    lines = (node.read(Apt.repository_file) or "").splitlines()
+    assert lines[1:] == [f"# Signed by {KEY}", f"deb [signed-by={Apt.key_file}] {DOCA} ./"]
+    assert node.holds == {"doca-ofed", KERNEL_DKMS, "ofed-scripts", "rdma-core",
+                          "linux-image-amd64", f"linux-headers-{KERNEL}"}  # fmt: skip
+    assert node.said("update-initramfs -u -k", KERNEL)
+    assert not node.exists(STALE)
+    assert not run(node)["changed"]
+
+
+def test_check_mode_on_a_bare_node_changes_nothing(node: AptNode):
+    before = dict(node.packages)
+    assert converge(node, ofed, arguments(), check=True)["changed"]
+    assert node.packages == before
+    assert not node.exists(Apt.repository_file)
+    assert not node.exists("/var/lib/rdmaprov")
+
+
+def test_factory_node_has_the_kernels_own_drivers(node: AptNode):
+    assert not run(node, "inbox")["changed"]
+    assert not node.holds
+
+
+def test_lost_tool_is_installed(node: AptNode):
+    del node.packages["rdma-core"]
+    result = run(node, "inbox")
+    assert [change["seen"] for change in result["changes"]] == ["absent: rdma-core"]
+    assert node.packages["rdma-core"] == ("ii", "44.0-2")
+
+
+def test_tool_that_no_repository_has_is_named(node: AptNode):
+    del node.packages["perftest"]
+    with pytest.raises(Refused, match="perftest: no repository of the node has it"):
+        run(node, "inbox")
+
+
+def test_other_flavour_is_removed_first(node: AptNode):
+    run(node, "mlnx_ofed")
+    node.ran.clear()
+    result = run(node)
+    assert result["changes"][-1]["seen"] == "mlnx_ofed"
+    removed, installed = node.said(" remove ")[0], node.said(" install ", "doca-ofed=3.1.0")[-1]
+    assert node.ran.index(removed) < node.ran.index(installed)
+    assert f"mlnx-ofed-all {KERNEL_DKMS} ofed-scripts" in removed
+    assert "rdma-core=2507mlnx58-1.2507097" in installed
+    assert "mlnx-ofed-all" not in node.packages
+    assert not run(node)["changed"]
+
+
+def test_way_back_to_the_kernels_own_drivers(node: AptNode):
+    run(node)
+    result = run(node, "inbox")
+    assert "doca" in [change["seen"] for change in result["changes"]]
+    assert not {"doca-ofed", KERNEL_DKMS, "ofed-scripts"} & set(node.packages)
+    assert node.packages["rdma-core"] == ("ii", "44.0-2")
+    assert not node.exists(Apt.repository_file)
+    assert not node.exists(Apt.key_file)
+    assert not node.holds
+    assert not node.exists("/var/lib/rdmaprov/ofed-holds.json")
+    assert not run(node, "inbox")["changed"]
+
+
+def test_package_that_would_go_along_stops_it(node: AptNode):
+    run(node)
+    node.packages["lustre-client"] = ("ii", "2.15")
+    node.dependents["lustre-client"] = KERNEL_DKMS
+    with pytest.raises(Refused, match="lustre-client would be removed along"):
+        run(node, "inbox")
+    assert node.packages["doca-ofed"] == ("ii", "3.1.0-091513")
+
+
+@pytest.mark.parametrize(
+    ("lose", "device"),
+    [
+        (lambda node: node.remove(Apt.key_file), Apt.key_file),
+        (lambda node: node.put(Apt.repository_file, "deb [trusted=yes] http://x ./\n"),
+         Apt.repository_file),
+        (lambda node: node.packages.update({"doca-ofed": ("ii", "3.1.01-1")}), "doca-ofed"),
+        (lambda node: node.packages.pop("doca-ofed"), "doca-ofed"),
+        (lambda node: node.remove(f"/lib/modules/{KERNEL}/build/Makefile"), "doca-ofed"),
+        (lambda node: next(iter(node.dkms.values())).clear(), f"kernel {KERNEL}"),
+        (lambda node: node.holds.discard(KERNEL_DKMS), "packages"),
+        (lambda node: node.put(STALE), "initramfs"),
+        (lambda node: node.packages.update({"ofed-scripts": ("iU", "25.07.OFED.25-1")}),
+         "packages"),
+    ],
+)  # fmt: skip
+def test_each_part_is_seen_alone(node: AptNode, lose: Any, device: str):
+    run(node)
+    lose(node)
+    assert devices(run(node)) == [device]
+    assert not run(node)["changed"]
+
+
+def test_own_hold_of_an_administrator_stays(node: AptNode):
+    node.holds = {"linux-image-amd64", "vim"}
+    run(node)
+    run(node, hold=False)
+    assert node.holds == {"linux-image-amd64", "vim"}
+
+
+@pytest.mark.parametrize("headers", [False, True])
+def test_installation_that_was_cut_is_repaired(node: AptNode, headers: bool):
+    if headers:
+        node.put(f"/lib/modules/{KERNEL}/build/Makefile")
+    node.cut = True
+    with pytest.raises(NodeError, match="Killed"):
+        run(node)
+    halfway = "doca-ofed" if headers else f"linux-headers-{KERNEL}"
+    assert node.packages[halfway][0] == "iU"
+    assert node.exists(STALE)
+    node.cut = False
+    result = run(node)
+    assert result["changes"][0]["seen"].startswith("halfway: ")
+    assert node.packages["doca-ofed"] == ("ii", "3.1.0-091513")
+    assert not node.exists(STALE)
+    assert not run(node)["changed"]
+
+
+def test_package_cut_in_its_files_that_is_to_go_goes(node: AptNode):
+    run(node)
+    node.packages[KERNEL_DKMS] = ("iHR", "25.07")
+    run(node, "inbox")
+    assert node.said(f"dpkg --force-remove-reinstreq --force-depends --purge {KERNEL_DKMS}")
+    assert not run(node, "inbox")["changed"]
+
+
+def test_journal_of_dpkg_that_was_cut_is_ended(node: AptNode):
+    node.put("/var/lib/dpkg/updates/0002")
+    configure = node._configure
+
+    def end(argv: list[str]) -> str:
+        node.remove("/var/lib/dpkg/updates/0002")
+        return configure(argv)
+
+    node.programs["env DEBIAN_FRONTEND=noninteractive dpkg --configure -a"] = end
+    result = run(node, "inbox")
+    assert [each["seen"] for each in result["changes"]] == ["halfway: the manager's own journal"]
+    assert not run(node, "inbox")["changed"]
+
+
+def test_headers_that_do_not_come_with_their_package_are_named(node: AptNode):
+    node.no_link = True
+    with pytest.raises(NodeError, match=rf"linux-headers-{KERNEL} is installed, but /lib/modules"):
+        run(node)
+    assert "doca-ofed" not in node.packages
+
+
+def test_removal_that_was_cut_is_repaired(node: AptNode):
+    run(node, "mlnx_ofed")
+    del node.packages["mlnx-ofed-all"]  # and no more
+    run(node)
+    assert node.packages["doca-ofed"][0] == "ii"
+    assert node.packages[KERNEL_DKMS][1].startswith("25.07")
+    assert not run(node)["changed"]
+
+
+def test_kernel_that_dkms_cannot_compile_for_is_told(node: AptNode):
+    node.broken_build = True
+    why = r"x.c:3: error: kernel 6.1 is not supported \(/var/lib/dkms/.*make.log\). Boot a kernel"
+    for _ in range(2):  # a second run tells it as well
+        with pytest.raises(NodeError, match=why):
+            run(node)
+    run(node, "inbox")
+    assert KERNEL_DKMS not in node.packages
+    assert not run(node, "inbox")["changed"]
+
+
+def test_newer_kernel_gets_its_modules(node: AptNode):
+    run(node)
+    node.put("/lib/modules/6.1.0-100-amd64/modules.dep")
+    node.put("/lib/modules/6.1.0-100-amd64/build/Makefile")
+    node.put("/boot/vmlinuz-6.1.0-100-amd64")
+    assert devices(run(node)) == ["kernel 6.1.0-100-amd64"]
+    assert not run(node)["changed"]
+
+
+def test_kernel_without_headers_is_refused_before_packages_change(node: AptNode):
+    node.put("/lib/modules/6.1.0-100-amd64/modules.dep")
+    node.put("/boot/vmlinuz-6.1.0-100-amd64")
+    with pytest.raises(Refused, match=r"no repository of the node has linux-headers-6.1.0-100"):
+        run(node)
+    assert "doca-ofed" not in node.packages
+    assert not node.exists(STALE)
+
+
+def test_version_that_the_repository_lacks_is_refused_before_anything(node: AptNode):
+    run(node, "mlnx_ofed")
+    with pytest.raises(NodeError, match=r"has 3.1.0-091513, wanted doca-ofed 3.9.9"):
+        run(node, version="3.9.9")
+    assert node.packages["mlnx-ofed-all"][0] == "ii"
+    assert MLNX in (node.read(Apt.repository_file) or "")
+
+
+def test_key_with_another_fingerprint_is_not_written(node: AptNode):
+    with pytest.raises(NodeError, match=r"rsa2048.asc: key 3A29178F\w+, wanted 1775AF91"):
+        run(node, repository_key_url=str(FIXTURES / "rsa2048.asc"))
+    assert not node.exists(Apt.key_file)
+
+
+def test_repository_that_another_key_signed_is_not_kept(node: AptNode):
+    node.unsigned = True
+    with pytest.raises(
+        NodeError, match="signed by key 96CBD0A3AB0F0E84, which ofed_repository_key"
+    ):
+        run(node)
+    assert not node.exists(Apt.repository_file)
+    assert not node.exists(Apt.key_file)
+    assert not node.exists(CANDIDATE_KEY)
+    assert "doca-ofed" not in node.packages
+
+
+def test_key_from_another_place_is_taken(node: AptNode):
+    run(node)
+    other = run(node, repository_key_url=str(FIXTURES / "rsa2048.asc"),
+                repository_key_fingerprint="")  # fmt: skip
+    assert devices(other) == [Apt.repository_file]
+    assert (node.read(Apt.key_file) or "") == (FIXTURES / "rsa2048.asc").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"source": "inbox", "version": "3.1.0"}, "the kernel's own drivers have no version"),
+        ({"version": ""}, "'' is not a version of doca; write such as 3.1.0"),
+        ({"source": "mlnx_ofed", "version": "24.10"}, "write such as 24.10-1.1.4.0"),
+        ({"repository_url": "mirror/doca"}, "'mirror/doca' is neither a URL nor a path"),
+        ({"repository_url": "http://a ] x"}, "is neither a URL nor a path"),
+        ({"repository_key_fingerprint": "12AB"}, "does not have 40 hexadecimal digits"),
+        ({"repository_key_fingerprint": "", "repository_key_url": "http://a/b"}, "key over http"),
+        ({"package_url": "/a.deb"}, "ofed_repository_url is given as well"),
+        ({"package_url": "/a.deb", "repository_url": ""}, "without ofed_package_sha256"),
+        ({"package_sha256": "12"}, "does not have 64 hexadecimal digits"),
+    ],
+)
+def test_wrong_value_is_refused_before_anything_is_written(
+    node: AptNode, given: dict[str, Any], message: str
+):
+    with pytest.raises(Refused, match=message):
+        converge(node, ofed, {**arguments(), **given}, check=True)
+
+
+def test_unknown_distribution_needs_a_repository(node: AptNode):
+    node.put("/etc/os-release", "ID=arch\n")
+    with pytest.raises(Refused, match="no repository for arch"):
+        run(node, repository_url="")
+
+
+def test_driver_of_before_that_runs_is_a_reason_for_a_reboot(node: AptNode):
+    node.load("")
+    result = run(node)
+    wanted = (
+        "mlx5_core: version none runs, 25.07.0.9.7.1 is installed (/sys/module/mlx5_core/version)"
+    )
+    assert result["reboot"] == [wanted]
+    node.load("25.07.0.9.7.1")
+    assert run(node)["reboot"] == []
+
+
+def restarted(node: AptNode) -> str:
+    node.load("25.07.0.9.7.1")
+    return ""
+
+
+def openibd(node: AptNode) -> None:
+    """Have what restarts the drivers, on a node that is used over another device."""
+    node.put("/etc/init.d/openibd")
+    node.programs["/etc/init.d/openibd"] = lambda _: restarted(node)
+    node.programs["ip -j -4 route show default"] = '[{"dst":"default","dev":"eno1"}]'
+    node.programs["ip -j -6 route show default"] = ""
+    node.nic("ens1", "0000:01:00.0", "mlx5_0")
+    node.link("/sys/devices/pci0000:00/0000:01:00.0/driver/module", LOADED)
+    node.programs["rdma -j resource show"] = '[{"ifname":"mlx5_0","ctx":0,"cm_id":0}]'
+
+
+def test_drivers_are_restarted_where_that_is_allowed(node: AptNode):
+    node.load("")
+    openibd(node)
+    assert run(node, restart="if-needed")["reboot"] == []
+    assert node.said("/etc/init.d/openibd restart")
+    assert not run(node, restart="if-needed")["changed"]
+
+
+@pytest.mark.parametrize(
+    ("use", "why"),
+    [
+        (lambda node: node.put(f"{LOADED}/holders/ko2iblnd"), "mlx5_core is held by ko2iblnd"),
+        (lambda node: node.put(f"{LOADED}/refcnt", "2\n"), "refcnt has 2 besides its holders"),
+        (lambda node: node.programs.update(
+            {"rdma -j resource show": '[{"ifname":"mlx5_0","ctx":3}]'}), "3 contexts"),
+        (lambda node: node.programs.update(
+            {"ip -j -4 route show default": '[{"dst":"default","dev":"ens1"}]'}),
+         "mlx5_core is ens1's driver, and the default gateway uses that"),
+        (lambda node: node.remove("/etc/init.d/openibd"), "there is no /etc/init.d/openibd"),
+    ],
+)  # fmt: skip
+def test_drivers_in_use_are_not_restarted(node: AptNode, use: Any, why: str):
+    node.load("")
+    openibd(node)
+    use(node)
+    result = run(node, restart="if-needed")
+    assert len(result["reboot"]) == 1
+    assert "; not restarted: " in result["reboot"][0]
+    assert why in result["reboot"][0]
+    assert not node.said("openibd restart")
+
+
+def test_restart_that_was_cut_is_finished(node: AptNode):
+    run(node)
+    openibd(node)
+    node.put("/run/rdmaprov/openibd")
+    assert devices(run(node)) == ["openibd"]
+    assert node.said("/etc/init.d/openibd restart")
+    assert not run(node)["changed"]
+
+
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+
+def test_secure_boot_without_a_key_is_refused_before_anything(node: AptNode):
+    node.put(SECURE_BOOT, "\x06\0\0\0\x01")
+    with pytest.raises(Refused, match=r"Secure Boot is on.*dkms generate_mok.*mokutil --import"):
+        converge(node, ofed, arguments(), check=True)
+    node.put(SECURE_BOOT, "\x06\0\0\0\x00")
+    assert converge(node, ofed, arguments(), check=True)["changed"]
+
+
+@pytest.mark.parametrize("path", ["/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der"])
+def test_key_that_the_firmware_does_not_know_is_refused(node: AptNode, path: str):
+    node.put("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
+    node.put(path)
+    node.programs["mokutil --test-key"] = f"{path} is not enrolled"
+    with pytest.raises(Refused, match=rf"locked down.*signed with {path}, which the firmware"):
+        run(node)
+    known = CommandFailed(["mokutil"], 1, f"{path} is already enrolled")
+    node.programs["mokutil --test-key"] = known
+    assert run(node)["changed"]
+
+
+def test_gpu_driver_is_compiled_again_for_other_symbols(node: AptNode):
+    run(node)
+    symbol = "ib_register_peer_memory_client"
+    node.put("/usr/src/ofa_kernel/default/Module.symvers", f"0x1a2b\t{symbol}\tib_core\tX\n")
+    module, status = "/lib/modules/x/nvidia-peermem.ko", node._status
+    gpu = f"\nnvidia/575.57.08, {KERNEL}, x86_64: installed"
+    node.programs["dkms status"] = lambda argv: status(argv) + gpu
+    node.programs[f"modinfo -k {KERNEL} -F filename nvidia-peermem"] = module
+    node.programs["modprobe --dump-modversions"] = "0x9999\tib_unregister_peer_memory_client\n"
+
+    def build(argv: list[str]) -> str:
+        assert argv[2] == "nvidia/575.57.08"
+        node.programs["modprobe --dump-modversions"] = f"0x1a2b\t{symbol}\n"
+        return ""
+
+    node.programs["dkms"] = build
+    result = run(node)
+    assert [(each["seen"], each["wanted"]) for each in result["changes"]] == [("none", "0x1a2b")]
+    assert node.said(f"dkms build nvidia/575.57.08 -k {KERNEL} --force")
+    assert not run(node)["changed"]
+
+
+def test_ofed_without_packages_is_uninstalled(node: AptNode):
+    node.programs["ofed_info"] = "MLNX_OFED_LINUX-5.8-2.0.3.0:"
+    with pytest.raises(Refused, match=r"ofed_info says mlnx_ofed 5.8-2.0.3.0, and no package"):
+        run(node, "inbox")
+
+    def uninstall(argv: list[str]) -> str:
+        assert argv[1:] == ["--force"]
+        del node.programs["ofed_info"]
+        return ""
+
+    node.programs["ofed_uninstall.sh"] = uninstall
+    assert run(node, "inbox")["changed"]
+    assert node.said("ofed_uninstall.sh --force")
+
+
+def test_tools_of_another_version_than_the_packages_are_refused(node: AptNode):
+    run(node, "mlnx_ofed")
+    node.programs["ofed_info"] = "MLNX_OFED_LINUX-5.8-2.0.3.0:"
+    with pytest.raises(Refused, match=r"says mlnx_ofed 5.8-2.0.3.0, wanted mlnx_ofed 24.10"):
+        run(node, "mlnx_ofed")
+
+
+def test_driver_that_no_package_brought_is_refused(node: AptNode):
+    node.dkms["24.10.OFED.24.10.1.1.4.1"] = {KERNEL}
+    with pytest.raises(
+        Refused, match=r"mlx5_core is /lib/modules/.*/updates/dkms/mlx5_core.ko, not"
+    ):
+        run(node, "inbox")
+
+
+def test_cloud_kernel_is_refused_and_ubuntus_gets_its_modules(node: AptNode):
+    node.put(f"/lib/modules/{KERNEL}/modules.dep", "kernel/ib_uverbs.ko:\nkernel/rdma_ucm.ko:\n")
+    with pytest.raises(Refused, match=f"kernel {KERNEL} has no mlx5_ib; is it a cloud kernel"):
+        run(node, "inbox")
+    node.put("/etc/os-release", "ID=ubuntu\n")
+    changes = converge(node, ofed, arguments("inbox"), check=True)["changes"]
+    assert changes[0]["wanted"] == f"linux-modules-extra-{KERNEL}"
+
+
+def archive(path: Path) -> str:
+    """Make an archive with a repository as MLNX_OFED's has it; return its SHA-256."""
+    with tarfile.open(path, "w:gz") as file:
+        file.addfile(tarfile.TarInfo("MLNX_OFED_LINUX-24.10/DEBS/Packages.gz"), io.BytesIO())
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_archive_becomes_a_repository_if_its_checksum_is_right(
+    node: AptNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "MLNX_OFED_LINUX-24.10.tgz"
+    sha256 = archive(path)
+    given: dict[str, Any] = {"repository_url": "", "package_url": str(path)}
+
+    def unpack(argv: list[str]) -> str:
+        with tarfile.open(argv[3]) as file:
+            file.extractall(argv[5], filter="data")
+        return ""
+
+    node.programs["tar"] = unpack
+    with pytest.raises(NodeError, match=f"has SHA-256 {sha256}, wanted {'0' * 64}"):
+        run(node, "mlnx_ofed", **given, package_sha256="0" * 64)
+    assert not node.exists(Apt.repository_file)
+    url = f"file:///var/lib/rdmaprov/ofed/{sha256}/repository/"
+    monkeypatch.setitem(apt_node.OFFERS, url,
+                        apt_node.OFFERS[MLNX])  # fmt: skip
+    result = run(node, "mlnx_ofed", **given, package_sha256=sha256)
+    assert devices(result) == [str(path), Apt.repository_file, "mlnx-ofed-all"]
+    assert (node.read(Apt.repository_file) or "").endswith(f"\ndeb [trusted=yes] {url} ./\n")
+    assert not run(node, "mlnx_ofed", **given, package_sha256=sha256)["changed"]
+
+
+def test_record_of_holds_names_ours(node: AptNode):
+    node.holds = {"linux-image-amd64"}
+    run(node)
+    ours = json.loads(node.read("/var/lib/rdmaprov/ofed-holds.json") or "")
+    assert "doca-ofed" in ours
+    assert "linux-image-amd64" not in ours

@@ -1,0 +1,266 @@
+"""What the programs around the RDMA drivers print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from plugins.module_utils import dkms, ofed_info, ofed_packages, openpgp, packages
+from plugins.module_utils.machine import CommandFailed, NodeError
+from plugins.module_utils.ofed_info import Info
+from plugins.module_utils.packages import Offer, Package, apt, dnf, manager
+from plugins.module_utils.packages.manager import Repository
+from plugins.module_utils.plan import Refused
+from tests.roles.fake import FakeMachine
+
+KEYS = Path(__file__).parents[1] / "fixtures" / "openpgp"
+
+
+# As public guides, logs and issues of the last years show them.
+@pytest.mark.parametrize(
+    ("line", "info"),
+    [
+        ("MLNX_OFED_LINUX-24.10-1.1.4.0:", Info("mlnx_ofed", "24.10-1.1.4.0")),
+        ("MLNX_OFED_LINUX-24.10-1.1.4.0\n", Info("mlnx_ofed", "24.10-1.1.4.0")),
+        ("MLNX_OFED_LINUX-23.07-0.5.1.2:", Info("mlnx_ofed", "23.07-0.5.1.2")),
+        ("MLNX_OFED_LINUX-5.4-3.6.8:", Info("mlnx_ofed", "5.4-3.6.8")),
+        ("MLNX_OFED_LINUX-4.7-3.2.9.0:", Info("mlnx_ofed", "4.7-3.2.9.0")),
+        ("OFED-internal-4.7-3.2.9", Info("mlnx_ofed", "4.7-3.2.9")),
+        ("OFED-internal-23.07-0.5.0:", Info("doca", "23.07-0.5.0")),
+        ("OFED-internal-24.04-0.6.6:", Info("doca", "24.04-0.6.6")),
+        ("OFED-internal-25.07-0.9.7:", Info("doca", "25.07-0.9.7")),
+        ("OFED-internal-26.04-1.0.9", Info("doca", "26.04-1.0.9")),
+        ("OFED-internal-25.10-1.7.1.413", Info("doca", "25.10-1.7.1.413")),
+    ],
+)
+def test_ofed_info_has_many_shapes(line: str, info: Info):
+    assert ofed_info.parse(line) == info
+
+
+@pytest.mark.parametrize("line", ["", "OFED", "MLNX_OFED_LINUX-:", "ofed_info: not found"])
+def test_what_is_no_version_is_an_error(line: str):
+    with pytest.raises(ValueError, match="is no version of an OFED"):
+        ofed_info.parse(line)
+
+
+def test_node_without_ofed_info_has_no_ofed(machine: FakeMachine):
+    assert ofed_info.read(machine) is None
+    machine.programs["ofed_info -s"] = "nonsense"
+    with pytest.raises(NodeError, match="ofed_info -s says 'nonsense'"):
+        ofed_info.read(machine)
+
+
+@pytest.mark.parametrize(
+    ("line", "source"),
+    [
+        ("mlnx-ofed-kernel/25.07.OFED, 6.1.0-41-amd64, x86_64: installed", {"6.1.0-41-amd64"}),
+        ("mlnx-ofed-kernel/25.07.OFED, 6.1.0, x86_64: installed (original_module exists)",
+         {"6.1.0"}),
+        ("mlnx-ofed-kernel, 25.07.OFED, 5.15.0, x86_64: installed", {"5.15.0"}),
+        ("mlnx-ofed-kernel/25.07.OFED: added", set()),
+        ("mlnx-ofed-kernel/25.07.OFED, 6.1.0, x86_64: built", set()),
+    ],
+)  # fmt: skip
+def test_dkms_of_both_generations_is_understood(line: str, source: set[str]):
+    assert dkms.parse(line) == [dkms.Source("mlnx-ofed-kernel", "25.07.OFED", frozenset(source))]
+
+
+@pytest.mark.parametrize(
+    ("status", "whole"),
+    [("ii ", True), ("hi ", True), ("it ", True), ("iU ", False), ("iF ", False),
+     ("iHR", False), ("iiR", False)],
+)  # fmt: skip
+def test_package_that_is_halfway_is_seen(status: str, whole: bool):
+    text = f"{status}\tmft\t4.30\nrc \told\t1\nun \tnever\t\n"
+    assert apt.statuses(text) == {"mft": Package("mft", "4.30", whole)}
+
+
+def test_offers_of_apt_name_their_repository():
+    text = (
+        " doca-ofed | 3.1.0-091513 | http://10.0.2.2:8000 ./ Packages\n"
+        " rdma-core |     44.0-2 | http://deb.debian.org/debian bookworm/main amd64 Packages\n"
+        " rdma-core |     44.0-2 | http://deb.debian.org/debian bookworm/main Sources\n"
+    )
+    assert apt.madison(text) == [
+        Offer("doca-ofed", "3.1.0-091513", "http://10.0.2.2:8000"),
+        Offer("rdma-core", "44.0-2", "http://deb.debian.org/debian"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "holder"),
+    [
+        ("E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (python3)",
+         "process 812 (python3)"),
+        ("dpkg: error: dpkg frontend lock was locked by another process with pid 812",
+         "process 812"),
+        ("E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend)",
+         "another process"),
+        ("E: Unable to locate package x", ""),
+    ],
+)  # fmt: skip
+def test_holder_of_the_lock_is_named(said: str, holder: str):
+    assert apt.locked_by(said) == holder
+
+
+@pytest.mark.parametrize(
+    ("said", "where"),
+    [
+        ("dpkg: error: failed to write: No space left on device", "the root file system"),
+        ("E: You don't have enough free space in /var/cache/apt/archives/.",
+         "/var/cache/apt/archives/"),
+        ("At least 12MB more space needed on the / filesystem.\n   needs 12MB more space on the /",
+         "/"),
+    ],
+)  # fmt: skip
+def test_full_disk_is_named(said: str, where: str):
+    assert str(manager.disk_full(said)).startswith(f"{where}: the disk is full")
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "same"),
+    [
+        ("3.1.0-091513", "3.1.0", True),
+        ("3.1.0", "3.1.0", True),
+        ("1:3.1.0~b1", "3.1.0", True),
+        ("3.1.01-1", "3.1.0", False),
+        ("24.10-1.1.4.0.rhel9.4", "24.10-1.1.4.0", True),
+        ("13.1.0", "3.1.0", False),
+    ],
+)
+def test_build_of_a_version_is_one(version: str, wanted: str, same: bool):
+    assert manager.matches(version, wanted) is same
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "vendors"),
+    [
+        ("doca-ofed", "3.1.0-091513", True),
+        ("mlnx-ofed-kernel-dkms", "24.10.OFED.24.10.1.1.4.1-1", True),
+        ("rdma-core", "2410mlnx54-1.2410114", True),
+        ("perftest", "24.10.0-0.65.g9093bae.2410114", True),
+        ("mlnx-tools", "24.10-0.2410114", True),
+        ("kmod-mlnx-ofa_kernel", "24.10-1", True),
+        ("rdma-core", "44.0-2", False),
+        ("perftest", "24.07.0+0.44-1", False),
+        ("libibverbs1", "50.0-2ubuntu0.2", False),
+        ("linux-image-6.1.0-41-amd64", "6.1.158-1", False),
+        ("docker.io", "20.10.24+dfsg1-1", False),
+    ],
+)
+def test_vendors_packages_are_told_from_the_distributions(name: str, version: str, vendors: bool):
+    assert ofed_packages.is_vendors(Package(name, version)) is vendors
+
+
+@pytest.mark.parametrize(
+    ("names", "flavours"),
+    [
+        (["rdma-core"], set()),
+        (["doca-ofed", "mlnx-ofed-kernel-dkms"], {"doca"}),
+        (["mlnx-ofed-all", "mlnx-ofed-kernel-dkms"], {"mlnx_ofed"}),
+        (["mlnx-ofed-kernel-dkms"], {"unknown"}),
+    ],
+)
+def test_flavour_is_told_by_packages(names: list[str], flavours: set[str]):
+    assert ofed_packages.flavours({name: Package(name, "1") for name in names}) == flavours
+
+
+def test_drivers_kernel_and_gpu_driver_are_held_together():
+    names = ["doca-ofed", "linux-image-amd64", "linux-headers-6.1.0-41-amd64", "vim",
+             "nvidia-driver", "libnvidia-ml1", "linux-libc-dev", "linux-base"]  # fmt: skip
+    assert ofed_packages.to_hold({name: Package(name, "1") for name in names}) == [
+        "doca-ofed",
+        "libnvidia-ml1",
+        "linux-headers-6.1.0-41-amd64",
+        "linux-image-amd64",
+        "nvidia-driver",
+    ]
+
+
+def test_fingerprints_are_those_that_gpg_prints():
+    ed25519 = "1775AF9104C401000799F1DA1747D561560BDC66"
+    rsa2048 = "3A29178F15D862277467410996CBD0A3AB0F0E84"
+    texts = [(KEYS / f"{name}.asc").read_text() for name in ("ed25519", "rsa2048")]
+    assert openpgp.fingerprints(texts[0]) == [ed25519]
+    assert openpgp.fingerprints(texts[1].replace("\n", "\r\n")) == [rsa2048]
+    assert openpgp.fingerprints("".join(texts)) == [ed25519, rsa2048]
+    with_headers = texts[0].replace("BLOCK-----\n\n", "BLOCK-----\nVersion: GnuPG v2\n\n")
+    assert openpgp.fingerprints(with_headers) == [ed25519]
+
+
+@pytest.mark.parametrize("text", ["", "<html>", "\x99\x01", "-----BEGIN PGP PUBLIC KEY BLOCK-----"])
+def test_what_is_no_key_is_an_error(text: str):
+    with pytest.raises(ValueError, match="no armored OpenPGP public key"):
+        openpgp.fingerprints(text)
+
+
+def test_key_that_was_cut_is_an_error():
+    text = (KEYS / "rsa2048.asc").read_text().splitlines(keepends=True)
+    with pytest.raises(ValueError, match=r"it is cut|damaged"):
+        openpgp.fingerprints("".join(text[:4] + text[-1:]))
+
+
+@pytest.fixture
+def rhel(machine: FakeMachine) -> FakeMachine:
+    """Provide a node of the Red Hat family: its commands only, never run for real."""
+    machine.programs = {
+        "dnf": "",
+        "dnf -q -y versionlock list": "kernel-0:5.14.0-427.el9.*\ndoca-ofed-0:3.1.0-1.*\n",
+        "rpm -qa": "kernel-core\t0:5.14.0-427.el9\npython3-dnf-plugin-versionlock\t0:4-1.el9\n",
+        "rpm -e --test": "",
+    }
+    return machine
+
+
+def test_node_without_a_known_manager_is_refused(machine: FakeMachine):
+    with pytest.raises(Refused, match="neither apt-get nor dnf"):
+        packages.of(machine)
+
+
+def test_dnf_reads_what_rpm_has(rhel: FakeMachine):
+    found = packages.of(rhel)
+    assert found.installed()["kernel-core-5.14.0-427.el9"].version == "0:5.14.0-427.el9"
+    assert found.held() == {"kernel", "doca-ofed"}
+    assert found.headers("5.14.0-427.el9.x86_64") == "kernel-devel-5.14.0-427.el9"
+
+
+def test_dnf_verifies_signatures(rhel: FakeMachine):
+    text = packages.of(rhel).repository(Repository("https://mirror/doca/", "/etc/pki/key"))
+    assert "gpgcheck=1\ngpgkey=file:///etc/pki/key\n" in text
+    assert "gpgcheck=0\n" in packages.of(rhel).repository(Repository("file:///srv", ""))
+
+
+def test_dnf_asks_a_repository_for_versions(rhel: FakeMachine):
+    rhel.programs["dnf -q -y --disablerepo=*"] = (
+        "doca-ofed\t0:3.0.0-1.el9\trdmaprov-ofed\ndoca-ofed\t0:3.1.0-1.el9\trdmaprov-ofed\n"
+    )
+    found = packages.of(rhel).offers(Repository("https://mirror/", "/key"), ["doca-ofed"])
+    assert [offer.version for offer in found] == ["0:3.1.0-1.el9", "0:3.0.0-1.el9"]
+    kernel = dnf.queried("kernel-devel\t0:5.14.0-4.el9\tbaseos\n", ["kernel-devel-5.14.0-4.el9"])
+    assert kernel == [Offer("kernel-devel-5.14.0-4.el9", "0:5.14.0-4.el9", "baseos")]
+
+
+def test_dnf_changes_by_exact_versions(rhel: FakeMachine):
+    offers = [Offer("doca-ofed", "0:3.1.0-1.el9", ""), Offer("kernel-devel-5.1-4", "0:5.1-4", "")]
+    packages.of(rhel).change(["mlnx-ofed-all"], offers)
+    removed, installed = rhel.ran
+    assert removed.endswith("remove mlnx-ofed-all")
+    assert "clean_requirements_on_remove=False" in removed
+    assert installed.endswith("install doca-ofed-0:3.1.0-1.el9 kernel-devel-5.1-4")
+
+
+def test_dnf_names_what_would_go_along(rhel: FakeMachine):
+    rhel.programs["rpm -e --test"] = CommandFailed(
+        ["rpm"], 1, "error: Failed dependencies:\n"
+        "\tlibibverbs.so.1()(64bit) is needed by (installed) slurm-slurmd-23.02-1.el9.x86_64\n",
+    )  # fmt: skip
+    assert packages.of(rhel).lost_with(["rdma-core"], []) == ["slurm-slurmd"]
+    assert packages.of(rhel).lost_with([], []) == []
+
+
+def test_dnf_holds_by_versionlock(rhel: FakeMachine):
+    found = packages.of(rhel)
+    found.hold(["kernel"])
+    found.release(["kernel"])
+    assert "dnf -q -y versionlock add kernel" in rhel.ran
+    assert "dnf -q -y versionlock delete kernel" in rhel.ran
