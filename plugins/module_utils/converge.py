@@ -55,6 +55,7 @@ def converge(
         "changes": plan.changes(),
         "diff": plan.diffs(),
         "reboot": plan.reboot,
+        "skipped": plan.skipped,
     }
     if check or not plan.steps:
         return result

@@ -63,7 +63,8 @@ class Plan:
         machine: the node.
 
     `reboot` has the reasons for which a reboot is due once the steps are done; `guarded` the
-    network devices on the way to the node that steps touch.
+    network devices on the way to the node that steps touch; `skipped` says what of the description
+    has nothing to apply to, and why.
 
     """
 
@@ -72,6 +73,7 @@ class Plan:
         self.steps: list[Step] = []
         self.reboot: list[str] = []
         self.guarded: list[str] = []
+        self.skipped: list[str] = []
 
     def add(
         self,

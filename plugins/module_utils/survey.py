@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from . import fabric, hugepages, limits, mlx5, mtu
+from . import fabric, hugepages, limits, mlx5, mtu, pcie, torch_runtime
 from .machine import Machine, NodeError
 from .plan import NotYet, described
 
@@ -17,6 +17,8 @@ ROLES: dict[str, Any] = {
     "hugepages": hugepages,
     "mtu": mtu,
     "limits": limits,
+    "pcie": pcie,
+    "torch_runtime": torch_runtime,
 }
 
 
@@ -24,10 +26,10 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
     """Return what each role would change.
 
     Returns:
-        "roles": by role, its "changes", "diff", the reasons for a "reboot" and what it "waits"
-        for; "pending": the roles that must run, in order; "problems": what no run can repair.
-        A role that lacks what an earlier one may bring is pending; if no earlier one is, that
-        is a problem. "boot_id": another one after each boot.
+        "roles": by role, its "changes", "diff", the reasons for a "reboot", what it "skipped"
+        and why, and what it "waits" for; "pending": the roles that must run, in order;
+        "problems": what no run can repair. A role that lacks what an earlier one may bring is
+        pending; if no earlier one is, that is a problem. "boot_id": another one after each boot.
 
     """
     roles: dict[str, dict[str, Any]] = {}
@@ -36,7 +38,13 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
     for name, role in ROLES.items():
         if name not in arguments:
             continue
-        entry: dict[str, Any] = {"changes": [], "diff": [], "reboot": [], "waits": ""}
+        entry: dict[str, Any] = {
+            "changes": [],
+            "diff": [],
+            "reboot": [],
+            "skipped": [],
+            "waits": "",
+        }
         roles[name] = entry
         try:
             plan = role.plan(machine, _typed(role.ARGUMENTS, arguments[name]))
@@ -49,7 +57,12 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
         except NodeError as error:
             problems.append(f"{name}: {error}")
         else:
-            entry.update(changes=plan.changes(), diff=plan.diffs(), reboot=plan.reboot)
+            entry.update(
+                changes=plan.changes(),
+                diff=plan.diffs(),
+                reboot=plan.reboot,
+                skipped=plan.skipped,
+            )
             if plan.steps:
                 pending.append(name)
     boot_id = machine.value("/proc/sys/kernel/random/boot_id") or ""
