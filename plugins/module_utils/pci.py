@@ -15,6 +15,7 @@ DEVICES = "/sys/bus/pci/devices"
 ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NET = "/sys/class/net/"
 _CLASSES = ("0x0300", "0x0302")  # VGA, 3D controller
+_VIRTIO = "0x1af4"
 _VENDORS = ("0x10de", "0x1002")  # NVIDIA, AMD
 
 _STATUS, _HAS_CAPABILITIES = 0x06, 0x10
@@ -49,6 +50,14 @@ class Function:
     def is_virtual(self) -> bool:
         """Return whether it is a virtual function, whose physical one decides for it."""
         return self.machine.exists(self.directory + "/physfn")
+
+    @property
+    def is_paravirtual(self) -> bool:
+        """Return whether it is a virtual machine's virtio, which has PCI Express for show only.
+
+        QEMU's shows a MaxReadReq of 128 bytes.
+        """
+        return self.machine.value(self.directory + "/vendor") == _VIRTIO
 
     @property
     def bridges(self) -> list[str]:

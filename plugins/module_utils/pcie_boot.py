@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from . import shipped, sysctl
+from . import interrupts, machine, pci, pcie_apply, pcie_running, rails, shipped, sysctl
+from . import plan as plans
 from .plan import CONFIGURED, Change, Plan, Refused
 
 DESCRIPTION = "/etc/rdmaprov/pcie.json"
@@ -16,7 +17,7 @@ UNIT = "rdmaprov-pcie.service"
 PATH = f"/etc/systemd/system/{UNIT}"
 LINKS = "/etc/systemd/system/multi-user.target.wants"
 RULE = "/etc/udev/rules.d/99-rdmaprov-pcie.rules"
-MODULES = ("machine", "plan", "rails", "pci", "interrupts", "pcie_running", "pcie_apply")
+MODULES = (machine, plans, rails, pci, interrupts, pcie_running, pcie_apply)
 # What the program needs to know; the kernel's command line is read by the boot loader.
 DESCRIBED = (
     "rails",

@@ -77,6 +77,9 @@ def _read_request(plan: Plan, rail: Rail, function: Function, wanted: int) -> No
     if function.is_virtual:
         plan.skipped.append(f"{device}: MaxReadReq: that of its physical function counts")
         return
+    if function.is_paravirtual:
+        plan.skipped.append(f"{device}: MaxReadReq: virtio reads nothing over PCI Express")
+        return
     seen = function.read_request()
     if seen is None:
         plan.skipped.append(f"{device}: MaxReadReq: the function is not PCI Express")

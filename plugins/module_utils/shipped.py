@@ -7,7 +7,7 @@ to the node, from wherever Python loaded it: a checkout, or the archive of an An
 from __future__ import annotations
 
 import shutil
-from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 from .machine import Machine, NodeError
@@ -22,16 +22,16 @@ def directory_of(owner: str) -> str:
     return f"{PACKAGES}/{owner}/rdmaprov_{owner}"
 
 
-def ship(plan: Plan, owner: str, modules: tuple[str, ...]) -> None:
+def ship(plan: Plan, owner: str, modules: tuple[ModuleType, ...]) -> None:
     """Have a package on the node with these modules of ours, which import nothing else of ours.
 
     Args:
         owner: the role.
-        modules: such as ("machine", "plan").
+        modules: imported ones, for Ansible to put them into the role's module.
 
     """
     directory = directory_of(owner)
-    files = {f"{directory}/{name}.py": _source(name) for name in modules}
+    files = {f"{directory}/{_name(each)}.py": _source(each) for each in modules}
     files[f"{directory}/__init__.py"] = _INIT.format(owner)
     wrong = [path for path, text in files.items() if plan.machine.read(path) != text]
     if not wrong:
@@ -63,10 +63,13 @@ def interpreter(machine: Machine) -> str:
     raise NodeError("there is no /usr/bin/python3, which a unit starts at boot: install it")
 
 
-def _source(module: str) -> str:
-    spec = find_spec(f"{__package__}.{module}")
-    loader: Any = spec and spec.loader
-    text: str | None = loader.get_source(f"{__package__}.{module}") if loader else None
+def _name(module: ModuleType) -> str:
+    return module.__name__.rpartition(".")[2]
+
+
+def _source(module: ModuleType) -> str:
+    loader: Any = module.__spec__ and module.__spec__.loader
+    text: str | None = loader.get_source(module.__name__) if loader else None
     if text is None:
-        raise NodeError(f"the source of {module} is not in the role's module")
+        raise NodeError(f"the source of {module.__name__} cannot be found")
     return text
