@@ -61,7 +61,7 @@ def environment(plan: Plan, directory: str, python: str, pins: list[Pin], source
 
 
 def _pip(machine: Machine, python: str, source: Source) -> str:
-    """Return a wheel of pip's that runs in place of the one that Python brings; empty for that.
+    """Return the wheelhouse's pip, which runs as it is; empty for the one that Python brings.
 
     Raises:
         Refused: there is neither.
@@ -76,11 +76,11 @@ def _pip(machine: Machine, python: str, source: Source) -> str:
         for name in machine.names(source.wheelhouse or "/nowhere")
         if name.startswith("pip-") and name.endswith(".whl")
     ]
+    if wheels:
+        return f"{source.wheelhouse}/{wheels[-1]}"
     try:
         machine.run([python, "-I", "-c", "import venv, ensurepip"])
     except CommandFailed as error:
-        if wheels:
-            return f"{source.wheelhouse}/{wheels[-1]}"
         raise Refused(
             f"{python} cannot make virtual environments ({error.output.splitlines()[-1]}); run: "
             "apt-get install python3-venv, or put pip's wheel into torch_runtime_wheelhouse"
@@ -120,6 +120,9 @@ def _install(
     machine.write(requirements, text, 0o600)
     own = machine.path(f"{place}/bin/python3")
     runs = [own, f"{machine.path(pip)}/pip"] if pip else [own, "-m", "pip"]
+    if source.wheelhouse:
+        # What else pip is told of on the node, such as find-links, is not the wheelhouse.
+        runs = ["env", "PIP_CONFIG_FILE=/dev/null", *runs, "--isolated"]
     options = ["--no-input", "--disable-pip-version-check", "--no-cache-dir", "--quiet"]
     if any(pin.hashed for pin in pins):
         options.append("--require-hashes")
