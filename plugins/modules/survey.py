@@ -41,7 +41,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 roles:
-  description: By role, its C(changes), the reasons for a C(reboot), what it C(skipped) and C(waits) for.
+  description:
+    - By role, its C(changes), the reasons for a C(reboot), what it C(skipped) and C(waits) for.
   returned: always
   type: dict
 pending:

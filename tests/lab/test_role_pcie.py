@@ -1,4 +1,4 @@
-"""The path between GPU and NIC on a real kernel: set, lost by a driver's reload and a boot, back."""
+"""The path between GPU and NIC on a real kernel: set again after a driver's reload and a boot."""
 
 from __future__ import annotations
 

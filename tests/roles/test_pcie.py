@@ -14,7 +14,7 @@ from plugins.module_utils import iommu, pcie, pcie_apply, pcie_boot, shipped
 from plugins.module_utils.converge import converge
 from plugins.module_utils.interrupts import processors
 from plugins.module_utils.machine import NodeError
-from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.plan import NotYet, Plan, Refused
 from tests.roles import config_space
 from tests.roles.fake import FakeMachine
 
@@ -234,7 +234,8 @@ NAMES = [module.__name__.rpartition(".")[2] for module in pcie_boot.MODULES]
 @pytest.mark.parametrize("name", NAMES)
 def test_modules_of_the_program_import_only_one_another(name: str):
     text = (ROOT / "plugins" / "module_utils" / f"{name}.py").read_text()
-    assert "import ansible" not in text and "from ansible" not in text
+    assert "import ansible" not in text
+    assert "from ansible" not in text
     for line in text.splitlines():
         if line.startswith("from . import"):
             assert set(line.partition("import ")[2].split(", ")) <= set(NAMES)
@@ -249,7 +250,7 @@ def test_description_has_rails_only_by_what_finds_them(node: Node):
 
 def test_program_is_taken_away_whole(node: Node):
     run(node)
-    plan = pcie.Plan(node)
+    plan = Plan(node)
     shipped.unship(plan, "pcie")
     plan.steps[0].do()
     assert not node.exists("/usr/local/lib/rdmaprov/pcie")
@@ -328,7 +329,7 @@ def test_numa_balancing_between_tiers_is_on(node: Node):
             "0000:41:00.0 is passed through to a virtual machine .*pcie_acs_redirect: keep",
         ),
         (
-            lambda node: None,
+            lambda _: None,
             {"cpu_governor": "schedutil"},
             "schedutil is not one of performance, powersave",
         ),
@@ -395,7 +396,7 @@ def test_what_cannot_be_told_is_an_error(node: Node, lose: Callable[[Node], None
 
 
 def test_setting_that_does_not_hold_is_an_error(node: Node):
-    node.set = lambda name, value: None  # type: ignore[method-assign]
+    node.set = lambda *_: None  # type: ignore[method-assign]
     with pytest.raises(NodeError, match="not in effect after it was set: kernel: numa_balancing"):
         run(node)
 

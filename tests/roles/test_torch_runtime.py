@@ -41,7 +41,7 @@ def arguments(**changed: object) -> dict[str, Any]:
 
 
 class Real(Machine):
-    """This machine, counting the programs that it runs."""
+    """The machine itself, counting the programs that it runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -291,7 +291,7 @@ def test_environment_with_other_versions_is_replaced_whole(quick: Real, tmp_path
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (lambda tmp_path: None, "there is no torch==2.14.0"),
+        (lambda _: None, "there is no torch==2.14.0"),
         (
             lambda tmp_path: wheel(
                 tmp_path / "wheels", "2.14.0", **{"torch/__init__.py": "import nothing\n"}
@@ -331,9 +331,10 @@ def test_run_that_was_killed_is_repaired(
         (tmp_path / "torch.new").symlink_to("torch.a")
     else:
         name = "_link" if cut == "not linked" else "torch_python.remember"
-        with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        with monkeypatch.context() as patch:
             patch.setattr(f"plugins.module_utils.torch_venv.{name}", killed)
-            converge(quick, torch_runtime, environment(tmp_path), check=False)
+            with pytest.raises(RuntimeError):
+                converge(quick, torch_runtime, environment(tmp_path), check=False)
     assert converge(quick, torch_runtime, environment(tmp_path), check=False)["changed"]
     assert not converge(quick, torch_runtime, environment(tmp_path), check=False)["changed"]
     assert (tmp_path / "torch/bin/python3").exists()
@@ -343,7 +344,9 @@ def killed(*_: object) -> None:
     raise RuntimeError("killed")
 
 
-def test_index_is_not_on_a_command_line(real: Real, tmp_path: Path):
+def test_index_is_not_on_a_command_line(
+    real: Real, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     url = "http://someone:secret@127.0.0.1:9/simple"
     given = environment(tmp_path, wheelhouse="", index_url=url)
     command = CommandFailed(["pip"], 1, "ERROR: stopped")
@@ -357,7 +360,7 @@ def test_index_is_not_on_a_command_line(real: Real, tmp_path: Path):
             raise command
         return ""
 
-    real.run = run  # type: ignore[method-assign]
+    monkeypatch.setattr(real, "run", run)
     with pytest.raises(NodeError, match=r"pip: stopped$"):
         converge(real, torch_runtime, given, check=False)
     assert kept == [f"--index-url {url}\ntorch==2.13.0\n"]
