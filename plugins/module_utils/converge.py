@@ -55,7 +55,7 @@ def converge(
         "changes": plan.changes(),
         "diff": plan.diffs(),
         "reboot": plan.reboot,
-        "skipped": plan.skipped,
+        "skips": plan.skips,  # "skipped" would be Ansible's own: a task that did not run
     }
     if check or not plan.steps:
         return result

@@ -30,7 +30,7 @@ def local(plan: Plan, function: Function, device: str) -> None:
     machine = plan.machine
     numa_nodes = [name for name in machine.names(NODES) if name[4:].isdigit()]
     if len(numa_nodes) < 2:
-        plan.skipped.append(f"{device}: interrupts: the machine has one NUMA node ({NODES})")
+        plan.skips.append(f"{device}: interrupts: the machine has one NUMA node ({NODES})")
         return
     near = _near(plan, function, device)
     if not near:
@@ -67,7 +67,7 @@ def _near(plan: Plan, function: Function, device: str) -> str:
     if near is None:
         raise NodeError(f"{device}: there is no {NODES}/node{numa_node}/cpulist")
     if not near:
-        plan.skipped.append(f"{device}: interrupts: its NUMA node {numa_node} has no processors")
+        plan.skips.append(f"{device}: interrupts: its NUMA node {numa_node} has no processors")
     return near
 
 

@@ -37,7 +37,7 @@ def mode(plan: Plan, wanted: str, functions: list[Function]) -> None:
     names = (argument.partition("=")[0],)
     running = bootloader.running_arguments(plan.machine, names)
     if not (running or _is_there(plan.machine)):
-        plan.skipped.append(f"IOMMU: the machine shows none ({CLASS}, {_TABLES})")
+        plan.skips.append(f"IOMMU: the machine shows none ({CLASS}, {_TABLES})")
         return
     bootloader.arguments(plan, "pcie", names, [argument])
     if running == [argument]:

@@ -33,7 +33,7 @@ def add(plan: Plan, arguments: dict[str, Any]) -> None:
     _governor(plan, arguments["cpu_governor"])
     for rail, functions in by_rail:
         if not functions:
-            plan.skipped.append(f"{rail.netdev}: it is not on PCI")
+            plan.skips.append(f"{rail.netdev}: it is not on PCI")
         for function in functions:
             _read_request(plan, rail, function, arguments["max_read_request_bytes"])
             if arguments["irq_affinity"] == "local":
@@ -50,7 +50,7 @@ def _numa_balancing(plan: Plan, wanted: bool) -> None:
                 f"pcie_numa_balancing: this kernel has none (there is no {NUMA_BALANCING}); "
                 "write pcie_numa_balancing: false"
             )
-        plan.skipped.append(f"NUMA balancing: this kernel has none ({NUMA_BALANCING})")
+        plan.skips.append(f"NUMA balancing: this kernel has none ({NUMA_BALANCING})")
     elif (seen != "0") != wanted:  # 2 is on too: between tiers of memory
         plan.kernel_value(NUMA_BALANCING, str(int(wanted)), "kernel", "numa_balancing")
 
@@ -60,7 +60,7 @@ def _governor(plan: Plan, wanted: str) -> None:
         return
     policies = [name for name in plan.machine.names(POLICIES) if name.startswith("policy")]
     if not policies:
-        plan.skipped.append(f"governor: the kernel does not set frequencies ({POLICIES})")
+        plan.skips.append(f"governor: the kernel does not set frequencies ({POLICIES})")
     for name in policies:
         base = f"{POLICIES}/{name}"
         offered = (plan.machine.value(base + "/scaling_available_governors") or "").split()
@@ -75,14 +75,14 @@ def _governor(plan: Plan, wanted: str) -> None:
 def _read_request(plan: Plan, rail: Rail, function: Function, wanted: int) -> None:
     device = f"{rail.netdev} {function.address}"
     if function.is_virtual:
-        plan.skipped.append(f"{device}: MaxReadReq: that of its physical function counts")
+        plan.skips.append(f"{device}: MaxReadReq: that of its physical function counts")
         return
     if function.is_paravirtual:
-        plan.skipped.append(f"{device}: MaxReadReq: virtio reads nothing over PCI Express")
+        plan.skips.append(f"{device}: MaxReadReq: virtio reads nothing over PCI Express")
         return
     seen = function.read_request()
     if seen is None:
-        plan.skipped.append(f"{device}: MaxReadReq: the function is not PCI Express")
+        plan.skips.append(f"{device}: MaxReadReq: the function is not PCI Express")
         return
     if seen == wanted:
         return
@@ -111,7 +111,7 @@ def _redirects(plan: Plan, nics: list[Function]) -> None:
     """Have no redirect on the bridges between a NIC and a GPU below one PCIe switch."""
     bridges = _between(nics, pci.gpus(plan.machine))
     if not bridges:
-        plan.skipped.append("ACS: no rail and GPU are below one PCIe switch (/sys/bus/pci/devices)")
+        plan.skips.append("ACS: no rail and GPU are below one PCIe switch (/sys/bus/pci/devices)")
         return
     wrong = [(bridge, bridge.redirects()) for bridge in bridges]
     if any(seen for _, seen in wrong):

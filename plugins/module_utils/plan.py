@@ -63,7 +63,7 @@ class Plan:
         machine: the node.
 
     `reboot` has the reasons for which a reboot is due once the steps are done; `guarded` the
-    network devices on the way to the node that steps touch; `skipped` says what of the description
+    network devices on the way to the node that steps touch; `skips` says what of the description
     has nothing to apply to, and why.
 
     """
@@ -73,7 +73,7 @@ class Plan:
         self.steps: list[Step] = []
         self.reboot: list[str] = []
         self.guarded: list[str] = []
-        self.skipped: list[str] = []
+        self.skips: list[str] = []
 
     def add(
         self,

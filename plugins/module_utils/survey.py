@@ -26,7 +26,7 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
     """Return what each role would change.
 
     Returns:
-        "roles": by role, its "changes", "diff", the reasons for a "reboot", what it "skipped"
+        "roles": by role, its "changes", "diff", the reasons for a "reboot", what it "skips"
         and why, and what it "waits" for; "pending": the roles that must run, in order;
         "problems": what no run can repair. A role that lacks what an earlier one may bring is
         pending; if no earlier one is, that is a problem. "boot_id": another one after each boot.
@@ -42,7 +42,7 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
             "changes": [],
             "diff": [],
             "reboot": [],
-            "skipped": [],
+            "skips": [],
             "waits": "",
         }
         roles[name] = entry
@@ -61,7 +61,7 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
                 changes=plan.changes(),
                 diff=plan.diffs(),
                 reboot=plan.reboot,
-                skipped=plan.skipped,
+                skips=plan.skips,
             )
             if plan.steps:
                 pending.append(name)

@@ -72,7 +72,7 @@ changes:
       setting: MaxReadReq
       seen: 512 bytes
       wanted: 4096 bytes
-skipped:
+skips:
   description: What of the description has nothing to apply to, and why.
   returned: always
   type: list

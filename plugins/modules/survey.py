@@ -42,7 +42,7 @@ EXAMPLES = r"""
 RETURN = r"""
 roles:
   description:
-    - By role, its C(changes), the reasons for a C(reboot), what it C(skipped) and C(waits) for.
+    - By role, its C(changes), the reasons for a C(reboot), what it C(skips) and C(waits) for.
   returned: always
   type: dict
 pending:

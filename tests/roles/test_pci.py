@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,29 @@ def function(machine: FakeMachine, space: bytes) -> Function:
     return Function(machine, NIC)
 
 
-def test_switch_port_is_read_as_lspci_reads_it(machine: FakeMachine):
-    port = function(machine, config_space.captured(FIXTURES / "plx8796-upstream.txt"))
-    assert (port.read_request(), port.payload(), port.redirects()) == (128, 256, [])
+@pytest.mark.parametrize(
+    ("name", "read_request", "payload"),
+    [("plx8796-upstream", 128, 256), ("qemu-root-port", 128, 128), ("qemu-virtio-net", 128, 128)],
+)
+def test_function_is_read_as_lspci_reads_it(
+    machine: FakeMachine, name: str, read_request: int, payload: int
+):
+    seen = function(machine, config_space.captured(FIXTURES / f"{name}.txt"))
+    assert (seen.read_request(), seen.payload()) == (read_request, payload)
+    assert seen.redirects() == []
+
+
+def test_redirects_of_a_real_port_are_where_it_has_them(machine: FakeMachine):
+    text = (FIXTURES / "qemu-root-port.txt").read_text()
+    at = re.search(r"Capabilities: \[([0-9a-f]+) v1\] Access Control Services", text)
+    assert at is not None
+    space = bytearray(config_space.captured(FIXTURES / "qemu-root-port.txt"))
+    control = int(at[1], 16) + 6
+    space[control : control + 2] = b"\x5d\x00"  # all that its ACSCap has
+    port = function(machine, bytes(space))
+    assert port.redirects() == ["ReqRedir", "CmpltRedir"]
+    port.redirect_off()
+    assert config_space.word(machine, NIC, control) == 0x51
 
 
 @pytest.mark.parametrize("wanted", [128, 256, 512, 1024, 2048, 4096])

@@ -152,8 +152,12 @@ def test_factory_node_gets_it_all_and_a_second_run_changes_nothing(node: Node):
     assert (node.affinity(40), node.affinity(41)) == ("4-7", "5")
     assert (node.redirect(NIC_PORT), node.redirect(GPU_PORT)) == (0x11, 0x11)
     assert result["changes"][5]["seen"] == "ReqRedir CmpltRedir"
-    assert result["reboot"] == result["skipped"] == []
+    assert result["reboot"] == result["skips"] == []
     assert not run(node)["changed"]
+
+
+def test_result_does_not_tell_ansible_that_the_task_was_skipped(node: Node):
+    assert "skipped" not in run(node)
 
 
 def test_port_at_the_root_keeps_its_redirects(node: Node):
@@ -262,7 +266,7 @@ def test_what_the_node_does_not_have_is_skipped_with_a_reason(machine: FakeMachi
     machine.nic("ens1")
     machine.programs = {"systemctl": ""}
     given = arguments(iommu="passthrough")
-    assert converge(machine, pcie, given, check=True)["skipped"] == [
+    assert converge(machine, pcie, given, check=True)["skips"] == [
         "NUMA balancing: this kernel has none (/proc/sys/kernel/numa_balancing)",
         "governor: the kernel does not set frequencies (/sys/devices/system/cpu/cpufreq)",
         "ens1: it is not on PCI",
@@ -274,12 +278,12 @@ def test_what_the_node_does_not_have_is_skipped_with_a_reason(machine: FakeMachi
 def test_function_that_is_not_express_is_skipped(node: Node):
     Path(node.path(f"/sys/bus/pci/devices/{NIC}/config")).write_bytes(bytes(256))
     result = run(node)
-    assert result["skipped"] == [f"ens1 {NIC}: MaxReadReq: the function is not PCI Express"]
+    assert result["skips"] == [f"ens1 {NIC}: MaxReadReq: the function is not PCI Express"]
     node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/vendor", "0x1af4\n")
-    skipped = run(node)["skipped"]
+    skipped = run(node)["skips"]
     assert skipped == [f"ens1 {NIC}: MaxReadReq: virtio reads nothing over PCI Express"]
     node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/physfn/vendor")
-    skipped = run(node)["skipped"]
+    skipped = run(node)["skips"]
     assert skipped == [f"ens1 {NIC}: MaxReadReq: that of its physical function counts"]
 
 
@@ -298,7 +302,7 @@ def test_interrupts_stay_where_there_is_no_choice(
         Path(node.path(f"/sys/devices/system/node/{name}")).rmdir()
     for name in nodes:
         node.put(f"/sys/devices/system/node/{name}/cpulist", cpulist + "\n")
-    assert run(node)["skipped"] == [f"ens1 {NIC}: interrupts: {reason}"]
+    assert run(node)["skips"] == [f"ens1 {NIC}: interrupts: {reason}"]
     assert node.affinity(40) == "0-7"
 
 
