@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from . import pci
 from .machine import Machine, NodeError
 from .plan import Refused
 from .rails import Rail
@@ -12,8 +13,6 @@ from .rails import Rail
 # Linux include/uapi/linux/if_arp.h: ARPHRD_ETHER, ARPHRD_INFINIBAND; what the kernel calls
 # the link layer of an RDMA port: drivers/infiniband/core/sysfs.c, link_layer_show.
 _KINDS = {"roce": ("1", "Ethernet"), "infiniband": ("32", "InfiniBand")}
-_GPU_CLASSES = ("0x0300", "0x0302")  # VGA, 3D controller
-NVIDIA, AMD = "0x10de", "0x1002"
 # The kernel keeps 1/64 for its page structures, and more for itself: as much as a small machine's
 # 256 MiB. A lost memory module is more: one of 16 is 1/16.
 _KERNELS_SHARE = 1 / 25
@@ -79,23 +78,9 @@ def _require_numa_nodes(machine: Machine, described: int | None) -> None:
 
 
 def _require_gpus(machine: Machine, described: int) -> None:
-    seen = len(gpus(machine))
+    seen = len(pci.gpus(machine))
     if described and seen != described:
         raise Refused(
             f"the node has {seen} GPUs, wanted {described} (fabric_gpu_count; "
             "/sys/bus/pci/devices). Run: lspci -nn -d ::0302"
         )
-
-
-def gpus(machine: Machine, vendors: tuple[str, ...] = (NVIDIA, AMD)) -> list[str]:
-    """Return the PCI addresses of the node's GPUs."""
-    return [
-        each for each in machine.names("/sys/bus/pci/devices") if _is_gpu(machine, each, vendors)
-    ]
-
-
-def _is_gpu(machine: Machine, address: str, vendors: tuple[str, ...]) -> bool:
-    base = "/sys/bus/pci/devices/" + address
-    if machine.value(base + "/vendor") not in vendors:
-        return False
-    return (machine.value(base + "/class") or "").startswith(_GPU_CLASSES)

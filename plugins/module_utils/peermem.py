@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import dmabuf, fit, modprobe, peermem_load
+from . import dmabuf, modprobe, pci, peermem_load
 from .machine import Machine, NodeError
 from .parameters import is_loaded
 from .peermem_load import MODULE
@@ -61,7 +61,7 @@ def _decided(machine: Machine, arguments: dict[str, Any]) -> tuple[str, str]:
     mode: str = arguments["mode"]
     if mode == "off":
         return mode, "wanted by peermem_mode"
-    if mode == "auto" and not fit.gpus(machine, (fit.NVIDIA,)):
+    if mode == "auto" and not pci.gpus(machine, (pci.NVIDIA,)):
         return "off", "the node has no NVIDIA GPU (/sys/bus/pci/devices)"
     if arguments["gpu_module"]:
         _require_flavour(machine, arguments["gpu_module"])

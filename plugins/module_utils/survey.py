@@ -6,7 +6,18 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from . import fabric, hugepages, limits, mlx5, mtu, nccl, ofed, peermem
+from . import (
+    fabric,
+    hugepages,
+    limits,
+    mlx5,
+    mtu,
+    nccl,
+    ofed,
+    pcie,
+    peermem,
+    torch_runtime,
+)
 from .machine import Machine, NodeError
 from .plan import NotYet, Plan, described
 
@@ -19,7 +30,9 @@ ROLES: dict[str, Any] = {
     "peermem": peermem,
     "mtu": mtu,
     "limits": limits,
+    "pcie": pcie,
     "nccl": nccl,
+    "torch_runtime": torch_runtime,
 }
 
 

@@ -15,6 +15,7 @@ _VERSIONS = {
     "mlnx_ofed": (re.compile(r"\d+\.\d+-\d+(\.\d+)+"), "24.10-1.1.4.0"),
 }
 _DMABUF_KERNEL = (5, 12)
+_PIN = r"[A-Za-z0-9._-]+(\[[\w,-]+\])?\s*==\s*[\w.+!-]+(\s+--hash=sha256:[0-9a-f]{64})*"
 
 
 def _version(node: Node) -> Iterator[Finding]:
@@ -113,7 +114,7 @@ def _torch(node: Node) -> Iterator[Finding]:
 
 def _pinned(node: Node) -> Iterator[Finding]:
     for index, text in enumerate(node.get("torch_runtime_requirements") or []):
-        if not re.fullmatch(r"[A-Za-z0-9._-]+(\[[\w,-]+\])?\s*==\s*[\w.+!-]+", text):
+        if not re.fullmatch(_PIN, text):
             message = f"'{text}' is not pinned"
             remedy = "write NAME==VERSION"
             yield Finding("torch_runtime_requirements", message, remedy, (index,))

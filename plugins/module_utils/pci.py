@@ -1,0 +1,180 @@
+"""PCI functions: where they are, and two of their registers. Runs on the node.
+
+Registers are read and written where setpci does it, in sysfs; so pciutils need not be there, and
+only the bits in question change. Offsets: Linux include/uapi/linux/pci_regs.h.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .machine import Machine, NodeError
+
+DEVICES = "/sys/bus/pci/devices"
+ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_NET = "/sys/class/net/"
+_CLASSES = ("0x0300", "0x0302")  # VGA, 3D controller
+_VIRTIO = "0x1af4"
+NVIDIA, AMD = "0x10de", "0x1002"
+
+_STATUS, _HAS_CAPABILITIES = 0x06, 0x10
+_FIRST_CAPABILITY, _EXPRESS = 0x34, 0x10
+_FIRST_EXTENDED, _ACS = 0x100, 0x0D
+_DEVICE_CONTROL = 8
+_ACS_CONTROL = 6
+_READ_REQUEST = 0x7000
+_PAYLOAD = 0x00E0
+# Request redirect, completion redirect, egress control: what the kernel's pci=disable_acs_redir
+# clears, and what keeps its own peer-to-peer DMA from a path (drivers/pci/p2pdma.c).
+REDIRECT = 0x04 | 0x08 | 0x20
+_NAMES = ((0x04, "ReqRedir"), (0x08, "CmpltRedir"), (0x20, "EgressCtrl"))
+
+
+class Function:
+    """One PCI function.
+
+    Args:
+        machine: the node.
+        address: such as 0000:18:00.0.
+
+    """
+
+    def __init__(self, machine: Machine, address: str) -> None:
+        self.machine = machine
+        self.address = address
+        self.directory = f"{DEVICES}/{address}"
+        self.config = f"{self.directory}/config"
+
+    @property
+    def is_virtual(self) -> bool:
+        """Return whether it is a virtual function, whose physical one decides for it."""
+        return self.machine.exists(self.directory + "/physfn")
+
+    @property
+    def is_paravirtual(self) -> bool:
+        """Return whether it is a virtual machine's virtio, which has PCI Express for show only.
+
+        QEMU's shows a MaxReadReq of 128 bytes.
+        """
+        return self.machine.value(self.directory + "/vendor") == _VIRTIO
+
+    @property
+    def bridges(self) -> list[str]:
+        """Return the addresses of the bridges above it, the one at the root first."""
+        parts = self.machine.real(self.directory).split("/")
+        return [part for part in parts if ADDRESS.fullmatch(part)][:-1]
+
+    def read_request(self) -> int | None:
+        """Return MaxReadReq in bytes; None for a function that is not PCI Express."""
+        register = self._device_control()
+        return None if register is None else 128 << (self._word(register) >> 12 & 7)
+
+    def payload(self) -> int:
+        """Return MaxPayload in bytes, of a function that is PCI Express."""
+        return 128 << ((self._word(self._device_control() or 0) & _PAYLOAD) >> 5)
+
+    def set_read_request(self, wanted: int) -> None:
+        """Set MaxReadReq, in bytes."""
+        code = wanted.bit_length() - 8
+        self._change(self._device_control() or 0, _READ_REQUEST, code << 12)
+
+    def redirects(self) -> list[str]:
+        """Return which redirects of ACS are on, as lspci calls them."""
+        register = self._acs_control()
+        value = 0 if register is None else self._word(register)
+        return [name for bit, name in _NAMES if value & bit]
+
+    def redirect_off(self) -> None:
+        """Have no redirect of ACS on."""
+        self._change(self._acs_control() or 0, REDIRECT, 0)
+
+    def _device_control(self) -> int | None:
+        found = self._capability(_EXPRESS)
+        return None if found is None else found + _DEVICE_CONTROL
+
+    def _acs_control(self) -> int | None:
+        found = self._extended(_ACS)
+        return None if found is None else found + _ACS_CONTROL
+
+    def _capability(self, wanted: int) -> int | None:
+        if not self._word(_STATUS) & _HAS_CAPABILITIES:
+            return None
+        place = self._word(_FIRST_CAPABILITY) & 0xFC
+        for _ in range(48):  # no more fit in: a list that is a circle ends too
+            if not place:
+                break
+            header = self._word(place)
+            if header & 0xFF == wanted:
+                return place
+            place = header >> 8 & 0xFC
+        return None
+
+    def _extended(self, wanted: int) -> int | None:
+        self._word(_STATUS)  # is there at all
+        size = os.stat(self.machine.path(self.config)).st_size
+        place = _FIRST_EXTENDED if size > _FIRST_EXTENDED else 0
+        for _ in range(480):
+            if not place:
+                break
+            identity, following = self._word(place), self._word(place + 2)
+            if identity == wanted:
+                return place
+            place = following >> 4 & 0xFFC
+        return None
+
+    def _word(self, offset: int) -> int:
+        """Return two bytes of the configuration space.
+
+        Raises:
+            NodeError: they cannot be read, or the device does not answer.
+
+        """
+        try:
+            with open(self.machine.path(self.config), "rb") as file:
+                data = os.pread(file.fileno(), 2, offset)
+        except OSError as error:
+            raise NodeError(f"{self.config} cannot be read: {error.strerror}") from error
+        if len(data) != 2:
+            raise NodeError(f"{self.config} ends before {offset:#x}: is the user root?")
+        # A capability's header and these registers are never all ones. [PCIe 4.0, 2.3.2]
+        if data == b"\xff\xff":
+            raise NodeError(f"{self.config}: the device does not answer; is it asleep or lost?")
+        return int.from_bytes(data, "little")
+
+    def _change(self, offset: int, mask: int, value: int) -> None:
+        data = (self._word(offset) & ~mask | value).to_bytes(2, "little")
+        try:
+            with open(self.machine.path(self.config), "r+b") as file:
+                os.pwrite(file.fileno(), data, offset)
+        except OSError as error:
+            raise NodeError(
+                f"{self.config} cannot be written: {error.strerror}; a kernel that is locked down "
+                "(Secure Boot; /sys/kernel/security/lockdown) does not allow it"
+            ) from error
+
+
+def functions(machine: Machine, netdev: str) -> list[Function]:
+    """Return the PCI functions under a network device: several for a bond, none for some."""
+    parts = machine.real(f"{_NET}{netdev}/device").split("/")
+    found = [part for part in parts if ADDRESS.fullmatch(part)]
+    if found:
+        return [Function(machine, found[-1])]
+    lower = [name[6:] for name in machine.names(_NET + netdev) if name.startswith("lower_")]
+    return [each for name in lower for each in functions(machine, name)]
+
+
+def gpus(machine: Machine, vendors: tuple[str, ...] = (NVIDIA, AMD)) -> list[Function]:
+    """Return the GPUs of these vendors."""
+    return [
+        Function(machine, each)
+        for each in machine.names(DEVICES)
+        if _is_gpu(machine, each, vendors)
+    ]
+
+
+def _is_gpu(machine: Machine, address: str, vendors: tuple[str, ...]) -> bool:
+    base = f"{DEVICES}/{address}"
+    if machine.value(base + "/vendor") not in vendors:
+        return False
+    return (machine.value(base + "/class") or "").startswith(_CLASSES)

@@ -1,0 +1,30 @@
+"""The torch that a lab node has: proven once, and refused where the site wants another."""
+
+from __future__ import annotations
+
+import pytest
+from tests.lab.play import Play
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"
+PROOF = "/var/lib/rdmaprov/torch_runtime.json"
+
+
+@pytest.fixture(scope="module")
+def play(lab, tmp_path_factory):
+    lab.run(NODE, f"rm -f {PROOF}")
+    yield Play(lab, tmp_path_factory.mktemp("play"), "torch_runtime", NODE)
+    lab.run(NODE, f"rm -f {PROOF}")
+
+
+def test_interpreter_is_proven_once(lab, play):
+    assert play.changed({})
+    assert '"torch": "2.13.0+cpu"' in lab.run(NODE, f"cat {PROOF}")
+    assert not play.changed({})
+
+
+def test_other_version_is_refused(play):
+    done = play.run({"torch_runtime_requirements": ["torch==2.12.0"]})
+    assert done.returncode != 0
+    assert "torch is 2.13.0+cpu, wanted 2.12.0 (torch_runtime_requirements)" in play.said

@@ -1,0 +1,485 @@
+"""The path between GPU and NIC: running, described for a boot, and set again by the program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugins.module_utils import iommu, pcie, pcie_apply, pcie_boot, shipped
+from plugins.module_utils.converge import converge
+from plugins.module_utils.interrupts import processors
+from plugins.module_utils.machine import NodeError
+from plugins.module_utils.plan import NotYet, Plan, Refused
+from tests.roles import config_space
+from tests.roles.fake import FakeMachine
+
+ROOT = Path(__file__).parents[2]
+NIC, GPU = "0000:1a:00.0", "0000:1b:00.0"
+SWITCH = "pci0000:17/0000:17:01.0/0000:18:00.0"
+NIC_PORT, GPU_PORT = "0000:19:00.0", "0000:19:04.0"
+BALANCING = "/proc/sys/kernel/numa_balancing"
+GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
+DESCRIPTION = "/etc/rdmaprov/pcie.json"
+UNIT = "/etc/systemd/system/rdmaprov-pcie.service"
+LINK = "/etc/systemd/system/multi-user.target.wants/rdmaprov-pcie.service"
+RULE = "/etc/udev/rules.d/99-rdmaprov-pcie.rules"
+PROGRAM = "/usr/local/lib/rdmaprov/pcie/rdmaprov_pcie"
+GROUP = f"/sys/bus/pci/devices/{NIC}/iommu_group"
+CFG = "/boot/grub/grub.cfg"
+
+
+class Node(FakeMachine):
+    """A node of two NUMA nodes, with a NIC and a GPU below one switch of the second one."""
+
+    def prepare(self) -> None:
+        """Make it a factory node."""
+        self.put("/usr/bin/python3")
+        self.put("/sys/devices/system/node/node0/cpulist", "0-3\n")
+        self.put("/sys/devices/system/node/node1/cpulist", "4-7\n")
+        self.put(BALANCING, "1\n")
+        self.put("/proc/cmdline", "root=/dev/sda1 ro\n")
+        self.put("/proc/sys/kernel/osrelease", "6.1.0\n")
+        self.put("/proc/1/comm", "systemd\n")
+        for name in ("policy0", "policy4"):
+            base = f"/sys/devices/system/cpu/cpufreq/{name}"
+            self.put(f"{base}/scaling_available_governors", "performance powersave\n")
+            self.put(f"{base}/scaling_governor", "powersave\n")
+        self._devices()
+        self.interrupt(40, "0-7")
+        self.interrupt(41, "5")
+        self.programs = {
+            "systemctl daemon-reload": "",
+            "systemctl enable rdmaprov-pcie.service": self._enable,
+        }
+
+    def _devices(self) -> None:
+        bridge = config_space.made_up(acs=0x1D)
+        config_space.put(self, "pci0000:17/0000:17:01.0", bridge)
+        config_space.put(self, SWITCH, config_space.made_up())
+        config_space.put(self, f"{SWITCH}/{NIC_PORT}", bridge)
+        config_space.put(self, f"{SWITCH}/{GPU_PORT}", bridge)
+        where = f"{SWITCH}/{NIC_PORT}/{NIC}"
+        config_space.put(self, where, config_space.made_up(512), numa_node="1")
+        gpu = f"{SWITCH}/{GPU_PORT}/{GPU}"
+        config_space.put(
+            self, gpu, config_space.made_up(), vendor="0x10de", **{"class": "0x030200"}
+        )
+        self.put(f"/sys/devices/{where}/net/ens1/mtu", "1500\n")
+        self.link(f"/sys/devices/{where}/net/ens1/device", f"/sys/devices/{where}")
+        self.link("/sys/class/net/ens1", f"/sys/devices/{where}/net/ens1")
+
+    def interrupt(self, number: int, affinity: str) -> None:
+        """Have an interrupt of the NIC's."""
+        self.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/msi_irqs/{number}", "msix\n")
+        self.put(f"/proc/irq/{number}/smp_affinity_list", affinity + "\n")
+
+    def affinity(self, number: int) -> str | None:
+        """Return the processors of an interrupt."""
+        return self.value(f"/proc/irq/{number}/smp_affinity_list")
+
+    def redirect(self, address: str) -> int:
+        """Return the ACS control bits of a bridge."""
+        return config_space.word(self, address, config_space.ACS_CONTROL)
+
+    def boot(self, factory: bytes) -> None:
+        """Lose what a boot loses."""
+        Path(self.path(f"/sys/bus/pci/devices/{NIC}/config")).write_bytes(factory)
+        self.put(BALANCING, "1\n")
+        self.put(GOVERNOR, "powersave\n")
+        self.interrupt(40, "0-7")
+
+    def _enable(self, argv: list[str]) -> str:  # noqa: ARG002
+        self.link(LINK, UNIT)
+        return ""
+
+
+@pytest.fixture
+def node(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> Node:
+    monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
+    made = Node(machine.root)  # type: ignore[arg-type]
+    made.prepare()
+    return made
+
+
+def arguments(**changed: object) -> dict[str, Any]:
+    return {
+        "rails": [{"netdev": "ens1", "pci": None, "address": "198.18.0.1/24"}],
+        "max_read_request_bytes": 4096,
+        "acs_redirect": "off",
+        "iommu": "keep",
+        "numa_balancing": False,
+        "irq_affinity": "local",
+        "cpu_governor": "performance",
+        **changed,
+    }
+
+
+def run(node: Node, *, check: bool = False, **changed: object) -> dict[str, Any]:
+    return converge(node, pcie, arguments(**changed), check=check)
+
+
+def said(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(each["layer"], each["device"], each["setting"]) for each in result["changes"]]
+
+
+RUNNING = [
+    ("running", "kernel", "numa_balancing"),
+    ("running", "policy0", "frequency governor"),
+    ("running", "policy4", "frequency governor"),
+    ("running", f"ens1 {NIC}", "MaxReadReq"),
+    ("running", f"ens1 {NIC}", "processors of interrupt 40"),
+    ("running", NIC_PORT, "ACS redirect"),
+    ("running", GPU_PORT, "ACS redirect"),
+]
+CONFIGURED = [
+    ("configured", PROGRAM, "program"),
+    ("configured", DESCRIPTION, "content"),
+    ("configured", UNIT, "content"),
+    ("configured", "rdmaprov-pcie.service", "start at boot"),
+    ("configured", RULE, "content"),
+]
+
+
+def test_factory_node_gets_it_all_and_a_second_run_changes_nothing(node: Node):
+    result = run(node)
+    assert said(result) == RUNNING + CONFIGURED
+    assert (node.value(BALANCING), node.value(GOVERNOR)) == ("0", "performance")
+    assert (node.affinity(40), node.affinity(41)) == ("4-7", "5")
+    assert (node.redirect(NIC_PORT), node.redirect(GPU_PORT)) == (0x11, 0x11)
+    assert result["changes"][5]["seen"] == "ReqRedir CmpltRedir"
+    assert result["reboot"] == result["notes"] == []
+    assert not run(node)["changed"]
+
+
+def test_result_does_not_tell_ansible_that_the_task_was_skipped(node: Node):
+    assert "skipped" not in run(node)
+
+
+def test_port_at_the_root_keeps_its_redirects(node: Node):
+    run(node)
+    assert node.redirect("0000:17:01.0") == 0x1D
+
+
+def test_check_mode_changes_nothing(node: Node):
+    assert run(node, check=True)["changed"]
+    assert (node.value(BALANCING), node.affinity(40)) == ("1", "0-7")
+    assert not any(node.exists(path) for path in (DESCRIPTION, UNIT, RULE, PROGRAM))
+
+
+@pytest.mark.parametrize(
+    ("lose", "changed"),
+    [
+        (lambda node: node.put(BALANCING, "1\n"), RUNNING[0]),
+        (lambda node: node.put(GOVERNOR, "powersave\n"), RUNNING[1]),
+        (lambda node: node.interrupt(40, "4-8"), RUNNING[4]),
+        (lambda node: node.put(f"{PROGRAM}/pci.py", "# older\n"), CONFIGURED[0]),
+        (lambda node: node.remove(f"{PROGRAM}/__init__.py"), CONFIGURED[0]),
+        (lambda node: node.remove(DESCRIPTION), CONFIGURED[1]),
+        (lambda node: node.put(UNIT, "[Unit]\n"), CONFIGURED[2]),
+        (lambda node: node.remove(LINK), CONFIGURED[3]),
+        (lambda node: node.remove(RULE), CONFIGURED[4]),
+    ],
+)
+def test_each_layer_is_seen_alone(node: Node, lose: Callable[[Node], None], changed: Any):
+    run(node)
+    lose(node)
+    assert said(run(node)) == [changed]
+    assert not run(node)["changed"]
+
+
+def test_program_sets_again_what_a_boot_loses(node: Node):
+    factory = Path(node.path(f"/sys/bus/pci/devices/{NIC}/config")).read_bytes()
+    run(node)
+    node.boot(factory)
+    line = pcie_apply.main(node, DESCRIPTION)
+    assert "MaxReadReq (running) is 512 bytes, wanted 4096 bytes" in line
+    assert not run(node)["changed"]
+    assert pcie_apply.main(node, DESCRIPTION) == ""
+
+
+def test_program_without_a_description_says_so(node: Node):
+    with pytest.raises(NodeError, match=r"there is no /etc/rdmaprov/pcie.json: run the role pcie"):
+        pcie_apply.main(node, DESCRIPTION)
+
+
+def test_program_on_the_node_runs_without_ansible_and_without_the_checkout(node: Node):
+    run(node)
+    unit = node.read(UNIT) or ""
+    start = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
+    words = start.partition("=")[2].split()
+    assert words == ["/usr/bin/python3", "-m", "rdmaprov_pcie.pcie_apply", DESCRIPTION]
+    path = next(line for line in unit.splitlines() if line.startswith("Environment=PYTHONPATH="))
+    description = Path(node.path("/description.json"))
+    known = json.loads(node.read(DESCRIPTION) or "")
+    description.write_text(json.dumps({**known, "rails": [{"netdev": "no-such-device"}]}))
+    done = subprocess.run(
+        [sys.executable, "-S", *words[1:3], str(description)],
+        env={"PYTHONPATH": node.path(path.rpartition("=")[2])},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "rail 0: there is no network device no-such-device\n",
+    )
+
+
+NAMES = [module.__name__.rpartition(".")[2] for module in pcie_boot.MODULES]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_modules_of_the_program_import_only_one_another(name: str):
+    text = (ROOT / "plugins" / "module_utils" / f"{name}.py").read_text()
+    assert "import ansible" not in text
+    assert "from ansible" not in text
+    for line in text.splitlines():
+        if line.startswith("from . import"):
+            assert set(line.partition("import ")[2].split(", ")) <= set(NAMES)
+        elif line.startswith("from ."):
+            assert line.split()[1][1:] in NAMES
+
+
+def test_description_has_rails_only_by_what_finds_them(node: Node):
+    run(node)
+    assert json.loads(node.read(DESCRIPTION) or "")["rails"] == [{"netdev": "ens1"}]
+
+
+def test_program_is_taken_away_whole(node: Node):
+    run(node)
+    plan = Plan(node)
+    shipped.unship(plan, "pcie")
+    plan.steps[0].do()
+    assert not node.exists("/usr/local/lib/rdmaprov/pcie")
+
+
+def test_what_the_node_does_not_have_is_skipped_with_a_reason(machine: FakeMachine):
+    machine.put("/usr/bin/python3")
+    machine.put("/sys/devices/system/node/node0/cpulist", "0\n")
+    machine.nic("ens1")
+    machine.programs = {"systemctl": ""}
+    given = arguments(iommu="passthrough")
+    assert converge(machine, pcie, given, check=True)["notes"] == [
+        "NUMA balancing: this kernel has none (/proc/sys/kernel/numa_balancing)",
+        "governor: the kernel does not set frequencies (/sys/devices/system/cpu/cpufreq)",
+        "ens1: it is not on PCI",
+        "ACS: no rail and GPU are below one PCIe switch (/sys/bus/pci/devices)",
+        "IOMMU: the machine shows none (/sys/class/iommu, /sys/firmware/acpi/tables)",
+    ]
+
+
+def test_function_that_is_not_express_is_skipped(node: Node):
+    Path(node.path(f"/sys/bus/pci/devices/{NIC}/config")).write_bytes(bytes(256))
+    result = run(node)
+    assert result["notes"] == [f"ens1 {NIC}: MaxReadReq: the function is not PCI Express"]
+    node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/vendor", "0x1af4\n")
+    skipped = run(node)["notes"]
+    assert skipped == [f"ens1 {NIC}: MaxReadReq: virtio reads nothing over PCI Express"]
+    node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/physfn/vendor")
+    skipped = run(node)["notes"]
+    assert skipped == [f"ens1 {NIC}: MaxReadReq: that of its physical function counts"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cpulist", "reason"),
+    [
+        (["node0"], "0-7", "the machine has one NUMA node (/sys/devices/system/node)"),
+        (["node0", "node1"], "", "its NUMA node 1 has no processors"),
+    ],
+)
+def test_interrupts_stay_where_there_is_no_choice(
+    node: Node, nodes: list[str], cpulist: str, reason: str
+):
+    for name in ("node0", "node1"):
+        node.remove(f"/sys/devices/system/node/{name}/cpulist")
+        Path(node.path(f"/sys/devices/system/node/{name}")).rmdir()
+    for name in nodes:
+        node.put(f"/sys/devices/system/node/{name}/cpulist", cpulist + "\n")
+    assert run(node)["notes"] == [f"ens1 {NIC}: interrupts: {reason}"]
+    assert node.affinity(40) == "0-7"
+
+
+def test_nothing_is_touched_that_the_site_keeps(node: Node):
+    result = run(node, acs_redirect="keep", irq_affinity="keep", cpu_governor="keep")
+    assert said(result)[:2] == [RUNNING[0], RUNNING[3]]
+    assert said(result)[2:] == CONFIGURED
+    assert (node.redirect(GPU_PORT), node.affinity(40)) == (0x1D, "0-7")
+
+
+def test_numa_balancing_between_tiers_is_on(node: Node):
+    node.put(BALANCING, "2\n")
+    assert said(run(node, numa_balancing=True, check=True))[0] != RUNNING[0]
+    assert said(run(node, check=True))[0] == RUNNING[0]
+
+
+@pytest.mark.parametrize(
+    ("break_it", "given", "message"),
+    [
+        (
+            lambda node: node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/numa_node", "-1\n"),
+            {},
+            "does not say on which NUMA node it is .* write pcie_irq_affinity: keep",
+        ),
+        (
+            lambda node: node.put("/sys/bus/pci/drivers/vfio-pci/0000:41:00.0/vendor"),
+            {},
+            "0000:41:00.0 is passed through to a virtual machine .*pcie_acs_redirect: keep",
+        ),
+        (
+            lambda _: None,
+            {"cpu_governor": "schedutil"},
+            "schedutil is not one of performance, powersave",
+        ),
+        (
+            lambda node: node.put("/proc/cmdline", "root=/dev/sda1 pci=realloc,pcie_bus_perf\n"),
+            {},
+            "MaxReadReq must not be above MaxPayload, 256: .*_bytes: 256",
+        ),
+        (
+            lambda node: node.put("/etc/sysctl.d/90-numa.conf", "\nkernel.numa_balancing = 1\n"),
+            {},
+            "90-numa.conf:2: sets kernel.numa_balancing to 1, wanted 0",
+        ),
+        (
+            lambda node: node.remove(BALANCING),
+            {"numa_balancing": True},
+            "this kernel has none .*write pcie_numa_balancing: false",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    node: Node, break_it: Callable[[Node], None], given: dict[str, Any], message: str
+):
+    break_it(node)
+    with pytest.raises(Refused, match=message):
+        run(node, **given)
+    assert node.affinity(40) == "0-7"
+    assert not any(node.exists(path) for path in (DESCRIPTION, UNIT, RULE, PROGRAM))
+
+
+def test_passed_through_device_is_no_matter_where_no_redirect_is_on(node: Node):
+    run(node)
+    node.put("/sys/bus/pci/drivers/vfio-pci/0000:41:00.0/vendor")
+    assert not run(node)["changed"]
+
+
+def test_irqbalance_with_a_policy_is_named(node: Node):
+    node.put("/proc/77/comm", "irqbalance\n")
+    node.put("/proc/77/cmdline", "/usr/sbin/irqbalance\0--foreground\0")
+    assert run(node, check=True)["changed"]
+    node.put("/proc/77/cmdline", "/usr/sbin/irqbalance\0--policyscript=/etc/irq.sh\0")
+    with pytest.raises(Refused, match=r"runs with --policyscript=/etc/irq.sh \(process 77\)"):
+        run(node)
+
+
+@pytest.mark.parametrize(
+    ("lose", "message"),
+    [
+        (
+            lambda node: node.remove(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/numa_node"),
+            "cannot tell its NUMA node",
+        ),
+        (lambda node: node.interrupt(40, "all"), "'all' is not a list of processors"),
+        (
+            lambda node: node.remove(f"/sys/devices/{SWITCH}/{GPU_PORT}/config"),
+            f"{GPU_PORT}/config cannot be read",
+        ),
+    ],
+)
+def test_what_cannot_be_told_is_an_error(node: Node, lose: Callable[[Node], None], message: str):
+    lose(node)
+    with pytest.raises(NodeError, match=message):
+        run(node)
+
+
+def test_setting_that_does_not_hold_is_an_error(node: Node):
+    node.set = lambda *_: None  # type: ignore[method-assign]
+    with pytest.raises(NodeError, match="not in effect after it was set: kernel: numa_balancing"):
+        run(node)
+
+
+def test_rail_that_is_not_there_may_come(node: Node):
+    with pytest.raises(NotYet, match="there is no network device ens7"):
+        run(node, rails=[{"netdev": "ens7"}])
+
+
+def test_lists_of_processors():
+    assert processors("0-2,8\n") == {0, 1, 2, 8}
+    assert processors("") == set()
+
+
+def iommu_on(node: Node, kind: str) -> None:
+    node.put("/sys/class/iommu/dmar0/version", "1\n")
+    node.put(f"{GROUP}/type", kind + "\n")
+    node.put("/boot/vmlinuz-6.1.0")
+    entry = (
+        "menuentry 'x' $menuentry_id_option 'gnulinux-simple-1' {{\n linux /boot/vmlinuz-6.1.0 "
+        "root=/dev/sda1 ro {}\n}}\n"
+    )
+
+    def mkconfig(argv: list[str]) -> str:
+        drop_in = node.read("/etc/default/grub.d/zz-rdmaprov-pcie.cfg") or '="quiet"'
+        words = drop_in.partition('="')[2].replace("$GRUB_CMDLINE_LINUX_DEFAULT", "quiet")
+        Path(argv[2]).write_text(entry.format(words.partition('"')[0]))
+        return ""
+
+    node.put(CFG, entry.format("quiet"))
+    node.programs["grub-mkconfig -o"] = mkconfig
+
+
+def test_iommu_mode_waits_for_a_boot_and_is_then_proven(node: Node):
+    iommu_on(node, "DMA")
+    result = run(node, iommu="passthrough")
+    assert result["reboot"] == [
+        "the kernel was started with '' and needs 'iommu=pt' (/proc/cmdline)"
+    ]
+    assert ("configured", CFG, "kernel arguments") in said(result)
+    again = run(node, iommu="passthrough")
+    assert (again["changed"], len(again["reboot"])) == (False, 1)
+    node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=pt\n")
+    with pytest.raises(NodeError, match=r"its IOMMU mode is DMA, wanted identity"):
+        run(node, iommu="passthrough")
+    node.put(f"{GROUP}/type", "identity\n")
+    after = run(node, iommu="passthrough")
+    assert (after["changed"], after["reboot"]) == (False, [])
+
+
+def test_iommu_that_is_still_on_is_an_error(node: Node):
+    iommu_on(node, "DMA")
+    run(node, iommu="off")
+    node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=off\n")
+    with pytest.raises(NodeError, match=r"started with iommu=off, and dmar0 is on"):
+        run(node, iommu="off")
+
+
+def test_iommu_mode_that_cannot_be_told_is_an_error(node: Node):
+    iommu_on(node, "identity")
+    run(node, iommu="passthrough")
+    node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=pt\n")
+    node.remove(f"{GROUP}/type")
+    with pytest.raises(NodeError, match="cannot tell its IOMMU mode"):
+        run(node, iommu="passthrough")
+
+
+def test_iommu_mode_that_an_architecture_lacks_is_refused(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(iommu, "architecture", lambda: "aarch64")
+    with pytest.raises(Refused, match="no argument for off on aarch64; write keep"):
+        run(node, iommu="off")
+
+
+def test_iommu_that_the_firmware_has_counts_where_the_kernel_leaves_it_off(node: Node):
+    iommu_on(node, "DMA")
+    node.remove("/sys/class/iommu/dmar0/version")
+    Path(node.path("/sys/class/iommu/dmar0")).rmdir()
+    assert run(node, iommu="passthrough", check=True)["reboot"] == []
+    node.put("/sys/firmware/acpi/tables/DMAR")
+    assert len(run(node, iommu="passthrough", check=True)["reboot"]) == 1
