@@ -63,7 +63,8 @@ class Plan:
         machine: the node.
 
     `reboot` has the reasons for which a reboot is due once the steps are done; `guarded` the
-    network devices on the way to the node that steps touch.
+    network devices on the way to the node that steps touch; `left_alone` what the role could
+    not set there, and why.
 
     """
 
@@ -72,6 +73,7 @@ class Plan:
         self.steps: list[Step] = []
         self.reboot: list[str] = []
         self.guarded: list[str] = []
+        self.left_alone: list[str] = []
 
     def add(
         self,
@@ -159,6 +161,21 @@ def with_the_first() -> None:
 
 def _run(machine: Machine, argv: list[str]) -> None:
     machine.run(argv)
+
+
+def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
+    """Make a plan's steps, and return the next plan, which has none.
+
+    Raises:
+        NodeError: as the steps do, and if a setting is not in effect after it was set.
+
+    """
+    for step in plan.steps:
+        step.do()
+    after = again()
+    if after.steps:
+        raise NodeError("not in effect after it was set: " + described(after.changes()))
+    return after
 
 
 def described(changes: list[dict[str, str]]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from . import fabric, hugepages, limits, mlx5, mtu
+from . import fabric, hugepages, limits, mlx5, mtu, roce_qos
 from .machine import Machine, NodeError
 from .plan import NotYet, described
 
@@ -16,6 +16,7 @@ ROLES: dict[str, Any] = {
     "mlx5": mlx5,
     "hugepages": hugepages,
     "mtu": mtu,
+    "roce_qos": roce_qos,
     "limits": limits,
 }
 
@@ -24,10 +25,10 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
     """Return what each role would change.
 
     Returns:
-        "roles": by role, its "changes", "diff", the reasons for a "reboot" and what it "waits"
-        for; "pending": the roles that must run, in order; "problems": what no run can repair.
-        A role that lacks what an earlier one may bring is pending; if no earlier one is, that
-        is a problem. "boot_id": another one after each boot.
+        "roles": by role, its "changes", "diff", the reasons for a "reboot", what it has
+        "left_alone" and what it "waits" for; "pending": the roles that must run, in order;
+        "problems": what no run can repair. A role that lacks what an earlier one may bring is
+        pending; if no earlier one is, that is a problem. "boot_id": another one after each boot.
 
     """
     roles: dict[str, dict[str, Any]] = {}
@@ -36,8 +37,7 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
     for name, role in ROLES.items():
         if name not in arguments:
             continue
-        entry: dict[str, Any] = {"changes": [], "diff": [], "reboot": [], "waits": ""}
-        roles[name] = entry
+        entry = roles[name] = _nothing()
         try:
             plan = role.plan(machine, _typed(role.ARGUMENTS, arguments[name]))
         except NotYet as error:
@@ -50,6 +50,7 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
             problems.append(f"{name}: {error}")
         else:
             entry.update(changes=plan.changes(), diff=plan.diffs(), reboot=plan.reboot)
+            entry["left_alone"] = plan.left_alone
             if plan.steps:
                 pending.append(name)
     boot_id = machine.value("/proc/sys/kernel/random/boot_id") or ""
@@ -72,6 +73,10 @@ def left(found: dict[str, Any], rebooted_from: str) -> str:
         if rebooted_from:
             said += [f"{name}: {reason}" for reason in entry["reboot"]]
     return "; ".join(said)
+
+
+def _nothing() -> dict[str, Any]:
+    return {"changes": [], "diff": [], "reboot": [], "left_alone": [], "waits": ""}
 
 
 def _typed(specification: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
