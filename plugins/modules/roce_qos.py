@@ -8,8 +8,8 @@ module: roce_qos
 short_description: Make RoCE lossless on a node
 description:
   - Sets trust, the whole DSCP map, PFC, global pause, ETS, receive buffers, congestion control and
-    marking of each rail, and installs what sets them again at boot, when a driver is loaded again and
-    when an RDMA device is made again.
+    marking of each rail, and installs what sets them again at boot, when a driver is loaded again
+    and when an RDMA device is made again.
   - A rail that is a bond or a VLAN has these on the ports below it.
   - A device that the way to the node uses is only touched if I(guard_allowed_netdevs) names it,
     and then with a timer that takes the change back unless a new connection confirms it.
@@ -49,7 +49,8 @@ options:
     choices: [dscp, pcp]
     default: dscp
   dscp_priorities:
-    description: DSCP to priority, where it is not the DSCP's upper three bits. The role writes all 64.
+    description: >-
+      DSCP to priority, where it is not the DSCP's upper three bits. The role writes all 64.
     type: dict
     default: {}
   pfc_priorities:
@@ -72,7 +73,8 @@ options:
     elements: int
     default: []
   tc_percent:
-    description: Traffic class to its share of the bandwidth by ETS, in percent; the shares sum to 100.
+    description: >-
+      Traffic class to its share of the bandwidth by ETS, in percent; the shares sum to 100.
     type: dict
     required: true
   buffer_bytes:

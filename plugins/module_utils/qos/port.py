@@ -87,7 +87,7 @@ def _aspects(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]
             "DCBX",
             lambda seen: _pair("host" if seen.host else "firmware", wanted.dcbx),
             lambda _: backend.control(netdev, host=wanted.dcbx == "host"),
-            lambda _: backend.control(netdev, host=wanted.dcbx != "host"),
+            lambda seen: _give_back(backend, netdev, seen),
         ),
         Aspect(
             "trust",
@@ -111,7 +111,9 @@ def _aspects(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]
         Aspect(
             "cable length",
             lambda seen: _cable_differs(seen, wanted),
-            lambda seen: backend.pfc(netdev, seen.pfc, wanted.cable_length_m),
+            lambda seen: backend.pfc(
+                netdev, wanted.pfc if wanted.dcbx == "host" else seen.pfc, wanted.cable_length_m
+            ),
             lambda seen: backend.pfc(netdev, seen.pfc, seen.cable_length_m),
         ),
         Aspect(
@@ -130,6 +132,13 @@ def _aspects(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]
             ),
         ),
     ]
+
+
+def _give_back(backend: Backend, netdev: str, seen: Seen) -> list[Argv]:
+    try:
+        return backend.control(netdev, host=seen.host)
+    except Refused:
+        return []  # dcb takes DCBX from the firmware and cannot give it back
 
 
 def _add(plan: Plan, backend: Backend, netdev: str, aspect: Aspect, seen: Seen) -> None:
