@@ -321,7 +321,7 @@ def test_installed_program_runs_without_ansible(tmp_path: Path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     assert not [text for text in install.sources().values() if "import ansible" in text]
-    argv = [sys.executable, "-I", "-S", "-B", tmp_path / "roce_qos", "no-such-netdev"]
+    argv = [sys.executable, "-I", "-S", "-B", str(tmp_path / "roce_qos"), "no-such-netdev"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stderr == (
