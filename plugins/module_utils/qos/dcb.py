@@ -10,7 +10,7 @@ from typing import Any
 
 from ..machine import CommandFailed, Machine, NodeError
 from ..plan import Refused
-from .state import Argv, Seen, eight
+from .state import Seen, eight
 
 _NO_DCB = "Operation not supported"
 _NO_PFC = (False,) * 8
@@ -43,7 +43,7 @@ class Dcb:
             buffer_bytes=None if buffer is None else eight(buffer["buffer_size"], netdev),
         )
 
-    def control(self, netdev: str, host: bool) -> list[Argv]:
+    def control(self, netdev: str, host: bool) -> list[list[str]]:
         """Have the host decide, or the firmware."""
         if not host:
             raise Refused(
@@ -52,7 +52,7 @@ class Dcb:
             )
         return [["dcb", "dcbx", "set", "dev", netdev, "host", "ieee", "cee"]]
 
-    def trust(self, netdev: str, seen: Seen, entries: list[tuple[int, int]]) -> list[Argv]:
+    def trust(self, netdev: str, seen: Seen, entries: list[tuple[int, int]]) -> list[list[str]]:
         """Have these entries in the map beside others; with none, trust PCP."""
         if not entries:
             return [["dcb", "app", "flush", "dev", netdev, "dscp-prio"]]
@@ -67,7 +67,7 @@ class Dcb:
             commands.append(["dcb", "app", "del", "dev", netdev, "dscp-prio", *words])
         return commands
 
-    def pfc(self, netdev: str, pfc: tuple[bool, ...], cable_length_m: int) -> list[Argv]:
+    def pfc(self, netdev: str, pfc: tuple[bool, ...], cable_length_m: int) -> list[list[str]]:
         """Have PFC on these priorities alone, for this length of cable."""
         words = [f"{priority}:on" for priority, on in enumerate(pfc) if on]
         length = ["delay", str(cable_length_m)]
@@ -79,14 +79,14 @@ class Dcb:
         tsa: tuple[str, ...],
         percent: tuple[int, ...],
         classes: tuple[int, ...],
-    ) -> list[Argv]:
+    ) -> list[list[str]]:
         """Have classes served like this."""
         words = ["tc-tsa", *_indexed(tsa), "tc-bw", *_indexed(percent)]
         return [["dcb", "ets", "set", "dev", netdev, *words, "prio-tc", *_indexed(classes)]]
 
     def buffers(
         self, netdev: str, priority_buffer: tuple[int, ...], buffer_bytes: tuple[int, ...]
-    ) -> list[Argv]:
+    ) -> list[list[str]]:
         """Have receive buffers like this."""
         words = ["prio-buffer", *_indexed(priority_buffer), "buffer-size", *_indexed(buffer_bytes)]
         return [["dcb", "buffer", "set", "dev", netdev, *words]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ..machine import CommandFailed, Machine, NodeError
-from .state import Argv, Seen, eight
+from .state import Seen, eight
 
 _NO_DCB = ("are not supported on your system", "Operation not supported")
 
@@ -29,11 +29,11 @@ class MlnxQos:
             raise
         return parse(text, netdev)
 
-    def control(self, netdev: str, host: bool) -> list[Argv]:
+    def control(self, netdev: str, host: bool) -> list[list[str]]:
         """Have the host decide, or the firmware."""
         return [["mlnx_qos", "-i", netdev, "-d", "os" if host else "fw"]]
 
-    def trust(self, netdev: str, seen: Seen, entries: list[tuple[int, int]]) -> list[Argv]:
+    def trust(self, netdev: str, seen: Seen, entries: list[tuple[int, int]]) -> list[list[str]]:
         """Have these entries in the map beside others; with none, trust PCP."""
         if not entries:
             return [["mlnx_qos", "-i", netdev, "--trust", "pcp"]]
@@ -42,7 +42,7 @@ class MlnxQos:
         trust = ["mlnx_qos", "-i", netdev, "--trust", "dscp"]
         return [*([] if seen.trust == "dscp" else [trust]), ["mlnx_qos", "-i", netdev, *words]]
 
-    def pfc(self, netdev: str, pfc: tuple[bool, ...], cable_length_m: int) -> list[Argv]:
+    def pfc(self, netdev: str, pfc: tuple[bool, ...], cable_length_m: int) -> list[list[str]]:
         """Have PFC on these priorities alone, for this length of cable."""
         on = ",".join(str(int(each)) for each in pfc)
         return [["mlnx_qos", "-i", netdev, "--cable_len", str(cable_length_m), "--pfc", on]]
@@ -53,14 +53,14 @@ class MlnxQos:
         tsa: tuple[str, ...],
         percent: tuple[int, ...],
         classes: tuple[int, ...],
-    ) -> list[Argv]:
+    ) -> list[list[str]]:
         """Have classes served like this."""
         words = ["--tsa", ",".join(tsa), "--tcbw", _joined(percent), "--prio_tc", _joined(classes)]
         return [["mlnx_qos", "-i", netdev, *words]]
 
     def buffers(
         self, netdev: str, priority_buffer: tuple[int, ...], buffer_bytes: tuple[int, ...]
-    ) -> list[Argv]:
+    ) -> list[list[str]]:
         """Have receive buffers like this."""
         # With sysfs it sets only one of the two when given both.
         return [

@@ -11,7 +11,7 @@ from ..plan import RUNNING, Change, NotYet, Plan, Refused
 from .dcb import Dcb
 from .description import Description
 from .mlnx_qos import MlnxQos
-from .state import Argv, Backend, Seen
+from .state import Backend, Seen
 
 _LISTED = 6
 
@@ -31,8 +31,8 @@ class Aspect:
 
     setting: str
     differs: Callable[[Seen], tuple[str, str] | None]
-    set: Callable[[Seen], list[Argv]]
-    undo: Callable[[Seen], list[Argv]]
+    set: Callable[[Seen], list[list[str]]]
+    undo: Callable[[Seen], list[list[str]]]
     negotiated: bool = False
 
 
@@ -134,7 +134,7 @@ def _aspects(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]
     ]
 
 
-def _give_back(backend: Backend, netdev: str, seen: Seen) -> list[Argv]:
+def _give_back(backend: Backend, netdev: str, seen: Seen) -> list[list[str]]:
     try:
         return backend.control(netdev, host=seen.host)
     except Refused:
@@ -158,7 +158,7 @@ def _add(plan: Plan, backend: Backend, netdev: str, aspect: Aspect, seen: Seen) 
     plan.add(change, do, aspect.undo(seen))
 
 
-def attempt(machine: Machine, commands: list[Argv]) -> CommandFailed | None:
+def attempt(machine: Machine, commands: list[list[str]]) -> CommandFailed | None:
     """Run commands whose effect is read afterwards; return the last failure."""
     failed = None
     for argv in commands:
@@ -266,7 +266,7 @@ def _plan_pause(plan: Plan, netdev: str, wanted: bool) -> None:
     if seen == (text, text):
         return
 
-    def command(rx: str, tx: str) -> Argv:
+    def command(rx: str, tx: str) -> list[str]:
         return ["ethtool", "-A", netdev, "rx", rx, "tx", tx]
 
     def do() -> None:

@@ -7,8 +7,6 @@ from typing import Protocol
 
 from ..machine import NodeError
 
-Argv = list[str]
-
 
 @dataclass(frozen=True)
 class Seen:
@@ -54,7 +52,7 @@ class Backend(Protocol):
 
         """
 
-    def control(self, netdev: str, host: bool) -> list[Argv]:
+    def control(self, netdev: str, host: bool) -> list[list[str]]:
         """Have the host decide, or the firmware.
 
         Raises:
@@ -62,10 +60,10 @@ class Backend(Protocol):
 
         """
 
-    def trust(self, netdev: str, seen: Seen, entries: list[tuple[int, int]]) -> list[Argv]:
+    def trust(self, netdev: str, seen: Seen, entries: list[tuple[int, int]]) -> list[list[str]]:
         """Have these entries in the map beside others; with none, trust PCP."""
 
-    def pfc(self, netdev: str, pfc: tuple[bool, ...], cable_length_m: int) -> list[Argv]:
+    def pfc(self, netdev: str, pfc: tuple[bool, ...], cable_length_m: int) -> list[list[str]]:
         """Have PFC on these priorities alone, for this length of cable."""
 
     def ets(
@@ -74,12 +72,12 @@ class Backend(Protocol):
         tsa: tuple[str, ...],
         percent: tuple[int, ...],
         classes: tuple[int, ...],
-    ) -> list[Argv]:
+    ) -> list[list[str]]:
         """Have classes served like this."""
 
     def buffers(
         self, netdev: str, priority_buffer: tuple[int, ...], buffer_bytes: tuple[int, ...]
-    ) -> list[Argv]:
+    ) -> list[list[str]]:
         """Have receive buffers like this."""
 
 
