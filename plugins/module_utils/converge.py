@@ -8,7 +8,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from .guard import arm
 from .machine import Machine, NodeError
-from .plan import NotYet, Plan, described
+from .plan import NotYet, Plan, carry_out
 
 
 class Role(Protocol):
@@ -69,11 +69,7 @@ def converge(
             for step in steps:
                 step.do()
             return result
-    for step in plan.steps:
-        step.do()
-    after = role.plan(machine, arguments)
-    if after.steps:
-        raise NodeError("not in effect after it was set: " + described(after.changes()))
+    after = carry_out(plan, lambda: role.plan(machine, arguments))
     return {
         **result,
         "reboot": after.reboot,

@@ -164,6 +164,21 @@ def _run(machine: Machine, argv: list[str]) -> None:
     machine.run(argv)
 
 
+def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
+    """Make a plan's steps, and return the next plan, which has none.
+
+    Raises:
+        NodeError: as the steps do, and if a setting is not in effect after it was set.
+
+    """
+    for step in plan.steps:
+        step.do()
+    after = again()
+    if after.steps:
+        raise NodeError("not in effect after it was set: " + described(after.changes()))
+    return after
+
+
 def described(changes: list[dict[str, str]]) -> str:
     """Return changes as one line, for a message."""
     return "; ".join(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from . import systemd
 from .machine import Machine, NodeError
 from .memlock import Memlock
 from .plan import CONFIGURED, RUNNING, Change, Plan, Refused
@@ -63,10 +64,8 @@ def _installed(machine: Machine, names: list[str]) -> list[Service]:
     if not names:
         return []
     units = [name if name.endswith(".service") else name + ".service" for name in names]
-    shown = machine.run(["systemctl", "show", "--property=" + _PROPERTIES, *units])
     found: dict[str, Service] = {}
-    for block in shown.strip().split("\n\n"):
-        values = dict(line.partition("=")[::2] for line in block.splitlines())
+    for values in systemd.show(machine, _PROPERTIES, units):
         if values.get("LoadState") == "loaded":
             found[values["Id"]] = _service(values)
     return list(found.values())

@@ -16,6 +16,7 @@ from . import (
     ofed,
     pcie,
     peermem,
+    roce_qos,
     torch_runtime,
 )
 from .machine import Machine, NodeError
@@ -29,6 +30,7 @@ ROLES: dict[str, Any] = {
     "hugepages": hugepages,
     "peermem": peermem,
     "mtu": mtu,
+    "roce_qos": roce_qos,
     "limits": limits,
     "pcie": pcie,
     "nccl": nccl,

@@ -1,0 +1,167 @@
+"""The program, descriptions and units that set the QoS again without Ansible. Runs on the node."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from .. import machine as machine_module
+from .. import plan as plan_module
+from .. import rails as rails_module
+from .. import systemd
+from ..machine import Machine
+from ..plan import CONFIGURED, RUNNING, Change, Plan
+from . import congestion, dcb, description, devices, marking, mlnx_qos, node, port, program, state
+
+PROGRAM = "/usr/local/lib/rdmaprov/roce_qos"
+UNITS = "/etc/systemd/system"
+RULES = "/etc/udev/rules.d/99-rdmaprov-roce-qos.rules"
+HEADER = "# Written by rdmaprov (roce_qos); changes here are lost.\n"
+PYTHON = "/usr/bin/python3"
+_PROPERTIES = "Id,ActiveState,UnitFileState,NeedDaemonReload"
+_MAIN = """import sys
+
+from node.machine import Machine
+from node.qos.program import main
+
+sys.exit(main(sys.argv[1:], Machine()))
+"""
+
+
+def sources() -> dict[str, str]:
+    """Return the program's files by their names below PROGRAM: the role's own modules."""
+    parts = (congestion, dcb, description, devices, marking, mlnx_qos, node, port, program, state)
+    files = {"__main__.py": HEADER + _MAIN, "node/__init__.py": HEADER}
+    for module in (machine_module, plan_module, rails_module):
+        files[f"node/{_last(module)}.py"] = _source(module.__name__)
+    package = importlib.import_module(__package__ or "")
+    files["node/qos/__init__.py"] = _source(package.__name__)
+    for module in parts:
+        files[f"node/qos/{_last(module)}.py"] = _source(module.__name__)
+    return files
+
+
+def _last(module: Any) -> str:
+    name: str = module.__name__
+    return name.rpartition(".")[2]
+
+
+def _source(name: str) -> str:
+    """Return a module's text, also from the archive in which Ansible brings it to the node."""
+    text = sys.modules[name].__loader__.get_source(name)  # type: ignore[union-attr]
+    return HEADER + str(text)
+
+
+def unit_of(netdev: str) -> str:
+    """Return the unit that sets the QoS of a network device."""
+    return f"rdmaprov-roce-qos@{systemd.escaped(netdev)}.service"
+
+
+def units() -> dict[str, str]:
+    """Return the files of systemd and udev by their paths."""
+    start = f"ExecStart={_python()} -B {PROGRAM}"
+    device = "sys-subsystem-net-devices-%i.device"
+    again = 'RUN+="/usr/bin/systemctl --no-block restart rdmaprov-roce-qos.service"\n'
+    return {
+        f"{UNITS}/rdmaprov-roce-qos@.service": HEADER
+        + f"[Unit]\nDescription=RoCE quality of service of %I\nBindsTo={device}\nAfter={device}\n"
+        "StartLimitIntervalSec=0\n\n"
+        f"[Service]\nType=oneshot\nRemainAfterExit=yes\n{start} %I\nTimeoutStartSec=180\n\n"
+        f"[Install]\nWantedBy={device}\n",
+        f"{UNITS}/rdmaprov-roce-qos.service": HEADER
+        + "[Unit]\nDescription=RoCE quality of service, after an RDMA device or rdma_cm came\n"
+        f"StartLimitIntervalSec=0\n\n[Service]\nType=oneshot\n{start}\nTimeoutStartSec=180\n",
+        # What the kernel keeps for an RDMA device goes with it, and with rdma_cm.
+        RULES: HEADER
+        + f'ACTION=="add|move", SUBSYSTEM=="infiniband", {again}'
+        + f'ACTION=="add", SUBSYSTEM=="module", KERNEL=="rdma_cm", {again}',
+    }
+
+
+def _python() -> str:
+    """Return a Python of the node's: its own if that is what runs now, which is new enough."""
+    mine = sys.executable
+    return PYTHON if os.path.realpath(PYTHON) == os.path.realpath(mine) else mine
+
+
+def plan_program(plan: Plan) -> bool:
+    """Have the program and its units; return whether that is a change."""
+    changed = _plan_sources(plan)
+    for path, text in units().items():
+        changed |= plan.file(path, text)
+    return changed
+
+
+def _plan_sources(plan: Plan) -> bool:
+    machine, wanted = plan.machine, sources()
+    present = {name: machine.read(f"{PROGRAM}/{name}") for name in _installed(machine)}
+    if present == wanted:
+        return False
+
+    def do() -> None:
+        for name in sorted(set(present) - set(wanted)):
+            machine.remove(f"{PROGRAM}/{name}")
+        for name, text in wanted.items():
+            machine.write(f"{PROGRAM}/{name}", text)
+
+    seen = "different" if present else "absent"
+    plan.add(Change(CONFIGURED, PROGRAM, "program", seen, "as the role's"), do)
+    return True
+
+
+def _installed(machine: Machine, below: str = "") -> list[str]:
+    found = []
+    for name in machine.names(f"{PROGRAM}/{below}"):
+        if name.endswith(".py"):
+            found.append(below + name)
+        elif name != "__pycache__":
+            found += _installed(machine, f"{below}{name}/")
+    return found
+
+
+def plan_units(plan: Plan, netdevs: list[str], changed: bool) -> None:
+    """Have the netdevs' units, enabled and run, and no other netdev's.
+
+    That a unit ran shows that its program works here, before a boot needs it. Enabling alone is
+    not enough: the device's unit learns of it when systemd reads its files again.
+    """
+    stale = [each for each in program.described(plan.machine) if each not in netdevs]
+    names = [unit_of(netdev) for netdev in [*netdevs, *stale]]
+    if not names:
+        return
+    known = {each["Id"]: each for each in systemd.show(plan.machine, _PROPERTIES, names)}
+    wrong = {netdev: _unit_changes(netdev, known.get(unit_of(netdev), {})) for netdev in netdevs}
+    if changed or stale or any(wrong.values()):
+        plan.then(["systemctl", "daemon-reload"])
+        plan.then(["udevadm", "control", "--reload"])
+    for netdev in stale:
+        plan.absent(program.description_of(netdev))
+        plan.then(["systemctl", "disable", "--now", unit_of(netdev)])
+    for netdev, changes in wrong.items():
+        if changed or changes:
+            _plan_start(plan, unit_of(netdev), changes)
+
+
+def _unit_changes(netdev: str, seen: dict[str, str]) -> list[Change]:
+    changes = []
+    if seen.get("UnitFileState") != "enabled":
+        state = seen.get("UnitFileState") or "absent"
+        changes.append(Change(CONFIGURED, netdev, "unit", state, "enabled"))
+    if seen.get("ActiveState") != "active" or seen.get("NeedDaemonReload") == "yes":
+        state = seen.get("ActiveState", "unknown")
+        stale = ", its file not read" if seen.get("NeedDaemonReload") == "yes" else ""
+        changes.append(Change(RUNNING, netdev, "unit", state + stale, "active"))
+    return changes
+
+
+def _plan_start(plan: Plan, unit: str, changes: list[Change]) -> None:
+    commands = [["systemctl", "enable", unit], ["systemctl", "restart", unit]]
+    for index, argv in enumerate(commands):
+        of_layer = (CONFIGURED, RUNNING)[index]
+        change = next((each for each in changes if each.layer == of_layer), None)
+        if change is None:
+            plan.then(argv)
+        else:
+            plan.command(change, argv)

@@ -1,0 +1,93 @@
+"""What the quality of service of a port is, as either tool reads and sets it. Runs on the node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..machine import NodeError
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a port's DCB is.
+
+    Args:
+        host: the host decides, not the firmware by DCBX.
+        entries: the DSCP map's entries, DSCP and priority. There is one only where the port
+            trusts DSCP: mlx5 (en_dcbnl.c) has no other sign of it.
+        pfc: whether each priority has it.
+        cable_length_m: from which the firmware derives when to send a pause.
+        tsa: how each traffic class is served: strict, ets, vendor.
+        percent: each class's share; of no meaning where it is not served by ets.
+        classes: each priority's traffic class.
+        priority_buffer, buffer_bytes: receive buffers; None if the port does not show them.
+
+    """
+
+    host: bool
+    entries: tuple[tuple[int, int], ...]
+    pfc: tuple[bool, ...]
+    cable_length_m: int
+    tsa: tuple[str, ...]
+    percent: tuple[int, ...]
+    classes: tuple[int, ...]
+    priority_buffer: tuple[int, ...] | None
+    buffer_bytes: tuple[int, ...] | None
+
+    @property
+    def trust(self) -> str:
+        """Return what the port reads a packet's priority from."""
+        return "dscp" if self.entries else "pcp"
+
+
+class Backend(Protocol):
+    """A tool that reads and sets DCB. What sets returns the tool's command lines."""
+
+    def read(self, netdev: str) -> Seen | None:
+        """Return what a port is, None if it has no DCB.
+
+        Raises:
+            NodeError: it cannot be told.
+
+        """
+
+    def control(self, netdev: str, host: bool) -> list[list[str]]:
+        """Have the host decide, or the firmware.
+
+        Raises:
+            Refused: this tool cannot.
+
+        """
+
+    def trust(self, netdev: str, seen: Seen, entries: list[tuple[int, int]]) -> list[list[str]]:
+        """Have these entries in the map beside others; with none, trust PCP."""
+
+    def pfc(self, netdev: str, pfc: tuple[bool, ...], cable_length_m: int) -> list[list[str]]:
+        """Have PFC on these priorities alone, for this length of cable."""
+
+    def ets(
+        self,
+        netdev: str,
+        tsa: tuple[str, ...],
+        percent: tuple[int, ...],
+        classes: tuple[int, ...],
+    ) -> list[list[str]]:
+        """Have classes served like this."""
+
+    def buffers(
+        self, netdev: str, priority_buffer: tuple[int, ...], buffer_bytes: tuple[int, ...]
+    ) -> list[list[str]]:
+        """Have receive buffers like this."""
+
+
+def eight(values: list[int], what: str) -> tuple[int, ...]:
+    """Return values of which there is one for each priority or class.
+
+    Raises:
+        NodeError: there are not.
+
+    """
+    if len(values) < 8:
+        raise NodeError(f"{what}: {len(values)} values, wanted 8")
+    return tuple(values[:8])

@@ -1,0 +1,28 @@
+"""Units as the service manager knows them. Runs on the node."""
+
+from __future__ import annotations
+
+import re
+
+from .machine import Machine
+
+
+def show(machine: Machine, properties: str, units: list[str]) -> list[dict[str, str]]:
+    """Return properties (a list with commas) of each unit, also of one that does not exist."""
+    shown = machine.run(["systemctl", "show", "--property=" + properties, *units])
+    return [
+        dict(line.partition("=")[::2] for line in block.splitlines())
+        for block in shown.strip().split("\n\n")
+    ]
+
+
+def escaped(name: str) -> str:
+    """Return a name as a part of a unit's name: what systemd-escape NAME prints."""
+    text = "".join(
+        each if re.fullmatch(r"[A-Za-z0-9:_.]", each) else _escape(each) for each in name
+    )
+    return _escape(".") + text[1:] if text.startswith(".") else text
+
+
+def _escape(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character.encode())

@@ -1,0 +1,118 @@
+"""Lossless RoCE on a real node: faults repaired, and all there again after boot and reloads."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.lab.play import Play
+from tests.lab.rail import RAIL, Rail, entries
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"
+FAULTS = (
+    "pfc-wrong-priority",
+    "pfc-two-priorities",
+    "trust-pcp",
+    "dscp-entry-lost",
+    "ets-changed",
+    "tos-lost",
+)
+MAP = [[dscp, dscp >> 3] for dscp in range(64)]
+TOS = """
+cm=/sys/kernel/config/rdma_cm/mlx5_1; mkdir $cm 2> /dev/null && made=1
+cat $cm/ports/1/default_roce_tos; [ -z "$made" ] || rmdir $cm
+"""
+LINK = "rdma link del mlx5_1; rdma link add mlx5_1 type rxe netdev $D"
+# The card loses its power, and its driver is loaded anew: the netdev goes and comes.
+RELOAD = """
+device=$(basename $(readlink -f /sys/class/net/$D/device))
+driver=/sys/bus/virtio/drivers/virtio_net
+others=$(cat $R/attach); echo $device > $driver/unbind; sleep 1
+modprobe -r standin_ofed; rmmod standin_mlx5e; modprobe standin_mlx5e
+for each in $others; do [ $each = $D ] || echo $each > $R/attach; done
+echo $device > $driver/bind
+"""
+WAIT_S = 60
+
+
+@pytest.fixture(scope="module")
+def play(lab, tmp_path_factory):
+    lab.must("reset", NODE)
+    yield Play(lab, tmp_path_factory.mktemp("play"), "roce_qos", NODE)
+    lab.must("reset", NODE)
+
+
+def seen(lab):
+    """Return what a rail is, as the tools show it."""
+    rail = Rail(lab, NODE)
+    app, pfc, ets = rail.dcb("app", "pfc", "ets")
+    pause, tos = rail.run(f"ethtool -a $D | grep -c ':.*on$' || true; {TOS}").split()
+    return {
+        "map": entries(app),
+        "pfc": [priority for priority, on in enumerate(pfc["prio_pfc"]) if on in (True, "on")],
+        "tsa": ets["tc_tsa"],
+        "classes": ets["prio_tc"],
+        "pause": pause,
+        "tos": tos,
+    }
+
+
+RIGHT = {
+    "map": MAP,
+    "pfc": [3],
+    "tsa": ["ets"] * 6 + ["strict", "ets"],
+    "classes": [0, 0, 0, 3, 0, 0, 6, 0],
+    "pause": "0",
+    "tos": "106",
+}
+
+
+def is_right_again(lab):
+    """Return whether a rail is right, or becomes so soon with nothing done."""
+    end = time.monotonic() + WAIT_S
+    while seen(lab) != RIGHT and time.monotonic() < end:
+        time.sleep(2)
+    return seen(lab) == RIGHT
+
+
+def test_factory_node_becomes_lossless_and_stays(lab, play):
+    assert seen(lab) != RIGHT
+    assert play.changed({})
+    assert seen(lab) == RIGHT
+    assert not play.changed({})
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_is_repaired_and_nothing_else(lab, play, fault):
+    lab.must("fault", NODE, fault, "--rail", str(RAIL))
+    assert seen(lab) != RIGHT
+    assert play.changed({})
+    assert seen(lab) == RIGHT
+    lab.must("heal", NODE)
+
+
+@pytest.mark.parametrize("what", ["link", "driver"])
+def test_all_is_right_after_what_is_loaded_anew(lab, play, what):
+    assert play.run({}).returncode == 0, play.said
+    Rail(lab, NODE).run(LINK if what == "link" else RELOAD)
+    assert is_right_again(lab)
+
+
+def test_all_is_right_after_a_boot(lab, play):
+    assert play.run({}).returncode == 0, play.said
+    lab.must("reboot", NODE)
+    assert is_right_again(lab)
+    assert not play.changed({})
+
+
+def test_vendors_driver_has_congestion_control_and_marks_again(lab, play):
+    lab.run(NODE, "echo vendor > /etc/rdmaprov-lab/driver; modprobe standin_ofed")
+    variables = {"roce_qos_force_traffic_class": True, "roce_qos_dcqcn": {"rp_ai_rate": 10}}
+    assert play.changed(variables)
+    lab.must("reboot", NODE)
+    assert is_right_again(lab)
+    ecn = "cd /sys/class/net/$D/ecn; cat roce_rp/enable/[0-7] roce_rp/rpg_ai_rate $T"
+    rail = Rail(lab, NODE)
+    assert rail.run(ecn).split() == [*"00010000", "10", "Global", "tclass=106"]

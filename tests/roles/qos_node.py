@@ -1,0 +1,117 @@
+"""A made-up node with a RoCE rail, its service manager, and what the role is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.roles.card import Port, Tools
+from tests.roles.fake import FakeMachine
+
+UNIT = "rdmaprov-roce-qos@ens1.service"
+CM = "/sys/kernel/config/rdma_cm/rocep24s0/ports/1/"
+ECN = "/sys/class/net/ens1/ecn/"
+CC = "/sys/kernel/debug/mlx5/0000:18:00.0/cc_params/"
+TCLASS = "/sys/class/infiniband/rocep24s0/tc/1/traffic_class"
+DESCRIPTION = "/etc/rdmaprov/roce_qos/ens1.json"
+
+
+class QosNode(FakeMachine):
+    """One rail, ens1, on Linux's own driver, in the factory state; `units` by name."""
+
+    def prepare(self) -> None:
+        """Make it a factory node."""
+        self.nic("ens1", pci="0000:18:00.0", rdma="rocep24s0", index=3)
+        self.nic("eno1", pci="0000:01:00.0", index=2)
+        for netdev in ("ens1", "eno1"):
+            self.put(f"/sys/class/net/{netdev}/type", "1\n")
+        self.load_cm()
+        self.tools = Tools(self, ["ens1"])
+        self.units: dict[str, dict[str, str]] = {}
+        default = '[{"dst":"default","gateway":"10.0.2.2","dev":"eno1"}]'
+        self.programs.update(
+            {
+                "systemctl show": self._show,
+                "systemctl daemon-reload": "",
+                "systemctl enable": lambda argv: self._unit(argv[2], UnitFileState="enabled"),
+                "systemctl disable": lambda argv: self._unit(
+                    argv[3], UnitFileState="disabled", ActiveState="inactive"
+                ),
+                "systemctl restart": lambda argv: self._unit(argv[2], ActiveState="active"),
+                "systemctl mask": lambda argv: self._mask(argv[3:]),
+                "udevadm control": "",
+                "ip -j -4 route show default": default,
+                "ip -j -6 route show default": "",
+            }
+        )
+
+    @property
+    def port(self) -> Port:
+        """Return the rail's registers."""
+        return self.tools.ports["ens1"]
+
+    def load_cm(self) -> None:
+        """Have rdma_cm loaded, with its directory of the rail open."""
+        self.put(CM + "default_roce_tos", "0\n")
+        self.put(CM + "default_roce_mode", "RoCE v2\n")
+
+    def vendor(self) -> None:
+        """Have what the vendor's driver shows, as it starts."""
+        for end in ("roce_np", "roce_rp"):
+            for priority in range(8):
+                self.put(f"{ECN}{end}/enable/{priority}", "1\n")
+        self.put(ECN + "roce_np/cnp_dscp", "4\n")
+        self.put(ECN + "roce_np/cnp_802p_prio", "6\n")
+        self.put(ECN + "roce_rp/rpg_ai_rate", "5\n")
+        self.put(TCLASS, "")
+
+    def _show(self, argv: list[str]) -> str:
+        return "\n".join(
+            "".join(
+                f"{name}={value}\n" for name, value in {"Id": unit, **self._known(unit)}.items()
+            )
+            for unit in argv[3:]
+        )
+
+    def _known(self, unit: str) -> dict[str, str]:
+        return self.units.get(unit, {"ActiveState": "inactive", "UnitFileState": ""})
+
+    def _unit(self, unit: str, **changed: str) -> str:
+        self.units[unit] = {**self._known(unit), **changed}
+        return ""
+
+    def _mask(self, units: list[str]) -> str:
+        for unit in units:
+            self._unit(unit, UnitFileState="masked", ActiveState="inactive")
+        return ""
+
+
+def arguments(**changed: Any) -> dict[str, Any]:
+    """Return what the role's task gives with its defaults."""
+    return {
+        "kind": "roce",
+        "rails": [{"pci": "0000:18:00.0"}],
+        "backend": "auto",
+        "trust": "dscp",
+        "dscp_priorities": {"26": 3, "48": 6},
+        "pfc_priorities": [3],
+        "global_pause": False,
+        "priority_tc": {"3": 3, "6": 6},
+        "tc_strict": [6],
+        "tc_percent": {"0": 50, "3": 50},
+        "buffer_bytes": {},
+        "priority_buffer": {},
+        "cable_length_m": 7,
+        "ecn_priorities": [3],
+        "cnp_dscp": 48,
+        "cnp_priority": 6,
+        "dcqcn": {},
+        "tos": 106,
+        "nccl_traffic_class": 106,
+        "rdma_cm_mode": "RoCE v2",
+        "force_traffic_class": False,
+        "dcbx": "host",
+        "lldpad": "refuse",
+        "guard_allowed_netdevs": [],
+        "guard_revert_s": 60,
+        **changed,
+    }

@@ -1,0 +1,202 @@
+"""What the role roce_qos refuses, waits for and leaves alone; ports below a rail; the guard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugins.module_utils import roce_qos
+from plugins.module_utils.converge import converge
+from plugins.module_utils.machine import NodeError
+from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.qos import install
+from plugins.module_utils.systemd import escaped
+from tests.roles.card import Tools
+from tests.roles.qos_node import CM, DESCRIPTION, TCLASS, UNIT, QosNode, arguments
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> QosNode:
+    made = QosNode(tmp_path / "node")
+    made.prepare()
+    return made
+
+
+def run(node: QosNode, **changed: Any) -> dict[str, Any]:
+    return converge(node, roce_qos, arguments(**changed), check=False)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"dscp_priorities": {"64": 3}}, "roce_qos_dscp_priorities: 64 is not one of 0 to 63"),
+        ({"dscp_priorities": {"26": 8}}, "roce_qos_dscp_priorities: 8 is not one of 0 to 7"),
+        ({"dscp_priorities": {"af31": 3}}, "roce_qos_dscp_priorities: 'af31' is not a number"),
+        ({"pfc_priorities": [9]}, "roce_qos_pfc_priorities: 9 is not one of 0 to 7"),
+        ({"global_pause": True}, "a port has PFC or global pause, not both"),
+        ({"tc_percent": {"0": 50, "3": 40}}, "the shares sum to 90, wanted 100"),
+        ({"tc_percent": {"6": 50, "3": 50}}, "class 6 is strict, so it has no share"),
+        ({"tos": 256}, "roce_qos_tos: 256 is not one of 0 to 255"),
+        ({"cnp_dscp": 64}, "fabric_cnp_dscp: 64 is not one of 0 to 63"),
+        ({"cable_length_m": 0}, "roce_qos_cable_length_m: 0 is not one of 1 to 1000"),
+        ({"dcqcn": {"rpg_ai_rate": 5}}, "rpg_ai_rate is no parameter of congestion control"),
+        ({"dcqcn": {"rp_ai_rate": "fast"}}, "roce_qos_dcqcn: 'fast' is not a number"),
+        (
+            {"force_traffic_class": True, "nccl_traffic_class": 41},
+            "roce_qos_tos is 106 and nccl_ib_tc 41",
+        ),
+        ({"force_traffic_class": True}, f"there is no {TCLASS}"),
+        ({"dcbx": "firmware", "backend": "dcb"}, "dcb cannot give DCBX to the firmware"),
+    ],
+)
+def test_wrong_request_is_refused_before_anything_is_set(
+    node: QosNode, changed: dict[str, Any], message: str
+):
+    with pytest.raises(Refused, match=message):
+        run(node, **changed)
+    assert not node.port.entries
+    assert not node.exists(DESCRIPTION)
+
+
+@pytest.mark.parametrize(
+    "state", [{"ActiveState": "active"}, {"ActiveState": "inactive", "UnitFileState": "enabled"}]
+)
+def test_lldpad_is_refused_or_masked(node: QosNode, state: dict[str, str]):
+    node.units["lldpad.service"] = state
+    with pytest.raises(Refused, match="systemctl mask --now lldpad"):
+        run(node)
+    assert not node.port.entries
+    changes = run(node, lldpad="mask")["changes"]
+    assert changes[0]["device"] == "lldpad.service"
+    assert node.units["lldpad.service"]["UnitFileState"] == "masked"
+    assert not run(node, lldpad="refuse")["changed"]
+
+
+def test_what_the_firmware_agreed_on_is_refused_where_it_may(node: QosNode):
+    node.port.host = False
+    with pytest.raises(Refused, match="ens1: PFC is off, wanted 3, and the firmware agrees"):
+        run(node, dcbx="firmware")
+    assert node.port.pfc == [False] * 8
+    run(node, dcbx="host")
+    assert node.port.host
+    run(node, dcbx="firmware")
+    assert not node.port.host
+    assert [line for line in node.ran if line.startswith("mlnx_qos -i ens1 -d fw")]
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda node: node.put("/sys/class/net/ens1/type", "32\n"), "its link layer is InfiniBand"),
+        (
+            lambda node: node.link("/sys/class/net/ens1/device/physfn", "/sys/devices/pci0000:00"),
+            "it is a virtual function",
+        ),
+    ],
+)
+def test_port_that_has_no_dcb_is_left_alone_and_marked(node: QosNode, make: Any, why: str):
+    make(node)
+    del node.tools.ports["ens1"]
+    result = run(node)
+    assert [line for line in result["notes"] if f"ens1: it has no DCB: {why}" in line]
+    assert node.value(CM + "default_roce_tos") == "106"
+    assert not run(node)["changed"]
+
+
+def test_port_that_could_have_dcb_waits_for_its_driver(node: QosNode):
+    del node.tools.ports["ens1"]
+    with pytest.raises(NotYet, match="it has no DCB, although it is a port"):
+        run(node)
+
+
+@pytest.mark.parametrize("backend", ["auto", "dcb", "mlnx_qos"])
+def test_tool_that_is_not_installed_may_come(node: QosNode, backend: str):
+    for name in ("dcb ", "mlnx_qos "):
+        del node.programs[name]
+    with pytest.raises(NotYet, match=r"ens1: \w+ is not installed \("):
+        run(node, backend=backend)
+
+
+def test_mlnx_qos_is_taken_where_only_that_can(node: QosNode):
+    node.put("/sys/class/net/ens1/qos/trust", "pcp\n")
+    run(node)
+    assert not [line for line in node.ran if line.startswith("dcb ")]
+    assert node.port.entries
+
+
+def test_rail_without_an_rdma_device_waits_for_it_when_all_else_is_right(node: QosNode):
+    node.remove("/sys/class/infiniband/rocep24s0/ports/1/gid_attrs/ndevs/0")
+    with pytest.raises(NotYet, match="ens1: there is no RDMA device on it"):
+        run(node)
+    assert node.port.pfc[3]
+
+
+def test_nothing_to_do_on_infiniband(node: QosNode):
+    result = run(node, kind="infiniband")
+    assert not result["changed"]
+    assert "InfiniBand" in result["notes"][0]
+    assert node.ran == []
+
+
+def test_what_was_there_for_a_former_rail_is_removed(node: QosNode):
+    run(node)
+    run(node, kind="infiniband")
+    assert not node.exists(DESCRIPTION)
+    assert node.units[UNIT]["UnitFileState"] == "disabled"
+
+
+def test_bond_has_its_ports_set(node: QosNode):
+    node.nic("ens2", pci="0000:19:00.0", index=4)
+    node.nic("bond0", index=5)
+    node.put("/sys/class/infiniband/rocep24s0/ports/1/gid_attrs/ndevs/0", "bond0\n")
+    for netdev in ("ens1", "ens2"):
+        node.put(f"/sys/class/net/bond0/lower_{netdev}")
+        node.put(f"/sys/class/infiniband/rocep24s0/device/net/{netdev}")
+    node.tools = Tools(node, ["ens1", "ens2"])
+    run(node, rails=[{"netdev": "bond0"}])
+    assert [port.pfc[3] for port in node.tools.ports.values()] == [True, True]
+    names = ("bond0", "ens1", "ens2")
+    assert {f"rdmaprov-roce-qos@{name}.service" for name in names} <= set(node.units)
+    assert not run(node, rails=[{"netdev": "bond0"}])["changed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [("ens1f0np0", "ens1f0np0"), ("ens1.100", "ens1.100"), ("br-lan", "br\\x2dlan")],
+)
+def test_units_name_of_a_netdev(name: str, unit: str):
+    assert escaped(name) == unit
+    assert install.unit_of(name) == f"rdmaprov-roce-qos@{unit}.service"
+
+
+def test_way_to_the_node_is_not_touched_unless_allowed(node: QosNode):
+    node.programs["ip -j -4 route show default"] = '[{"dst":"default","dev":"ens1"}]'
+    with pytest.raises(Refused, match="ens1 is not touched: the default gateway uses it"):
+        run(node)
+    assert not node.port.entries
+
+
+def test_way_to_the_node_is_taken_back_by_a_timer(node: QosNode):
+    node.programs["ip -j -4 route show default"] = '[{"dst":"default","dev":"ens1"}]'
+    node.programs["systemd-run "] = ""
+    result = run(node, guard_allowed_netdevs=["ens1"])
+    script = node.read("/run/rdmaprov/revert/" + result["confirm"]) or ""
+    assert "dcb app flush dev ens1 dscp-prio\n" in script
+    assert "ethtool -A ens1 rx on tx on\n" in script
+    assert node.port.pfc[3]
+    assert not node.exists(DESCRIPTION)  # only what is confirmed is set at boot
+
+
+@pytest.mark.parametrize("text", ["", "Pause parameters for ens1:\n"])
+def test_pause_that_cannot_be_told_is_an_error(node: QosNode, text: str):
+    node.programs["ethtool -"] = text
+    with pytest.raises(NodeError, match="ethtool -a ens1 does not say whether pause is on"):
+        run(node)
+
+
+@pytest.mark.parametrize("text", ["", "{", "nonsense"])
+def test_dcb_that_cannot_be_read_is_an_error(node: QosNode, text: str):
+    node.programs["dcb -N -j pfc"] = text
+    with pytest.raises(NodeError, match="dcb -N -j pfc show dev ens1: no JSON"):
+        run(node)
