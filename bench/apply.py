@@ -1,10 +1,10 @@
 """`rdmaprov apply` against ansible-playbook with the same settings as stock tasks, on one machine.
 
-    python bench/apply.py [NODES [NODES_OF_STOCK]]        as root; 64 and 16 by default
+    python bench/apply.py [NODES [NODES_OF_BASELINES]]     as root; 64 and 16 by default
 
 Two baselines: stock (Ansible's own defaults: 5 forks, facts, no pipelining) and tuned (50 forks,
-pipelining, ControlPersist, no facts). Stock runs on fewer nodes and is scaled, as its cost grows
-with their number. Each runs first on nodes with nothing set, and again with nothing to do. Nodes
+pipelining, ControlPersist, no facts). They run on fewer nodes and are scaled, as their cost grows
+with the number. Each runs first on nodes with nothing set, and again with nothing to do. Nodes
 and controller share this machine's processors (see fleet.py), so the ratios count and the seconds
 do not. Nodes have no RDMA device: the settings are those of the role limits, 24 kernel settings
 and the locked memory of logins, which is 26 stock tasks.
@@ -119,15 +119,15 @@ def cell(kind: str, count: int) -> dict[str, float]:
         }
 
 
-def measure(count: int, stock_count: int) -> None:
+def measure(count: int, baselines_count: int) -> None:
     """Run all cells for a number of nodes, and print the ratios."""
     print(f"{count} nodes, {len(stock_tasks())} stock tasks, {os.cpu_count()} processors")
     ours = cell("rdmaprov", count)
-    baselines = {"tuned": (cell("tuned", count), 1.0)}
-    baselines["stock"] = (cell("stock", stock_count), count / stock_count)
+    baselines = {name: cell(name, baselines_count) for name in ("tuned", "stock")}
+    scale = count / baselines_count
+    note = "" if scale == 1 else f" (scaled from {baselines_count} nodes)"
     for turn in ("first", "again"):
-        for name, (seconds, scale) in baselines.items():
-            note = "" if scale == 1 else f" (scaled from {stock_count} nodes)"
+        for name, seconds in baselines.items():
             ratio = seconds[turn] * scale / ours[turn]
             print(f"  {turn}: {ratio:.1f} x as fast as {name}{note}")
 
