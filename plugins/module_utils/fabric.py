@@ -47,10 +47,10 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     )
     plan_routing(plan, routed)
     plan_arp(plan, [rail for rail, each in routed if each.family == "-4"])
+    guard.require(plan, rails, arguments)
     _plan_links(plan, addressed, links)
-    if plan.steps:
-        plan.guarded = guard.guarded(machine, rails, arguments)
-    else:
+    guard.require(plan, rails, arguments)
+    if not plan.steps:
         _require_rdma(rails)
     return plan
 

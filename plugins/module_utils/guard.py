@@ -12,7 +12,7 @@ import shlex
 from typing import Any
 
 from .machine import CommandFailed, Machine, NodeError
-from .plan import Refused, Step
+from .plan import Plan, Refused, Step
 from .rails import Rail
 
 GUARD_ARGUMENTS: dict[str, Any] = {
@@ -68,6 +68,19 @@ def guarded(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> l
                 )
             )
     return found
+
+
+def require(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
+    """Have a plan with steps know which rails are on the way to the node.
+
+    To be called as soon as there are steps: what is refused here says more than what comes later.
+
+    Raises:
+        Refused: as guarded() does.
+
+    """
+    if plan.steps and not plan.guarded:
+        plan.guarded = guarded(plan.machine, rails, arguments)
 
 
 def arm(machine: Machine, steps: list[Step], revert_s: int) -> str:

@@ -27,12 +27,12 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     links = Links(machine, arguments["link_manager"])
     for rail in rails:
         _running(plan, rail, arguments["mtu_bytes"])
+    guard.require(plan, rails, arguments)
     for rail in rails:
         links.of(rail.netdev).mtu(plan, rail, arguments["mtu_bytes"])
     links.settle(plan)
-    if plan.steps:
-        plan.guarded = guard.guarded(machine, rails, arguments)
-    else:
+    guard.require(plan, rails, arguments)
+    if not plan.steps:
         for rail in rails:
             _check_rdma(machine, rail, arguments["rdma_bytes"])
     return plan

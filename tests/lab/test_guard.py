@@ -19,6 +19,13 @@ NODE = "node1"
 MANAGEMENT = "enp0s2"
 MTU = 1400
 REVERT_S = 25
+# An RDMA device on the way to the node, and a file of its own: the image's matches by slot.
+PREPARE = f"""
+rdma link show mgmt/1 || rdma link add mgmt type rxe netdev {MANAGEMENT}
+cd /etc/systemd/network
+sed 's/^Path=.*/Name={MANAGEMENT}/' 10-management.network > 05-{MANAGEMENT}.network
+networkctl reload
+"""
 STATE = (
     f"cat /sys/class/net/{MANAGEMENT}/mtu; find /etc/systemd/network -name 'rdmaprov-mtu.conf'; "
     "systemctl list-timers --all --no-legend 'rdmaprov-revert-*'"
@@ -30,7 +37,7 @@ def apply(lab):
     """Provide a run of the role mtu with the management NIC as the only rail."""
     known = Lab.load(lab.layout.state)
     assert known is not None
-    lab.run(NODE, f"rdma link show mgmt/1 || rdma link add mgmt type rxe netdev {MANAGEMENT}")
+    lab.run(NODE, PREPARE)
 
     def run(**variables: object) -> subprocess.CompletedProcess[str]:
         given = {
