@@ -47,7 +47,7 @@ check: lint unit
 
 # Two labs at a time: a lab under emulation mostly keeps one processor busy.
 test: lint lab-tools
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile -m "not unproven"
 
 lock: venv
 	$(BIN)/pip-compile --quiet --extra dev --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-options \

@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.lab.play import Play
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
 CONF = "/etc/nccl.conf"

@@ -7,7 +7,7 @@ from tests.lab import debian_repository
 from tests.lab.debian_repository import HOST, Key, Packages
 from tests.lab.play import Play
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
 STATUS = "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n' 'doca-ofed' 'mlnx-*' || :"

@@ -8,7 +8,7 @@ import pytest
 from tests.lab.play import Play
 from tests.lab.rail import RAIL, Rail, entries
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
 FAULTS = (
