@@ -31,6 +31,14 @@ for device in {devices}; do ip link set dev $device mtu 1500; done
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def factory(lab):
+    """Leave factory nodes behind."""
+    yield
+    for node in NODES:
+        lab.must("reset", node)
+
+
 @pytest.fixture
 def site(lab, tmp_path):
     """Provide the lab's site, and nodes without what the role mtu makes of them."""

@@ -86,7 +86,9 @@ def site(lab, tmp_path_factory):
         lab.must("reset", node)
     known = Lab.load(lab.layout.state)
     assert known is not None
-    return Site(tmp_path_factory.mktemp("provision"), known)
+    yield Site(tmp_path_factory.mktemp("provision"), known)
+    for node in NODES:
+        lab.must("reset", node)
 
 
 def test_every_cut_is_mended_by_the_next_run(lab, site):

@@ -76,7 +76,9 @@ def apply(site: Path, node: str = "all") -> dict[str, list[str]]:
 def nodes(lab, site):
     """Provide the rails of both nodes, after the role made them so."""
     apply(site)
-    return {name: lab.nodes()[name]["rails"] for name in ("node1", "node2")}
+    yield {name: lab.nodes()[name]["rails"] for name in ("node1", "node2")}
+    for node in ("node1", "node2"):
+        lab.must("reset", node)
 
 
 def facts(lab, node: str) -> list[str]:

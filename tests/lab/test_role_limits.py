@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.lab.play import Play
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
 SETTINGS = {"limits_sysctl": {"vm.swappiness": 7}}
