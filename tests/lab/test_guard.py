@@ -13,7 +13,7 @@ import pytest
 from rdmaprov.lab.model import Lab
 from rdmaprov.resources import data_dir
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
 MANAGEMENT = "enp0s2"
@@ -43,6 +43,7 @@ def apply(lab):
         given = {
             "fabric_rails": [{"netdev": MANAGEMENT}],
             "fabric_kind": "roce",
+            "fabric_link_gbps": 10,
             "fabric_mtu_bytes": MTU,
             "apply_roles": ["mtu"],
             "fabric_guard_revert_s": REVERT_S,
