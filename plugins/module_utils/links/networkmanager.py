@@ -24,6 +24,10 @@ class NetworkManager(LinkManager):
     suffix = ".nmconnection"
     mode = 0o600  # it ignores a profile that others may read
 
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        self._addressed: list[str] = []
+
     @staticmethod
     def runs(machine: Machine) -> bool:
         """Return whether NetworkManager runs on the node."""
@@ -42,6 +46,7 @@ class NetworkManager(LinkManager):
     def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
         """Have the rail come up with its address, routes and rule at boot."""
         kind = self._kind(rail.netdev)
+        self._addressed.append(rail.netdev)
         lines = [
             "[connection]",
             f"id=rdmaprov-{rail.netdev}",
@@ -72,10 +77,14 @@ class NetworkManager(LinkManager):
         self.configured_mtu(plan, rail, mtu_bytes, path, lines)
 
     def read_again(self, netdevs: list[str]) -> list[list[str]]:
-        """Return the commands by which it reads its files, and uses the rails' own profiles."""
+        """Return the commands by which it reads its files, and uses the rails' own profiles.
+
+        Not `device connect`: that goes on with a profile that it is just trying.
+        """
         commands = [["nmcli", "general", "reload", "conf"], ["nmcli", "connection", "reload"]]
-        present = [name for name in netdevs if self.machine.exists("/sys/class/net/" + name)]
-        return commands + [["nmcli", "--wait", "60", "device", "connect", each] for each in present]
+        ours = [each for each in netdevs if each in self._addressed]
+        up = ["nmcli", "--wait", "60", "connection", "up", "id"]
+        return commands + [[*up, f"rdmaprov-{each}", "ifname", each] for each in ours]
 
     def check(self, netdevs: list[str]) -> None:
         """Raise NodeError if it does not use our own profile of one of these devices."""
