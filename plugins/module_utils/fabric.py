@@ -50,6 +50,8 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     _plan_links(plan, addressed, links)
     if plan.steps:
         plan.guarded = guard.guarded(machine, rails, arguments)
+        for netdev in plan.guarded:
+            links.of(netdev).require_kept(netdev)
     else:
         _require_rdma(rails)
     return plan

@@ -324,6 +324,17 @@ def test_change_on_the_way_can_be_taken_back(node: FakeMachine, ip: IpRoute):
     assert not any(ip.routes.values())
 
 
+def test_profile_that_has_the_way_to_the_node_is_not_replaced(node: FakeMachine, ip: IpRoute):
+    node.put("/run/NetworkManager/conf.d/x")
+    node.programs["nmcli -g GENERAL.STATE device show"] = "100 (connected)\n"
+    node.programs["nmcli -g GENERAL.CONNECTION device show eno1"] = "Wired connection 1\n"
+    rails = [{"netdev": "eno1", "address": "10.0.2.15/24"}]
+    with pytest.raises(Refused, match="profile 'Wired connection 1' has the way to the node"):
+        apply(node, rails=rails, guard_allowed_netdevs=["eno1"])
+    assert ip.links["eno1"] == ["10.0.2.15/24"]
+    assert not node.exists("/etc/NetworkManager")
+
+
 def test_cut_before_the_manager_read_its_files_is_repaired(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
     node.programs["networkctl reload"] = CommandFailed(["networkctl"], 1, "cut")
     with pytest.raises(CommandFailed, match="cut"):

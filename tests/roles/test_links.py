@@ -75,6 +75,7 @@ def apply(node: FakeMachine, manager: str = "auto", wanted: Addressing = ROUTED)
             ],
             "systemd-networkd",
         ),
+        ([lambda node: with_network_manager(node, "100 (connected (externally))")], "Network"),
         ([with_networkd, lambda n: with_ifupdown(n, "iface ens1 inet manual\n")], "ifupdown"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from ..machine import CommandFailed, Machine, NodeError
-from ..plan import Plan
+from ..plan import Plan, Refused
 from ..rails import Rail
 from .manager import Addressing, LinkManager
 
@@ -35,13 +35,11 @@ class NetworkManager(LinkManager):
 
     def has(self, netdev: str) -> bool:
         """Return whether it manages this device, and does not only watch another who does."""
-        try:
-            state = self.machine.run(["nmcli", "-g", "GENERAL.STATE", "device", "show", netdev])
-        except CommandFailed as error:
-            if error.code in _NOT_ITS_OWN:
-                return False
-            raise
-        return "unmanaged" not in state and "externally" not in state
+        return self.could_have(netdev) and "externally" not in self._state(netdev)
+
+    def could_have(self, netdev: str) -> bool:
+        """Return whether it manages this device or would with a profile for it."""
+        return self._state(netdev) not in ("", "10 (unmanaged)")
 
     def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
         """Have the rail come up with its address, routes and rule at boot."""
@@ -97,6 +95,25 @@ class NetworkManager(LinkManager):
                     f"{netdev}: NetworkManager uses the profile '{seen}', wanted rdmaprov-{netdev} "
                     f"({self.own_file(netdev)}). Run: nmcli connection up rdmaprov-{netdev}"
                 )
+
+    def require_kept(self, netdev: str) -> None:
+        """Raise Refused if our profile would take the place of one that carries the way."""
+        seen = self._profile(netdev)
+        if seen not in ("", f"rdmaprov-{netdev}"):
+            raise Refused(
+                f"{netdev}: NetworkManager's profile '{seen}' has the way to the node, and the "
+                "rail's would take its place without the gateway (nmcli device). "
+                "Have the way to the node use another device"
+            )
+
+    def _state(self, netdev: str) -> str:
+        try:
+            argv = ["nmcli", "-g", "GENERAL.STATE", "device", "show", netdev]
+            return self.machine.run(argv).strip()
+        except CommandFailed as error:
+            if error.code in _NOT_ITS_OWN:
+                return ""
+            raise
 
     def _profile(self, netdev: str) -> str:
         argv = ["nmcli", "-g", "GENERAL.CONNECTION", "device", "show", netdev]
