@@ -50,6 +50,8 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     guard.require(plan, rails, arguments)
     _plan_links(plan, addressed, links)
     guard.require(plan, rails, arguments)
+    for netdev in plan.guarded:
+        links.of(netdev).require_kept(netdev)
     if not plan.steps:
         _require_rdma(rails)
     return plan

@@ -18,6 +18,8 @@ from .rails import Rail
 
 # Linux include/uapi/linux/rtnetlink.h: RT_TABLE_UNSPEC, _DEFAULT, _MAIN, _LOCAL
 KERNELS_TABLES = (0, 253, 254, 255)
+# As the link managers have it: a rule that differs in this would stand beside theirs.
+_STATIC = ("protocol", "static")
 _ONLY_SOURCE = {"priority", "src", "srclen", "table", "protocol", "flags"}
 
 
@@ -137,11 +139,11 @@ def _plan_rules(plan: Plan, family: str, routed: list[tuple[Rail, Addressing]]) 
         if rule[2] in netdevs and rule not in wanted:
             words = _rule_words(rule)
             change = Change(RUNNING, netdevs[rule[2]], "rule", _said(rule), "no rule")
-            plan.command(change, [*ip, "del", *words], [[*ip, "add", *words]])
+            plan.command(change, [*ip, "del", *words], [[*ip, "add", *words, *_STATIC]])
     for rule in sorted(wanted - set(seen)):
         words = _rule_words(rule)
         change = Change(RUNNING, netdevs[rule[2]], "rule", "no rule", _said(rule))
-        plan.command(change, [*ip, "add", *words], [[*ip, "del", *words]])
+        plan.command(change, [*ip, "add", *words, *_STATIC], [[*ip, "del", *words]])
 
 
 def _rules(machine: Machine, family: str) -> list[tuple[int, str, int]]:

@@ -91,10 +91,10 @@ class IpRoute:
         ]
 
     def _rule_add(self, family: str, words: list[str]) -> None:
-        self.rules[family].append((int(words[-1]), words[1], words[3]))
+        self.rules[family].append((int(words[5]), words[1], words[3]))
 
     def _rule_del(self, family: str, words: list[str]) -> None:
-        self.rules[family].remove((int(words[-1]), words[1], words[3]))
+        self.rules[family].remove((int(words[5]), words[1], words[3]))
 
 
 def _route(text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The rails' addresses, ARP and routing: each layer alone, what is refused, cut runs."""
+"""The rails' addresses, ARP and routing: each layer alone, second runs, cut runs."""
 
 from __future__ import annotations
 
@@ -8,78 +8,31 @@ import pytest
 from plugins.module_utils import arp, fabric
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed
-from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.plan import NotYet
+from tests.roles.fabric_node import (
+    ARP,
+    NETWORK_FILE,
+    RAILS,
+    apply,
+    arguments,
+    reload,
+    with_ip,
+    with_two_rails,
+)
 from tests.roles.fake import FakeMachine
 from tests.roles.iproute import IpRoute
-
-RAILS = [
-    {"netdev": "ens1", "address": "198.18.0.1/24", "gateway": "198.18.0.254"},
-    {"netdev": "ens2", "address": "fd00:1::1/64"},
-]
-NETWORK_FILE = "/etc/systemd/network/20-rdmaprov-{}.network"
-ARP = "/proc/sys/net/ipv4/conf/ens1/"
 
 
 @pytest.fixture
 def node(machine: FakeMachine) -> FakeMachine:
-    """Provide a node with two rails, a management NIC and systemd-networkd."""
-    for index, (netdev, rdma) in enumerate(
-        [("eno1", ""), ("ens1", "mlx5_0"), ("ens2", "mlx5_1")], start=2
-    ):
-        machine.nic(netdev, f"0000:0{index}:00.0", rdma, index)
-        machine.put(f"/sys/class/net/{netdev}/type", "1\n")
-        machine.put(f"/run/systemd/netif/links/{index}", "ADMIN_STATE=unmanaged\n")
-        for name in arp.SETTINGS:
-            machine.put(f"/proc/sys/net/ipv4/conf/{netdev}/{name}", "0\n")
-    for rdma in ("mlx5_0", "mlx5_1"):
-        machine.put(f"/sys/class/infiniband/{rdma}/ports/1/link_layer", "Ethernet\n")
-    machine.put("/run/systemd/netif/state")
-    machine.put("/proc/net/if_inet6")
-    machine.put("/proc/meminfo", "MemTotal:  2097152000 kB\n")
-    for name in ("node0", "node1"):
-        machine.put(f"/sys/devices/system/node/{name}/cpulist")
-    machine.programs = {"networkctl reload": lambda _: reload(machine)}
-    return machine
+    """Provide a node with two rails."""
+    return with_two_rails(machine)
 
 
 @pytest.fixture
 def ip(node: FakeMachine) -> IpRoute:
     """Provide the node's ip."""
-    shown = IpRoute(node)
-    shown.links = {"eno1": ["10.0.2.15/24"], "ens1": ["fe80::1/64"], "ens2": []}
-    shown.up = {"ens1": False}
-    return shown
-
-
-def reload(machine: FakeMachine) -> str:
-    for index, netdev in ((3, "ens1"), (4, "ens2")):
-        path = NETWORK_FILE.format(netdev)
-        if machine.exists(path):
-            machine.put(f"/run/systemd/netif/links/{index}", f"NETWORK_FILE={path}\n")
-    return ""
-
-
-def arguments(**changed: object) -> dict[str, object]:
-    return {
-        "kind": "roce",
-        "rails": RAILS,
-        "memory_bytes": None,
-        "numa_nodes": None,
-        "gpu_count": 0,
-        "source_routing": True,
-        "routing_table_base": 1000,
-        "link_manager": "auto",
-        "guard_allowed_netdevs": [],
-        "guard_revert_s": 60,
-        **changed,
-    }
-
-
-def apply(node: FakeMachine, **changed: object) -> list[dict[str, str]]:
-    changes: list[dict[str, str]] = converge(node, fabric, arguments(**changed), check=False)[
-        "changes"
-    ]
-    return changes
+    return with_ip(node)
 
 
 def settings(changes: list[dict[str, str]]) -> list[tuple[str, str, str]]:
@@ -211,77 +164,12 @@ def test_advertised_address_stays(node: FakeMachine, ip: IpRoute):
     assert "2001:db8::5/64" in ip.links["ens1"]
 
 
-@pytest.mark.parametrize(
-    ("links", "message"),
-    [
-        ({"ens1": ["192.0.2.7/24"]}, r"ens1: has 192\.0\.2\.7/24, wanted 198\.18\.0\.1/24 alone"),
-        ({"eno1": ["198.18.0.1/24"]}, r"eno1: has 198\.18\.0\.1/24, wanted on rail 0, ens1"),
-    ],
-)
-def test_address_that_the_site_does_not_name_is_refused(
-    node: FakeMachine, ip: IpRoute, links: dict[str, list[str]], message: str
-):
-    ip.links.update(links)
-    with pytest.raises(Refused, match=message):
-        apply(node)
-    assert not node.exists(arp.OWN_FILE)
-
-
-def test_address_of_another_machine_is_refused(node: FakeMachine, ip: IpRoute):
-    apply(node)
-    ip.flags["fd00:1::1/64"] = ["dadfailed"]
-    with pytest.raises(Refused, match="ens2: another machine has fd00:1::1/64 too"):
-        apply(node)
-
-
-def test_table_with_routes_of_others_is_refused(node: FakeMachine, ip: IpRoute):
-    ip.routes["-4", "1000"] = ["default via 10.0.2.2 dev eno1"]
-    with pytest.raises(Refused, match="routing table 1000 has a route of another device"):
-        apply(node)
-    assert ip.links["ens1"] == ["fe80::1/64"]
-
-
-@pytest.mark.parametrize("base", [0, 254, 253])
-def test_the_kernels_tables_are_refused(node: FakeMachine, ip: IpRoute, base: int):  # noqa: ARG001
-    with pytest.raises(Refused, match="is the kernel's own"):
-        apply(node, routing_table_base=base)
-
-
-def test_routes_that_cannot_be_read_are_an_error(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
-    node.programs["ip -N -j -4 route show"] = CommandFailed(["ip"], 2, "Permission denied")
-    with pytest.raises(CommandFailed, match="Permission denied"):
-        apply(node)
-
-
-def test_router_without_source_routing_is_refused(node: FakeMachine, ip: IpRoute):  # noqa: ARG001
-    with pytest.raises(Refused, match=r"a gateway .* is only used with"):
-        apply(node, source_routing=False)
-
-
 def test_without_source_routing_nothing_but_addresses_is_set(node: FakeMachine, ip: IpRoute):
     apply(node, rails=[{**RAILS[0], "gateway": None}, RAILS[1]], source_routing=False)
     assert ip.links["ens2"] == ["fd00:1::1/64"]
     assert (ip.routes, ip.rules) == ({}, {"-4": [], "-6": []})
     assert not node.exists(arp.OWN_FILE)
     assert "Table" not in (node.read(NETWORK_FILE.format("ens1")) or "")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "net.ipv4.conf.ens1.arp_ignore=0",
-        "net/ipv4/conf/ens1/rp_filter = 1",
-        "-net.ipv4.conf.ens1.arp_announce = 1",
-    ],
-)
-def test_later_sysctl_file_that_says_otherwise_is_refused(
-    node: FakeMachine,
-    ip: IpRoute,  # noqa: ARG001
-    line: str,
-):
-    node.put("/etc/sysctl.d/95-site.conf", f"# ours\n{line}\n")
-    with pytest.raises(Refused, match=r"95-site\.conf:2: sets .*ens1.* at boot, after"):
-        apply(node)
 
 
 def test_rails_without_addresses_only_come_up(node: FakeMachine, ip: IpRoute):
@@ -296,13 +184,6 @@ def test_missing_rdma_device_is_said_once_all_else_is_right(node: FakeMachine, i
     with pytest.raises(NotYet, match="rail 1: there is no RDMA device on ens2"):
         apply(node)
     assert ip.links["ens2"] == ["fd00:1::1/64"]
-
-
-def test_way_to_the_node_is_refused_before_it_is_touched(node: FakeMachine, ip: IpRoute):
-    rails = [RAILS[0], {"netdev": "eno1", "address": "10.0.2.15/24"}]
-    with pytest.raises(Refused, match="eno1 is not touched: the default gateway uses it"):
-        apply(node, rails=rails)
-    assert ip.links["ens1"] == ["fe80::1/64"]
 
 
 def test_change_on_the_way_can_be_taken_back(node: FakeMachine, ip: IpRoute):

@@ -64,7 +64,7 @@ def test_ipv4_rails_get_all():
         "r1@p1 198.18.1.1/31",
     ]
     for line in (
-        "1000:\tfrom 198.18.0.1 lookup 1000",
+        "1000:\tfrom 198.18.0.1 lookup 1000 proto static",
         "default via 198.18.0.254 dev r0 proto static ",
         "198.18.1.0/31 dev r1 proto static scope link ",
         "/proc/sys/net/ipv4/conf/r1/arp_ignore:1",
@@ -77,7 +77,7 @@ def test_ipv6_rails_get_all():
     assert second == []
     for line in (
         "r1 fd00:1::1/64",
-        "1001:\tfrom fd00:1::1 lookup 1001",
+        "1001:\tfrom fd00:1::1 lookup 1001 proto static",
         "default via fd00::ff dev r0 proto static metric 1024 pref medium",
     ):
         assert line in state

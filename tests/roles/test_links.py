@@ -75,6 +75,7 @@ def apply(node: FakeMachine, manager: str = "auto", wanted: Addressing = ROUTED)
             ],
             "systemd-networkd",
         ),
+        ([lambda node: with_network_manager(node, "100 (connected (externally))")], "Network"),
         ([with_networkd, lambda n: with_ifupdown(n, "iface ens1 inet manual\n")], "ifupdown"),
     ],
 )
@@ -126,7 +127,7 @@ def test_network_manager_gets_a_profile_of_ours(node: FakeMachine):
         assert line + "\n" in text
     assert node.mode(path) == 0o600
     assert node.ran[-2:] == [
-        "nmcli --wait 60 device connect ens1",
+        "nmcli --wait 60 connection up id rdmaprov-ens1 ifname ens1",
         "nmcli -g GENERAL.CONNECTION device show ens1",
     ]
     assert apply(node).steps == []
@@ -181,7 +182,9 @@ def test_ifupdown_gets_a_stanza_of_ours(node: FakeMachine):
     apply(node)
     text = node.read("/etc/network/interfaces.d/rdmaprov-fabric-ens1") or ""
     assert "auto ens1\niface ens1 inet static\n    address 198.18.0.1/24\n" in text
-    assert "    up ip -4 rule add from 198.18.0.1 lookup 1000 priority 1001\n" in text
+    assert (
+        "    up ip -4 rule add from 198.18.0.1 lookup 1000 priority 1001 protocol static\n" in text
+    )
     assert node.ran == ["ifquery ens1"]
     assert apply(node).steps == []
 

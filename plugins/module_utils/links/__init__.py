@@ -51,8 +51,7 @@ class Links:
                 "{}: both {} configure it. Write fabric_link_manager, or take it from all but "
                 "one".format(netdev, " and ".join(having))
             )
-        # NetworkManager takes all that it may: what it has not, it may not.
-        could = [name for name in running if name != NetworkManager.name]
+        could = [name for name in running if self._one(name).could_have(netdev)]
         if not having and not could:
             raise NotYet(
                 "{}: nothing that rdmaprov knows manages it ({}). Write fabric_link_manager".format(

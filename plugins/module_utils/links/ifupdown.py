@@ -112,5 +112,5 @@ def _routes(netdev: str, wanted: Addressing) -> list[str]:
         lines.append(f"up {ip} route replace default via {wanted.gateway} {table}")
     rule = f"from {wanted.host} lookup {wanted.table} priority {wanted.priority}"
     lines.append(f"pre-up {ip} rule del {rule} 2>/dev/null || true")
-    lines.append(f"up {ip} rule add {rule}")
+    lines.append(f"up {ip} rule add {rule} protocol static")
     return [*lines, f"down {ip} rule del {rule} || true"]

@@ -87,6 +87,13 @@ class LinkManager:
     def check(self, netdevs: list[str]) -> None:
         """Raise NodeError if the manager does not go by the files of these devices."""
 
+    def could_have(self, netdev: str) -> bool:  # noqa: ARG002
+        """Return whether it would configure this device if it had a file for it."""
+        return True
+
+    def require_kept(self, netdev: str) -> None:
+        """Raise Refused if a device on the way to the node would lose what an admin gave it."""
+
     def own_file(self, netdev: str) -> str:
         """Return the file that rdmaprov writes for a device."""
         return f"{self.directory}/{self.prefix}{netdev}{self.suffix}"

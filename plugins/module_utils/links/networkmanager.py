@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from ..machine import CommandFailed, Machine, NodeError
-from ..plan import Plan
+from ..plan import Plan, Refused
 from ..rails import Rail
 from .manager import Addressing, LinkManager
 
@@ -24,6 +24,10 @@ class NetworkManager(LinkManager):
     suffix = ".nmconnection"
     mode = 0o600  # it ignores a profile that others may read
 
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        self._addressed: list[str] = []
+
     @staticmethod
     def runs(machine: Machine) -> bool:
         """Return whether NetworkManager runs on the node."""
@@ -31,17 +35,16 @@ class NetworkManager(LinkManager):
 
     def has(self, netdev: str) -> bool:
         """Return whether it manages this device, and does not only watch another who does."""
-        try:
-            state = self.machine.run(["nmcli", "-g", "GENERAL.STATE", "device", "show", netdev])
-        except CommandFailed as error:
-            if error.code in _NOT_ITS_OWN:
-                return False
-            raise
-        return "unmanaged" not in state and "externally" not in state
+        return self.could_have(netdev) and "externally" not in self._state(netdev)
+
+    def could_have(self, netdev: str) -> bool:
+        """Return whether it manages this device or would with a profile for it."""
+        return self._state(netdev) not in ("", "10 (unmanaged)")
 
     def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
         """Have the rail come up with its address, routes and rule at boot."""
         kind = self._kind(rail.netdev)
+        self._addressed.append(rail.netdev)
         lines = [
             "[connection]",
             f"id=rdmaprov-{rail.netdev}",
@@ -72,10 +75,14 @@ class NetworkManager(LinkManager):
         self.configured_mtu(plan, rail, mtu_bytes, path, lines)
 
     def read_again(self, netdevs: list[str]) -> list[list[str]]:
-        """Return the commands by which it reads its files, and uses the rails' own profiles."""
+        """Return the commands by which it reads its files, and uses the rails' own profiles.
+
+        Not `device connect`: that goes on with a profile that it is just trying.
+        """
         commands = [["nmcli", "general", "reload", "conf"], ["nmcli", "connection", "reload"]]
-        present = [name for name in netdevs if self.machine.exists("/sys/class/net/" + name)]
-        return commands + [["nmcli", "--wait", "60", "device", "connect", each] for each in present]
+        ours = [each for each in netdevs if each in self._addressed]
+        up = ["nmcli", "--wait", "60", "connection", "up", "id"]
+        return commands + [[*up, f"rdmaprov-{each}", "ifname", each] for each in ours]
 
     def check(self, netdevs: list[str]) -> None:
         """Raise NodeError if it does not use our own profile of one of these devices."""
@@ -88,6 +95,25 @@ class NetworkManager(LinkManager):
                     f"{netdev}: NetworkManager uses the profile '{seen}', wanted rdmaprov-{netdev} "
                     f"({self.own_file(netdev)}). Run: nmcli connection up rdmaprov-{netdev}"
                 )
+
+    def require_kept(self, netdev: str) -> None:
+        """Raise Refused if our profile would take the place of one that carries the way."""
+        seen = self._profile(netdev)
+        if seen not in ("", f"rdmaprov-{netdev}"):
+            raise Refused(
+                f"{netdev}: NetworkManager's profile '{seen}' has the way to the node, and the "
+                "rail's would take its place without the gateway (nmcli device). "
+                "Have the way to the node use another device"
+            )
+
+    def _state(self, netdev: str) -> str:
+        try:
+            argv = ["nmcli", "-g", "GENERAL.STATE", "device", "show", netdev]
+            return self.machine.run(argv).strip()
+        except CommandFailed as error:
+            if error.code in _NOT_ITS_OWN:
+                return ""
+            raise
 
     def _profile(self, netdev: str) -> str:
         argv = ["nmcli", "-g", "GENERAL.CONNECTION", "device", "show", netdev]
