@@ -88,19 +88,31 @@ def test_offers_of_apt_name_their_repository():
 
 
 @pytest.mark.parametrize(
-    ("said", "holder"),
+    ("said", "locked"),
     [
-        ("E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (python3)",
-         "process 812 (python3)"),
-        ("dpkg: error: dpkg frontend lock was locked by another process with pid 812",
-         "process 812"),
-        ("E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend)",
-         "another process"),
-        ("E: Unable to locate package x", ""),
+        ("E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812", True),
+        ("dpkg: error: dpkg frontend lock was locked by another process with pid 812", True),
+        ("E: Unable to acquire the dpkg frontend lock, is another process using it?", True),
+        ("E: Unable to locate package x", False),
     ],
-)  # fmt: skip
-def test_holder_of_the_lock_is_named(said: str, holder: str):
-    assert apt.locked_by(said) == holder
+)
+def test_complaint_about_the_lock_is_told(said: str, locked: bool):
+    assert apt.is_locked(said) is locked
+
+
+def test_holder_of_the_lock_is_named(machine: FakeMachine):
+    lock = "/var/lib/dpkg/lock-frontend"
+    machine.put(lock)
+    inode = Path(machine.path(lock)).stat().st_ino
+    machine.put("/proc/locks", f"1: POSIX  ADVISORY  WRITE 812 fe:01:{inode} 0 EOF\n")
+    machine.put("/proc/812/comm", "unattended-upgr\n")
+    complaint = CommandFailed(["apt-get"], 100, "E: Unable to acquire the dpkg frontend lock")
+    machine.programs["env"] = complaint
+    with pytest.raises(NodeError, match=r"locked by process 812 \(unattended-upgr\), for longer"):
+        apt.Apt(machine).change(["x"], [])
+    machine.put("/proc/locks", "")
+    with pytest.raises(NodeError, match=r"locked by another process, for longer"):
+        apt.Apt(machine).change(["x"], [])
 
 
 @pytest.mark.parametrize(

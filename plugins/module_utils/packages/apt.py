@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 
-from ..machine import CommandFailed, NodeError
+from ..machine import CommandFailed, Machine, NodeError
 from .manager import (
     INSTALL_TIMEOUT_S,
     LOCK_TIMEOUT_S,
@@ -32,6 +33,7 @@ _QUIET = [
     "-o",
     "Dpkg::Options::=--force-confold",
 ]
+_LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/cache/apt/archives/lock")
 _SOLVE = ["--no-install-recommends", "--allow-downgrades", "--allow-change-held-packages"]
 # A failed index must not pass because an older copy is there. [man apt-get: --error-on=any]
 _UPDATE = ["update", "-o", "APT::Update::Error-Mode=any"]
@@ -143,8 +145,8 @@ class Apt(Manager):
         try:
             return self.machine.run(argv, timeout_s=INSTALL_TIMEOUT_S)
         except CommandFailed as error:
-            holder = locked_by(error.output)
-            if holder:
+            if is_locked(error.output):
+                holder = lock_holder(self.machine) or "another process"
                 raise NodeError(
                     f"dpkg is locked by {holder}, for longer than {LOCK_TIMEOUT_S} s: another "
                     "installation runs. Wait for it, or end it; then run this again"
@@ -184,16 +186,27 @@ def madison(text: str) -> list[Offer]:
     return found
 
 
-def locked_by(said: str) -> str:
-    """Return the process that holds dpkg's lock, if that is what apt or dpkg complains about."""
-    held = re.search(r"It is held by process (\d+ \(.*?\))", said)
-    if held:
-        return f"process {held.group(1)}"
-    by_pid = re.search(r"lock was locked by another process with pid (\d+)", said)
-    if by_pid:
-        return f"process {by_pid.group(1)}"
-    plain = r"Could not get lock|lock is locked by another process|Unable to acquire the dpkg"
-    return "another process" if re.search(plain, said) else ""
+def is_locked(said: str) -> bool:
+    """Return whether apt or dpkg complains about a lock of dpkg's."""
+    return bool(
+        re.search(r"Could not get lock|lock was locked by|Unable to acquire the dpkg", said)
+    )
+
+
+def lock_holder(machine: Machine) -> str:
+    """Return the process that has dpkg's lock, empty if none has it any more.
+
+    apt names it only where a terminal would show it; the kernel always does. [man proc_locks.5]
+    """
+    for lock in _LOCKS:
+        if not machine.exists(lock):
+            continue
+        inode = os.stat(machine.path(lock)).st_ino
+        found = re.search(rf" (\d+) \w+:\w+:{inode} ", machine.read("/proc/locks") or "")
+        if found:
+            program = machine.value(f"/proc/{found.group(1)}/comm") or "unknown"
+            return f"process {found.group(1)} ({program})"
+    return ""
 
 
 def unmet(said: str) -> str:
