@@ -40,6 +40,12 @@ class ActionModule(ActionBase):
         }
         given = {**self._task.args, "roles": list(arguments), "arguments": arguments}
         result.update(self._execute_module(module_args=given, task_vars=task_vars))
+        # The survey is the first to find a full disk, and Ansible's message does not say it.
+        if "No usable temporary directory" in str(result.get("module_stderr")):
+            result["msg"] = (
+                "no module can start on the node, for it cannot write a file in /tmp or /var/tmp: "
+                "is its disk full? Run on the node: df -h / /tmp"
+            )
         return result
 
     def _load(self, role: str, name: str) -> Any:
