@@ -46,8 +46,11 @@ WantedBy=multi-user.target
 """
 _RULE = """\
 # Written by rdmaprov (pcie); changes here are lost.
-# A driver that is loaded again starts with its own settings.
-ACTION=="add", SUBSYSTEM=="net", SUBSYSTEMS=="pci", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{unit}"
+# A driver that is loaded again starts with its own settings. A device that udev gives another name
+# is there for systemd after the move.
+ACTION!="add|move", GOTO="rdmaprov_pcie_end"
+SUBSYSTEM=="net", SUBSYSTEMS=="pci", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{unit}"
+LABEL="rdmaprov_pcie_end"
 """
 
 
