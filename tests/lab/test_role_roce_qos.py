@@ -116,3 +116,21 @@ def test_vendors_driver_has_congestion_control_and_marks_again(lab, play):
     ecn = "cd /sys/class/net/$D/ecn; cat roce_rp/enable/[0-7] roce_rp/rpg_ai_rate $T"
     rail = Rail(lab, NODE)
     assert rail.run(ecn).split() == [*"00010000", "10", "Global", "tclass=106"]
+
+
+def test_marked_rdma_rides_the_lossless_priority_alone(lab, play):
+    assert play.run({}).returncode == 0, play.said
+    near, far = Rail(lab, NODE), Rail(lab, "node2")
+    bandwidth = f"timeout 100 ib_write_bw -d {near.rdma} -x 0 -n 100 -s 4096 --tclass=106"
+    far.run(
+        "ip link set $D up; ip addr add 192.0.2.1/30 dev $D\n"
+        f"nohup {bandwidth} > /dev/null 2>&1 & sleep 4"
+    )
+    before = near.counters("ip link set $D up; ip addr add 192.0.2.2/30 dev $D")
+    after = near.counters(f"sleep 2; {bandwidth} 192.0.2.1")
+    far.run("ip addr del 192.0.2.1/30 dev $D")
+    near.run("ip addr del 192.0.2.2/30 dev $D")
+    sent = [after[f"tx_prio{each}_packets"] - before[f"tx_prio{each}_packets"] for each in range(8)]
+    assert sent[3] >= 400  # 100 messages of 4096 bytes at an RDMA MTU of 1024
+    assert sent[0] < 100  # TCP, by which the two agree, and the network's own
+    assert [each for prio, each in enumerate(sent) if prio not in (0, 3)] == [0] * 6

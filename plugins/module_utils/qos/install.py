@@ -13,7 +13,19 @@ from .. import rails as rails_module
 from .. import systemd
 from ..machine import Machine
 from ..plan import CONFIGURED, RUNNING, Change, Plan
-from . import congestion, dcb, description, devices, marking, mlnx_qos, node, port, program, state
+from . import (
+    congestion,
+    dcb,
+    description,
+    devices,
+    marking,
+    mlnx_qos,
+    node,
+    pause,
+    port,
+    program,
+    state,
+)
 
 PROGRAM = "/usr/local/lib/rdmaprov/roce_qos"
 UNITS = "/etc/systemd/system"
@@ -32,7 +44,8 @@ sys.exit(main(sys.argv[1:], Machine()))
 
 def sources() -> dict[str, str]:
     """Return the program's files by their names below PROGRAM: the role's own modules."""
-    parts = (congestion, dcb, description, devices, marking, mlnx_qos, node, port, program, state)
+    read = (dcb, description, devices, mlnx_qos, state)
+    parts = (*read, congestion, marking, node, pause, port, program)
     files = {"__main__.py": HEADER + _MAIN, "node/__init__.py": HEADER}
     for module in (machine_module, plan_module, rails_module):
         files[f"node/{_last(module)}.py"] = _source(module.__name__)

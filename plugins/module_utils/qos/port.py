@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..machine import CommandFailed, Machine, NodeError
+from ..machine import Machine
 from ..plan import RUNNING, Change, NotYet, Plan, Refused
 from .dcb import Dcb
 from .description import Description
 from .mlnx_qos import MlnxQos
-from .state import Backend, Seen
+from .pause import plan_pause
+from .state import Backend, Seen, attempt
 
 _LISTED = 6
 
@@ -58,7 +58,7 @@ def plan_port(plan: Plan, netdev: str, wanted: Description) -> bool:
                 "there, or write roce_qos_dcbx: host".format(netdev, aspect.setting, *different)
             )
         _add(plan, backend, netdev, aspect, seen)
-    _plan_pause(plan, netdev, wanted.global_pause)
+    plan_pause(plan, netdev, wanted.global_pause)
     return True
 
 
@@ -83,6 +83,13 @@ def choose(machine: Machine, netdev: str, wanted: Description) -> Backend:
 def _aspects(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]:
     """Return the parts in the order of setting: the host decides first, PFC needs its map."""
     return [
+        *_classification(backend, netdev, wanted),
+        *_queues(backend, netdev, wanted),
+    ]
+
+
+def _classification(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]:
+    return [
         Aspect(
             "DCBX",
             lambda seen: _pair("host" if seen.host else "firmware", wanted.dcbx),
@@ -101,6 +108,11 @@ def _aspects(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]
             lambda seen: backend.trust(netdev, seen, _missing(seen, wanted)),
             lambda seen: backend.trust(netdev, seen, list(seen.entries)),
         ),
+    ]
+
+
+def _queues(backend: Backend, netdev: str, wanted: Description) -> list[Aspect]:
+    return [
         Aspect(
             "PFC",
             lambda seen: _pair(_pfc(seen.pfc), _pfc(wanted.pfc)),
@@ -156,17 +168,6 @@ def _add(plan: Plan, backend: Backend, netdev: str, aspect: Aspect, seen: Seen) 
 
     change = Change(RUNNING, netdev, aspect.setting, *different)
     plan.add(change, do, aspect.undo(seen))
-
-
-def attempt(machine: Machine, commands: list[list[str]]) -> CommandFailed | None:
-    """Run commands whose effect is read afterwards; return the last failure."""
-    failed = None
-    for argv in commands:
-        try:
-            machine.run(argv)
-        except CommandFailed as error:
-            failed = error
-    return failed
 
 
 def _pair(seen: str, wanted: str) -> tuple[str, str] | None:
@@ -257,33 +258,3 @@ def _buffers_differ(seen: Seen, wanted: Description, netdev: str) -> tuple[str, 
 def _buffer_text(buffers: tuple[tuple[int, ...], tuple[int, ...]]) -> str:
     maps, sizes = (",".join(str(each) for each in values) for values in buffers)
     return f"of priorities {maps}, of {sizes} bytes"
-
-
-def _plan_pause(plan: Plan, netdev: str, wanted: bool) -> None:
-    """Plan global pause: after PFC, whose change alters it in mlx5's one register for both."""
-    machine = plan.machine
-    seen, text = _pause(machine, netdev), "on" if wanted else "off"
-    if seen == (text, text):
-        return
-
-    def command(rx: str, tx: str) -> list[str]:
-        return ["ethtool", "-A", netdev, "rx", rx, "tx", tx]
-
-    def do() -> None:
-        # With nothing to change any more, ethtool before 5.10 ends with an error.
-        failed = attempt(machine, [command(text, text)])
-        if failed is not None and _pause(machine, netdev) != (text, text):
-            raise failed
-
-    change = Change(RUNNING, netdev, "global pause", "rx {}, tx {}".format(*seen), text)
-    plan.add(change, do, [command(*seen)])
-
-
-def _pause(machine: Machine, netdev: str) -> tuple[str, str]:
-    if not machine.has("ethtool"):
-        raise NotYet(f"{netdev}: ethtool is not installed, which shows global pause")
-    shown = machine.run(["ethtool", "-a", netdev])
-    found = [re.search(rf"^{each}:\s+(on|off)$", shown, re.M) for each in ("RX", "TX")]
-    if found[0] is None or found[1] is None:
-        raise NodeError(f"{netdev}: ethtool -a {netdev} does not say whether pause is on")
-    return found[0][1], found[1][1]

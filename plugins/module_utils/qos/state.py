@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..machine import NodeError
+from ..machine import CommandFailed, Machine, NodeError
 
 
 @dataclass(frozen=True)
@@ -91,3 +91,14 @@ def eight(values: list[int], what: str) -> tuple[int, ...]:
     if len(values) < 8:
         raise NodeError(f"{what}: {len(values)} values, wanted 8")
     return tuple(values[:8])
+
+
+def attempt(machine: Machine, commands: list[list[str]]) -> CommandFailed | None:
+    """Run commands whose effect is read afterwards; return the last failure."""
+    failed = None
+    for argv in commands:
+        try:
+            machine.run(argv)
+        except CommandFailed as error:
+            failed = error
+    return failed
