@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 from . import pcie_running
 from .machine import Machine, NodeError
-from .plan import Plan, described
+from .plan import Plan, carry_out, described
 
 
 def main(machine: Machine, description: str) -> str:
@@ -27,15 +28,15 @@ def main(machine: Machine, description: str) -> str:
     if text is None:
         raise NodeError(f"there is no {description}: run the role pcie")
     arguments = json.loads(text)
+    plan = _plan(machine, arguments)
+    carry_out(plan, lambda: _plan(machine, arguments))
+    return described(plan.changes())
+
+
+def _plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     plan = Plan(machine)
     pcie_running.add(plan, arguments)
-    for step in plan.steps:
-        step.do()
-    after = Plan(machine)
-    pcie_running.add(after, arguments)
-    if after.steps:
-        raise NodeError("not in effect after it was set: " + described(after.changes()))
-    return described(plan.changes())
+    return plan
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ UNIT = "rdmaprov-pcie.service"
 PATH = f"/etc/systemd/system/{UNIT}"
 LINKS = "/etc/systemd/system/multi-user.target.wants"
 RULE = "/etc/udev/rules.d/99-rdmaprov-pcie.rules"
+# The program is the last.
 MODULES = (machine, plans, rails, pci, interrupts, pcie_running, pcie_apply)
 # What the program needs to know; the kernel's command line is read by the boot loader.
 DESCRIBED = (
@@ -38,8 +39,7 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=oneshot
-Environment=PYTHONPATH={path}
-ExecStart={python} -m rdmaprov_pcie.pcie_apply {description}
+ExecStart={command} {description}
 
 [Install]
 WantedBy=multi-user.target
@@ -67,9 +67,7 @@ def at_boot(plan: Plan, arguments: dict[str, Any]) -> None:
         {name: rail[name] for name in ("netdev", "pci") if rail.get(name)}
         for rail in arguments["rails"]
     ]
-    path = shipped.directory_of("pcie").rpartition("/")[0]
-    python = shipped.interpreter(plan.machine)
-    unit = _UNIT.format(path=path, python=python, description=DESCRIPTION)
+    unit = _UNIT.format(command=shipped.command("pcie"), description=DESCRIPTION)
     # The unit last: what starts has all it needs.
     shipped.ship(plan, "pcie", MODULES)
     plan.file(DESCRIPTION, json.dumps(described, indent=2, sort_keys=True) + "\n")

@@ -6,65 +6,106 @@ to the node, from wherever Python loaded it: a checkout, or the archive of an An
 
 from __future__ import annotations
 
+import importlib
+import os
 import shutil
+import sys
 from types import ModuleType
 from typing import Any
 
 from .machine import Machine, NodeError
 from .plan import CONFIGURED, Change, Plan
 
-PACKAGES = "/usr/local/lib/rdmaprov"
-_INIT = '"""Written by rdmaprov ({}); changes here are lost."""\n'
+PROGRAMS = "/usr/local/lib/rdmaprov"
+PYTHON = "/usr/bin/python3"
+_PACKAGE = __package__ or ""
+_HEADER = "# Written by rdmaprov ({}); changes here are lost.\n"
+_MAIN = """import runpy
+
+runpy.run_module("node.{}", run_name="__main__", alter_sys=True)
+"""
 
 
 def directory_of(owner: str) -> str:
-    """Return where a role's package is; its parent is to be on Python's path."""
-    return f"{PACKAGES}/{owner}/rdmaprov_{owner}"
+    """Return where a role's program is, which Python runs by this name."""
+    return f"{PROGRAMS}/{owner}"
 
 
-def ship(plan: Plan, owner: str, modules: tuple[ModuleType, ...]) -> None:
-    """Have a package on the node with these modules of ours, which import nothing else of ours.
+def command(owner: str) -> str:
+    """Return how a unit starts a role's program, with a Python of the node's.
+
+    That is the one that runs now if it is not the system's: on some systems that one is too old.
+    """
+    mine = sys.executable
+    same = os.path.realpath(PYTHON) == os.path.realpath(mine)
+    return f"{PYTHON if same else mine} -B {directory_of(owner)}"
+
+
+def sources(owner: str, modules: tuple[ModuleType, ...]) -> dict[str, str]:
+    """Return the files of a program by their names below its directory.
 
     Args:
         owner: the role.
-        modules: imported ones, for Ansible to put them into the role's module.
+        modules: imported ones of ours, which import nothing else of ours; the program is the last.
 
     """
-    directory = directory_of(owner)
-    files = {f"{directory}/{_name(each)}.py": _source(each) for each in modules}
-    files[f"{directory}/__init__.py"] = _INIT.format(owner)
-    wrong = [path for path, text in files.items() if plan.machine.read(path) != text]
-    if not wrong:
-        return
-    seen = "different" if plan.machine.names(directory) else "absent"
-    change = Change(CONFIGURED, directory, "program", seen, "as the role is")
+    header = _HEADER.format(owner)
+    files = {
+        "__main__.py": header + _MAIN.format(_name(modules[-1])),
+        "node/__init__.py": header,
+    }
+    for module in modules:
+        name = _name(module)
+        path = name.replace(".", "/")
+        files[f"node/{path}.py"] = header + _source(module)
+        if "/" in path:
+            package = name.rpartition(".")[0]
+            text = _source(importlib.import_module(f"{_PACKAGE}.{package}"))
+            files[f"node/{os.path.dirname(path)}/__init__.py"] = header + text
+    return files
+
+
+def ship(plan: Plan, owner: str, modules: tuple[ModuleType, ...]) -> bool:
+    """Have a role's program on the node, and nothing beside it; return whether that is a change."""
+    machine, directory = plan.machine, directory_of(owner)
+    wanted = sources(owner, modules)
+    names = _installed(machine, directory)
+    present = {name: machine.read(f"{directory}/{name}") for name in names}
+    if present == wanted:
+        return False
 
     def write() -> None:
-        for path in wrong:
-            plan.machine.write(path, files[path])
+        for name in sorted(set(present) - set(wanted)):
+            machine.remove(f"{directory}/{name}")
+        for name, text in wanted.items():
+            machine.write(f"{directory}/{name}", text)
 
-    plan.add(change, write)
+    seen = "different" if present else "absent"
+    plan.add(Change(CONFIGURED, directory, "program", seen, "as the role is"), write)
+    return True
 
 
 def unship(plan: Plan, owner: str) -> None:
-    """Have no such package on the node."""
+    """Have no such program on the node."""
     directory = directory_of(owner)
-    if not plan.machine.names(directory):
+    if not plan.machine.exists(directory):
         return
     change = Change(CONFIGURED, directory, "program", "present", "absent")
-    plan.add(change, lambda: shutil.rmtree(plan.machine.path(f"{PACKAGES}/{owner}")))
+    plan.add(change, lambda: shutil.rmtree(plan.machine.path(directory)))
 
 
-def interpreter(machine: Machine) -> str:
-    """Return a Python that is there at boot."""
-    for path in ("/usr/bin/python3", "/usr/libexec/platform-python"):
-        if machine.exists(path):
-            return path
-    raise NodeError("there is no /usr/bin/python3, which a unit starts at boot: install it")
+def _installed(machine: Machine, directory: str, below: str = "") -> list[str]:
+    found = []
+    for name in machine.names(f"{directory}/{below}"):
+        if name.endswith(".py"):
+            found.append(below + name)
+        elif name != "__pycache__":
+            found += _installed(machine, directory, f"{below}{name}/")
+    return found
 
 
 def _name(module: ModuleType) -> str:
-    return module.__name__.rpartition(".")[2]
+    return module.__name__[len(_PACKAGE) + 1 :]
 
 
 def _source(module: ModuleType) -> str:

@@ -23,8 +23,8 @@ ACS = """
 port=$(basename $(readlink -f /sys/class/net/{netdev}/device/../..))
 setpci -s $port ECAP_ACS+6.w=5d
 PYTHONPATH=/usr/local/lib/rdmaprov/pcie python3 -c "
-from rdmaprov_pcie.machine import Machine
-from rdmaprov_pcie.pci import Function
+from node.machine import Machine
+from node.pci import Function
 port = Function(Machine(), '$port')
 print(port.redirects())
 port.redirect_off()

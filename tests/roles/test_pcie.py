@@ -28,7 +28,7 @@ DESCRIPTION = "/etc/rdmaprov/pcie.json"
 UNIT = "/etc/systemd/system/rdmaprov-pcie.service"
 LINK = "/etc/systemd/system/multi-user.target.wants/rdmaprov-pcie.service"
 RULE = "/etc/udev/rules.d/99-rdmaprov-pcie.rules"
-PROGRAM = "/usr/local/lib/rdmaprov/pcie/rdmaprov_pcie"
+PROGRAM = "/usr/local/lib/rdmaprov/pcie"
 GROUP = f"/sys/bus/pci/devices/{NIC}/iommu_group"
 CFG = "/boot/grub/grub.cfg"
 
@@ -177,8 +177,8 @@ def test_check_mode_changes_nothing(node: Node):
         (lambda node: node.put(BALANCING, "1\n"), RUNNING[0]),
         (lambda node: node.put(GOVERNOR, "powersave\n"), RUNNING[1]),
         (lambda node: node.interrupt(40, "4-8"), RUNNING[4]),
-        (lambda node: node.put(f"{PROGRAM}/pci.py", "# older\n"), CONFIGURED[0]),
-        (lambda node: node.remove(f"{PROGRAM}/__init__.py"), CONFIGURED[0]),
+        (lambda node: node.put(f"{PROGRAM}/node/pci.py", "# older\n"), CONFIGURED[0]),
+        (lambda node: node.remove(f"{PROGRAM}/node/__init__.py"), CONFIGURED[0]),
         (lambda node: node.remove(DESCRIPTION), CONFIGURED[1]),
         (lambda node: node.put(UNIT, "[Unit]\n"), CONFIGURED[2]),
         (lambda node: node.remove(LINK), CONFIGURED[3]),
@@ -212,14 +212,12 @@ def test_program_on_the_node_runs_without_ansible_and_without_the_checkout(node:
     unit = node.read(UNIT) or ""
     start = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
     words = start.partition("=")[2].split()
-    assert words == ["/usr/bin/python3", "-m", "rdmaprov_pcie.pcie_apply", DESCRIPTION]
-    path = next(line for line in unit.splitlines() if line.startswith("Environment=PYTHONPATH="))
+    assert words[1:] == ["-B", PROGRAM, DESCRIPTION]
     description = Path(node.path("/description.json"))
     known = json.loads(node.read(DESCRIPTION) or "")
     description.write_text(json.dumps({**known, "rails": [{"netdev": "no-such-device"}]}))
     done = subprocess.run(
-        [sys.executable, "-S", *words[1:3], str(description)],
-        env={"PYTHONPATH": node.path(path.rpartition("=")[2])},
+        [sys.executable, "-I", "-S", words[1], node.path(PROGRAM), str(description)],
         cwd="/",
         capture_output=True,
         text=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import roce_qos
+from plugins.module_utils import roce_qos, shipped
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import carry_out
@@ -316,11 +316,12 @@ def test_program_says_what_is_wrong_with_a_description(
 
 
 def test_installed_program_runs_without_ansible(tmp_path: Path):
-    for name, text in install.sources().items():
+    sources = shipped.sources(install.OWNER, install.MODULES)
+    for name, text in sources.items():
         path = tmp_path / "roce_qos" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    assert not [text for text in install.sources().values() if "import ansible" in text]
+    assert not [text for text in sources.values() if "import ansible" in text]
     argv = [sys.executable, "-I", "-S", "-B", str(tmp_path / "roce_qos"), "no-such-netdev"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-from typing import Any
-
 from .. import machine as machine_module
 from .. import plan as plan_module
 from .. import rails as rails_module
-from .. import systemd
-from ..machine import Machine
+from .. import shipped, systemd
 from ..plan import CONFIGURED, RUNNING, Change, Plan
 from . import (
     congestion,
@@ -27,44 +21,29 @@ from . import (
     state,
 )
 
-PROGRAM = "/usr/local/lib/rdmaprov/roce_qos"
+OWNER = "roce_qos"
+PROGRAM = shipped.directory_of(OWNER)
 UNITS = "/etc/systemd/system"
 RULES = "/etc/udev/rules.d/99-rdmaprov-roce-qos.rules"
 HEADER = "# Written by rdmaprov (roce_qos); changes here are lost.\n"
-PYTHON = "/usr/bin/python3"
 _PROPERTIES = "Id,ActiveState,UnitFileState,NeedDaemonReload"
-_MAIN = """import sys
-
-from node.machine import Machine
-from node.qos.program import main
-
-sys.exit(main(sys.argv[1:], Machine()))
-"""
-
-
-def sources() -> dict[str, str]:
-    """Return the program's files by their names below PROGRAM: the role's own modules."""
-    read = (dcb, description, devices, mlnx_qos, state)
-    parts = (*read, congestion, marking, node, pause, port, program)
-    files = {"__main__.py": HEADER + _MAIN, "node/__init__.py": HEADER}
-    for module in (machine_module, plan_module, rails_module):
-        files[f"node/{_last(module)}.py"] = _source(module.__name__)
-    package = importlib.import_module(__package__ or "")
-    files["node/qos/__init__.py"] = _source(package.__name__)
-    for module in parts:
-        files[f"node/qos/{_last(module)}.py"] = _source(module.__name__)
-    return files
-
-
-def _last(module: Any) -> str:
-    name: str = module.__name__
-    return name.rpartition(".")[2]
-
-
-def _source(name: str) -> str:
-    """Return a module's text, also from the archive in which Ansible brings it to the node."""
-    text = sys.modules[name].__loader__.get_source(name)  # type: ignore[union-attr]
-    return HEADER + str(text)
+# The program is the last.
+MODULES = (
+    machine_module,
+    plan_module,
+    rails_module,
+    congestion,
+    dcb,
+    description,
+    devices,
+    marking,
+    mlnx_qos,
+    node,
+    pause,
+    port,
+    state,
+    program,
+)
 
 
 def unit_of(netdev: str) -> str:
@@ -74,7 +53,7 @@ def unit_of(netdev: str) -> str:
 
 def units() -> dict[str, str]:
     """Return the files of systemd and udev by their paths."""
-    start = f"ExecStart={_python()} -B {PROGRAM}"
+    start = f"ExecStart={shipped.command(OWNER)}"
     device = "sys-subsystem-net-devices-%i.device"
     again = 'RUN+="/usr/bin/systemctl --no-block restart rdmaprov-roce-qos.service"\n'
     return {
@@ -93,45 +72,12 @@ def units() -> dict[str, str]:
     }
 
 
-def _python() -> str:
-    """Return a Python of the node's: its own if that is what runs now, which is new enough."""
-    mine = sys.executable
-    return PYTHON if os.path.realpath(PYTHON) == os.path.realpath(mine) else mine
-
-
 def plan_program(plan: Plan) -> bool:
     """Have the program and its units; return whether that is a change."""
-    changed = _plan_sources(plan)
+    changed = shipped.ship(plan, OWNER, MODULES)
     for path, text in units().items():
         changed |= plan.file(path, text)
     return changed
-
-
-def _plan_sources(plan: Plan) -> bool:
-    machine, wanted = plan.machine, sources()
-    present = {name: machine.read(f"{PROGRAM}/{name}") for name in _installed(machine)}
-    if present == wanted:
-        return False
-
-    def do() -> None:
-        for name in sorted(set(present) - set(wanted)):
-            machine.remove(f"{PROGRAM}/{name}")
-        for name, text in wanted.items():
-            machine.write(f"{PROGRAM}/{name}", text)
-
-    seen = "different" if present else "absent"
-    plan.add(Change(CONFIGURED, PROGRAM, "program", seen, "as the role's"), do)
-    return True
-
-
-def _installed(machine: Machine, below: str = "") -> list[str]:
-    found = []
-    for name in machine.names(f"{PROGRAM}/{below}"):
-        if name.endswith(".py"):
-            found.append(below + name)
-        elif name != "__pycache__":
-            found += _installed(machine, f"{below}{name}/")
-    return found
 
 
 def plan_units(plan: Plan, netdevs: list[str], changed: bool) -> None:

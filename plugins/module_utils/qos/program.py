@@ -86,3 +86,7 @@ def _one(machine: Machine, netdev: str, end: float) -> int:
             return 1
         sys.stdout.write("".join(line + "\n" for line in said))
         return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], Machine()))
