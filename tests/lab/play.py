@@ -17,6 +17,8 @@ from rdmaprov.lab.model import Lab
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 400
+# A module that starts says the first; if none can start, the survey says the second.
+DISK_FULL = re.compile(r"No space left on device|is its disk full\?")
 
 
 class Play:
