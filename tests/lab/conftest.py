@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.lab.handle import LabHandle
+from tests.lab.play import Play
 from tests.lab.rail import Rail
 
 
@@ -22,6 +23,22 @@ def lab(tmp_path_factory):
     finally:
         if not given:
             handle.must("down")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def factory(request):
+    """Begin a module on factory nodes; its CHANGES says which ones it leaves otherwise."""
+    items = [item for item in request.session.items if item.module is request.module]
+    if any("lab" in item.fixturenames for item in items):
+        changes = getattr(request.module, "CHANGES", ())
+        request.getfixturevalue("lab").factory(changes)
+
+
+@pytest.fixture(scope="module")
+def play(lab, request, tmp_path_factory):
+    """Provide the runs of the role that a module test_role_ROLE is about, on its NODE."""
+    role = request.path.stem.removeprefix("test_role_")
+    return Play(lab, tmp_path_factory.mktemp("play"), role, request.module.NODE)
 
 
 @pytest.fixture(scope="module")

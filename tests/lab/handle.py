@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,13 @@ class LabHandle:
         self.site = site
         self.cache = cache
         self._rails: dict[tuple[str, int], str] = {}
+        self._changed: set[str] = set()
+
+    def factory(self, changes: tuple[str, ...]) -> None:
+        """Have all nodes as the factory leaves them, for one who changes some of them for good."""
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda node: self.must("reset", node), sorted(self._changed)))
+        self._changed = set(changes)
 
     def argv(self, *words: str) -> list[str]:
         """Return the command line of a verb of this lab."""

@@ -21,7 +21,7 @@ from rdmaprov.resources import data_dir
 
 pytestmark = pytest.mark.lab
 
-NODES = ("node1", "node2")
+NODES = CHANGES = ("node1", "node2")
 TIMEOUT_S = 300
 # What the role mtu does on a node, undone.
 FACTORY = """
@@ -29,14 +29,6 @@ rm -rf /etc/systemd/network/*rdmaprov*
 networkctl reload
 for device in {devices}; do ip link set dev $device mtu 1500; done
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def factory(lab):
-    """Leave factory nodes behind."""
-    yield
-    for node in NODES:
-        lab.must("reset", node)
 
 
 @pytest.fixture

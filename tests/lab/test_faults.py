@@ -50,6 +50,8 @@ mkdir -p /etc/systemd/system.conf.d
 printf '[Manager]\\nDefaultLimitMEMLOCK=infinity\\n' > /etc/systemd/system.conf.d/memlock.conf
 systemctl daemon-reload
 echo NCCL_IB_TC=106 > /etc/nccl.conf
+cat /proc/sys/kernel/numa_balancing > /run/factory-numa-balancing
+echo 0 > /proc/sys/kernel/numa_balancing
 """
 CONFIGURED_FILES = (
     "/etc/modprobe.d/mlx5_core.conf /etc/security/limits.d/rdma.conf "
@@ -160,6 +162,7 @@ CASES = (
     Case("rail-overflow", OVERFLOW, "^quiet$", "^pauses$"),
     Case("driver-version-different", VERSIONS, r"25\..*\n25\..*\n580", r"24\..*\n24\..*\n570"),
     Case("nccl-conf-stale", "cat /etc/nccl.conf", r"^NCCL_IB_TC=106$", r"NCCL_IB_TC=0"),
+    Case("numa-balancing-on", "cat /proc/sys/kernel/numa_balancing", "^0$", "^1$"),
     Case("disk-full", DISK, "room", "full"),
     Case("dpkg-lock-held", PROBE_DPKG, "free", "held"),
 )
@@ -177,6 +180,7 @@ def node(lab):
         NODE,
         f"rm -f {CONFIGURED_FILES}; systemctl daemon-reload; modprobe -r nvidia_peermem; "
         "modprobe -r standin_ofed; modprobe -r mlx5_core; echo 0 > /proc/sys/vm/nr_hugepages; "
+        "cat /run/factory-numa-balancing > /proc/sys/kernel/numa_balancing; "
         "rmdir /sys/kernel/config/rdma_cm/*\n" + BARE_RAILS,
     )
     lab.call(PEER, BARE_RAILS)

@@ -16,6 +16,7 @@ from rdmaprov.resources import data_dir
 pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
+CHANGES = (NODE,)
 MANAGEMENT = "enp0s2"
 MTU = 1400
 REVERT_S = 25
@@ -63,8 +64,7 @@ def apply(lab):
             check=False,
         )
 
-    yield run
-    lab.must("reset", NODE)
+    return run
 
 
 def test_way_to_the_node_is_refused_before_anything_happens(lab, apply):

@@ -17,6 +17,8 @@ from rdmaprov.resources import data_dir
 
 pytestmark = pytest.mark.lab
 
+CHANGES = ("node1", "node2")
+
 # Asks for an address on a device, and prints who answers: nobody or a MAC address.
 WHO_HAS = """
 import socket, struct, sys, time
@@ -76,9 +78,7 @@ def apply(site: Path, node: str = "all") -> dict[str, list[str]]:
 def nodes(lab, site):
     """Provide the rails of both nodes, after the role made them so."""
     apply(site)
-    yield {name: lab.nodes()[name]["rails"] for name in ("node1", "node2")}
-    for node in ("node1", "node2"):
-        lab.must("reset", node)
+    return {name: lab.nodes()[name]["rails"] for name in CHANGES}
 
 
 def facts(lab, node: str) -> list[str]:

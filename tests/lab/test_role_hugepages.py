@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.lab.play import Play
 
 pytestmark = pytest.mark.lab
 
 NODE = "node1"
+CHANGES = (NODE,)
 POOLS = "cat /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepages"
 COUNTS = {"hugepages_2m_per_numa_node": [40, 30]}
-
-
-@pytest.fixture(scope="module")
-def play(lab, tmp_path_factory):
-    lab.must("reset", NODE)
-    yield Play(lab, tmp_path_factory.mktemp("play"), "hugepages", NODE)
-    lab.must("reset", NODE)
 
 
 def pools(lab):

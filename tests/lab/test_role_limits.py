@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.lab.play import Play
 
 pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
+CHANGES = (NODE,)
 SETTINGS = {"limits_sysctl": {"vm.swappiness": 7}}
 # What a login may lock, and the daemon that it came by; and a kernel value.
 SEEN = """ulimit -l
@@ -15,13 +15,6 @@ awk '/^Max locked/ { print $4, $5 }' /proc/$(systemctl show --property MainPID -
 cat /proc/sys/vm/swappiness
 """
 RIGHT = "unlimited\nunlimited unlimited\n7\n"
-
-
-@pytest.fixture(scope="module")
-def play(lab, tmp_path_factory):
-    lab.must("reset", NODE)
-    yield Play(lab, tmp_path_factory.mktemp("play"), "limits", NODE)
-    lab.must("reset", NODE)
 
 
 def test_limits_are_lifted_and_survive_a_fault_and_a_boot(lab, play):

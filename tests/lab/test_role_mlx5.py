@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.lab.play import DISK_FULL, Play
+from tests.lab.play import DISK_FULL
 
 pytestmark = pytest.mark.lab
 
 NODE = "node1"
+CHANGES = (NODE,)
 # One is set at once, the other when the module is loaded.
 WANTED = {"mlx5_module_parameters": {"mlx5_core": {"debug_mask": 1, "prof_sel": 1}}}
 PARAMETERS = "cd /sys/module/mlx5_core/parameters; cat debug_mask prof_sel"
@@ -19,11 +20,9 @@ EARLY = "echo mlx5_core >> /etc/initramfs-tools/modules; modprobe mlx5_core"
 
 
 @pytest.fixture(scope="module")
-def play(lab, tmp_path_factory):
-    lab.must("reset", NODE)
+def play(lab, play):
     lab.run(NODE, EARLY)
-    yield Play(lab, tmp_path_factory.mktemp("play"), "mlx5", NODE)
-    lab.must("reset", NODE)
+    return play
 
 
 def parameters(lab):

@@ -5,23 +5,16 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.lab.play import Play
 
 pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
+CHANGES = (NODE,)
 CONF = "/etc/nccl.conf"
 LINES = f"grep -v '^#' {CONF}"
 # What the rails' RDMA devices are called is the node's own matter.
 DEVICES = "ls /sys/class/infiniband | paste -sd,"
 FILES = "find /etc -type f -exec sha256sum {} +"
-
-
-@pytest.fixture(scope="module")
-def play(lab, tmp_path_factory):
-    yield Play(lab, tmp_path_factory.mktemp("play"), "nccl", NODE)
-    lab.must("heal", NODE)
-    lab.run(NODE, f"rm -f {CONF} {CONF}.backup-* /root/.nccl.conf")
 
 
 def test_stale_file_is_repaired_and_nothing_else(lab, play):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.lab import debian_repository
 from tests.lab.debian_repository import HOST, Key, Packages
-from tests.lab.play import Play
 
 pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
+CHANGES = (NODE,)
 STATUS = "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n' 'doca-ofed' 'mlnx-*' || :"
 VERSION = "modinfo -F version mlx5_core"
 UNSUPPORTED = "/etc/rdmaprov-lab-unsupported"
@@ -49,11 +49,9 @@ def site(lab, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def play(lab, tmp_path_factory):
-    lab.must("reset", NODE)
+def play(lab, play):
     lab.run(NODE, "modprobe mlx5_core")
-    yield Play(lab, tmp_path_factory.mktemp("play"), "ofed", NODE)
-    lab.must("reset", NODE)
+    return play
 
 
 def doca(site, **changed):

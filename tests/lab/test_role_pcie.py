@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.lab.play import Play
 
 pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
+CHANGES = (NODE,)
 BALANCING = "/proc/sys/kernel/numa_balancing"
 REBIND = """
 echo {other} > /proc/sys/kernel/numa_balancing
@@ -33,13 +33,6 @@ setpci -s $port ECAP_ACS+6.w
 lspci -vvv -s $port | grep ACSCtl
 setpci -s $port ECAP_ACS+6.w=0
 """
-
-
-@pytest.fixture(scope="module")
-def play(lab, tmp_path_factory):
-    lab.must("reset", NODE)
-    yield Play(lab, tmp_path_factory.mktemp("play"), "pcie", NODE)
-    lab.must("reset", NODE)
 
 
 def balancing(lab):

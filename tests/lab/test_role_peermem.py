@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.lab.play import Play
 
 pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
+CHANGES = (NODE,)
 WANTED = {"peermem_mode": "nvidia-peermem"}
 FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
 CLIENT = "cat /sys/kernel/mm/memory_peers/nv_mem/version"
@@ -17,18 +17,6 @@ VENDOR = """echo vendor > /etc/rdmaprov-lab/driver
 echo softdep nvidia_peermem pre: standin_ofed > /etc/modprobe.d/lab-vendor.conf
 modprobe standin_ofed
 """
-INBOX = f"""echo inbox > /etc/rdmaprov-lab/driver
-rm -f {FILE} /etc/modprobe.d/lab-vendor.conf /etc/modprobe.d/wrong.conf
-modprobe -r nvidia_peermem standin_ofed
-"""
-
-
-@pytest.fixture(scope="module")
-def play(lab, tmp_path_factory):
-    lab.must("reset", NODE)
-    yield Play(lab, tmp_path_factory.mktemp("play"), "peermem", NODE)
-    lab.must("heal", NODE)
-    lab.run(NODE, INBOX)
 
 
 def refused(lab, play, variables):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.lab.play import Play
 from tests.lab.rail import RAIL, Rail, entries
 
 pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
+CHANGES = (NODE,)
 FAULTS = (
     "pfc-wrong-priority",
     "pfc-two-priorities",
@@ -35,13 +35,6 @@ for each in $others; do [ $each = $D ] || echo $each > $R/attach; done
 echo $device > $driver/bind
 """
 WAIT_S = 60
-
-
-@pytest.fixture(scope="module")
-def play(lab, tmp_path_factory):
-    lab.must("reset", NODE)
-    yield Play(lab, tmp_path_factory.mktemp("play"), "roce_qos", NODE)
-    lab.must("reset", NODE)
 
 
 def seen(lab):

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.lab.play import Play
 
 pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE = "node1"
+CHANGES = (NODE,)
 PROOF = "/var/lib/rdmaprov/torch_runtime.json"
-
-
-@pytest.fixture(scope="module")
-def play(lab, tmp_path_factory):
-    lab.run(NODE, f"rm -f {PROOF}")
-    yield Play(lab, tmp_path_factory.mktemp("play"), "torch_runtime", NODE)
-    lab.run(NODE, f"rm -f {PROOF}")
 
 
 def test_interpreter_is_proven_once(lab, play):

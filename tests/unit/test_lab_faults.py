@@ -37,6 +37,7 @@ WANTED = {
     "rail-overflow",
     "driver-version-different",
     "nccl-conf-stale",
+    "numa-balancing-on",
     "disk-full",
     "dpkg-lock-held",
     "sshd-hangs",

@@ -1,0 +1,132 @@
+"""A node behind a jump host, by an ssh configuration and with a vaulted password for sudo."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rdmaprov.lab import ssh
+from rdmaprov.lab.model import Lab
+from rdmaprov.resources import data_dir
+
+pytestmark = pytest.mark.lab
+
+NODE, JUMP = "node2", "node1"
+CHANGES = (NODE,)
+USER, SUDO, VAULT = "keeper", "open sesame", "vault's own"
+# From inside a node this is the host, whose ports lead to the nodes (QEMU's user network).
+HOST_FROM_A_NODE = "10.0.2.2"
+CREATE = f"""
+useradd --create-home --shell /bin/bash {USER} && echo '{USER}:{SUDO}' | chpasswd
+echo '{USER} ALL=(ALL) ALL' > /etc/sudoers.d/{USER}
+install -d -o {USER} /home/{USER}/.ssh && cat > /home/{USER}/.ssh/authorized_keys
+"""
+CONFIG = """
+Host jump
+    HostName {address}
+    Port {port}
+    User {user}
+    IdentityFile "{key}"
+    UserKnownHostsFile "{known_hosts}"
+    StrictHostKeyChecking yes
+Host behind
+    HostName {behind}
+    HostKeyAlias [{address}]:{behind_port}
+    ProxyJump jump
+"""
+
+
+@pytest.fixture(scope="module")
+def user(lab):
+    """Provide a user of the node whom sudo asks for a password."""
+    public = lab.layout.directory / "id_ed25519.pub"
+    lab.run(NODE, f"{CREATE.rstrip()} <<'END'\n{public.read_text()}END")
+    return USER
+
+
+@pytest.fixture
+def site(lab, user, tmp_path):
+    known = Lab.load(lab.layout.state)
+    assert known is not None
+    copy = Path(shutil.copytree(known.site, tmp_path / "site"))
+    shutil.copytree(
+        data_dir("inventory") / "lab" / "group_vars", copy / "group_vars", dirs_exist_ok=True
+    )
+    hosts = yaml.safe_load((copy / "hosts.yml").read_text())
+    ports = {name: host["ansible_port"] for name, host in hosts["lab"]["hosts"].items()}
+    options = ssh.options(lab.layout)
+    config = tmp_path / "ssh_config"
+    config.write_text(
+        CONFIG.format(
+            address=ssh.ADDRESS,
+            port=ports[JUMP],
+            user=ssh.USER,
+            key=options["IdentityFile"],
+            known_hosts=options["UserKnownHostsFile"],
+            behind=HOST_FROM_A_NODE,
+            behind_port=ports[NODE],
+        )
+    )
+    hosts["lab"]["hosts"][NODE].update(
+        ansible_host="behind",
+        ansible_user=user,
+        ansible_become=True,
+        ansible_become_password="{{ vault_sudo_password }}",
+        ansible_ssh_extra_args=f"-F {config}",
+    )
+    (copy / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    (tmp_path / "vault-password").write_text(VAULT + "\n")
+    return copy
+
+
+def keep(site, password):
+    """Write the vaulted file with sudo's password."""
+    file = site / "group_vars" / "lab.yml"
+    file.write_text(yaml.safe_dump({"vault_sudo_password": password}))
+    program = Path(sys.executable).with_name("ansible-vault")
+    password_file = site.parent / "vault-password"
+    subprocess.run(
+        [program, "encrypt", "--vault-password-file", password_file, file],
+        check=True,
+        capture_output=True,
+    )
+
+
+def rdmaprov(site, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "rdmaprov", *words],
+        cwd=site.parent,
+        env={**os.environ, "ANSIBLE_VAULT_PASSWORD_FILE": str(site.parent / "vault-password")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_plan_and_discover_reach_the_node(site):
+    keep(site, SUDO)
+    planned = rdmaprov(site, "plan", str(site), "--limit", NODE, "--roles", "limits")
+    assert planned.returncode == 5, planned.stdout + planned.stderr
+    assert "node2: kernel vm.swappiness" in planned.stdout
+    found = rdmaprov(site, "discover", str(site), "--limit", NODE)
+    assert found.returncode == 0, found.stderr
+    assert "fabric_rails" in found.stdout
+    for path in (site.parent / "runs").rglob("*"):
+        assert not path.is_file() or SUDO not in path.read_text()
+
+
+def test_wrong_password_for_sudo_is_said_and_not_shown(site):
+    keep(site, "close sesame")
+    planned = rdmaprov(site, "plan", str(site), "--limit", NODE, "--roles", "limits")
+    assert planned.returncode in (1, 4)
+    assert "node2" in planned.stdout
+    assert "sudo" in planned.stdout.lower()
+    assert "close sesame" not in planned.stdout + planned.stderr
