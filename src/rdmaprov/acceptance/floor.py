@@ -133,8 +133,8 @@ def _derivation(fabric: Fabric, top: float, most: float, algorithm: str) -> str:
         how += f" ÷ {fabric.oversubscription:g} (oversubscription)"
     by = "any algorithm" if algorithm == "auto" else algorithm
     return (
-        f"A ring's ceiling is {how} = {figure(top)} GB/s. The floor is {percent(efficiency(fabric))} "
-        f"of it, under the slowest healthy fleets published of {sizes(fabric)}. "
+        f"A ring's ceiling is {how} = {figure(top)} GB/s. "
+        f"The floor is {percent(efficiency(fabric))} of it, for {sizes(fabric)}. "
         f"By {by} these links carry at most {figure(most)} GB/s."
     )
 

@@ -47,11 +47,15 @@ class Cause:
 
 
 def _share(factor: Callable[[Fabric], float]) -> Callable[[Fabric], tuple[float, float]]:
-    """Return the shares that a fault leaves which scales a healthy number by a factor."""
+    """Return the shares that a fault leaves which scales a healthy number by a factor.
+
+    On two and three nodes a healthy number may be a tree's, above a ring's ceiling.
+    """
 
     def left(fabric: Fabric) -> tuple[float, float]:
+        tree = ceiling.most_gb_s(fabric, "tree") / ceiling.ring_gb_s(fabric)
         scale = factor(fabric)
-        return scale * efficiency(fabric), scale * MOST
+        return scale * efficiency(fabric), scale * MOST * max(1.0, tree)
 
     return left
 
@@ -80,7 +84,7 @@ SIGNATURES = (
         "one rail carries nothing",
         _share(lambda fabric: (fabric.rails - 1) / fabric.rails),
         "bytes of each rail before and after; NCCL's line `NET/IB : Using` names the rails it took",
-        "(R - 1) / R: NCCL shares the data among the rails it has",
+        f"(R - 1) / R, as the rails left share the data: {_ISSUE.format('nccl-tests', 380)}",
     ),
     Signature(
         "half-slot",
@@ -93,9 +97,9 @@ SIGNATURES = (
     Signature(
         "half-path",
         "ACS redirect, or rails on the other NUMA node or behind the CPU",
-        _share(lambda _fabric: 0.5),
+        lambda _fabric: (0.39, 0.5),
         "ACSCtl of the bridges; nvidia-smi topo -m",
-        f"half: {_ISSUE.format('nccl-tests', 112)}, {_ISSUE.format('nccl-tests', 347)}",
+        f"0.39 {_ISSUE.format('nccl-tests', 112)}, half {_ISSUE.format('nccl-tests', 347)}",
     ),
     Signature(
         "paths-collide",
@@ -124,7 +128,7 @@ SIGNATURES = (
         "one rail carries all",
         _share(lambda fabric: 1 / fabric.rails),
         "bytes of each rail before and after; NCCL_IB_HCA",
-        f"1 / R: {_ISSUE.format('nccl-tests', 319)}",
+        f"1 / R: {_ISSUE.format('nccl-tests', 380)}",
     ),
     Signature(
         "no-pfc",
