@@ -337,6 +337,23 @@ def test_two_versions_in_one_job_are_a_problem():
 
 
 @pytest.mark.parametrize(
+    ("line", "versions"),
+    [
+        ("NCCL version 2.10.3+cuda11.0", ("2.10.3",)),
+        ("(RayWorkerWrapper pid=626, ip=192.0.2.107) NCCL version 2.21.5+cuda12.4", ("2.21.5",)),
+        ("h:1:2 [0] NCCL INFO NCCL version 2.24.3", ("2.24.3",)),
+        (
+            "h:1:2 [0] init.cc:9 NCCL WARN It was compiled with NCCL version 2.28.3, but is"
+            " running with NCCL library version 2.30.7.",
+            (),
+        ),
+    ],
+)
+def test_version_is_that_of_the_running_library(line, versions):
+    assert of(line + "\n").versions == versions
+
+
+@pytest.mark.parametrize(
     ("line", "cause"),
     [
         ("NCCL_IB_DISABLE set by environment to 1.", "`NCCL_IB_DISABLE set by environment to 1`"),
