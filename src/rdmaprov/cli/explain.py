@@ -8,6 +8,7 @@ from rdmaprov.cli.lazy import LazyGroup
 
 COMMANDS = {
     "floor": "rdmaprov.cli.explain_floor:floor",
+    "nccl-log": "rdmaprov.cli.explain_nccl_log:nccl_log",
 }
 
 
