@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -138,6 +139,16 @@ def parse_listing(stdout: str) -> dict[str, str]:
     return paths
 
 
+def port(host: Host, rail: Rail) -> Port:
+    """Return a rail's devices on a node.
+
+    Raises:
+        NoDevice: its network device is not there.
+
+    """
+    return port_of(read(host), rail)
+
+
 def port_of(devices: Devices, rail: Rail) -> Port:
     """Return a rail's devices.
 
@@ -197,3 +208,14 @@ def _rdma_on(devices: Devices, netdev: str) -> str:
         if function and place.rpartition("/infiniband/")[0] == function and "/pci" in function:
             return name
     return ""
+
+
+def is_virtual_function(host: Host, netdev: str) -> bool:
+    """Return whether a network device is a virtual function or a subfunction."""
+    name = shlex.quote(f"{NET}/{netdev}/device")
+    shown = whole(
+        host.run(f"readlink -f {name}; ls -d {name}/physfn 2>&1; echo {END}").stdout, "device"
+    )
+    return ".sf." in shown.partition("\n")[0] or any(
+        line.endswith("/physfn") and line.startswith("/") for line in shown.splitlines()
+    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rdmaprov.facts.text import CouldNotTell, Files, Host, processors, read_files
 
 NODES = "/sys/devices/system/node"
+DOCA = "/etc/mellanox/hugepages.d/*"
 UNIT = "rdmaprov-hugepages.service"
 UNIT_PATH = f"/etc/systemd/system/{UNIT}"
 _POOL = NODES + r"/node(\d+)/hugepages/hugepages-(\d+)kB/nr_hugepages"
@@ -27,6 +28,7 @@ class Hugepages:
         pages: by page size in KiB and NUMA node, what the pool keeps; surplus pages left out.
         unit: by page size and NUMA node, what the unit takes at each boot; None without a unit.
         default_kib: the size of a plain hugepage.
+        doca: whether doca-hugepages has pages to take; a size that the site does not name is its.
 
     """
 
@@ -34,6 +36,7 @@ class Hugepages:
     pages: Mapping[tuple[int, int], int]
     unit: Mapping[tuple[int, int], int] | None
     default_kib: int
+    doca: bool
 
     def of(self, kib: int) -> dict[int, int]:
         """Return the pages of a size by NUMA node; 0 where the machine has no such pages."""
@@ -62,6 +65,7 @@ def read(host: Host) -> Hugepages:
             f"{pools}surplus_hugepages",
             "/proc/meminfo",
             UNIT_PATH,
+            DOCA,
         )
     )
 
@@ -81,7 +85,8 @@ def parse(files: Files) -> Hugepages:
     default = re.search(r"(?m)^Hugepagesize:\s+(\d+) kB$", files.must("/proc/meminfo"))
     if default is None:
         raise CouldNotTell("/proc/meminfo shows no Hugepagesize; has the kernel hugepages?")
-    return Hugepages(nodes, pages, _unit(files.get(UNIT_PATH)), int(default[1]))
+    doca = any(True for _ in files.matching(r"/etc/mellanox/hugepages\.d/[^/]+"))
+    return Hugepages(nodes, pages, _unit(files.get(UNIT_PATH)), int(default[1]), doca)
 
 
 def _unit(text: str | None) -> dict[tuple[int, int], int] | None:

@@ -146,7 +146,7 @@ def _network_manager(files: Files, netdev: str) -> Boot:
     mtu: list[str] = []
     used = []
     for match, text in files.matching(r"/etc/NetworkManager/.+"):
-        for title, keys in _whole(text):
+        for _, keys in _whole(text):
             device = keys.get("interface-name", keys.get("match-device", [""]))[0]
             if device not in (netdev, f"interface-name:={netdev}", f"interface-name:{netdev}"):
                 continue
@@ -174,8 +174,8 @@ def _whole(text: str) -> Iterator[Section]:
 
 
 def _rule(text: str) -> tuple[str, str]:
-    found = dict(re.findall(r"(from|table|lookup) (\S+)", text))
-    return found.get("from", ""), found.get("table", found.get("lookup", ""))
+    found: dict[str, str] = dict(re.findall(r"(from|table|lookup) (\S+)", text))
+    return found.get("from", ""), found.get("table") or found.get("lookup", "")
 
 
 def _netplan(files: Files, netdev: str) -> Boot:
@@ -190,8 +190,10 @@ def _netplan(files: Files, netdev: str) -> Boot:
         used.append(match[0])
         addresses += [str(each) for each in entry.get("addresses", []) or []]
         mtu += [str(entry["mtu"])] if "mtu" in entry else []
-        for each in entry.get("routing-policy", []) or []:
-            rules.append((str(each.get("from", "")), str(each.get("table", ""))))
+        rules += [
+            (str(each.get("from", "")), str(each.get("table", "")))
+            for each in entry.get("routing-policy", []) or []
+        ]
     return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used))
 
 

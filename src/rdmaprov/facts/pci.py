@@ -198,3 +198,10 @@ def _require(space: bytes, size: int, address: str) -> None:
             f"{PCI}/{address}/config: {len(space)} bytes of its registers can be read; "
             "more needs root: write ansible_become: true"
         )
+
+
+def has_iommu(host: Host) -> bool:
+    """Return whether the machine has an IOMMU, on or off: Intel's, AMD's or Arm's tables say so."""
+    tables = " ".join(f"/sys/firmware/acpi/tables/{name}" for name in ("DMAR", "IVRS", "IORT"))
+    shown = whole(host.run(f"ls -d /sys/class/iommu/* {tables} 2>&1; echo {END}").stdout, "IOMMU")
+    return any(line.startswith("/sys/") for line in shown.splitlines())

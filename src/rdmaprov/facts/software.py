@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rdmaprov.facts.text import END, CouldNotTell, Host, parse_json, whole
+from rdmaprov.inventory import Node
 
 # The RDMA stack, and what stands on it.
 STACK = (
@@ -203,3 +204,11 @@ def build(version: str, wanted: str) -> bool:
     Source: PEP 440, version matching.
     """
     return version == wanted or ("+" not in wanted and version.partition("+")[0] == wanted)
+
+
+def python_of(node: Node) -> str:
+    """Return the Python that the site has torch in, empty where it is in none of the node's."""
+    kind = node.get("torch_runtime_kind")
+    if kind == "interpreter":
+        return str(node.get("torch_runtime_python"))
+    return f"{node.get('torch_runtime_directory').rstrip('/')}/bin/python" if kind == "venv" else ""

@@ -35,3 +35,16 @@ def parse(text: str, names: tuple[str, ...]) -> dict[str, Mapping[str, str]]:
     if len(blocks) != len(names) or not all("LoadState" in each for each in blocks):
         raise CouldNotTell(f"systemctl show: {len(blocks)} answers for {len(names)} units")
     return dict(zip(names, blocks, strict=True))
+
+
+def escaped(text: str) -> str:
+    """Return a text as it is in the name of a unit, as `systemd-escape` does."""
+    body = "".join(
+        each if each.isascii() and (each.isalnum() or each in "_.:") else _code(each)
+        for each in text.replace("/", "\0")
+    ).replace("\\x00", "-")
+    return f"\\x2e{body[1:]}" if body.startswith(".") else body
+
+
+def _code(letter: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in letter.encode())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NoReturn
 
 import pytest
 
+from rdmaprov.facts.text import CouldNotTell
 from rdmaprov.inventory import Node
 from rdmaprov.problem import printable
 
@@ -69,13 +71,54 @@ def reject(
     run: str = "",
 ) -> NoReturn:
     """Fail the test; arguments as of `require`."""
+    __tracebackhide__ = True
+    raise AssertionError(
+        finding(
+            node,
+            device,
+            setting,
+            seen=seen,
+            wanted=wanted,
+            variable=variable,
+            where=where,
+            truth=truth,
+            run=run,
+        )
+    )
+
+
+def finding(
+    node: Node,
+    device: str,
+    setting: str,
+    *,
+    seen: object,
+    wanted: object,
+    variable: str,
+    where: str,
+    truth: str = RUNNING,
+    run: str = "",
+) -> str:
+    """Return the line that says what is wrong; arguments as of `require`."""
     of = f"{node.name} {device}" if device else node.name
-    line = (
+    return printable(
         f"{of}: {truth}: {setting} is {_said(seen)}, wanted {_said(wanted)} "
         f"({variable}; {where}). Run: {run or apply(node)}"
     )
+
+
+def settle(findings: Sequence[str], unknown: Sequence[str]) -> None:
+    """Fail a test about many nodes with a line for each finding; unknown ones are an error.
+
+    Raises:
+        CouldNotTell: nothing was found, and some could not be told.
+
+    """
     __tracebackhide__ = True
-    raise AssertionError(printable(line))
+    if findings:
+        raise AssertionError("\n".join([*findings, *unknown]))
+    if unknown:
+        raise CouldNotTell("; ".join(unknown))
 
 
 def apply(node: Node, role: str = "") -> str:
