@@ -16,8 +16,7 @@ _RELEASE = "/proc/sys/kernel/osrelease"
 # Arguments of the kernel that roles own.
 _OWNED = ("default_hugepagesz", "hugepagesz", "hugepages", "iommu", "iommu.passthrough")
 _FAILED = (
-    "systemctl list-units --all --failed --plain --no-legend --no-pager 'rdmaprov-*'; "
-    f"echo {END}"
+    f"systemctl list-units --all --failed --plain --no-legend --no-pager 'rdmaprov-*'; echo {END}"
 )
 
 

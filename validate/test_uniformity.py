@@ -72,7 +72,9 @@ def test_nic_firmware(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
                 found.append(Sample(node.name, rdma, board, version))
         return found
 
-    _uniform(fleet, hosts, "firmware", "mlx5_firmware_version", boards.replace("board_id", "fw_ver"), of)
+    _uniform(
+        fleet, hosts, "firmware", "mlx5_firmware_version", boards.replace("board_id", "fw_ver"), of
+    )
 
 
 def test_bios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
@@ -80,7 +82,9 @@ def test_bios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
     def of(host: Host, node: Node) -> list[Sample]:
         files = read_files(host, f"{_DMI}/bios_version", f"{_DMI}/product_name")
-        model, version = (files.value(f"{_DMI}/{each}") for each in ("product_name", "bios_version"))
+        model, version = (
+            files.value(f"{_DMI}/{each}") for each in ("product_name", "bios_version")
+        )
         return [] if version is None else [Sample(node.name, "BIOS", model, version)]
 
     _uniform(fleet, hosts, "version", "fabric_kind", f"{_DMI}/bios_version", of)

@@ -72,9 +72,7 @@ def parse(body: str) -> dict[str, Image]:
 
     """
     parts = re.split(r"(?m)^== (\S+)\n", body)
-    return {
-        path: _image(text, path) for path, text in zip(parts[1::2], parts[2::2], strict=True)
-    }
+    return {path: _image(text, path) for path, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def _image(text: str, path: str) -> Image:
