@@ -40,6 +40,8 @@ MARKERS = {
     "path": "between nodes, on the wire; nothing that such a test asks is fetched ahead",
     "acceptance": "the fabric's performance",
 }
+# From here on it is: 256 nodes with 60 checks each are 6 s of pytest's own time.
+_MANY = 256
 _SELECTION = pytest.StashKey[Selection]()
 _TESTINFRA_OPTIONS = (
     "connection", "ssh_config", "ssh_identity_file", "sudo", "sudo_user", "force_ansible",
@@ -136,6 +138,34 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort by node: what the first one is asked is then fetched from all others at once."""
     items[:] = list(node_by_node(items))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the checks of a large fleet in a loop that costs less than pytest's."""
+    config = session.config
+    if not _is_large(config) or session.testsfailed or config.option.collectonly:
+        return None
+    items.run_many(session)
+    return True
+
+
+def pytest_report_teststatus(
+    report: pytest.TestReport, config: pytest.Config
+) -> tuple[str, str, str] | None:
+    """Print no dot for each of ten thousands."""
+    if report.passed and report.when == "call" and _is_large(config):
+        return "passed", "", ""
+    return None
+
+
+def _is_large(config: pytest.Config) -> bool:
+    """Return whether the fleet is so large that the user waits for pytest and not for nodes."""
+    selection = config.stash.get(_SELECTION, None)
+    if selection is None or len(selection.fleet.nodes) <= _MANY:
+        return False
+    distributed = hasattr(config, "workerinput") or config.pluginmanager.hasplugin("dsession")
+    return not distributed and config.get_verbosity() < 1 and not config.getoption("usepdb")
 
 
 @pytest.hookimpl(tryfirst=True)
