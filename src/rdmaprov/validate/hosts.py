@@ -8,6 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from testinfra.backend.base import CommandResult
 from testinfra.host import Host
 
+from rdmaprov.probe.backend import ProbeBackend
+from rdmaprov.probe.connection import Answer, Command
+from rdmaprov.probe.probe import Probe
+
 # Foreign connections: each command is a process of its own on the controller.
 _AT_ONCE = 16
 
@@ -64,3 +68,31 @@ class Hosts(Mapping[str, Host]):
 
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as threads:
             return dict(zip(commands, threads.map(one, commands), strict=True))
+
+
+class ProbedHosts(Hosts):
+    """Hosts over the probe."""
+
+    def __init__(self, names: tuple[str, ...], probe: Probe, limit_s: float) -> None:
+        self._probe = probe
+        self._limit_s = limit_s
+        super().__init__(names, self._host)
+
+    def _host(self, name: str) -> Host:
+        backend = ProbeBackend(self._probe, name)
+        host = Host(backend)
+        backend.set_host(host)
+        return host
+
+    def run(
+        self, commands: Mapping[str, str], time_limit_s: float | None = None
+    ) -> dict[str, CommandResult | Exception]:
+        """Return what a command of each node gave; see Hosts.run."""
+        limit = self._limit_s if time_limit_s is None else time_limit_s
+        found = self._probe.run_all({name: Command(text, limit) for name, text in commands.items()})
+        return {name: self._result(name, commands[name], one) for name, one in found.items()}
+
+    def _result(self, name: str, text: str, found: Answer | Exception) -> CommandResult | Exception:
+        if isinstance(found, Exception):
+            return found
+        return self[name].backend.result(found.rc, text.encode(), found.out, found.err)

@@ -8,7 +8,9 @@ each node, any other one once; `fleet` and `hosts` are all selected nodes.
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,10 @@ from testinfra.host import Host
 
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.inventory import Fleet, Node, Rail
+from rdmaprov.probe.session import Limits
+from rdmaprov.validate import items, outcome
 from rdmaprov.validate.hosts import Hosts
+from rdmaprov.validate.items import node_by_node
 from rdmaprov.validate.selection import (
     ALL,
     Selection,
@@ -25,6 +30,7 @@ from rdmaprov.validate.selection import (
     by_specification,
     is_specification,
     loaded,
+    probed,
     this_machine,
 )
 
@@ -34,6 +40,8 @@ MARKERS = {
     "path": "between nodes, on the wire; nothing that such a test asks is fetched ahead",
     "acceptance": "the fabric's performance",
 }
+# From here on it is: 256 nodes with 60 checks each are 6 s of pytest's own time.
+_MANY = 256
 _SELECTION = pytest.StashKey[Selection]()
 _TESTINFRA_OPTIONS = (
     "connection", "ssh_config", "ssh_identity_file", "sudo", "sudo_user", "force_ansible",
@@ -49,6 +57,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("RDMAPROV_INVENTORY", ""),
         help="the site that says what nodes must be (default: RDMAPROV_INVENTORY)",
     )
+    limits = Limits()
+    group.addoption(
+        "--command-timeout", metavar="S", type=float, default=limits.command_s,
+        help="seconds that a command on a node may take (default: %(default)g)",
+    )  # fmt: skip
+    group.addoption(
+        "--node-timeout", metavar="S", type=float, default=limits.node_s,
+        help="seconds that all of a node's commands may take (default: %(default)g)",
+    )  # fmt: skip
     group.addoption("--vault-password-file", metavar="FILE", help="opens the site's vaulted values")
 
 
@@ -77,24 +94,105 @@ def _selected(config: pytest.Config) -> Selection:
     hosts = config.getoption("hosts") or ALL
     vault = config.getoption("vault_password_file")
     fleet = loaded(Path(site), hosts, Path(vault) if vault else None)
-    options = {name: config.getoption(name) for name in _TESTINFRA_OPTIONS}
-    inventory = config.getoption("ansible_inventory") or str(Path(site).resolve())
-    options["ansible_inventory"] = inventory
     if is_specification(hosts):
+        options = {name: config.getoption(name) for name in _TESTINFRA_OPTIONS}
+        inventory = config.getoption("ansible_inventory") or str(Path(site).resolve())
+        options["ansible_inventory"] = inventory
         return by_specification(fleet, hosts, options, this_machine)
-    names = ",".join(f"ansible://{node.name}" for node in fleet.nodes)
-    return by_specification(fleet, names, options, this_machine)
+    limits = Limits(config.getoption("command_timeout"), config.getoption("node_timeout"))
+    # A worker of xdist's judges some nodes only, and need not connect to the others.
+    return probed(fleet, limits, together=not hasattr(config, "workerinput"))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the connections."""
+    selection = session.config.stash.get(_SELECTION, None)
+    if selection is not None and selection.probe is not None:
+        selection.probe.close()
+
+
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> list[items.Check] | None:
+    """Make checks of the tests that ask for nodes and hosts alone."""
+    selection = collector.config.stash.get(_SELECTION, None)
+    if selection is None or not inspect.isfunction(obj) or not isinstance(collector, pytest.Module):
+        return None
+    return (
+        items.checks(collector, name, obj, selection)
+        if collector.istestfunction(obj, name)
+        else None
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Have a test run for each rail or each node that it is about."""
-    if "_target" not in metafunc.fixturenames:
-        return
+    """Have a function of pytest's own run for each rail or each node that it is about."""
     selection = metafunc.config.stash.get(_SELECTION, None)
-    if selection is None:
+    if "_target" not in metafunc.fixturenames or selection is None:
         return
-    targets = selection.rails if "rail" in metafunc.fixturenames else selection.nodes
-    metafunc.parametrize("_target", targets, ids=[target.id for target in targets], indirect=True)
+    found = items.targets(frozenset(metafunc.fixturenames), selection)
+    metafunc.parametrize("_target", found, ids=[target.id for target in found], indirect=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort by node: what the first one is asked is then fetched from all others at once."""
+    items[:] = list(node_by_node(items))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the checks of a large fleet in a loop that costs less than pytest's."""
+    config = session.config
+    if not _is_large(config) or session.testsfailed or config.option.collectonly:
+        return None
+    items.run_many(session)
+    return True
+
+
+def pytest_report_teststatus(
+    report: pytest.TestReport, config: pytest.Config
+) -> tuple[str, str, str] | None:
+    """Print no dot for each of ten thousands."""
+    if report.passed and report.when == "call" and _is_large(config):
+        return "passed", "", ""
+    return None
+
+
+def _is_large(config: pytest.Config) -> bool:
+    """Return whether the fleet is so large that the user waits for pytest and not for nodes."""
+    selection = config.stash.get(_SELECTION, None)
+    if selection is None or len(selection.fleet.nodes) <= _MANY:
+        return False
+    distributed = hasattr(config, "workerinput") or config.pluginmanager.hasplugin("dsession")
+    return not distributed and config.get_verbosity() < 1 and not config.getoption("usepdb")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a check; pytest runs everything else."""
+    selection = item.config.stash.get(_SELECTION, None)
+    if selection is not None and selection.probe is not None:
+        selection.probe.live = item.get_closest_marker("path") is not None
+    if not isinstance(item, items.Check):
+        return None
+    items.run(item, nextitem)
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Have what is no assertion be an error in functions of pytest's own too."""
+    report = yield
+    if "_target" in getattr(item, "fixturenames", ()) or "_selection" in getattr(
+        item, "fixturenames", ()
+    ):
+        if report.failed and call.excinfo is not None and outcome.wants_one_line(item.config):
+            report.longrepr = outcome.shown(call.excinfo)
+        outcome.classify(report, call.excinfo)
+    return report
 
 
 @pytest.fixture

@@ -17,7 +17,12 @@ from testinfra.host import Host
 from rdmaprov import contract
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Fleet, Node, Rail, SiteError, load_site
-from rdmaprov.validate.hosts import Hosts
+from rdmaprov.probe.errors import NodeError
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.session import Limits
+from rdmaprov.probe.target import Target as Reach
+from rdmaprov.probe.target import Targets
+from rdmaprov.validate.hosts import Hosts, ProbedHosts
 
 ALL = "all"
 
@@ -42,11 +47,13 @@ class Selection:
     Args:
         fleet: the site; its nodes are the selected ones.
         hosts: the nodes' testinfra hosts.
+        probe: the connections; None if testinfra has its own.
 
     """
 
     fleet: Fleet
     hosts: Hosts
+    probe: Probe | None = None
 
     @property
     def nodes(self) -> tuple[Target, ...]:
@@ -81,6 +88,21 @@ def loaded(site: Path, pattern: str, vault_password_file: Path | None = None) ->
     if not fleet.nodes:
         raise SiteError(f"{site}: there are no nodes", f"See: rdmaprov check {site}")
     return fleet
+
+
+def probed(fleet: Fleet, limits: Limits, together: bool) -> Selection:
+    """Return the nodes of a fleet over rdmaprov's own connections; see Probe for `together`."""
+    targets = Targets()
+    reached = {node.name: _reach(targets, fleet, node.name) for node in fleet.nodes}
+    probe = Probe(reached, limits, together)
+    return Selection(fleet, ProbedHosts(tuple(reached), probe, limits.command_s), probe)
+
+
+def _reach(targets: Targets, fleet: Fleet, name: str) -> Reach | NodeError:
+    try:
+        return targets.of(name, fleet.variables(name))
+    except NodeError as error:
+        return error
 
 
 def by_specification(
