@@ -219,7 +219,7 @@ def _pinged(fleet: Fleet, hosts: Hosts) -> tuple[list[tuple[Path, wire.Ping, str
         try:
             pings = wire.parse_pings(_stdout(answers[name]))
         except CouldNotTell as error:
-            unknown.append(f"{name}: {error}")
+            unknown.append(f"{name}: {error.why}")
             continue
         found += [(path, *pings[path.rail.index]) for path in each]
     return found, unknown
@@ -243,7 +243,7 @@ def _exchanged(
                 ends = (_stdout(answers[node.name]) for node in (path.near, path.far))
                 found.append((path, wire.parse_exchange(*ends)))
             except CouldNotTell as error:
-                lost.append(f"{path.near.name} {path.device} to {path.to}: {error}")
+                lost.append(f"{path.near.name} {path.device} to {path.to}: {error.why}")
     return Traffic(tuple(found), tuple(lost))
 
 

@@ -82,7 +82,7 @@ def test_forced_traffic_class(host: Host, node: Node, rail: Rail) -> None:
     needs_roce(node, "a traffic class")
     rdma = devices.port(host, rail).require_rdma()
     path = f"{devices.INFINIBAND}/{rdma}/tc/1/traffic_class"
-    files = read_files(host, f"{devices.INFINIBAND}/*/tc/1/traffic_class")
+    files = read_files(host, path)
     forced = node.get("roce_qos_force_traffic_class")
     text = files.get(path)
     if text is None and not forced:

@@ -138,7 +138,7 @@ def _uniform(
         try:
             samples += of(hosts[name], node)
         except CouldNotTell as error:
-            unknown.append(f"{name}: {error}")
+            unknown.append(f"{name}: {error.why}")
     settle([
         finding(
             nodes[odd.sample.node], odd.sample.device, setting, seen=odd.sample.value,

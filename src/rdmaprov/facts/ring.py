@@ -41,7 +41,7 @@ def paths(nodes: Sequence[Node], hosts: Mapping[str, Host]) -> tuple[list[Path],
         try:
             ends[node.name] = _ends(node, hosts[node.name])
         except CouldNotTell as error:
-            unknown.append(f"{node.name}: {error}")
+            unknown.append(f"{node.name}: {error.why}")
     ring = [node for node in nodes if node.name in ends]
     for near, far in zip(ring, [*ring[1:], *ring[:1]], strict=True):
         here, there = ends[near.name], ends[far.name]

@@ -31,6 +31,7 @@ class CouldNotTell(RdmaprovError):
 
     def __init__(self, why: str, run: str = "") -> None:
         super().__init__(printable(f"could not tell: {why}"), run)
+        self.why = printable(why)
 
     def __str__(self) -> str:
         """Return it on one line."""

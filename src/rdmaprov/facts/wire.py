@@ -67,7 +67,7 @@ def ping_command(ends: Sequence[tuple[int, End, str]], mtu_bytes: int) -> str:
         parts.append(
             f"echo '== {number}'; LC_ALL=C ping -q {words} {shlex.quote(far)} 2>&1; "
             f"echo 'neighbour:'; ip -j neigh show to {shlex.quote(far)} "
-            f"dev {shlex.quote(near.netdev)} 2>&1"
+            f"dev {shlex.quote(near.netdev)} 2>&1; echo"
         )
     return "; ".join([*parts, f"echo {END}"])
 
