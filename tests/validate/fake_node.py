@@ -6,6 +6,7 @@ that would need hardware is a script that prints what was put down for its argum
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -183,6 +184,18 @@ class FakeNode:
         path = name if name.startswith("/") else f"/.bin/{name}"
         if not self._at(path).exists():
             self.put(path, _PYTHON if name.startswith("/") else _LIKE.get(name, _ANSWERS))
+            self._at(path).chmod(stat.S_IRWXU)
+
+    def shown(self, command: str) -> dict[str, Any]:
+        """Return the JSON that a program prints for its arguments."""
+        program, _, arguments = command.partition(" ")
+        file = f"/.answers/{program}/{arguments.replace(' ', '_').replace('/', '_')}"
+        value: dict[str, Any] = json.loads(self._at(file).read_text())
+        return value
+
+    def executable(self, path: str) -> None:
+        """Have a file in the directory of programs be one."""
+        if path.startswith("/.bin/"):
             self._at(path).chmod(stat.S_IRWXU)
 
     def unit(self, name: str, **properties: str) -> None:

@@ -44,7 +44,7 @@ class FakeHosts(dict[str, Host]):
 
     def run(self, commands: Mapping[str, str], time_limit_s: float | None = None) -> dict[str, Any]:  # noqa: ARG002
         def one(name: str) -> Any:
-            return self[name].backend.run(commands[name], fresh=True)
+            return self[name].run(commands[name])
 
         with ThreadPoolExecutor(len(commands) or 1) as threads:
             return dict(zip(commands, threads.map(one, commands), strict=True))
@@ -60,7 +60,7 @@ def modules() -> dict[str, ModuleType]:
     return found
 
 
-def tests(of: Mapping[str, ModuleType]) -> dict[str, Callable[..., None]]:
+def functions(of: Mapping[str, ModuleType]) -> dict[str, Callable[..., None]]:
     """Return the suite's tests by FILE::FUNCTION."""
     return {
         f"{file}::{name}": function
@@ -80,7 +80,7 @@ def judge(
 
     """
     found = []
-    for test, function in tests(of).items():
+    for test, function in functions(of).items():
         wants = set(inspect.signature(function).parameters)
         for target, values in _targets(wants, fleet, hosts, only):
             state, said = _run(of[test.partition("::")[0]], function, wants, values)
