@@ -129,8 +129,9 @@ class FakeBackend(BaseBackend):
 class FakeNode:
     """The tree of a made-up node, to be filled and altered."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_copy: bool = False) -> None:
         self.root = root
+        self.is_copy = is_copy
         self.touched: list[str] = []
 
     def host(self, known: Mapping[str, CommandResult] | None = None) -> Host:
@@ -140,7 +141,7 @@ class FakeNode:
     def like(self, root: Path) -> FakeNode:
         """Return a copy of the node."""
         shutil.copytree(self.root, root, symlinks=True)
-        return FakeNode(root)
+        return FakeNode(root, is_copy=True)
 
     def put(self, path: str, text: str | bytes = "") -> None:
         """Have a file."""
@@ -168,6 +169,31 @@ class FakeNode:
         text = self._at(path).read_text()
         assert old in text, f"{path} has no {old!r}"
         self.put(path, text.replace(old, new))
+
+    def replace_all(self, path: str, old: str, new: str) -> None:
+        """Have another text wherever a file has the old one."""
+        file = self._at(path)
+        file.write_text(file.read_text().replace(old, new))
+
+    def files_with(self, text: str) -> list[str]:
+        """Return the files in which a text is."""
+        files = (path for path in self.root.rglob("*") if path.is_file() and not path.is_symlink())
+        mark = text.encode()
+        return [f"/{path.relative_to(self.root)}" for path in files if mark in path.read_bytes()]
+
+    def rename(self, path: str, new: str) -> None:
+        """Have a file, directory or link under another name in its directory."""
+        self._at(path).rename(self._at(new))
+
+    def rename_all(self, old: str, new: str) -> None:
+        """Have another name wherever a file, directory or link has the old one in its own."""
+        for path in sorted(self.root.rglob(f"*{old}*"), key=lambda each: -len(each.parts)):
+            if path.is_symlink():
+                target = path.readlink().as_posix()
+                path.unlink()
+                path.with_name(path.name.replace(old, new)).symlink_to(target.replace(old, new))
+            else:
+                path.rename(path.with_name(path.name.replace(old, new)))
 
     def answer(self, command: str, out: str, err: str = "", rc: int = 0) -> None:
         """Have a program print something for its arguments."""

@@ -26,7 +26,7 @@ menuentry 'Ubuntu' --class ubuntu $menuentry_id_option 'gnulinux-simple' {{
 menuentry 'Ubuntu (recovery mode)' $menuentry_id_option 'gnulinux-recovery' {{
 	linux	/boot/vmlinuz-{kernel} root=UUID=0 ro recovery nomodeset
 }}
-"""  # noqa: W191, E101
+"""
 ARGUMENTS = "hugepagesz=1G hugepages=4 iommu=pt"
 NETWORK = """\
 [Match]
@@ -90,6 +90,8 @@ def healthy(root: Path, number: int) -> FakeNode:
     limits(node)
     for name, text in paths(number).items():
         node.put(name, text)
+    node.put("/.bin/sleep", "#!/bin/sh\n")  # nobody has to wait for a made-up server
+    node.executable("/.bin/sleep")
     for name in ("ping", "ib_write_bw", "rping", "ibv_rc_pingpong"):
         node.program(name)
     return node
@@ -333,7 +335,7 @@ def software(node: FakeNode) -> None:
     node.put("/.bin/df", "#!/bin/sh\necho 'Filesystem 1024-blocks Used Available Capacity "
              "Mounted on'\necho '/dev/sda1 51200000 10240000 40960000 20% /'\n")  # fmt: skip
     for name in ("dpkg-query", "ofed_info", "df"):
-        (node.root / ".bin" / name).chmod(0o700)
+        node.executable(f"/.bin/{name}")
     for _, way, _, _ in RAILS.values():
         node.answer(f"mstconfig -d {way[-1]} -e query", QUERY)
     node.put("/etc/nccl.conf", NCCL)
@@ -358,7 +360,7 @@ def boots(node: FakeNode) -> None:
              'cp "$ROOT/.answers/initramfs" "$2/etc/modprobe.d/rdmaprov.conf"\n')  # fmt: skip
     node.put("/.bin/mktemp", '#!/bin/sh\nmkdir -p "$ROOT/dev/shm/x"; echo "$ROOT/dev/shm/x"\n')
     for name in ("unmkinitramfs", "mktemp"):
-        (node.root / ".bin" / name).chmod(0o700)
+        node.executable(f"/.bin/{name}")
     pools = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages {}"
     start = f"ExecStart=/bin/sh -c 'x' sh \\\n  {pools.format(1, 256)} \\\n  {pools.format(0, 512)}"
     node.put("/etc/systemd/system/rdmaprov-hugepages.service", f"[Service]\n{start}\n")

@@ -195,6 +195,37 @@ def whole(stdout: str, what: str) -> str:
     return body
 
 
+@dataclass(frozen=True)
+class Output:
+    """What a program printed, whole, and its exit status."""
+
+    rc: int
+    stdout: str
+    stderr: str
+
+    @property
+    def last(self) -> str:
+        """Return its last line, an error's before any other."""
+        lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
+        return lines[-1].strip() if lines else "no message"
+
+
+def ran(host: Host, command: str) -> Output:
+    """Return what a program did in the C locale.
+
+    Raises:
+        CouldNotTell: it is not installed, or its output is cut.
+
+    """
+    result = host.run(f"LC_ALL=C {command}; echo {END} $?")
+    found = re.fullmatch(rf"(?s)(.*){END} (\d+)\n?", result.stdout)
+    if found is None:
+        raise CouldNotTell(f"{command}: the answer is cut: {result.stdout[-60:]!r}")
+    if found[2] == "127":
+        raise CouldNotTell(f"{command}: {command.split()[0]} is not installed")
+    return Output(int(found[2]), found[1], result.stderr)
+
+
 def output(host: Host, command: str) -> str:
     """Return what a program printed.
 
@@ -202,13 +233,11 @@ def output(host: Host, command: str) -> str:
         CouldNotTell: it is not installed, or failed; with its last line.
 
     """
-    result = host.run(f"LC_ALL=C {command}")
-    if result.rc == 127:
-        raise CouldNotTell(f"{command}: it is not installed")
-    if result.rc != 0:
-        lines = (result.stderr or result.stdout).strip().splitlines() or ["no message"]
-        raise CouldNotTell(f"{command}: exit code {result.rc}: {lines[-1]}{_needs_root(lines[-1])}")
-    return result.stdout
+    done = ran(host, command)
+    if done.rc != 0:
+        last = done.last
+        raise CouldNotTell(f"{command}: exit code {done.rc}: {last}{_needs_root(last)}")
+    return done.stdout
 
 
 def parse_json(text: str, what: str) -> Any:  # noqa: ANN401 (JSON)
