@@ -22,7 +22,7 @@ from rdmaprov.inventory import Fleet, Node, Rail
 from rdmaprov.probe.session import Limits
 from rdmaprov.validate import items, outcome
 from rdmaprov.validate.hosts import Hosts
-from rdmaprov.validate.items import node_by_node
+from rdmaprov.validate.items import node_by_node, of
 from rdmaprov.validate.selection import (
     ALL,
     Selection,
@@ -43,6 +43,7 @@ MARKERS = {
 # From here on it is: 256 nodes with 60 checks each are 6 s of pytest's own time.
 _MANY = 256
 _SELECTION = pytest.StashKey[Selection]()
+_FLEET = pytest.StashKey[Fleet]()
 _TESTINFRA_OPTIONS = (
     "connection", "ssh_config", "ssh_identity_file", "sudo", "sudo_user", "force_ansible",
 )  # fmt: skip
@@ -87,13 +88,26 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         raise pytest.UsageError(f"{error.message}. {error.hint}") from error
 
 
+class Preloaded:
+    """A plugin for a process that has loaded and checked the site already."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Hand the fleet over."""
+        config.stash[_FLEET] = self._fleet
+
+
 def _selected(config: pytest.Config) -> Selection:
     site = config.getoption("inventory")
     if not site:
         raise pytest.UsageError("no site is named. Give --inventory SITE or RDMAPROV_INVENTORY")
     hosts = config.getoption("hosts") or ALL
     vault = config.getoption("vault_password_file")
-    fleet = loaded(Path(site), hosts, Path(vault) if vault else None)
+    fleet = config.stash.get(_FLEET, None)
+    if fleet is None:
+        fleet = loaded(Path(site), hosts, Path(vault) if vault else None)
     if is_specification(hosts):
         options = {name: config.getoption(name) for name in _TESTINFRA_OPTIONS}
         inventory = config.getoption("ansible_inventory") or str(Path(site).resolve())
@@ -125,6 +139,16 @@ def pytest_pycollect_makeitem(
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Have xdist give all items of a node to the same worker, which then connects to it alone."""
+    if config.getoption("dist") != "load":
+        return None  # the user chose
+    from rdmaprov.validate.distribute import ByNode  # xdist need not be there
+
+    return ByNode(config, log)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Have a function of pytest's own run for each rail or each node that it is about."""
     selection = metafunc.config.stash.get(_SELECTION, None)
@@ -138,6 +162,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort by node: what the first one is asked is then fetched from all others at once."""
     items[:] = list(node_by_node(items))
+    for item in items:
+        if (target := of(item)) is not None:
+            item.user_properties.append(("node", target.node.name))
 
 
 @pytest.hookimpl(tryfirst=True)
