@@ -215,7 +215,7 @@ def test_what_is_no_assertion_is_an_error(suite, site, tmp_path, more):
 def test_last_failed_and_first_failure(suite, site):
     where = suite(FAILS)
     assert "1 failed, 2 passed, 2 skipped, 5 errors" in run(where, site).stdout
-    assert "1 failed, 4 deselected, 5 errors" in run(where, site, "--lf").stdout
+    assert "1 failed, 5 errors" in run(where, site, "--lf").stdout
     assert "stopping after 1 failures" in run(where, site, "-x").stdout
 
 
