@@ -128,11 +128,20 @@ def checks(
         "place": (place, function.__code__.co_firstlineno - 1),
     }
     if not asked & _OF_NODE:
-        return [Check.from_parent(collector, name=name, target=None, **made)]
+        return [_check(collector, name, None, made)]
     return [
-        Check.from_parent(collector, name=f"{name}[{target.id}]", target=target, **made)
+        _check(collector, f"{name}[{target.id}]", target, made)
         for target in targets(asked, selection)
     ]
+
+
+def _check(
+    collector: pytest.Module, name: str, target: Target | None, made: dict[str, Any]
+) -> Check:
+    # In a name that pytest joins itself, it does not tell what is in the brackets from the rest,
+    # and --lf then finds no such test again.
+    nodeid = f"{collector.nodeid}::{name}"
+    return Check.from_parent(collector, name=name, nodeid=nodeid, target=target, **made)
 
 
 # The fixtures that those of ARGUMENTS are made from, and pytest's own.
