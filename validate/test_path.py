@@ -99,7 +99,7 @@ def test_data_arrives_on_lossless_priority(marked: Traffic) -> None:
 
 def test_data_stays_on_its_rail(marked: Traffic) -> None:
     """RDMA writes on a rail arrive on the same rail of the receiver, and on no other."""
-    findings = []
+    findings = _failures(marked, "ib_write_bw", "nccl_ib_tc")
     for path, exchange in marked.exchanges:
         priority = path.far.get("fabric_lossless_priority")
         for netdev, risen in exchange.risen.items():
@@ -113,7 +113,7 @@ def test_data_stays_on_its_rail(marked: Traffic) -> None:
 
 def test_receiver_keeps_up(marked: Traffic) -> None:
     """A receiver discards nothing of some light traffic, and asks for no pause."""
-    findings = []
+    findings = _failures(marked, "ib_write_bw", "nccl_ib_tc")
     for path, exchange in marked.exchanges:
         priority = path.far.get("fabric_lossless_priority")
         names = (
@@ -232,8 +232,9 @@ def _exchanged(
     commands: Callable[[Path], tuple[str, str]],
 ) -> Traffic:
     """Return the exchanges of all paths; those of a round have no node in common."""
-    found, lost = [], list(unknown)
-    for each in rounds(paths):
+    found = [(path, Exchange(path.lacks, {})) for path in paths if path.lacks]
+    lost = list(unknown)
+    for each in rounds([path for path in paths if not path.lacks]):
         asked: dict[str, str] = {}
         for path in each:
             asked[path.near.name], asked[path.far.name] = commands(path)

@@ -71,7 +71,7 @@ def _python(node: Node) -> str:
 
 
 def _require_there(host: Host, node: Node, python: str) -> None:
-    if host.run(f"test -x {shlex.quote(python)}").rc != 0:
+    if not software.is_program(host, python):
         reject(
             node, python, "Python", seen=None, wanted="with torch",
             variable="torch_runtime_kind", where=f"ls -l {python}",

@@ -70,7 +70,8 @@ _PYTHON = """\
 shift 3
 printf '{'; comma=
 for name; do
-    printf '%s"%s": %s' "$comma" "$name" "$(cat "$ROOT/.answers/python/$name" 2> /dev/null || echo null)"
+    version=$(cat "$ROOT/.answers/python/$name" 2> /dev/null || echo null)
+    printf '%s"%s": %s' "$comma" "$name" "$version"
     comma=', '
 done
 echo '}'
@@ -86,7 +87,7 @@ _LIKE = {
 }
 
 
-class FakeBackend(BaseBackend):
+class FakeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
     """testinfra's way to a made-up node.
 
     Args:

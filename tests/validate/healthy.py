@@ -67,8 +67,8 @@ QUERY = """\
 Device #1:
 ----------
 
-Configurations:                                      Default             Current             Next Boot
-         ROCE_CC_PRIO_MASK_P1                        0                   255                 255
+Configurations:                               Default             Current             Next Boot
+  ROCE_CC_PRIO_MASK_P1                        0                   255                 255
 """
 
 
@@ -81,8 +81,8 @@ def healthy(root: Path, number: int) -> FakeNode:
         qos(node, netdev, rdma)
         counted(node, netdev, rdma)
     management(node)
-    for gpu, (way, numa) in GPUS.items():
-        function(node, (*way, gpu), numa, vendor="0x10de", kind="0x030200")
+    for gpu, (bridges, numa) in GPUS.items():
+        function(node, (*bridges, gpu), numa, vendor="0x10de", kind="0x030200")
     addresses(node, number)
     kernel(node)
     software(node)
@@ -228,8 +228,11 @@ def qos(node: FakeNode, netdev: str, rdma: str) -> None:
     for end in ("roce_np", "roce_rp"):
         for priority in range(8):
             node.put(f"{ecn}/{end}/enable/{priority}", f"{int(priority == 3)}\n")
-    for name, value in {"roce_np/cnp_dscp": 48, "roce_np/cnp_802p_prio": 6,
-                        "roce_np/min_time_between_cnps": 4, "roce_rp/rpg_ai_rate": 10}.items():  # fmt: skip
+    values = {
+        "roce_np/cnp_dscp": 48, "roce_np/cnp_802p_prio": 6, "roce_np/min_time_between_cnps": 4,
+        "roce_rp/rpg_ai_rate": 10,
+    }  # fmt: skip
+    for name, value in values.items():
         node.put(f"{ecn}/{name}", f"{value}\n")
     node.put(f"/sys/class/infiniband/{rdma}/tc/1/traffic_class", "")
     node.put(f"/sys/kernel/config/rdma_cm/{rdma}/ports/1/default_roce_tos", "106\n")
@@ -256,7 +259,11 @@ def counted(node: FakeNode, netdev: str, rdma: str) -> None:
     body = "".join(f"     {name}: {value}\n" for name, value in {**names, **more}.items())
     node.answer(f"ethtool -S {netdev}", f"NIC statistics:\n{body}")
     port = f"/sys/class/infiniband/{rdma}/ports/1"
-    for name in ("counters/symbol_error", "counters/port_rcv_errors", "hw_counters/out_of_sequence"):
+    for name in (
+        "counters/symbol_error",
+        "counters/port_rcv_errors",
+        "hw_counters/out_of_sequence",
+    ):
         node.put(f"{port}/{name}", "0\n")
     node.put(f"{port}/hw_counters/lifespan", "10\n")
     node.put(f"{port}/counters/port_rcv_data", f"{10**11}\n")
@@ -305,7 +312,7 @@ def kernel(node: FakeNode) -> None:
         "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64",
         "/etc/os-release": "ID=ubuntu\nVERSION_ID=24.04",
         f"/lib/modules/{KERNEL}/modules.dep": "", f"/boot/vmlinuz-{KERNEL}": "",
-        "/proc/700/limits": "Max locked memory         unlimited            unlimited            bytes",
+        "/proc/700/limits": "Max locked memory   unlimited   unlimited   bytes",
         "/proc/700/comm": "sshd", "/var/lib/dpkg/lock-frontend": "",
         "/proc/locks": "1: POSIX  ADVISORY  WRITE 700 08:01:1 0 EOF",
     }  # fmt: skip
@@ -352,9 +359,10 @@ def boots(node: FakeNode) -> None:
     node.put("/etc/modules-load.d/rdmaprov-peermem.conf", "nvidia_peermem\n")
     image = f"/boot/initrd.img-{KERNEL}"
     node.put(image)
-    inside = f"usr/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko.zst\netc/modprobe.d/rdmaprov.conf\n"
+    inside = (
+        f"usr/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko.zst\netc/modprobe.d/rdmaprov.conf\n"
+    )
     node.answer(f"lsinitramfs {image}", inside)
-    node.put("/dev/shm/.keep")
     node.put("/.answers/initramfs", "options mlx5_core prof_sel=3\n")
     node.put("/.bin/unmkinitramfs", '#!/bin/sh\nmkdir -p "$2/etc/modprobe.d"\n'
              'cp "$ROOT/.answers/initramfs" "$2/etc/modprobe.d/rdmaprov.conf"\n')  # fmt: skip
@@ -367,15 +375,19 @@ def boots(node: FakeNode) -> None:
     node.unit("rdmaprov-hugepages.service")
     node.unit("rdmaprov-pcie.service", ActiveState="inactive")
     node.put("/.answers/units/failed", "")
-    described = {"rails": [], "max_read_request_bytes": 4096, "acs_redirect": "off",
-                 "numa_balancing": False, "irq_affinity": "local", "cpu_governor": "performance"}  # fmt: skip
+    described = {
+        "rails": [], "max_read_request_bytes": 4096, "acs_redirect": "off",
+        "numa_balancing": False, "irq_affinity": "local", "cpu_governor": "performance",
+    }  # fmt: skip
     node.put("/etc/rdmaprov/pcie.json", json.dumps(described))
 
 
 def limits(node: FakeNode) -> None:
     """Have limits and kernel settings, for now and for a boot."""
     node.put("/etc/security/limits.conf", "# /etc/security/limits.conf\n")
-    lines = [f"{user} {kind} memlock unlimited\n" for user in ("*", "root") for kind in ("soft", "hard")]
+    lines = [
+        f"{user} {kind} memlock unlimited\n" for user in ("*", "root") for kind in ("soft", "hard")
+    ]
     node.put("/etc/security/limits.d/99-rdmaprov-memlock.conf", "".join(lines))
     node.put("/etc/sysctl.d/99-z-rdmaprov-limits.conf",
              "net.ipv4.tcp_rmem = 4096 87380 16777216\nvm.swappiness = 10\n")  # fmt: skip

@@ -32,7 +32,7 @@ def test_node_has_rebooted(suite, fleet, nodes, changed):
 
 
 def test_rdma_device_is_renamed(suite, fleet, nodes, changed):
-    """udev gives RDMA devices other names; nccl.conf follows, and so does the suite."""
+    """Udev gives RDMA devices other names; nccl.conf follows, and so does the suite."""
     changed.rename("/sys/class/infiniband/mlx5_0", "/sys/class/infiniband/rocep24s0")
     changed.replace("/etc/nccl.conf", "mlx5_0,", "rocep24s0,")
     changed.rename("/sys/kernel/config/rdma_cm/mlx5_0", "/sys/kernel/config/rdma_cm/rocep24s0")
@@ -62,7 +62,10 @@ def test_rails_are_in_another_order(suite, fleet, nodes, changed):
         changed.replace_all(path, "1001", "1000")
         changed.replace_all(path, "x", "1001")
     changed.answer("ip -N -j -4 rule show", RULES)
-    for table, network, netdev in ((1000, "198.18.1.0/24", "ens2"), (1001, "198.18.0.0/24", "ens1")):
+    for table, network, netdev in (
+        (1000, "198.18.1.0/24", "ens2"),
+        (1001, "198.18.0.0/24", "ens1"),
+    ):
         route = f'[{{"dst": "{network}", "dev": "{netdev}", "flags": []}}]'
         changed.answer(f"ip -N -j -4 route show table {table}", route)
     changed.replace("/etc/nccl.conf", "mlx5_0,mlx5_1", "mlx5_1,mlx5_0")
@@ -75,7 +78,12 @@ def test_other_devices_come_and_go(suite, fleet, nodes, changed):
     """A USB NIC, a bridge of containers and an RDMA device on the management NIC are no rails."""
     for name in ("usb0", "docker0", "veth1a2b"):
         place = f"/sys/devices/virtual/net/{name}"
-        for key, value in {"mtu": "1500", "flags": "0x1002", "ifindex": "77", "iflink": "77"}.items():
+        for key, value in {
+            "mtu": "1500",
+            "flags": "0x1002",
+            "ifindex": "77",
+            "iflink": "77",
+        }.items():
             changed.put(f"{place}/{key}", value + "\n")
         changed.link(f"/sys/class/net/{name}", place)
     changed.put("/sys/devices/virtual/infiniband/rxe0/parent", "docker0\n")
@@ -88,7 +96,9 @@ def test_files_of_others_say_the_same_or_something_else(suite, fleet, nodes, cha
     changed.put("/etc/modprobe.d/a-site.conf", "options mlx5_core prof_sel=0\n# a comment\n")
     changed.put("/etc/sysctl.d/10-site.conf", "vm.swappiness = 60\n; a comment\nnet.core.x=1\n")
     changed.put("/etc/security/limits.d/10-site.conf", "* soft memlock 64\n@users - nofile 9\n")
-    changed.put("/etc/systemd/network/99-default.network", "[Match]\nName=*\n\n[Link]\nMTUBytes=1500\n")
+    changed.put(
+        "/etc/systemd/network/99-default.network", "[Match]\nName=*\n\n[Link]\nMTUBytes=1500\n"
+    )
     assert judged(suite, fleet, nodes, changed) == []
 
 

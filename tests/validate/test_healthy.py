@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.validate.runner import FakeHosts, judge
 
-
 # Of what the made-up site has not, or says to leave alone.
 SKIPPED = {
     "test_nccl.py::test_service_level_is_the_fabrics": "RoCE: NCCL_IB_SL does not apply",

@@ -28,6 +28,15 @@ class Path:
         return f"{self.ends[0].netdev} (rail {self.rail.index})"
 
     @property
+    def lacks(self) -> str:
+        """Return which end has no GID that NCCL could use; empty if both have one."""
+        if self.near.get("fabric_kind") == "roce":
+            for node, end in zip((self.near, self.far), self.ends, strict=True):
+                if end.gid_index is None:
+                    return f"{node.name} {end.rdma} has no GID for NCCL of {end.address}"
+        return ""
+
+    @property
     def to(self) -> str:
         """Return the far end in words."""
         return f"{self.far.name} {self.ends[1].netdev} {self.ends[1].address}"
@@ -64,11 +73,11 @@ def _ends(node: Node, host: Host) -> dict[int, End]:
         rdma, address = port.require_rdma(), str(rail.address.ip)
         index = None
         if node.get("fabric_kind") == "roce":
-            given = node.get("nccl_ib_gid_index")
-            chosen = gids.chosen(table.get(rdma, ()), address)
-            if given == -1 and chosen is None:
-                raise CouldNotTell(f"{port.netdev} {rdma}: it has no RoCE v2 GID of {address}")
-            index = chosen.index if given == -1 and chosen else given
+            given, there = node.get("nccl_ib_gid_index"), table.get(rdma, ())
+            chosen = gids.chosen(there, address)
+            if given != -1:
+                chosen = next((gid for gid in there if gid.index == given), None)
+            index = None if chosen is None else chosen.index
         found[rail.index] = End(port.netdev, rdma, address, index)
     return found
 

@@ -197,6 +197,11 @@ def python_packages(host: Host, python: str, names: tuple[str, ...]) -> Mapping[
     return found
 
 
+def is_program(host: Host, path: str) -> bool:
+    """Return whether there is a program of this path."""
+    return host.run(f"test -x {shlex.quote(path)}").rc == 0
+
+
 def build(version: str, wanted: str) -> bool:
     """Return whether a version is the wanted one; +cpu and the like count only if asked for.
 

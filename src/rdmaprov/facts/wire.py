@@ -32,7 +32,8 @@ class End:
     Args:
         netdev, rdma: its devices.
         address: its IP address.
-        gid_index: of the GID that NCCL would use; None on InfiniBand, where none is needed.
+        gid_index: of the GID that NCCL would use; None if there is none, or on InfiniBand, where
+            none is needed.
 
     """
 
