@@ -103,10 +103,12 @@ class FakeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
         self.root = root
         self.known = dict(known or {})
         self.ran: list[str] = []
+        self.asked: set[str] = set()
 
     def run(self, command: str, *args: str, fresh: bool = False, **_: Any) -> CommandResult:
         """Return what a shell makes of a command; the same command is run once."""
         text = self.get_command(command, *args)
+        self.asked.add(text)
         if fresh or text not in self.known:
             self.known[text] = self._run(text)
             self.ran.append(text)

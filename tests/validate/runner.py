@@ -30,6 +30,7 @@ class Outcome:
         target: the node, or node and rail.
         state: passed, failed, error, skipped.
         said: its message.
+        asked: commands that it asked of gpu1.
 
     """
 
@@ -37,6 +38,7 @@ class Outcome:
     target: str
     state: str
     said: str
+    asked: frozenset[str] = frozenset()
 
 
 class FakeHosts(dict[str, Host]):
@@ -71,20 +73,29 @@ def functions(of: Mapping[str, ModuleType]) -> dict[str, Callable[..., None]]:
 
 
 def judge(
-    of: Mapping[str, ModuleType], fleet: Fleet, hosts: FakeHosts, only: Node | None = None
+    of: Mapping[str, ModuleType],
+    fleet: Fleet,
+    hosts: FakeHosts,
+    only: Node | None = None,
+    names: frozenset[str] | None = None,
 ) -> list[Outcome]:
     """Return how each test ended for each of its targets.
 
     Args:
         only: the node whose tests are run, beside those of the fleet; None for all.
+        names: the tests to run; None for all.
 
     """
     found = []
     for test, function in functions(of).items():
+        if names is not None and test not in names:
+            continue
         wants = set(inspect.signature(function).parameters)
         for target, values in _targets(wants, fleet, hosts, only):
+            asked = hosts["gpu1"].backend.asked
+            asked.clear()
             state, said = _run(of[test.partition("::")[0]], function, wants, values)
-            found.append(Outcome(test, target, state, said))
+            found.append(Outcome(test, target, state, said, frozenset(asked)))
     return found
 
 
@@ -118,4 +129,6 @@ def _run(
         return "skipped", str(error)
     except CouldNotTell as error:
         return "error", str(error)
+    except Exception as error:  # testinfra's own modules have other ones
+        return "error", f"{type(error).__name__}: {error}"
     return "passed", ""

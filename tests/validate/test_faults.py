@@ -50,7 +50,11 @@ def test_fault(name, suite, fleet, nodes, learnt, tmp_path):
     node = fleet.nodes[0]
     for each in fault["do"]:
         node = _alter(altered, node, each)
-    other = replace(fleet, nodes=(node, *fleet.nodes[1:]))
+    others = fleet.nodes[1:]
+    for each in fault["do"]:
+        if each.get("everywhere"):
+            others = tuple(_described(other, each["site"]) for other in others)
+    other = replace(fleet, nodes=(node, *others))
     outcomes = judge(suite, other, _hosts(altered, learnt), only=node)
 
     said: dict[str, list[str]] = {"failed": [], "error": []}

@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rdmaprov.facts.text import END, CouldNotTell, Host, parse_json, ran, whole
+from rdmaprov.facts.text import (
+    END,
+    CouldNotTell,
+    Host,
+    NotInstalled,
+    output,
+    parse_json,
+    ran,
+    whole,
+)
 from rdmaprov.inventory import Node
 
 # The RDMA stack, and what stands on it.
@@ -162,10 +171,10 @@ def ofed(host: Host) -> Ofed | None:
         CouldNotTell: ofed_info is there and says nothing known.
 
     """
-    result = host.run("ofed_info -s")
-    if result.rc == 127:
+    try:
+        return parse_ofed(output(host, "ofed_info -s"))
+    except NotInstalled:
         return None
-    return parse_ofed(result.stdout)
 
 
 def parse_ofed(text: str) -> Ofed:

@@ -38,6 +38,10 @@ class CouldNotTell(RdmaprovError):
         return f"{self.message}. Run: {self.hint}" if self.hint else self.message
 
 
+class NotInstalled(CouldNotTell):
+    """A program that would tell is not there."""
+
+
 class Result(Protocol):
     """What a command did; testinfra's CommandResult is one."""
 
@@ -214,7 +218,8 @@ def ran(host: Host, command: str) -> Output:
     """Return what a program did in the C locale.
 
     Raises:
-        CouldNotTell: it is not installed, or its output is cut.
+        NotInstalled: there is no such program.
+        CouldNotTell: its output is cut.
 
     """
     result = host.run(f"LC_ALL=C {command}; echo {END} $?")
@@ -222,7 +227,7 @@ def ran(host: Host, command: str) -> Output:
     if found is None:
         raise CouldNotTell(f"{command}: the answer is cut: {result.stdout[-60:]!r}")
     if found[2] == "127":
-        raise CouldNotTell(f"{command}: {command.split()[0]} is not installed")
+        raise NotInstalled(f"{command}: it is not installed")
     return Output(int(found[2]), found[1], result.stderr)
 
 
