@@ -322,3 +322,19 @@ def test_large_fleet_is_judged_in_a_loop_of_its_own(suite, tmp_path):
     assert "1 failed, 897 passed, 2 errors" in done.stdout, done.stdout
     assert "test_name[n7] - n7: wrong" in done.stdout
     assert "stopping after 1 failures" in run(suite(text), site, "-x").stdout
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_each_node_costs_one_connection(suite, tmp_path, more):
+    log = tmp_path / "connections"
+    counted = f"sh -c 'echo x >>{log}; exec {sys.executable} \"$@\"' --"
+    nodes = {f"n{i}": {"unit": i, "ansible_connection": "local"} for i in range(1, 5)}
+    hosts = {"nodes": {"hosts": nodes, "vars": {"ansible_python_interpreter": counted}}}
+    files = {**sites.GOOD, "hosts.yml": "---\n" + json.dumps(hosts)}
+    text = "".join(
+        f"def test_{i}(host):\n    assert host.run('echo {i}').stdout == '{i}\\n'\n"
+        for i in range(9)
+    )
+    done = run(suite(text), sites.write(tmp_path / "site", files), *more)
+    assert "36 passed" in done.stdout, done.stdout
+    assert log.read_text().count("x") == 4
