@@ -4,8 +4,8 @@
 
 Nodes are real sshds (fleet.py) that share this machine's processors with the controller, so the
 ratios count and the seconds do not. Baselines run on fewer nodes and are scaled, for their cost
-grows with the number; --full runs them whole, which takes hours. T1 to T13 are the numbers of
-docs/performance.md.
+grows with the number; --full runs them whole, which takes hours. T1 to T13 name the project's
+performance targets.
 """
 
 from __future__ import annotations
