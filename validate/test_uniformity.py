@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, devices, software, uniform
+from rdmaprov.facts import devices, software, uniform
 from rdmaprov.facts.text import read_files
 from rdmaprov.facts.uniform import Sample
 from rdmaprov.facts.verdict import finding, not_applicable, settle
@@ -139,8 +139,8 @@ def _uniform(
     for name, node in nodes.items():
         try:
             samples += of(hosts[name], node)
-        except CouldNotTell as error:
-            unknown.append(f"{name}: {error.why}")
+        except Exception as error:  # each kind of connection has its own
+            unknown.append(f"{name}: {getattr(error, 'why', error)}")
     settle([
         finding(
             nodes[odd.sample.node], odd.sample.device, setting, seen=odd.sample.value,

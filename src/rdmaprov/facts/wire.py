@@ -31,6 +31,7 @@ class End:
 
     Args:
         netdev, rdma: its devices.
+        mac: the network device's address.
         address: its IP address.
         gid_index: of the GID that NCCL would use; None if there is none, or on InfiniBand, where
             none is needed.
@@ -39,6 +40,7 @@ class End:
 
     netdev: str
     rdma: str
+    mac: str
     address: str
     gid_index: int | None
 
