@@ -51,6 +51,7 @@ UseDNS no
 MaxStartups 2000
 MaxSessions 200
 PidFile none
+LogLevel VERBOSE
 Subsystem sftp internal-sftp
 SetEnv HOME={dir}/home
 """
@@ -72,6 +73,7 @@ class Fleet:
 
     def __enter__(self) -> Fleet:
         """Start the nodes and wait until each answers."""
+        self._bridge()
         try:
             self._prepare()
             for index in range(self.count):
@@ -91,6 +93,13 @@ class Fleet:
         """End the nodes and remove what they left."""
         self._stop()
 
+    def _bridge(self) -> None:
+        """Make the bridge; one that is there belongs to another fleet, which must stay whole."""
+        made = subprocess.run(["ip", "link", "add", BRIDGE, "type", "bridge"], check=False)
+        if made.returncode:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise SystemExit(f"another fleet is up, or was killed: ip link del {BRIDGE}")
+
     def _prepare(self) -> None:
         (self.directory / "home").mkdir()
         for name in ("host_key", "key"):
@@ -99,7 +108,6 @@ class Fleet:
         public = (self.directory / "host_key.pub").read_text()
         names = ",".join(self.address(index) for index in range(self.count))
         (self.directory / "known_hosts").write_text(f"{names} {public}")
-        _run("ip", "link", "add", BRIDGE, "type", "bridge")
         _run("ip", "address", "add", f"{NETWORK}.1/{PREFIX}", "dev", BRIDGE)
         _run("ip", "link", "set", BRIDGE, "up")
         self.site.mkdir()

@@ -1,0 +1,126 @@
+"""Paths from each node to the next one, rail by rail, in a ring: not each with each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rdmaprov.facts import devices, gids
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Answered, Result
+from rdmaprov.facts.text import files_command
+from rdmaprov.facts.wire import End
+from rdmaprov.inventory import Node, Rail
+
+
+@dataclass(frozen=True)
+class Path:
+    """One rail from a node to the next one."""
+
+    near: Node
+    far: Node
+    rail: Rail
+    far_rail: Rail
+    ends: tuple[End, End]
+    far_netdevs: tuple[str, ...]
+
+    @property
+    def device(self) -> str:
+        """Return what a message names: the far end is in `where`."""
+        return f"{self.ends[0].netdev} (rail {self.rail.index})"
+
+    @property
+    def lacks(self) -> str:
+        """Return which end has no GID that NCCL could use; empty if both have one."""
+        if self.near.get("fabric_kind") == "roce":
+            for node, end in zip((self.near, self.far), self.ends, strict=True):
+                if end.gid_index is None:
+                    return f"{node.name} {end.rdma} has no GID for NCCL of {end.address}"
+        return ""
+
+    @property
+    def to(self) -> str:
+        """Return the far end in words."""
+        return f"{self.far.name} {self.ends[1].netdev} {self.ends[1].address}"
+
+
+class Hosts(Protocol):
+    """Many nodes, asked at the same time."""
+
+    def run(
+        self, commands: Mapping[str, str], time_limit_s: float | None = None
+    ) -> Mapping[str, Result | Exception]:
+        """Return what a command of each node gave, by the node's name."""
+
+
+def paths(nodes: Sequence[Node], hosts: Hosts) -> tuple[list[Path], list[str]]:
+    """Return the paths of the ring, and a line for each node that could not be told.
+
+    A node that cannot be told is left out, and the ring closes without it.
+    """
+    found, unknown = [], []
+    ends: dict[str, dict[int, End]] = {}
+    for name, host in _asked(nodes, hosts).items():
+        node = next(each for each in nodes if each.name == name)
+        try:
+            ends[name] = _ends(node, host)
+        except CouldNotTell as error:
+            unknown.append(f"{name}: {error.why}")
+    ring = [node for node in nodes if node.name in ends]
+    for near, far in zip(ring, [*ring[1:], *ring[:1]], strict=True):
+        here, there = ends[near.name], ends[far.name]
+        netdevs = tuple(end.netdev for end in there.values())
+        for rail, far_rail in zip(near.rails, far.rails, strict=False):
+            if near is not far and rail.index in here and far_rail.index in there:
+                both = (here[rail.index], there[far_rail.index])
+                found.append(Path(near, far, rail, far_rail, both, netdevs))
+    return found, unknown
+
+
+def _asked(nodes: Sequence[Node], hosts: Hosts) -> dict[str, Answered]:
+    """Return hosts that know the devices and GIDs of their node, read from all at once."""
+    commands = (
+        devices.LISTING,
+        files_command(*devices.ATTRIBUTES),
+        files_command(*gids.PATHS, quiet=True),
+    )
+    answers = {each: hosts.run({node.name: each for node in nodes}) for each in commands}
+    return {
+        node.name: Answered({each: answers[each][node.name] for each in commands}) for node in nodes
+    }
+
+
+def _ends(node: Node, host: Answered) -> dict[int, End]:
+    """Return the ends of a node's rails that have an address."""
+    here, table = devices.read(host), gids.read(host)
+    found = {}
+    for rail in node.rails:
+        if rail.address is None:
+            continue
+        port = devices.port_of(here, rail)
+        rdma, address = port.require_rdma(), str(rail.address.ip)
+        mac, index = here.netdev(port.netdev, "address"), None
+        if node.get("fabric_kind") == "roce":
+            given, there = node.get("nccl_ib_gid_index"), table.get(rdma, ())
+            chosen = gids.chosen(there, address)
+            if given != -1:
+                chosen = next((gid for gid in there if gid.index == given), None)
+            index = None if chosen is None else chosen.index
+        found[rail.index] = End(port.netdev, rdma, mac, address, index)
+    return found
+
+
+def rounds(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield the paths in rounds in which no node is in two of them."""
+    left = list(paths)
+    while left:
+        busy: set[str] = set()
+        now: list[Path] = []
+        later: list[Path] = []
+        for path in left:
+            names = {path.near.name, path.far.name}
+            (later if names & busy else now).append(path)
+            busy |= names if not names & busy else set()
+        yield now
+        left = later

@@ -1,0 +1,234 @@
+"""pytest's options, fixtures and markers for judging a fleet's nodes by their site.
+
+    pytest validate/ --hosts=all --inventory=inventory/prod
+
+A test that asks for `rail` runs for each rail of each node, one that asks for `node` or `host` for
+each node, any other one once; `fleet` and `hosts` are all selected nodes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rdmaprov.errors import RdmaprovError
+from rdmaprov.inventory import Fleet
+from rdmaprov.probe.session import Limits
+from rdmaprov.validate import fixtures, items, outcome
+from rdmaprov.validate.fixtures import SELECTION
+from rdmaprov.validate.items import node_by_node, of
+from rdmaprov.validate.selection import (
+    ALL,
+    Selection,
+    by_specification,
+    is_specification,
+    loaded,
+    probed,
+    this_machine,
+)
+
+MARKERS = {
+    "state": "settings: configured on disk, running now, after a reboot",
+    "links": "ports, their rate, width and errors",
+    items.LIVE: "between nodes, on the wire; nothing that such a test asks is fetched ahead",
+    "acceptance": "the fabric's performance",
+}
+# From here on it is: 256 nodes with 60 checks each are 6 s of pytest's own time.
+_MANY = 256
+_FLEET = pytest.StashKey[Fleet]()
+_TESTINFRA_OPTIONS = (
+    "connection", "ssh_config", "ssh_identity_file", "sudo", "sudo_user", "force_ansible",
+)  # fmt: skip
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what testinfra's own options lack; --hosts is testinfra's."""
+    group = parser.getgroup("rdmaprov")
+    group.addoption(
+        "--inventory",
+        metavar="SITE",
+        default=os.environ.get("RDMAPROV_INVENTORY", ""),
+        help="the site that says what nodes must be (default: RDMAPROV_INVENTORY)",
+    )
+    limits = Limits()
+    group.addoption(
+        "--command-timeout", metavar="S", type=float, default=limits.command_s,
+        help="seconds that a command on a node may take (default: %(default)g)",
+    )  # fmt: skip
+    group.addoption(
+        "--node-timeout", metavar="S", type=float, default=limits.node_s,
+        help="seconds that all of a node's commands may take (default: %(default)g)",
+    )  # fmt: skip
+    group.addoption("--vault-password-file", metavar="FILE", help="opens the site's vaulted values")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the markers known."""
+    for name, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Load the site before anything else: a wrong one ends the run with one line."""
+    config = session.config
+    if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
+        return
+    try:
+        config.stash[SELECTION] = _selected(config)
+    except RdmaprovError as error:
+        raise pytest.UsageError(f"{error.message}. {error.hint}") from error
+
+
+class Preloaded:
+    """A plugin for a process that has loaded and checked the site already."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Hand the fleet over."""
+        config.stash[_FLEET] = self._fleet
+
+
+def _selected(config: pytest.Config) -> Selection:
+    site = config.getoption("inventory")
+    if not site:
+        raise pytest.UsageError("no site is named. Give --inventory SITE or RDMAPROV_INVENTORY")
+    os.environ["RDMAPROV_INVENTORY"] = site  # messages say what to run for this site
+    hosts = config.getoption("hosts") or ALL
+    vault = config.getoption("vault_password_file")
+    fleet = config.stash.get(_FLEET, None)
+    if fleet is None:
+        fleet = loaded(Path(site), hosts, Path(vault) if vault else None)
+    if is_specification(hosts):
+        options = {name: config.getoption(name) for name in _TESTINFRA_OPTIONS}
+        inventory = config.getoption("ansible_inventory") or str(Path(site).resolve())
+        options["ansible_inventory"] = inventory
+        return by_specification(fleet, hosts, options, this_machine)
+    limits = Limits(config.getoption("command_timeout"), config.getoption("node_timeout"))
+    # A worker of xdist's judges some nodes only, and need not connect to the others.
+    return probed(fleet, limits, together=not hasattr(config, "workerinput"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Register the fixtures, behind all others."""
+    session.config.pluginmanager.register(fixtures, "rdmaprov-fixtures")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the connections."""
+    selection = session.config.stash.get(SELECTION, None)
+    if selection is not None and selection.probe is not None:
+        selection.probe.close()
+
+
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> list[items.Check] | None:
+    """Make checks of the tests that ask for nodes and hosts alone."""
+    selection = collector.config.stash.get(SELECTION, None)
+    if selection is None or not inspect.isfunction(obj) or not isinstance(collector, pytest.Module):
+        return None
+    return (
+        items.checks(collector, name, obj, selection)
+        if collector.istestfunction(obj, name)
+        else None
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Have xdist give all items of a node to the same worker, which then connects to it alone."""
+    if config.getoption("dist") != "load":
+        return None  # the user chose
+    from rdmaprov.validate.distribute import ByNode  # xdist need not be there
+
+    return ByNode(config, log)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Have a function of pytest's own run for each rail or each node that it is about."""
+    selection = metafunc.config.stash.get(SELECTION, None)
+    if "_target" not in metafunc.fixturenames or selection is None:
+        return
+    found = items.targets(frozenset(metafunc.fixturenames), selection)
+    metafunc.parametrize("_target", found, ids=[target.id for target in found], indirect=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort by node: what the first one is asked is then fetched from all others at once."""
+    items[:] = list(node_by_node(items))
+    for item in items:
+        if (target := of(item)) is not None:
+            item.user_properties.append(("node", target.node.name))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the checks of a large fleet in a loop that costs less than pytest's."""
+    config = session.config
+    if not _is_large(config) or session.testsfailed or config.option.collectonly:
+        return None
+    items.run_many(session)
+    return True
+
+
+def pytest_report_teststatus(
+    report: pytest.TestReport, config: pytest.Config
+) -> tuple[str, str, str] | None:
+    """Print no dot for each of ten thousands."""
+    if report.passed and report.when == "call" and _is_large(config):
+        return "passed", "", ""
+    return None
+
+
+def _is_large(config: pytest.Config) -> bool:
+    """Return whether the fleet is so large that the user waits for pytest and not for nodes."""
+    selection = config.stash.get(SELECTION, None)
+    if selection is None or len(selection.fleet.nodes) <= _MANY:
+        return False
+    distributed = hasattr(config, "workerinput") or config.pluginmanager.hasplugin("dsession")
+    return not distributed and config.get_verbosity() < 1 and not config.getoption("usepdb")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a check; pytest runs everything else."""
+    if isinstance(item, items.Check):
+        items.run(item, nextitem)
+        return True
+    selection = item.config.stash.get(SELECTION, None)
+    if selection is not None and selection.probe is not None:
+        selection.probe.live = item.get_closest_marker(items.LIVE) is not None
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Have what is no assertion be an error in functions of pytest's own too."""
+    report = yield
+    if "_target" in getattr(item, "fixturenames", ()) or "_selection" in getattr(
+        item, "fixturenames", ()
+    ):
+        if report.failed and call.excinfo is not None and outcome.wants_one_line(item.config):
+            report.longrepr = outcome.shown(call.excinfo)
+        outcome.classify(report, call.excinfo)
+    return report
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Return the line that says what is judged."""
+    selection: Any = config.stash.get(SELECTION, None)
+    if selection is None:
+        return []
+    return [f"site: {selection.fleet.site}, {len(selection.fleet.nodes)} nodes"]
