@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,8 @@ class LabHandle:
 
     def factory(self, changes: tuple[str, ...]) -> None:
         """Have all nodes as the factory leaves them, for one who changes some of them for good."""
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda node: self.must("reset", node), sorted(self._changed)))
+        if self._changed:
+            self.must("reset", *sorted(self._changed))
         self._changed = set(changes)
 
     def argv(self, *words: str) -> list[str]:

@@ -304,8 +304,8 @@ def test_live(host, node):
 
 
 def test_large_fleet_is_judged_in_a_loop_of_its_own(suite, tmp_path):
-    count = 300
-    rows = [f"    n{i}: {{unit: {i}, ansible_connection: local}}\n" for i in range(1, count + 1)]
+    many = 300
+    rows = [f"    n{i}: {{unit: {i}, ansible_connection: local}}\n" for i in range(1, many + 1)]
     hosts = {
         "hosts.yml": "---\nnodes:\n  hosts:\n" + "".join(rows),
         "group_vars/all.yml": sites.GOOD["group_vars/all.yml"]

@@ -198,13 +198,13 @@ def reboot(cluster: Cluster, node: str) -> None:
         cluster.reboot(node)
 
 
-@lab.command(short_help="Give a node a factory-new disk.")
-@node_argument
+@lab.command(short_help="Give nodes factory-new disks.")
+@click.argument("nodes", metavar="NODE...", nargs=-1, required=True, shell_complete=_complete_node)
 @click.pass_obj
-def reset(cluster: Cluster, node: str) -> None:
-    """Put NODE back to the factory state: a new disk; host key and addresses stay."""
+def reset(cluster: Cluster, nodes: Sequence[str]) -> None:
+    """Put nodes back to the factory state: a new disk; host key and addresses stay."""
     with cluster.layout.locked():
-        cluster.reset(node)
+        cluster.reset(nodes)
 
 
 @lab.command(short_help="Put another machine in a node's place.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,13 +146,14 @@ class Cluster:
             )
         build.ensure(recipe, self._store, self.say)
 
-    def reset(self, name: str) -> Lab:
-        """Give a node a factory-new disk: same machine, same keys, same addresses."""
+    def reset(self, names: Iterable[str]) -> Lab:
+        """Give nodes factory-new disks: same machines, same keys, same addresses."""
         lab = self.load()
-        node = lab.node(name)
-        self._machines.stop(name)
-        self._machines.discard_disk(name)
-        return self._reboot_into(lab, node)
+        nodes = [lab.node(name) for name in dict.fromkeys(names)]
+        for node in nodes:
+            self._machines.stop(node.name)
+            self._machines.discard_disk(node.name)
+        return self._reboot_into(lab, nodes)
 
     def replace(self, name: str) -> Lab:
         """Put another machine in a node's place: new disk, new host key, new MAC addresses."""
@@ -161,11 +163,11 @@ class Cluster:
         self._machines.discard(name)
         ssh.make_key(ssh.host_key(self.layout, name), name)
         node = model.new_node(name, old.port, len(old.rails))
-        return self._reboot_into(lab.with_node(node), node)
+        return self._reboot_into(lab.with_node(node), [node])
 
-    def _reboot_into(self, lab: Lab, node: Node) -> Lab:
+    def _reboot_into(self, lab: Lab, nodes: list[Node]) -> Lab:
         self._ensure_images(lab)
-        lab = self._machines.boot(lab, [node])
+        lab = self._machines.boot(lab, nodes)
         site.write(self.layout, lab)
         return lab
 
