@@ -313,11 +313,11 @@ def test_large_fleet_is_judged_in_a_loop_of_its_own(suite, tmp_path):
         .replace("198.18.1.{{ unit }}/24", "10.1.{{ unit // 200 }}.{{ unit % 200 + 1 }}/16"),
     }
     site = sites.write(tmp_path / "site", {**sites.GOOD, **hosts})
-    count = f"echo x >>{tmp_path}/runs; wc -l <{tmp_path}/runs"
+    command = f"echo x >>{tmp_path}/runs; wc -l <{tmp_path}/runs"
     text = (
         "import pytest\n\n\n@pytest.mark.path\ndef test_live(host, node):\n"
-        f"    if node.name == 'n7':\n        assert host.run({count!r}).stdout.strip() == '1'\n"
-        f"        assert host.run({count!r}).stdout.strip() == '2'\n\n\n"
+        f"    if node.name == 'n7':\n        assert host.run({command!r}).stdout.strip() == '1'\n"
+        f"        assert host.run({command!r}).stdout.strip() == '2'\n\n\n"
         "def test_name(node):\n    assert node.name != 'n7', f'{node.name}: wrong'\n\n\n"
         "def test_untold(rail):\n    assert rail.index < 2 or 1 / 0\n"
         "    if rail.index and rail.address.ip.packed[3] == 9:\n        raise LookupError('why')\n"
