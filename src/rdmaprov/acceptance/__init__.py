@@ -1,0 +1,1 @@
+"""The acceptance gate: what nodes together move over the fabric, against what they must."""
