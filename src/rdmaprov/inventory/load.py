@@ -110,7 +110,12 @@ class _Loader:
             node, found = self._node(host)
             nodes.append(node)
             problems += found
-        return Fleet(self._site, tuple(nodes), tuple(merged(problems)), self._secrets)
+        return Fleet(
+            self._site, tuple(nodes), tuple(merged(problems)), self._secrets, self._of_node
+        )
+
+    def _of_node(self, name: str) -> Variables:
+        return self._variables(self._inventory.hosts[name])
 
     def _secrets(self) -> frozenset[str]:
         with muted():

@@ -8,6 +8,7 @@ from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 from typing import Any
 
+from rdmaprov.inventory.resolve import Variables
 from rdmaprov.problem import Position, Problem
 
 Interface = IPv4Interface | IPv6Interface
@@ -63,6 +64,10 @@ class Node:
         return self.values.get(name)
 
 
+def _no_variables(node: str) -> Variables:
+    raise KeyError(node)
+
+
 @dataclass(frozen=True)
 class Fleet:
     """A site, loaded.
@@ -73,6 +78,8 @@ class Fleet:
         problems: what is wrong with files, names, templates and types. Rules between
             variables are the contract's.
         secrets: finds the values that must not be shown, as text; takes a while.
+        variables: returns all variables of a node, by its name, also those that are no role's,
+            such as how to reach it; each is rendered when it is asked for.
 
     """
 
@@ -80,3 +87,4 @@ class Fleet:
     nodes: tuple[Node, ...]
     problems: tuple[Problem, ...]
     secrets: Callable[[], frozenset[str]] = field(default=frozenset, repr=False, compare=False)
+    variables: Callable[[str], Variables] = field(default=_no_variables, repr=False, compare=False)

@@ -1,0 +1,21 @@
+"""Why nothing is known of a node."""
+
+from __future__ import annotations
+
+from rdmaprov.errors import UnreachableError
+
+
+class NodeError(UnreachableError):
+    """A node, or one command on it, gave no answer; the message begins with the node's name."""
+
+    def __str__(self) -> str:
+        """Return the message and the remedy as one line."""
+        return f"{self.message}. {self.hint}" if self.hint else self.message
+
+
+class NodeUnreachable(NodeError):
+    """A node cannot be asked anything."""
+
+
+class NoAnswer(NodeError):
+    """A node did not answer one command; others it may."""

@@ -1,0 +1,137 @@
+"""All nodes, asked side by side; see docs/architecture.md, "The probe"."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import threading
+from collections.abc import Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from rdmaprov.probe.connection import AGENT, Answer, Command
+from rdmaprov.probe.errors import NodeError, NodeUnreachable
+from rdmaprov.probe.learning import Learning
+from rdmaprov.probe.session import Limits, close_all, open_all, sessions
+from rdmaprov.probe.target import Target
+
+
+class Probe:
+    """The nodes of a fleet, each with one connection and what it answered so far.
+
+    All methods are for one thread, and wait; the connections live in another one.
+
+    Args:
+        targets: by name, how each node is reached, or why it cannot be.
+        limits: of time and number.
+        together: whether what one node was asked is fetched from all others at once; else from
+            each when its turn comes, as a process needs that judges some of the nodes.
+
+    Attributes:
+        live: whether every command is run anew, whatever is known.
+
+    """
+
+    def __init__(
+        self,
+        targets: Mapping[str, Target | NodeError],
+        limits: Limits | None = None,
+        together: bool = True,
+    ) -> None:
+        self.live = False
+        self._limits = limits or Limits()
+        self._learning = Learning(tuple(targets), together)
+        self._sessions = sessions(targets, AGENT.read_bytes(), self._limits)
+        self._early = together and len(targets) <= self._limits.open
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def run(
+        self, name: str, text: str, fresh: bool = False, limit_s: float | None = None
+    ) -> Answer:
+        """Return a command's answer, from what was fetched before if it is there.
+
+        Args:
+            name: the node's.
+            text: the command, as a shell reads it.
+            fresh: run it now, whatever is known.
+            limit_s: the command's own limit, instead of all commands'.
+
+        Raises:
+            NodeError: there is no answer; the message says why.
+
+        """
+        command = Command(text, self._limits.command_s if limit_s is None else limit_s)
+        known = self._sessions[name].known
+        # A command with a limit of its own is slow, or waits for another node.
+        if fresh or self.live or limit_s is not None:
+            return self._answer(name, self._ask(name, command))
+        if text not in known:
+            for other, commands in self._learning.asked(name, text).items():
+                self._fetch(other, commands)
+        if text not in known:
+            known[text] = self._ask(name, command)
+        return self._answer(name, known[text])
+
+    def run_all(self, commands: Mapping[str, Command]) -> dict[str, Answer | NodeError]:
+        """Return what a command of each node gave, run now and at the same time."""
+        futures = {name: self._ask(name, command) for name, command in commands.items()}
+        return {name: _outcome(future) for name, future in futures.items()}
+
+    def close(self) -> None:
+        """End all connections."""
+        if self._thread.is_alive():
+            self._submit(close_all(list(self._sessions.values()))).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        self._loop.close()
+
+    def _answer(self, name: str, future: Future[Answer]) -> Answer:
+        found = _outcome(future)
+        if isinstance(found, Answer):
+            return found
+        if isinstance(found, NodeUnreachable):
+            self._learning.failed(name)
+        # A new one: an exception that is raised again and again keeps every frame of it.
+        raise type(found)(found.message, found.hint)
+
+    def _ask(self, name: str, command: Command) -> Future[Answer]:
+        return self._submit(self._sessions[name].ask(command))
+
+    def _fetch(self, name: str, texts: Iterable[str]) -> None:
+        session = self._sessions[name]
+        asked: dict[str, Future[Answer]] = {
+            text: Future() for text in texts if text not in session.known
+        }
+        if asked:
+            session.known.update(asked)
+            self._submit(session.fetch(asked))
+
+    def _submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        started = self._thread.is_alive()
+        if not started:
+            _allow_files(min(len(self._sessions), self._limits.open))
+            self._thread.start()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        if not started and self._early:
+            # All others connect while the first one is asked.
+            nodes = list(self._sessions.values())
+            asyncio.run_coroutine_threadsafe(open_all(nodes), self._loop)
+        return future
+
+
+def _outcome(future: Future[Answer]) -> Answer | NodeError:
+    try:
+        return future.result()
+    except NodeError as error:
+        return error
+
+
+def _allow_files(connections: int) -> None:
+    """Raise this process's limit of open files: a connection takes three."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * connections + 512
+    if soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))

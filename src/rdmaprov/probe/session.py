@@ -1,0 +1,162 @@
+"""One node over the length of a run: its connection, and what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+
+from rdmaprov.probe.connection import Answer, Command, Connection, opened
+from rdmaprov.probe.errors import NodeError, NodeUnreachable
+from rdmaprov.probe.target import Target
+
+# Behind a command's own limit, which the agent keeps: then the node itself is stuck.
+_GRACE_S = 5
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long things may take, in seconds, and how many nodes at a time.
+
+    Args:
+        command_s: one command, unless it brings its own limit.
+        node_s: all commands that are fetched from a node at once.
+        opening: connections that are being opened; each costs the controller a key exchange.
+        open: connections that stay open; each is a process of ssh's.
+
+    """
+
+    command_s: float = 20
+    node_s: float = 120
+    opening: int = 32
+    open: int = 1024
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the sessions of a fleet share.
+
+    Args:
+        limits: of time and number.
+        source: the agent's.
+        stays: whether a connection stays open when what was fetched is there.
+        opening: bounds how many are being opened.
+
+    """
+
+    limits: Limits
+    source: bytes
+    stays: bool
+    opening: asyncio.Semaphore
+
+
+class Session:
+    """One node. Its coroutines run in the loop's thread; `known` belongs to the other one."""
+
+    def __init__(self, name: str, target: Target | NodeError, shared: Shared) -> None:
+        self.known: dict[str, Future[Answer]] = {}
+        self._name = name
+        self._target = target
+        self._shared = shared
+        self._connecting: asyncio.Task[Connection] | None = None
+        self._fetching = 0
+
+    async def connect(self) -> Connection:
+        """Return the connection; a node that could not be reached is not tried again.
+
+        Raises:
+            NodeError: there is none, with the reason.
+
+        """
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._open())
+        return await asyncio.shield(self._connecting)
+
+    async def _open(self) -> Connection:
+        if isinstance(self._target, NodeError):
+            raise self._target
+        async with self._shared.opening:
+            return await opened(self._target, self._shared.source)
+
+    async def ask(self, command: Command) -> Answer:
+        """Return a command's answer, run now; raise NodeError if there is none."""
+        connection = await self.connect()
+        limit = command.limit_s + _GRACE_S
+        if self._fetching:
+            limit += self._shared.limits.node_s
+        (future,) = connection.send([command])
+        done, _ = await asyncio.wait([future], timeout=limit)
+        if not done:
+            connection.fail(self._stuck(f"no answer in {limit:g} s: {command.shown}"))
+        return await future
+
+    async def fetch(self, asked: Mapping[str, Future[Answer]]) -> None:
+        """Fill each command's future with its answer, or with the reason why there is none."""
+        limits = self._shared.limits
+        try:
+            connection = await self.connect()
+        except NodeError as error:
+            for future in asked.values():
+                future.set_exception(error)
+            return
+        self._fetching += 1
+        sent = connection.send([Command(text, limits.command_s) for text in asked])
+        for there, here in zip(sent, asked.values(), strict=True):
+            there.add_done_callback(partial(_pass_on, here))
+        _, late = await asyncio.wait(sent, timeout=limits.node_s)
+        if late:
+            what = f"{len(late)} of {len(sent)} commands without an answer in {limits.node_s:g} s"
+            connection.fail(self._stuck(what))
+        self._fetching -= 1
+        if not self._shared.stays and not self._fetching and not late:
+            connection.close()
+            self._connecting = None
+
+    def _stuck(self, what: str) -> NodeUnreachable:
+        return NodeUnreachable(f"{self._name}: {what}", "Is the node hung? Look at its console")
+
+    def close(self) -> None:
+        """End the connection."""
+        task = self._connecting
+        if task is None:
+            return
+        if task.done() and not task.cancelled() and task.exception() is None:
+            task.result().close()
+        task.cancel()
+
+
+def _pass_on(here: Future[Answer], done: asyncio.Future[Answer]) -> None:
+    if here.done():
+        return
+    if done.cancelled():
+        here.set_exception(NodeUnreachable("the run has ended", ""))
+    elif (error := done.exception()) is not None:
+        here.set_exception(error)
+    else:
+        here.set_result(done.result())
+
+
+def sessions(
+    targets: Mapping[str, Target | NodeError], source: bytes, limits: Limits
+) -> dict[str, Session]:
+    """Return a session for each node, by name."""
+    opening = asyncio.Semaphore(limits.opening)
+    shared = Shared(limits, source, len(targets) <= limits.open, opening)
+    return {name: Session(name, target, shared) for name, target in targets.items()}
+
+
+async def open_all(nodes: Sequence[Session]) -> None:
+    """Connect to all nodes; what cannot be reached says so when it is asked."""
+    await asyncio.gather(*(node.connect() for node in nodes), return_exceptions=True)
+
+
+async def close_all(nodes: Sequence[Session]) -> None:
+    """End all connections and everything that still waits for one."""
+    for node in nodes:
+        node.close()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

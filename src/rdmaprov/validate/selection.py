@@ -1,0 +1,179 @@
+"""Which nodes are judged, and over what."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import testinfra
+from testinfra.host import Host
+
+from rdmaprov import contract
+from rdmaprov.errors import UsageError
+from rdmaprov.inventory import Fleet, Node, Rail, SiteError, load_site
+from rdmaprov.probe.errors import NodeError
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.session import Limits
+from rdmaprov.probe.target import Target as Reach
+from rdmaprov.probe.target import Targets
+from rdmaprov.validate.hosts import Hosts, ProbedHosts
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What one test is about: a node, or one of its rails."""
+
+    node: Node
+    rail: Rail | None = None
+
+    @property
+    def id(self) -> str:
+        """Return what stands in the brackets of the test's name, such as `gpu07-rail3`."""
+        return self.node.name if self.rail is None else f"{self.node.name}-rail{self.rail.index}"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The nodes to judge with their hosts.
+
+    Args:
+        fleet: the site; its nodes are the selected ones.
+        hosts: the nodes' testinfra hosts.
+        probe: the connections; None if testinfra has its own.
+
+    """
+
+    fleet: Fleet
+    hosts: Hosts
+    probe: Probe | None = None
+
+    @property
+    def nodes(self) -> tuple[Target, ...]:
+        """Return each node as a target."""
+        return tuple(Target(node) for node in self.fleet.nodes)
+
+    @property
+    def rails(self) -> tuple[Target, ...]:
+        """Return each rail of each node as a target."""
+        return tuple(Target(node, rail) for node in self.fleet.nodes for rail in node.rails)
+
+
+def is_specification(hosts: str) -> bool:
+    """Return whether --hosts names testinfra hosts, such as ssh://gpu07, and is no pattern."""
+    return "://" in hosts
+
+
+def loaded(site: Path, pattern: str, vault_password_file: Path | None = None) -> Fleet:
+    """Return the fleet of a good site, limited to the pattern's nodes.
+
+    Raises:
+        SiteError: the site has a problem, or no node is left.
+
+    """
+    limit = None if is_specification(pattern) or pattern == ALL else pattern
+    fleet = load_site(site, limit, vault_password_file)
+    if problems := contract.problems(fleet):
+        many = f"{len(problems)} problems, first " if len(problems) > 1 else ""
+        raise SiteError(
+            f"{site}: {many}{problems[0].text(Path.cwd())}", f"Run: rdmaprov check {site}"
+        )
+    if not fleet.nodes:
+        raise SiteError(f"{site}: there are no nodes", f"See: rdmaprov check {site}")
+    return fleet
+
+
+def probed(fleet: Fleet, limits: Limits, together: bool) -> Selection:
+    """Return the nodes of a fleet over rdmaprov's own connections; see Probe for `together`."""
+    targets = Targets()
+    reached = {node.name: _reach(targets, fleet, node.name) for node in fleet.nodes}
+    probe = Probe(reached, limits, together)
+    return Selection(fleet, ProbedHosts(tuple(reached), probe, limits.command_s), probe)
+
+
+def _reach(targets: Targets, fleet: Fleet, name: str) -> Reach | NodeError:
+    try:
+        return targets.of(name, fleet.variables(name))
+    except NodeError as error:
+        return error
+
+
+def by_specification(
+    fleet: Fleet, hosts: str, options: Mapping[str, Any], environment: Callable[[], str]
+) -> Selection:
+    """Return the nodes that testinfra's host specifications name.
+
+    A specification is about the node that its query names (`local://?node=gpu07`); else about the
+    node with its host's name, or with that name as ansible_host; else, for local://, about the node
+    with this machine's name; else about the site's one node.
+
+    Args:
+        fleet: all of the site.
+        hosts: --hosts, with commas between specifications.
+        options: testinfra's, such as ssh_config.
+        environment: returns this machine's name.
+
+    Raises:
+        UsageError: a specification belongs to no node, or two to the same one.
+
+    """
+    _find_ansible()
+    chosen: dict[str, Host] = {}
+    for specification in hosts.split(","):
+        for host in testinfra.get_hosts([specification], **options):
+            name = _node_of(fleet, specification, host, environment)
+            if name in chosen:
+                raise UsageError(f"--hosts {hosts}: {name} is named twice", "Name each node once.")
+            chosen[name] = host
+    nodes = tuple(node for node in fleet.nodes if node.name in chosen)
+    names = tuple(node.name for node in nodes)
+    limited = Fleet(fleet.site, nodes, fleet.problems, fleet.secrets, fleet.variables)
+    return Selection(limited, Hosts(names, chosen.__getitem__))
+
+
+def _find_ansible() -> None:
+    """Have ansible:// start the Ansible that is beside this Python, whatever PATH says."""
+    beside, path = str(Path(sys.executable).parent), os.environ.get("PATH", "")
+    if beside not in path.split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([beside, path])
+
+
+def this_machine() -> str:
+    """Return this machine's name, without its domain."""
+    return socket.gethostname().partition(".")[0]
+
+
+def _node_of(fleet: Fleet, specification: str, host: Host, environment: Callable[[], str]) -> str:
+    names = [node.name for node in fleet.nodes]
+    query = parse_qs(urlparse(specification).query)
+    if wanted := query.get("node", [""])[0]:
+        if wanted in names:
+            return wanted
+        raise UsageError(
+            f"--hosts {specification}: the site has no node {wanted}",
+            f"Name one of its nodes: {', '.join(names[:3])}",
+        )
+    backend = host.backend
+    local = backend.NAME == "local"
+    seen = environment() if local else str(backend.get_hostname())
+    short = [name for name in names if local and name.partition(".")[0] == seen]
+    addressed = [name for name in names if seen == _address(fleet, name)]
+    for found in ([seen] if seen in names else [], short, addressed, names):
+        if len(found) == 1:
+            return found[0]
+    raise UsageError(
+        f"--hosts {specification}: no node of the site is called {seen}",
+        f"Say which one it is: --hosts '{specification.partition('?')[0]}?node={names[0]}'",
+    )
+
+
+def _address(fleet: Fleet, name: str) -> str:
+    variables = fleet.variables(name)
+    return str(variables.value("ansible_host")) if "ansible_host" in variables else ""
