@@ -31,6 +31,7 @@ def main(path: Path) -> int:
     except Exception as error:
         text = f"{type(error).__name__}: {error}"[:_ERROR_CHARACTERS]
         say("failed", phase=watch.name, error=text, entered=watch.entered)
+        watch.evidence()
         return FAILED
     say("done")
     # Groups are not destroyed: that waits for ranks that have ended already.
@@ -46,13 +47,18 @@ def _prove(plan: dict[str, object], watch: Watch) -> None:
     rank.rendezvous()
     for plane in rank.plan["planes"]:
         before = sent_bytes()
+        watch.evidence = lambda plane=plane: _say_links(plane)  # type: ignore[misc]
         rank.connect(plane)
         rank.sweep(plane["name"])
         latency(rank, plane["name"])
         if rank.local == 0:
             say("moved", plane=plane["name"], bytes=moved_bytes(before))
         if not rank.on_gpu:
-            own = [each for each in connections() if each["from"] == plane["address"]]
-            say("links", plane=plane["name"], links=own)
+            _say_links(plane)
     watch.phase("end", rank.plan["limits_s"]["step"])
     rank.most(0)
+
+
+def _say_links(plane: dict[str, str]) -> None:
+    own = [each for each in connections() if each["from"] == plane["address"]]
+    say("links", plane=plane["name"], links=own)

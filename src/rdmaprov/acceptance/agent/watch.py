@@ -27,10 +27,18 @@ def say(event: str, **fields: Any) -> None:
 
 
 class Watch:
-    """What this rank is at, for others to see; ends the rank when it is at it for too long."""
+    """What this rank is at, for others to see; ends the rank when it is at it for too long.
+
+    Attributes:
+        name: of the phase.
+        entered: how many collectives were begun.
+        evidence: says what may tell the cause, before the rank is ended.
+
+    """
 
     def __init__(self, path: Path) -> None:
         self.entered = 0
+        self.evidence: Callable[[], None] = lambda: None
         self._deadline = float("inf")
         self._limit = 0.0
         self.name = ""
@@ -71,4 +79,5 @@ class Watch:
         stack = traceback.extract_stack(frame)[-1] if frame else None
         where = f"{stack.filename}:{stack.lineno} {stack.name}" if stack else ""
         say("late", phase=self.name, limit_s=self._limit, where=where, entered=self.entered)
+        self.evidence()
         os._exit(LATE)
