@@ -1,1 +1,1 @@
-"""The acceptance gate: what nodes together move over the fabric, against what they must."""
+"""The acceptance gate: what a fleet must reach, and which part of it does not."""

@@ -22,6 +22,7 @@ VERBS = {
     "check": "rdmaprov.cli.check:check",
     "completion": "rdmaprov.cli.completion:completion",
     "discover": "rdmaprov.cli.discover:discover",
+    "explain": "rdmaprov.cli.explain:explain",
     "init": "rdmaprov.cli.init:init",
     "lab": "rdmaprov.cli.lab:lab",
     "plan": "rdmaprov.cli.plan:plan",

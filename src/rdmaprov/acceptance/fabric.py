@@ -1,0 +1,145 @@
+"""What an all-reduce runs over: nodes, GPUs, rails, and the slots that they sit in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rdmaprov.errors import UsageError
+
+MOST_NODES = 100_000
+_MOST_PER_NODE = 256
+_MOST_LINK_GBPS = 1600  # two ports of 800G; more is another unit
+# Data rate of one lane in Gb/s, encoding included: PCI Express Base Specification 6.0, section
+# 1.1: 128b/130b for generations 3 to 5, flits of 242 bytes in 256 for 6.
+_LANE_GBPS = {3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 242 / 256}
+# A write of 256 bytes, the usual maximum payload, carries 24 more: framing and sequence 4, header
+# with 64-bit address 16, LCRC 4. PCI Express Base Specification 5.0, sections 2.2.1 and 3.6.2.
+_PAYLOAD = 256 / (256 + 24)
+
+
+class FabricError(UsageError):
+    """Numbers that no fabric has."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A PCIe slot: generation 3 to 6, and its lanes."""
+
+    generation: int
+    lanes: int
+
+    @property
+    def gb_s(self) -> float:
+        """Return what the slot carries in each direction, in GB/s of payload."""
+        return _LANE_GBPS[self.generation] * self.lanes / 8 * _PAYLOAD
+
+    def __str__(self) -> str:
+        """Return its name, such as `PCIe 5.0 x16`."""
+        return f"PCIe {self.generation}.0 x{self.lanes}"
+
+
+def slot(text: str) -> Slot:
+    """Return the slot that a text such as `5x16` means.
+
+    Raises:
+        FabricError: the text means none.
+
+    """
+    generation, _, lanes = text.partition("x")
+    if generation in {"3", "4", "5", "6"} and lanes in {"1", "2", "4", "8", "16"}:
+        return Slot(int(generation), int(lanes))
+    raise FabricError(
+        f"PCIe slot {text!r} is not a generation and lanes",
+        "Give the generation, 3 to 6, an x and the lanes, such as 5x16.",
+    )
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """The parts that limit an all-reduce.
+
+    Args:
+        nodes: nodes that take part.
+        gpus_per_node: GPUs of each node that take part.
+        rails: RDMA ports of each node.
+        link_gbps: line rate of one rail, in Gb/s.
+        oversubscription: how much more the rails could send than the spines carry.
+        pcie: the slot of each rail and GPU; None: of the generation that the rate needs.
+        nvlink_nodes: nodes that share one NVLink domain, such as 18 in an NVL72 rack.
+
+    """
+
+    nodes: int
+    gpus_per_node: int
+    rails: int
+    link_gbps: float
+    oversubscription: float = 1.0
+    pcie: Slot | None = None
+    nvlink_nodes: int = 1
+
+    @property
+    def ranks(self) -> int:
+        """Return the number of GPUs in all."""
+        return self.nodes * self.gpus_per_node
+
+    @property
+    def domains(self) -> int:
+        """Return between how many NVLink domains the rails carry the data."""
+        return math.ceil(self.nodes / self.nvlink_nodes)
+
+    @property
+    def gpu_slot(self) -> Slot:
+        """Return the slot of a GPU, by which its data reaches the rails."""
+        return self.pcie or Slot(6 if self.link_gbps > 400 else 5, 16)
+
+    @property
+    def rail_gb_s(self) -> float:
+        """Return what one rail carries in each direction, in GB/s."""
+        line = self.link_gbps / 8
+        return min(line, self.pcie.gb_s) if self.pcie else line
+
+    @property
+    def node_gb_s(self) -> float:
+        """Return what leaves and enters a node at once, in GB/s each way."""
+        return min(self.rails * self.rail_gb_s, self.gpus_per_node * self.gpu_slot.gb_s)
+
+
+# Attribute → option, and the numbers that it may have.
+_BOUNDS: dict[str, tuple[str, float, float]] = {
+    "nodes": ("--nodes", 2, MOST_NODES),
+    "gpus_per_node": ("--gpus-per-node", 1, _MOST_PER_NODE),
+    "rails": ("--rails", 1, _MOST_PER_NODE),
+    "link_gbps": ("--link-gbps", 1, _MOST_LINK_GBPS),
+    "oversubscription": ("--oversubscription", 1, 100),
+    "nvlink_nodes": ("--nvlink-nodes", 1, MOST_NODES),
+}
+_WHY = {
+    "nodes": "an all-reduce inside one node uses no rail",
+    "link_gbps": "it is the line rate of one rail, in Gb/s",
+    "oversubscription": "1 is a fabric that blocks nothing",
+}
+
+
+def checked(fabric: Fabric) -> Fabric:
+    """Return the fabric, whose numbers can be one's.
+
+    Raises:
+        FabricError: a number is outside its bounds, or no data leaves an NVLink domain.
+
+    """
+    for attribute, (option, low, high) in _BOUNDS.items():
+        value = getattr(fabric, attribute)
+        if not low <= value <= high:  # not-a-number is outside, too
+            why = f": {_WHY[attribute]}" if attribute in _WHY else ""
+            raise FabricError(
+                f"{option} {value:g} is not in {low:g} to {high:g}{why}",
+                f"Give {option} a number from {low:g} to {high:g}.",
+            )
+    if fabric.domains < 2:
+        raise FabricError(
+            f"--nvlink-nodes {fabric.nvlink_nodes}: all {fabric.nodes} nodes share NVLink, "
+            "so no rail is needed",
+            "Give fewer nodes for each NVLink domain, or more nodes.",
+        )
+    return fabric

@@ -1,0 +1,215 @@
+"""The floor of an all-reduce's bus bandwidth: derived from the fabric, and told as a sentence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rdmaprov.acceptance import ceiling, signatures
+from rdmaprov.acceptance.efficiency import efficiency, sizes
+from rdmaprov.acceptance.fabric import Fabric, FabricError, checked
+from rdmaprov.acceptance.signatures import Cause
+
+_ROUNDING = 1 + 1e-9
+
+
+class Verdict(StrEnum):
+    """What a measurement says."""
+
+    HEALTHY = "healthy"
+    SLOW = "slow"
+    IMPOSSIBLE = "impossible"  # more than the links carry
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What a fabric must and can reach, in GB/s of bus bandwidth.
+
+    Args:
+        ceiling_gb_s: what a ring reaches at most.
+        derived_gb_s: what a healthy fleet of this size reaches.
+        floor_gb_s: what is demanded: the derived floor, or what the site says in its place.
+        most_gb_s: what the links carry at most, by the algorithm or by any.
+        derivation: how these follow from the fabric, in sentences.
+        reason: why the site demands less; empty if it does not.
+
+    """
+
+    ceiling_gb_s: float
+    derived_gb_s: float
+    floor_gb_s: float
+    most_gb_s: float
+    derivation: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A floor, a measurement, and what the one says of the other.
+
+    Args:
+        floor: what was demanded.
+        verdict: None without a measurement.
+        sentence: all of it in one line.
+        likely_causes: what leaves such a number, the sharpest first; none if it is healthy.
+        notes: what the number alone does not tell.
+
+    """
+
+    floor: Floor
+    verdict: Verdict | None
+    sentence: str
+    likely_causes: tuple[Cause, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def figure(gb_s: float) -> str:
+    """Return a bandwidth as it is shown: whole GB/s from 100 on, else one decimal."""
+    return f"{gb_s:.0f}" if gb_s >= 99.95 or gb_s == round(gb_s) else f"{gb_s:.1f}"
+
+
+def percent(share: float) -> str:
+    """Return a share as it is shown, such as `72 %`."""
+    return f"{100 * share:.0f} %"
+
+
+def derive(
+    fabric: Fabric,
+    algorithm: str = "auto",
+    site_floor_gb_s: float = 0.0,
+    reason: str = "",
+) -> Floor:
+    """Return the floor of a fabric.
+
+    Args:
+        fabric: what the all-reduce runs over.
+        algorithm: the one that NCCL was told to use; `auto` if none.
+        site_floor_gb_s: what the site demands in place of the derived floor; 0: nothing.
+        reason: why the site demands less.
+
+    Raises:
+        FabricError: numbers that no fabric has, a site's floor above what its links carry,
+            or one below the derived floor without a reason.
+
+    """
+    checked(fabric)
+    top = ceiling.ring_gb_s(fabric)
+    derived = top * efficiency(fabric)
+    most = ceiling.most_gb_s(fabric, algorithm)
+    lower = _is_lower(site_floor_gb_s, derived, top, reason)
+    demanded = site_floor_gb_s or derived
+    text = _derivation(fabric, top, most, algorithm)
+    if site_floor_gb_s:
+        text += f" The site demands {figure(demanded)} GB/s{f': {reason}' if lower else ''}."
+    return Floor(top, derived, demanded, most, text, reason if lower else "")
+
+
+def _is_lower(site_floor_gb_s: float, derived: float, top: float, reason: str) -> bool:
+    if not site_floor_gb_s:
+        return False
+    if not 0 < site_floor_gb_s <= top:
+        raise FabricError(
+            f"a floor of {site_floor_gb_s:g} GB/s is not in 0 to the ceiling, {figure(top)} GB/s",
+            "Write the floor in GB/s of bus bandwidth; Gb/s are eight times as many.",
+        )
+    if site_floor_gb_s < derived and not reason:
+        raise FabricError(
+            f"a floor of {site_floor_gb_s:g} GB/s is below the derived one, "
+            f"{figure(derived)} GB/s, and has no reason",
+            "Write the reason; it is printed with each result.",
+        )
+    return site_floor_gb_s < derived
+
+
+def _derivation(fabric: Fabric, top: float, most: float, algorithm: str) -> str:
+    how = f"{fabric.rails} rails × {fabric.link_gbps:g} Gb/s ÷ 8 bits"
+    if fabric.node_gb_s < fabric.rails * fabric.rail_gb_s:
+        many = "GPU" if fabric.gpus_per_node == 1 else "GPUs"
+        how = f"{fabric.gpus_per_node} {many} × {fabric.gpu_slot.gb_s:.1f} GB/s ({fabric.gpu_slot})"
+    elif fabric.pcie and fabric.rail_gb_s < fabric.link_gbps / 8:
+        how = f"{fabric.rails} rails × {fabric.rail_gb_s:.1f} GB/s ({fabric.pcie})"
+    if fabric.oversubscription > 1:
+        how += f" ÷ {fabric.oversubscription:g} (oversubscription)"
+    by = "any algorithm" if algorithm == "auto" else algorithm
+    return (
+        f"A ring's ceiling is {how} = {figure(top)} GB/s. "
+        f"The floor is {percent(efficiency(fabric))} of it, for {sizes(fabric)}. "
+        f"By {by} these links carry at most {figure(most)} GB/s."
+    )
+
+
+def judge(
+    fabric: Fabric, floor: Floor, measured_gb_s: float | None = None, algorithm: str = "auto"
+) -> Judgement:
+    """Return what a measured bus bandwidth, in GB/s, says; without one, what is wanted.
+
+    Raises:
+        FabricError: the measurement is not a number of GB/s.
+
+    """
+    start = (
+        f"{fabric.nodes} nodes, {fabric.rails} × {fabric.link_gbps:g}G: "
+        f"ceiling {figure(floor.ceiling_gb_s)} GB/s, floor {figure(floor.floor_gb_s)}"
+    )
+    start += f" (lowered: {floor.reason})" if floor.reason else ""
+    if measured_gb_s is None:
+        return Judgement(floor, None, start)
+    if not 0 <= measured_gb_s < math.inf:
+        raise FabricError(
+            f"--measured {measured_gb_s:g} is not a bandwidth",
+            "Give the bus bandwidth in GB/s, as nccl-tests prints it.",
+        )
+    share = measured_gb_s / floor.ceiling_gb_s
+    sentence = f"{start}, got {figure(measured_gb_s)} ({percent(share)})"
+    if measured_gb_s > floor.most_gb_s * _ROUNDING:
+        return Judgement(
+            floor, Verdict.IMPOSSIBLE, sentence, _too_much(fabric, floor, measured_gb_s)
+        )
+    if measured_gb_s * _ROUNDING < floor.floor_gb_s:
+        causes = signatures.likely(fabric, measured_gb_s)
+        return Judgement(floor, Verdict.SLOW, sentence, causes)
+    notes = _notes(fabric, floor, measured_gb_s, algorithm)
+    return Judgement(floor, Verdict.HEALTHY, sentence, notes=notes)
+
+
+def _too_much(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause, ...]:
+    """Return what makes a number larger than the links carry."""
+    causes = []
+    if floor.derived_gb_s / 2 <= measured_gb_s / 8 <= floor.most_gb_s:
+        causes.append(
+            Cause(
+                "gigabits",
+                "the number is in Gb/s, not GB/s",
+                (8 * efficiency(fabric), 8 * floor.most_gb_s / floor.ceiling_gb_s),
+                (8 * floor.derived_gb_s, 8 * floor.most_gb_s),
+                f"an eighth of it, {figure(measured_gb_s / 8)} GB/s, would be possible",
+                "8 bits are a byte",
+            )
+        )
+    causes.append(
+        Cause(
+            "not-these-links",
+            "the data did not take these rails, or there are more: NVLink between nodes, one node",
+            (floor.most_gb_s / floor.ceiling_gb_s, math.inf),
+            (floor.most_gb_s, math.inf),
+            "bytes of each rail before and after; --nvlink-nodes if nodes share NVLink",
+            "more than these rails carry",
+        )
+    )
+    return tuple(causes)
+
+
+def _notes(fabric: Fabric, floor: Floor, measured_gb_s: float, algorithm: str) -> tuple[str, ...]:
+    """Return what a number at or above the floor leaves open."""
+    notes = []
+    tree = ceiling.most_gb_s(fabric, "tree")
+    if algorithm == "auto" and fabric.domains < 4 and tree > floor.ceiling_gb_s:
+        notes.append(
+            f"On {fabric.nodes} nodes NCCL may take a tree, which carries "
+            f"{tree / floor.ceiling_gb_s:.2f} times a ring's and so hides a slow rail: "
+            "measure with NCCL_ALGO=Ring, too."
+        )
+    elif measured_gb_s > max(tree, ceiling.most_gb_s(fabric, "ring")) * _ROUNDING:
+        notes.append("Only switches that reduce (SHARP) carry that much over these rails.")
+    return tuple(notes)

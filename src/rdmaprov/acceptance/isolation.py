@@ -1,0 +1,298 @@
+"""Who is at fault when the gate fails: group testing, round by round, with nothing of the world.
+
+`plan()` gives an `Isolation`. Its `next_round()` says which groups are to be tested side by side,
+`observe()` takes what they said, and when no round is left `verdict()` names the culprits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rdmaprov.acceptance.hunt import hunt, pair_up
+from rdmaprov.acceptance.search import (
+    Answer,
+    Ask,
+    Culprit,
+    Findings,
+    Item,
+    Pool,
+    Search,
+    together,
+)
+
+# Each pass accuses somebody or is the last one; a fleet with more faults than this needs a human.
+_MOST_PASSES = 32
+
+
+class Outcome(StrEnum):
+    """What the test of a group said."""
+
+    GOOD = "good"
+    BAD = "bad"
+    HANG = "hang"  # it did not end in time, or crashed: bad, and told
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes that run one all-reduce together; `rails` is empty for all rails."""
+
+    nodes: Item
+    rails: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an isolation costs at most: rounds for one bad node, for one bad pair, and seconds."""
+
+    node_rounds: int
+    pair_rounds: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """Return it as a sentence."""
+        return (
+            f"at most {self.node_rounds} rounds for one bad node, {self.seconds:.0f} s; "
+            f"{self.pair_rounds} rounds for two nodes that do not get along"
+        )
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """What an isolation found.
+
+    Args:
+        culprits: the parts at fault.
+        unsure: nodes of which nothing can be said: no group with them passed.
+        rounds: rounds that it took.
+
+    """
+
+    culprits: tuple[Culprit, ...]
+    unsure: tuple[str, ...]
+    rounds: int
+
+
+@dataclass
+class _Test:
+    """A test that was asked for, and what it said so far."""
+
+    ask: Ask
+    group: Group | None = None
+    witness: Item = ()
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def answer(self, repeats: int) -> Answer | None:
+        """Return what most of the repeats said, None while that is open."""
+        good = self.outcomes.count(Outcome.GOOD)
+        bad = len(self.outcomes) - good
+        if max(good, bad) * 2 <= repeats:
+            return None
+        return Answer(bad > good, bad > good and Outcome.HANG in self.outcomes, self.witness)
+
+
+class Isolation:
+    """A search for what is at fault in a fleet whose gate has failed; made by `plan()`."""
+
+    def __init__(
+        self, nodes: Item, leaves: dict[Item, str], findings: Findings, repeats: int
+    ) -> None:
+        self._nodes = nodes
+        self._findings = findings
+        self._repeats = repeats
+        self._leaves = leaves
+        self._passed: set[frozenset[str]] = set()
+        self._rounds = 0
+        self._round: list[_Test] = []
+        self._tests: list[_Test] = []
+        self._search = self._investigate()
+        self._go_on(None)
+
+    def estimate(self, seconds_per_round: float) -> Estimate:
+        """Return what the search costs at most if one node, or one pair, is bad."""
+        halvings = math.ceil(math.log2(len(self._nodes)))
+        largest = max((len(leaf) for leaf in self._leaves), default=1)
+        inside = 1 + math.ceil(math.log2(largest)) if self._leaves else halvings
+        rails = 2 + math.ceil(math.log2(self._findings.rails)) if self._findings.rails > 1 else 0
+        node = (inside + 2 + rails) * self._repeats
+        return Estimate(node, (2 * halvings + 4) * self._repeats, node * seconds_per_round)
+
+    def next_round(self) -> tuple[Group, ...]:
+        """Return the groups to test now, side by side; none when the search has ended.
+
+        Groups have two nodes or more, and no node in common.
+        """
+        if not self._round:
+            used: set[str] = set()
+            for test in self._tests:
+                if test.answer(self._repeats) is None and self._place(test, used):
+                    self._round.append(test)
+        return tuple(test.group for test in self._round if test.group)
+
+    def observe(self, outcomes: Mapping[Group, Outcome]) -> None:
+        """Take what the groups of the round said.
+
+        Raises:
+            KeyError: a group of the round has no outcome.
+
+        """
+        for test in self._round:
+            if test.group:
+                test.outcomes.append(Outcome(outcomes[test.group]))
+        self._round = []
+        self._rounds += 1
+        answers = [test.answer(self._repeats) for test in self._tests]
+        known = [answer for answer in answers if answer is not None]
+        if len(known) == len(answers):
+            for test, answer in zip(self._tests, known, strict=True):
+                if test.group and not answer.bad and not test.group.rails:
+                    self._passed.add(frozenset(test.group.nodes))
+                    self._findings.good.update(test.group.nodes)
+            self._go_on(known)
+
+    def verdict(self) -> Isolated:
+        """Return what has been found so far; all of it when no round is left."""
+        accused = self._findings.accused()
+        unsure = tuple(node for node in self._findings.unsure if node not in accused)
+        return Isolated(tuple(self._findings.culprits), unsure, self._rounds)
+
+    def _go_on(self, answers: list[Answer] | None) -> None:
+        """Hear what the search asks next."""
+        try:
+            asks = next(self._search) if answers is None else self._search.send(answers)
+        except StopIteration:
+            asks = []
+        self._tests = [_Test(ask) for ask in asks]
+
+    def _place(self, test: _Test, used: set[str]) -> bool:
+        """Return whether a test fits into the round; give it a witness if it wants one."""
+        if test.group is None and used.isdisjoint(test.ask.nodes):
+            witness: Item | None = ()
+            if test.ask.pool is not None:
+                avoid = test.ask.avoid.union(used, test.ask.nodes)
+                witness = next(test.ask.pool.witnesses(avoid), None)
+            if witness is not None:
+                test.witness = witness
+                test.group = Group(test.ask.nodes + witness, test.ask.rails)
+        if test.group is None or not used.isdisjoint(test.group.nodes):
+            return False
+        used.update(test.group.nodes)
+        return True
+
+    def _investigate(self) -> Search:
+        """Search until what is left passes as a whole, or nothing more is found."""
+        pool = Pool()
+        yield from self._first(pool)
+        for _ in range(_MOST_PASSES):
+            gone = self._findings.accused().union(self._findings.unsure)
+            rest = tuple(node for node in self._nodes if node not in gone)
+            if len(rest) < 2 or frozenset(rest) in self._passed:
+                return
+            if gone or not self._leaves:  # else it is what the gate has just seen
+                [answer] = yield [Ask(rest)]
+                if not answer.bad:
+                    return
+            before = len(self._findings.culprits)
+            yield from self._across(rest, before)
+            if len(self._findings.culprits) == before:
+                return
+
+    def _first(self, pool: Pool) -> Search:
+        """Search inside of each leaf, side by side; without leaves, everywhere."""
+        inside = [leaf for leaf in self._leaves if len(leaf) > 1]
+        if not inside:
+            yield from hunt([(node,) for node in self._nodes], pool, self._findings)
+        else:
+            yield from self._inside(inside, pool)
+        alone = [leaf for leaf in self._leaves if len(leaf) == 1]
+        if self._findings.stuck and inside and not pool.has():
+            self._findings.stuck += alone
+        yield from self._unstick(pool)
+
+    def _inside(self, leaves: Sequence[Item], pool: Pool) -> Search:
+        """Test leaves, each in itself, and search in those that are bad."""
+        answers = yield [Ask(leaf) for leaf in leaves]
+        hunts, pools = [], []
+        for leaf, answer in zip(leaves, answers, strict=True):
+            nodes = [(node,) for node in leaf]
+            if answer.bad:
+                pools.append(Pool(reserve=pool))
+                hunts.append(hunt(nodes, pools[-1], self._findings))
+            else:
+                pool.add(nodes)
+        yield from together(hunts)
+        for own in pools:
+            pool.add(own.witnesses())
+
+    def _unstick(self, pool: Pool) -> Search:
+        """Go on with the items that had no witness."""
+        stuck, self._findings.stuck = self._findings.stuck, []
+        if stuck:
+            yield from pair_up(stuck, pool, self._findings)
+
+    def _across(self, rest: Item, before: int) -> Search:
+        """Search for a fault between parts that are good alone: leaves first, then nodes."""
+        left = set(rest)
+        inside = {
+            tuple(node for node in leaf if node in left): name
+            for leaf, name in self._leaves.items()
+        }
+        inside.pop((), None)
+        self._findings.leaves = inside
+        changed = [leaf for leaf in inside if len(leaf) > 1 and frozenset(leaf) not in self._passed]
+        if changed:  # somebody of it was accused: is the rest good?
+            pool = Pool()
+            yield from self._inside(changed, pool)
+            yield from self._unstick(pool)
+        if len(inside) > 1 and len(self._findings.culprits) == before:
+            yield from self._between_all(list(inside))
+        if len(self._findings.culprits) == before:
+            yield from self._between_all([(node,) for node in rest])
+
+    def _between_all(self, items: Sequence[Item]) -> Search:
+        """Hunt in items that are bad all together, of which none has a witness yet."""
+        pool = Pool()
+        yield from hunt(items, pool, self._findings)
+        yield from self._unstick(pool)
+
+
+def plan(
+    nodes: Iterable[str],
+    leaves: Mapping[str, Iterable[str]] | None = None,
+    *,
+    rails: int = 1,
+    repeats: int = 1,
+) -> Isolation:
+    """Return the search for what is at fault in nodes whose all-reduce was bad.
+
+    Args:
+        nodes: names, in the site's order.
+        leaves: the nodes of each leaf switch, if known; others are a leaf of their own.
+        rails: rails of each node; with more than one, a bad node is tested rail by rail.
+        repeats: how often each group is tested, an odd number; what most say counts.
+
+    Raises:
+        ValueError: fewer than two nodes, a node that is given twice, or an even number of repeats.
+
+    """
+    names = tuple(nodes)
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ValueError("an isolation needs two nodes or more, each once")
+    if repeats < 1 or repeats % 2 == 0:
+        raise ValueError(f"{repeats} repeats have no majority; use an odd number")
+    known = _leaves(names, leaves or {})
+    findings = Findings(rails=rails, leaves=known)
+    return Isolation(names, known, findings, repeats)
+
+
+def _leaves(names: Item, leaves: Mapping[str, Iterable[str]]) -> dict[Item, str]:
+    """Return each leaf's nodes with its name; none if there are fewer than two leaves."""
+    owner = {node: leaf for leaf, members in leaves.items() for node in members}
+    members: dict[str, list[str]] = {}
+    for name in names:
+        members.setdefault(owner.get(name, name), []).append(name)
+    if not leaves or len(members) < 2:
+        return {}
+    return {tuple(nodes): leaf for leaf, nodes in members.items()}

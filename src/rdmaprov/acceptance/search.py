@@ -1,0 +1,175 @@
+"""How a culprit is searched for: halves side by side, then swaps with witnesses.
+
+A search is a generator. It yields tests that may run side by side and is sent their answers, in
+the same order; so several searches run together as one (`together`), and none knows of rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+# Nodes that are tested together or not at all: one node, or all of a leaf.
+Item = tuple[str, ...]
+_T = TypeVar("_T")
+
+
+class Pool:
+    """Items that passed a test, so that they can be witnesses for others.
+
+    Args:
+        reserve: taken from when there is nothing here.
+
+    """
+
+    def __init__(self, reserve: Pool | None = None) -> None:
+        self._items: dict[Item, None] = {}
+        self._reserve = reserve
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Add items that passed."""
+        self._items.update(dict.fromkeys(items))
+
+    def __contains__(self, item: object) -> bool:
+        """Return whether an item passed."""
+        return item in self._items
+
+    def witnesses(self, avoid: frozenset[str] = frozenset()) -> Iterator[Item]:
+        """Yield the items without any of these nodes, those of the reserve last."""
+        yield from (item for item in self._items if avoid.isdisjoint(item))
+        if self._reserve:
+            yield from self._reserve.witnesses(avoid.union(*self._items))
+
+    def has(self, avoid: frozenset[str] = frozenset()) -> bool:
+        """Return whether there is a witness without any of these nodes."""
+        return next(self.witnesses(avoid), None) is not None
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A test that a search wants.
+
+    Args:
+        nodes: what is tested.
+        pool: where a witness is added from; None: none is.
+        avoid: nodes that must not be witnesses.
+        rails: the rails that are used; empty: all.
+
+    """
+
+    nodes: Item
+    pool: Pool | None = None
+    avoid: frozenset[str] = frozenset()
+    rails: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a test said: bad, also by a hang, and with which witness."""
+
+    bad: bool
+    hang: bool = False
+    witness: Item = ()
+
+
+Search = Generator[list[Ask], list[Answer], None]
+# Parts that were tested, each with its answer.
+Tested = list[tuple[Sequence[Item], Answer]]
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A part that is at fault.
+
+    Args:
+        kind: node, rail, pair or leaf.
+        nodes: the node, the two of a pair, or all of the leaf.
+        confidence: high, or low where the tests cannot tell it from something else.
+        why: what was seen.
+        name: the leaf's name, or two leaves' names; empty otherwise.
+        rail: the rail; None unless the kind is rail.
+        hang: whether a test with it hung.
+
+    """
+
+    kind: str
+    nodes: Item
+    confidence: str
+    why: str
+    name: str = ""
+    rail: int | None = None
+    hang: bool = False
+
+
+@dataclass
+class Findings:
+    """What searches have found so far.
+
+    Args:
+        rails: rails of each node.
+        leaves: items that are a leaf, with its name.
+        culprits: who was accused.
+        unsure: nodes of which nothing can be said.
+        stuck: items that could not be tested for lack of a witness.
+        met: what two items said together.
+        good: nodes that passed in some group.
+
+    """
+
+    rails: int = 1
+    leaves: dict[Item, str] = field(default_factory=dict)
+    culprits: list[Culprit] = field(default_factory=list)
+    unsure: dict[str, None] = field(default_factory=dict)
+    stuck: list[Item] = field(default_factory=list)
+    met: dict[frozenset[Item], Answer] = field(default_factory=dict)
+    good: set[str] = field(default_factory=set)
+
+    def accuse(self, culprit: Culprit) -> None:
+        """Note a culprit, once."""
+        if all((culprit.kind, culprit.nodes) != (it.kind, it.nodes) for it in self.culprits):
+            self.culprits.append(culprit)
+
+    def doubt(self, items: Iterable[Item]) -> None:
+        """Note nodes of which nothing can be said."""
+        self.unsure.update(dict.fromkeys(node for item in items for node in item))
+
+    def accused(self) -> set[str]:
+        """Return the nodes of all culprits."""
+        return {node for culprit in self.culprits for node in culprit.nodes}
+
+
+def joined(items: Iterable[Item]) -> Item:
+    """Return the nodes of several items."""
+    return tuple(node for item in items for node in item)
+
+
+def halves(things: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T]]:
+    """Return the first half, the larger one, and the rest."""
+    middle = (len(things) + 1) // 2
+    return things[:middle], things[middle:]
+
+
+def together(searches: Sequence[Search]) -> Search:
+    """Run searches side by side: each step asks what all of them ask."""
+    asked: dict[int, list[Ask]] = {}
+    for index, search in enumerate(searches):
+        _advance(asked, index, search, None)
+    while asked:
+        order = list(asked)
+        answers = yield [ask for index in order for ask in asked[index]]
+        start = 0
+        for index in order:
+            end = start + len(asked[index])
+            _advance(asked, index, searches[index], answers[start:end])
+            start = end
+
+
+def _advance(
+    asked: dict[int, list[Ask]], index: int, search: Search, answers: list[Answer] | None
+) -> None:
+    """Note what a search asks next, or that it has ended."""
+    try:
+        asked[index] = next(search) if answers is None else search.send(answers)
+    except StopIteration:
+        asked.pop(index, None)

@@ -1,0 +1,90 @@
+"""Published all-reduce measurements, for the floor's tests and for docs/acceptance.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rdmaprov.acceptance.fabric import Fabric
+from rdmaprov.acceptance.floor import Judgement, derive, judge, percent
+
+_FILE = Path(__file__).parent / "fixtures/acceptance/allreduce_published.yml"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A measurement: its fabric, its number, and what its source says of it."""
+
+    fabric: Fabric
+    busbw: float
+    healthy: bool
+    algorithm: str
+    told_by: str
+    row: dict[str, Any]
+
+    @property
+    def judgement(self) -> Judgement:
+        return judge(self.fabric, derive(self.fabric, self.algorithm), self.busbw, self.algorithm)
+
+    @property
+    def name(self) -> str:
+        return f"{self.row['source']}, {self.fabric.nodes} nodes, {self.busbw:g}"
+
+
+def measurements() -> list[Published]:
+    """Return all of them, in the file's order."""
+    found = []
+    for row in yaml.safe_load(_FILE.read_text(encoding="utf-8")):
+        fabric = Fabric(
+            row["nodes"],
+            row["gpus"],
+            row["rails"],
+            row["gbps"],
+            nvlink_nodes=row.get("nvlink_nodes", 1),
+        )
+        healthy = row["said"] == "healthy"
+        told_by = row.get("told_by", "")
+        algorithm = row.get("algorithm", "auto")
+        found.append(Published(fabric, row["busbw"], healthy, algorithm, told_by, row))
+    return found
+
+
+def _link(source: str) -> str:
+    repository, mark, number = source.partition("#")
+    if not mark:
+        return source
+    return f"[{source}](https://github.com/{repository}/issues/{number})"
+
+
+def _line(item: Published) -> str:
+    wanted = item.judgement.floor
+    cells = [
+        f"{item.fabric.nodes} × {item.fabric.gpus_per_node}",
+        f"{item.fabric.rails} × {item.fabric.link_gbps:g}G",
+        f"{item.busbw:g}",
+        percent(item.busbw / wanted.ceiling_gb_s),
+        f"{wanted.floor_gb_s:.4g}",
+        "healthy" if item.healthy else f"slow: {item.row['cause']}",
+        item.told_by,
+        item.row["what"] + (f" ({item.row['unstated']})" if "unstated" in item.row else ""),
+        _link(item.row["source"]),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def table() -> str:
+    """Return the table of docs/acceptance.md."""
+    head = (
+        "| nodes × GPUs | rails | busbw, GB/s | of the ceiling | floor | its source says "
+        "| told by | what | source |\n|---|---|---|---|---|---|---|---|---|\n"
+    )
+    return head + "\n".join(_line(item) for item in measurements()) + "\n"
+
+
+if __name__ == "__main__":
+    import click
+
+    click.echo(table(), nl=False)
