@@ -1,0 +1,151 @@
+"""What NCCL's logs say of a job: each rank's channels, and what is missing from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Transport(StrEnum):
+    """How bytes leave a node; UNKNOWN is what the log does not prove."""
+
+    IB = "ib"
+    ROCE = "roce"
+    SOCKET = "socket"
+    OFI = "ofi"
+    P2P = "p2p"  # nothing leaves: NVLink, PCIe or shared memory
+    MIXED = "mixed"
+    UNKNOWN = "unknown"
+
+
+class Gdr(StrEnum):
+    """How many channels through a network use GPUDirect RDMA."""
+
+    ALL = "all"
+    SOME = "some"
+    NONE = "none"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Rank:
+    """A rank of a communicator; a process that is in several has one for each number."""
+
+    number: int
+    host: str
+    pid: int
+    gpu: int
+
+    def __str__(self) -> str:
+        """Return the rank as messages name it."""
+        return f"rank {self.number} ({self.host or '?'} gpu {self.gpu})"
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One end of a channel through a network.
+
+    Args:
+        rank: the rank whose log says so.
+        number: NCCL's number of the channel.
+        sends: the direction; a connection that is used both ways is two channels.
+        peer: the other rank; None for a switch (CollNet), and for NCCL's send and receive, of which
+            one channel may have thousands.
+        transport: IB, ROCE, SOCKET, OFI or UNKNOWN.
+        network: the name of NCCL's network, such as IB, Socket or AWS Libfabric.
+        device: that network's number of the device.
+        hcas: names of the RDMA devices; several when merged, none when the log does not name them.
+        gdr: the channel uses GPUDirect RDMA.
+        collnet: the channel is to a reducing switch (SHARP).
+
+    """
+
+    rank: Rank
+    number: int
+    sends: bool
+    peer: int | None
+    transport: Transport
+    network: str
+    device: int
+    hcas: tuple[str, ...]
+    gdr: bool
+    collnet: bool
+
+    @property
+    def hca(self) -> str:
+        """Return the device's name, NCCL's own name for it when the log has no other."""
+        return "+".join(self.hcas) or f"{self.network}/{self.device}"
+
+    def __str__(self) -> str:
+        """Return the channel as messages name it."""
+        way = "send" if self.sends else "receive"
+        peer = "" if self.peer is None else f" {'to' if self.sends else 'from'} rank {self.peer}"
+        return f"{self.rank} channel {self.number:02d} {way}{peer} via {self.hca}"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A rank's connections within its node or NVLink domain: how many, by kind."""
+
+    rank: Rank
+    local: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Process:
+    """What a process said of networks.
+
+    Args:
+        host: its host.
+        pid: its process id.
+        hcas: RDMA devices that it found.
+        hints: what explains why a network was not used, by kind, as NCCL wrote it.
+
+    """
+
+    host: str
+    pid: int
+    hcas: tuple[str, ...]
+    hints: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """All that the logs of one job say about transports.
+
+    Args:
+        channels: channels through a network, by rank and number.
+        members: every rank that has a channel of any kind.
+        processes: every process that wrote a line.
+        local_only: proven: no communicator has more than one node (or NVLink domain).
+        size: ranks of the largest communicator, 0 if the log does not say.
+        absent: ranks that must exist, of which there is no line.
+        unfinished: ranks whose log ends before their channels were all listed.
+        unreadable: lines about channels in a form that is not known: how many, and the first.
+        silent: files without a line of NCCL's.
+        versions: NCCL's versions, sorted.
+
+    """
+
+    channels: tuple[Channel, ...]
+    members: tuple[Member, ...]
+    processes: tuple[Process, ...]
+    local_only: bool
+    size: int
+    absent: tuple[int, ...]
+    unfinished: tuple[str, ...]
+    unreadable: tuple[int, str]
+    silent: tuple[str, ...]
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a matrix amounts to, of the channels between nodes."""
+
+    transport: Transport
+    gdr: Gdr
+    hcas: tuple[str, ...]
+    sharp: bool
+    nccl_version: str | None

@@ -1,0 +1,216 @@
+"""What one line of an NCCL log says.
+
+The formats are those of NCCL's INFO calls, read in its source at the tags v2.8.3-1 to v2.30.7-1:
+src/debug.cc (prefix), src/init.cc (communicators), src/transport/generic.cc ("Connected"),
+src/transport/{net,coll_net,p2p,shm,net_ib}.cc (channels, devices). docs/acceptance.md lists them
+by version. What comes before NCCL's prefix (`[rank3]:`, `12: `, `[1,4]<stdout>:`, a time) does not
+matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rdmaprov.acceptance.nccl_events import (
+    Communicator,
+    Connected,
+    Device,
+    Devices,
+    Event,
+    Hint,
+    LocalChannel,
+    Merged,
+    NetChannel,
+    Source,
+    Unreadable,
+    Version,
+)
+
+_NOBODY = Source("", 0, -1)
+_MOST_RANKS = 1 << 20  # a number beyond it is a garbled line
+_PREFIX_BYTES = 400  # a host's name and three numbers; a WARN also names its place in the source
+_MARK = re.compile(rb"(?:^|(?<= ))NCCL (?:INFO|WARN) ")
+_SOURCE = re.compile(rb"([^\s:\[\]]*):(\d{1,9}):\d+ \[(-?\d{1,9})\](?: \S+:\d+(?: \([^)]*\))?)? $")
+_COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
+_VERSION = re.compile(rb"NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
+
+_END = rb"\[[-0-9a-f]+\]"  # PCI bus number until 2.17, index of the GPU since 2.18
+_PAIR = rb"Channel (\d{1,9})(?:/(\d{1,9}))? : (\d{1,9})" + _END + rb" -> (\d{1,9})" + _END
+_RCCL = rb"(?: comm \S+ nRanks \d+)?"
+_NET = re.compile(
+    _PAIR
+    + rb" \[(send|receive)\] via NET/(.+?)/(\d{1,9})(?:\(\d+\))?"
+    + rb"(/GDRDMA)?(?:\(PCI\))?(/Shared)?(?:/flush=\w+)?"  # flush: seen in a log of 2.31
+    + _RCCL
+)
+_LOCAL = re.compile(_PAIR + rb" via (P2P/[\w ]+|SHM|direct shared memory)(?:/\S+)?" + _RCCL)
+_COLLNET = re.compile(
+    rb"Coll(?:Net)? (\d{1,9})(?:/(\d{1,9}))? : (\d{1,9}) \[(send|receive)\]"
+    rb" via COLLNET/(.+?)/(\d{1,9})(/GDRDMA)?(?:\(PCI\))?"
+)
+_COMM = re.compile(
+    rb"(?:\[Rank \d+\] )?(?:\w+ )?comm (\S+) rank (\d{1,9}) n[rR]anks (\d{1,9}) (.*)"
+)
+_COMM_ID = re.compile(rb"commId (0x[0-9a-f]+)")
+_NODES = re.compile(rb"nNodes (\d{1,9})")
+_STEP = re.compile(rb"- Init (START|COMPLETE)")
+_USING = re.compile(rb"NET/(?:IB|gIB) : Using (.*)")
+_LISTED = re.compile(rb"\[\d+\]=\{([^}]*)(\}?)|(\[\d+\]\S+)")
+_PORT = re.compile(rb"\[\d+\] ?([^\s:,]+):\d+(?::\d*){0,2}/(IB|RoCE)\b")
+_MERGED = re.compile(rb"NET/IB : Made virtual device \[(\d{1,9})\] name=(\S+) ")
+_HINTS = {
+    "ib_disabled": rb"NCCL_IB(?:EXT)?_DISABLE set by environment to [1-9]",
+    "net": rb"NCCL_NET set by environment to \S+",
+    "ib_hca": rb"NCCL_IB_HCA set (?:by environment )?to \S+",
+    "no_device": rb"NET/IB : No device found",
+    "no_library": rb"Failed to open libibverbs",
+    "plugin_failed": rb"(?:Failed to initialize NET|External network) plugin \S+",
+    "no_module": rb"NET/\S+ ?: GPU Direct RDMA Disabled for HCA \d+ '[^']+'",
+    "gdr_level": rb"NCCL_NET_GDR_LEVEL set by environment to \S+",
+    "gdr_read": rb"NCCL_NET_GDR_READ set by environment to \S+",
+}
+_HINT = re.compile(b"|".join(b"(?P<%s>%s)" % (k.encode(), v) for k, v in _HINTS.items()))
+
+
+def messages(line: bytes) -> Iterator[tuple[Source, bytes]]:
+    """Yield NCCL's messages on a line with who wrote them: several when a newline was lost."""
+    if b"\x1b" in line:
+        line = _COLOUR.sub(b"", line)
+    begin, source, body = 0, None, 0
+    for mark in _MARK.finditer(line):
+        prefix = _SOURCE.search(line, max(begin, mark.start() - _PREFIX_BYTES), mark.start())
+        if source is not None:
+            yield source, line[body : prefix.start() if prefix else mark.start()].strip()
+        source, body = _who(prefix), mark.end()
+        begin = body
+    if source is not None:
+        yield source, line[body:].strip()
+
+
+def _who(prefix: re.Match[bytes] | None) -> Source:
+    if prefix is None:
+        return _NOBODY
+    host, pid, gpu = prefix.groups()
+    return Source(host.decode(errors="replace"), int(pid), int(gpu))
+
+
+def version(line: bytes) -> Version | None:
+    """Return the version that a line names; until 2.26 it may come without NCCL's prefix."""
+    found = _VERSION.search(line)
+    return Version(found[1].decode()) if found else None
+
+
+def parse(message: bytes) -> Event | None:
+    """Return what a message says, None if it says nothing about transports."""
+    if message.startswith(b"Channel "):
+        return _channel(message)
+    if message.startswith(b"Coll"):
+        return _collnet(message)
+    if b"Connected " in message:
+        return _connected(message)
+    if b"comm " in message:
+        return _communicator(message)
+    if message.startswith(b"NET/") and (event := _network(message)):
+        return event
+    return _hint(message)
+
+
+def _channel(message: bytes) -> Event | None:
+    if found := _NET.fullmatch(message):
+        channel, connection, source, target, way, network, device, gdr, shared = found.groups()
+        sends = way == b"send"
+        return NetChannel(
+            int(channel),
+            int(connection or (1 if shared else 0)),
+            int(source if sends else target),
+            int(target if sends else source),
+            sends,
+            network.decode(errors="replace"),
+            int(device),
+            gdr is not None,
+            collnet=False,
+        )
+    if found := _LOCAL.fullmatch(message):
+        _, connection, source, target, kind = found.groups()
+        return LocalChannel(int(source), int(target), kind.decode(), connection == b"0")
+    # `Channel 00/02 :    0   1` is the order of a ring.
+    return _unreadable(message) if b"[" in message or b"->" in message else None
+
+
+def _collnet(message: bytes) -> Event | None:
+    found = _COLLNET.fullmatch(message)
+    if found is None:
+        return _unreadable(message) if b" via " in message else None
+    channel, connection, rank, way, network, device, gdr = found.groups()
+    return NetChannel(
+        int(channel),
+        int(connection or 0),
+        int(rank),
+        None,
+        way == b"send",
+        network.decode(errors="replace"),
+        int(device),
+        gdr is not None,
+        collnet=True,
+    )
+
+
+def _unreadable(message: bytes) -> Unreadable:
+    return Unreadable(message[:200].decode(errors="replace"))
+
+
+_CONNECTED = re.compile(
+    rb"(?:rank \d+ )?Connected (?:all rings|all trees|NVLS tree|binomial trees|Coll[nN]et|collnet)"
+)
+
+
+def _connected(message: bytes) -> Connected | None:
+    return Connected() if _CONNECTED.match(message) else None
+
+
+def _communicator(message: bytes) -> Communicator | None:
+    found = _COMM.match(message)
+    if found is None:
+        return None
+    pointer, rank, ranks, rest = found.groups()
+    identity, nodes, step = _COMM_ID.search(rest), _NODES.search(rest), _STEP.search(rest)
+    if (nodes is None and step is None) or not int(rank) < int(ranks) <= _MOST_RANKS:
+        return None
+    return Communicator(
+        pointer.decode(errors="replace"),
+        int(rank),
+        int(ranks),
+        identity[1].decode() if identity else None,
+        int(nodes[1]) if nodes else None,
+        step[1].decode() if step else "",
+    )
+
+
+def _network(message: bytes) -> Devices | Merged | None:
+    if found := _USING.match(message):
+        return Devices(tuple(_devices(found[1])))
+    if found := _MERGED.match(message):
+        return Merged(int(found[1]), tuple(found[2].decode(errors="replace").split("+")))
+    return None
+
+
+def _devices(listed: bytes) -> Iterator[Device]:
+    """Yield the devices in NCCL's order, which is how channels number them.
+
+    The numbers in the brackets are not used: between 2.20 and 2.23 they count ports, not merged
+    devices. NCCL cuts a line after 1 KiB; a device that is not whole ends the list.
+    """
+    for merged, closed, single in _LISTED.findall(listed):
+        ports = _PORT.findall(merged or single)
+        if not ports or (merged and not closed):
+            return
+        names = tuple(name.decode(errors="replace") for name, _ in ports)
+        yield Device(names, frozenset(layer.decode() for _, layer in ports))
+
+
+def _hint(message: bytes) -> Hint | None:
+    found = _HINT.match(message)
+    if found is None or found.lastgroup is None:
+        return None
+    return Hint(found.lastgroup, found[0].decode(errors="replace"))

@@ -1,0 +1,142 @@
+"""From what lines added up to, to the matrix: devices get names and link layers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rdmaprov.acceptance.matrix import Channel, Matrix, Member, Process, Rank, Transport
+from rdmaprov.acceptance.tally import ProcessTally, Seen, Tally
+
+# Networks of verbs, which run on InfiniBand and RoCE alike: NCCL's own, that of
+# nccl-rdma-sharp-plugins (and its CollNet, SHARP), and Google's. UCX and others choose their
+# transport themselves, so their names prove none.
+_VERBS = re.compile(r"IB|IBext(?:_v\d+)?|gIB|SHARP")
+_SOCKET = {"Socket", "FastSocket"}
+_OFI = {"AWS Libfabric", "Libfabric", "OFI"}  # aws-ofi-nccl, by version
+_LAYERS = {"IB": Transport.IB, "RoCE": Transport.ROCE}
+_NODES_SINCE = (2, 20)  # NCCL writes each communicator's number of nodes
+
+
+def matrix(tally: Tally, silent: tuple[str, ...]) -> Matrix:
+    """Return the tally as a matrix, devices with their names and link layers where it has them."""
+    channels = tuple(sorted(_channels(tally), key=_order))
+    size, absent = _absent(tally)
+    return Matrix(
+        channels=channels,
+        members=tuple(sorted(_members(tally), key=lambda member: member.rank)),
+        processes=tuple(_processes(tally)),
+        local_only=not channels and _local_only(tally),
+        size=size,
+        absent=absent,
+        unfinished=tuple(sorted(_unfinished(tally, absent))),
+        unreadable=(tally.unreadable, tally.first_unreadable),
+        silent=silent,
+        versions=tuple(sorted(tally.versions)),
+    )
+
+
+def _order(channel: Channel) -> tuple[Rank, int, bool, int]:
+    return channel.rank, channel.number, not channel.sends, channel.peer or 0
+
+
+def _members(tally: Tally) -> Iterator[Member]:
+    for source, gpu in tally.gpus.items():
+        for number, rank in gpu.ranks.items():
+            yield Member(Rank(number, *source), dict(sorted(rank.local.items())))
+
+
+def _channels(tally: Tally) -> Iterator[Channel]:
+    nothing = ProcessTally()
+    for source, gpu in tally.gpus.items():
+        process = tally.processes.get(source[:2], nothing)
+        for number, rank in gpu.ranks.items():
+            who = Rank(number, *source)
+            for seen in rank.channels:
+                yield _channel(who, seen, process)
+
+
+def _channel(rank: Rank, seen: Seen, process: ProcessTally) -> Channel:
+    number, sends, peer, network, device, gdr, collnet = seen
+    transport, hcas = resolved(process, network, device)
+    return Channel(rank, number, sends, peer, transport, network, device, hcas, gdr, collnet)
+
+
+def resolved(process: ProcessTally, network: str, device: int) -> tuple[Transport, tuple[str, ...]]:
+    """Return a device's transport and names, as far as its own process said them."""
+    if network in _SOCKET:
+        return Transport.SOCKET, ()
+    if network in _OFI:
+        return Transport.OFI, ()
+    if not _VERBS.fullmatch(network) or process.devices is None or process.ambiguous:
+        return Transport.UNKNOWN, ()
+    if device in process.merged:
+        names = process.merged[device]
+        return _layer(process, names), names
+    if device < len(process.devices):
+        names = process.devices[device].names
+        return _layer(process, names), names
+    return _layer(process, ()), ()  # merged, and the log does not say of which
+
+
+def _layer(process: ProcessTally, names: tuple[str, ...]) -> Transport:
+    """Return the link layer of devices; of all of the process's when these are not in its list."""
+    listed = process.devices or ()
+    mine = [device for device in listed if set(names) & set(device.names)]
+    layers = {layer for device in mine or listed for layer in device.layers}
+    return _LAYERS[layers.pop()] if len(layers) == 1 else Transport.UNKNOWN
+
+
+def _processes(tally: Tally) -> Iterator[Process]:
+    for (host, pid), process in sorted(tally.processes.items()):
+        names = [name for device in process.devices or () for name in device.names]
+        yield Process(host, pid, tuple(names), process.hints)
+
+
+def _present(tally: Tally) -> set[int]:
+    return {number for gpu in tally.gpus.values() for number in gpu.ranks}
+
+
+def _unfinished(tally: Tally, absent: tuple[int, ...]) -> set[str]:
+    """Return who was cut off: within a communicator's making, within channels, or before them."""
+    sources = {source for source, _ in tally.opened}
+    sources |= {source for source, gpu in tally.gpus.items() if gpu.pending}
+    # Both ends of a channel through a network write a line.
+    silent = tally.net_peers - _present(tally) - set(absent)
+    return {f"rank {number}" for number in silent} | {
+        f"{source.host or '?'} gpu {source.gpu}"
+        + (f" (rank {min(ranks)})" if (ranks := tally.gpus[source].ranks) else "")
+        for source in sources
+    }
+
+
+def _absent(tally: Tally) -> tuple[int, tuple[int, ...]]:
+    """Return the largest communicator's size, and its ranks of which there is no line."""
+    present = _present(tally)
+    if not tally.groups:
+        return 0, tuple(sorted((tally.net_peers | tally.local_peers) - present))
+    group = max(tally.groups.values(), key=lambda one: one.ranks)
+    # With several communicators, a channel's numbers may be those of another one.
+    heard = present if len(tally.groups) == 1 else set()
+    missing = (n for n in range(group.ranks) if not group.seen >> n & 1 and n not in heard)
+    return group.ranks, tuple(missing)
+
+
+def _local_only(tally: Tally) -> bool:
+    """Return whether it is proven that nothing leaves a node, where no line says otherwise."""
+    groups = tally.groups.values()
+    local = any(rank.local for gpu in tally.gpus.values() for rank in gpu.ranks.values())
+    if any(group.nodes is not None for group in groups):
+        return all(group.nodes == 1 for group in groups)
+    if groups:
+        # Without the number of nodes: these versions connect everything before `Init COMPLETE`.
+        early = all(_number(version) < _NODES_SINCE for version in tally.versions)
+        everyone = all(group.complete == (1 << group.ranks) - 1 for group in groups)
+        return early and everyone and (local or all(group.ranks == 1 for group in groups))
+    # A ring connects all ranks: where each peer has its own lines, nobody is outside.
+    pending = any(gpu.pending for gpu in tally.gpus.values())
+    return local and not pending and tally.local_peers <= _present(tally)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

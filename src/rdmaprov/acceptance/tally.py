@@ -1,0 +1,171 @@
+"""Lines of NCCL logs, added up: as much memory as the job has channels, however long the log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from rdmaprov.acceptance import nccl_events, nccl_line
+from rdmaprov.acceptance.nccl_events import Source
+
+# (channel, sends, peer, network, device, gdr, collnet): a channel before its device has a name
+Seen = tuple[int, bool, int | None, str, int, bool, bool]
+
+
+@dataclass(slots=True)
+class RankTally:
+    """What one rank of one process said."""
+
+    channels: set[Seen] = field(default_factory=set)
+    local: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class GpuTally:
+    """One GPU of one process: its ranks; `pending`: channels came after the last "Connected"."""
+
+    ranks: dict[int, RankTally] = field(default_factory=dict)
+    pending: bool = False
+    complete: bool = False
+
+    def rank(self, number: int) -> RankTally:
+        """Return what is known of a rank of this GPU's."""
+        return self.ranks.setdefault(number, RankTally())
+
+
+@dataclass(slots=True)
+class ProcessTally:
+    """What a process said of its networks; `ambiguous` when it listed different devices."""
+
+    devices: tuple[nccl_events.Device, ...] | None = None
+    ambiguous: bool = False
+    merged: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    hints: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class GroupTally:
+    """A communicator: its ranks as sets of bits, and its number of nodes if a line has it."""
+
+    ranks: int
+    seen: int = 0
+    complete: int = 0
+    nodes: int | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """Everything that lines added up to."""
+
+    gpus: dict[Source, GpuTally] = field(default_factory=dict)
+    processes: dict[tuple[str, int], ProcessTally] = field(default_factory=dict)
+    groups: dict[str, GroupTally] = field(default_factory=dict)
+    opened: dict[tuple[Source, str], str] = field(
+        default_factory=dict
+    )  # communicators in the making
+    net_peers: set[int] = field(default_factory=set)
+    local_peers: set[int] = field(default_factory=set)
+    versions: set[str] = field(default_factory=set)
+    unreadable: int = 0
+    first_unreadable: str = ""
+
+    def line(self, line: bytes) -> bool:
+        """Add a whole line; return whether it is NCCL's."""
+        found = False
+        for source, message in nccl_line.messages(line):
+            found = True
+            self.hear(source, nccl_line.parse(message))
+        named = nccl_line.version(line)
+        if named is not None:
+            self.versions.add(named.version)
+        return found or named is not None
+
+    def cut(self, line: bytes) -> bool:
+        """Add a last line that has no end: only what cannot be the beginning of another line."""
+        found = False
+        for source, message in nccl_line.messages(line):
+            found = True
+            event = nccl_line.parse(message)
+            if _whole(event, message):
+                self.hear(source, event)
+            elif message.startswith((b"Channel ", b"Coll")):
+                self._gpu(source).pending = True
+        return found
+
+    def hear(self, source: Source, event: nccl_events.Event | None) -> None:
+        """Add what a line said."""
+        process = self.processes.setdefault(source[:2], ProcessTally())
+        match event:
+            case nccl_events.NetChannel():
+                self._net(source, event)
+            case nccl_events.LocalChannel():
+                self._local(source, event)
+            case nccl_events.Connected():
+                self._gpu(source).pending = False
+            case nccl_events.Communicator():
+                self._communicator(source, event)
+            case nccl_events.Devices(found) if found:
+                process.ambiguous |= process.devices not in (None, found)
+                process.devices = found
+            case nccl_events.Merged(device, names):
+                process.merged[device] = names
+            case nccl_events.Hint(kind, text):
+                process.hints.setdefault(kind, text)
+            case nccl_events.Unreadable(text):
+                self.unreadable += 1
+                self.first_unreadable = self.first_unreadable or text
+
+    def _gpu(self, source: Source) -> GpuTally:
+        return self.gpus.setdefault(source, GpuTally())
+
+    def _net(self, source: Source, event: nccl_events.NetChannel) -> None:
+        gpu = self._gpu(source)
+        # Send and receive connect a pair of ranks when it first talks, and say no more of it.
+        lasting = event.connection == 0
+        gpu.rank(event.rank).channels.add(
+            (
+                event.channel,
+                event.sends,
+                event.peer if lasting else None,
+                event.network,
+                event.device,
+                event.gdr,
+                event.collnet,
+            )
+        )
+        gpu.pending |= lasting
+        if event.peer is not None:
+            self.net_peers.add(event.peer)
+
+    def _local(self, source: Source, event: nccl_events.LocalChannel) -> None:
+        gpu = self._gpu(source)
+        gpu.rank(event.rank).local[event.kind] += 1
+        gpu.pending |= event.lasting or not gpu.complete
+        self.local_peers.add(event.peer)
+
+    def _communicator(self, source: Source, event: nccl_events.Communicator) -> None:
+        mine = (source, event.pointer)
+        gpu = self._gpu(source)
+        key = event.identity or self.opened.get(mine) or f"{event.ranks} ranks"
+        group = self.groups.setdefault(key, GroupTally(event.ranks))
+        group.seen |= 1 << event.rank
+        if event.nodes is not None:
+            group.nodes = max(event.nodes, group.nodes or 0)
+        if event.step == "START":
+            self.opened[mine] = key
+        elif event.step == "COMPLETE":
+            group.complete |= 1 << event.rank
+            self.opened.pop(mine, None)
+            gpu.pending, gpu.complete = False, True
+
+
+def _whole(event: nccl_events.Event | None, message: bytes) -> bool:
+    """Return whether a message without an end says all that it would have said."""
+    match event:
+        case nccl_events.Connected() | nccl_events.Hint():
+            return True
+        case nccl_events.NetChannel(gdr=True):
+            return True
+        case nccl_events.Communicator(step="COMPLETE"):
+            return message.endswith(b"COMPLETE")
+    return False

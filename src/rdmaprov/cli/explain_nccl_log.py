@@ -1,0 +1,96 @@
+"""`rdmaprov explain nccl-log`: which transport NCCL used, by its own logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from rdmaprov.acceptance import transport
+from rdmaprov.acceptance.judgement import absent
+from rdmaprov.acceptance.transport import Matrix, Problem, Transport, Verdict
+from rdmaprov.cli import nccl_log_view
+from rdmaprov.exit_codes import ExitCode
+
+
+@click.command("nccl-log", short_help="Say which transport NCCL used, by its own logs.")
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+)
+@click.option(
+    "--expect", type=click.Choice(["ib", "roce"]), help="What all channels between nodes must use."
+)
+@click.option("--no-gdr", is_flag=True, help="With --expect: the GPUs have no GPUDirect RDMA.")
+@click.option("--partial", is_flag=True, help="The files are of some ranks: judge these alone.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict and the matrix as JSON.")
+def nccl_log(
+    files: tuple[Path, ...], expect: str | None, no_gdr: bool, partial: bool, as_json: bool
+) -> int:
+    """Read logs that NCCL wrote with NCCL_DEBUG=INFO; say which transport the nodes used.
+
+    Any number of files of one job, with any number of ranks in each; - is standard input.
+
+    \b
+    Exit codes with --expect:
+      0  all channels between nodes use it, with GPUDirect RDMA
+      1  one does not
+      4  the logs do not prove it, end early, or lack ranks
+    Without: 0 a verdict; 1 mixed transports, sockets beside an HCA, or
+    GPUDirect RDMA on some channels only; 4 the transport is unknown.
+    """
+    matrix = transport.read(files)
+    verdict = transport.verdict(matrix)
+    wanted = Transport(expect) if expect else None
+    gdr_required = wanted is not None and not no_gdr
+    problems = transport.judge(matrix, wanted, None, gdr_required, every_rank=not partial)
+    notes = [str(absent(matrix))] if matrix.absent and partial else []
+    if as_json:
+        click.echo(json.dumps(_document(matrix, verdict, problems, notes), indent=2))
+    else:
+        for line in nccl_log_view.lines(matrix, verdict, problems, notes):
+            click.echo(line)
+    return _exit_code(verdict, problems, expected=wanted is not None)
+
+
+def _exit_code(verdict: Verdict, problems: list[Problem], *, expected: bool) -> ExitCode:
+    if any(problem.proven for problem in problems):
+        return ExitCode.FAILED
+    if verdict.transport is Transport.UNKNOWN or (expected and problems):
+        return ExitCode.UNKNOWN
+    return ExitCode.OK
+
+
+def _document(
+    matrix: Matrix, verdict: Verdict, problems: list[Problem], notes: list[str]
+) -> dict[str, object]:
+    """Return what --json prints; docs/acceptance.md says what each key means."""
+    return {
+        "transport": verdict.transport,
+        "gdr": verdict.gdr,
+        "hcas": list(verdict.hcas),
+        "sharp": verdict.sharp,
+        "nccl_version": verdict.nccl_version,
+        "problems": [str(problem) for problem in problems],
+        "notes": notes,
+        "matrix": [
+            {
+                "rank": channel.rank.number,
+                "host": channel.rank.host,
+                "pid": channel.rank.pid,
+                "gpu": channel.rank.gpu,
+                "channel": channel.number,
+                "direction": "send" if channel.sends else "receive",
+                "peer": channel.peer,
+                "transport": channel.transport,
+                "network": channel.network,
+                "hcas": list(channel.hcas),
+                "gdr": channel.gdr,
+            }
+            for channel in matrix.channels
+        ],
+    }

@@ -1,0 +1,97 @@
+"""A transport matrix for people: the verdict, a row for ranks that are alike, and problems."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import click
+
+from rdmaprov.acceptance.judgement import Problem, numbers
+from rdmaprov.acceptance.matrix import Channel, Gdr, Matrix, Rank, Transport, Verdict
+from rdmaprov.problem import printable
+
+_HEAD = ("ranks", "hosts", "transport", "HCA", "GDR", "channels", "within the node")
+_MOST_ROWS = 32
+_MOST_PROBLEMS = 20
+_SAID = {
+    Transport.P2P: "p2p: no channel leaves a node",
+    Transport.UNKNOWN: "unknown: the logs do not prove a transport",
+}
+_GDR = {
+    Gdr.ALL: "GPUDirect RDMA on all",
+    Gdr.SOME: "GPUDirect RDMA on some",
+    Gdr.NONE: "no GPUDirect RDMA on any",
+    Gdr.UNKNOWN: "GPUDirect RDMA unknown",
+}
+
+
+def lines(
+    matrix: Matrix, verdict: Verdict, problems: list[Problem], notes: list[str]
+) -> Iterator[str]:
+    """Yield what to print."""
+    yield click.style(_verdict(matrix, verdict), bold=True)
+    rows = list(_rows(matrix))
+    if rows:
+        yield ""
+        yield from _table([_HEAD, *rows[:_MOST_ROWS]])
+    if len(rows) > _MOST_ROWS:
+        yield f"and {len(rows) - _MOST_ROWS} more rows; see --json"
+    if problems or notes:
+        yield ""
+    for problem in problems[:_MOST_PROBLEMS]:
+        mark = (
+            click.style("problem: ", fg="red")
+            if problem.proven
+            else click.style("unknown: ", fg="yellow")
+        )
+        yield f"{mark}{printable(problem.message)}"
+        yield f"         {printable(problem.remedy)}"
+    if len(problems) > _MOST_PROBLEMS:
+        yield f"and {len(problems) - _MOST_PROBLEMS} more problems; see --json"
+    for note in notes:
+        yield f"note:    {note}"
+
+
+def _verdict(matrix: Matrix, verdict: Verdict) -> str:
+    said = [_SAID.get(verdict.transport, str(verdict.transport))]
+    if matrix.channels:
+        said.append(f"{_GDR[verdict.gdr]} of {len(matrix.channels)} channels between nodes")
+    if verdict.hcas:
+        said.append(f"HCAs {', '.join(verdict.hcas)}")
+    if verdict.sharp:
+        said.append("SHARP")
+    if verdict.nccl_version:
+        said.append(f"NCCL {verdict.nccl_version}")
+    return printable("; ".join(said))
+
+
+def _rows(matrix: Matrix) -> Iterator[tuple[str, ...]]:
+    """Yield one row for all ranks that are alike."""
+    channels: defaultdict[Rank, list[Channel]] = defaultdict(list)
+    for channel in matrix.channels:
+        channels[channel.rank].append(channel)
+    alike: defaultdict[tuple[str, ...], list[Rank]] = defaultdict(list)
+    for member in matrix.members:
+        alike[*_of_rank(channels[member.rank]), ", ".join(member.local) or "-"].append(member.rank)
+    for row, ranks in alike.items():
+        hosts = sorted({rank.host or "?" for rank in ranks})
+        named = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
+        yield numbers({rank.number for rank in ranks}), named, *row
+
+
+def _of_rank(channels: list[Channel]) -> tuple[str, ...]:
+    if not channels:
+        return "-", "-", "-", "0"
+    kinds = sorted({str(channel.transport) for channel in channels})
+    hcas = sorted({channel.hca for channel in channels})
+    with_gdr = sum(channel.gdr for channel in channels)
+    gdr = {0: "no", len(channels): "yes"}.get(with_gdr, f"{with_gdr} of {len(channels)}")
+    return "+".join(kinds), ", ".join(hcas), gdr, str(len(channels))
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    rows = [tuple(printable(cell) for cell in row) for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,154 @@
+"""`rdmaprov explain nccl-log`: exit codes, JSON and what people read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit.nccl_jobs import Job
+
+from rdmaprov import cli
+from rdmaprov.exit_codes import ExitCode
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "nccl"
+
+
+@pytest.fixture
+def explain(tmp_path, capsys):
+    def run(log, *options):
+        file = tmp_path / "nccl.log"
+        file.write_text(log if isinstance(log, str) else log.text())
+        code = cli.run(["explain", "nccl-log", str(file), *options])
+        return code, capsys.readouterr().out
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("job", "options", "code"),
+    [
+        (Job(), [], ExitCode.OK),
+        (Job(), ["--expect", "roce"], ExitCode.OK),
+        (Job(), ["--expect", "ib"], ExitCode.FAILED),
+        (Job(layer="IB"), ["--expect", "ib"], ExitCode.OK),
+        (Job(gdr=False), [], ExitCode.OK),
+        (Job(gdr=False), ["--expect", "roce"], ExitCode.FAILED),
+        (Job(gdr=False), ["--expect", "roce", "--no-gdr"], ExitCode.OK),
+        (Job(without_gdr=frozenset({0})), [], ExitCode.FAILED),
+        (Job(without_gdr=frozenset({0})), ["--expect", "roce", "--no-gdr"], ExitCode.FAILED),
+        (Job(networks={0: "Socket"}), [], ExitCode.FAILED),
+        (Job(network="Socket"), [], ExitCode.OK),
+        (Job(network="Socket"), ["--expect", "roce"], ExitCode.FAILED),
+        (Job(network="FasTrak"), [], ExitCode.UNKNOWN),
+        (Job(network="FasTrak"), ["--expect", "ib"], ExitCode.UNKNOWN),
+        (Job(network="Libfabric"), [], ExitCode.OK),
+        (Job(nodes=1), [], ExitCode.OK),
+        (Job(nodes=1), ["--expect", "ib"], ExitCode.FAILED),
+    ],
+)
+def test_exit_code_is_the_verdict(explain, job, options, code):
+    assert explain(job, *options)[0] == code
+
+
+def test_log_that_ends_early_is_a_verdict_but_no_proof(explain):
+    lines = [line for line in Job().lines() if "Connected" not in line]
+    text = "\n".join(line for line in lines if "COMPLETE" not in line) + "\n"
+    assert explain(text)[0] == ExitCode.OK
+    assert explain(text, "--expect", "roce")[0] == ExitCode.UNKNOWN
+
+
+def test_logs_of_some_ranks_are_a_proof_only_of_these(explain):
+    text = "".join(f"{line}\n" for line in Job().lines() if line.startswith("node0"))
+    assert explain(text, "--expect", "roce")[0] == ExitCode.UNKNOWN
+    code, said = explain(text, "--expect", "roce", "--partial")
+    assert code == ExitCode.OK
+    assert "note:    ranks 2-3 of 4: no line in the logs" in said
+
+
+def test_json_has_verdict_and_matrix(explain):
+    code, said = explain(Job(channels=1, without_gdr=frozenset({0})), "--json")
+    found = json.loads(said)
+    (problem,) = found.pop("problems")
+    matrix = found.pop("matrix")
+    assert problem.startswith("rank 0 on node0: no GPUDirect RDMA on 1 of 2 channels")
+    assert found == {
+        "transport": "roce",
+        "gdr": "some",
+        "hcas": ["mlx5_0", "mlx5_1"],
+        "sharp": False,
+        "nccl_version": "2.21.5",
+        "notes": [],
+    }
+    assert len(matrix) == 4
+    assert matrix[0] == {
+        "rank": 0,
+        "host": "node0",
+        "pid": 100,
+        "gpu": 0,
+        "channel": 0,
+        "direction": "receive",
+        "peer": 3,
+        "transport": "roce",
+        "network": "IB",
+        "hcas": ["mlx5_0"],
+        "gdr": False,
+    }
+    assert code == ExitCode.FAILED
+
+
+def test_people_read_the_verdict_first_then_ranks_then_remedies(explain):
+    job = Job(networks={3: "Socket"}, environment=("NCCL_IB_DISABLE set by environment to 1.",))
+    lines = explain(job)[1].splitlines()
+    assert lines[0].startswith("mixed; GPUDirect RDMA on some of 8 channels between nodes; HCAs")
+    assert lines[2].split() == [
+        *("ranks", "hosts", "transport", "HCA", "GDR", "channels", "within", "the", "node")
+    ]
+    assert [line.split()[0] for line in lines[3:6]] == ["0,2", "1", "3"]
+    assert any(line.startswith("problem: rank 3 on node1: socket") for line in lines)
+    assert "`NCCL_IB_DISABLE set by environment to 1`: unset it" in lines[-1]
+
+
+def test_ranks_that_are_alike_are_one_row(explain):
+    rows = explain(Job(nodes=40, gpus=2))[1].splitlines()
+    assert len(rows) == 5
+    assert "node0 and 39 more" in rows[3]
+
+
+def test_control_characters_of_a_log_do_not_reach_the_terminal(explain):
+    text = Job().text().replace("mlx5_0", "mlx\x075_0\x9b31m")
+    assert not {"\x07", "\x9b"} & set(explain(text)[1])
+
+
+@pytest.mark.parametrize(
+    ("data", "code"), [(b"", ExitCode.UNKNOWN), (b"\x7fELF\0\0\0\0", ExitCode.UNKNOWN)]
+)
+def test_no_log_is_one_clear_line(tmp_path, capsys, data, code):
+    file = tmp_path / "x.log"
+    file.write_bytes(data)
+    assert cli.run(["explain", "nccl-log", str(file)]) == code
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error.startswith(f"error: {file}: ")
+    assert hint.startswith("hint:  ")
+
+
+def test_missing_file_is_a_usage_error(tmp_path, capsys):
+    assert cli.run(["explain", "nccl-log", str(tmp_path / "none.log")]) == ExitCode.USAGE
+    assert "none.log: no such file" in capsys.readouterr().err
+
+
+def test_standard_input_and_real_log():
+    log = (FIXTURES / "roce-rxe-rank-0-of-3.log").read_bytes()
+    words = ["explain", "nccl-log", "-", "--expect", "roce", "--partial"]
+    done = subprocess.run(
+        [sys.executable, "-m", "rdmaprov", *words], input=log, capture_output=True, check=False
+    )
+    assert done.returncode == ExitCode.FAILED
+    assert b"GPU Direct RDMA Disabled for HCA 0 'rxe0'" in done.stdout
+
+
+def test_help_names_the_command(capsys):
+    assert cli.run(["explain", "--help"]) == ExitCode.OK
+    assert "nccl-log" in capsys.readouterr().out
