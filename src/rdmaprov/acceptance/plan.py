@@ -80,6 +80,7 @@ class Job:
         rounds: pairs of nodes, by number, that exchange messages; those of a round side by side.
         limits: of time.
         repeat: all-reduces that are timed for each size: at least, at most, and for how long.
+        environment: further variables of the ranks, by node.
 
     """
 
@@ -96,6 +97,7 @@ class Job:
     dtypes: tuple[str, ...] = DTYPES
     limits: Limits = Limits()
     repeat: tuple[int, int, float] = (5, 50, 0.5)
+    environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def world(self) -> int:
@@ -114,12 +116,13 @@ class Job:
 def request(job: Job, node: str, limit_s: float) -> dict[str, Any]:
     """Return what the keeper of a node is asked to start."""
     debug = NCCL_DEBUG if job.backend == "nccl" else {}
+    own = job.environment.get(node, {})
     files = {bundle.AGENT: bundle.agent(), "plan.json": json.dumps(_plan(job, node)).encode()}
     return {
         "verb": "start",
         "argv": _torchrun(job, node),
         # One thread for each rank, as torchrun itself has it, without its warning.
-        "environment": {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **debug},
+        "environment": {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **debug, **own},
         "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
         "limit_s": limit_s,
         "lease_s": LEASE_S,

@@ -52,7 +52,8 @@ def _prove(plan: dict[str, object], watch: Watch) -> None:
         rank.sweep(plane["name"])
         latency(rank, plane["name"])
         if rank.local == 0:
-            say("moved", plane=plane["name"], bytes=moved_bytes(before))
+            moved = moved_bytes(before)
+            say("moved", plane=plane["name"], due_bytes=rank.due_bytes, bytes=moved)
         if not rank.on_gpu:
             _say_links(plane)
     watch.phase("end", rank.plan["limits_s"]["step"])

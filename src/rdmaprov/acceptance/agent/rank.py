@@ -28,6 +28,7 @@ class Rank:
             torch.cuda.set_device(self.device)
         nccl = torch.cuda.nccl.version() if self.on_gpu else ()
         say("hello", pid=os.getpid(), torch=torch.__version__, nccl=".".join(map(str, nccl)))
+        self.due_bytes = 0
         self.group: Any = None
         self.values: Any = None
 
@@ -50,6 +51,7 @@ class Rank:
 
     def connect(self, plane: dict[str, str]) -> None:
         """Make the group that runs over a plane."""
+        self.due_bytes = 0
         limit = self.plan["limits_s"]["connect"]
         self.watch.phase(f"{plane['name']}: connect", limit)
         wait = datetime.timedelta(seconds=2 * limit)
@@ -62,6 +64,9 @@ class Rank:
 
     def collective(self, buffer: Any) -> float:
         """Return the seconds of one all-reduce, done."""
+        # What a ring has each rank send: nccl-tests, doc/PERFORMANCE.md.
+        bytes_given = buffer.numel() * buffer.element_size()
+        self.due_bytes += 2 * (self.world - 1) * bytes_given // self.world
 
         def work() -> None:
             self.dist.all_reduce(buffer, group=self.group)

@@ -171,8 +171,9 @@ def opened(target):
 
 
 def reach(targets, limit_s):
-    """Return for each target an empty text if it answers, else why not."""
+    """Return for each target why it does not answer, empty if it does; and our own addresses."""
     waiting, found = {}, ["no answer in {:g} s".format(limit_s)] * len(targets)
+    own = [""] * len(targets)
     poll = select.poll()
     for number, target in enumerate(targets):
         try:
@@ -180,6 +181,7 @@ def reach(targets, limit_s):
         except OSError as error:
             found[number] = error.strerror
             continue
+        own[number] = each.getsockname()[0]
         if code == errno.EINPROGRESS:
             waiting[each.fileno()] = (number, each)
             poll.register(each, select.POLLOUT)
@@ -192,7 +194,7 @@ def reach(targets, limit_s):
             poll.unregister(file)
             found[number] = said(each.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
             each.close()
-    return found
+    return found, own
 
 
 def said(code):
@@ -204,7 +206,8 @@ def main():
     """Answer the document on standard input."""
     request = json.loads(sys.stdin.read())
     if request["verb"] == "reach":
-        print(json.dumps({"reach": reach(request["targets"], request["limit_s"])}))
+        found, own = reach(request["targets"], request["limit_s"])
+        print(json.dumps({"reach": found, "own": own}))
         return
     rails = [rail(each) for each in request["rails"]]
     found = {"time": time.time(), "rails": rails, "others": others(rails)}
@@ -214,6 +217,7 @@ def main():
             gpus=gpus(),
             port=free_port(),
             addresses=addresses(),
+            hostname=socket.gethostname(),
         )
     print(json.dumps(found))
 

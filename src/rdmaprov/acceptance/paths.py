@@ -1,0 +1,153 @@
+"""Which rail, and whose, loses packets, is slow, or is not where the data went."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from rdmaprov.acceptance import measure, outliers
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.launch import Ran
+from rdmaprov.acceptance.measure import Direction
+from rdmaprov.acceptance.plan import Plane
+
+# A fabric that loses 1 of 1,000 packets halves TCP's bandwidth (Mathis et al. 1997, at 1 ms and
+# 1,460 B); a busy healthy one repeats 1 of 10,000 for timers that fired early.
+LEAST_LOSS = 0.002
+LEAST_AGAIN = 5
+# Rails of one machine are alike; between runs on a busy machine they differ by a third.
+LEAST_RATIO = 0.5
+_NEAR_WORST = 0.3
+# Of what a ring must send; the rest is for algorithms that send less.
+_DUE_SHARE = 0.45
+
+
+def lossy(ran: Ran) -> Iterator[Finding]:
+    """Yield the directions in which TCP sent segments again, the worst of each rail."""
+    counted: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    owners = {(p.name, address): node for p in ran.job.planes for node, address in _of(p)}
+    for event in ran.of("links"):
+        source = ran.job.node_of(event["rank"])
+        for link in event["links"]:
+            target = owners.get((event["plane"], link["to"]), link["to"])
+            if target != source:
+                total = counted[event["plane"], source, target]
+                total[0] += link["segments"]
+                total[1] += link["again"]
+    for plane in ran.job.planes:
+        shares = {
+            (source, target): (again / segments, again, segments)
+            for (name, source, target), (segments, again) in counted.items()
+            if name == plane.name and again >= LEAST_AGAIN and again > LEAST_LOSS * segments
+        }
+        worst = max((share for share, _, _ in shares.values()), default=0.0)
+        for (source, target), (share, again, segments) in shares.items():
+            if share >= _NEAR_WORST * worst:
+                what = (
+                    f"{100 * share:.1f} % of the segments to {target} were sent again "
+                    f"({again} of {segments}, TCP_INFO), wanted under {100 * LEAST_LOSS:g} %"
+                )
+                yield Finding(what, "Look at the cable and at the MTU of the path", source, plane.rail)
+
+
+def _of(plane: Plane) -> list[tuple[str, str]]:
+    return list(plane.addresses.items())
+
+
+def stray(ran: Ran) -> Iterator[Finding]:
+    """Yield nodes whose data left by another device than the rail that was to be proven."""
+    planes = {plane.name: plane for plane in ran.job.planes if plane.netdevs}
+    for event in ran.of("moved"):
+        plane = planes.get(event["plane"])
+        if plane is None:
+            continue
+        node = ran.job.node_of(event["rank"])
+        netdev = plane.netdevs[node]
+        sent, due = event["bytes"].get(netdev, 0), event["due_bytes"]
+        if sent < _DUE_SHARE * due:
+            most = max(event["bytes"], key=lambda name: event["bytes"][name], default="none")
+            what = (
+                f"{netdev} sent {sent / 1e6:.0f} MB of {due / 1e6:.0f} MB; most left by {most} "
+                f"(/sys/class/net/{netdev}/statistics/tx_bytes)"
+            )
+            remedy = "Look at ip rule and ip route: is each rail in a table of its own?"
+            yield Finding(what, remedy, node, plane.rail)
+
+
+def slow(ran: Ran) -> Iterator[Finding]:
+    """Yield rails that are slow beside the others of the same nodes, and nodes beside others."""
+    found = measure.rows(ran)
+    rates = {plane.name: _rate(found, plane.name, _common(found)) for plane in ran.job.planes}
+    directions = measure.directions(ran)
+    for plane in ran.job.planes:
+        others = [rate for name, rate in rates.items() if name != plane.name and rate]
+        rate = rates[plane.name]
+        if rate and others and rate < LEAST_RATIO * statistics.median(others):
+            seen = f"{figure(rate)}, other rails {figure(statistics.median(others))}"
+            yield from _rail(plane, seen, directions, tuple(rates))
+        else:
+            yield from _nodes(ran, plane, [d for d in directions if d.plane == plane.name])
+
+
+def _common(found: list[measure.Row]) -> int:
+    """Return the largest size that every plane measured, 0 without any."""
+    by_plane: dict[str, set[int]] = defaultdict(set)
+    for row in found:
+        by_plane[row.plane].add(row.bytes)
+    return max(set.intersection(*by_plane.values()), default=0) if by_plane else 0
+
+
+def _rate(found: list[measure.Row], plane: str, size: int) -> float:
+    """Return the best bus bandwidth: what else the machine does cannot raise it."""
+    own = [row.best_gb_s for row in found if row.plane == plane and row.bytes == size]
+    return max(own, default=0.0)
+
+
+def _rail(
+    plane: Plane, seen: str, directions: list[Direction], planes: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Yield a slow rail, with the nodes whose sending is slow on it and not on the others."""
+    rates: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for each in directions:
+        rates[each.source, each.target][each.plane] = each.gb_s
+    slow_ones = {}
+    for ends, by_plane in rates.items():
+        others = [rate for name, rate in by_plane.items() if name != plane.name]
+        rate = by_plane.get(plane.name)
+        if rate is not None and others and rate < LEAST_RATIO * statistics.median(others):
+            slow_ones[ends] = f"{figure(rate)}, on other rails {figure(statistics.median(others))}"
+    remedy = "Look at the link's rate and width, at its PCIe slot, and for a shaper: tc qdisc"
+    for (source, target), told in _shortest(slow_ones).items():
+        what = f"slow ({seen}): it sends to {target} at {told}"
+        yield Finding(what, remedy, source, plane.rail)
+    if not slow_ones:
+        yield Finding(f"slow: {seen}", "Let it be isolated: --isolate auto", rail=plane.rail)
+
+
+def _shortest(found: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+    """Return one direction for each sender, a receiver that all have in common left alone."""
+    first: dict[tuple[str, str], str] = {}
+    for (source, target), told in found.items():
+        if source not in {known for known, _ in first}:
+            first[source, target] = told
+    return first
+
+
+def _nodes(ran: Ran, plane: Plane, directions: list[Direction]) -> Iterator[Finding]:
+    """Yield nodes that send or receive slowly beside the other nodes of a plane."""
+    if len(ran.job.nodes) < 4 or ran.job.backend == "nccl":
+        return  # a pair does not tell which of the two; NCCL's pairs run over all rails
+    hub = ran.job.nodes[0]
+    sending = {d.source: 1 / d.gb_s for d in directions if d.target == hub}
+    receiving = {d.target: 1 / d.gb_s for d in directions if d.source == hub}
+    for values, verb in ((sending, "sends to"), (receiving, "receives from")):
+        for name, times in outliers.high(values, 1 / LEAST_RATIO).items():
+            rate = figure(1 / values[name])
+            what = f"{verb} {hub} at {rate}, {times:.1f} times slower than the other nodes"
+            yield Finding(what, "Look at the link's rate and at its PCIe slot", name, plane.rail)
+
+
+def figure(gb_s: float) -> str:
+    """Return a bandwidth with three digits, in MB/s below 1 GB/s."""
+    return f"{1000 * gb_s:.3g} MB/s" if gb_s < 1 else f"{gb_s:.3g} GB/s"
