@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -10,13 +9,13 @@ from collections.abc import Sequence
 import click
 
 import rdmaprov
+from rdmaprov.cli.lazy import LazyGroup
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
 
 PROGRAM = "rdmaprov"
 
-# Verb → "module:command". A verb's module is imported when it is asked for, so that no verb
-# pays for what another one needs.
+# Verb → "module:command".
 VERBS = {
     "apply": "rdmaprov.cli.apply:apply",
     "check": "rdmaprov.cli.check:check",
@@ -30,23 +29,7 @@ VERBS = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group of verbs that are imported one by one, on demand."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface
-        """Return the verbs in the order of their table."""
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return the verb, None if there is none of that name."""
-        if cmd_name not in VERBS:
-            return None
-        module, _, attribute = VERBS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, table=VERBS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(rdmaprov.__version__, prog_name=PROGRAM)
 def cli() -> None:
     """Provision bare-metal GPU nodes on RDMA fabrics, check every setting, prove the fabric.
