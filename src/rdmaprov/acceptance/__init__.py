@@ -1,1 +1,1 @@
-"""The acceptance gate: what a fleet must reach, and which part of it does not."""
+"""The acceptance gate: proof that nodes together move what their links can, over RDMA."""

@@ -85,41 +85,30 @@ def derive(
     Args:
         fabric: what the all-reduce runs over.
         algorithm: the one that NCCL was told to use; `auto` if none.
-        site_floor_gb_s: what the site demands in place of the derived floor; 0: nothing.
+        site_floor_gb_s: what the site demands; 0: nothing of its own. More than the derived floor
+            counts, less only with a reason.
         reason: why the site demands less.
 
     Raises:
-        FabricError: numbers that no fabric has, a site's floor above what its links carry,
-            or one below the derived floor without a reason.
+        FabricError: numbers that no fabric has, or a site's floor above the ceiling.
 
     """
     checked(fabric)
     top = ceiling.ring_gb_s(fabric)
-    derived = top * efficiency(fabric)
-    most = ceiling.most_gb_s(fabric, algorithm)
-    lower = _is_lower(site_floor_gb_s, derived, top, reason)
-    demanded = site_floor_gb_s or derived
-    text = _derivation(fabric, top, most, algorithm)
-    if site_floor_gb_s:
-        text += f" The site demands {figure(demanded)} GB/s{f': {reason}' if lower else ''}."
-    return Floor(top, derived, demanded, most, text, reason if lower else "")
-
-
-def _is_lower(site_floor_gb_s: float, derived: float, top: float, reason: str) -> bool:
-    if not site_floor_gb_s:
-        return False
-    if not 0 < site_floor_gb_s <= top:
+    if not 0 <= site_floor_gb_s <= top:
         raise FabricError(
             f"a floor of {site_floor_gb_s:g} GB/s is not in 0 to the ceiling, {figure(top)} GB/s",
             "Write the floor in GB/s of bus bandwidth; Gb/s are eight times as many.",
         )
-    if site_floor_gb_s < derived and not reason:
-        raise FabricError(
-            f"a floor of {site_floor_gb_s:g} GB/s is below the derived one, "
-            f"{figure(derived)} GB/s, and has no reason",
-            "Write the reason; it is printed with each result.",
-        )
-    return site_floor_gb_s < derived
+    derived = top * efficiency(fabric)
+    most = ceiling.most_gb_s(fabric, algorithm)
+    text = _derivation(fabric, top, most, algorithm)
+    if 0 < site_floor_gb_s < derived and reason:
+        text += f" The site demands {figure(site_floor_gb_s)} GB/s only: {reason}."
+        return Floor(top, derived, site_floor_gb_s, most, text, reason)
+    if site_floor_gb_s > derived:
+        text += f" The site demands {figure(site_floor_gb_s)} GB/s."
+    return Floor(top, derived, max(derived, site_floor_gb_s), most, text)
 
 
 def _derivation(fabric: Fabric, top: float, most: float, algorithm: str) -> str:

@@ -15,7 +15,7 @@ from rdmaprov.acceptance.isolation import Group, Isolated, Isolation, Outcome, p
 _MOST_ROUNDS = 10_000
 
 
-@dataclass
+@dataclass(frozen=True)
 class World:
     """Faults of a fleet; without noise a group is bad exactly if one of them is in it.
 

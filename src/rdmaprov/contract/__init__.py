@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rdmaprov.contract import (
+    acceptance,
     ets,
     memory,
     modules,
@@ -33,6 +34,7 @@ RULES: tuple[Rule | FleetRule, ...] = (
     *memory.RULES,
     *modules.RULES,
     *software.RULES,
+    *acceptance.RULES,
 )
 
 

@@ -17,6 +17,7 @@ _VALUES: dict[str, tuple[float, float]] = {
     "fabric_roce_dscp": _DSCP,
     "fabric_cnp_dscp": _DSCP,
     "fabric_oversubscription": (1, 100),
+    "fabric_floor_gb_s": (0, 100_000),
     "fabric_gpu_count": (0, MOST_GPUS),
     "fabric_numa_nodes": (1, 64),
     "fabric_memory_bytes": (1 << 28, 1 << 50),

@@ -1,0 +1,123 @@
+"""`rdmaprov explain floor`: what it prints, its JSON and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rdmaprov import cli
+from rdmaprov.exit_codes import ExitCode
+
+DOCS = Path(__file__).parents[2] / "docs/acceptance.md"
+H100 = ["--nodes", "16", "--gpus-per-node", "8", "--rails", "8", "--link-gbps", "400"]
+
+
+@pytest.fixture
+def floor(capsys):
+    def run(*options, fabric=H100):
+        code = cli.run(["explain", "floor", *fabric, *options])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict", "code"),
+    [
+        ("345", "healthy", ExitCode.OK),
+        ("287", "slow", ExitCode.FAILED),
+        ("2870", "impossible", ExitCode.FAILED),
+    ],
+)
+def test_verdict_is_said_and_is_the_exit_code(floor, measured, verdict, code):
+    done, said, _ = floor("--measured", measured)
+    assert done == code
+    assert said.splitlines()[0].endswith(f": {verdict}")
+
+
+def test_without_a_measurement_the_floor_is_derived(floor):
+    code, said, _ = floor()
+    assert code == ExitCode.OK
+    assert said.startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 320\n")
+
+
+def test_slow_names_causes_with_what_to_look_at(floor):
+    said = floor("--measured", "287")[1]
+    assert "one rail carries nothing: 280 to 343 GB/s" in said
+    assert "look at: bytes of each rail" in said
+
+
+def test_json_has_what_a_program_needs(floor):
+    document = json.loads(floor("--measured", "287", "--json")[1])
+    assert (document["ceiling_gb_s"], document["floor_gb_s"]) == (400, 320)
+    assert document["verdict"] == "slow"
+    first = document["likely_causes"][0]
+    assert first["id"] == "rail-missing"
+    assert first["expected_ratio"] == [0.7, 0.857]
+    assert document["derivation"].startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 320")
+
+
+def test_json_without_a_measurement_has_no_verdict(floor):
+    document = json.loads(floor("--json")[1])
+    assert (document["verdict"], document["likely_causes"]) == (None, [])
+
+
+def test_json_of_an_impossible_number_is_json(floor):
+    document = json.loads(floor("--measured", "2870", "--json")[1], parse_constant=pytest.fail)
+    assert document["likely_causes"][0]["id"] == "gigabits"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--nodes", "0"], "--nodes 0 is not in 2 to 100000"),
+        (["--rails", "-8"], "--rails -8 is not in 1"),
+        (["--link-gbps", "4e5"], "--link-gbps 400000 is not in 1 to 1600"),
+        (["--link-gbps", "nan"], "--link-gbps nan"),
+        (["--oversubscription", "0"], "--oversubscription 0"),
+        (["--measured", "-3"], "--measured -3 is not a bandwidth"),
+        (["--pcie", "9x16"], "PCIe slot '9x16'"),
+        (["--nodes", "many"], "'many' is not a valid integer"),
+    ],
+)
+def test_wrong_numbers_are_a_usage_error_of_one_line_and_a_hint(floor, options, says):
+    code, said, complained = floor(*options)
+    assert (code, said) == (ExitCode.USAGE, "")
+    assert says in complained
+    assert len(complained.splitlines()) == 2
+
+
+def test_a_missing_number_is_a_usage_error(floor):
+    code, _, complained = floor(fabric=H100[:6])
+    assert code == ExitCode.USAGE
+    assert "--link-gbps" in complained
+
+
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        (["--oversubscription", "2"], "ceiling 200 GB/s, floor 160"),
+        (["--pcie", "4x16"], "ceiling 230 GB/s, floor 184"),
+        (["--gpus-per-node", "1"], "ceiling 57.6 GB/s, floor 46.1"),
+    ],
+)
+def test_what_limits_is_taken_into_account(floor, options, start):
+    assert start in floor(*options)[1]
+
+
+def test_nodes_that_share_nvlink_may_exceed_their_rails(floor):
+    rack = ["--nodes", "36", "--gpus-per-node", "4", "--rails", "4", "--link-gbps", "400"]
+    assert floor("--measured", "820", fabric=rack)[0] == ExitCode.FAILED
+    assert floor("--measured", "820", "--nvlink-nodes", "18", fabric=rack)[0] == ExitCode.OK
+
+
+def test_an_algorithm_that_was_forced_bounds_what_is_possible(floor):
+    assert floor("--measured", "450")[0] == ExitCode.OK
+    assert floor("--measured", "450", "--algorithm", "ring")[0] == ExitCode.FAILED
+
+
+def test_example_of_the_docs_is_what_it_prints(floor):
+    assert f"--measured 287\n{floor('--measured', '287')[1]}```" in DOCS.read_text(encoding="utf-8")
