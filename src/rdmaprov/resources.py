@@ -23,3 +23,14 @@ def data_dir(name: str) -> Path:
         if candidate.is_dir():
             return candidate
     raise FileNotFoundError(f"rdmaprov's own directory {name}/ is missing; looked at {candidates}")
+
+
+def suite_dir() -> Path:
+    """Return the directory of the test suite: rdmaprov/suite in a wheel, validate in a checkout.
+
+    Raises:
+        FileNotFoundError: there is neither; the installation is incomplete.
+
+    """
+    packaged = _PACKAGE / "suite"
+    return packaged if packaged.is_dir() else data_dir("validate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +59,21 @@ def test_wheel_s_image_has_the_key_of_the_checkout_s(installed, tmp_path):
 def test_wheel_s_lab_site_is_made_where_its_user_is(installed, tmp_path):
     code = "from rdmaprov.lab.site import default_site; print(default_site())"
     assert python(installed, code, tmp_path) == str(tmp_path / "inventory/lab")
+
+
+def test_wheel_s_suite_runs_by_its_package_name(installed, tmp_path):
+    """As `pytest --pyargs` on what is installed, in a directory that knows nothing of it."""
+    site = installed / "rdmaprov/_data/inventory/prod"
+    command = [
+        sys.executable, "-m", "pytest", "-p", "rdmaprov.validate.plugin", "--pyargs",
+        "rdmaprov.suite", f"--inventory={site}", "--collect-only", "-q",
+    ]  # fmt: skip
+    path = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=path, capture_output=True, text=True, check=False
+    )
+    assert f"{installed}/rdmaprov/suite" in python(
+        installed, "from rdmaprov.resources import suite_dir; print(suite_dir())", tmp_path
+    )
+    assert "error" not in done.stdout.lower(), done.stdout
+    assert done.returncode in (0, 5), done.stdout + done.stderr

@@ -20,17 +20,18 @@ del _CONTROL[ord("\t")], _CONTROL[ord("\n")]
 class RunDirectory:
     """`runs/<time>-<verb>/` in the working directory; nobody else can read it.
 
-    As a context it keeps Ansible's log open, which grows while Ansible runs.
+    As a context it keeps the log open, which grows while Ansible or pytest runs.
     """
 
-    def __init__(self, verb: str, mask: Mask) -> None:
+    def __init__(self, verb: str, mask: Mask, log: str = "ansible.log") -> None:
         self._mask = mask
+        self._log_name = log
         self.path = _made(Path(RUNS), f"{datetime.now():%Y%m%d-%H%M%S}-{verb}")
         (self.path / "logs").mkdir(mode=0o700)
 
     def __enter__(self) -> RunDirectory:
         """Open the log."""
-        self._log = _private(self.path / "logs" / "ansible.log")
+        self._log = _private(self.path / "logs" / self._log_name)
         return self
 
     def __exit__(
@@ -40,7 +41,7 @@ class RunDirectory:
         os.close(self._log)
 
     def log(self, text: str) -> None:
-        """Add what Ansible printed."""
+        """Add what was printed."""
         lines = text.replace("\r\n", "\n").translate(_CONTROL).rstrip("\n")
         if lines:
             os.write(self._log, (self._mask.text(lines) + "\n").encode(errors="replace"))

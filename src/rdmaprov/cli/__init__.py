@@ -26,6 +26,7 @@ VERBS = {
     "lab": "rdmaprov.cli.lab:lab",
     "plan": "rdmaprov.cli.plan:plan",
     "schema": "rdmaprov.cli.schema:schema_command",
+    "validate": "rdmaprov.cli.validate:validate",
 }
 
 

@@ -25,6 +25,7 @@ IDLE_S = 900  # without a request, the controller is gone and ssh does not know 
 MOST_BYTES = 8 * 1024 * 1024  # of one command's output; the controller keeps all nodes'
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"  # where ip, dcb and ethtool are; not in a user's PATH
 OUT = threading.Lock()
+STARTING = threading.Lock()
 RUNNING = set()  # type: ignore[var-annotated]
 
 
@@ -93,16 +94,17 @@ def run(request):
     """Return the result of a command, or why there is none."""
     given = base64.b64decode(request.get("input") or "")
     try:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", request["command"]],
-            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        with STARTING:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", request["command"]],
+                stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            RUNNING.add(process)
     except (OSError, ValueError) as error:
         return {"error": "it cannot be started: {}".format(error)}
-    RUNNING.add(process)
     try:
         out, err = exchange(process, given, request["limit"])
         return {"rc": process.returncode, "out": text(out), "err": text(err)}
@@ -142,6 +144,7 @@ def work(requests):
 
 def stop(*_signal):
     """End everything at once: whoever asked is gone."""
+    STARTING.acquire(timeout=1)  # so that what was started is known
     for process in list(RUNNING):
         try:
             os.killpg(process.pid, signal.SIGKILL)

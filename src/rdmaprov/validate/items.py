@@ -8,6 +8,8 @@ one report. Tests with fixtures or marks of another kind stay pytest's own funct
 
 from __future__ import annotations
 
+import gc
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Self
@@ -35,6 +37,7 @@ class Check(pytest.Item):
         selection: Selection,
         target: Target | None,
         marks: list[pytest.Mark],
+        place: tuple[str, int],
         **node: Any,  # noqa: ANN401 - pytest's
     ) -> None:
         super().__init__(**node)
@@ -42,6 +45,8 @@ class Check(pytest.Item):
         self.target = target
         self._arguments = arguments
         self._selection = selection
+        # pytest finds it anew for each item, which is a third of what an item costs.
+        self.location = (*place, self.name)
         self.own_markers.extend(marks)
         for mark in marks:
             self.keywords[mark.name] = mark
@@ -50,10 +55,6 @@ class Check(pytest.Item):
     def from_parent(cls, parent: pytest.Collector, **arguments: Any) -> Self:  # noqa: ANN401
         """Return a check; see pytest.Item."""
         return super().from_parent(parent, **arguments)
-
-    def reportinfo(self) -> tuple[Any, int | None, str]:
-        """Return where the test is written, and its name."""
-        return self.path, self.obj.__code__.co_firstlineno - 1, self.name
 
     def runtest(self) -> None:
         """Call the test."""
@@ -94,9 +95,8 @@ class Check(pytest.Item):
 
     def _tell(self, report: pytest.TestReport, found: pytest.ExceptionInfo[BaseException]) -> None:
         if isinstance(found.value, pytest.skip.Exception):
-            last = found.traceback[-1]
             report.outcome = "skipped"
-            report.longrepr = (str(last.path), last.lineno + 1, f"Skipped: {found.value.msg}")
+            report.longrepr = (*outcome.where(found), f"Skipped: {found.value.msg}")
             return
         report.outcome = "failed"
         if outcome.wants_one_line(self.config):
@@ -119,13 +119,29 @@ def checks(
     asked = frozenset(fixtures.argnames)
     if not asked <= ARGUMENTS or not set(fixtures.names_closure) <= asked | _BEHIND:
         return None
-    made = {"function": function, "arguments": asked, "selection": selection, "marks": marks}
+    place = collector.session._node_location_to_relpath(collector.path)
+    made = {
+        "function": function,
+        "arguments": asked,
+        "selection": selection,
+        "marks": marks,
+        "place": (place, function.__code__.co_firstlineno - 1),
+    }
     if not asked & _OF_NODE:
-        return [Check.from_parent(collector, name=name, target=None, **made)]
+        return [_check(collector, name, None, made)]
     return [
-        Check.from_parent(collector, name=f"{name}[{target.id}]", target=target, **made)
+        _check(collector, f"{name}[{target.id}]", target, made)
         for target in targets(asked, selection)
     ]
+
+
+def _check(
+    collector: pytest.Module, name: str, target: Target | None, made: dict[str, Any]
+) -> Check:
+    # In a name that pytest joins itself, it does not tell what is in the brackets from the rest,
+    # and --lf then finds no such test again.
+    nodeid = f"{collector.nodeid}::{name}"
+    return Check.from_parent(collector, name=name, nodeid=nodeid, target=target, **made)
 
 
 # The fixtures that those of ARGUMENTS are made from, and pytest's own.
@@ -143,9 +159,39 @@ def run(check: Check, next_item: pytest.Item | None) -> None:
     hook.pytest_runtest_logstart(nodeid=check.nodeid, location=check.location)
     hook.pytest_runtest_logreport(report=check.judged())
     hook.pytest_runtest_logfinish(nodeid=check.nodeid, location=check.location)
+    _tear_down(check, next_item)
+
+
+def _tear_down(check: Check, next_item: pytest.Item | None) -> None:
+    """Tear down what a function of pytest's own has set up before, such as its module."""
     state = check.session._setupstate
-    if state.stack:  # of a function of pytest's that ran before
+    if state.stack:
         state.teardown_exact(next_item)
+
+
+def run_many(session: pytest.Session) -> None:
+    """Run a session's items; of a check, only its report is passed on.
+
+    What else pytest does around each item (its warnings, its log, its progress) costs more than
+    the check.
+    """
+    report = session.config.hook.pytest_runtest_logreport
+    enabled = gc.isenabled()
+    gc.disable()  # it would look at all items again and again, and they all stay
+    try:
+        for item, following in itertools.pairwise([*session.items, None]):
+            if isinstance(item, Check):
+                report(report=item.judged())
+                _tear_down(item, following)
+            elif item is not None:
+                item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def of(item: pytest.Item) -> Target | None:

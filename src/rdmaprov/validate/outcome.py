@@ -8,8 +8,16 @@ import pytest
 import testinfra
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
-_TESTINFRA = Path(testinfra.__file__).parent
+_TESTINFRA = str(Path(testinfra.__file__).parent)
 _FAILURES = (AssertionError, pytest.fail.Exception)
+
+
+def where(found: pytest.ExceptionInfo[BaseException]) -> tuple[str, int]:
+    """Return the file and the line that raised an exception."""
+    trace = found.tb
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code.co_filename, trace.tb_lineno
 
 
 def is_error(found: pytest.ExceptionInfo[BaseException]) -> bool:
@@ -17,9 +25,7 @@ def is_error(found: pytest.ExceptionInfo[BaseException]) -> bool:
 
     An assertion of testinfra's own is one about a command that could not be run.
     """
-    if not isinstance(found.value, _FAILURES):
-        return True
-    return Path(found.traceback[-1].path).is_relative_to(_TESTINFRA)
+    return not isinstance(found.value, _FAILURES) or where(found)[0].startswith(_TESTINFRA)
 
 
 def first_line(found: pytest.ExceptionInfo[BaseException]) -> str:
@@ -36,9 +42,8 @@ def first_line(found: pytest.ExceptionInfo[BaseException]) -> str:
 def shown(found: pytest.ExceptionInfo[BaseException]) -> ReprExceptionInfo:
     """Return an exception as one line for pytest's report and for its summary."""
     line = first_line(found)
-    last = found.traceback[-1]
     entry = ReprEntryNative([line + "\n"])
-    crash = ReprFileLocation(str(last.path), last.lineno + 1, line)
+    crash = ReprFileLocation(*where(found), line)
     return ReprExceptionInfo(ReprTraceback([entry], None, "native"), crash)
 
 

@@ -15,18 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testinfra.host import Host
 
 from rdmaprov.errors import RdmaprovError
-from rdmaprov.inventory import Fleet, Node, Rail
+from rdmaprov.inventory import Fleet
 from rdmaprov.probe.session import Limits
-from rdmaprov.validate import items, outcome
-from rdmaprov.validate.hosts import Hosts
-from rdmaprov.validate.items import node_by_node
+from rdmaprov.validate import fixtures, items, outcome
+from rdmaprov.validate.fixtures import SELECTION
+from rdmaprov.validate.items import node_by_node, of
 from rdmaprov.validate.selection import (
     ALL,
     Selection,
-    Target,
     by_specification,
     is_specification,
     loaded,
@@ -40,7 +38,9 @@ MARKERS = {
     "path": "between nodes, on the wire; nothing that such a test asks is fetched ahead",
     "acceptance": "the fabric's performance",
 }
-_SELECTION = pytest.StashKey[Selection]()
+# From here on it is: 256 nodes with 60 checks each are 6 s of pytest's own time.
+_MANY = 256
+_FLEET = pytest.StashKey[Fleet]()
 _TESTINFRA_OPTIONS = (
     "connection", "ssh_config", "ssh_identity_file", "sudo", "sudo_user", "force_ansible",
 )  # fmt: skip
@@ -80,9 +80,20 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
         return
     try:
-        config.stash[_SELECTION] = _selected(config)
+        config.stash[SELECTION] = _selected(config)
     except RdmaprovError as error:
         raise pytest.UsageError(f"{error.message}. {error.hint}") from error
+
+
+class Preloaded:
+    """A plugin for a process that has loaded and checked the site already."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Hand the fleet over."""
+        config.stash[_FLEET] = self._fleet
 
 
 def _selected(config: pytest.Config) -> Selection:
@@ -91,7 +102,9 @@ def _selected(config: pytest.Config) -> Selection:
         raise pytest.UsageError("no site is named. Give --inventory SITE or RDMAPROV_INVENTORY")
     hosts = config.getoption("hosts") or ALL
     vault = config.getoption("vault_password_file")
-    fleet = loaded(Path(site), hosts, Path(vault) if vault else None)
+    fleet = config.stash.get(_FLEET, None)
+    if fleet is None:
+        fleet = loaded(Path(site), hosts, Path(vault) if vault else None)
     if is_specification(hosts):
         options = {name: config.getoption(name) for name in _TESTINFRA_OPTIONS}
         inventory = config.getoption("ansible_inventory") or str(Path(site).resolve())
@@ -102,9 +115,15 @@ def _selected(config: pytest.Config) -> Selection:
     return probed(fleet, limits, together=not hasattr(config, "workerinput"))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Register the fixtures, behind all others."""
+    session.config.pluginmanager.register(fixtures, "rdmaprov-fixtures")
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End the connections."""
-    selection = session.config.stash.get(_SELECTION, None)
+    selection = session.config.stash.get(SELECTION, None)
     if selection is not None and selection.probe is not None:
         selection.probe.close()
 
@@ -113,7 +132,7 @@ def pytest_pycollect_makeitem(
     collector: pytest.Collector, name: str, obj: object
 ) -> list[items.Check] | None:
     """Make checks of the tests that ask for nodes and hosts alone."""
-    selection = collector.config.stash.get(_SELECTION, None)
+    selection = collector.config.stash.get(SELECTION, None)
     if selection is None or not inspect.isfunction(obj) or not isinstance(collector, pytest.Module):
         return None
     return (
@@ -123,9 +142,19 @@ def pytest_pycollect_makeitem(
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Have xdist give all items of a node to the same worker, which then connects to it alone."""
+    if config.getoption("dist") != "load":
+        return None  # the user chose
+    from rdmaprov.validate.distribute import ByNode  # xdist need not be there
+
+    return ByNode(config, log)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Have a function of pytest's own run for each rail or each node that it is about."""
-    selection = metafunc.config.stash.get(_SELECTION, None)
+    selection = metafunc.config.stash.get(SELECTION, None)
     if "_target" not in metafunc.fixturenames or selection is None:
         return
     found = items.targets(frozenset(metafunc.fixturenames), selection)
@@ -136,12 +165,43 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort by node: what the first one is asked is then fetched from all others at once."""
     items[:] = list(node_by_node(items))
+    for item in items:
+        if (target := of(item)) is not None:
+            item.user_properties.append(("node", target.node.name))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the checks of a large fleet in a loop that costs less than pytest's."""
+    config = session.config
+    if not _is_large(config) or session.testsfailed or config.option.collectonly:
+        return None
+    items.run_many(session)
+    return True
+
+
+def pytest_report_teststatus(
+    report: pytest.TestReport, config: pytest.Config
+) -> tuple[str, str, str] | None:
+    """Print no dot for each of ten thousands."""
+    if report.passed and report.when == "call" and _is_large(config):
+        return "passed", "", ""
+    return None
+
+
+def _is_large(config: pytest.Config) -> bool:
+    """Return whether the fleet is so large that the user waits for pytest and not for nodes."""
+    selection = config.stash.get(SELECTION, None)
+    if selection is None or len(selection.fleet.nodes) <= _MANY:
+        return False
+    distributed = hasattr(config, "workerinput") or config.pluginmanager.hasplugin("dsession")
+    return not distributed and config.get_verbosity() < 1 and not config.getoption("usepdb")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run a check; pytest runs everything else."""
-    selection = item.config.stash.get(_SELECTION, None)
+    selection = item.config.stash.get(SELECTION, None)
     if selection is not None and selection.probe is not None:
         selection.probe.live = item.get_closest_marker("path") is not None
     if not isinstance(item, items.Check):
@@ -165,52 +225,9 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture
-def _target(request: pytest.FixtureRequest) -> Target:
-    target: Target = request.param
-    return target
-
-
-@pytest.fixture(scope="session")
-def _selection(request: pytest.FixtureRequest) -> Selection:
-    return request.config.stash[_SELECTION]
-
-
-@pytest.fixture
-def node(_target: Target) -> Node:
-    """Return what the site says of the node."""
-    return _target.node
-
-
-@pytest.fixture
-def rail(_target: Target) -> Rail:
-    """Return what the site says of the rail."""
-    if _target.rail is None:
-        raise LookupError("the test does not ask for `rail` itself, so it runs once for each node")
-    return _target.rail
-
-
-@pytest.fixture
-def host(_target: Target, _selection: Selection) -> Host:
-    """Return testinfra's host of the node."""
-    return _selection.hosts[_target.node.name]
-
-
-@pytest.fixture(scope="session")
-def fleet(_selection: Selection) -> Fleet:
-    """Return the site with the selected nodes."""
-    return _selection.fleet
-
-
-@pytest.fixture(scope="session")
-def hosts(_selection: Selection) -> Hosts:
-    """Return testinfra's hosts by the nodes' names."""
-    return _selection.hosts
-
-
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Return the line that says what is judged."""
-    selection: Any = config.stash.get(_SELECTION, None)
+    selection: Any = config.stash.get(SELECTION, None)
     if selection is None:
         return []
     return [f"site: {selection.fleet.site}, {len(selection.fleet.nodes)} nodes"]

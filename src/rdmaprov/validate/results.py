@@ -1,0 +1,142 @@
+"""What a run of the suite found, as text and as data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import pytest
+
+from rdmaprov.exit_codes import ExitCode
+
+SCHEMA = 1
+
+
+class Outcome(StrEnum):
+    """What became of a check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"  # could not tell
+    SKIPPED = "skipped"  # with its reason: not proven
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One check that was made.
+
+    Args:
+        test: its name with what it was about, such as `test_mtu.py::test_rail_mtu[gpu07-rail3]`.
+        node: the node's name; empty if it was about the fleet.
+        outcome: what became of it.
+        message: why, on one line; empty if it passed.
+
+    """
+
+    test: str
+    node: str
+    outcome: Outcome
+    message: str = ""
+
+
+@dataclass
+class Findings:
+    """Everything that a run found so far; a plugin of pytest's that hears each report.
+
+    Args:
+        nodes: names of all that are to be judged.
+
+    """
+
+    nodes: tuple[str, ...] = ()
+    counts: Counter[str] = field(default_factory=Counter)
+    by_node: dict[str, Counter[str]] = field(default_factory=dict)
+    judged: list[Judged] = field(default_factory=list)
+    interrupted: bool = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a check; of a function of pytest's own, what is not only its set-up."""
+        if report.passed and report.when != "call":
+            return
+        if report.failed:
+            outcome = Outcome.FAILED if report.when == "call" else Outcome.ERROR
+        else:
+            outcome = Outcome.SKIPPED if report.skipped else Outcome.PASSED
+        node = str(dict(report.user_properties).get("node", ""))
+        self._add(Judged(report.nodeid, node, outcome, _message(report)))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note a file of the suite that cannot be read."""
+        if report.failed:
+            self._add(Judged(report.nodeid, "", Outcome.ERROR, _message(report)))
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Note that the user has stopped the run."""
+        self.interrupted = True
+
+    def _add(self, found: Judged) -> None:
+        self.counts[found.outcome] += 1
+        self.by_node.setdefault(found.node, Counter())[found.outcome] += 1
+        if found.outcome is not Outcome.PASSED:
+            self.judged.append(found)
+
+    def exit_code(self) -> ExitCode:
+        """Return the code for all: a failure is something to repair, so it goes first."""
+        if self.interrupted:
+            return ExitCode.INTERRUPTED
+        if self.counts[Outcome.FAILED]:
+            return ExitCode.FAILED
+        return ExitCode.UNKNOWN if self.counts[Outcome.ERROR] or not self.counts else ExitCode.OK
+
+    def as_data(self) -> dict[str, Any]:
+        """Return counts for the run and for each node, and each check that did not pass."""
+        return {
+            "counts": _counted(self.counts),
+            "nodes": {
+                name: {"state": _state(found), **_counted(found)}
+                for name in self.nodes
+                for found in [self.by_node.get(name, Counter())]
+            },
+            "checks": [
+                {"test": one.test, "node": one.node, "outcome": one.outcome, "message": one.message}
+                for one in self.judged
+            ],
+        }
+
+
+def _counted(found: Counter[str]) -> dict[str, int]:
+    return {outcome: found[outcome] for outcome in Outcome}
+
+
+def _state(found: Counter[str]) -> str:
+    """Return a node's state: failed, unknown (an error, or nothing was judged) or passed."""
+    if found[Outcome.FAILED]:
+        return "failed"
+    return "passed" if found[Outcome.PASSED] and not found[Outcome.ERROR] else "unknown"
+
+
+def _message(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Return what a report says, on one line."""
+    if isinstance(report.longrepr, tuple):
+        return report.longrepr[2].removeprefix("Skipped: ")
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = str(crash.message if crash is not None else report.longrepr or "").strip().splitlines()
+    return lines[-1] if lines and crash is None else "".join(lines[:1])
+
+
+def lines(findings: Findings, most: int = 10) -> Iterable[str]:
+    """Yield what a person reads last: nodes that failed or are unknown, and the counts."""
+    states: dict[str, list[str]] = {}
+    for name in findings.nodes:
+        states.setdefault(_state(findings.by_node.get(name, Counter())), []).append(name)
+    for state in ("failed", "unknown"):
+        if names := states.get(state):
+            more = f" and {len(names) - most} more" if len(names) > most else ""
+            yield f"{len(names)} nodes {state}: {', '.join(names[:most])}{more}"
+    passed, all_of = len(states.get("passed", [])), len(findings.nodes)
+    skipped = findings.counts[Outcome.SKIPPED]
+    note = f"; {skipped} checks skipped, which proves nothing" if skipped else ""
+    yield f"{passed} of {all_of} nodes passed{note}"

@@ -1,0 +1,130 @@
+"""One run of the suite on a site, kept in a run's directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.apply.masks import Mask
+from rdmaprov.apply.rundir import RUNS, RunDirectory
+from rdmaprov.errors import UsageError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory import Fleet
+from rdmaprov.resources import suite_dir
+from rdmaprov.validate import plugin
+from rdmaprov.validate.results import SCHEMA, Findings
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for.
+
+    Args:
+        site: the inventory directory.
+        limit: Ansible's pattern, if there is one.
+        hosts: testinfra's host specifications, if there are any.
+        options: pytest's.
+        vault_password_file: opens vaulted values.
+
+    """
+
+    site: Path
+    limit: str | None
+    hosts: str | None
+    options: tuple[str, ...]
+    vault_password_file: Path | None
+
+
+@dataclass(frozen=True)
+class Done:
+    """A run that has ended: what it found, where that is kept, and results.json's text."""
+
+    findings: Findings
+    path: Path
+    code: ExitCode
+    text: str
+
+
+def run(request: Request, fleet: Fleet, mask: Mask) -> Done:
+    """Judge the nodes of a fleet; keep results.json, junit.xml and logs/pytest.log.
+
+    Raises:
+        UsageError: pytest does not know an option, or no test is left.
+
+    """
+    started = datetime.now(UTC)
+    findings = Findings(tuple(node.name for node in fleet.nodes))
+    with RunDirectory("validate", mask, log="pytest.log") as directory:
+        junit = directory.path / "junit.xml"
+        ended = pytest.main(
+            list(_arguments(request, junit)), plugins=[findings, plugin.Preloaded(fleet)]
+        )
+        _hide(junit, mask)
+        for one in findings.judged:
+            directory.log(f"{one.outcome}: {one.test}: {one.message}")
+        code = _code(int(ended), findings)
+        text = directory.write_results(
+            {
+                "schema": SCHEMA,
+                "verb": "validate",
+                "site": str(request.site),
+                "limit": request.limit,
+                "hosts": request.hosts,
+                "options": list(request.options),
+                "started": started.isoformat(timespec="seconds"),
+                "seconds": round((datetime.now(UTC) - started).total_seconds(), 1),
+                "exit_code": int(code),
+                "interrupted": findings.interrupted,
+                **findings.as_data(),
+            }
+        )
+    return Done(findings, directory.path, code, text)
+
+
+def _arguments(request: Request, junit: Path) -> Iterator[str]:
+    suite = suite_dir()
+    yield f"--config-file={suite / 'pytest.ini'}"
+    yield f"--rootdir={suite}"
+    # A wheel's directory is not the user's to write.
+    yield f"--override-ini=cache_dir={Path(RUNS, '.pytest_cache').absolute()}"
+    yield f"--inventory={request.site}"
+    yield f"--junitxml={junit}"
+    yield f"--hosts={request.hosts or request.limit or 'all'}"
+    if request.vault_password_file is not None:
+        yield f"--vault-password-file={request.vault_password_file}"
+    yield from ("-p", "rdmaprov.validate.plugin")
+    named = [_in_suite(suite, word) for word in request.options]
+    yield from named
+    # A user's own tests run in place of the suite.
+    if not any(Path(word.partition("::")[0]).exists() for word in named):
+        yield str(suite)
+
+
+def _in_suite(suite: Path, word: str) -> str:
+    """Return a word of the command line, with its place if it names a file of the suite."""
+    file, colons, rest = word.partition("::")
+    path = suite / Path(file).name
+    here = Path(file).exists() or not file.endswith(".py") or not path.is_file()
+    return word if here else f"{path}{colons}{rest}"
+
+
+def _code(ended: int, findings: Findings) -> ExitCode:
+    if ended == pytest.ExitCode.USAGE_ERROR:
+        raise UsageError("pytest refuses its options; it says why above", "See: pytest --help")
+    if ended == pytest.ExitCode.NO_TESTS_COLLECTED:
+        raise UsageError("no test is left to run", "Look at -k, -m and the names of tests")
+    if ended == pytest.ExitCode.INTERNAL_ERROR:
+        return ExitCode.UNKNOWN
+    return findings.exit_code()
+
+
+def _hide(path: Path, mask: Mask) -> None:
+    """Take the site's secrets out of a file that pytest wrote, and keep it to this user."""
+    if path.is_file():
+        text = mask.text(path.read_text(encoding="utf-8"))
+        path.chmod(0o600)
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,122 @@
+"""`rdmaprov validate`: what it keeps, says and exits with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+
+import pytest
+from tests.unit import sites
+
+from rdmaprov.exit_codes import ExitCode
+
+HOSTS = (
+    "---\nnodes:\n  vars: {ansible_become_pass: hunter22}\n  hosts:\n"
+    "    n1: {unit: 1, ansible_connection: local}\n    n2: {unit: 2, ansible_connection: local}\n"
+)
+TESTS = """\
+import pytest
+
+
+def test_name(host, node):
+    assert host.run("hostname").stdout, f"{node.name}: it has none"
+
+
+def test_first(node):
+    assert node.name == "n1", f"{node.name} hunter22: wrong"
+
+
+def test_untold(node):
+    if node.name == "n2":
+        raise LookupError("not to be read")
+
+
+def test_slow(host):
+    host.run("sleep 600", time_limit_s=600)
+"""
+FINE = "not slow and not first and not untold"
+
+
+@pytest.fixture
+def place(tmp_path):
+    sites.write(tmp_path / "site", {**sites.GOOD, "hosts.yml": HOSTS})
+    (tmp_path / "test_own.py").write_text(TESTS)
+    return tmp_path
+
+
+def validate(place, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "rdmaprov", "validate", "site", "test_own.py", *words],
+        cwd=place, capture_output=True, text=True, check=False,
+        env={**os.environ, "COLUMNS": "300"},
+    )  # fmt: skip
+
+
+def kept(place):
+    (directory,) = (path for path in (place / "runs").iterdir() if path.name != ".pytest_cache")
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "states"),
+    [
+        (["-k", FINE], ExitCode.OK, ["passed", "passed"]),
+        (["-k", FINE, "--limit", "n2"], ExitCode.OK, ["passed"]),
+        (["-k", "first or untold"], ExitCode.FAILED, ["passed", "failed"]),
+        (["-k", "name or untold"], ExitCode.UNKNOWN, ["passed", "unknown"]),
+        (["-k", FINE, "--hosts", "local://?node=n2"], ExitCode.OK, ["unknown", "passed"]),
+    ],
+)
+def test_exit_code_and_results(place, words, code, states):
+    done = validate(place, *words)
+    assert done.returncode == code, done.stdout + done.stderr
+    directory = kept(place)
+    results = json.loads((directory / "results.json").read_text())
+    assert (results["schema"], results["verb"], results["exit_code"]) == (1, "validate", code)
+    assert [node["state"] for node in results["nodes"].values()] == states
+    assert f"everything is in runs/{directory.name}" in done.stdout
+    assert (directory / "junit.xml").read_text().count("<testcase") == sum(
+        results["counts"].values()
+    )
+
+
+def test_run_is_kept_without_secrets_and_for_this_user_only(place):
+    validate(place, "-k", "first")
+    directory = kept(place)
+    for name in ("results.json", "junit.xml", "logs/pytest.log"):
+        text = (directory / name).read_text()
+        assert "hunter22" not in text
+        assert "wrong" in text
+        assert stat.S_IMODE((directory / name).stat().st_mode) == 0o600
+
+
+def test_wrong_site_is_said_as_by_check(place):
+    (place / "site/group_vars/all.yml").write_text("---\nfabric_kind: roce\n")
+    done = validate(place)
+    assert done.returncode == ExitCode.INVALID_SITE
+    assert "fabric_link_gbps: is missing" in done.stdout
+    assert not (place / "runs").exists()
+
+
+@pytest.mark.parametrize("words", [["-k", "nothing_like_it"], ["--no-such-option"]])
+def test_run_without_a_test_is_not_green(place, words):
+    assert validate(place, *words).returncode == ExitCode.USAGE
+
+
+def test_interrupt_ends_the_run_and_keeps_what_was_found(place):
+    command = [sys.executable, "-m", "rdmaprov", "validate", "site", "test_own.py", "-v"]
+    process = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    for line in process.stdout:
+        if "test_untold[n1]" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == ExitCode.INTERRUPTED
+    results = json.loads((kept(place) / "results.json").read_text())
+    assert results["interrupted"] is True
+    assert results["nodes"]["n1"]["passed"] >= 2

@@ -1,0 +1,182 @@
+"""Commands over the probe: real processes, real ssh."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.probe.connection import AGENT, Command
+from rdmaprov.probe.errors import NoAnswer, NodeUnreachable
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.session import Limits
+from rdmaprov.probe.target import Target
+
+
+def here(name="n1", python=sys.executable, argv=("/bin/sh", "-c"), connect_s=10):
+    return Target(name, "", tuple(argv), python, connect_s)
+
+
+def has_ended(pid: Path) -> bool:
+    """Return whether a process ends; killing takes the kernel a moment."""
+    state = Path(f"/proc/{pid.read_text().strip()}/stat")
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+    return False
+
+
+@pytest.fixture
+def probe():
+    with_nodes = Probe({name: here(name) for name in ("n1", "n2", "n3")})
+    yield with_nodes
+    with_nodes.close()
+
+
+def test_answer_has_status_and_output(probe):
+    answer = probe.run("n1", "echo out; echo err >&2; exit 3")
+    assert (answer.rc, answer.out, answer.err) == (3, "out\n", "err\n")
+
+
+def test_output_keeps_each_byte(probe):
+    answer = probe.run("n1", r"printf '\377\303\244'")
+    assert answer.out.encode("utf-8", "surrogateescape") == b"\xff\xc3\xa4"
+
+
+def test_command_reads_its_own_input_and_not_the_requests(probe):
+    assert probe.run("n1", "cat").out == ""
+    given = b"x" * 300_000
+    answers = probe.run_all({"n1": Command("wc -c", 10, given)})
+    assert answers["n1"].out.strip() == "300000"
+
+
+def test_same_command_runs_once_unless_asked_afresh(probe, tmp_path):
+    count = f"echo x >>{tmp_path}/runs; wc -l <{tmp_path}/runs"
+    assert [probe.run("n1", count).out.strip() for _ in range(3)] == ["1"] * 3
+    assert probe.run("n1", count, fresh=True).out.strip() == "2"
+    probe.live = True
+    assert probe.run("n1", count).out.strip() == "3"
+
+
+def test_commands_of_the_first_node_are_fetched_from_all_others(probe, tmp_path):
+    mark = f"touch {tmp_path}/$PPID"  # of the agent: one for each node
+    probe.run("n1", mark)
+    assert len(list(tmp_path.iterdir())) == 1
+    probe.run("n2", mark)
+    probe.run("n3", "true")
+    probe.run("n3", mark)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_slow_command_is_ended_with_its_children_and_costs_only_itself(probe, tmp_path):
+    pid = tmp_path / "pid"
+    with pytest.raises(NoAnswer, match=r"^n1: no answer in 0.3 s: sleep 600"):
+        probe.run("n1", f"sleep 600 & echo $! >{pid}; wait", limit_s=0.3)
+    assert probe.run("n1", "echo alive", fresh=True).out == "alive\n"
+    assert has_ended(pid)
+
+
+def test_output_without_end_is_refused(probe):
+    with pytest.raises(NoAnswer, match="prints more than"):
+        probe.run("n1", "yes")
+
+
+def test_banner_before_the_agent_is_passed_over():
+    script = "echo Welcome; printf 'no newline'; eval \"$0\""
+    probe = Probe({"n1": here(argv=("/bin/sh", "-c", script))})
+    assert probe.run("n1", "echo hi").out == "hi\n"
+    probe.close()
+
+
+def test_no_file_is_written_on_the_node():
+    """So a full disk, /tmp included, is no obstacle."""
+    script = 'ulimit -f 0; cd /; export TMPDIR=/nowhere; eval "$0"'
+    probe = Probe({"n1": here(argv=("/bin/sh", "-c", script))})
+    assert probe.run("n1", "cat", fresh=True).rc == 0
+    assert probe.run("n1", "echo x >$HOME/never").rc != 0
+    probe.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("echo 'sudo: a password is required' >&2; exit 1", "n1: sudo asks for a password"),
+        ("echo 'bash: python3: command not found' >&2; exit 127", "n1: it has no python3"),
+        ("echo 'Permission denied (publickey).' >&2; exit 255", "n1: ssh refuses the user"),
+        ("exit 7", r"n1: the connection ended \(7\): and does not say why"),
+        ("echo only chatter", "n1: the connection ended"),
+    ],
+)
+def test_connection_that_does_not_come_to_be_has_its_reason(script, says):
+    probe = Probe({"n1": here(argv=("/bin/sh", "-c", script)), "n2": here("n2")})
+    with pytest.raises(NodeUnreachable, match=says) as refused:
+        probe.run("n1", "true")
+    assert "\n" not in str(refused.value)
+    assert probe.run("n2", "echo hi").out == "hi\n"
+    probe.close()
+
+
+def test_connection_that_says_nothing_ends_at_its_limit(monkeypatch):
+    monkeypatch.setattr("rdmaprov.probe.connection._START_S", 0)
+    silent = here(argv=("/bin/sh", "-c", "exec sleep 600"), connect_s=1)
+    probe = Probe({"n1": silent})
+    with pytest.raises(NodeUnreachable, match="n1: no answer in 1 s"):
+        probe.run("n1", "true")
+    probe.close()
+
+
+def test_node_that_dies_in_between_is_unreachable_from_then_on(probe):
+    with pytest.raises(NodeUnreachable, match="n1: the connection ended"):
+        probe.run("n1", "kill -9 $PPID")
+    with pytest.raises(NodeUnreachable, match="n1: the connection ended"):
+        probe.run("n1", "true")
+    assert probe.run("n2", "echo hi").out == "hi\n"
+
+
+def test_node_that_does_not_finish_is_unreachable_and_others_are_not():
+    slow = 'if [ -e "$HANG" ]; then sleep 600; fi'
+    hang = here("n2", argv=("/bin/sh", "-c", 'export HANG=/; eval "$0"'))
+    probe = Probe({"n1": here(), "n2": hang, "n3": here("n3")}, Limits(command_s=60, node_s=0.5))
+    probe.run("n1", slow)
+    with pytest.raises(NodeUnreachable, match="1 of 1 commands without an answer"):
+        probe.run("n2", slow)
+    assert probe.run("n3", slow).rc == 0
+    probe.close()
+
+
+def test_bound_of_open_connections_is_kept_and_a_miss_connects_again():
+    probe = Probe({name: here(name) for name in ("n1", "n2", "n3")}, Limits(open=2))
+    probe.run("n1", "echo a")
+    assert probe.run("n2", "echo a").out == "a\n"
+    assert probe.run("n3", "echo a").out == "a\n"
+    assert probe.run("n3", "echo b").out == "b\n"
+    probe.close()
+
+
+def test_agent_ends_with_its_controller_and_ends_what_it_runs(tmp_path):
+    pid = tmp_path / "pid"
+    request = f'{{"id": 1, "command": "echo $$ >{pid}; exec sleep 600", "limit": 600}}\n'
+    agent = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(AGENT), "MARK"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert agent.stdin
+    assert agent.stdout
+    agent.stdin.write(request.encode())
+    agent.stdin.flush()
+    while not (pid.is_file() and pid.read_text().strip()):
+        assert agent.poll() is None
+    agent.stdin.close()
+    assert agent.wait(timeout=30) == 0
+    agent.stdout.close()
+    assert has_ended(pid)
+
+
+def test_agent_needs_no_python_newer_than_3_6():
+    ast.parse(AGENT.read_text(), feature_version=(3, 6))

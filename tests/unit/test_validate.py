@@ -1,0 +1,324 @@
+"""`pytest validate/` as its users run it, on tests of our own over nodes that are this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+from tests.unit import sites
+from tests.unit.ssh_node import Sshd
+
+LOCAL = (
+    "    n1: {unit: 1, ansible_connection: local}\n    n2: {unit: 2, ansible_connection: local}\n"
+)
+SUITE = """\
+import pytest
+
+pytestmark = pytest.mark.state
+
+
+def test_node(host, node):
+    assert host.run("echo %s", node.name).stdout.strip() == node.name
+
+
+def test_rail(rail):
+    assert rail.netdev == f"ens{rail.index + 1}"
+
+
+def test_fleet(fleet, hosts):
+    assert list(hosts) == [node.name for node in fleet.nodes]
+    answers = hosts.run({name: f"echo {name}" for name in hosts})
+    assert all(answer.stdout == f"{name}\\n" for name, answer in answers.items())
+
+
+@pytest.fixture
+def own(host, node):
+    return host, node.name
+
+
+def test_own_fixture(own):
+    host, name = own
+    assert host.run("echo %s", name).stdout == f"{name}\\n"
+
+
+@pytest.mark.parametrize("word", ["a", "b"])
+def test_parametrized(word, rail):
+    assert word != rail.netdev
+"""
+NODE = ("test_node", "test_own_fixture")
+RAIL = ("test_rail", "test_parametrized")
+
+
+@pytest.fixture
+def site(tmp_path):
+    hosts = {"hosts.yml": "---\nnodes:\n  hosts:\n" + LOCAL}
+    return sites.write(tmp_path / "site", {**sites.GOOD, **hosts})
+
+
+@pytest.fixture
+def suite(tmp_path):
+    def write(text=SUITE):
+        files = {
+            "conftest.py": 'pytest_plugins = ["rdmaprov.validate.plugin"]\n',
+            "pytest.ini": "[pytest]\naddopts = --strict-markers\n",
+            "test_it.py": text,
+        }
+        return sites.write(tmp_path / "suite", files)
+
+    return write
+
+
+def run(suite, site, *options, **environment):
+    words = [sys.executable, "-m", "pytest", str(suite), "-p", "no:hypothesispytest", *options]
+    if site is not None:
+        words.append(f"--inventory={site}")
+    wide = {**os.environ, "COLUMNS": "400", **environment}
+    return subprocess.run(
+        words, cwd=suite.parent, env=wide, capture_output=True, text=True, check=False
+    )
+
+
+def names(done):
+    """Return the names of the tests in the order in which they ran."""
+    return [
+        line.split()[0].partition("::")[2] for line in done.stdout.splitlines() if " PASSED" in line
+    ]
+
+
+def test_each_test_runs_for_what_it_asks_for_node_by_node(suite, site):
+    ran = names(run(suite(), site, "-v"))
+    first = [
+        "test_node[n1]", "test_rail[n1-rail0]", "test_rail[n1-rail1]", "test_own_fixture[n1]",
+        "test_parametrized[n1-rail0-a]", "test_parametrized[n1-rail0-b]",
+        "test_parametrized[n1-rail1-a]", "test_parametrized[n1-rail1-b]",
+    ]  # fmt: skip
+    assert sorted(ran[:8]) == sorted(first)
+    assert sorted(ran[8:16]) == sorted(name.replace("n1", "n2") for name in first)
+    assert ran[16:] == ["test_fleet"]
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (["--hosts=n2"], 9),
+        (["--hosts=nodes:!n2"], 9),
+        (["--hosts=nodes[0:1]:&all"], 17),
+        (["-k", "rail1"], 6),
+        (["-m", "links"], 0),
+        (["--hosts=local://?node=n2"], 9),
+        (["-n", "2"], 17),
+    ],
+)
+def test_selection(suite, site, options, count):
+    done = run(suite(), site, "-v", *options)
+    assert len([line for line in done.stdout.splitlines() if "PASSED" in line]) == count
+    assert done.returncode == (0 if count else 5), done.stdout
+
+
+def test_site_is_named_by_the_environment(suite, site):
+    done = run(suite(), None, RDMAPROV_INVENTORY=str(site))
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--hosts=nobody"], "no host matches --limit nobody"),
+        (["--hosts=local://"], "Say which one it is: --hosts 'local://?node=n1'"),
+        (["--hosts=local://?node=n9"], "the site has no node n9"),
+        (["--hosts=local://?node=n1,local://?node=n1"], "n1 is named twice"),
+    ],
+)
+def test_selection_that_names_no_node_is_a_usage_error(suite, site, options, says):
+    done = run(suite(), site, *options)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_wrong_site_is_one_line(suite, site, more):
+    (site / "group_vars/all.yml").write_text("---\nfabric_kind: roce\nfabric_mtu_byte: 9000\n")
+    done = run(suite(), site, *more)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"Run: rdmaprov check {site}" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_no_site_is_one_line(suite):
+    done = run(suite(), None, RDMAPROV_INVENTORY="")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "--inventory SITE or RDMAPROV_INVENTORY" in done.stderr
+
+
+FAILS = """\
+import pytest
+
+
+def test_wrong(node):
+    assert node.name == "n1", f"{node.name}: it is wrong\\nand more"
+
+
+def test_untold(host, node):
+    if node.name == "n2":
+        raise LookupError("there is no such file")
+
+
+def test_of_testinfra(host):
+    host.check_output("exit 3")
+
+
+@pytest.fixture
+def own(node):
+    return node
+
+
+def test_own_untold(own):
+    raise LookupError("neither is this")
+
+
+def test_skipped(node):
+    pytest.skip("ib: it does not apply")
+"""
+
+
+def outcomes(junit):
+    cases = ET.parse(junit).getroot().iter("testcase")  # noqa: S314 - our own
+    return {
+        case.get("name"): child.tag for case in cases for child in case if child.tag[0] in "efs"
+    }
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_what_is_no_assertion_is_an_error(suite, site, tmp_path, more):
+    junit = tmp_path / "junit.xml"
+    done = run(suite(FAILS), site, f"--junitxml={junit}", *more)
+    assert outcomes(junit) == {
+        "test_wrong[n2]": "failure",
+        "test_untold[n2]": "error",
+        "test_of_testinfra[n1]": "error",
+        "test_of_testinfra[n2]": "error",
+        "test_own_untold[n1]": "error",
+        "test_own_untold[n2]": "error",
+        "test_skipped[n1]": "skipped",
+        "test_skipped[n2]": "skipped",
+    }
+    assert "test_wrong[n2] - n2: it is wrong\n" in done.stdout
+    assert "LookupError: there is no such file\n" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_last_failed_and_first_failure(suite, site):
+    where = suite(FAILS)
+    assert "1 failed, 2 passed, 2 skipped, 5 errors" in run(where, site).stdout
+    assert "1 failed, 5 errors" in run(where, site, "--lf").stdout
+    assert "stopping after 1 failures" in run(where, site, "-x").stdout
+
+
+ASKS = """\
+import pytest
+
+
+def test_answers(host, node):
+    assert host.run("echo fine").stdout == "fine\\n"
+
+
+def test_is_quick(host):
+    assert host.run('test -z "$STALL" || sleep 600').rc == 0
+"""
+
+
+def test_nodes_in_trouble_are_errors_with_their_reason_and_others_are_judged(suite, tmp_path):
+    """Refused, two wrong host keys, sudo with a password, banner, full disk and a stall."""
+    sshd = Sshd(tmp_path)
+    full = 'ulimit -f 0; export TMPDIR=/nowhere; eval "$SSH_ORIGINAL_COMMAND"'
+    stall = 'export STALL=1; eval "$SSH_ORIGINAL_COMMAND"'
+    banner = 'echo Welcome; printf "no newline"; eval "$SSH_ORIGINAL_COMMAND"'
+    asking = tmp_path / "sudo"
+    asking.write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+    asking.chmod(0o755)
+    nodes = {
+        "good": sshd.variables("good"),
+        "banner": sshd.variables("banner", f"ForceCommand {banner}"),
+        "full": sshd.variables("full", f"ForceCommand {full}"),
+        "stall": sshd.variables("stall", f"ForceCommand {stall}"),
+        "swapped": sshd.variables("swapped", known="other_host_key"),
+        "unknown": sshd.variables("unknown", known=""),
+        "stranger": {
+            **sshd.variables("stranger"),
+            "ansible_ssh_private_key_file": str(tmp_path / "other_key"),
+        },
+        "sudo": {
+            **sshd.variables("sudo"), "ansible_become": True, "ansible_become_exe": str(asking),
+        },
+        "refused": {"ansible_host": "127.0.0.1", "ansible_port": 1},
+        "nameless": {"ansible_host": "rdmaprov.invalid", "ansible_user": "x"},
+        "password": {"ansible_password": "secret"},
+    }  # fmt: skip
+    hosts = {name: {"unit": index + 1, **own} for index, (name, own) in enumerate(nodes.items())}
+    files = {"hosts.yml": "---\n" + json.dumps({"nodes": {"hosts": hosts}})}
+    site = sites.write(tmp_path / "site", {**sites.GOOD, **files})
+    junit = tmp_path / "junit.xml"
+    done = run(suite(ASKS), site, "-v", "--command-timeout=2", f"--junitxml={junit}")
+    reasons = {
+        "swapped": "its host key is not the known one",
+        "unknown": "its host key is not known",
+        "stranger": "ssh refuses the user or the key",
+        "sudo": "sudo asks for a password",
+        "refused": "ssh: connection refused",
+        "nameless": "its name has no address",
+        "password": "ansible_password is set",
+    }
+    bad = {f"{test}[{name}]" for name in reasons for test in ("test_answers", "test_is_quick")}
+    assert set(outcomes(junit)) == bad | {"test_is_quick[stall]"}
+    assert set(outcomes(junit).values()) == {"error"}
+    for name, reason in reasons.items():
+        assert f"test_answers[{name}] - {name}: {reason}" in done.stdout, name
+    assert "stall: no answer in 2 s: test -z" in done.stdout
+    assert "secret" not in done.stdout
+
+
+def test_test_on_the_path_is_asked_live(suite, site, tmp_path):
+    text = f"""\
+import pytest
+
+RUNS = "echo x >>{tmp_path}/runs; wc -l <{tmp_path}/runs"
+
+
+def test_kept(host, node):
+    assert host.run(RUNS).stdout.strip() == "1"
+    assert host.run(RUNS).stdout.strip() == "1"
+    assert host.run(RUNS, fresh=True).stdout.strip() == "2"
+
+
+@pytest.mark.path
+def test_live(host, node):
+    assert host.run(RUNS).stdout.strip() == "3"
+"""
+    done = run(suite(text), site, "--hosts=n1")
+    assert done.returncode == 0, done.stdout
+
+
+def test_large_fleet_is_judged_in_a_loop_of_its_own(suite, tmp_path):
+    count = 300
+    rows = [f"    n{i}: {{unit: {i}, ansible_connection: local}}\n" for i in range(1, count + 1)]
+    hosts = {
+        "hosts.yml": "---\nnodes:\n  hosts:\n" + "".join(rows),
+        "group_vars/all.yml": sites.GOOD["group_vars/all.yml"]
+        .replace("198.18.0.{{ unit }}/24", "10.0.{{ unit // 200 }}.{{ unit % 200 + 1 }}/16")
+        .replace("198.18.1.{{ unit }}/24", "10.1.{{ unit // 200 }}.{{ unit % 200 + 1 }}/16"),
+    }
+    site = sites.write(tmp_path / "site", {**sites.GOOD, **hosts})
+    text = (
+        "def test_name(node):\n    assert node.name != 'n7', f'{node.name}: wrong'\n\n\n"
+        "def test_untold(rail):\n    assert rail.index < 2 or 1 / 0\n"
+        "    if rail.index and rail.address.ip.packed[3] == 9:\n        raise LookupError('why')\n"
+    )
+    done = run(suite(text), site)
+    assert "1 failed, 897 passed, 2 errors" in done.stdout, done.stdout
+    assert "test_name[n7] - n7: wrong" in done.stdout
+    assert "stopping after 1 failures" in run(suite(text), site, "-x").stdout

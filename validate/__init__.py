@@ -1,0 +1,1 @@
+"""The product's test suite; see docs/validate.md."""
