@@ -1,0 +1,9 @@
+"""What a node is, read by plain commands over any testinfra host; nothing here changes a node.
+
+Each module has one noun of the field: a command, a pure parser of what it prints, and frozen
+values. What cannot be told is `CouldNotTell`, never a value.
+"""
+
+from rdmaprov.facts.text import CouldNotTell
+
+__all__ = ["CouldNotTell"]

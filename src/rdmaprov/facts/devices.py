@@ -1,0 +1,221 @@
+"""Network, RDMA and PCI devices of a node, and which of them a rail is."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rdmaprov.facts.text import END, CouldNotTell, Files, Host, read_files, whole
+from rdmaprov.inventory import Rail
+
+NET = "/sys/class/net"
+INFINIBAND = "/sys/class/infiniband"
+PCI = "/sys/bus/pci/devices"
+ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+LISTING = (
+    f"LC_ALL=C find {NET} {INFINIBAND} {PCI} -mindepth 1 -maxdepth 1 -type l "
+    f"-printf '%p %l\\n'; echo {END}"
+)
+ATTRIBUTES = (
+    f"{NET}/*/mtu",
+    f"{NET}/*/flags",
+    f"{NET}/*/address",
+    f"{NET}/*/type",
+    f"{NET}/*/ifindex",
+    f"{NET}/*/iflink",
+    f"{NET}/*/phys_port_name",
+    f"{NET}/*/speed",
+    f"{NET}/*/carrier",
+    f"{NET}/*/carrier_changes",
+    f"{INFINIBAND}/*/parent",
+    f"{INFINIBAND}/*/fw_ver",
+    f"{INFINIBAND}/*/board_id",
+    f"{INFINIBAND}/*/ports/1/state",
+    f"{INFINIBAND}/*/ports/1/phys_state",
+    f"{INFINIBAND}/*/ports/1/rate",
+    f"{INFINIBAND}/*/ports/1/link_layer",
+    f"{INFINIBAND}/*/ports/1/gid_attrs/ndevs/0",
+)
+# Linux Documentation/networking/switchdev.rst: a representor is a port of another function.
+_REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)")
+
+
+class NoDevice(CouldNotTell):
+    """A device of a rail is not there, so nothing of it can be told."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """The devices of a rail on a node, as they are now.
+
+    Args:
+        index: the rail's number.
+        netdev: its network device.
+        rdma: its RDMA device, empty if there is none.
+        pci: its PCI address, empty if it has none.
+
+    """
+
+    index: int
+    netdev: str
+    rdma: str
+    pci: str
+
+    def require_rdma(self) -> str:
+        """Return the RDMA device.
+
+        Raises:
+            NoDevice: there is none.
+
+        """
+        if not self.rdma:
+            raise NoDevice(f"rail {self.index}: no RDMA device on {self.netdev}", "rdma link")
+        return self.rdma
+
+
+@dataclass(frozen=True)
+class Devices:
+    """All devices of a node.
+
+    Args:
+        paths: by a device's path in a class, such as /sys/class/net/ens1, its place in the
+            machine, such as /sys/devices/pci0000:00/0000:00:04.0/net/ens1.
+        files: their attributes.
+
+    """
+
+    paths: Mapping[str, str]
+    files: Files
+
+    def names(self, of_class: str) -> list[str]:
+        """Return the devices of a class by name, such as those of /sys/class/net."""
+        start = of_class + "/"
+        return sorted(path[len(start) :] for path in self.paths if path.startswith(start))
+
+    def netdev(self, name: str, attribute: str) -> str:
+        """Return an attribute of a network device; CouldNotTell if it cannot be read."""
+        return self.files.must(f"{NET}/{name}/{attribute}")
+
+    def port(self, name: str, attribute: str) -> str:
+        """Return an attribute of an RDMA device's port; CouldNotTell if it cannot be read."""
+        return self.files.must(f"{INFINIBAND}/{name}/ports/1/{attribute}")
+
+    def pci_of(self, path: str) -> list[str]:
+        """Return the PCI addresses on the way to a device, the root port first, its own last."""
+        return [part for part in self.paths.get(path, "").split("/") if ADDRESS.fullmatch(part)]
+
+    def is_software(self, rdma: str) -> bool:
+        """Return whether an RDMA device is Soft-RoCE or the like: no card, no rate, no PCI."""
+        return "/virtual/" in self.paths.get(f"{INFINIBAND}/{rdma}", "")
+
+
+def read(host: Host) -> Devices:
+    """Return the node's devices, by two commands.
+
+    Raises:
+        CouldNotTell: they cannot be listed.
+
+    """
+    listing = host.run(LISTING).stdout
+    return Devices(parse_listing(listing), read_files(host, *ATTRIBUTES))
+
+
+def parse_listing(stdout: str) -> dict[str, str]:
+    """Return each device's place in the machine, from `find -printf '%p %l'`.
+
+    Raises:
+        CouldNotTell: the output is cut, or another program's.
+
+    """
+    paths = {}
+    for line in whole(stdout, "listing devices").splitlines():
+        path, _, target = line.partition(" ")
+        found = re.fullmatch(r"(?:\.\./)+(devices/\S+)", target)
+        if not path.startswith("/sys/") or found is None:
+            raise CouldNotTell(f"listing devices: {line[:80]!r} is no link of sysfs")
+        paths[path] = "/sys/" + found[1]
+    return paths
+
+
+def port(host: Host, rail: Rail) -> Port:
+    """Return a rail's devices on a node.
+
+    Raises:
+        NoDevice: its network device is not there.
+
+    """
+    return port_of(read(host), rail)
+
+
+def port_of(devices: Devices, rail: Rail) -> Port:
+    """Return a rail's devices.
+
+    Raises:
+        NoDevice: its network device is not there.
+
+    """
+    netdev = rail.netdev or _netdev_at(devices, rail)
+    path = f"{NET}/{netdev}"
+    if path not in devices.paths:
+        has = ", ".join(devices.names(NET)) or "none"
+        raise NoDevice(f"rail {rail.index}: no network device {netdev} ({NET} has {has})")
+    pci = devices.pci_of(path)
+    return Port(rail.index, netdev, _rdma_on(devices, netdev), pci[-1] if pci else "")
+
+
+def _netdev_at(devices: Devices, rail: Rail) -> str:
+    pci = rail.pci.lower()
+    found = [
+        name
+        for name in devices.names(NET)
+        if devices.pci_of(f"{NET}/{name}")[-1:] == [pci] and _is_port(devices.files, name)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise CouldNotTell(f"rail {rail.index}: {pci} has several network devices: {found}")
+    there = "no network device" if f"{PCI}/{pci}" in devices.paths else "no such PCI device"
+    raise NoDevice(f"rail {rail.index}: {pci} has {there} ({PCI}/{pci})", f"lspci -nnks {pci}")
+
+
+def _is_port(files: Files, name: str) -> bool:
+    """Return whether it is a port of its function: no representor, no partition of IPoIB."""
+    try:
+        representor = files.value(f"{NET}/{name}/phys_port_name") or ""
+    except CouldNotTell:
+        representor = ""  # EOPNOTSUPP: the driver names no ports
+    if _REPRESENTOR.fullmatch(representor):
+        return False
+    return files.value(f"{NET}/{name}/iflink") == files.value(f"{NET}/{name}/ifindex")
+
+
+def _rdma_on(devices: Devices, netdev: str) -> str:
+    """Return the RDMA device on a network device, empty if there is none.
+
+    One that names it counts before one on the same function: a bond's RDMA device is on its
+    first port's function.
+    """
+    names = devices.names(INFINIBAND)
+    for name in names:
+        for attribute in ("parent", "ports/1/gid_attrs/ndevs/0"):
+            if devices.files.texts.get(f"{INFINIBAND}/{name}/{attribute}", "").strip() == netdev:
+                return name
+    function = devices.paths[f"{NET}/{netdev}"].rpartition("/net/")[0]
+    for name in names:
+        place = devices.paths[f"{INFINIBAND}/{name}"]
+        if function and place.rpartition("/infiniband/")[0] == function and "/pci" in function:
+            return name
+    return ""
+
+
+def is_virtual_function(host: Host, netdev: str) -> bool:
+    """Return whether a network device is a virtual function or a subfunction."""
+    name = shlex.quote(f"{NET}/{netdev}/device")
+    shown = whole(
+        host.run(f"readlink -f {name}; ls -d {name}/physfn 2>&1; echo {END}").stdout, "device"
+    )
+    return ".sf." in shown.partition("\n")[0] or any(
+        line.endswith("/physfn") and line.startswith("/") for line in shown.splitlines()
+    )

@@ -1,0 +1,88 @@
+"""Firmware settings of a NIC, by mstconfig (mstflint) or mlxconfig (MFT). Reading needs root."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from rdmaprov.facts.text import CouldNotTell, Host
+
+_COLUMNS = ("Default", "Current", "Next Boot", "New")
+_ROW = re.compile(r"[* ]?(?:RO)?\s+([A-Z_]\w*(?:\[[\d.]+\])?)\s+(\S.*)")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting, its values as the tool shows them, such as ETH(2).
+
+    Args:
+        current: what is in force; empty if the tool does not say.
+        next_boot: what the firmware reads when it starts.
+
+    """
+
+    current: str
+    next_boot: str
+
+
+def command(address: str) -> str:
+    """Return what to type to see a NIC's settings."""
+    return f"mstconfig -d {address} -e query"
+
+
+def read(host: Host, address: str, names: tuple[str, ...]) -> dict[str, Setting]:
+    """Return settings of a NIC by name.
+
+    Raises:
+        CouldNotTell: no tool is there, it fails, or the NIC has no such setting.
+
+    """
+    tool = "$(command -v mstconfig || echo mlxconfig)"
+    result = host.run(f"LC_ALL=C {tool} -d {shlex.quote(address)} -e query")
+    if result.rc == 127:
+        raise CouldNotTell(f"{address}: mstconfig is not installed", "apt-get install mstflint")
+    if result.rc != 0:
+        last = ((result.stdout + result.stderr).strip().splitlines() or ["no message"])[-1]
+        raise CouldNotTell(f"{command(address)}: {last.strip()}; it needs root")
+    found = parse(result.stdout)
+    for name in names:
+        if name not in found:
+            raise CouldNotTell(f"{address}: its firmware shows no {name} ({command(address)})")
+    return found
+
+
+def parse(text: str) -> dict[str, Setting]:
+    """Return the settings in a query's output.
+
+    The header tells which columns there are; they differ between versions and options.
+
+    Raises:
+        CouldNotTell: there is no such header, so it is not a query's output.
+
+    """
+    columns: list[str] = []
+    found: dict[str, Setting] = {}
+    for line in text.splitlines():
+        if line.startswith("Configurations:"):
+            columns = re.findall("|".join(_COLUMNS), line)
+            continue
+        row = _ROW.fullmatch(line.rstrip()) if columns else None
+        values = row[2].split() if row else []
+        if row is None or len(values) != len(columns):
+            continue
+        of = dict(zip(columns, values, strict=True))
+        found[row[1]] = Setting(of.get("Current", ""), of.get("Next Boot", ""))
+    if not columns:
+        raise CouldNotTell(f"a query of firmware settings shows no columns: {text[:60]!r}")
+    return found
+
+
+def means(shown: str, wanted: object) -> bool:
+    """Return whether a shown value, such as True(1), is what a site wrote: true, 1 or "True"."""
+    text = str(int(wanted)) if isinstance(wanted, bool) else str(wanted).strip().lower()
+    text = {"true": "1", "false": "0"}.get(text, text)
+    if re.fullmatch(r"0x[0-9a-f]+", text):
+        text = str(int(text, 16))
+    named = re.fullmatch(r"(.*)\((\d+)\)", shown.lower())
+    return text in (named.groups() if named else (shown.lower(),))

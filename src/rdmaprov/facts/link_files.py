@@ -1,0 +1,249 @@
+"""What a boot gives a network device, by the files of the node's link manager.
+
+Sources: systemd.network(5), nm-settings-keyfile(5), netplan's YAML reference, interfaces(5).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import yaml
+
+from rdmaprov.facts.text import CouldNotTell, Files, Host, read_files
+
+NETWORKD = ("/etc/systemd/network", "/run/systemd/network", "/usr/lib/systemd/network")
+PATHS = (
+    *(f"{each}/*.network" for each in NETWORKD),
+    *(f"{each}/*.network.d/*.conf" for each in NETWORKD),
+    "/etc/NetworkManager/system-connections/*.nmconnection",
+    "/etc/NetworkManager/conf.d/*.conf",
+    "/etc/netplan/*.yaml",
+    "/etc/network/interfaces",
+    "/etc/network/interfaces.d/*",
+)
+_UNMATCHED = ("MACAddress", "PermanentMACAddress", "Path", "Driver", "Type", "Property")
+Section = tuple[str, dict[str, list[str]]]
+
+
+@dataclass(frozen=True)
+class Boot:
+    """What a boot gives a device.
+
+    Args:
+        addresses: with prefix length.
+        mtu_bytes: None if no file sets it.
+        rules: source and table of each routing rule; the table is a text.
+        files: those that say so, or the places where nothing was found.
+
+    """
+
+    addresses: tuple[str, ...] = ()
+    mtu_bytes: int | None = None
+    rules: tuple[tuple[str, str], ...] = ()
+    files: tuple[str, ...] = field(default=())
+
+    @property
+    def where(self) -> str:
+        """Return the files in words."""
+        return ", ".join(self.files) or "no file of a link manager names it"
+
+
+def read(host: Host) -> Files:
+    """Return all files of link managers, by one command."""
+    return read_files(host, *PATHS)
+
+
+def of_device(files: Files, netdev: str) -> Boot:
+    """Return what the files give a device: the first manager that has something for it.
+
+    Raises:
+        CouldNotTell: none has, and a file cannot be read; or one is in no known form.
+
+    """
+    for manager in (_netplan, _networkd, _network_manager, _ifupdown):
+        found = manager(files, netdev)
+        if found.addresses or found.mtu_bytes is not None:
+            return found
+    for path in files.reasons:
+        files.get(path)  # one that is there and cannot be read may be the one
+    return Boot()
+
+
+def _networkd(files: Files, netdev: str) -> Boot:
+    """Return what networkd takes: the first file by name that matches, with its drop-ins."""
+    for name, path in _by_name(files, r"[^/]+\.network"):
+        sections = list(_sections(files.must(path)))
+        if not _matches([keys for title, keys in sections if title == "Match"], netdev):
+            continue
+        used = [path]
+        for _, drop_in in _by_name(files, re.escape(name) + r"\.d/[^/]+\.conf"):
+            sections += _sections(files.must(drop_in))
+            used.append(drop_in)
+        return _of_sections(sections, tuple(used))
+    return Boot()
+
+
+def _of_sections(sections: list[Section], used: tuple[str, ...]) -> Boot:
+    addresses = [
+        value
+        for title, keys in sections
+        if title in ("Network", "Address")
+        for value in keys.get("Address", [])
+    ]
+    mtus = [
+        value for title, keys in sections if title == "Link" for value in keys.get("MTUBytes", [])
+    ]
+    rules = [
+        (source, table)
+        for title, keys in sections
+        if title == "RoutingPolicyRule"
+        for source, table in zip(keys.get("From", []), keys.get("Table", []), strict=False)
+    ]
+    return Boot(tuple(addresses), _mtu(mtus[-1:], used), tuple(rules), used)
+
+
+def _by_name(files: Files, pattern: str) -> Iterator[tuple[str, str]]:
+    """Yield name below its directory and path, by name; an earlier directory hides a later one."""
+    chosen: dict[str, str] = {}
+    for directory in NETWORKD:
+        for match, _ in files.matching(re.escape(directory) + f"/({pattern})"):
+            chosen.setdefault(match[1], match[0])
+    yield from sorted(chosen.items())
+
+
+def _sections(text: str) -> Iterator[Section]:
+    """Yield each section with the values of its keys, in their order."""
+    title, keys = "", dict[str, list[str]]()
+    for line in text.splitlines():
+        head = re.fullmatch(r"\s*\[(.+)\]\s*", line)
+        name, equals, value = line.partition("=")
+        if head:
+            yield title, keys
+            title, keys = head[1], {}
+        elif equals and not line.lstrip().startswith(("#", ";")):
+            keys.setdefault(name.strip(), []).append(value.strip())
+    yield title, keys
+
+
+def _matches(matches: list[dict[str, list[str]]], netdev: str) -> bool:
+    """Return whether [Match] is for a device by its name; by other properties it is not known."""
+    names = [word for keys in matches for value in keys.get("Name", []) for word in value.split()]
+    if any(key in keys for keys in matches for key in _UNMATCHED):
+        return False  # an admin's, of one device by its hardware: the rail's own comes by name
+    if not names:
+        return False
+    if names[0].startswith("!"):
+        return not any(fnmatch.fnmatchcase(netdev, name.lstrip("!")) for name in names)
+    return any(fnmatch.fnmatchcase(netdev, name) for name in names)
+
+
+def _network_manager(files: Files, netdev: str) -> Boot:
+    addresses: list[str] = []
+    rules: list[tuple[str, str]] = []
+    mtu: list[str] = []
+    used = []
+    for match, text in files.matching(r"/etc/NetworkManager/.+"):
+        for _, keys in _whole(text):
+            device = keys.get("interface-name", keys.get("match-device", [""]))[0]
+            if device not in (netdev, f"interface-name:={netdev}", f"interface-name:{netdev}"):
+                continue
+            used.append(match[0])
+            for key, values in keys.items():
+                addresses += [
+                    v.partition(",")[0] for v in values if re.fullmatch(r"address\d+", key)
+                ]
+                mtu += values if key in ("mtu", "ethernet.mtu", "infiniband.mtu") else []
+                rules += [_rule(v) for v in values if key.startswith("routing-rule")]
+    return Boot(tuple(addresses), _mtu(mtu[:1], tuple(used)), tuple(rules), tuple(used))
+
+
+def _whole(text: str) -> Iterator[Section]:
+    """Yield a keyfile as one section, a conf.d file as each of its sections."""
+    sections = list(_sections(text))
+    if any(title == "connection" for title, _ in sections):
+        merged: dict[str, list[str]] = {}
+        for _, keys in sections:
+            for key, values in keys.items():
+                merged.setdefault(key, []).extend(values)
+        yield "connection", merged
+    else:
+        yield from sections
+
+
+def _rule(text: str) -> tuple[str, str]:
+    found: dict[str, str] = dict(re.findall(r"(from|table|lookup) (\S+)", text))
+    return found.get("from", ""), found.get("table") or found.get("lookup", "")
+
+
+def _netplan(files: Files, netdev: str) -> Boot:
+    addresses: list[str] = []
+    rules: list[tuple[str, str]] = []
+    mtu: list[str] = []
+    used = []
+    for match, text in files.matching(r"/etc/netplan/.+\.yaml"):
+        entry = _yaml(text, match[0], netdev)
+        if entry is None:
+            continue
+        used.append(match[0])
+        addresses += [str(each) for each in entry.get("addresses", []) or []]
+        mtu += [str(entry["mtu"])] if "mtu" in entry else []
+        rules += [
+            (str(each.get("from", "")), str(each.get("table", "")))
+            for each in entry.get("routing-policy", []) or []
+        ]
+    return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used))
+
+
+def _yaml(text: str, path: str, netdev: str) -> dict[str, list[dict[str, str]]] | None:
+    try:
+        network = (yaml.safe_load(text) or {})["network"]
+        for kind in ("ethernets", "bonds", "vlans"):
+            if netdev in (network.get(kind) or {}):
+                entry: dict[str, list[dict[str, str]]] = network[kind][netdev] or {}
+                return entry
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise CouldNotTell(f"{path}: it is not netplan's YAML") from error
+    return None
+
+
+def _ifupdown(files: Files, netdev: str) -> Boot:
+    addresses: list[str] = []
+    rules: list[tuple[str, str]] = []
+    mtu: list[str] = []
+    used = []
+    for match, text in files.matching(r"/etc/network/interfaces(?:\.d/[A-Za-z0-9_-]+)?"):
+        for lines in _stanzas(text, netdev):
+            used.append(match[0])
+            for line in lines:
+                words = line.split()
+                addresses += words[1:2] if words[:1] == ["address"] else []
+                mtu += words[1:2] if words[:1] == ["mtu"] else []
+                set_by_ip = re.search(rf"link set dev {re.escape(netdev)} mtu (\d+)", line)
+                mtu += [set_by_ip[1]] if set_by_ip else []
+                rules += [_rule(line)] if "rule add" in line else []
+    return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used))
+
+
+def _stanzas(text: str, netdev: str) -> Iterator[list[str]]:
+    lines: list[str] | None = None
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] and words[0] in ("iface", "auto", "mapping", "source", "allow-hotplug"):
+            if lines is not None:
+                yield lines
+            lines = [] if words[:2] == ["iface", netdev] else None
+        elif lines is not None and words and not words[0].startswith("#"):
+            lines.append(line.strip())
+    if lines is not None:
+        yield lines
+
+
+def _mtu(values: Iterable[str], used: tuple[str, ...]) -> int | None:
+    for value in values:
+        if not value.isdigit():
+            raise CouldNotTell(f"{', '.join(used)}: MTU {value!r} is no number")
+        return int(value)
+    return None

@@ -1,0 +1,30 @@
+"""The memory of a node."""
+
+from __future__ import annotations
+
+import re
+
+from rdmaprov.facts.text import CouldNotTell, Host, read_files
+
+_PATH = "/proc/meminfo"
+# What a kernel keeps for itself before MemTotal: 1/64 for its page descriptors, more on machines
+# with crash kernels and firmware's tables. As the role fabric allows.
+_SHARE, _BYTES = 0.04, 256 << 20
+
+
+def total_bytes(host: Host) -> int:
+    """Return the memory that the kernel has, in bytes.
+
+    Raises:
+        CouldNotTell: /proc/meminfo does not say.
+
+    """
+    found = re.search(r"(?m)^MemTotal:\s+(\d+) kB$", read_files(host, _PATH).must(_PATH))
+    if found is None:
+        raise CouldNotTell(f"{_PATH} does not say MemTotal")
+    return int(found[1]) << 10
+
+
+def least(installed_bytes: int) -> int:
+    """Return the least that a kernel has of this much memory."""
+    return int(installed_bytes * (1 - _SHARE)) - _BYTES

@@ -1,0 +1,207 @@
+"""PCI functions: links along a path, two registers, NUMA node, interrupts.
+
+Offsets: Linux include/uapi/linux/pci_regs.h.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from rdmaprov.facts.devices import PCI
+from rdmaprov.facts.text import END, CouldNotTell, Files, Host, read_files, whole
+
+VIRTIO, NVIDIA = "0x1af4", "0x10de"
+_DISPLAY = ("0x0300", "0x0302")  # VGA, 3D controller
+_LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
+_HEADER = ("vendor", "class", "numa_node")
+# Request redirect, completion redirect, egress control: what the kernel's pci=disable_acs_redir
+# clears (drivers/pci/pci.c).
+_REDIRECTS = ((0x04, "ReqRedir"), (0x08, "CmpltRedir"), (0x20, "EgressCtrl"))
+
+
+@dataclass(frozen=True)
+class Link:
+    """A PCIe link: transfers per second and lanes.
+
+    Args:
+        gt_s: gigatransfers per second of a lane.
+        width: lanes.
+
+    """
+
+    gt_s: float
+    width: int
+
+    @property
+    def gbps(self) -> float:
+        """Return what it carries in one direction, Gb/s, line code taken off, headers not.
+
+        PCI Express base specification: 8b/10b up to 5 GT/s, 128b/130b up to 32, 242/256 from 64.
+        """
+        code = 0.8 if self.gt_s <= 5 else 128 / 130 if self.gt_s <= 32 else 242 / 256
+        return self.gt_s * self.width * code
+
+    def __str__(self) -> str:
+        """Return it as lspci has it."""
+        return f"{self.gt_s:g} GT/s x{self.width}"
+
+
+@dataclass(frozen=True)
+class Hop:
+    """The link above a function: what it runs at, and what the function can do."""
+
+    address: str
+    current: Link
+    most: Link
+
+
+def hops(host: Host, path: Sequence[str]) -> tuple[Hop, ...]:
+    """Return the links on the way from the root port to a device.
+
+    Args:
+        path: PCI addresses, the root port first, the device last.
+
+    Raises:
+        CouldNotTell: a function does not show its link.
+
+    """
+    # A root port's own link is the one to the next function, which shows it too.
+    below = path[1:] or path
+    files = read_files(host, *(f"{PCI}/{each}/{name}" for each in below for name in _LINK))
+    return tuple(_hop(files, each) for each in below)
+
+
+def _hop(files: Files, address: str) -> Hop:
+    links = []
+    for kind in ("current", "max"):
+        base = f"{PCI}/{address}/{kind}_link_"
+        speed = re.match(r"(\d+(?:\.\d+)?) GT/s", files.must(base + "speed"))
+        width = files.number(base + "width")
+        if speed is None or width <= 0:
+            shown = f"{files.must(base + 'speed')} x{width}"
+            raise CouldNotTell(f"{address}: its PCIe link is {shown} ({base}speed)")
+        links.append(Link(float(speed[1]), width))
+    return Hop(address, links[0], links[1])
+
+
+def narrowest(path: Sequence[Hop]) -> Hop:
+    """Return the hop that carries the least."""
+    return min(path, key=lambda hop: hop.current.gbps)
+
+
+@dataclass(frozen=True)
+class Functions:
+    """What all PCI functions of a node say of themselves."""
+
+    files: Files
+
+    @classmethod
+    def read(cls, host: Host) -> Self:
+        """Return the node's functions, by one command."""
+        return cls(read_files(host, *(f"{PCI}/*/{name}" for name in _HEADER)))
+
+    def vendor(self, address: str) -> str:
+        """Return a function's vendor, such as 0x15b3."""
+        return self.files.must(f"{PCI}/{address}/vendor")
+
+    def numa_node(self, address: str) -> int:
+        """Return its NUMA node; -1 if the firmware does not say."""
+        return self.files.number(f"{PCI}/{address}/numa_node")
+
+    def gpus(self) -> tuple[str, ...]:
+        """Return the addresses of NVIDIA's GPUs, in the order of nvidia-smi's index."""
+        found = []
+        for match, text in self.files.matching(PCI + r"/([^/]+)/class"):
+            if text.startswith(_DISPLAY) and self.vendor(match[1]) == NVIDIA:
+                found.append(match[1])
+        return tuple(sorted(found, key=lambda address: (len(address), address)))
+
+
+def config_spaces(host: Host, addresses: Sequence[str]) -> dict[str, bytes]:
+    """Return the configuration space of functions; beyond 64 bytes only for root.
+
+    Raises:
+        CouldNotTell: it cannot be read.
+
+    """
+    command = "".join(
+        f"echo '== {each}'; LC_ALL=C od -An -v -tx1 {PCI}/{each}/config 2>&1; "
+        for each in addresses
+    )
+    body = whole(host.run(f"{command}echo {END}").stdout, "reading PCI registers")
+    return parse_config_spaces(body)
+
+
+def parse_config_spaces(body: str) -> dict[str, bytes]:
+    """Return what `od -An -v -tx1` printed for each function after its line `== ADDRESS`.
+
+    Raises:
+        CouldNotTell: it is no hexadecimal dump.
+
+    """
+    parts = re.split(r"(?m)^== (\S+)\n", body)
+    found = {}
+    for address, text in zip(parts[1::2], parts[2::2], strict=True):
+        try:
+            found[address] = bytes.fromhex(text)
+        except ValueError as error:
+            raise CouldNotTell(f"{PCI}/{address}/config: {text.strip()[:80]}") from error
+    return found
+
+
+def max_read_request(space: bytes, address: str) -> int | None:
+    """Return MaxReadReq in bytes; None for a function that is not PCI Express.
+
+    Raises:
+        CouldNotTell: the registers are cut off, as for a user who is not root.
+
+    """
+    _require(space, 64, address)
+    place = space[0x34] & 0xFC if space[0x06] & 0x10 else 0
+    for _ in range(48):  # no more fit in: a list that is a circle ends too
+        if not place:
+            return None
+        _require(space, place + 10, address)
+        if space[place] == 0x10:
+            return 128 << (space[place + 9] >> 4 & 7)
+        place = space[place + 1] & 0xFC
+    return None
+
+
+def acs_redirects(space: bytes, address: str) -> tuple[str, ...]:
+    """Return which redirects of ACS a bridge has on, as lspci calls them.
+
+    Raises:
+        CouldNotTell: the registers are cut off, as for a user who is not root.
+
+    """
+    _require(space, 0x104, address)
+    place = 0x100
+    for _ in range(480):
+        _require(space, place + 8, address)
+        header = int.from_bytes(space[place : place + 4], "little")
+        if header & 0xFFFF == 0x0D:
+            control = int.from_bytes(space[place + 6 : place + 8], "little")
+            return tuple(name for bit, name in _REDIRECTS if control & bit)
+        place = header >> 20 & 0xFFC
+        if not place:
+            return ()
+    return ()
+
+
+def _require(space: bytes, size: int, address: str) -> None:
+    if len(space) < size:
+        raise CouldNotTell(
+            f"{PCI}/{address}/config: {len(space)} bytes of its registers can be read; "
+            "more needs root: write ansible_become: true"
+        )
+
+
+def has_iommu(host: Host) -> bool:
+    """Return whether the machine has an IOMMU, on or off: Intel's, AMD's or Arm's tables say so."""
+    tables = " ".join(f"/sys/firmware/acpi/tables/{name}" for name in ("DMAR", "IVRS", "IORT"))
+    shown = whole(host.run(f"ls -d /sys/class/iommu/* {tables} 2>&1; echo {END}").stdout, "IOMMU")
+    return any(line.startswith("/sys/") for line in shown.splitlines())

@@ -1,0 +1,214 @@
+"""Software of a node: kernel modules that run and are on disk, packages, Python with torch."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rdmaprov.facts.text import END, CouldNotTell, Host, parse_json, whole
+from rdmaprov.inventory import Node
+
+# The RDMA stack, and what stands on it.
+STACK = (
+    "mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "ib_umad", "mlx_compat",
+    "rdma_rxe", "nvidia", "nvidia_peermem",
+)  # fmt: skip
+# Others that hook into it are found: what holds ib_core.
+_MODULES = (
+    f"for m in {' '.join(STACK)} $(ls /sys/module/ib_core/holders 2>&1); do "
+    'd=/sys/module/$m; [ -e "$d" ] || continue; '
+    'echo "$m|$(cat "$d/version" 2>&1)|$(cat "$d/srcversion" 2>&1)'
+    '|$(modinfo -F version "$m" 2>&1)|$(modinfo -F srcversion "$m" 2>&1)'
+    f'|$(modinfo -n "$m" 2>&1)"; done; echo {END}'
+)
+_DRIVERS = (
+    "for k in /lib/modules/*/modules.dep; do k=${k%/modules.dep}; k=${k##*/}; "
+    '[ -e "/boot/vmlinuz-$k" ] || continue; '
+    f'echo "$k|$(modinfo -k "$k" -n mlx5_core 2>&1)"; done; echo {END}'
+)
+_PATTERNS = (
+    "rdma-core", "ibverbs-*", "libibverbs*", "rdmacm-*", "librdmacm*", "perftest", "doca-*",
+    "mlnx-*", "ofed-*", "linux-image-*", "kernel-core", "nvidia-*", "libnccl2",
+)  # fmt: skip
+_PACKAGES = (
+    "if command -v dpkg-query > /dev/null; then "
+    "dpkg-query -W -f '${Package}|${Version}|${db:Status-Want}|${db:Status-Status}\\n' "
+    f"{' '.join(map(shlex.quote, _PATTERNS))} 2> /dev/null; "
+    "else rpm -qa --qf '%{NAME}|%{VERSION}-%{RELEASE}|install|installed\\n' "
+    f"{' '.join(map(shlex.quote, _PATTERNS))}; fi; echo {END}"
+)
+_OFED = re.compile(r"(MLNX_OFED_LINUX|OFED[-\w]*?)-(\d+\.\d+)-([\d.]+\d):?")
+_VERSIONS = """\
+import importlib.metadata as m, json, sys
+found = {}
+for name in sys.argv[1:]:
+    try:
+        found[name] = m.version(name)
+    except m.PackageNotFoundError:
+        found[name] = None
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module that is loaded, and what a boot would load.
+
+    Args:
+        version, disk_version: empty where a module has none, as the kernel's own do.
+        source, disk_source: the checksum of what it was built from, `srcversion`.
+        path: its file on disk.
+
+    """
+
+    version: str
+    source: str
+    disk_version: str
+    disk_source: str
+    path: str
+
+    @property
+    def is_vendors(self) -> bool:
+        """Return whether the file on disk is not the kernel's own: depmod prefers these places."""
+        return bool(re.search(r"/(updates|extra|weak-updates)/", self.path))
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package: version, whether it is on hold, and whether it is installed whole."""
+
+    version: str
+    held: bool
+    whole: bool
+
+
+def modules(host: Host) -> dict[str, Module]:
+    """Return the modules of the RDMA stack that are loaded.
+
+    Raises:
+        CouldNotTell: the answer is cut.
+
+    """
+    return parse_modules(whole(host.run(_MODULES).stdout, "modules"))
+
+
+def parse_modules(body: str) -> dict[str, Module]:
+    """Return what `modules` prints: NAME|VERSION|SRCVERSION|, the same on disk, and the path."""
+    found = {}
+    for line in body.splitlines():
+        parts = line.split("|")
+        if len(parts) != 6:
+            raise CouldNotTell(f"modules: {line[:80]!r} has {len(parts)} parts, not 6")
+        name, *rest = (_known(part) for part in parts)
+        found[name] = Module(rest[0], rest[1], rest[2], rest[3], rest[4])
+    return found
+
+
+def _known(text: str) -> str:
+    """Return a value, empty for what a program said of its absence."""
+    return "" if text.startswith(("cat:", "modinfo:")) else text.strip()
+
+
+def drivers_on_disk(host: Host) -> dict[str, str]:
+    """Return by kernel that a boot may start the file of its mlx5_core, empty if it has none."""
+    found = {}
+    for line in whole(host.run(_DRIVERS).stdout, "kernels").splitlines():
+        kernel, bar, path = line.partition("|")
+        if not bar:
+            raise CouldNotTell(f"kernels: {line[:80]!r} is no kernel with its driver")
+        found[kernel] = _known(path)
+    return found
+
+
+def packages(host: Host) -> dict[str, Package]:
+    """Return the RDMA stack's packages, the kernel's and the GPU driver's, by name.
+
+    Raises:
+        CouldNotTell: the package manager cannot tell.
+
+    """
+    return parse_packages(whole(host.run(_PACKAGES).stdout, "packages"))
+
+
+def parse_packages(body: str) -> dict[str, Package]:
+    """Return what `packages` prints: NAME|VERSION|WANTED|STATUS."""
+    found = {}
+    for line in body.splitlines():
+        parts = line.split("|")
+        if len(parts) != 4:
+            raise CouldNotTell(f"packages: {line[:80]!r} has {len(parts)} parts, not 4")
+        name, version, wanted, status = parts
+        if status in ("not-installed", "config-files"):
+            continue
+        found[name] = Package(version, wanted == "hold", status == "installed")
+    return found
+
+
+@dataclass(frozen=True)
+class Ofed:
+    """What `ofed_info -s` says: "doca" or "mlnx_ofed", and the version of OFED."""
+
+    flavour: str
+    version: str
+
+
+def ofed(host: Host) -> Ofed | None:
+    """Return the vendor's OFED, None for a node with the kernel's own drivers.
+
+    Raises:
+        CouldNotTell: ofed_info is there and says nothing known.
+
+    """
+    result = host.run("ofed_info -s")
+    if result.rc == 127:
+        return None
+    return parse_ofed(result.stdout)
+
+
+def parse_ofed(text: str) -> Ofed:
+    """Return what `ofed_info -s` printed.
+
+    DOCA's says OFED-internal-25.07-0.9.7: where MLNX_OFED's says MLNX_OFED_LINUX-24.10-1.1.4.0:.
+    """
+    found = _OFED.fullmatch(text.strip())
+    if found is None:
+        raise CouldNotTell(f"ofed_info -s says {text.strip()[:60]!r}, which is no version")
+    flavour = "mlnx_ofed" if found[1] == "MLNX_OFED_LINUX" else "doca"
+    return Ofed(flavour, f"{found[2]}-{found[3]}")
+
+
+def python_packages(host: Host, python: str, names: tuple[str, ...]) -> Mapping[str, str | None]:
+    """Return the versions that a Python's packages say of themselves; None for one it lacks.
+
+    Raises:
+        CouldNotTell: the Python does not run.
+
+    """
+    command = " ".join(map(shlex.quote, (python, "-I", "-c", _VERSIONS, *names)))
+    result = host.run(command)
+    if result.rc != 0:
+        last = (result.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise CouldNotTell(f"{python}: {last} (exit code {result.rc})")
+    found: Any = parse_json(result.stdout, python)
+    if not isinstance(found, dict) or set(found) != set(names):
+        raise CouldNotTell(f"{python}: {result.stdout[:60]!r} are no versions")
+    return found
+
+
+def build(version: str, wanted: str) -> bool:
+    """Return whether a version is the wanted one; +cpu and the like count only if asked for.
+
+    Source: PEP 440, version matching.
+    """
+    return version == wanted or ("+" not in wanted and version.partition("+")[0] == wanted)
+
+
+def python_of(node: Node) -> str:
+    """Return the Python that the site has torch in, empty where it is in none of the node's."""
+    kind = node.get("torch_runtime_kind")
+    if kind == "interpreter":
+        return str(node.get("torch_runtime_python"))
+    return f"{node.get('torch_runtime_directory').rstrip('/')}/bin/python" if kind == "venv" else ""

@@ -1,0 +1,247 @@
+"""Text of a node's files and programs, with the reason where there is none."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rdmaprov.errors import RdmaprovError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.problem import printable
+
+END = "rdmaprov-end"
+_ABSENT = ("No such file or directory", "Not a directory", "No such device")
+_GLOB = re.compile(r"[A-Za-z0-9_./:@+*?=\[\]-]+")
+
+
+class CouldNotTell(RdmaprovError):
+    """A fact that could not be read: neither right nor wrong.
+
+    Args:
+        why: where it was read and what was there, in one line.
+        run: what to run, or to install.
+
+    """
+
+    exit_code = ExitCode.UNKNOWN
+
+    def __init__(self, why: str, run: str = "") -> None:
+        super().__init__(printable(f"could not tell: {why}"), run)
+        self.why = printable(why)
+
+    def __str__(self) -> str:
+        """Return it on one line."""
+        return f"{self.message}. Run: {self.hint}" if self.hint else self.message
+
+
+class Result(Protocol):
+    """What a command did; testinfra's CommandResult is one."""
+
+    @property
+    def rc(self) -> int:
+        """Return the exit status."""
+
+    @property
+    def stdout(self) -> str:
+        """Return what it printed."""
+
+    @property
+    def stderr(self) -> str:
+        """Return what it printed as errors."""
+
+
+class Host(Protocol):
+    """What the probes need of testinfra's Host."""
+
+    def run(self, command: str, *args: str) -> Result:
+        """Return what a shell's command did."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that one command read.
+
+    Args:
+        texts: by path, each text; one without a newline at its end has one.
+        reasons: by path, why there is no text, in the words of the C locale.
+
+    """
+
+    texts: Mapping[str, str]
+    reasons: Mapping[str, str]
+
+    def get(self, path: str) -> str | None:
+        """Return a file's text, None if there is no such file.
+
+        Raises:
+            CouldNotTell: it is there and cannot be read.
+
+        """
+        if path in self.texts:
+            return self.texts[path]
+        reason = self.reasons.get(path)
+        if reason is None or reason in _ABSENT:
+            return None
+        raise CouldNotTell(f"{path}: {reason}{_needs_root(reason)}")
+
+    def value(self, path: str) -> str | None:
+        """Return a file's text without the blanks around it, None if there is no such file."""
+        text = self.get(path)
+        return None if text is None else text.strip()
+
+    def must(self, path: str) -> str:
+        """Return a file's text without the blanks around it.
+
+        Raises:
+            CouldNotTell: there is no such file, or it cannot be read.
+
+        """
+        value = self.value(path)
+        if value is None:
+            raise CouldNotTell(f"there is no {path}")
+        return value
+
+    def number(self, path: str) -> int:
+        """Return the number in a file of the kernel's.
+
+        Raises:
+            CouldNotTell: there is none.
+
+        """
+        return number(self.must(path), path)
+
+    def matching(self, pattern: str) -> Iterator[tuple[re.Match[str], str]]:
+        """Yield the match and the stripped text of each file whose path matches in full."""
+        for path in sorted(self.texts):
+            found = re.fullmatch(pattern, path)
+            if found:
+                yield found, self.texts[path].strip()
+
+
+def number(text: str, where: str) -> int:
+    """Return a decimal number.
+
+    Raises:
+        CouldNotTell: the text is none.
+
+    """
+    if not re.fullmatch(r"-?[0-9]+", text.strip()):
+        raise CouldNotTell(f"{where} shows {text.strip()[:60]!r}, which is no number")
+    return int(text)
+
+
+def read_files(host: Host, *paths: str, quiet: bool = False) -> Files:
+    """Return the text of files, by one command; a path may have the shell's `*`, `?` and `[]`.
+
+    Args:
+        quiet: do not ask why a file has no text. For attributes that are not set (EINVAL), of
+            which a card has hundreds.
+
+    Raises:
+        CouldNotTell: the command did not come to its end.
+
+    """
+    words = " ".join(path if _GLOB.fullmatch(path) else shlex.quote(path) for path in paths)
+    # GNU grep prints path, NUL, line: every character of a path and of a line is told apart, and
+    # standard error has the reason for each file that it cannot read.
+    command = f"LC_ALL=C grep -aH{'s' if quiet else ''}Z '' {words}; echo {END}"
+    result = host.run(command)
+    return parse_files(result.stdout, result.stderr, words)
+
+
+def parse_files(stdout: str, stderr: str, words: str = "") -> Files:
+    """Return what `grep -aHZ '' FILE…; echo END` printed.
+
+    Args:
+        words: the paths that were asked for; one without line or reason is an empty file.
+
+    Raises:
+        CouldNotTell: the output is cut, or is not grep's.
+
+    """
+    body = whole(stdout, f"reading {words}")
+    texts: dict[str, str] = {}
+    # Not splitlines: a file may have form feeds and the like within a line.
+    for line in body.split("\n")[:-1]:
+        path, nul, rest = line.partition("\0")
+        if not nul:
+            raise CouldNotTell(f"reading {words}: {line[:60]!r} is not what grep prints")
+        texts[path] = texts.get(path, "") + rest + "\n"
+    reasons = {}
+    for line in stderr.splitlines():
+        found = re.fullmatch(r"(?:\S*/)?grep: (.+): ([^:]+)", line.strip())
+        if found:
+            reasons[found[1]] = found[2]
+    for path in words.split():
+        if path.startswith("/") and not re.search(r"[*?\[]", path) and path not in reasons:
+            texts.setdefault(path, "")
+    return Files(texts, reasons)
+
+
+def whole(stdout: str, what: str) -> str:
+    """Return what stands before the line `END`.
+
+    Raises:
+        CouldNotTell: it is not there, so the output is cut.
+
+    """
+    body, end, after = stdout.rpartition(END)
+    if not end or after.strip() or (body and not body.endswith("\n")):
+        raise CouldNotTell(f"{what}: the answer is cut: {stdout[-60:]!r}")
+    return body
+
+
+def output(host: Host, command: str) -> str:
+    """Return what a program printed.
+
+    Raises:
+        CouldNotTell: it is not installed, or failed; with its last line.
+
+    """
+    result = host.run(f"LC_ALL=C {command}")
+    if result.rc == 127:
+        raise CouldNotTell(f"{command}: it is not installed")
+    if result.rc != 0:
+        lines = (result.stderr or result.stdout).strip().splitlines() or ["no message"]
+        raise CouldNotTell(f"{command}: exit code {result.rc}: {lines[-1]}{_needs_root(lines[-1])}")
+    return result.stdout
+
+
+def parse_json(text: str, what: str) -> Any:  # noqa: ANN401 (JSON)
+    """Return a program's JSON; an empty output is None, as iproute2 has it.
+
+    Raises:
+        CouldNotTell: it is cut, or no JSON.
+
+    """
+    if not text.strip():
+        return None
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise CouldNotTell(f"{what}: no JSON: {text[:60]!r}") from error
+
+
+def processors(text: str, where: str) -> frozenset[int]:
+    """Return the numbers of a list of the kernel's, such as 0-3,8; none for an empty one.
+
+    Raises:
+        CouldNotTell: it is no such list.
+
+    """
+    found: set[int] = set()
+    for part in text.strip().split(",") if text.strip() else []:
+        ends = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if ends is None:
+            raise CouldNotTell(f"{where} shows {text.strip()[:60]!r}, which is no list of numbers")
+        found |= set(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return frozenset(found)
+
+
+def _needs_root(reason: str) -> str:
+    denied = "Permission denied" in reason or "Operation not permitted" in reason
+    return "; it needs root: write ansible_become: true" if denied else ""

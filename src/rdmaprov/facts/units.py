@@ -1,0 +1,50 @@
+"""Units of systemd, as `systemctl show` has them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from rdmaprov.facts.text import CouldNotTell, Host, output
+
+PROPERTIES = (
+    "Id,Names,LoadState,ActiveState,Result,UnitFileState,NeedDaemonReload,MainPID,"
+    "LimitMEMLOCK,LimitMEMLOCKSoft,ExecStart,DropInPaths"
+)
+
+
+def show(host: Host, *names: str) -> dict[str, Mapping[str, str]]:
+    """Return the properties of units, by each name that was asked for.
+
+    Raises:
+        CouldNotTell: systemd does not answer, or not for each unit.
+
+    """
+    words = " ".join(shlex.quote(name) for name in names)
+    return parse(
+        output(host, f"systemctl show --no-pager --property={PROPERTIES} -- {words}"), names
+    )
+
+
+def parse(text: str, names: tuple[str, ...]) -> dict[str, Mapping[str, str]]:
+    """Return what `systemctl show` printed: blocks of NAME=VALUE in the order of the names."""
+    blocks = [
+        dict(line.partition("=")[::2] for line in block.splitlines() if "=" in line)
+        for block in text.strip().split("\n\n")
+    ]
+    if len(blocks) != len(names) or not all("LoadState" in each for each in blocks):
+        raise CouldNotTell(f"systemctl show: {len(blocks)} answers for {len(names)} units")
+    return dict(zip(names, blocks, strict=True))
+
+
+def escaped(text: str) -> str:
+    """Return a text as it is in the name of a unit, as `systemd-escape` does."""
+    body = "".join(
+        each if each.isascii() and (each.isalnum() or each in "_.:") else _code(each)
+        for each in text.replace("/", "\0")
+    ).replace("\\x00", "-")
+    return f"\\x2e{body[1:]}" if body.startswith(".") else body
+
+
+def _code(letter: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in letter.encode())

@@ -1,0 +1,212 @@
+"""Traffic between two nodes on one rail, and what the receiver's ports counted meanwhile.
+
+Each exchange is one command on each of the two nodes, run at the same time. What a server prints
+is of no interest but its counters; the client tries again until the server listens.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rdmaprov.facts.text import END, CouldNotTell, whole
+
+# Enough that what else is on the wire (ARP, the tools' own TCP connection) is small beside it.
+MESSAGES, MESSAGE_BYTES = 1000, 1024
+PINGS = 50
+SERVER_S = 30
+# perftest's and the ping-pong's own ports are 18515 and later; each rail has one.
+_PORT = 18700
+_COUNTED = (
+    "^ +(rx_prio[0-7]_(packets|discards|buf_discard)|tx_prio[0-7]_pause"
+    "|rx_discards_phy|rx_out_of_buffer):"
+)
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a rail between two nodes.
+
+    Args:
+        netdev, rdma: its devices.
+        address: its IP address.
+        gid_index: of the GID that NCCL would use; None on InfiniBand, where none is needed.
+
+    """
+
+    netdev: str
+    rdma: str
+    address: str
+    gid_index: int | None
+
+
+@dataclass(frozen=True)
+class Ping:
+    """What `ping` found: packets sent and answered, and its last message if it had one."""
+
+    sent: int
+    answered: int
+    message: str
+
+
+def ping_command(ends: Sequence[tuple[int, End, str]], mtu_bytes: int) -> str:
+    """Return the command that pings with packets of full size that nobody may cut into pieces.
+
+    Args:
+        ends: of each rail its number, the near end, and the far end's address.
+        mtu_bytes: of the network devices.
+
+    """
+    parts = []
+    for number, near, far in ends:
+        # IP header and ICMP header; IPv6's is 40 bytes, IPv4's 20.
+        size = mtu_bytes - (48 if ":" in far else 28)
+        words = f"-A -c {PINGS} -w 20 -M do -s {size} -I {shlex.quote(near.address)}"
+        parts.append(
+            f"echo '== {number}'; LC_ALL=C ping -q {words} {shlex.quote(far)} 2>&1; "
+            f"echo 'neighbour:'; ip -j neigh show to {shlex.quote(far)} "
+            f"dev {shlex.quote(near.netdev)} 2>&1; echo"
+        )
+    return "; ".join([*parts, f"echo {END}"])
+
+
+def parse_pings(stdout: str) -> dict[int, tuple[Ping, str]]:
+    """Return by rail what its ping found, and the far end's MAC address; empty if it has none.
+
+    Raises:
+        CouldNotTell: the answer is cut, or ping did not run.
+
+    """
+    parts = re.split(r"(?m)^== (\d+)\n", whole(stdout, "ping"))
+    return {int(n): _ping(text) for n, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _ping(text: str) -> tuple[Ping, str]:
+    said, _, neighbour = text.partition("neighbour:\n")
+    found = re.search(r"(\d+) packets transmitted, (\d+) (?:packets )?received", said)
+    errors = [line for line in said.splitlines() if line.startswith("ping: ")]
+    message = errors[-1] if errors else ""
+    if found is None and not message:
+        raise CouldNotTell(f"ping: {said.strip()[-80:] or 'it printed nothing'}")
+    if "not found" in message:
+        raise CouldNotTell("ping is not installed", "apt-get install iputils-ping")
+    mac = re.search(r'"lladdr":"([0-9a-f:]+)"', neighbour)
+    counted = (int(found[1]), int(found[2])) if found else (PINGS, 0)
+    return Ping(*counted, message), mac[1] if mac else ""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What came of one exchange.
+
+    Args:
+        error: the client's last line if it failed, else empty.
+        risen: by the receiver's network device and counter, by how much it rose.
+
+    """
+
+    error: str
+    risen: Mapping[str, Mapping[str, int]]
+
+
+def pingpong(near: End, far: End, rail: int, mtu_bytes: int) -> tuple[str, str]:
+    """Return the client's and the server's command of a verbs ping-pong.
+
+    Not rping: rdma_cm forgives what NCCL does not.
+
+    Args:
+        mtu_bytes: RDMA MTU.
+
+    """
+    options = f"-p {_PORT + rail} -m {mtu_bytes} -s {MESSAGE_BYTES} -n 100"
+    words = ["ibv_rc_pingpong -d {} {} " + options] * 2
+    client, server = (
+        word.format(shlex.quote(end.rdma), "" if end.gid_index is None else f"-g {end.gid_index}")
+        for word, end in zip(words, (near, far), strict=True)
+    )
+    return client_command(f"{client} {shlex.quote(far.address)}"), server_command(server, [])
+
+
+def marked(
+    near: End, far: End, rail: int, mtu_bytes: int, traffic_class: int, netdevs: Sequence[str]
+) -> tuple[str, str]:
+    """Return the client's and the server's command of RDMA writes with a traffic class.
+
+    Args:
+        netdevs: network devices of the receiver's rails, whose counters are read.
+
+    """
+    common = f"-p {_PORT + rail} -m {mtu_bytes} -s {MESSAGE_BYTES} -n {MESSAGES} -F"
+    words = f"--tclass={traffic_class} {common}"
+    client = f"ib_write_bw -d {shlex.quote(near.rdma)} -x {near.gid_index} {words}"
+    server = f"ib_write_bw -d {shlex.quote(far.rdma)} -x {far.gid_index} {words}"
+    return client_command(f"{client} {shlex.quote(far.address)}"), server_command(server, netdevs)
+
+
+def by_rdma_cm(near: End, far: End, rail: int, netdevs: Sequence[str]) -> tuple[str, str]:
+    """Return the client's and the server's command of an exchange by rdma_cm, with its own ToS."""
+    words = f"-p {_PORT + rail} -C {MESSAGES // 4} -S {MESSAGE_BYTES}"
+    client = f"rping -c -I {shlex.quote(near.address)} -a {shlex.quote(far.address)} {words}"
+    server = f"rping -s -a {shlex.quote(far.address)} {words}"
+    return client_command(client), server_command(server, netdevs)
+
+
+def client_command(command: str) -> str:
+    """Return a command that tries until a server listens, and then prints how it ended."""
+    return (
+        "n=0; while :; do n=$((n + 1)); "
+        f"said=$(LC_ALL=C timeout {SERVER_S} {command} 2>&1); rc=$?; "
+        '[ "$rc" -ne 0 ] && [ "$rc" -ne 127 ] && [ "$n" -lt 20 ] || break; sleep 0.3; done; '
+        f'echo "rc $rc"; echo "$said" | tail -n 3; echo {END}'
+    )
+
+
+def server_command(command: str, netdevs: Sequence[str]) -> str:
+    """Return a command that serves once, with the counters before and after."""
+    names = " ".join(map(shlex.quote, netdevs))
+    read = (
+        f'for d in {names}; do echo "== $d"; ethtool -S "$d" 2>&1 '
+        f"| grep -aE {shlex.quote(_COUNTED)}; done"
+    )
+    counters = f"echo {{}}; {read}; " if netdevs else "echo {}; "
+    return (
+        counters.format("@before")
+        + f"timeout {SERVER_S} {command} > /dev/null 2>&1; "
+        + counters.format("@after")
+        + f"echo {END}"
+    )
+
+
+def parse_exchange(client: str, server: str) -> Exchange:
+    """Return what the two commands of an exchange printed.
+
+    Raises:
+        CouldNotTell: an answer is cut, or a program is not installed.
+
+    """
+    said = whole(client, "the client of an exchange").splitlines()
+    found = re.fullmatch(r"rc (\d+)", said[0]) if said else None
+    if found is None:
+        raise CouldNotTell(f"the client of an exchange printed {client[:60]!r}")
+    last = next((line.strip() for line in reversed(said[1:]) if line.strip()), "no message")
+    if found[1] == "127":
+        raise CouldNotTell(f"{last}", "apt-get install ibverbs-utils rdmacm-utils perftest")
+    before, mark, after = whole(server, "the server").partition("@after\n")
+    if not mark:
+        raise CouldNotTell("the server of an exchange did not come to its end")
+    first, second = _counters(before), _counters(after)
+    risen = {
+        netdev: {name: value - first.get(netdev, {}).get(name, 0) for name, value in each.items()}
+        for netdev, each in second.items()
+    }
+    return Exchange("" if found[1] == "0" else f"{last} (exit code {found[1]})", risen)
+
+
+def _counters(text: str) -> dict[str, dict[str, int]]:
+    parts = re.split(r"(?m)^== (\S+)\n", text)
+    return {
+        netdev: {name: int(n) for name, n in re.findall(r"(?m)^\s+(\w+): (\d+)$", body)}
+        for netdev, body in zip(parts[1::2], parts[2::2], strict=True)
+    }

@@ -1,0 +1,200 @@
+"""A made-up node behind a real testinfra Host: a tree of files, and programs that answer.
+
+Commands run in a real shell with the real grep, find, od and so on, on paths of the tree. A program
+that would need hardware is a script that prints what was put down for its arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from testinfra.backend.base import BaseBackend, CommandResult
+from testinfra.host import Host
+
+_PATHS = re.compile(r"(?<![\w.])/(?=(?:sys|proc|etc|boot|run|var|lib|usr|opt|dev/shm)/)")
+_SHELL_TOOLS = ("/usr/bin", "/bin")
+# Prints what is in answers/PROGRAM/ARGUMENTS, with "_" for blanks and slashes.
+_ANSWERS = """\
+#!/bin/sh
+key=$(printf %s "$*" | sed "s|$ROOT||g" | tr ' /' '__')
+file=$ROOT/.answers/${0##*/}/$key
+if [ ! -e "$file" ]; then echo "${0##*/}: the made-up node has no answer to: $*" >&2; exit 99; fi
+cat "$file"; [ ! -e "$file:err" ] || cat "$file:err" >&2
+[ ! -e "$file:rc" ] || exit "$(cat "$file:rc")"
+"""
+_SYSTEMCTL = """\
+#!/bin/sh
+units=$ROOT/.answers/units
+if [ "$1" = list-units ]; then cat "$units/failed"; exit; fi
+value=; for word; do shift; [ "$word" != --value ] || value=yes; [ "$word" != -- ] || break; done
+for unit; do
+    if [ -n "$value" ]; then sed -n s/^MainPID=//p "$units/$unit"; continue; fi
+    cat "$units/$unit" 2> /dev/null || printf 'Id=%s\\nLoadState=not-found\\n' "$unit"
+    echo
+done
+"""
+# As a server it counts what .answers/traffic/PROGRAM says: NETDEV COUNTER INCREASE.
+_TRAFFIC = """\
+#!/bin/sh
+program=${0##*/}
+for last; do :; done
+case "$program $*" in rping*-s*) server=yes ;; rping*) server= ;;
+    *) case $last in *[0-9].*[0-9].*|*:*) server= ;; *) server=yes ;; esac ;;
+esac
+if [ -z "$server" ]; then cat "$ROOT/.answers/traffic/$program:out" 2> /dev/null
+    [ ! -e "$ROOT/.answers/traffic/$program:rc" ] || exit 1; exit 0; fi
+[ -e "$ROOT/.answers/traffic/$program" ] || exit 0
+while read -r netdev counter increase; do
+    case "$*" in *"$(cat "$ROOT/.answers/traffic/of-$netdev")"*) ;; *) continue ;; esac
+    file="$ROOT/.answers/ethtool/-S_${counter%%:*}"
+    awk -v name="${counter##*:}:" -v more="$increase" \
+        '$1 == name { $0 = "     " name " " $2 + more } { print }' "$file" > "$file:new"
+    mv "$file:new" "$file"
+done < "$ROOT/.answers/traffic/$program"
+"""
+_PING = """\
+#!/bin/sh
+for last; do :; done
+cat "$ROOT/.answers/ping/$last"
+"""
+_PYTHON = """\
+#!/bin/sh
+shift 3
+printf '{'; comma=
+for name; do
+    printf '%s"%s": %s' "$comma" "$name" "$(cat "$ROOT/.answers/python/$name" 2> /dev/null || echo null)"
+    comma=', '
+done
+echo '}'
+"""
+# A builtin of the shell.
+_ULIMIT = 'ulimit() { sed -n "s/^$1 //p" "$ROOT/.answers/ulimit"; }; '
+_LIKE = {
+    "systemctl": _SYSTEMCTL,
+    "ib_write_bw": _TRAFFIC,
+    "rping": _TRAFFIC,
+    "ibv_rc_pingpong": _TRAFFIC,
+    "ping": _PING,
+}
+
+
+class FakeBackend(BaseBackend):
+    """testinfra's way to a made-up node.
+
+    Args:
+        root: of the node's tree.
+        known: what commands gave before, on a node like this one.
+
+    """
+
+    NAME = "fake"
+
+    def __init__(self, root: Path, known: Mapping[str, CommandResult] | None = None) -> None:
+        super().__init__(root.name)
+        self.root = root
+        self.known = dict(known or {})
+        self.ran: list[str] = []
+
+    def run(self, command: str, *args: str, fresh: bool = False, **_: Any) -> CommandResult:
+        """Return what a shell makes of a command; the same command is run once."""
+        text = self.get_command(command, *args)
+        if fresh or text not in self.known:
+            self.known[text] = self._run(text)
+            self.ran.append(text)
+        return self.known[text]
+
+    def _run(self, text: str) -> CommandResult:
+        root = str(self.root)
+        path = os.pathsep.join([f"{root}/.bin", *_SHELL_TOOLS])
+        done = subprocess.run(
+            ["/bin/sh", "-c", _ULIMIT + _PATHS.sub(f"{root}/", text)],
+            env={"PATH": path, "ROOT": root, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        out, err = (each.replace(root.encode(), b"") for each in (done.stdout, done.stderr))
+        return self.result(done.returncode, text.encode(), out, err)
+
+
+class FakeNode:
+    """The tree of a made-up node, to be filled and altered."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.touched: list[str] = []
+
+    def host(self, known: Mapping[str, CommandResult] | None = None) -> Host:
+        """Return testinfra's host of the node."""
+        return Host(FakeBackend(self.root, known))
+
+    def like(self, root: Path) -> FakeNode:
+        """Return a copy of the node."""
+        shutil.copytree(self.root, root, symlinks=True)
+        return FakeNode(root)
+
+    def put(self, path: str, text: str | bytes = "") -> None:
+        """Have a file."""
+        file = self._at(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    def link(self, path: str, target: str) -> None:
+        """Have a link to another file of the node's, relative as in sysfs."""
+        file = self._at(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        parent = Path("/") / file.parent.resolve().relative_to(self.root.resolve())
+        file.symlink_to(os.path.relpath(target, parent))
+
+    def remove(self, path: str) -> None:
+        """Have no such file, directory or link."""
+        file = self._at(path)
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
+
+    def replace(self, path: str, old: str, new: str) -> None:
+        """Have another text in a file, which must have had the old one."""
+        text = self._at(path).read_text()
+        assert old in text, f"{path} has no {old!r}"
+        self.put(path, text.replace(old, new))
+
+    def answer(self, command: str, out: str, err: str = "", rc: int = 0) -> None:
+        """Have a program print something for its arguments."""
+        program, _, arguments = command.partition(" ")
+        file = f"/.answers/{program}/{arguments.replace(' ', '_').replace('/', '_')}"
+        self.put(file, out)
+        for name, text in (("err", err), ("rc", str(rc) if rc else "")):
+            if text:
+                self.put(f"{file}:{name}", text)
+        self.program(program)
+
+    def program(self, name: str) -> None:
+        """Have a program, by name or by path."""
+        path = name if name.startswith("/") else f"/.bin/{name}"
+        if not self._at(path).exists():
+            self.put(path, _PYTHON if name.startswith("/") else _LIKE.get(name, _ANSWERS))
+            self._at(path).chmod(stat.S_IRWXU)
+
+    def unit(self, name: str, **properties: str) -> None:
+        """Have a unit of systemd's."""
+        given = {
+            "Id": name, "LoadState": "loaded", "ActiveState": "active", "MainPID": "0",
+            "UnitFileState": "enabled", "NeedDaemonReload": "no", "LimitMEMLOCK": "infinity",
+            "LimitMEMLOCKSoft": "infinity", **properties,
+        }  # fmt: skip
+        self.put(f"/.answers/units/{name}", "".join(f"{k}={v}\n" for k, v in given.items()))
+        self.program("systemctl")
+
+    def _at(self, path: str) -> Path:
+        self.touched.append(path)
+        return self.root / path.lstrip("/")

@@ -1,0 +1,409 @@
+"""What a healthy node of tests/validate/site has. Written out, not derived from the site."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.validate.fake_node import FakeNode
+
+KERNEL = "6.8.0-60-generic"
+# By network device: rail's number, PCI way to the NIC, RDMA device, NUMA node
+RAILS = {
+    "ens1": (0, ("0000:15:01.0", "0000:16:00.0", "0000:17:00.0", "0000:18:00.0"), "mlx5_0", 0),
+    "ens2": (1, ("0000:38:01.0", "0000:3e:00.0", "0000:3f:00.0", "0000:40:00.0"), "mlx5_1", 1),
+}
+GPUS = {
+    "0000:19:00.0": (("0000:15:01.0", "0000:16:00.0", "0000:17:01.0"), 0),
+    "0000:41:00.0": (("0000:38:01.0", "0000:3e:00.0", "0000:3f:01.0"), 1),
+}
+MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "nvidia", "nvidia_peermem")
+GRUB = """\
+menuentry 'Ubuntu' --class ubuntu $menuentry_id_option 'gnulinux-simple' {{
+	linux	/boot/vmlinuz-{kernel} root=UUID=0 ro quiet {arguments}
+	initrd	/boot/initrd.img-{kernel}
+}}
+menuentry 'Ubuntu (recovery mode)' $menuentry_id_option 'gnulinux-recovery' {{
+	linux	/boot/vmlinuz-{kernel} root=UUID=0 ro recovery nomodeset
+}}
+"""  # noqa: W191, E101
+ARGUMENTS = "hugepagesz=1G hugepages=4 iommu=pt"
+NETWORK = """\
+[Match]
+Name={netdev}
+
+[Network]
+Address=198.18.{rail}.{number}/24
+
+[Route]
+Destination=198.18.{rail}.0/24
+Table={table}
+
+[RoutingPolicyRule]
+From=198.18.{rail}.{number}
+Table={table}
+Priority={table}
+"""
+NCCL = """\
+# Written by rdmaprov (nccl), checksum 00000000; changes here are lost.
+NCCL_IB_HCA==mlx5_0,mlx5_1
+NCCL_IB_TC=106
+NCCL_IB_ADDR_FAMILY=AF_INET
+NCCL_IB_ADDR_RANGE=198.18.0.0/15
+NCCL_SOCKET_IFNAME==eno1
+NCCL_CROSS_NIC=0
+NCCL_IB_QPS_PER_CONNECTION=4
+"""
+PACKAGES = """\
+rdma-core|2507mlnx58-1.2507097|hold|installed
+ibverbs-utils|2507mlnx58-1.2507097|hold|installed
+rdmacm-utils|2507mlnx58-1.2507097|hold|installed
+perftest|25.07.0-0.97.g1.2507097|hold|installed
+doca-ofed|3.1.0-091513|hold|installed
+linux-image-6.8.0-60-generic|6.8.0-60.63|hold|installed
+libnccl2|2.30.7-1+cuda13.0|install|installed
+"""
+QUERY = """\
+Device #1:
+----------
+
+Configurations:                                      Default             Current             Next Boot
+         ROCE_CC_PRIO_MASK_P1                        0                   255                 255
+"""
+
+
+def healthy(root: Path, number: int) -> FakeNode:
+    """Return node gpuNUMBER, as it should be."""
+    node = FakeNode(root)
+    for netdev, (rail, way, rdma, numa) in RAILS.items():
+        nic(node, netdev, way, rdma, numa, f"198.18.{rail}.{number}")
+        link_files(node, netdev, rail, number)
+        qos(node, netdev, rdma)
+        counted(node, netdev, rdma)
+    management(node)
+    for gpu, (way, numa) in GPUS.items():
+        function(node, (*way, gpu), numa, vendor="0x10de", kind="0x030200")
+    addresses(node, number)
+    kernel(node)
+    software(node)
+    boots(node)
+    limits(node)
+    for name, text in paths(number).items():
+        node.put(name, text)
+    for name in ("ping", "ib_write_bw", "rping", "ibv_rc_pingpong"):
+        node.program(name)
+    return node
+
+
+def nic(
+    node: FakeNode, netdev: str, way: tuple[str, ...], rdma: str, numa: int, address: str
+) -> None:
+    """Have a NIC with its devices; an empty address for a port that is not used."""
+    place = function(node, way, numa, vendor="0x15b3", kind="0x020000")
+    number = str(int(way[-1][5:7], 16))
+    used = bool(address)
+    net = {
+        "mtu": "9000", "flags": "0x1003" if used else "0x1002", "type": "1", "ifindex": number,
+        "iflink": number, "address": mac(address),
+        "speed": "400000" if used else "-1", "carrier": str(int(used)), "carrier_changes": "2",
+    }  # fmt: skip
+    for name, value in net.items():
+        node.put(f"{place}/net/{netdev}/{name}", value + "\n")
+    node.link(f"/sys/class/net/{netdev}", f"{place}/net/{netdev}")
+    port = f"{place}/infiniband/{rdma}/ports/1"
+    ib = {
+        f"{place}/infiniband/{rdma}/fw_ver": "28.43.2026",
+        f"{place}/infiniband/{rdma}/board_id": "MT_0000000838",
+        f"{port}/state": "4: ACTIVE" if used else "1: DOWN",
+        f"{port}/phys_state": "5: LinkUp" if used else "3: Disabled",
+        f"{port}/rate": "400 Gb/sec (4X NDR)",
+        f"{port}/link_layer": "Ethernet",
+        f"{port}/gid_attrs/ndevs/0": netdev,
+    }
+    for path, value in ib.items():
+        node.put(path, value + "\n")
+    node.link(f"/sys/class/infiniband/{rdma}", f"{place}/infiniband/{rdma}")
+    if used:
+        gids(node, rdma, netdev, address)
+
+
+def gids(node: FakeNode, rdma: str, netdev: str, address: str) -> None:
+    """Have the GIDs of a link-local and an IPv4 address, each in both versions."""
+    port = f"/sys/class/infiniband/{rdma}/ports/1"
+    words = [f"{int(each):02x}" for each in address.split(".")]
+    mapped = "0000:0000:0000:0000:0000:ffff:{}{}:{}{}".format(*words)
+    local = "fe80:0000:0000:0000:0000:00ff:fe00:0001"
+    for index, (gid, kind) in enumerate(
+        [(local, "IB/RoCE v1"), (local, "RoCE v2"), (mapped, "IB/RoCE v1"), (mapped, "RoCE v2")]
+    ):
+        node.put(f"{port}/gids/{index}", gid + "\n")
+        node.put(f"{port}/gid_attrs/types/{index}", kind + "\n")
+        node.put(f"{port}/gid_attrs/ndevs/{index}", netdev + "\n")
+    node.put(f"{port}/gids/4", ":".join(["0000"] * 8) + "\n")
+
+
+def function(node: FakeNode, way: tuple[str, ...], numa: int, vendor: str, kind: str) -> str:
+    """Have a PCI function below bridges; return its place."""
+    place = "/sys/devices/pci" + way[0][:7]
+    for depth, address in enumerate(way):
+        place = f"{place}/{address}"
+        last = depth == len(way) - 1
+        values = {
+            "vendor": vendor if last else "0x1000", "class": kind if last else "0x060400",
+            "numa_node": str(numa), "current_link_speed": "32.0 GT/s PCIe",
+            "current_link_width": "16", "max_link_speed": "32.0 GT/s PCIe",
+            "max_link_width": "16",
+        }  # fmt: skip
+        if not (node.root / f"sys/bus/pci/devices/{address}").is_symlink():
+            for name, value in values.items():
+                node.put(f"{place}/{name}", value + "\n")
+            node.put(f"{place}/config", config_space(bridge=not last))
+            node.link(f"/sys/bus/pci/devices/{address}", place)
+    if vendor == "0x15b3":
+        node.put(f"{place}/msi_irqs/{numa + 100}")
+        node.put(f"/proc/irq/{numa + 100}/smp_affinity_list", f"{numa * 32}-{numa * 32 + 3}\n")
+        node.put(f"{place}/iommu_group/type", "identity\n")
+    return place
+
+
+def config_space(*, bridge: bool, read_request: int = 5, acs: int = 0x11) -> bytes:
+    """Return registers: a PCI Express capability, and ACS of a bridge."""
+    space = bytearray(4096)
+    space[0x06], space[0x34] = 0x10, 0x40
+    space[0x40], space[0x41] = 0x01, 0x60  # power management, then
+    space[0x60], space[0x61] = 0x10, 0x00
+    space[0x69] = read_request << 4
+    space[0x100:0x104] = (0x0001 | 1 << 16 | 0x148 << 20).to_bytes(4, "little")  # AER, then
+    space[0x148:0x14C] = ((0x000D if bridge else 0x0019) | 1 << 16).to_bytes(4, "little")
+    space[0x14E] = acs if bridge else 0
+    return bytes(space)
+
+
+def management(node: FakeNode) -> None:
+    """Have what is no rail: the management NIC on the same driver, an unused port, lo."""
+    nic(node, "eno1", ("0000:02:00.0",), "mlx5_8", 0, "10.0.0.1")
+    nic(node, "ens9", ("0000:60:00.0",), "mlx5_9", 1, "")
+    node.put("/sys/class/net/eno1/mtu", "1500\n")
+    for name, value in {"mtu": "65536", "flags": "0x9", "ifindex": "1", "iflink": "1"}.items():
+        node.put(f"/sys/devices/virtual/net/lo/{name}", value + "\n")
+    node.link("/sys/class/net/lo", "/sys/devices/virtual/net/lo")
+
+
+def link_files(node: FakeNode, netdev: str, rail: int, number: int) -> None:
+    """Have what networkd reads at boot, and the settings of ARP."""
+    file = f"/etc/systemd/network/20-rdmaprov-{netdev}.network"
+    node.put(file, NETWORK.format(netdev=netdev, rail=rail, number=number, table=1000 + rail))
+    node.put(f"{file}.d/rdmaprov-mtu.conf", "[Link]\nMTUBytes=9000\n")
+    path = "/etc/sysctl.d/90-rdmaprov-fabric.conf"
+    before = (node.root / path[1:]).read_text() if rail else ""
+    for name, value in {"arp_ignore": "1", "arp_announce": "2", "rp_filter": "2"}.items():
+        node.put(f"/proc/sys/net/ipv4/conf/{netdev}/{name}", value + "\n")
+        before += f"net/ipv4/conf/{netdev}/{name} = {value}\n"
+    node.put(path, before)
+
+
+def qos(node: FakeNode, netdev: str, rdma: str) -> None:
+    """Have lossless RoCE on a port, as iproute2 6.1's dcb shows it."""
+    entries = [[dscp, dscp >> 3] for dscp in range(64)]
+    pfc = [priority == 3 for priority in range(8)]
+    shown = {
+        "app": {"dscp_prio": entries},
+        "pfc": {"pfc_cap": 8, "macsec_bypass": False, "delay": 7, "prio_pfc": pfc},
+        "ets": {
+            "willing": False, "ets_cap": 8, "tc_bw": [50, 0, 0, 50, 0, 0, 0, 0],
+            "tc_tsa": ["strict" if tc == 6 else "ets" for tc in range(8)],
+            "prio_tc": [0, 0, 0, 3, 0, 0, 6, 0],
+        },
+        "buffer": {"prio_buffer": [0, 0, 0, 3, 0, 0, 0, 0],
+                   "buffer_size": [262144, 0, 0, 524288, 0, 0, 0, 0], "total_size": 1048576},
+        "dcbx": {"host": True, "ieee": True},
+    }  # fmt: skip
+    for name, value in shown.items():
+        node.answer(f"dcb -N -j {name} show dev {netdev}", json.dumps(value) + "\n")
+    pause = f"Pause parameters for {netdev}:\nAutonegotiate:\toff\nRX:\t\toff\nTX:\t\toff\n\n"
+    node.answer(f"ethtool -a {netdev}", pause)
+    ecn = f"/sys/class/net/{netdev}/ecn"
+    for end in ("roce_np", "roce_rp"):
+        for priority in range(8):
+            node.put(f"{ecn}/{end}/enable/{priority}", f"{int(priority == 3)}\n")
+    for name, value in {"roce_np/cnp_dscp": 48, "roce_np/cnp_802p_prio": 6,
+                        "roce_np/min_time_between_cnps": 4, "roce_rp/rpg_ai_rate": 10}.items():  # fmt: skip
+        node.put(f"{ecn}/{name}", f"{value}\n")
+    node.put(f"/sys/class/infiniband/{rdma}/tc/1/traffic_class", "")
+    node.put(f"/sys/kernel/config/rdma_cm/{rdma}/ports/1/default_roce_tos", "106\n")
+    node.put(f"/etc/rdmaprov/roce_qos/{netdev}.json", json.dumps(DESCRIPTION))
+    node.unit(f"rdmaprov-roce-qos@{netdev}.service")
+
+
+DESCRIPTION = {
+    "backend": "auto", "trust": "dscp", "dscp_priorities": {"26": 3, "48": 6},
+    "pfc_priorities": [3], "global_pause": False, "priority_tc": {"3": 3, "6": 6},
+    "tc_strict": [6], "tc_percent": {"0": 50, "3": 50},
+    "buffer_bytes": {"0": 262144, "3": 524288}, "priority_buffer": {"3": 3},
+    "cable_length_m": 7, "ecn_priorities": [3], "cnp_dscp": 48, "cnp_priority": 6,
+    "dcqcn": {"rp_ai_rate": 10}, "tos": 106, "rdma_cm_mode": "RoCE v2",
+    "force_traffic_class": False, "dcbx": "host",
+}  # fmt: skip
+
+
+def counted(node: FakeNode, netdev: str, rdma: str) -> None:
+    """Have counters that a good link has, and what traffic adds to them."""
+    names = {f"rx_prio{n}_{what}": 0 for n in range(8) for what in ("packets", "discards")}
+    more = {"rx_bytes_phy": 10**12, "rx_crc_errors_phy": 0, "rx_symbol_err_phy": 2,
+            "rx_discards_phy": 12, "rx_out_of_buffer": 0, "tx_prio3_pause": 5}  # fmt: skip
+    body = "".join(f"     {name}: {value}\n" for name, value in {**names, **more}.items())
+    node.answer(f"ethtool -S {netdev}", f"NIC statistics:\n{body}")
+    port = f"/sys/class/infiniband/{rdma}/ports/1"
+    for name in ("counters/symbol_error", "counters/port_rcv_errors", "hw_counters/out_of_sequence"):
+        node.put(f"{port}/{name}", "0\n")
+    node.put(f"{port}/hw_counters/lifespan", "10\n")
+    node.put(f"{port}/counters/port_rcv_data", f"{10**11}\n")
+    node.answer(f"ibv_devinfo -d {rdma}", f"hca_id:\t{rdma}\n\t\t\tactive_mtu:\t\t4096 (5)\n")
+
+
+def addresses(node: FakeNode, number: int) -> None:
+    """Have addresses, rules, routes and queueing disciplines, as `ip -j` and `tc -j` show them."""
+    shown = [_address("lo", "127.0.0.1", 8, "host"), _address("eno1", "10.0.0.1", 24, "global")]
+    rules = [{"priority": 0, "src": "all", "table": "255"}]
+    for netdev, (rail, *_) in RAILS.items():
+        address = f"198.18.{rail}.{number}"
+        shown.append(_address(netdev, address, 24, "global"))
+        rules.append({"priority": 1000 + rail, "src": address, "table": str(1000 + rail)})
+        route = [{"dst": f"198.18.{rail}.0/24", "dev": netdev, "flags": []}]
+        node.answer(f"ip -N -j -4 route show table {1000 + rail}", json.dumps(route))
+    rules.append({"priority": 32766, "src": "all", "table": "254"})
+    node.answer("ip -j address show", json.dumps(shown))
+    node.answer("ip -N -j -4 rule show", json.dumps(rules))
+    disciplines = [{"kind": "mq", "handle": "0:", "dev": each, "root": True} for each in RAILS]
+    disciplines += [{"kind": "fq_codel", "dev": each, "parent": ":1"} for each in RAILS]
+    node.answer("tc -j qdisc show", json.dumps(disciplines))
+
+
+def _address(netdev: str, address: str, length: int, scope: str) -> dict[str, object]:
+    info = {"family": "inet", "local": address, "prefixlen": length, "scope": scope}
+    return {"ifname": netdev, "addr_info": [info]}
+
+
+def kernel(node: FakeNode) -> None:
+    """Have NUMA nodes, memory, hugepages, modules and what a kernel shows of them."""
+    files = {
+        "/proc/sys/kernel/osrelease": KERNEL, "/proc/sys/kernel/numa_balancing": "0",
+        "/proc/sys/vm/swappiness": "10", "/proc/sys/net/ipv4/tcp_rmem": "4096\t87380\t16777216",
+        "/proc/uptime": "864000.00 1.00", "/proc/cmdline": f"BOOT_IMAGE=/x ro quiet {ARGUMENTS}",
+        "/proc/meminfo": "MemTotal:       65000000 kB\nHugepagesize:       2048 kB",
+        "/sys/devices/system/node/online": "0-1",
+        "/sys/devices/system/node/has_normal_memory": "0-1",
+        "/sys/devices/system/node/node0/cpulist": "0-31",
+        "/sys/devices/system/node/node1/cpulist": "32-63",
+        "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor": "performance",
+        "/sys/class/dmi/id/bios_version": "2.4.1", "/sys/class/dmi/id/product_name": "XE9680",
+        "/sys/class/iommu/dmar0/name": "dmar0", "/sys/firmware/acpi/tables/DMAR": "",
+        "/sys/module/mlx5_core/parameters/prof_sel": "3",
+        "/sys/kernel/mm/memory_peers/nv_mem/version": "1.0",
+        "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64",
+        "/etc/os-release": "ID=ubuntu\nVERSION_ID=24.04",
+        f"/lib/modules/{KERNEL}/modules.dep": "", f"/boot/vmlinuz-{KERNEL}": "",
+        "/proc/700/limits": "Max locked memory         unlimited            unlimited            bytes",
+        "/proc/700/comm": "sshd", "/var/lib/dpkg/lock-frontend": "",
+        "/proc/locks": "1: POSIX  ADVISORY  WRITE 700 08:01:1 0 EOF",
+    }  # fmt: skip
+    for name, text in files.items():
+        node.put(name, text + "\n")
+    for numa, (small, large) in enumerate(((512, 2), (256, 2))):
+        for kib, pages in ((2048, small), (1048576, large)):
+            pool = f"/sys/devices/system/node/node{numa}/hugepages/hugepages-{kib}kB"
+            node.put(f"{pool}/nr_hugepages", f"{pages}\n")
+            node.put(f"{pool}/surplus_hugepages", "0\n")
+    for module in MODULES:
+        node.put(f"/sys/module/{module}/initstate", "live\n")
+        node.put(f"/sys/module/{module}/version", "25.07-0.9.7\n")
+        node.put(f"/sys/module/{module}/srcversion", f"AB{module.upper()}\n")
+        node.answer(f"modinfo -F version {module}", "25.07-0.9.7\n")
+        node.answer(f"modinfo -F srcversion {module}", f"AB{module.upper()}\n")
+        node.answer(f"modinfo -n {module}", f"/lib/modules/{KERNEL}/updates/dkms/{module}.ko\n")
+    node.answer(f"modinfo -k {KERNEL} -n mlx5_core",
+                f"/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko\n")  # fmt: skip
+
+
+def software(node: FakeNode) -> None:
+    """Have packages, OFED's tools, firmware's tool, nccl.conf and a Python with torch."""
+    node.put("/.bin/dpkg-query", f"#!/bin/sh\ncat <<'E'\n{PACKAGES}E\n")
+    node.put("/.bin/ofed_info", "#!/bin/sh\necho OFED-internal-25.07-0.9.7:\n")
+    # 39 GiB are free.
+    node.put("/.bin/df", "#!/bin/sh\necho 'Filesystem 1024-blocks Used Available Capacity "
+             "Mounted on'\necho '/dev/sda1 51200000 10240000 40960000 20% /'\n")  # fmt: skip
+    for name in ("dpkg-query", "ofed_info", "df"):
+        (node.root / ".bin" / name).chmod(0o700)
+    for _, way, _, _ in RAILS.values():
+        node.answer(f"mstconfig -d {way[-1]} -e query", QUERY)
+    node.put("/etc/nccl.conf", NCCL)
+    node.put("/.answers/python/torch", '"2.13.0+cu130"')
+    node.put("/.answers/python/nvidia-nccl-cu13", '"2.30.7"')
+    node.program("/opt/rdmaprov/torch/bin/python")
+    node.put("/opt/rdmaprov/torch/pyvenv.cfg", "home = /usr/bin\n")
+
+
+def boots(node: FakeNode) -> None:
+    """Have what a boot reads: GRUB, modprobe.d, an initramfs, units, descriptions."""
+    node.put("/boot/grub/grub.cfg", GRUB.format(kernel=KERNEL, arguments=ARGUMENTS))
+    node.put("/etc/modprobe.d/rdmaprov.conf", "options mlx5_core prof_sel=3\n")
+    node.put("/etc/modules-load.d/rdmaprov-peermem.conf", "nvidia_peermem\n")
+    image = f"/boot/initrd.img-{KERNEL}"
+    node.put(image)
+    inside = f"usr/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko.zst\netc/modprobe.d/rdmaprov.conf\n"
+    node.answer(f"lsinitramfs {image}", inside)
+    node.put("/dev/shm/.keep")
+    node.put("/.answers/initramfs", "options mlx5_core prof_sel=3\n")
+    node.put("/.bin/unmkinitramfs", '#!/bin/sh\nmkdir -p "$2/etc/modprobe.d"\n'
+             'cp "$ROOT/.answers/initramfs" "$2/etc/modprobe.d/rdmaprov.conf"\n')  # fmt: skip
+    node.put("/.bin/mktemp", '#!/bin/sh\nmkdir -p "$ROOT/dev/shm/x"; echo "$ROOT/dev/shm/x"\n')
+    for name in ("unmkinitramfs", "mktemp"):
+        (node.root / ".bin" / name).chmod(0o700)
+    pools = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages {}"
+    start = f"ExecStart=/bin/sh -c 'x' sh \\\n  {pools.format(1, 256)} \\\n  {pools.format(0, 512)}"
+    node.put("/etc/systemd/system/rdmaprov-hugepages.service", f"[Service]\n{start}\n")
+    node.unit("rdmaprov-hugepages.service")
+    node.unit("rdmaprov-pcie.service", ActiveState="inactive")
+    node.put("/.answers/units/failed", "")
+    described = {"rails": [], "max_read_request_bytes": 4096, "acs_redirect": "off",
+                 "numa_balancing": False, "irq_affinity": "local", "cpu_governor": "performance"}  # fmt: skip
+    node.put("/etc/rdmaprov/pcie.json", json.dumps(described))
+
+
+def limits(node: FakeNode) -> None:
+    """Have limits and kernel settings, for now and for a boot."""
+    node.put("/etc/security/limits.conf", "# /etc/security/limits.conf\n")
+    lines = [f"{user} {kind} memlock unlimited\n" for user in ("*", "root") for kind in ("soft", "hard")]
+    node.put("/etc/security/limits.d/99-rdmaprov-memlock.conf", "".join(lines))
+    node.put("/etc/sysctl.d/99-z-rdmaprov-limits.conf",
+             "net.ipv4.tcp_rmem = 4096 87380 16777216\nvm.swappiness = 10\n")  # fmt: skip
+    node.put("/.answers/ulimit", "-S unlimited\n-H unlimited\n")
+    node.unit("ssh.service", MainPID="700")
+
+
+def paths(number: int) -> dict[str, str]:
+    """Return what ping says of the other node, and what traffic from there counts here."""
+    other = 3 - number
+    found = {}
+    for netdev, (rail, *_) in RAILS.items():
+        address = f"198.18.{rail}.{other}"
+        found[f"/.answers/ping/{address}"] = (
+            f"--- {address} ping statistics ---\n"
+            "50 packets transmitted, 50 received, 0% packet loss, time 980ms\n"
+        )
+        neighbour = [{"dst": address, "lladdr": mac(address), "state": ["REACHABLE"]}]
+        found[f"/.answers/ip/-j_neigh_show_to_{address}_dev_{netdev}"] = json.dumps(
+            neighbour, separators=(",", ":")
+        )
+        # Each rail has a port of its own, by which a server's command line is told.
+        found[f"/.answers/traffic/of-{netdev}"] = f"-p {18700 + rail}"
+    write = "".join(f"{n} {n}:rx_prio3_packets 1002\n{n} {n}:rx_prio0_packets 9\n" for n in RAILS)
+    found["/.answers/traffic/ib_write_bw"] = write
+    found["/.answers/traffic/rping"] = write.replace("1002", "251")
+    return found
+
+
+def mac(address: str) -> str:
+    """Return the MAC address of the network device with an IPv4 address."""
+    words = [f"{int(each):02x}" for each in address.split(".")] if address else ["00"] * 4
+    return ":".join(["02", "00", *words])

@@ -1,0 +1,121 @@
+"""Runs the tests of validate/ on made-up nodes, without pytest between."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from testinfra.host import Host
+
+from rdmaprov.facts import CouldNotTell
+from rdmaprov.inventory import Fleet, Node
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = ROOT / "validate"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a test ended for a target.
+
+    Args:
+        test: FILE::FUNCTION.
+        target: the node, or node and rail.
+        state: passed, failed, error, skipped.
+        said: its message.
+
+    """
+
+    test: str
+    target: str
+    state: str
+    said: str
+
+
+class FakeHosts(dict[str, Host]):
+    """Hosts by name, with what rdmaprov's own have: commands on many nodes at the same time."""
+
+    def run(self, commands: Mapping[str, str], time_limit_s: float | None = None) -> dict[str, Any]:  # noqa: ARG002
+        def one(name: str) -> Any:
+            return self[name].backend.run(commands[name], fresh=True)
+
+        with ThreadPoolExecutor(len(commands) or 1) as threads:
+            return dict(zip(commands, threads.map(one, commands), strict=True))
+
+
+def modules() -> dict[str, ModuleType]:
+    """Return the suite's modules by file name."""
+    found = {}
+    for path in sorted(SUITE.glob("test_*.py")):
+        if path.name == "test_acceptance.py":
+            continue  # judged by tests of its own
+        found[path.name] = importlib.import_module(f"validate.{path.stem}")
+    return found
+
+
+def tests(of: Mapping[str, ModuleType]) -> dict[str, Callable[..., None]]:
+    """Return the suite's tests by FILE::FUNCTION."""
+    return {
+        f"{file}::{name}": function
+        for file, module in of.items()
+        for name, function in vars(module).items()
+        if name.startswith("test_")
+    }
+
+
+def judge(
+    of: Mapping[str, ModuleType], fleet: Fleet, hosts: FakeHosts, only: Node | None = None
+) -> list[Outcome]:
+    """Return how each test ended for each of its targets.
+
+    Args:
+        only: the node whose tests are run, beside those of the fleet; None for all.
+
+    """
+    found = []
+    for test, function in tests(of).items():
+        wants = set(inspect.signature(function).parameters)
+        for target, values in _targets(wants, fleet, hosts, only):
+            state, said = _run(of[test.partition("::")[0]], function, wants, values)
+            found.append(Outcome(test, target, state, said))
+    return found
+
+
+def _targets(
+    wants: set[str], fleet: Fleet, hosts: FakeHosts, only: Node | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    whole = {"fleet": fleet, "hosts": hosts}
+    nodes = fleet.nodes if only is None else (only,)
+    if not wants & {"host", "node", "rail"}:
+        yield "fleet", whole
+    elif "rail" not in wants:
+        for node in nodes:
+            yield node.name, {**whole, "host": hosts[node.name], "node": node}
+    else:
+        for node in nodes:
+            for rail in node.rails:
+                values = {**whole, "host": hosts[node.name], "node": node, "rail": rail}
+                yield f"{node.name}-rail{rail.index}", values
+
+
+def _run(
+    module: ModuleType, function: Callable[..., None], wants: set[str], values: dict[str, Any]
+) -> tuple[str, str]:
+    try:
+        if "marked" in wants:
+            values["marked"] = module.marked_traffic(values["fleet"], values["hosts"])
+        function(**{name: values[name] for name in wants})
+    except AssertionError as error:
+        return "failed", str(error)
+    except pytest.skip.Exception as error:
+        return "skipped", str(error)
+    except CouldNotTell as error:
+        return "error", str(error)
+    return "passed", ""

@@ -1,0 +1,68 @@
+"""Each GPU's rail is near it: on its NUMA node, and below its PCIe switch if any rail is."""
+
+from __future__ import annotations
+
+import pytest
+from testinfra.host import Host
+
+from rdmaprov.facts import devices, pci
+from rdmaprov.facts.devices import Devices
+from rdmaprov.facts.verdict import not_applicable, reject, require
+from rdmaprov.inventory import Node, Rail
+
+pytestmark = pytest.mark.state
+
+
+def test_gpu_is_on_the_rails_numa_node(host: Host, node: Node, rail: Rail) -> None:
+    """The GPUs that use the rail are on its NUMA node."""
+    functions = pci.Functions.read(host)
+    nic = devices.port(host, rail).pci
+    for index, gpu in _gpus(node, rail, functions).items():
+        require(
+            node, nic, f"NUMA node of GPU {index} ({gpu})", seen=functions.numa_node(gpu),
+            wanted=functions.numa_node(nic), variable="fabric_rails[].gpus",
+            where=f"{devices.PCI}/{gpu}/numa_node", run="nvidia-smi topo -m",
+        )  # fmt: skip
+
+
+def test_no_other_rail_is_nearer_to_the_gpu(host: Host, node: Node, rail: Rail) -> None:
+    """No other rail shares more of its way on PCIe with a GPU than the one that the GPU uses."""
+    here = devices.read(host)
+    shared = {each.index: _way(here, each) for each in node.rails}
+    for index, gpu in _gpus(node, rail, pci.Functions.read(host)).items():
+        way = here.pci_of(f"{devices.PCI}/{gpu}")
+        near = {number: _common(way, other) for number, other in shared.items()}
+        best = max(near.values())
+        nearest = [number for number, length in near.items() if length == best]
+        if rail.index not in nearest:
+            reject(
+                node, f"GPU {index} ({gpu})", "rail", seen=rail.index,
+                wanted=f"{nearest[0]}, below the same PCIe switch", variable="fabric_rails[].gpus",
+                where=f"{devices.PCI} (nvidia-smi topo -m)", run="nvidia-smi topo -m",
+            )  # fmt: skip
+
+
+def _gpus(node: Node, rail: Rail, functions: pci.Functions) -> dict[int, str]:
+    """Return PCI addresses of the GPUs that use a rail, by their index."""
+    if not rail.gpus:
+        not_applicable(f"the site names no GPU of rail {rail.index}")
+    there = functions.gpus()
+    for index in rail.gpus:
+        if index >= len(there):
+            reject(
+                node, f"GPU {index}", "PCI device", seen=None, wanted="present",
+                variable="fabric_rails[].gpus", where=devices.PCI, run="lspci -nn -d 10de:",
+            )  # fmt: skip
+    return {index: there[index] for index in rail.gpus}
+
+
+def _way(here: Devices, rail: Rail) -> list[str]:
+    return here.pci_of(f"{devices.NET}/{devices.port_of(here, rail).netdev}")
+
+
+def _common(one: list[str], other: list[str]) -> int:
+    """Return how many bridges two ways have in common, from the root on."""
+    length = 0
+    while length < min(len(one), len(other)) and one[length] == other[length]:
+        length += 1
+    return length

@@ -1,0 +1,150 @@
+"""Hugepages, for each size and NUMA node, now and at boot."""
+
+from __future__ import annotations
+
+import pytest
+from testinfra.host import Host
+
+from rdmaprov.facts import boot, hugepages, units
+from rdmaprov.facts.hugepages import Hugepages
+from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
+from rdmaprov.inventory import Node
+
+pytestmark = pytest.mark.state
+
+_KIB = {"2m": 2 << 10, "1g": 1 << 20}
+_ARGUMENTS = ("default_hugepagesz", "hugepagesz", "hugepages")
+
+
+def test_2m_pages_running(host: Host, node: Node) -> None:
+    """Each NUMA node keeps its pages of 2 MiB."""
+    _running(host, node, "2m")
+
+
+def test_1g_pages_running(host: Host, node: Node) -> None:
+    """Each NUMA node keeps its pages of 1 GiB."""
+    _running(host, node, "1g")
+
+
+def test_default_size_running(host: Host, node: Node) -> None:
+    """A plain hugepage has the size that the site says."""
+    wanted = _KIB[node.get("hugepages_default_size").lower()]
+    require(
+        node, "kernel", "default hugepage size", seen=hugepages.read(host).default_kib,
+        wanted=wanted, variable="hugepages_default_size", where="/proc/meminfo, Hugepagesize, KiB",
+    )  # fmt: skip
+
+
+def test_pages_are_taken_after_reboot(host: Host, node: Node) -> None:
+    """The unit takes, at each boot, the pages that are not taken by the kernel's command line."""
+    here = hugepages.read(host)
+    wanted = {
+        (_KIB[size], numa_node): pages
+        for size in _KIB
+        if _pages(node, size) and not _by_kernel(node, size)
+        for numa_node, pages in _spread(node, here, size).items()
+    }
+    if not wanted:
+        not_applicable("the site wants no hugepages that a unit would take")
+    for (kib, numa_node), pages in wanted.items():
+        require(
+            node, f"NUMA node {numa_node}", f"hugepages of {kib} KiB",
+            seen=(here.unit or {}).get((kib, numa_node)), wanted=pages,
+            variable=_variable(node, "2m" if kib == _KIB["2m"] else "1g"),
+            where=hugepages.UNIT_PATH, truth=AFTER_REBOOT,
+        )  # fmt: skip
+
+
+def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
+    """The unit that takes hugepages starts at boot."""
+    if not any(_pages(node, size) and not _by_kernel(node, size) for size in _KIB):
+        not_applicable("the site wants no hugepages that a unit would take")
+    seen = units.show(host, hugepages.UNIT)[hugepages.UNIT]
+    require(
+        node, hugepages.UNIT, "unit", seen=seen.get("UnitFileState") or "absent",
+        wanted="enabled", variable="hugepages_2m_count",
+        where=f"systemctl show {hugepages.UNIT}", truth=AFTER_REBOOT,
+    )  # fmt: skip
+
+
+def test_kernel_was_started_for_hugepages(host: Host, node: Node) -> None:
+    """The running kernel was given its hugepage arguments, and no others."""
+    wanted = _wanted_arguments(host, node)
+    seen = boot.read(host).running
+    require(
+        node, "kernel", "command line", seen=seen.of(_ARGUMENTS), wanted=wanted,
+        variable="hugepages_1g_count", where=seen.file, run=f"reboot {node.name}",
+    )  # fmt: skip
+
+
+def test_kernel_arguments_after_reboot(host: Host, node: Node) -> None:
+    """Each kernel that a boot may start is given its hugepage arguments, and no others."""
+    wanted = _wanted_arguments(host, node)
+    for entry in boot.read(host).entries:
+        require(
+            node, entry.kernel, "command line", seen=entry.of(_ARGUMENTS), wanted=wanted,
+            variable="hugepages_1g_count", where=entry.file, truth=AFTER_REBOOT,
+        )  # fmt: skip
+
+
+def _running(host: Host, node: Node, size: str) -> None:
+    here = hugepages.read(host)
+    wanted, seen = _spread(node, here, size), here.of(_KIB[size])
+    if not any(wanted.values()) and not any(seen.values()):
+        return
+    if here.doca and not any(wanted.values()):
+        not_applicable(f"doca-hugepages owns this size ({hugepages.DOCA}); the site says nothing")
+    exact = bool(node.get(f"hugepages_{size}_per_numa_node"))
+    if not exact and _fits(seen, wanted, _by_kernel(node, size)):
+        return
+    for numa_node, pages in wanted.items():
+        require(
+            node, f"NUMA node {numa_node}", f"hugepages of {_KIB[size]} KiB",
+            seen=seen[numa_node], wanted=pages, variable=_variable(node, size),
+            where=hugepages.path_of(_KIB[size], numa_node),
+        )  # fmt: skip
+
+
+def _fits(seen: dict[int, int], wanted: dict[int, int], anywhere: bool) -> bool:
+    """Return whether a total is right and spread over the NUMA nodes, give or take one."""
+    if sum(seen.values()) != sum(wanted.values()):
+        return False
+    return anywhere or max(seen.values()) - min(seen.values()) <= 1
+
+
+def _pages(node: Node, size: str) -> int:
+    listed: list[int] = node.get(f"hugepages_{size}_per_numa_node")
+    return sum(listed) if listed else int(node.get(f"hugepages_{size}_count"))
+
+
+def _by_kernel(node: Node, size: str) -> bool:
+    """Return whether the kernel takes the pages while it starts."""
+    return size == "1g" and node.get("hugepages_1g_allocation") == "boot"
+
+
+def _spread(node: Node, here: Hugepages, size: str) -> dict[int, int]:
+    """Return the pages that each NUMA node must have."""
+    listed: list[int] = node.get(f"hugepages_{size}_per_numa_node")
+    if listed and len(listed) != len(here.numa_nodes):
+        reject(
+            node, "NUMA nodes", "number", seen=len(here.numa_nodes), wanted=len(listed),
+            variable=_variable(node, size), where=f"{hugepages.NODES}/has_normal_memory",
+        )  # fmt: skip
+    share, more = divmod(int(node.get(f"hugepages_{size}_count")), len(here.numa_nodes))
+    spread = listed or [share + (place < more) for place in range(len(here.numa_nodes))]
+    return dict(zip(here.numa_nodes, spread, strict=True))
+
+
+def _variable(node: Node, size: str) -> str:
+    listed = f"hugepages_{size}_per_numa_node"
+    return listed if node.get(listed) else f"hugepages_{size}_count"
+
+
+def _wanted_arguments(host: Host, node: Node) -> tuple[str, ...]:
+    words = ["default_hugepagesz=1G"] if node.get("hugepages_default_size") == "1G" else []
+    if _pages(node, "1g") and _by_kernel(node, "1g"):
+        listed: list[int] = node.get("hugepages_1g_per_numa_node")
+        nodes = hugepages.read(host).numa_nodes if listed else ()
+        counts = ",".join(f"{n}:{c}" for n, c in zip(nodes, listed, strict=False) if c)
+        words += ["hugepagesz=1G", f"hugepages={counts or _pages(node, '1g')}"]
+    return tuple(words)

@@ -1,0 +1,150 @@
+"""The rails' links: state, rate, PCIe below, errors, flaps; nothing that slows them down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+from testinfra.host import Host
+
+from rdmaprov.facts import CouldNotTell, counters, devices, ip, pci
+from rdmaprov.facts.devices import Devices, Port
+from rdmaprov.facts.text import read_files
+from rdmaprov.facts.verdict import not_applicable, reject, require
+from rdmaprov.inventory import Node, Rail
+
+pytestmark = pytest.mark.links
+
+# IEEE 802.3 and the IBTA specification both ask for a bit error ratio of 1e-12 or better.
+_BIT_ERROR_RATIO = 1e-12
+# Two changes are one link coming up and one going down: a driver that is loaded may do so some
+# times while it negotiates. Beyond that, a link that is changing each day is a bad one.
+_CHANGES_AT_START, _CHANGES_A_DAY = 10, 2
+# Disciplines that drop, delay or hold back; those that only order or spread are the kernel's own.
+_SHAPERS = ("netem", "tbf", "htb", "hfsc", "cbq", "cake")
+
+
+def test_port_is_active(host: Host, node: Node, rail: Rail) -> None:
+    """The RDMA port is active: cable in, switch port on, subnet manager content."""
+    here, port, rdma = _port(host, rail)
+    require(
+        node, f"{port.netdev} {rdma}", "port state",
+        seen=here.port(rdma, "state").partition(": ")[2], wanted="ACTIVE",
+        variable="fabric_rails", where=f"{devices.INFINIBAND}/{rdma}/ports/1/state",
+        run=f"ethtool {port.netdev}; check cable and switch port",
+    )  # fmt: skip
+
+
+def test_physical_link_is_up(host: Host, node: Node, rail: Rail) -> None:
+    """The physical link is up."""
+    here, port, rdma = _port(host, rail)
+    require(
+        node, f"{port.netdev} {rdma}", "physical state",
+        seen=here.port(rdma, "phys_state").partition(": ")[2], wanted="LinkUp",
+        variable="fabric_rails", where=f"{devices.INFINIBAND}/{rdma}/ports/1/phys_state",
+        run=f"mlxlink -d {port.pci or rdma}; check cable and switch port",
+    )  # fmt: skip
+
+
+def test_rate(host: Host, node: Node, rail: Rail) -> None:
+    """The link has the fabric's rate: width and speed of a lane are what was negotiated."""
+    here, port, rdma = _port(host, rail)
+    wanted = node.get("fabric_link_gbps")
+    if here.is_software(rdma):
+        not_applicable(f"{rdma} is Soft-RoCE, which has no rate of its own")
+    if node.get("fabric_kind") == "infiniband":
+        path = f"{devices.INFINIBAND}/{rdma}/ports/1/rate"
+        seen = _infiniband_gbps(here.port(rdma, "rate"), path)
+    else:
+        path = f"{devices.NET}/{port.netdev}/speed"
+        seen = here.files.number(path) / 1000
+    require(
+        node, f"{port.netdev} {rdma}", "rate Gb/s", seen=f"{seen:g}", wanted=f"{wanted:g}",
+        variable="fabric_link_gbps", where=path, run=f"mlxlink -d {port.pci}",
+    )  # fmt: skip
+
+
+def test_pcie_link(host: Host, node: Node, rail: Rail) -> None:
+    """No PCIe link on the way to the NIC carries less than the NIC can take."""
+    here, port, rdma = _port(host, rail)
+    path = here.pci_of(f"{devices.NET}/{port.netdev}")
+    if not path:
+        not_applicable(f"{port.netdev} is not on PCI")
+    if pci.Functions.read(host).vendor(path[-1]) == pci.VIRTIO:
+        not_applicable(f"{port.netdev} is virtio, which has no PCIe link")
+    hops = pci.hops(host, path)
+    narrowest, wanted = pci.narrowest(hops), hops[-1].most
+    if narrowest.current.gbps < wanted.gbps:
+        reject(
+            node, f"{port.netdev} {rdma}", f"PCIe link above {narrowest.address}",
+            seen=narrowest.current, wanted=f"{wanted}, which {path[-1]} can do",
+            variable="fabric_rails", where=f"{devices.PCI}/{narrowest.address}/current_link_*",
+            run=f"lspci -s {narrowest.address} -vv; reseat the card or its riser",
+        )  # fmt: skip
+
+
+def test_no_more_errors_than_bits_explain(host: Host, node: Node, rail: Rail) -> None:
+    """The port has counted no more errors than the bit error ratio of a good link explains."""
+    _, port, rdma = _port(host, rail)
+    nic = counters.ethtool(host, port.netdev)
+    rdmas = counters.rdma(host).get(rdma, {})
+    # port_rcv_data counts words of four bytes (IBTA, PortCounters).
+    received = max(nic.get("rx_bytes_phy", 0), 4 * rdmas.get("port_rcv_data", 0))
+    allowed = int(8 * received * _BIT_ERROR_RATIO) + 1
+    for name, seen in {**_of(nic, counters.PHYSICAL),
+                       **_of(rdmas, counters.INFINIBAND_ERRORS)}.items():  # fmt: skip
+        if seen > allowed:
+            reject(
+                node, f"{port.netdev} {rdma}", name, seen=seen,
+                wanted=f"at most {allowed} for {received} bytes received",
+                variable="fabric_rails", where=f"ethtool -S {port.netdev}, counters of {rdma}",
+                run=f"mlxlink -d {port.pci or rdma} -c; clean or change the cable",
+            )  # fmt: skip
+
+
+def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
+    """The link has not come and gone again and again since the node started."""
+    here, port, _ = _port(host, rail)
+    path = f"{devices.NET}/{port.netdev}/carrier_changes"
+    uptime = read_files(host, "/proc/uptime").must("/proc/uptime").partition(".")[0]
+    if not uptime.isdigit():
+        raise CouldNotTell(f"/proc/uptime shows {uptime!r}")
+    allowed = _CHANGES_AT_START + _CHANGES_A_DAY * int(uptime) // 86400
+    seen = here.files.number(path)
+    if seen > allowed:
+        reject(
+            node, port.netdev, "changes of the carrier", seen=seen,
+            wanted=f"at most {allowed} in {int(uptime) // 3600} hours", variable="fabric_rails",
+            where=path, run="dmesg -T | grep -i link; change the cable",
+        )  # fmt: skip
+
+
+def test_nothing_holds_packets_back(host: Host, node: Node, rail: Rail) -> None:
+    """No queueing discipline drops, delays or shapes what leaves the rail."""
+    _, port, _ = _port(host, rail)
+    kinds = ip.disciplines(host).get(port.netdev, ())
+    shapers = [kind for kind in kinds if kind in _SHAPERS]
+    require(
+        node, port.netdev, "queueing discipline that shapes", seen=shapers, wanted=[],
+        variable="fabric_link_gbps", where=f"tc qdisc show dev {port.netdev}",
+        run=f"tc qdisc del dev {port.netdev} root",
+    )  # fmt: skip
+
+
+def _port(host: Host, rail: Rail) -> tuple[Devices, Port, str]:
+    here = devices.read(host)
+    port = devices.port_of(here, rail)
+    return here, port, port.require_rdma()
+
+
+def _infiniband_gbps(text: str, path: str) -> float:
+    """Return the rate in such as `400 Gb/sec (4X NDR)`."""
+    found = re.match(r"(\d+(?:\.\d+)?) Gb/sec", text)
+    if found is None:
+        raise CouldNotTell(f"{path} shows {text!r}, which is no rate")
+    return float(found[1])
+
+
+def _of(values: Mapping[str, int], names: tuple[str, ...]) -> dict[str, int]:
+    return {name: values[name] for name in names if name in values}

@@ -1,0 +1,129 @@
+"""Parameters of the RDMA stack's kernel modules, and the NICs' firmware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from testinfra.host import Host
+
+from rdmaprov.facts import devices, firmware, initramfs, kernel_modules, pci
+from rdmaprov.facts.kernel_modules import same_value
+from rdmaprov.facts.text import read_files
+from rdmaprov.facts.verdict import AFTER_REBOOT, CONFIGURED, not_applicable, reject, require
+from rdmaprov.inventory import Node, Rail
+
+pytestmark = pytest.mark.state
+
+_VARIABLE = "mlx5_module_parameters"
+_MELLANOX = "0x15b3"
+
+
+def test_module_parameters_running(host: Host, node: Node) -> None:
+    """Modules that are loaded run with the site's parameters.
+
+    The kernel ignores a parameter that a module lacks, so only /sys/module proves one.
+    """
+    wanted = list(_wanted(node))
+    paths = [f"/sys/module/{module}/parameters/{name}" for module, name, _ in wanted]
+    modules = sorted({module for module, _, _ in wanted})
+    files = read_files(host, *(f"/sys/module/{each}/initstate" for each in modules), *paths)
+    for (module, name, value), path in zip(wanted, paths, strict=True):
+        if files.get(f"/sys/module/{module}/initstate") is None:
+            continue  # it gets them when it is loaded: test_module_parameters_configured
+        seen = files.value(path)
+        if seen is None or not same_value(seen, value):
+            reject(
+                node, module, name, seen=seen, wanted=value, variable=_VARIABLE, where=path,
+            )  # fmt: skip
+
+
+def test_module_parameters_configured(host: Host, node: Node) -> None:
+    """At its next load, each module gets the site's parameters."""
+    configuration = kernel_modules.read(host)
+    for module, name, value in _wanted(node):
+        seen, file = configuration.option(module, name) or (None, "/etc/modprobe.d")
+        if seen is None or not same_value(seen, value):
+            reject(
+                node, module, name, seen=seen, wanted=value, variable=_VARIABLE, where=file,
+                truth=CONFIGURED,
+            )  # fmt: skip
+
+
+def test_module_parameters_after_reboot(host: Host, node: Node) -> None:
+    """An initramfs that carries a module gives it the site's parameters."""
+    wanted = list(_wanted(node))
+    modules = sorted({module for module, _, _ in wanted})
+    for path, image in initramfs.read(host, modules).items():
+        for module, name, value in wanted:
+            if module not in image.modules:
+                continue  # loaded later, from the disk
+            seen, file = image.configuration.option(module, name) or (None, "modprobe.d")
+            if seen is None or not same_value(seen, value):
+                reject(
+                    node, module, name, seen=seen, wanted=value, variable=_VARIABLE,
+                    where=f"{file} in {path}", truth=AFTER_REBOOT,
+                )  # fmt: skip
+
+
+def test_firmware_version_running(host: Host, node: Node, rail: Rail) -> None:
+    """The rail's NIC runs the site's firmware."""
+    wanted = node.get("mlx5_firmware_version")
+    if not wanted:
+        not_applicable("mlx5_firmware_version is empty: any firmware is right")
+    here = devices.read(host)
+    rdma = devices.port_of(here, rail).require_rdma()
+    path = f"{devices.INFINIBAND}/{rdma}/fw_ver"
+    require(
+        node, rdma, "firmware", seen=here.files.must(path), wanted=wanted,
+        variable="mlx5_firmware_version", where=path, run="mlxfwmanager --query",
+    )  # fmt: skip
+
+
+def test_firmware_settings_running(host: Host, node: Node, rail: Rail) -> None:
+    """The rail's NIC has the site's firmware settings in force."""
+    for address, name, value, setting in _settings(host, node, rail):
+        if not setting.current:
+            not_applicable(f"{address}: this firmware does not say what is in force")
+        if not firmware.means(setting.current, value):
+            reject(
+                node, address, name, seen=setting.current, wanted=value,
+                variable="mlx5_firmware_settings", where=firmware.command(address),
+                run=f"reboot {node.name}",
+            )  # fmt: skip
+
+
+def test_firmware_settings_after_reboot(host: Host, node: Node, rail: Rail) -> None:
+    """The rail's NIC starts with the site's firmware settings."""
+    for address, name, value, setting in _settings(host, node, rail):
+        if not firmware.means(setting.next_boot, value):
+            reject(
+                node, address, name, seen=setting.next_boot, wanted=value,
+                variable="mlx5_firmware_settings", where=firmware.command(address),
+                truth=AFTER_REBOOT,
+            )  # fmt: skip
+
+
+def _wanted(node: Node) -> Iterator[tuple[str, str, str]]:
+    """Yield module, parameter and value, as the site says."""
+    parameters = node.get(_VARIABLE)
+    if not parameters:
+        not_applicable(f"{_VARIABLE}: {{}}")
+    for module, values in parameters.items():
+        for name, value in values.items():
+            text = str(int(value)) if isinstance(value, bool) else str(value)
+            yield module.replace("-", "_"), name, text
+
+
+def _settings(
+    host: Host, node: Node, rail: Rail
+) -> Iterator[tuple[str, str, object, firmware.Setting]]:
+    wanted = node.get("mlx5_firmware_settings")
+    if not wanted:
+        not_applicable("mlx5_firmware_settings: {}")
+    address = devices.port(host, rail).pci
+    if not address or pci.Functions.read(host).vendor(address) != _MELLANOX:
+        not_applicable(f"rail {rail.index} is no NVIDIA NIC, so it has none of these settings")
+    seen = firmware.read(host, address, tuple(sorted(wanted)))
+    for name, value in wanted.items():
+        yield address, name, value, seen[name]

@@ -1,0 +1,50 @@
+"""The MTU of the rails, and the RDMA MTU that follows from it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+from testinfra.host import Host
+
+from rdmaprov.facts import CouldNotTell, devices, link_files
+from rdmaprov.facts.text import output
+from rdmaprov.facts.verdict import AFTER_REBOOT, require
+from rdmaprov.inventory import Node, Rail
+
+pytestmark = pytest.mark.state
+
+
+def test_mtu_running(host: Host, node: Node, rail: Rail) -> None:
+    """The rail's network device has the fabric's MTU."""
+    here = devices.read(host)
+    netdev = devices.port_of(here, rail).netdev
+    path = f"{devices.NET}/{netdev}/mtu"
+    require(
+        node, netdev, "MTU", seen=here.files.number(path), wanted=node.get("fabric_mtu_bytes"),
+        variable="fabric_mtu_bytes", where=path,
+    )  # fmt: skip
+
+
+def test_mtu_after_reboot(host: Host, node: Node, rail: Rail) -> None:
+    """A boot gives the rail's network device the fabric's MTU."""
+    netdev = devices.port(host, rail).netdev
+    boot = link_files.of_device(link_files.read(host), netdev)
+    require(
+        node, netdev, "MTU", seen=boot.mtu_bytes, wanted=node.get("fabric_mtu_bytes"),
+        variable="fabric_mtu_bytes", where=boot.where, truth=AFTER_REBOOT,
+    )  # fmt: skip
+
+
+def test_rdma_mtu_running(host: Host, node: Node, rail: Rail) -> None:
+    """RDMA packets are as large as the MTU allows; only ibv_devinfo shows it."""
+    rdma = devices.port(host, rail).require_rdma()
+    command = f"ibv_devinfo -d {shlex.quote(rdma)}"
+    found = re.search(r"active_mtu:\s+(\d+)", output(host, command))
+    if found is None:
+        raise CouldNotTell(f"{rdma}: {command} shows no active_mtu")
+    require(
+        node, rdma, "RDMA MTU", seen=int(found[1]), wanted=node.get("mtu_rdma_bytes"),
+        variable="mtu_rdma_bytes", where=command,
+    )  # fmt: skip

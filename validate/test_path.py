@@ -1,0 +1,253 @@
+"""Between nodes, rail by rail: full packets, verbs, and the marks that arrive.
+
+Nodes are taken in a ring, so that each sends to one and receives from one. No node is an end of
+two exchanges at the same time: what its ports count belongs to one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from rdmaprov.facts import CouldNotTell, devices, ring, wire
+from rdmaprov.facts.ring import Path, rounds
+from rdmaprov.facts.verdict import finding, not_applicable, settle
+from rdmaprov.facts.wire import Exchange
+from rdmaprov.inventory import Fleet
+from rdmaprov.validate.hosts import Hosts
+
+pytestmark = pytest.mark.path
+
+_TIME_LIMIT_S = 60
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Exchanges by path, and what could not be told."""
+
+    exchanges: tuple[tuple[Path, Exchange], ...]
+    unknown: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def marked(fleet: Fleet, hosts: Hosts) -> Traffic:
+    """Return RDMA writes with NCCL's traffic class on every path."""
+    return marked_traffic(fleet, hosts)
+
+
+def marked_traffic(fleet: Fleet, hosts: Hosts) -> Traffic:
+    """Return RDMA writes with NCCL's traffic class on every path."""
+
+    def commands(path: Path) -> tuple[str, str]:
+        mtu, traffic_class = path.near.get("mtu_rdma_bytes"), path.near.get("nccl_ib_tc")
+        return wire.marked(*path.ends, path.rail.index, mtu, traffic_class, path.far_netdevs)
+
+    _needs_roce(fleet)
+    return _exchanged(*_paths(fleet, hosts), hosts, commands)
+
+
+def test_full_packets_pass_uncut(fleet: Fleet, hosts: Hosts) -> None:
+    """Packets as large as the MTU get through, each of them, with nobody cutting them."""
+    findings = []
+    results, unknown = _pinged(fleet, hosts)
+    for path, ping, _ in results:
+        if ping.message or ping.answered < ping.sent:
+            seen = f"{ping.answered} of {ping.sent} answered" + (
+                ping.message and f": {ping.message}"
+            )
+            findings.append(_finding(path, "packets of full size", seen, "all", "fabric_mtu_bytes",
+                                     f"ping -M do -I {path.ends[0].address}"))  # fmt: skip
+    settle(findings, unknown)
+
+
+def test_neighbours_are_the_rails(fleet: Fleet, hosts: Hosts) -> None:
+    """An address is answered by the network device that has it, and by no other (ARP flux)."""
+    findings = []
+    results, unknown = _pinged(fleet, hosts)
+    for path, _, mac in results:
+        if path.rail.address is None or path.far_rail.address is None:
+            continue
+        if not mac or path.far_rail.address.ip not in path.rail.address.network:
+            continue  # a router is the neighbour
+        here = devices.read(hosts[path.far.name])
+        wanted = here.netdev(path.ends[1].netdev, "address")
+        if mac != wanted:
+            findings.append(_finding(path, "MAC address of its neighbour", mac, wanted,
+                                     "fabric_source_routing", "ip neigh show"))  # fmt: skip
+    settle(findings, unknown)
+
+
+def test_verbs_pingpong_over_nccls_gid(fleet: Fleet, hosts: Hosts) -> None:
+    """A queue pair over the GID that NCCL would use carries messages."""
+
+    def commands(path: Path) -> tuple[str, str]:
+        return wire.pingpong(*path.ends, path.rail.index, path.near.get("mtu_rdma_bytes"))
+
+    traffic = _exchanged(*_paths(fleet, hosts), hosts, commands)
+    settle(_failures(traffic, "ibv_rc_pingpong", "nccl_ib_address_family"), traffic.unknown)
+
+
+def test_data_arrives_on_lossless_priority(marked: Traffic) -> None:
+    """RDMA writes with NCCL's traffic class raise the lossless priority's counter at the receiver.
+
+    No other's: not even a part of the data may be lossy.
+    """
+    _judge_priority(marked, "ib_write_bw", "nccl_ib_tc", wire.MESSAGES)
+
+
+def test_data_stays_on_its_rail(marked: Traffic) -> None:
+    """RDMA writes on a rail arrive on the same rail of the receiver, and on no other."""
+    findings = []
+    for path, exchange in marked.exchanges:
+        priority = path.far.get("fabric_lossless_priority")
+        for netdev, risen in exchange.risen.items():
+            stray = risen.get(f"rx_prio{priority}_packets", 0)
+            if netdev != path.ends[1].netdev and stray > wire.MESSAGES // 10:
+                seen = f"{stray} packets on {path.far.name} {netdev}"
+                findings.append(_finding(path, "arrival of its data", seen, "its own rail alone",
+                                         "fabric_rails", "ethtool -S"))  # fmt: skip
+    settle(findings, marked.unknown)
+
+
+def test_receiver_keeps_up(marked: Traffic) -> None:
+    """A receiver discards nothing of some light traffic, and asks for no pause."""
+    findings = []
+    for path, exchange in marked.exchanges:
+        priority = path.far.get("fabric_lossless_priority")
+        names = (
+            f"rx_prio{priority}_discards", f"rx_prio{priority}_buf_discard",
+            f"tx_prio{priority}_pause", "rx_discards_phy", "rx_out_of_buffer",
+        )  # fmt: skip
+        netdev = path.ends[1].netdev
+        for name in names:
+            risen = exchange.risen.get(netdev, {}).get(name, 0)
+            if risen:
+                findings.append(finding(
+                    path.far, f"{netdev} (rail {path.rail.index})", f"{name} during light traffic",
+                    seen=risen, wanted=0, variable="fabric_lossless_priority",
+                    where=f"ethtool -S {netdev}, with ib_write_bw from {path.near.name}",
+                    run=f"ethtool -S {netdev} | grep -E 'discard|pause'",
+                ))  # fmt: skip
+    settle(findings, marked.unknown)
+
+
+def test_rdma_cm_arrives_on_lossless_priority(fleet: Fleet, hosts: Hosts) -> None:
+    """Connections of rdma_cm are marked with its ToS: it is lost with each reload of drivers."""
+
+    def commands(path: Path) -> tuple[str, str]:
+        return wire.by_rdma_cm(*path.ends, path.rail.index, path.far_netdevs)
+
+    _needs_roce(fleet)
+    traffic = _exchanged(*_paths(fleet, hosts), hosts, commands)
+    _judge_priority(traffic, "rping", "roce_qos_tos", wire.MESSAGES // 4)
+
+
+def _judge_priority(traffic: Traffic, tool: str, variable: str, least: int) -> None:
+    findings = _failures(traffic, tool, variable)
+    unknown = list(traffic.unknown)
+    for path, exchange in traffic.exchanges:
+        wanted = path.far.get("fabric_lossless_priority")
+        risen = exchange.risen.get(path.ends[1].netdev, {})
+        counts = {number: risen.get(f"rx_prio{number}_packets") for number in range(8)}
+        if exchange.error:
+            continue
+        if counts[wanted] is None:
+            unknown.append(f"{path.to}: ethtool -S shows no rx_prio{wanted}_packets")
+            continue
+        seen = {number: count for number, count in counts.items() if count and count > least // 10}
+        if set(seen) != {wanted} or seen[wanted] < least:
+            said = ", ".join(f"{count} on priority {number}" for number, count in seen.items())
+            findings.append(_finding(
+                path, f"packets of {tool} that arrived", said or "none",
+                f"at least {least} on priority {wanted}, few on others", variable,
+                f"ethtool -S {path.ends[1].netdev}",
+            ))  # fmt: skip
+    settle(findings, unknown)
+
+
+def _failures(traffic: Traffic, tool: str, variable: str) -> list[str]:
+    return [
+        _finding(path, tool, exchange.error, "success", variable, tool)
+        for path, exchange in traffic.exchanges
+        if exchange.error
+    ]
+
+
+def _finding(
+    path: Path, setting: str, seen: object, wanted: object, variable: str, where: str
+) -> str:
+    return finding(
+        path.near, path.device, f"{setting} to {path.to}", seen=seen, wanted=wanted,
+        variable=variable, where=where,
+        run=f"rdmaprov validate SITE --limit {path.near.name},{path.far.name} -m 'state or links'",
+    )  # fmt: skip
+
+
+def _needs_roce(fleet: Fleet) -> None:
+    if all(node.get("fabric_kind") != "roce" for node in fleet.nodes):
+        not_applicable("ib: DSCP does not apply")
+
+
+def _paths(fleet: Fleet, hosts: Hosts) -> tuple[list[Path], list[str]]:
+    """Return the paths of the ring, and a line for each node that could not be told."""
+    if len(fleet.nodes) < 2:
+        not_applicable("one node is selected: a path has two ends")
+    paths, unknown = ring.paths(fleet.nodes, hosts)
+    if not paths and not unknown:
+        not_applicable("no rail of two nodes has an address: nothing leads from one to the other")
+    return paths, unknown
+
+
+def _pinged(fleet: Fleet, hosts: Hosts) -> tuple[list[tuple[Path, wire.Ping, str]], list[str]]:
+    """Return what the pings of each path found, and the far end's MAC address."""
+    paths, unknown = _paths(fleet, hosts)
+    mine: dict[str, list[Path]] = {}
+    for path in paths:
+        mine.setdefault(path.near.name, []).append(path)
+    commands = {
+        name: wire.ping_command(
+            [(path.rail.index, path.ends[0], path.ends[1].address) for path in each],
+            each[0].near.get("fabric_mtu_bytes"),
+        )
+        for name, each in mine.items()
+    }
+    found = []
+    answers = hosts.run(commands, time_limit_s=_TIME_LIMIT_S)
+    for name, each in mine.items():
+        try:
+            pings = wire.parse_pings(_stdout(answers[name]))
+        except CouldNotTell as error:
+            unknown.append(f"{name}: {error.why}")
+            continue
+        found += [(path, *pings[path.rail.index]) for path in each]
+    return found, unknown
+
+
+def _exchanged(
+    paths: Sequence[Path],
+    unknown: Sequence[str],
+    hosts: Hosts,
+    commands: Callable[[Path], tuple[str, str]],
+) -> Traffic:
+    """Return the exchanges of all paths; those of a round have no node in common."""
+    found, lost = [], list(unknown)
+    for each in rounds(paths):
+        asked: dict[str, str] = {}
+        for path in each:
+            asked[path.near.name], asked[path.far.name] = commands(path)
+        answers = hosts.run(asked, time_limit_s=_TIME_LIMIT_S)
+        for path in each:
+            try:
+                ends = (_stdout(answers[node.name]) for node in (path.near, path.far))
+                found.append((path, wire.parse_exchange(*ends)))
+            except CouldNotTell as error:
+                lost.append(f"{path.near.name} {path.device} to {path.to}: {error.why}")
+    return Traffic(tuple(found), tuple(lost))
+
+
+def _stdout(answer: object) -> str:
+    if isinstance(answer, Exception):
+        raise CouldNotTell(f"no answer: {answer}")
+    return str(getattr(answer, "stdout", ""))

@@ -1,0 +1,215 @@
+"""PCIe read requests, ACS, the IOMMU mode, and what of a rail runs on which processor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from testinfra.host import Host
+
+from rdmaprov.facts import CouldNotTell, boot, devices, interrupts, pci, sysctl, units
+from rdmaprov.facts.text import read_files
+from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
+from rdmaprov.inventory import Node, Rail
+
+pytestmark = pytest.mark.state
+
+_UNIT = "rdmaprov-pcie.service"
+_DESCRIPTION = "/etc/rdmaprov/pcie.json"
+_BALANCING = "/proc/sys/kernel/numa_balancing"
+_POLICIES = "/sys/devices/system/cpu/cpufreq/policy*"
+# Linux Documentation/admin-guide/kernel-parameters.txt
+_IOMMU = {"passthrough": ("iommu=pt", "iommu.passthrough=1"), "off": ("iommu=off",)}
+_IOMMU_NAMES = ("iommu", "iommu.passthrough")
+_DESCRIBED = ("max_read_request_bytes", "acs_redirect", "numa_balancing", "irq_affinity",
+              "cpu_governor")  # fmt: skip
+
+
+def test_max_read_request(host: Host, node: Node, rail: Rail) -> None:
+    """The rail's NIC asks for as much at once as the site says. Reading it needs root."""
+    address = _nic(host, rail)
+    seen = pci.max_read_request(pci.config_spaces(host, [address])[address], address)
+    if seen is None:
+        not_applicable(f"{address} is not PCI Express")
+    require(
+        node, address, "MaxReadReq bytes", seen=seen,
+        wanted=node.get("pcie_max_read_request_bytes"), variable="pcie_max_read_request_bytes",
+        where=f"lspci -s {address} -vv",
+    )  # fmt: skip
+
+
+def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) -> None:
+    """Nothing between the rail's NIC and a GPU below one switch sends their traffic to the root."""
+    if node.get("pcie_acs_redirect") == "keep":
+        not_applicable("pcie_acs_redirect: keep")
+    here = devices.read(host)
+    nic = here.pci_of(f"{devices.NET}/{devices.port_of(here, rail).netdev}")
+    gpus = [here.pci_of(f"{devices.PCI}/{gpu}") for gpu in pci.Functions.read(host).gpus()]
+    bridges = sorted({bridge for gpu in gpus for bridge in _between(nic, gpu)})
+    if not bridges:
+        not_applicable(f"rail {rail.index} has no GPU below the same PCIe switch")
+    for address, space in pci.config_spaces(host, bridges).items():
+        require(
+            node, address, "ACS redirect", seen=pci.acs_redirects(space, address), wanted=(),
+            variable="pcie_acs_redirect", where=f"lspci -s {address} -vv (ACSCtl)",
+        )  # fmt: skip
+
+
+def test_iommu_mode_running(host: Host, node: Node) -> None:
+    """The kernel was started in the site's IOMMU mode."""
+    wanted = _iommu(host, node)
+    seen = boot.read(host).running
+    if not set(seen.of(_IOMMU_NAMES)) & set(wanted):
+        reject(
+            node, "kernel", "command line", seen=seen.of(_IOMMU_NAMES),
+            wanted=" or ".join(wanted), variable="pcie_iommu", where=seen.file,
+            run=f"reboot {node.name}",
+        )  # fmt: skip
+
+
+def test_iommu_mode_of_the_rail_running(host: Host, node: Node, rail: Rail) -> None:
+    """Nothing translates the rail's memory accesses, by effect and not by argument."""
+    _iommu(host, node)
+    address = devices.port(host, rail).pci
+    path = f"{devices.PCI}/{address}/iommu_group/type"
+    seen = read_files(host, path).value(path) if address else None
+    if seen is None:
+        not_applicable(f"rail {rail.index} is in no IOMMU group: nothing translates for it")
+    require(
+        node, address, "IOMMU mode", seen=seen, wanted="identity", variable="pcie_iommu",
+        where=path, run=f"reboot {node.name}",
+    )  # fmt: skip
+
+
+def test_iommu_mode_after_reboot(host: Host, node: Node) -> None:
+    """Each kernel that a boot may start is started in the site's IOMMU mode."""
+    wanted = _iommu(host, node)
+    for entry in boot.read(host).entries:
+        if not set(entry.of(_IOMMU_NAMES)) & set(wanted):
+            reject(
+                node, entry.kernel, "command line", seen=entry.of(_IOMMU_NAMES),
+                wanted=" or ".join(wanted), variable="pcie_iommu", where=entry.file,
+                truth=AFTER_REBOOT,
+            )  # fmt: skip
+
+
+def test_numa_balancing_running(host: Host, node: Node) -> None:
+    """The kernel moves memory between NUMA nodes by itself, or not, as the site says."""
+    seen = read_files(host, _BALANCING).value(_BALANCING)
+    if seen is None and not node.get("pcie_numa_balancing"):
+        not_applicable(f"this kernel has no NUMA balancing ({_BALANCING})")
+    require(
+        node, "kernel", "NUMA balancing", seen=None if seen is None else seen != "0",
+        wanted=bool(node.get("pcie_numa_balancing")), variable="pcie_numa_balancing",
+        where=_BALANCING,
+    )  # fmt: skip
+
+
+def test_numa_balancing_after_reboot(host: Host, node: Node) -> None:
+    """No file for sysctl sets NUMA balancing otherwise than the site."""
+    found = sysctl.at_boot(read_files(host, *sysctl.PATHS)).get(_BALANCING)
+    if found is not None:
+        require(
+            node, "kernel", "NUMA balancing", seen=found[0] != "0",
+            wanted=bool(node.get("pcie_numa_balancing")), variable="pcie_numa_balancing",
+            where=found[1], truth=AFTER_REBOOT, run=f"remove the line from {found[1]}",
+        )  # fmt: skip
+
+
+def test_interrupts_run_on_own_numa_node(host: Host, node: Node, rail: Rail) -> None:
+    """The rail's interrupts run on processors of its own NUMA node."""
+    if node.get("pcie_irq_affinity") != "local":
+        not_applicable(f"pcie_irq_affinity: {node.get('pcie_irq_affinity')}")
+    address = devices.port(host, rail).pci
+    if not address:
+        not_applicable(f"rail {rail.index} is not on PCI")
+    seen = interrupts.read(host, address)
+    if len(seen.processors) < 2:
+        not_applicable("the machine has one NUMA node")
+    numa_node = pci.Functions.read(host).numa_node(address)
+    if numa_node not in seen.processors:
+        raise CouldNotTell(f"{address}: the firmware does not say its NUMA node ({numa_node})")
+    near = seen.processors[numa_node]
+    if not near:
+        not_applicable(f"NUMA node {numa_node} has no processors")
+    for number, on in seen.affinities.items():
+        if not on <= near:
+            reject(
+                node, address, f"processors of interrupt {number}", seen=sorted(on),
+                wanted=f"those of NUMA node {numa_node}", variable="pcie_irq_affinity",
+                where=f"/proc/irq/{number}/smp_affinity_list",
+            )  # fmt: skip
+
+
+def test_cpu_governor(host: Host, node: Node) -> None:
+    """All processors have the site's frequency governor."""
+    wanted = node.get("pcie_cpu_governor")
+    if wanted == "keep":
+        not_applicable("pcie_cpu_governor: keep")
+    pattern = r"/sys/devices/system/cpu/cpufreq/(policy\d+)/scaling_governor"
+    found = list(read_files(host, f"{_POLICIES}/scaling_governor").matching(pattern))
+    if not found:
+        not_applicable("the kernel does not set frequencies (/sys/devices/system/cpu/cpufreq)")
+    for match, seen in found:
+        require(
+            node, match[1], "frequency governor", seen=seen, wanted=wanted,
+            variable="pcie_cpu_governor", where=match[0],
+        )  # fmt: skip
+
+
+def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
+    """A boot starts the unit that sets what a boot loses."""
+    seen = units.show(host, _UNIT)[_UNIT]
+    require(
+        node, _UNIT, "unit", seen=seen.get("UnitFileState") or "absent", wanted="enabled",
+        variable="pcie_max_read_request_bytes", where=f"systemctl show {_UNIT}",
+        truth=AFTER_REBOOT,
+    )  # fmt: skip
+
+
+def test_settings_after_reboot(host: Host, node: Node) -> None:
+    """What the unit sets is what the site says."""
+    text = read_files(host, _DESCRIPTION).get(_DESCRIPTION)
+    try:
+        seen: Mapping[str, object] = {} if text is None else json.loads(text)
+    except ValueError as error:
+        raise CouldNotTell(f"{_DESCRIPTION}: it is no JSON") from error
+    for name in _DESCRIBED:
+        require(
+            node, "kernel", name, seen=seen.get(name), wanted=node.get(f"pcie_{name}"),
+            variable=f"pcie_{name}", where=_DESCRIPTION, truth=AFTER_REBOOT,
+        )  # fmt: skip
+
+
+def _nic(host: Host, rail: Rail) -> str:
+    """Return the PCI address of a rail's NIC that has registers of its own."""
+    here = devices.read(host)
+    port = devices.port_of(here, rail)
+    if not port.pci:
+        not_applicable(f"rail {rail.index} is not on PCI")
+    if pci.Functions.read(host).vendor(port.pci) == pci.VIRTIO:
+        not_applicable(f"rail {rail.index} is virtio, which reads nothing over PCI Express")
+    if devices.is_virtual_function(host, port.netdev):
+        not_applicable(f"rail {rail.index} is a virtual function; its physical one's counts")
+    return port.pci
+
+
+def _between(nic: list[str], gpu: list[str]) -> list[str]:
+    """Return the bridges between a NIC and a GPU that are below one switch.
+
+    The bridge that both are below is not between them: an upstream port redirects nothing.
+    """
+    shared = 0
+    while shared < min(len(nic), len(gpu)) - 1 and nic[shared] == gpu[shared]:
+        shared += 1
+    return [] if shared == 0 else nic[shared:-1] + gpu[shared:-1]
+
+
+def _iommu(host: Host, node: Node) -> tuple[str, ...]:
+    wanted = node.get("pcie_iommu")
+    if wanted == "keep":
+        not_applicable("pcie_iommu: keep")
+    if not pci.has_iommu(host):
+        not_applicable("the machine has no IOMMU (/sys/class/iommu, ACPI tables)")
+    return _IOMMU[wanted]

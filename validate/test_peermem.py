@@ -1,0 +1,123 @@
+"""How the NICs reach GPU memory: nvidia-peermem or dma-buf, by its effect."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from testinfra.host import Host
+
+from rdmaprov.facts import kernel_modules, pci
+from rdmaprov.facts.text import CouldNotTell, output, read_files
+from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
+from rdmaprov.inventory import Node
+
+pytestmark = pytest.mark.state
+
+_MODULE = "nvidia_peermem"
+_CLIENTS = "/sys/kernel/mm/memory_peers"
+_STATE = f"/sys/module/{_MODULE}/initstate"
+_RELEASE, _DRIVER = "/proc/sys/kernel/osrelease", "/proc/driver/nvidia/version"
+# Linux 5.12 has ib_umem_dmabuf_get; NVIDIA's GPU Operator documentation has the table.
+_DMABUF_KERNEL = (5, 12)
+_LOADED_AT_BOOT = ("/etc/modules-load.d/*.conf", "/usr/lib/modules-load.d/*.conf", "/etc/modules")
+
+
+def test_module_is_loaded(host: Host, node: Node) -> None:
+    """nvidia-peermem is loaded where it is how the NICs reach GPU memory."""
+    _needs_peermem(host, node)
+    require(
+        node, _MODULE, "module", seen=read_files(host, _STATE).value(_STATE), wanted="live",
+        variable="peermem_mode", where=_STATE,
+    )  # fmt: skip
+
+
+def test_module_is_a_client_of_rdma(host: Host, node: Node) -> None:
+    """The RDMA drivers know nvidia-peermem, as NCCL asks; that it is loaded proves nothing."""
+    _needs_peermem(host, node)
+    files = read_files(host, f"{_CLIENTS}/*/version", f"/sys/module/{_MODULE}/version")
+    clients = [match[1] for match, _ in files.matching(_CLIENTS + "/([^/]+)/version")]
+    kernel_shows_none = not clients and files.value(f"/sys/module/{_MODULE}/version")
+    if not {"nv_mem", "nv_mem_nc"} & set(clients) and not kernel_shows_none:
+        reject(
+            node, _MODULE, "client of the RDMA drivers", seen=clients,
+            wanted="nv_mem or nv_mem_nc", variable="peermem_mode", where=_CLIENTS,
+        )  # fmt: skip
+
+
+def test_module_is_loaded_after_reboot(host: Host, node: Node) -> None:
+    """A boot loads nvidia-peermem."""
+    _needs_peermem(host, node)
+    files = read_files(host, *_LOADED_AT_BOOT)
+    lines = {line.strip().replace("-", "_") for text in files.texts.values()
+             for line in text.splitlines()}  # fmt: skip
+    require(
+        node, _MODULE, "module", seen="loaded" if _MODULE in lines else "not loaded",
+        wanted="loaded", variable="peermem_mode", where="/etc/modules-load.d",
+        truth=AFTER_REBOOT,
+    )  # fmt: skip
+
+
+def test_module_is_not_denied_after_reboot(host: Host, node: Node) -> None:
+    """No line of modprobe.d or of the kernel's command line keeps a boot from loading it."""
+    _needs_peermem(host, node)
+    denied = kernel_modules.read(host).denied(_MODULE)
+    if denied:
+        reject(
+            node, _MODULE, "module", seen=denied, wanted="no such line", variable="peermem_mode",
+            where="/etc/modprobe.d", truth=AFTER_REBOOT, run="remove that line",
+        )  # fmt: skip
+
+
+def test_node_can_do_dmabuf(host: Host, node: Node) -> None:
+    """Kernel and GPU driver have what dma-buf needs; the NICs' part, the acceptance proves."""
+    if node.get("peermem_mode") != "dmabuf":
+        not_applicable(f"peermem_mode: {node.get('peermem_mode')}")
+    obstacle = _obstacle(host)
+    if obstacle:
+        reject(
+            node, "dma-buf", "support", seen=obstacle, wanted="Linux 5.12 and the open GPU driver",
+            variable="peermem_mode", where=f"{_RELEASE}, {_DRIVER}",
+        )  # fmt: skip
+
+
+def test_gpu_driver_is_of_the_sites_flavour(host: Host, node: Node) -> None:
+    """The GPU's kernel module is the open or the proprietary one, as the site says."""
+    wanted = node.get("peermem_gpu_module")
+    if not wanted:
+        not_applicable("the site does not say peermem_gpu_module")
+    require(
+        node, "nvidia", "flavour", seen=_flavour(host), wanted=wanted,
+        variable="peermem_gpu_module", where=_DRIVER, run="modinfo nvidia",
+    )  # fmt: skip
+
+
+def _needs_peermem(host: Host, node: Node) -> None:
+    """Skip the test where nvidia-peermem is not how the NICs reach GPU memory."""
+    mode = node.get("peermem_mode")
+    if mode in ("off", "dmabuf"):
+        not_applicable(f"peermem_mode: {mode}")
+    if mode == "auto":
+        if not pci.Functions.read(host).gpus():
+            not_applicable("peermem_mode: auto, on a node without an NVIDIA GPU")
+        if not _obstacle(host):
+            not_applicable("peermem_mode: auto, on a node that has what dma-buf needs")
+
+
+def _obstacle(host: Host) -> str:
+    """Return why the node cannot do dma-buf, empty if it can."""
+    release = read_files(host, _RELEASE).must(_RELEASE)
+    found = re.match(r"(\d+)\.(\d+)", release)
+    if found is None:
+        raise CouldNotTell(f"{_RELEASE} shows {release!r}, which is no kernel")
+    if (int(found[1]), int(found[2])) < _DMABUF_KERNEL:
+        return f"kernel {release}"
+    flavour = _flavour(host)
+    return "" if flavour == "open" else f"the {flavour} GPU driver"
+
+
+def _flavour(host: Host) -> str:
+    running = read_files(host, _DRIVER).get(_DRIVER)
+    if running is not None:
+        return "open" if "Open Kernel Module" in running else "proprietary"
+    return "open" if "GPL" in output(host, "modinfo -F license nvidia") else "proprietary"

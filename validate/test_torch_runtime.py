@@ -1,0 +1,87 @@
+"""The Python with torch in which the acceptance runs. That it imports, the acceptance proves."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from testinfra.host import Host
+
+from rdmaprov.facts import software
+from rdmaprov.facts.text import CouldNotTell
+from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
+from rdmaprov.inventory import Node
+
+pytestmark = pytest.mark.state
+
+_VARIABLE = "torch_runtime_requirements"
+
+
+def test_packages_are_the_sites(host: Host, node: Node) -> None:
+    """The Python has torch, and each package in the version that the site pins."""
+    python = _python(node)
+    wanted = _pins(node)
+    names = tuple(sorted({"torch", *wanted}))
+    _require_there(host, node, python)
+    seen = software.python_packages(host, python, names)
+    for name in names:
+        version, pin = seen[name], wanted.get(name)
+        if version is None or (pin is not None and not software.build(version, pin)):
+            reject(
+                node, python, name, seen=version, wanted=pin or "any version", variable=_VARIABLE,
+                where=f"{python} -m pip list",
+            )  # fmt: skip
+
+
+def test_environment_is_whole(host: Host, node: Node) -> None:
+    """The environment's name leads to a place that is there, now and after a boot."""
+    if node.get("torch_runtime_kind") != "venv":
+        not_applicable(f"torch_runtime_kind: {node.get('torch_runtime_kind')}")
+    directory = node.get("torch_runtime_directory").rstrip("/")
+    configuration = f"{directory}/pyvenv.cfg"
+    require(
+        node, directory, "virtual environment", seen=host.file(configuration).exists, wanted=True,
+        variable="torch_runtime_directory", where=configuration, truth=AFTER_REBOOT,
+    )  # fmt: skip
+
+
+def test_image_is_present(host: Host, node: Node) -> None:
+    """The container tool has the site's image."""
+    if node.get("torch_runtime_kind") != "container":
+        not_applicable(f"torch_runtime_kind: {node.get('torch_runtime_kind')}")
+    tool, image = node.get("torch_runtime_container_tool"), node.get("torch_runtime_image")
+    if tool not in ("docker", "podman"):
+        not_applicable(f"images of {tool} are files that the site brings itself")
+    command = f"{tool} image inspect --format '{{{{.Id}}}}' {shlex.quote(image)}"
+    result = host.run(command)
+    if result.rc == 127:
+        raise CouldNotTell(f"{tool} is not installed, which has the image {image}")
+    if result.rc != 0:
+        reject(
+            node, tool, f"image {image}", seen=None, wanted="present",
+            variable="torch_runtime_image", where=f"{tool} image inspect {image}",
+        )  # fmt: skip
+
+
+def _python(node: Node) -> str:
+    python = software.python_of(node)
+    if not python:
+        not_applicable(f"torch_runtime_kind: {node.get('torch_runtime_kind')}")
+    return python
+
+
+def _require_there(host: Host, node: Node, python: str) -> None:
+    if host.run(f"test -x {shlex.quote(python)}").rc != 0:
+        reject(
+            node, python, "Python", seen=None, wanted="with torch",
+            variable="torch_runtime_kind", where=f"ls -l {python}",
+        )  # fmt: skip
+
+
+def _pins(node: Node) -> dict[str, str]:
+    """Return the version that the site pins of each package, by its normal name (PEP 503)."""
+    found = {}
+    for line in node.get(_VARIABLE):
+        name, _, version = line.partition("--hash")[0].strip().partition("==")
+        found[name.partition("[")[0].strip().lower().replace("_", "-")] = version.strip()
+    return found

@@ -1,0 +1,150 @@
+"""Nodes of one kind have the same software and firmware; the odd ones are named.
+
+What makes nodes comparable is read, not configured: the same model of machine for its BIOS, the
+same model of NIC for its firmware, the same values of the site for software that it describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+from testinfra.host import Host
+
+from rdmaprov.facts import CouldNotTell, devices, software, uniform
+from rdmaprov.facts.text import read_files
+from rdmaprov.facts.uniform import Sample
+from rdmaprov.facts.verdict import finding, not_applicable, settle
+from rdmaprov.inventory import Fleet, Node
+
+pytestmark = pytest.mark.state
+
+_RELEASE, _OS = "/proc/sys/kernel/osrelease", "/etc/os-release"
+_DMI = "/sys/class/dmi/id"
+
+
+def test_kernel(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """Nodes with the same distribution run the same kernel."""
+
+    def of(host: Host, node: Node) -> list[Sample]:
+        files = read_files(host, _RELEASE, _OS)
+        return [Sample(node.name, "kernel", files.must(_OS), files.must(_RELEASE))]
+
+    _uniform(fleet, hosts, "release", "ofed_hold", _RELEASE, of)
+
+
+def test_drivers(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """The same modules of the RDMA stack run everywhere, in the same version and build."""
+
+    def of(host: Host, node: Node) -> list[Sample]:
+        release = read_files(host, _RELEASE).must(_RELEASE)
+        loaded = software.modules(host)
+        values = {name: each.version or each.source for name, each in loaded.items()}
+        return uniform.of_mapping(node.name, values, (release, node.get("ofed_source")))
+
+    _uniform(fleet, hosts, "driver", "ofed_version", "/sys/module/*/version", of)
+
+
+def test_ofed(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """Nodes for which the site says the same have the same OFED."""
+
+    def of(host: Host, node: Node) -> list[Sample]:
+        says = software.ofed(host)
+        value = f"{says.flavour} {says.version}" if says else "inbox"
+        kind = (node.get("ofed_source"), node.get("ofed_version"))
+        return [Sample(node.name, "OFED", kind, value)]
+
+    _uniform(fleet, hosts, "version", "ofed_version", "ofed_info -s", of)
+
+
+def test_nic_firmware(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """Rails with the same model of NIC run the same firmware."""
+    boards = f"{devices.INFINIBAND}/*/board_id"
+
+    def of(host: Host, node: Node) -> list[Sample]:
+        here = devices.read(host)
+        found = []
+        for rail in node.rails:
+            rdma = devices.port_of(here, rail).require_rdma()
+            board = here.files.value(f"{devices.INFINIBAND}/{rdma}/board_id")
+            if board is not None and not here.is_software(rdma):
+                version = here.files.must(f"{devices.INFINIBAND}/{rdma}/fw_ver")
+                found.append(Sample(node.name, rdma, board, version))
+        return found
+
+    _uniform(
+        fleet, hosts, "firmware", "mlx5_firmware_version", boards.replace("board_id", "fw_ver"), of
+    )
+
+
+def test_bios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """Machines of the same model have the same BIOS."""
+
+    def of(host: Host, node: Node) -> list[Sample]:
+        files = read_files(host, f"{_DMI}/bios_version", f"{_DMI}/product_name")
+        model, version = (
+            files.value(f"{_DMI}/{each}") for each in ("product_name", "bios_version")
+        )
+        return [] if version is None else [Sample(node.name, "BIOS", model, version)]
+
+    _uniform(fleet, hosts, "version", "fabric_kind", f"{_DMI}/bios_version", of)
+
+
+def test_nccl(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """Nodes for which the site says the same have the same NCCL, of the system and of torch."""
+
+    def of(host: Host, node: Node) -> list[Sample]:
+        package = software.packages(host).get("libnccl2")
+        values = {"libnccl2": package.version if package else "absent"}
+        python = software.python_of(node)
+        if python:
+            names = ("nvidia-nccl-cu12", "nvidia-nccl-cu13")
+            seen = software.python_packages(host, python, names)
+            values |= {name: version or "absent" for name, version in seen.items()}
+        return uniform.of_mapping(node.name, values, (node.get("nccl_version"), python))
+
+    _uniform(fleet, hosts, "version", "nccl_version", "dpkg -l libnccl2; pip list", of)
+
+
+def test_torch(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """Nodes for which the site says the same have the same torch."""
+
+    def of(host: Host, node: Node) -> list[Sample]:
+        python = software.python_of(node)
+        if not python:
+            return []
+        seen = software.python_packages(host, python, ("torch",))["torch"] or "absent"
+        kind = tuple(node.get("torch_runtime_requirements"))
+        return [Sample(node.name, "torch", kind, seen)]
+
+    _uniform(fleet, hosts, "version", "torch_runtime_requirements", "pip list", of)
+
+
+def _uniform(
+    fleet: Fleet,
+    hosts: Mapping[str, Host],
+    setting: str,
+    variable: str,
+    where: str,
+    of: Callable[[Host, Node], list[Sample]],
+) -> None:
+    """Fail with a line for each node that is not like the others; unreadable ones are an error."""
+    if len(fleet.nodes) < 2:
+        not_applicable("one node is selected: there is none to compare it with")
+    nodes = {node.name: node for node in fleet.nodes}
+    samples: list[Sample] = []
+    unknown = []
+    for name, node in nodes.items():
+        try:
+            samples += of(hosts[name], node)
+        except CouldNotTell as error:
+            unknown.append(f"{name}: {error.why}")
+    settle([
+        finding(
+            nodes[odd.sample.node], odd.sample.device, setting, seen=odd.sample.value,
+            wanted=f"{odd.usual} ({odd.share})", variable=variable, where=where,
+        )
+        for odd in uniform.odd_ones(samples)
+    ], unknown)  # fmt: skip
+    if not samples:
+        not_applicable("no selected node has such a thing")
