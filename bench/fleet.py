@@ -71,7 +71,12 @@ class Fleet:
         return f"198.18.{194 + first}.{last + 1}"
 
     def __enter__(self) -> Fleet:
-        """Start the nodes and wait until each answers."""
+        """Start the nodes and wait until each answers.
+
+        A second fleet is refused before anything of the first one is touched.
+        """
+        if Path(f"/sys/class/net/{BRIDGE}").exists():
+            raise SystemExit(f"{BRIDGE} exists: another fleet is up, or one was killed")
         try:
             self._prepare()
             for index in range(self.count):

@@ -77,6 +77,4 @@ def rail_address(rail: int, index: int) -> str:
 
 
 def _ip(*words: str, quiet: bool = False) -> None:
-    subprocess.run(
-        ["ip", *words], check=not quiet, stderr=subprocess.DEVNULL if quiet else None
-    )
+    subprocess.run(["ip", *words], check=not quiet, stderr=subprocess.DEVNULL if quiet else None)

@@ -129,9 +129,7 @@ def volume(rails: Sequence[Moved], due_bytes: int) -> Iterator[Finding]:
     for node, count in by_node.items():
         # A tree sends half as much from its leaves as a ring does.
         if count < due_bytes / 2 * LEAST_SHARE:
-            what = (
-                f"its rails sent {count / 1e9:.1f} GB, and a ring sends {due_bytes / 1e9:.1f} GB"
-            )
+            what = f"its rails sent {count / 1e9:.1f} GB, and a ring sends {due_bytes / 1e9:.1f} GB"
             yield Finding(what, "The data went elsewhere: see NCCL's logs", node)
 
 
@@ -166,8 +164,7 @@ def management(node: Node, before: Document, after: Document, due_bytes: int) ->
 
 
 def congestion(rails: Sequence[Moved]) -> dict[str, dict[str, int]]:
-    """Return pause frames and congestion notifications, by rail; those that counted none left out.
-    """
+    """Return pause frames and congestion notifications, by rails that counted some."""
     found: dict[str, dict[str, int]] = {}
     for each in rails:
         counted = {

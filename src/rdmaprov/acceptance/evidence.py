@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rdmaprov.acceptance import census, counters, floor, measure, transport
@@ -25,8 +25,8 @@ _TRANSPORTS = {"roce": Transport.ROCE, "infiniband": Transport.IB}
 _LOG_REMEDY = "See logs/ of the run; rdmaprov explain nccl-log reads them"
 
 
-def logs(ran: Ran, directory: Path) -> list[Path]:
-    """Return NCCL's logs of a run, written below a directory by node."""
+def logs(ran: Ran, keep: Callable[[str, str], Path]) -> list[Path]:
+    """Return NCCL's logs of a run, kept as files by node and process."""
     found = []
     for name, node in ran.nodes.items():
         if not node.logs:
@@ -35,9 +35,8 @@ def logs(ran: Ran, directory: Path) -> list[Path]:
             for member in archive:
                 file = archive.extractfile(member)
                 if file is not None:
-                    path = directory / f"{name}.{Path(member.name).name}"
-                    path.write_bytes(file.read())
-                    found.append(path)
+                    text = file.read().decode("utf-8", "replace")
+                    found.append(keep(f"{name}.{Path(member.name).name}", text))
     return found
 
 
@@ -51,7 +50,7 @@ def transports(site: Site, files: Sequence[Path]) -> Iterator[Finding]:
         for facts in site.facts.values()
     }
     first = site.nodes[0]
-    wants_gdr = str(first.get("peermem_kind") or "auto") != "none"
+    wants_gdr = str(first.get("peermem_mode")) != "off"
     try:
         matrix = transport.read(files)
     except RdmaprovError as error:

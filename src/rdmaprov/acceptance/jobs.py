@@ -119,20 +119,21 @@ def _planes(site: Site, nodes: tuple[Node, ...], rails: tuple[int, ...]) -> tupl
     """Return one plane for each rail; NCCL uses all rails at once."""
     if site.backend == "nccl":
         return (Plane("all rails"),)
-    return tuple(
-        Plane(
-            f"rail {rail}",
-            rail,
-            {node.name: site.facts[node.name]["rails"][rail]["netdev"] for node in nodes},
-            {node.name: str(node.rails[rail].address.ip) for node in nodes if node.rails[rail].address},
-        )
-        for rail in rails or range(min(len(node.rails) for node in nodes))
+    numbers = rails or range(min(len(node.rails) for node in nodes))
+    return tuple(_rail(site, nodes, number) for number in numbers)
+
+
+def _rail(site: Site, nodes: tuple[Node, ...], number: int) -> Plane:
+    addresses = {node.name: node.rails[number].address for node in nodes}
+    return Plane(
+        f"rail {number}",
+        number,
+        {node.name: site.facts[node.name]["rails"][number]["netdev"] for node in nodes},
+        {name: str(address.ip) for name, address in addresses.items() if address is not None},
     )
 
 
-def _only(
-    site: Site, nodes: tuple[Node, ...], rails: tuple[int, ...]
-) -> dict[str, dict[str, str]]:
+def _only(site: Site, nodes: tuple[Node, ...], rails: tuple[int, ...]) -> dict[str, dict[str, str]]:
     """Return what makes NCCL use some rails only; `=` means whole names."""
     if site.backend != "nccl" or not rails:
         return {}

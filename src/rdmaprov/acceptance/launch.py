@@ -193,10 +193,7 @@ class Launcher:
 
     def _poll(self, runs: Sequence[Ran]) -> None:
         nodes = {
-            name: (run, node)
-            for run in runs
-            for name, node in run.nodes.items()
-            if not node.over
+            name: (run, node) for run in runs for name, node in run.nodes.items() if not node.over
         }
         answers = self._nodes.run_all({name: node.poll() for name, (_, node) in nodes.items()})
         for name, answer in answers.items():

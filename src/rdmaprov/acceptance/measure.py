@@ -68,8 +68,11 @@ def rows(ran: Ran) -> list[Row]:
     for (plane, size, in_place), own in said.items():
         if len(own) < ran.job.world:
             continue
-        slowest = [max(event[key] for event in own) for key in ("median_us", "p99_us", "min_us")]
-        found.append(Row(plane, size, in_place, own[0]["count"], *slowest, ran.job.world))
+        median_us, p99_us, best_us = (
+            max(float(event[key]) for event in own) for key in ("median_us", "p99_us", "min_us")
+        )
+        count, world = own[0]["count"], ran.job.world
+        found.append(Row(plane, size, in_place, count, median_us, p99_us, best_us, world))
     return found
 
 

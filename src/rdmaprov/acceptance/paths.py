@@ -48,7 +48,9 @@ def lossy(ran: Ran) -> Iterator[Finding]:
                     f"{100 * share:.1f} % of the segments to {target} were sent again "
                     f"({again} of {segments}, TCP_INFO), wanted under {100 * LEAST_LOSS:g} %"
                 )
-                yield Finding(what, "Look at the cable and at the MTU of the path", source, plane.rail)
+                yield Finding(
+                    what, "Look at the cable and at the MTU of the path", source, plane.rail
+                )
 
 
 def _of(plane: Plane) -> list[tuple[str, str]]:
@@ -85,7 +87,7 @@ def slow(ran: Ran) -> Iterator[Finding]:
         rate = rates[plane.name]
         if rate and others and rate < LEAST_RATIO * statistics.median(others):
             seen = f"{figure(rate)}, other rails {figure(statistics.median(others))}"
-            yield from _rail(plane, seen, directions, tuple(rates))
+            yield from _rail(plane, seen, directions)
         else:
             yield from _nodes(ran, plane, [d for d in directions if d.plane == plane.name])
 
@@ -104,9 +106,7 @@ def _rate(found: list[measure.Row], plane: str, size: int) -> float:
     return max(own, default=0.0)
 
 
-def _rail(
-    plane: Plane, seen: str, directions: list[Direction], planes: tuple[str, ...]
-) -> Iterator[Finding]:
+def _rail(plane: Plane, seen: str, directions: list[Direction]) -> Iterator[Finding]:
     """Yield a slow rail, with the nodes whose sending is slow on it and not on the others."""
     rates: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for each in directions:

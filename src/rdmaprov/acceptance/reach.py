@@ -57,7 +57,9 @@ def probes(nodes: Sequence[Node], census: Mapping[str, Document]) -> list[Probe]
         following = nodes[(number + 1) % len(nodes)]
         for other in dict.fromkeys((first.name, following.name)):
             if other != node.name:
-                found += _rails(node, next(n for n in (first, following) if n.name == other), census)
+                found += _rails(
+                    node, next(n for n in (first, following) if n.name == other), census
+                )
     return found
 
 
@@ -105,16 +107,14 @@ def failures(
 
 def findings(asked: Sequence[Probe], failed: Mapping[Probe, str]) -> list[Finding]:
     """Return which rails do not reach each other; a node whose every try fails is named alone."""
-    found = []
+    found: list[Finding] = []
     for rail in sorted({probe.rail for probe in asked if probe.rail is not None}):
         of_rail = [probe for probe in asked if probe.rail == rail]
         found += _of_rail(rail, of_rail, {p: failed[p] for p in of_rail if p in failed})
     return found
 
 
-def _of_rail(
-    rail: int, asked: Sequence[Probe], failed: Mapping[Probe, str]
-) -> Iterator[Finding]:
+def _of_rail(rail: int, asked: Sequence[Probe], failed: Mapping[Probe, str]) -> Iterator[Finding]:
     tries = Counter(name for probe in asked for name in (probe.source, probe.target))
     misses = Counter(name for probe in failed for name in (probe.source, probe.target))
     alone = {name for name, count in misses.items() if count == tries[name]}

@@ -3,6 +3,6 @@
 import sys
 from pathlib import Path
 
-from agent.main import main
+from agent.main import main  # type: ignore[import-not-found] # in the archive
 
 sys.exit(main(Path(sys.argv[1])))

@@ -35,9 +35,9 @@ def moved_bytes(before: dict[str, int]) -> dict[str, int]:
 def connections() -> list[dict[str, Any]]:
     """Return this process's TCP connections: addresses, segments sent, and sent again."""
     found = []
-    for name in os.listdir("/proc/self/fd"):
+    for entry in Path("/proc/self/fd").iterdir():
         try:
-            with socket.socket(fileno=os.dup(int(name))) as each:
+            with socket.socket(fileno=os.dup(int(entry.name))) as each:
                 if each.type == socket.SOCK_STREAM and each.family != socket.AF_UNIX:
                     found.append(_connection(each))
         except OSError:

@@ -13,7 +13,7 @@ from .watch import Watch, say
 
 
 class Rank:
-    """This process in its groups: `control` tells ranks what to do, `group` is what is proven."""
+    """A process in its groups: the default one tells ranks what to do, `group` is proven."""
 
     def __init__(self, plan: dict[str, Any], watch: Watch) -> None:
         import torch

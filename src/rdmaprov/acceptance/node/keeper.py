@@ -26,7 +26,7 @@ VARIABLE = "RDMAPROV_ACCEPTANCE"
 PROGRESS = struct.Struct("<QQQ")  # as agent/watch.py writes it
 TICK_S = 0.2
 PLACES = ("/run", "/dev/shm", "/tmp")  # in memory first: a full disk is no obstacle
-ASKED = []
+ASKED = []  # type: ignore[var-annotated] # Python 3.6 has a comment, or nothing
 
 
 def prctl(*arguments):
@@ -60,9 +60,8 @@ def processes(mark):
             continue
         if state(int(name)) in ("", "Z"):
             continue
-        if entry in read("/proc", name, "environ").split(b"\0"):
-            found.append(int(name))
-        elif mark.encode() in read("/proc", name, "cmdline").split(b"\0"):
+        environment = read("/proc", name, "environ").split(b"\0")
+        if entry in environment or mark.encode() in read("/proc", name, "cmdline").split(b"\0"):
             found.append(int(name))
     return found
 

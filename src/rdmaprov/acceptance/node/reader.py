@@ -71,12 +71,12 @@ def torch(python):
 def gpus():
     """Return the GPUs and what runs on them, as the driver says."""
     asked = ["nvidia-smi", "--format=csv,noheader,nounits"]
-    text, why = output(asked + ["--query-gpu=" + GPU])
+    text, why = output([*asked, "--query-gpu=" + GPU])
     if text is None:
         return {"gpus": [], "error": why}
     rows = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line]
     found = [dict(zip(("index", "name", "total_mib", "free_mib"), row)) for row in rows]
-    text, why = output(asked + ["--query-compute-apps=pid,process_name"])
+    text, why = output([*asked, "--query-compute-apps=pid,process_name"])
     foreign = [line.strip() for line in (text or "").splitlines() if line.strip()]
     return {"gpus": found, "processes": foreign, "error": why if text is None else ""}
 
