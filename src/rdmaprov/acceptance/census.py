@@ -77,7 +77,11 @@ def _torch(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
 
 def _alike(known: Mapping[str, Document], name: str, variable: str) -> Iterator[Finding]:
     """Yield those whose version is not that of most nodes."""
-    versions = {node: answer["torch"].get(name, "none") for node, answer in known.items()}
+    versions = {
+        node: answer["torch"].get(name, "none")
+        for node, answer in known.items()
+        if "torch" in answer["torch"]
+    }
     counts = Counter(versions.values()).most_common()
     if len(counts) < 2:
         return

@@ -138,11 +138,15 @@ class Launcher:
     Args:
         nodes: the connections.
         hear: is told each event at once.
+        grace_s: seconds between the first sign of trouble and the end of a job.
 
     """
 
-    def __init__(self, nodes: Nodes, hear: Hear = lambda _event: None) -> None:
+    def __init__(
+        self, nodes: Nodes, hear: Hear = lambda _event: None, grace_s: float = GRACE_S
+    ) -> None:
         self._nodes = nodes
+        self._grace_s = grace_s
         self._hear = hear
 
     def run(self, jobs: Sequence[Job], limit_s: float | None = None) -> list[Ran]:
@@ -153,21 +157,25 @@ class Launcher:
             limit_s: of each job; its own by default.
 
         """
-        mark = f"rdmaprov-accept-{secrets.token_hex(6)}"
         runs = [Ran(job) for job in jobs]
         by_node = {name: run for run in runs for name in run.job.nodes}
+        # One for each node: in tests, several are on one machine.
+        run_id = secrets.token_hex(6)
+        marks = {name: f"rdmaprov-accept-{run_id}-{i}" for i, name in enumerate(by_node)}
         try:
-            self._start(by_node, mark, limit_s)
+            self._start(by_node, marks, limit_s)
             self._watch(runs)
             self._fetch(by_node)
         finally:
-            self._stop(by_node, mark)
+            self._stop(by_node, marks)
         return runs
 
-    def _start(self, runs: Mapping[str, Ran], mark: str, limit_s: float | None) -> None:
+    def _start(
+        self, runs: Mapping[str, Ran], marks: Mapping[str, str], limit_s: float | None
+    ) -> None:
         commands = {
             name: program(
-                "keeper", request(run.job, name, limit_s or run.job.limit_s()), START_S, mark
+                "keeper", request(run.job, name, limit_s or run.job.limit_s()), START_S, marks[name]
             )
             for name, run in runs.items()
         }
@@ -188,7 +196,7 @@ class Launcher:
             self._poll(at_work)
             for run in at_work:
                 if run.troubled and patience[id(run)] == float("inf"):
-                    patience[id(run)] = time.monotonic() + GRACE_S
+                    patience[id(run)] = time.monotonic() + self._grace_s
             time.sleep(_INTERVAL_S)
 
     def _poll(self, runs: Sequence[Ran]) -> None:
@@ -216,10 +224,12 @@ class Launcher:
             if isinstance(answer, Answer) and answer.rc == 0:
                 started[name].logs = base64.b64decode(answer.out)
 
-    def _stop(self, runs: Mapping[str, Ran], mark: str) -> None:
-        document: Document = {"verb": "stop", "mark": mark}
+    def _stop(self, runs: Mapping[str, Ran], marks: Mapping[str, str]) -> None:
+        documents: dict[str, Document] = {
+            name: {"verb": "stop", "mark": mark} for name, mark in marks.items()
+        }
         names = [name for name, run in runs.items() if name in run.nodes or not run.nodes]
-        commands = {name: program("keeper", document, STOP_S) for name in names}
+        commands = {name: program("keeper", documents[name], STOP_S) for name in names}
         for name, answer in asked(self._nodes, commands).items():
             if name in runs[name].nodes and not isinstance(answer, NodeError):
                 runs[name].nodes[name].left = tuple(answer["left"])

@@ -149,7 +149,7 @@ def launch(request, directory, mark):
 
 def keep(request, directory, mark):
     """Watch the program until its end, then wait to be dismissed; return when all is gone."""
-    program, why, rc, told = None, "", None, 0.0
+    program, why, rc, told, last = None, "", None, 0.0, {}
     touched, asked = 0, time.monotonic()
     end = time.monotonic() + request["limit_s"]
     try:
