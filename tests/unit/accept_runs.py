@@ -14,7 +14,7 @@ def job(count: int = 4, rails: int = 2, **changes) -> Job:
         Plane(
             f"rail {rail}",
             rail,
-            {name: f"ens{rail}" for name in names},
+            dict.fromkeys(names, f"ens{rail}"),
             {name: f"198.18.{rail}.{index + 1}" for index, name in enumerate(names)},
         )
         for rail in range(rails)

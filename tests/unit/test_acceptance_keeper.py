@@ -19,7 +19,6 @@ from rdmaprov.acceptance.nodes import asked, program
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
-
 # Leaves its session, and has a child whose parent is gone.
 DAEMON = "setsid sh -c 'sleep 600 & sleep 600' & echo started; sleep 600"
 
@@ -49,7 +48,7 @@ def marked(mark):
 
 @pytest.fixture
 def nodes():
-    here = {n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 10) for n in ("n0", "n1")}
+    here = {n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")}
     probe = Probe(here)
     yield probe
     probe.close()
@@ -69,7 +68,8 @@ class Kept:
             "lease_s": lease_s,
             "limit_s": limit_s,
         }
-        self.answer = asked(nodes, {"n0": program("keeper", request, 20, self.mark)})["n0"]
+        self.answer = asked(nodes, {"n0": program("keeper", request, 60, self.mark)})["n0"]
+        assert isinstance(self.answer, dict), self.answer
         self.directory = Path(self.answer["directory"])
 
     def status(self):

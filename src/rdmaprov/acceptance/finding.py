@@ -32,7 +32,8 @@ class Finding:
         where = self.node
         if self.rail is not None:
             where = f"{where} rail {self.rail}".strip()
-        told = self.what if self.proven else f"could not tell: {self.what}"
+        what = self.what.rstrip(".")
+        told = what if self.proven else f"could not tell: {what}"
         return printable(f"{where}: {told}. {self.remedy}" if where else f"{told}. {self.remedy}")
 
     def as_data(self) -> dict[str, object]:

@@ -22,7 +22,10 @@ def parsed(text: str) -> tuple[int, ...]:
     """
     first, separator, last = text.partition(":")
     low = _bytes(text, first)
-    return between(low, _bytes(text, last) if separator else low)
+    high = _bytes(text, last) if separator else low
+    if high < low:
+        raise UsageError(f"--sizes {text}: {last} is less than {first}", _HINT)
+    return between(low, high)
 
 
 def between(low: int, high: int) -> tuple[int, ...]:
