@@ -7,8 +7,15 @@ and generic.cc at the tags from v2.8.3-1 to v2.30.7-1.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rdmaprov.acceptance import transport
 
 VERSIONS = tuple(f"2.{minor}.1" for minor in range(8, 31))
 
@@ -118,3 +125,15 @@ class Job:
 
     def _gpu(self, rank: int) -> str:
         return str(rank % self.gpus) if self.minor >= 18 else f"{rank % self.gpus + 1}000"
+
+
+def of(text):
+    """Return the matrix of a log's text, by way of standard input."""
+    data = text if isinstance(text, bytes) else text.encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+        return transport.read([Path("-")])
+
+
+def judged(matrix, expected=None, hcas=None, *, gdr=False, every_rank=True):
+    return [str(p) for p in transport.judge(matrix, expected, hcas, gdr, every_rank=every_rank)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from rdmaprov.acceptance.nccl_events import (
     Communicator,
@@ -30,10 +31,11 @@ from rdmaprov.acceptance.nccl_events import (
 _NOBODY = Source("", 0, -1)
 _MOST_RANKS = 1 << 20  # a number beyond it is a garbled line
 _PREFIX_BYTES = 400  # a host's name and three numbers; a WARN also names its place in the source
-_MARK = re.compile(rb"(?:^|(?<= ))NCCL (?:INFO|WARN) ")
+_MARK = re.compile(rb"NCCL (?:INFO|WARN) ")
 _SOURCE = re.compile(rb"([^\s:\[\]]*):(\d{1,9}):\d+ \[(-?\d{1,9})\](?: \S+:\d+(?: \([^)]*\))?)? $")
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
-_VERSION = re.compile(rb"NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
+# Not "compiled with NCCL version 2.28.3, but is running with ...", a WARN of 2.29 and later.
+_VERSION = re.compile(rb"(?<!with )NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})(?:\S*\+cuda|\s*$)")
 
 _END = rb"\[[-0-9a-f]+\]"  # PCI bus number until 2.17, index of the GPU since 2.18
 _PAIR = rb"Channel (\d{1,9})(?:/(\d{1,9}))? : (\d{1,9})" + _END + rb" -> (\d{1,9})" + _END
@@ -89,9 +91,11 @@ def messages(line: bytes) -> Iterator[tuple[Source, bytes]]:
 
 
 def _who(prefix: re.Match[bytes] | None) -> Source:
-    if prefix is None:
-        return _NOBODY
-    host, pid, gpu = prefix.groups()
+    return _source(*prefix.groups()) if prefix else _NOBODY
+
+
+@lru_cache(maxsize=1 << 14)
+def _source(host: bytes, pid: bytes, gpu: bytes) -> Source:
     return Source(host.decode(errors="replace"), int(pid), int(gpu))
 
 

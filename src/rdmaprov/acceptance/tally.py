@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from rdmaprov.acceptance import nccl_events, nccl_line
@@ -24,13 +24,9 @@ class RankTally:
 class GpuTally:
     """One GPU of one process: its ranks; `pending`: channels came after the last "Connected"."""
 
-    ranks: dict[int, RankTally] = field(default_factory=dict)
+    ranks: defaultdict[int, RankTally] = field(default_factory=lambda: defaultdict(RankTally))
     pending: bool = False
     complete: bool = False
-
-    def rank(self, number: int) -> RankTally:
-        """Return what is known of a rank of this GPU's."""
-        return self.ranks.setdefault(number, RankTally())
 
 
 @dataclass(slots=True)
@@ -57,8 +53,10 @@ class GroupTally:
 class Tally:
     """Everything that lines added up to."""
 
-    gpus: dict[Source, GpuTally] = field(default_factory=dict)
-    processes: dict[tuple[str, int], ProcessTally] = field(default_factory=dict)
+    gpus: defaultdict[Source, GpuTally] = field(default_factory=lambda: defaultdict(GpuTally))
+    processes: defaultdict[tuple[str, int], ProcessTally] = field(
+        default_factory=lambda: defaultdict(ProcessTally)
+    )
     groups: dict[str, GroupTally] = field(default_factory=dict)
     opened: dict[tuple[Source, str], str] = field(
         default_factory=dict
@@ -89,19 +87,19 @@ class Tally:
             if _whole(event, message):
                 self.hear(source, event)
             elif message.startswith((b"Channel ", b"Coll")):
-                self._gpu(source).pending = True
+                self.gpus[source].pending = True
         return found
 
     def hear(self, source: Source, event: nccl_events.Event | None) -> None:
         """Add what a line said."""
-        process = self.processes.setdefault(source[:2], ProcessTally())
+        process = self.processes[source[:2]]
         match event:
             case nccl_events.NetChannel():
                 self._net(source, event)
             case nccl_events.LocalChannel():
                 self._local(source, event)
             case nccl_events.Connected():
-                self._gpu(source).pending = False
+                self.gpus[source].pending = False
             case nccl_events.Communicator():
                 self._communicator(source, event)
             case nccl_events.Devices(found) if found:
@@ -115,14 +113,11 @@ class Tally:
                 self.unreadable += 1
                 self.first_unreadable = self.first_unreadable or text
 
-    def _gpu(self, source: Source) -> GpuTally:
-        return self.gpus.setdefault(source, GpuTally())
-
     def _net(self, source: Source, event: nccl_events.NetChannel) -> None:
-        gpu = self._gpu(source)
+        gpu = self.gpus[source]
         # Send and receive connect a pair of ranks when it first talks, and say no more of it.
         lasting = event.connection == 0
-        gpu.rank(event.rank).channels.add(
+        gpu.ranks[event.rank].channels.add(
             (
                 event.channel,
                 event.sends,
@@ -138,14 +133,14 @@ class Tally:
             self.net_peers.add(event.peer)
 
     def _local(self, source: Source, event: nccl_events.LocalChannel) -> None:
-        gpu = self._gpu(source)
-        gpu.rank(event.rank).local[event.kind] += 1
+        gpu = self.gpus[source]
+        gpu.ranks[event.rank].local[event.kind] += 1
         gpu.pending |= event.lasting or not gpu.complete
         self.local_peers.add(event.peer)
 
     def _communicator(self, source: Source, event: nccl_events.Communicator) -> None:
         mine = (source, event.pointer)
-        gpu = self._gpu(source)
+        gpu = self.gpus[source]
         key = event.identity or self.opened.get(mine) or f"{event.ranks} ranks"
         group = self.groups.setdefault(key, GroupTally(event.ranks))
         group.seen |= 1 << event.rank
