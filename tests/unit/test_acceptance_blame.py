@@ -87,7 +87,7 @@ def test_who_does_not_come_to_the_rendezvous_is_named():
 
 def test_a_stopped_process_keeps_the_others_waiting():
     ran = broken()
-    ran.nodes["n1"].ranks[1]["process"] = "T"
+    ran.nodes["n1"].ranks[1] = {**ran.nodes["n1"].ranks[1], "process": "T"}
     ran.nodes["n1"].rc = None
     late(ran, 0, 2, 3)
     (found,) = blame.findings(ran)
@@ -97,7 +97,7 @@ def test_a_stopped_process_keeps_the_others_waiting():
 
 def test_a_rank_that_is_behind_keeps_the_others_waiting():
     ran = broken()
-    ran.nodes["n3"].ranks[3]["entered"] = 498
+    ran.nodes["n3"].ranks[3] = {**ran.nodes["n3"].ranks[3], "entered": 498}
     late(ran, 0, 1, 2, 3)
     (found,) = blame.findings(ran)
     assert (found.node, "it began 498 collectives, others 500" in found.what) == ("n3", True)

@@ -118,7 +118,7 @@ def test_gloo_needs_no_gpu_and_no_rdma(nodes, known):
 
 
 def tries(nodes, known):
-    own = {node.name: [] for node in nodes}
+    own: dict[str, list[reach.Probe]] = {node.name: [] for node in nodes}
     for probe in reach.probes(nodes, known):
         own[probe.source].append(probe)
     return own

@@ -23,6 +23,7 @@ def test_a_healthy_run_has_no_findings(kind, count):
 def test_busbw_is_that_of_nccl_tests():
     # 4 ranks, 1 MiB in 1 ms: algbw 1.048576 GB/s, times 2 · 3 / 4.
     row = measure.largest(measure.rows(healthy()), "rail 0")
+    assert row is not None
     assert row.algbw_gb_s == pytest.approx(1.048576)
     assert row.busbw_gb_s == pytest.approx(1.572864)
 

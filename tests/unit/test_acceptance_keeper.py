@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.unit.accept_runs import job
 
-from rdmaprov.acceptance.launch import Launcher
+from rdmaprov.acceptance.launch import Event, Launcher
 from rdmaprov.acceptance.nodes import asked, program
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
@@ -174,7 +174,7 @@ def runs(nodes, tmp_path, *endings):
         path.write_text(EVENTS + ending + "\n")
         path.chmod(0o755)
         pythons[f"n{number}"] = str(path)
-    heard = []
+    heard: list[Event] = []
     (ran,) = Launcher(nodes, heard.append, grace_s=0.5).run([job(2, pythons=pythons)])
     assert heard == ran.events
     return ran

@@ -222,7 +222,7 @@ def slow(made):
 
 @pytest.mark.parametrize("how", [hangs, slow])
 def test_isolation_names_the_node_and_its_rail(site, how):
-    told = []
+    told: list[str] = []
     launcher = Simulated("n6", 1, how)
     found = isolate.carried_out(site, launcher, told.append)
     (finding,) = isolate.findings(found)

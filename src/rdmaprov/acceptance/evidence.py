@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rdmaprov.acceptance import census, counters, floor, measure, transport
+from rdmaprov.acceptance import census, counters, floor, history, measure, transport
 from rdmaprov.acceptance.counters import Moved
 from rdmaprov.acceptance.fabric import Fabric
 from rdmaprov.acceptance.finding import Finding
@@ -108,7 +108,10 @@ def fabric_of(nodes: Sequence[Node], gpus: int) -> Fabric:
 def judged(site: Site, ran: Ran) -> tuple[Judgement | None, list[Finding]]:
     """Return what the floor says of the largest message, and whether that is a finding."""
     fabric = fabric_of(site.nodes, census.gpus_per_node(site.facts))
-    demanded = floor.derive(fabric)
+    first = site.nodes[0]
+    wanted = float(first.get("fabric_floor_gb_s") or 0.0)
+    reason = str(first.get("fabric_floor_reason") or "")
+    demanded = floor.derive(fabric, site_floor_gb_s=wanted, reason=reason)
     row = measure.largest(measure.rows(ran), ran.job.planes[0].name)
     if row is None or row.bytes < LEAST_FLOOR_BYTES:
         what = "no message of 1 GiB or more was measured, so the floor was not tried"
@@ -118,3 +121,23 @@ def judged(site: Site, ran: Ran) -> tuple[Judgement | None, list[Finding]]:
         return judgement, []
     causes = "; ".join(cause.cause for cause in judgement.likely_causes)
     return judgement, [Finding(judgement.sentence, f"Likely: {causes or 'not known'}")]
+
+
+def compared(site: Site, ran: Ran, path: Path, time: str) -> list[str]:
+    """Return a note if the fleet reaches less than it did, and add the result to its history.
+
+    Args:
+        site: what is known.
+        ran: a run that ended well.
+        path: the fleet's history.
+        time: when it ran, ISO 8601.
+
+    """
+    row = measure.largest(measure.rows(ran), ran.job.planes[0].name)
+    if row is None:
+        return []
+    fabric = fabric_of(site.nodes, census.gpus_per_node(site.facts))
+    now = history.Result(time, history.kind(fabric, row.bytes), row.busbw_gb_s)
+    drop = history.drop(history.read(path), now)
+    history.append(path, now)
+    return [f"{row.busbw_gb_s:.4g} GB/s is {drop} ({path})"] if drop else []

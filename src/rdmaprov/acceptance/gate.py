@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rdmaprov.acceptance import (
@@ -62,6 +63,7 @@ class Gate:
         connection: runs commands on them.
         options: what is asked for.
         keep: writes a file of evidence, by name, and returns its place.
+        history: the file with what the fleet has reached before.
         tell: is told what happens, line by line.
         hear: is told each event of each rank.
 
@@ -71,6 +73,7 @@ class Gate:
     connection: Nodes
     options: Options
     keep: Callable[[str, str], Path]
+    history: Path
     tell: Callable[[str], None]
     hear: Callable[[Event], None] = lambda _event: None
 
@@ -189,6 +192,9 @@ class Gate:
             result.judgement, slow = evidence.judged(site, ran)
             result.findings += slow
             result.notes += result.judgement.notes if result.judgement else ()
+            if ran.good:
+                when = datetime.now(UTC).isoformat(timespec="seconds")
+                result.notes += evidence.compared(site, ran, self.history, when)
         else:
             result.notes.append(GLOO_NOTE)
         for name, node in ran.nodes.items():

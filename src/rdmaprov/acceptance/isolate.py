@@ -9,7 +9,7 @@ from rdmaprov.acceptance import census, evidence, floor, isolation, jobs, measur
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.isolation import Group, Isolated, Outcome
 from rdmaprov.acceptance.jobs import Site
-from rdmaprov.acceptance.launch import Launcher, Ran
+from rdmaprov.acceptance.launch import Ran, Runs
 
 # A planner that does not come to an end would test for ever.
 _MOST_ROUNDS = 64
@@ -58,7 +58,7 @@ class Judge:
         return _FLOOR_SHARE * floor.derive(fabric).floor_gb_s * rails / fabric.rails
 
 
-def carried_out(site: Site, launcher: Launcher, tell: Callable[[str], None]) -> Isolated:
+def carried_out(site: Site, launcher: Runs, tell: Callable[[str], None]) -> Isolated:
     """Return who is at fault, by testing groups until the planner knows.
 
     Args:

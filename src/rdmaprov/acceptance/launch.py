@@ -10,7 +10,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from rdmaprov.acceptance.nodes import Document, Nodes, asked, program
 from rdmaprov.acceptance.plan import Job, request
@@ -130,10 +130,15 @@ class Ran:
         )
 
 
+class Runs(Protocol):
+    """Whatever can run jobs; another launcher needs this only."""
+
+    def run(self, jobs: Sequence[Job]) -> list[Ran]:
+        """Return what became of jobs; no node is in two of them."""
+
+
 class Launcher:
     """Runs jobs on disjoint sets of nodes side by side, each by a torchrun for each node.
-
-    Another launcher needs `run` only.
 
     Args:
         nodes: the connections.

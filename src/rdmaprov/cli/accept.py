@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -13,6 +11,7 @@ import click
 from rich.console import Console
 
 from rdmaprov.acceptance import sizes, state
+from rdmaprov.acceptance.files import history_of, keeper
 from rdmaprov.acceptance.gate import Gate, Options
 from rdmaprov.acceptance.nodes import connected
 from rdmaprov.acceptance.result import SCHEMA, Result
@@ -116,22 +115,10 @@ def _result(
             connection,
             options,
             keeper(directory.path / "logs", mask),
+            history_of(fleet.site),
             lambda text: screen.show(Line(text)),
             lambda event: directory.log(json.dumps(event)),
         ).run()
-
-
-def keeper(logs: Path, mask: Mask) -> Callable[[str, str], Path]:
-    """Return what writes a file of evidence below a directory, without secrets."""
-
-    def keep(name: str, text: str) -> Path:
-        path = logs / name
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(file, "w", encoding="utf-8", errors="replace") as opened:
-            opened.write(mask.text(text))
-        return path
-
-    return keep
 
 
 def document(head: dict[str, Any], result: Result) -> dict[str, Any]:
