@@ -54,7 +54,7 @@ def test_loss_names_sender_rail_and_receiver():
     change(ran, "links", lambda e: e["rank"] == 2 and e["plane"] == "rail 1", links=links)
     (finding,) = paths.lossy(ran)
     assert (finding.node, finding.rail) == ("n2", 1)
-    assert "1.2 % of the segments to n0 were sent again (600 of 50000" in finding.what
+    assert "sends to n0: 1.2 % of the segments were sent again (600 of 50000" in finding.what
 
 
 def test_timers_that_fired_early_are_no_loss():
@@ -81,7 +81,28 @@ def test_a_slow_rail_names_who_sends_slowly(count):
     change(ran, "pair", lambda e: e["plane"] == "rail 1" and e["rank"] == 1, gb_s=0.1)
     (finding,) = paths.slow(ran)
     assert (finding.node, finding.rail) == ("n1", 1)
-    assert "it sends to n0 at 100 MB/s, on other rails 1 GB/s" in finding.what
+    assert "sends to n0" in finding.what
+    assert "at 100 MB/s, on other rails 1 GB/s" in finding.what
+
+
+STAR = [(a, b) for other in "bcd" for a, b in (("a", other), (other, "a"))]
+
+
+@pytest.mark.parametrize(
+    ("known", "bad", "who"),
+    [
+        ([("a", "b"), ("b", "a")], ["ab"], {("a", "sends", False)}),
+        (STAR, ["ba"], {("b", "sends", True)}),
+        (STAR, ["ab"], {("b", "receives", True)}),
+        (STAR, ["ab", "ac", "ad"], {("a", "sends", True)}),
+        (STAR, ["ba", "ca", "da"], {("a", "receives", True)}),
+        (STAR, ["ab", "ba"], {("b", "sends", True), ("b", "receives", True)}),
+        (STAR, ["ba", "ca"], {("b", "sends", True), ("c", "sends", True)}),
+    ],
+)
+def test_which_end_of_a_bad_direction_is_to_blame(known, bad, who):
+    found = paths.sides([(ends[0], ends[1]) for ends in bad], known)
+    assert {(side.node, side.does, side.sure) for side in found} == who
 
 
 def test_a_slow_rail_without_a_slow_pair_names_the_rail_alone():

@@ -19,9 +19,9 @@ from rdmaprov.probe.errors import NodeError
 
 Event = Mapping[str, Any]
 Hear = Callable[[Event], None]
-START_S = 30
-POLL_S = 15
-STOP_S = 20
+START_S = 60
+POLL_S = 30
+STOP_S = 40
 FETCH_S = 120
 # After the first sign of trouble: others notice it too, and say what they were at.
 GRACE_S = 8

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from rdmaprov.acceptance import measure, outliers
 from rdmaprov.acceptance.finding import Finding
@@ -23,38 +24,90 @@ _NEAR_WORST = 0.3
 _DUE_SHARE = 0.45
 
 
+Ends = tuple[str, str]  # who sends, who receives
+
+
+@dataclass(frozen=True)
+class Side:
+    """The node at one end of a bad direction that is to blame for it.
+
+    Args:
+        node: its name.
+        ends: one such direction.
+        does: what it does badly, such as `sends`.
+        sure: whether other directions tell it from the other end.
+
+    """
+
+    node: str
+    ends: Ends
+    does: str
+    sure: bool
+
+    @property
+    def text(self) -> str:
+        """Return what the node does badly, with whom."""
+        source, target = self.ends
+        other = f"sends to {target}" if self.does == "sends" else f"receives from {source}"
+        unsure = "" if self.sure else f" (or {target} receives so)"
+        return other + unsure
+
+
+def sides(bad: Collection[Ends], known: Collection[Ends]) -> list[Side]:
+    """Return who is to blame for bad directions, each node and what it does once.
+
+    It is not the sender if others receive well from it, and not the receiver if it receives well
+    from others. If nothing tells them apart, as of two nodes, it is the sender, and not sure.
+    """
+    found: dict[tuple[str, str], Side] = {}
+    for source, target in bad:
+        out = [ends for ends in known if ends[0] == source]
+        into = [ends for ends in known if ends[1] == target]
+        sender_good = any(ends not in bad for ends in out)
+        receiver_good = any(ends not in bad for ends in into)
+        receives = sender_good and not receiver_good
+        # All of several bad ones have this end in common, and not the other one.
+        receives = receives or (not receiver_good and len(into) > 1 and len(out) == 1)
+        sure = sender_good != receiver_good or len(out) + len(into) > 2
+        side = Side(
+            target if receives else source,
+            (source, target),
+            "receives" if receives else "sends",
+            sure,
+        )
+        found.setdefault((side.node, side.does), side)
+    return list(found.values())
+
+
 def lossy(ran: Ran) -> Iterator[Finding]:
-    """Yield the directions in which TCP sent segments again, the worst of each rail."""
-    counted: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
-    owners = {(p.name, address): node for p in ran.job.planes for node, address in _of(p)}
-    for event in ran.of("links"):
-        source = ran.job.node_of(event["rank"])
-        for link in event["links"]:
-            target = owners.get((event["plane"], link["to"]), link["to"])
-            if target != source:
-                total = counted[event["plane"], source, target]
-                total[0] += link["segments"]
-                total[1] += link["again"]
+    """Yield the nodes whose data TCP had to send again, the worst of each rail."""
     for plane in ran.job.planes:
-        shares = {
-            (source, target): (again / segments, again, segments)
-            for (name, source, target), (segments, again) in counted.items()
-            if name == plane.name and again >= LEAST_AGAIN and again > LEAST_LOSS * segments
-        }
-        worst = max((share for share, _, _ in shares.values()), default=0.0)
-        for (source, target), (share, again, segments) in shares.items():
-            if share >= _NEAR_WORST * worst:
-                what = (
-                    f"{100 * share:.1f} % of the segments to {target} were sent again "
-                    f"({again} of {segments}, TCP_INFO), wanted under {100 * LEAST_LOSS:g} %"
-                )
-                yield Finding(
-                    what, "Look at the cable and at the MTU of the path", source, plane.rail
-                )
+        counted = _segments(ran, plane)
+        shares = {ends: again / max(1, segments) for ends, (segments, again) in counted.items()}
+        least = max(LEAST_LOSS, _NEAR_WORST * max(shares.values(), default=0.0))
+        bad = [e for e, (_, again) in counted.items() if again >= LEAST_AGAIN and shares[e] > least]
+        for side in sides(bad, counted):
+            segments, again = counted[side.ends]
+            what = (
+                f"{side.text}: {100 * shares[side.ends]:.1f} % of the segments were sent again "
+                f"({again} of {segments}, TCP_INFO), wanted under {100 * LEAST_LOSS:g} %"
+            )
+            yield Finding(what, "Look at the cable and at the path's MTU", side.node, plane.rail)
 
 
-def _of(plane: Plane) -> list[tuple[str, str]]:
-    return list(plane.addresses.items())
+def _segments(ran: Ran, plane: Plane) -> dict[Ends, tuple[int, int]]:
+    """Return segments sent, and sent again, between nodes of a plane."""
+    owners = {address: node for node, address in plane.addresses.items()}
+    counted: dict[Ends, tuple[int, int]] = {}
+    for event in ran.of("links"):
+        if event["plane"] != plane.name:
+            continue
+        for link in event["links"]:
+            ends = ran.job.node_of(event["rank"]), owners.get(link["to"], link["to"])
+            if ends[0] != ends[1]:
+                segments, again = counted.get(ends, (0, 0))
+                counted[ends] = segments + link["segments"], again + link["again"]
+    return counted
 
 
 def stray(ran: Ran) -> Iterator[Finding]:
@@ -118,20 +171,11 @@ def _rail(plane: Plane, seen: str, directions: list[Direction]) -> Iterator[Find
         if rate is not None and others and rate < LEAST_RATIO * statistics.median(others):
             slow_ones[ends] = f"{figure(rate)}, on other rails {figure(statistics.median(others))}"
     remedy = "Look at the link's rate and width, at its PCIe slot, and for a shaper: tc qdisc"
-    for (source, target), told in _shortest(slow_ones).items():
-        what = f"slow ({seen}): it sends to {target} at {told}"
-        yield Finding(what, remedy, source, plane.rail)
+    for side in sides(slow_ones, rates):
+        what = f"slow ({seen}): {side.text} at {slow_ones[side.ends]}"
+        yield Finding(what, remedy, side.node, plane.rail)
     if not slow_ones:
         yield Finding(f"slow: {seen}", "Let it be isolated: --isolate auto", rail=plane.rail)
-
-
-def _shortest(found: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    """Return one direction for each sender, a receiver that all have in common left alone."""
-    first: dict[tuple[str, str], str] = {}
-    for (source, target), told in found.items():
-        if source not in {known for known, _ in first}:
-            first[source, target] = told
-    return first
 
 
 def _nodes(ran: Ran, plane: Plane, directions: list[Direction]) -> Iterator[Finding]:
