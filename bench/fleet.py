@@ -51,6 +51,7 @@ UseDNS no
 MaxStartups 2000
 MaxSessions 200
 PidFile none
+LogLevel VERBOSE
 Subsystem sftp internal-sftp
 SetEnv HOME={dir}/home
 """
@@ -71,12 +72,8 @@ class Fleet:
         return f"198.18.{194 + first}.{last + 1}"
 
     def __enter__(self) -> Fleet:
-        """Start the nodes and wait until each answers.
-
-        A second fleet is refused before anything of the first one is touched.
-        """
-        if Path(f"/sys/class/net/{BRIDGE}").exists():
-            raise SystemExit(f"{BRIDGE} exists: another fleet is up, or one was killed")
+        """Start the nodes and wait until each answers."""
+        self._bridge()
         try:
             self._prepare()
             for index in range(self.count):
@@ -96,6 +93,13 @@ class Fleet:
         """End the nodes and remove what they left."""
         self._stop()
 
+    def _bridge(self) -> None:
+        """Make the bridge; one that is there belongs to another fleet, which must stay whole."""
+        made = subprocess.run(["ip", "link", "add", BRIDGE, "type", "bridge"], check=False)
+        if made.returncode:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise SystemExit(f"another fleet is up, or was killed: ip link del {BRIDGE}")
+
     def _prepare(self) -> None:
         (self.directory / "home").mkdir()
         for name in ("host_key", "key"):
@@ -104,7 +108,6 @@ class Fleet:
         public = (self.directory / "host_key.pub").read_text()
         names = ",".join(self.address(index) for index in range(self.count))
         (self.directory / "known_hosts").write_text(f"{names} {public}")
-        _run("ip", "link", "add", BRIDGE, "type", "bridge")
         _run("ip", "address", "add", f"{NETWORK}.1/{PREFIX}", "dev", BRIDGE)
         _run("ip", "link", "set", BRIDGE, "up")
         self.site.mkdir()
@@ -158,9 +161,8 @@ class Fleet:
             process.kill()
             process.wait()
         for index in range(self.count):
-            # The link too: a connection that is not closed keeps the namespace for minutes.
-            for what in (["link", "del", f"rdmap{index}"], ["netns", "del", f"rdmaprov{index}"]):
-                subprocess.run(["ip", *what], check=False, stderr=subprocess.DEVNULL)
+            subprocess.run(["ip", "netns", "del", f"rdmaprov{index}"], check=False,
+                           stderr=subprocess.DEVNULL)  # fmt: skip
         subprocess.run(["ip", "link", "del", BRIDGE], check=False, stderr=subprocess.DEVNULL)
         shutil.rmtree(self.directory, ignore_errors=True)
 

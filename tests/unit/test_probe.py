@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -138,15 +140,28 @@ def test_node_that_dies_in_between_is_unreachable_from_then_on(probe):
     assert probe.run("n2", "echo hi").out == "hi\n"
 
 
-def test_node_that_does_not_finish_is_unreachable_and_others_are_not():
-    slow = 'if [ -e "$HANG" ]; then sleep 600; fi'
-    hang = here("n2", argv=("/bin/sh", "-c", 'export HANG=/; eval "$0"'))
-    probe = Probe({"n1": here(), "n2": hang, "n3": here("n3")}, Limits(command_s=60, node_s=0.5))
-    probe.run("n1", slow)
-    with pytest.raises(NodeUnreachable, match="1 of 1 commands without an answer"):
-        probe.run("n2", slow)
-    assert probe.run("n3", slow).rc == 0
+def test_node_that_is_stuck_is_unreachable_and_others_are_not(monkeypatch, tmp_path):
+    monkeypatch.setattr("rdmaprov.probe.session._GRACE_S", 0)
+    pid = tmp_path / "agent"
+    hang = f'if [ -e "$HANG" ]; then echo $PPID $$ >{pid}; kill -STOP $PPID $$; fi'
+    stuck = here("n2", argv=("/bin/sh", "-c", 'export HANG=/; eval "$0"'))
+    nodes = {"n1": here(), "n2": stuck, "n3": here("n3")}
+    probe = Probe(nodes, Limits(command_s=0.1, node_s=0.5))
+    probe.run("n1", hang)
+    with pytest.raises(NodeUnreachable, match="1 of 1 commands without an answer in"):
+        probe.run("n2", hang)
+    assert probe.run("n3", hang).rc == 0
+    for process in pid.read_text().split():
+        os.kill(int(process), signal.SIGKILL)
     probe.close()
+
+
+def test_limit_of_a_command_holds_where_it_is_fetched_too(probe):
+    probe.run("n1", "true")
+    with pytest.raises(NoAnswer, match=r"n1: no answer in 0.2 s"):
+        probe.run("n1", "sleep 600", limit_s=0.2)
+    with pytest.raises(NoAnswer, match=r"n2: no answer in 0.2 s"):
+        probe.run("n2", "sleep 600", limit_s=0.2)
 
 
 def test_bound_of_open_connections_is_kept_and_a_miss_connects_again():

@@ -313,12 +313,32 @@ def test_large_fleet_is_judged_in_a_loop_of_its_own(suite, tmp_path):
         .replace("198.18.1.{{ unit }}/24", "10.1.{{ unit // 200 }}.{{ unit % 200 + 1 }}/16"),
     }
     site = sites.write(tmp_path / "site", {**sites.GOOD, **hosts})
+    count = f"echo x >>{tmp_path}/runs; wc -l <{tmp_path}/runs"
     text = (
+        "import pytest\n\n\n@pytest.mark.path\ndef test_live(host, node):\n"
+        f"    if node.name == 'n7':\n        assert host.run({count!r}).stdout.strip() == '1'\n"
+        f"        assert host.run({count!r}).stdout.strip() == '2'\n\n\n"
         "def test_name(node):\n    assert node.name != 'n7', f'{node.name}: wrong'\n\n\n"
         "def test_untold(rail):\n    assert rail.index < 2 or 1 / 0\n"
         "    if rail.index and rail.address.ip.packed[3] == 9:\n        raise LookupError('why')\n"
     )
     done = run(suite(text), site)
-    assert "1 failed, 897 passed, 2 errors" in done.stdout, done.stdout
+    assert "1 failed, 1197 passed, 2 errors" in done.stdout, done.stdout
     assert "test_name[n7] - n7: wrong" in done.stdout
     assert "stopping after 1 failures" in run(suite(text), site, "-x").stdout
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_each_node_costs_one_connection(suite, tmp_path, more):
+    log = tmp_path / "connections"
+    counted = f"sh -c 'echo x >>{log}; exec {sys.executable} \"$@\"' --"
+    nodes = {f"n{i}": {"unit": i, "ansible_connection": "local"} for i in range(1, 5)}
+    hosts = {"nodes": {"hosts": nodes, "vars": {"ansible_python_interpreter": counted}}}
+    files = {**sites.GOOD, "hosts.yml": "---\n" + json.dumps(hosts)}
+    text = "".join(
+        f"def test_{i}(host):\n    assert host.run('echo {i}').stdout == '{i}\\n'\n"
+        for i in range(9)
+    )
+    done = run(suite(text), sites.write(tmp_path / "site", files), *more)
+    assert "36 passed" in done.stdout, done.stdout
+    assert log.read_text().count("x") == 4

@@ -43,6 +43,7 @@ class Probe:
         self._limits = limits or Limits()
         self._learning = Learning(tuple(targets), together)
         self._sessions = sessions(targets, AGENT.read_bytes(), self._limits)
+        self._limit_of: dict[str, float] = {}
         self._early = together and len(targets) <= self._limits.open
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -64,10 +65,10 @@ class Probe:
         """
         command = Command(text, self._limits.command_s if limit_s is None else limit_s)
         known = self._sessions[name].known
-        # A command with a limit of its own is slow, or waits for another node.
-        if fresh or self.live or limit_s is not None:
+        if fresh or self.live:
             return self._answer(name, self._ask(name, command))
         if text not in known:
+            self._limit_of[text] = command.limit_s
             for other, commands in self._learning.asked(name, text).items():
                 self._fetch(other, commands)
         if text not in known:
@@ -106,7 +107,8 @@ class Probe:
         }
         if asked:
             session.known.update(asked)
-            self._submit(session.fetch(asked))
+            commands = [Command(text, self._limit_of[text]) for text in asked]
+            self._submit(session.fetch(commands, list(asked.values())))
 
     def _submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         started = self._thread.is_alive()

@@ -92,22 +92,23 @@ class Session:
             connection.fail(self._stuck(f"no answer in {limit:g} s: {command.shown}"))
         return await future
 
-    async def fetch(self, asked: Mapping[str, Future[Answer]]) -> None:
+    async def fetch(self, commands: Sequence[Command], asked: Sequence[Future[Answer]]) -> None:
         """Fill each command's future with its answer, or with the reason why there is none."""
-        limits = self._shared.limits
+        limit = max(command.limit_s + _GRACE_S for command in commands)
+        limit = max(limit, self._shared.limits.node_s)
         try:
             connection = await self.connect()
         except NodeError as error:
-            for future in asked.values():
+            for future in asked:
                 future.set_exception(error)
             return
         self._fetching += 1
-        sent = connection.send([Command(text, limits.command_s) for text in asked])
-        for there, here in zip(sent, asked.values(), strict=True):
+        sent = connection.send(commands)
+        for there, here in zip(sent, asked, strict=True):
             there.add_done_callback(partial(_pass_on, here))
-        _, late = await asyncio.wait(sent, timeout=limits.node_s)
+        _, late = await asyncio.wait(sent, timeout=limit)
         if late:
-            what = f"{len(late)} of {len(sent)} commands without an answer in {limits.node_s:g} s"
+            what = f"{len(late)} of {len(sent)} commands without an answer in {limit:g} s"
             connection.fail(self._stuck(what))
         self._fetching -= 1
         if not self._shared.stays and not self._fetching and not late:

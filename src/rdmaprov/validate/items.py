@@ -22,6 +22,8 @@ from rdmaprov.validate.selection import Selection, Target
 
 ARGUMENTS = frozenset({"host", "node", "rail", "fleet", "hosts"})
 _OF_NODE = frozenset({"host", "node", "rail"})
+# The mark of tests whose commands are all run anew.
+LIVE = "path"
 # What these do is in pytest's set-up and call.
 _PYTEST_MARKS = frozenset({"skip", "skipif", "xfail", "parametrize", "usefixtures"})
 
@@ -38,6 +40,7 @@ class Check(pytest.Item):
         target: Target | None,
         marks: list[pytest.Mark],
         place: tuple[str, int],
+        live: bool,
         **node: Any,  # noqa: ANN401 - pytest's
     ) -> None:
         super().__init__(**node)
@@ -45,6 +48,7 @@ class Check(pytest.Item):
         self.target = target
         self._arguments = arguments
         self._selection = selection
+        self._live = live
         # pytest finds it anew for each item, which is a third of what an item costs.
         self.location = (*place, self.name)
         self.own_markers.extend(marks)
@@ -58,10 +62,9 @@ class Check(pytest.Item):
 
     def runtest(self) -> None:
         """Call the test."""
-        values: dict[str, object] = {}
-        for name in self._arguments:
-            values[name] = self._value(name)
-        self.obj(**values)
+        if self._selection.probe is not None:
+            self._selection.probe.live = self._live
+        self.obj(**{name: self._value(name) for name in self._arguments})
 
     def _value(self, name: str) -> object:
         if name == "fleet":
@@ -125,6 +128,7 @@ def checks(
         "arguments": asked,
         "selection": selection,
         "marks": marks,
+        "live": any(mark.name == LIVE for mark in [*marks, *collector.iter_markers()]),
         "place": (place, function.__code__.co_firstlineno - 1),
     }
     if not asked & _OF_NODE:

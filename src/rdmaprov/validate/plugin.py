@@ -35,7 +35,7 @@ from rdmaprov.validate.selection import (
 MARKERS = {
     "state": "settings: configured on disk, running now, after a reboot",
     "links": "ports, their rate, width and errors",
-    "path": "between nodes, on the wire; nothing that such a test asks is fetched ahead",
+    items.LIVE: "between nodes, on the wire; nothing that such a test asks is fetched ahead",
     "acceptance": "the fabric's performance",
 }
 # From here on it is: 256 nodes with 60 checks each are 6 s of pytest's own time.
@@ -201,13 +201,13 @@ def _is_large(config: pytest.Config) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run a check; pytest runs everything else."""
+    if isinstance(item, items.Check):
+        items.run(item, nextitem)
+        return True
     selection = item.config.stash.get(SELECTION, None)
     if selection is not None and selection.probe is not None:
-        selection.probe.live = item.get_closest_marker("path") is not None
-    if not isinstance(item, items.Check):
-        return None
-    items.run(item, nextitem)
-    return True
+        selection.probe.live = item.get_closest_marker(items.LIVE) is not None
+    return None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,230 @@
+"""The suite's connection against testinfra's own, on one machine, with the same 60 checks.
+
+    python bench/validate.py [NODES...] [--full | --alone]     as root; 128 by default
+
+Nodes are real sshds (fleet.py) that share this machine's processors with the controller, so the
+ratios count and the seconds do not. Baselines run on fewer nodes and are scaled, for their cost
+grows with the number; --full runs them whole, which takes hours. T1 to T13 name the project's
+performance targets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import validate_checks
+import validate_synthetic
+from fleet import NETWORK, Fleet
+
+KEX = "curve25519-sha256"
+AT_ONCE = 32
+TROUBLED = 4
+CONNECT_S = 5
+SITE = {
+    "fabric_kind": "roce",
+    "fabric_link_gbps": 100,
+    "fabric_rails": [{"netdev": "rail0"}, {"netdev": "rail1"}],
+    "limits_memlock_services": [],
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a command took: seconds, and seconds of processor time with its ssh clients."""
+
+    wall: float
+    cpu: float
+    output: str
+
+
+class Bench:
+    """One fleet with the suite and its ways to connect."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.addresses = [fleet.address(index) for index in range(fleet.count)]
+        self._write()
+
+    def _write(self) -> None:
+        at = self.fleet.directory
+        (self.fleet.site / "group_vars").mkdir()
+        (self.fleet.site / "group_vars/all.yml").write_text(json.dumps(SITE))
+        for name, text in (("suite", validate_checks.tests(1)), ("part", validate_checks.tests(4))):
+            (at / name).mkdir()
+            (at / name / "test_checks.py").write_text(text)
+            (at / name / "pytest.ini").write_text("[pytest]\n")
+        base = (
+            f"User root\nIdentityFile {at}/key\nUserKnownHostsFile {at}/known_hosts\n"
+            f"StrictHostKeyChecking yes\nKexAlgorithms {KEX}\n"
+        )
+        (at / "ssh").write_text(base)
+        (at / "mux").write_text(
+            f"{base}ControlMaster auto\nControlPersist 60s\nControlPath {at}/home/%C\n"
+        )
+
+    def pytest(self, suite: str, *options: str, fails: bool = False) -> Cost:
+        """Return what a run of pytest cost."""
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+            "-p", "no:hypothesispytest", str(self.fleet.directory / suite), *options,
+        ]  # fmt: skip
+        return measured(command, self.fleet.directory, 1 if fails else 0)
+
+    def ours(self, **more: bool) -> Cost:
+        """Return what the suite cost over our connection."""
+        options = ("-p", "rdmaprov.validate.plugin", f"--inventory={self.fleet.site}")
+        return self.pytest("suite", *options, **more)
+
+    def testinfra(self, suite: str, kind: str, config: str, count: int, *more: str) -> Cost:
+        """Return what it cost over one of testinfra's connections."""
+        if kind == "ansible":
+            hosts = ",".join(f"ansible://n{index:03}" for index in range(count))
+            where = [f"--ansible-inventory={self.fleet.site}"]
+        else:
+            hosts = ",".join(f"ssh://{address}" for address in self.addresses[:count])
+            where = [f"--ssh-config={self.fleet.directory / config}"]
+        return self.pytest(suite, f"--hosts={hosts}", *where, *more)
+
+    def sessions(self) -> int:
+        """Return how many remote commands the nodes have started so far."""
+        logs = self.fleet.directory.glob("n*/log")
+        return sum(log.read_text().count("Starting session: command") for log in logs)
+
+    async def floor(self) -> None:
+        """Run `true` on every node, by the ssh that the suite uses."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(address: str) -> None:
+            async with gate:
+                process = await asyncio.create_subprocess_exec(
+                    "ssh", "-F", str(self.fleet.directory / "ssh"), "-oBatchMode=yes", address,
+                    "true",
+                )  # fmt: skip
+                if await process.wait():
+                    raise SystemExit(f"{address} does not answer")
+
+        await asyncio.gather(*(one(address) for address in self.addresses))
+
+
+def measured(command: list[str], directory: Path, code: int = 0) -> Cost:
+    """Run a command that must end with a code; return what it cost."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "HOME": str(directory / "home")}
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(
+        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != code:
+        raise SystemExit(f"{command}: {done.returncode}\n{done.stdout[-3000:]}{done.stderr}")
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(wall, cpu, done.stdout)
+
+
+def row(name: str, value: str, note: str = "") -> None:
+    """Print one line of the table."""
+    print(f"  {name:52} {value:>12}  {note}", flush=True)
+
+
+def measure(count: int, full: bool, alone: bool) -> None:
+    """Measure everything on a number of nodes."""
+    print(f"{count} nodes, 60 checks each, {os.cpu_count()} processors", flush=True)
+    with Fleet(count) as fleet:
+        bench = Bench(fleet)
+        start = time.perf_counter()
+        asyncio.run(bench.floor())
+        floor = time.perf_counter() - start
+        row("floor: ssh true, 32 at a time", f"{floor:.1f} s", f"{count / floor:.0f} nodes/s")
+        before = bench.sessions()
+        costs = [bench.ours() for _ in range(3)]
+        ours = statistics.median(cost.wall for cost in costs)
+        commands = (bench.sessions() - before) / count / len(costs)
+        row("T1 rdmaprov", f"{ours:.1f} s", f"{ours / floor:.1f} x the floor; median of 3")
+        row("T5 remote commands per node", f"{commands:g}")
+        cpu = statistics.median(cost.cpu for cost in costs)
+        row("T6 controller's processor time per node", f"{1000 * cpu / count:.0f} ms")
+        if not alone:
+            baselines(bench, ours, full)
+        trouble(bench, ours)
+    directory = validate_synthetic.prepared()
+    try:
+        cost = measured(validate_synthetic.command(directory), directory)
+        row("T12 1,024 nodes, answers there", f"{cost.wall:.1f} s", f"{cost.cpu:.1f} s processor")
+    finally:
+        shutil.rmtree(directory)
+
+
+def baselines(bench: Bench, ours: float, full: bool) -> None:
+    """Measure testinfra's connections and print how much longer they take."""
+    count = bench.fleet.count
+    cells = (
+        ("T2 testinfra ssh://, as documented", "part", "ssh", "ssh", 4, ()),
+        ("   testinfra ansible://", "part", "ansible", "ssh", 4, ()),
+        ("T3 testinfra ssh:// with a ControlPath", "suite", "ssh", "mux", 16, ()),
+        ("T4 the same, pytest -n 8", "suite", "ssh", "mux", 64, ("-n", "8")),
+    )
+    for name, suite, kind, config, some, more in cells:
+        some = count if full else min(some, count)
+        suite = "suite" if full else suite
+        cost = bench.testinfra(suite, kind, config, some, *more)
+        factor = count / some * (4 if suite == "part" else 1)
+        note = f"; scaled from {some} nodes, {60 if suite == 'suite' else 15} checks"
+        scaled = cost.wall * factor
+        ratio = f"{scaled / ours:.0f} x rdmaprov{'' if factor == 1 else note}"
+        row(name, f"{scaled:.1f} s", ratio)
+
+
+def trouble(bench: Bench, ours: float) -> None:
+    """Measure a fleet of which four nodes hang and four refuse."""
+    hosts = json.loads((bench.fleet.site / "hosts.yml").read_text())
+    with ExitStack() as stack:
+        troubled = {}
+        for index in range(2 * TROUBLED):
+            listener = stack.enter_context(socket.socket())
+            listener.bind((f"{NETWORK}.1", 0))
+            if index < TROUBLED:
+                listener.listen()  # the kernel accepts, and nobody answers
+            troubled[f"{'hung' if index < TROUBLED else 'refused'}{index}"] = {
+                "ansible_host": f"{NETWORK}.1", "ansible_port": listener.getsockname()[1],
+            }  # fmt: skip
+        hosts["nodes"]["hosts"].update(troubled)
+        hosts["nodes"]["vars"]["ansible_ssh_timeout"] = CONNECT_S
+        (bench.fleet.site / "hosts.yml").write_text(json.dumps(hosts))
+        cost = bench.ours(fails=True)
+    named = sum(f"[{name}]" in cost.output for name in troubled)
+    row(
+        "T13 with 4 hung and 4 refused nodes more",
+        f"{cost.wall:.1f} s",
+        f"{cost.wall - ours:+.1f} s; {named} of {len(troubled)} named",
+    )
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="rdmaprov's connection against testinfra's own")
+    parser.add_argument("nodes", nargs="*", type=int, default=[128])
+    parser.add_argument("--full", action="store_true", help="do not scale the baselines")
+    parser.add_argument("--alone", action="store_true", help="leave the baselines out")
+    words = parser.parse_args()
+    if os.geteuid() != 0:
+        raise SystemExit("bench/validate.py makes network namespaces: run it as root")
+    for count in words.nodes:
+        measure(count, words.full, words.alone)
+
+
+if __name__ == "__main__":
+    main()
