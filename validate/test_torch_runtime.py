@@ -8,7 +8,7 @@ import pytest
 from testinfra.host import Host
 
 from rdmaprov.facts import software
-from rdmaprov.facts.text import CouldNotTell
+from rdmaprov.facts.text import ran, read_files
 from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
 from rdmaprov.inventory import Node
 
@@ -39,9 +39,11 @@ def test_environment_is_whole(host: Host, node: Node) -> None:
         not_applicable(f"torch_runtime_kind: {node.get('torch_runtime_kind')}")
     directory = node.get("torch_runtime_directory").rstrip("/")
     configuration = f"{directory}/pyvenv.cfg"
+    seen = read_files(host, configuration).get(configuration)
     require(
-        node, directory, "virtual environment", seen=host.file(configuration).exists, wanted=True,
-        variable="torch_runtime_directory", where=configuration, truth=AFTER_REBOOT,
+        node, directory, "virtual environment", wanted="present",
+        seen="absent" if seen is None else "present", variable="torch_runtime_directory",
+        where=configuration, truth=AFTER_REBOOT,
     )  # fmt: skip
 
 
@@ -53,10 +55,7 @@ def test_image_is_present(host: Host, node: Node) -> None:
     if tool not in ("docker", "podman"):
         not_applicable(f"images of {tool} are files that the site brings itself")
     command = f"{tool} image inspect --format '{{{{.Id}}}}' {shlex.quote(image)}"
-    result = host.run(command)
-    if result.rc == 127:
-        raise CouldNotTell(f"{tool} is not installed, which has the image {image}")
-    if result.rc != 0:
+    if ran(host, command).rc != 0:
         reject(
             node, tool, f"image {image}", seen=None, wanted="present",
             variable="torch_runtime_image", where=f"{tool} image inspect {image}",
@@ -71,7 +70,7 @@ def _python(node: Node) -> str:
 
 
 def _require_there(host: Host, node: Node, python: str) -> None:
-    if host.run(f"test -x {shlex.quote(python)}").rc != 0:
+    if not software.is_program(host, python):
         reject(
             node, python, "Python", seen=None, wanted="with torch",
             variable="torch_runtime_kind", where=f"ls -l {python}",

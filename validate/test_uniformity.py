@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, devices, software, uniform
+from rdmaprov.facts import devices, software, uniform
 from rdmaprov.facts.text import read_files
 from rdmaprov.facts.uniform import Sample
 from rdmaprov.facts.verdict import finding, not_applicable, settle
@@ -97,7 +97,7 @@ def test_nccl(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
         package = software.packages(host).get("libnccl2")
         values = {"libnccl2": package.version if package else "absent"}
         python = software.python_of(node)
-        if python:
+        if python and software.is_program(host, python):
             names = ("nvidia-nccl-cu12", "nvidia-nccl-cu13")
             seen = software.python_packages(host, python, names)
             values |= {name: version or "absent" for name, version in seen.items()}
@@ -113,7 +113,9 @@ def test_torch(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
         python = software.python_of(node)
         if not python:
             return []
-        seen = software.python_packages(host, python, ("torch",))["torch"] or "absent"
+        seen = "absent"
+        if software.is_program(host, python):
+            seen = software.python_packages(host, python, ("torch",))["torch"] or seen
         kind = tuple(node.get("torch_runtime_requirements"))
         return [Sample(node.name, "torch", kind, seen)]
 
@@ -137,8 +139,8 @@ def _uniform(
     for name, node in nodes.items():
         try:
             samples += of(hosts[name], node)
-        except CouldNotTell as error:
-            unknown.append(f"{name}: {error.why}")
+        except Exception as error:  # each kind of connection has its own
+            unknown.append(f"{name}: {getattr(error, 'why', error)}")
     settle([
         finding(
             nodes[odd.sample.node], odd.sample.device, setting, seen=odd.sample.value,

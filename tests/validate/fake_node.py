@@ -6,6 +6,7 @@ that would need hardware is a script that prints what was put down for its argum
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -69,7 +70,8 @@ _PYTHON = """\
 shift 3
 printf '{'; comma=
 for name; do
-    printf '%s"%s": %s' "$comma" "$name" "$(cat "$ROOT/.answers/python/$name" 2> /dev/null || echo null)"
+    version=$(cat "$ROOT/.answers/python/$name" 2> /dev/null || echo null)
+    printf '%s"%s": %s' "$comma" "$name" "$version"
     comma=', '
 done
 echo '}'
@@ -85,7 +87,7 @@ _LIKE = {
 }
 
 
-class FakeBackend(BaseBackend):
+class FakeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
     """testinfra's way to a made-up node.
 
     Args:
@@ -101,10 +103,12 @@ class FakeBackend(BaseBackend):
         self.root = root
         self.known = dict(known or {})
         self.ran: list[str] = []
+        self.asked: set[str] = set()
 
     def run(self, command: str, *args: str, fresh: bool = False, **_: Any) -> CommandResult:
         """Return what a shell makes of a command; the same command is run once."""
         text = self.get_command(command, *args)
+        self.asked.add(text)
         if fresh or text not in self.known:
             self.known[text] = self._run(text)
             self.ran.append(text)
@@ -128,8 +132,9 @@ class FakeBackend(BaseBackend):
 class FakeNode:
     """The tree of a made-up node, to be filled and altered."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_copy: bool = False) -> None:
         self.root = root
+        self.is_copy = is_copy
         self.touched: list[str] = []
 
     def host(self, known: Mapping[str, CommandResult] | None = None) -> Host:
@@ -139,7 +144,7 @@ class FakeNode:
     def like(self, root: Path) -> FakeNode:
         """Return a copy of the node."""
         shutil.copytree(self.root, root, symlinks=True)
-        return FakeNode(root)
+        return FakeNode(root, is_copy=True)
 
     def put(self, path: str, text: str | bytes = "") -> None:
         """Have a file."""
@@ -168,6 +173,31 @@ class FakeNode:
         assert old in text, f"{path} has no {old!r}"
         self.put(path, text.replace(old, new))
 
+    def replace_all(self, path: str, old: str, new: str) -> None:
+        """Have another text wherever a file has the old one."""
+        file = self._at(path)
+        file.write_text(file.read_text().replace(old, new))
+
+    def files_with(self, text: str) -> list[str]:
+        """Return the files in which a text is."""
+        files = (path for path in self.root.rglob("*") if path.is_file() and not path.is_symlink())
+        mark = text.encode()
+        return [f"/{path.relative_to(self.root)}" for path in files if mark in path.read_bytes()]
+
+    def rename(self, path: str, new: str) -> None:
+        """Have a file, directory or link under another name in its directory."""
+        self._at(path).rename(self._at(new))
+
+    def rename_all(self, old: str, new: str) -> None:
+        """Have another name wherever a file, directory or link has the old one in its own."""
+        for path in sorted(self.root.rglob(f"*{old}*"), key=lambda each: -len(each.parts)):
+            if path.is_symlink():
+                target = path.readlink().as_posix()
+                path.unlink()
+                path.with_name(path.name.replace(old, new)).symlink_to(target.replace(old, new))
+            else:
+                path.rename(path.with_name(path.name.replace(old, new)))
+
     def answer(self, command: str, out: str, err: str = "", rc: int = 0) -> None:
         """Have a program print something for its arguments."""
         program, _, arguments = command.partition(" ")
@@ -183,6 +213,18 @@ class FakeNode:
         path = name if name.startswith("/") else f"/.bin/{name}"
         if not self._at(path).exists():
             self.put(path, _PYTHON if name.startswith("/") else _LIKE.get(name, _ANSWERS))
+            self._at(path).chmod(stat.S_IRWXU)
+
+    def shown(self, command: str) -> dict[str, Any]:
+        """Return the JSON that a program prints for its arguments."""
+        program, _, arguments = command.partition(" ")
+        file = f"/.answers/{program}/{arguments.replace(' ', '_').replace('/', '_')}"
+        value: dict[str, Any] = json.loads(self._at(file).read_text())
+        return value
+
+    def executable(self, path: str) -> None:
+        """Have a file in the directory of programs be one."""
+        if path.startswith("/.bin/"):
             self._at(path).chmod(stat.S_IRWXU)
 
     def unit(self, name: str, **properties: str) -> None:

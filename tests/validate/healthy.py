@@ -26,7 +26,7 @@ menuentry 'Ubuntu' --class ubuntu $menuentry_id_option 'gnulinux-simple' {{
 menuentry 'Ubuntu (recovery mode)' $menuentry_id_option 'gnulinux-recovery' {{
 	linux	/boot/vmlinuz-{kernel} root=UUID=0 ro recovery nomodeset
 }}
-"""  # noqa: W191, E101
+"""
 ARGUMENTS = "hugepagesz=1G hugepages=4 iommu=pt"
 NETWORK = """\
 [Match]
@@ -67,8 +67,8 @@ QUERY = """\
 Device #1:
 ----------
 
-Configurations:                                      Default             Current             Next Boot
-         ROCE_CC_PRIO_MASK_P1                        0                   255                 255
+Configurations:                               Default             Current             Next Boot
+  ROCE_CC_PRIO_MASK_P1                        0                   255                 255
 """
 
 
@@ -81,8 +81,8 @@ def healthy(root: Path, number: int) -> FakeNode:
         qos(node, netdev, rdma)
         counted(node, netdev, rdma)
     management(node)
-    for gpu, (way, numa) in GPUS.items():
-        function(node, (*way, gpu), numa, vendor="0x10de", kind="0x030200")
+    for gpu, (bridges, numa) in GPUS.items():
+        function(node, (*bridges, gpu), numa, vendor="0x10de", kind="0x030200")
     addresses(node, number)
     kernel(node)
     software(node)
@@ -90,6 +90,8 @@ def healthy(root: Path, number: int) -> FakeNode:
     limits(node)
     for name, text in paths(number).items():
         node.put(name, text)
+    node.put("/.bin/sleep", "#!/bin/sh\n")  # nobody has to wait for a made-up server
+    node.executable("/.bin/sleep")
     for name in ("ping", "ib_write_bw", "rping", "ibv_rc_pingpong"):
         node.program(name)
     return node
@@ -226,8 +228,11 @@ def qos(node: FakeNode, netdev: str, rdma: str) -> None:
     for end in ("roce_np", "roce_rp"):
         for priority in range(8):
             node.put(f"{ecn}/{end}/enable/{priority}", f"{int(priority == 3)}\n")
-    for name, value in {"roce_np/cnp_dscp": 48, "roce_np/cnp_802p_prio": 6,
-                        "roce_np/min_time_between_cnps": 4, "roce_rp/rpg_ai_rate": 10}.items():  # fmt: skip
+    values = {
+        "roce_np/cnp_dscp": 48, "roce_np/cnp_802p_prio": 6, "roce_np/min_time_between_cnps": 4,
+        "roce_rp/rpg_ai_rate": 10,
+    }  # fmt: skip
+    for name, value in values.items():
         node.put(f"{ecn}/{name}", f"{value}\n")
     node.put(f"/sys/class/infiniband/{rdma}/tc/1/traffic_class", "")
     node.put(f"/sys/kernel/config/rdma_cm/{rdma}/ports/1/default_roce_tos", "106\n")
@@ -254,7 +259,11 @@ def counted(node: FakeNode, netdev: str, rdma: str) -> None:
     body = "".join(f"     {name}: {value}\n" for name, value in {**names, **more}.items())
     node.answer(f"ethtool -S {netdev}", f"NIC statistics:\n{body}")
     port = f"/sys/class/infiniband/{rdma}/ports/1"
-    for name in ("counters/symbol_error", "counters/port_rcv_errors", "hw_counters/out_of_sequence"):
+    for name in (
+        "counters/symbol_error",
+        "counters/port_rcv_errors",
+        "hw_counters/out_of_sequence",
+    ):
         node.put(f"{port}/{name}", "0\n")
     node.put(f"{port}/hw_counters/lifespan", "10\n")
     node.put(f"{port}/counters/port_rcv_data", f"{10**11}\n")
@@ -303,7 +312,7 @@ def kernel(node: FakeNode) -> None:
         "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64",
         "/etc/os-release": "ID=ubuntu\nVERSION_ID=24.04",
         f"/lib/modules/{KERNEL}/modules.dep": "", f"/boot/vmlinuz-{KERNEL}": "",
-        "/proc/700/limits": "Max locked memory         unlimited            unlimited            bytes",
+        "/proc/700/limits": "Max locked memory   unlimited   unlimited   bytes",
         "/proc/700/comm": "sshd", "/var/lib/dpkg/lock-frontend": "",
         "/proc/locks": "1: POSIX  ADVISORY  WRITE 700 08:01:1 0 EOF",
     }  # fmt: skip
@@ -333,7 +342,7 @@ def software(node: FakeNode) -> None:
     node.put("/.bin/df", "#!/bin/sh\necho 'Filesystem 1024-blocks Used Available Capacity "
              "Mounted on'\necho '/dev/sda1 51200000 10240000 40960000 20% /'\n")  # fmt: skip
     for name in ("dpkg-query", "ofed_info", "df"):
-        (node.root / ".bin" / name).chmod(0o700)
+        node.executable(f"/.bin/{name}")
     for _, way, _, _ in RAILS.values():
         node.answer(f"mstconfig -d {way[-1]} -e query", QUERY)
     node.put("/etc/nccl.conf", NCCL)
@@ -350,30 +359,35 @@ def boots(node: FakeNode) -> None:
     node.put("/etc/modules-load.d/rdmaprov-peermem.conf", "nvidia_peermem\n")
     image = f"/boot/initrd.img-{KERNEL}"
     node.put(image)
-    inside = f"usr/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko.zst\netc/modprobe.d/rdmaprov.conf\n"
+    inside = (
+        f"usr/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko.zst\netc/modprobe.d/rdmaprov.conf\n"
+    )
     node.answer(f"lsinitramfs {image}", inside)
-    node.put("/dev/shm/.keep")
     node.put("/.answers/initramfs", "options mlx5_core prof_sel=3\n")
     node.put("/.bin/unmkinitramfs", '#!/bin/sh\nmkdir -p "$2/etc/modprobe.d"\n'
              'cp "$ROOT/.answers/initramfs" "$2/etc/modprobe.d/rdmaprov.conf"\n')  # fmt: skip
     node.put("/.bin/mktemp", '#!/bin/sh\nmkdir -p "$ROOT/dev/shm/x"; echo "$ROOT/dev/shm/x"\n')
     for name in ("unmkinitramfs", "mktemp"):
-        (node.root / ".bin" / name).chmod(0o700)
+        node.executable(f"/.bin/{name}")
     pools = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages {}"
     start = f"ExecStart=/bin/sh -c 'x' sh \\\n  {pools.format(1, 256)} \\\n  {pools.format(0, 512)}"
     node.put("/etc/systemd/system/rdmaprov-hugepages.service", f"[Service]\n{start}\n")
     node.unit("rdmaprov-hugepages.service")
     node.unit("rdmaprov-pcie.service", ActiveState="inactive")
     node.put("/.answers/units/failed", "")
-    described = {"rails": [], "max_read_request_bytes": 4096, "acs_redirect": "off",
-                 "numa_balancing": False, "irq_affinity": "local", "cpu_governor": "performance"}  # fmt: skip
+    described = {
+        "rails": [], "max_read_request_bytes": 4096, "acs_redirect": "off",
+        "numa_balancing": False, "irq_affinity": "local", "cpu_governor": "performance",
+    }  # fmt: skip
     node.put("/etc/rdmaprov/pcie.json", json.dumps(described))
 
 
 def limits(node: FakeNode) -> None:
     """Have limits and kernel settings, for now and for a boot."""
     node.put("/etc/security/limits.conf", "# /etc/security/limits.conf\n")
-    lines = [f"{user} {kind} memlock unlimited\n" for user in ("*", "root") for kind in ("soft", "hard")]
+    lines = [
+        f"{user} {kind} memlock unlimited\n" for user in ("*", "root") for kind in ("soft", "hard")
+    ]
     node.put("/etc/security/limits.d/99-rdmaprov-memlock.conf", "".join(lines))
     node.put("/etc/sysctl.d/99-z-rdmaprov-limits.conf",
              "net.ipv4.tcp_rmem = 4096 87380 16777216\nvm.swappiness = 10\n")  # fmt: skip

@@ -30,6 +30,7 @@ class Outcome:
         target: the node, or node and rail.
         state: passed, failed, error, skipped.
         said: its message.
+        asked: commands that it asked of gpu1.
 
     """
 
@@ -37,6 +38,7 @@ class Outcome:
     target: str
     state: str
     said: str
+    asked: frozenset[str] = frozenset()
 
 
 class FakeHosts(dict[str, Host]):
@@ -44,7 +46,7 @@ class FakeHosts(dict[str, Host]):
 
     def run(self, commands: Mapping[str, str], time_limit_s: float | None = None) -> dict[str, Any]:  # noqa: ARG002
         def one(name: str) -> Any:
-            return self[name].backend.run(commands[name], fresh=True)
+            return self[name].run(commands[name])
 
         with ThreadPoolExecutor(len(commands) or 1) as threads:
             return dict(zip(commands, threads.map(one, commands), strict=True))
@@ -60,7 +62,7 @@ def modules() -> dict[str, ModuleType]:
     return found
 
 
-def tests(of: Mapping[str, ModuleType]) -> dict[str, Callable[..., None]]:
+def functions(of: Mapping[str, ModuleType]) -> dict[str, Callable[..., None]]:
     """Return the suite's tests by FILE::FUNCTION."""
     return {
         f"{file}::{name}": function
@@ -71,20 +73,29 @@ def tests(of: Mapping[str, ModuleType]) -> dict[str, Callable[..., None]]:
 
 
 def judge(
-    of: Mapping[str, ModuleType], fleet: Fleet, hosts: FakeHosts, only: Node | None = None
+    of: Mapping[str, ModuleType],
+    fleet: Fleet,
+    hosts: FakeHosts,
+    only: Node | None = None,
+    names: frozenset[str] | None = None,
 ) -> list[Outcome]:
     """Return how each test ended for each of its targets.
 
     Args:
         only: the node whose tests are run, beside those of the fleet; None for all.
+        names: the tests to run; None for all.
 
     """
     found = []
-    for test, function in tests(of).items():
+    for test, function in functions(of).items():
+        if names is not None and test not in names:
+            continue
         wants = set(inspect.signature(function).parameters)
         for target, values in _targets(wants, fleet, hosts, only):
+            asked = hosts["gpu1"].backend.asked
+            asked.clear()
             state, said = _run(of[test.partition("::")[0]], function, wants, values)
-            found.append(Outcome(test, target, state, said))
+            found.append(Outcome(test, target, state, said, frozenset(asked)))
     return found
 
 
@@ -118,4 +129,6 @@ def _run(
         return "skipped", str(error)
     except CouldNotTell as error:
         return "error", str(error)
+    except Exception as error:  # testinfra's own modules have other ones
+        return "error", f"{type(error).__name__}: {error}"
     return "passed", ""

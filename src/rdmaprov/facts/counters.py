@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 
 from rdmaprov.facts.devices import INFINIBAND
-from rdmaprov.facts.text import CouldNotTell, Host, output, read_files
+from rdmaprov.facts.text import CouldNotTell, Host, output, ran, read_files
 
 # Physical errors of a port, by the names of mlx5's `ethtool -S`, and received bytes.
 # Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst
@@ -37,13 +37,12 @@ def ethtool(host: Host, netdev: str) -> dict[str, int]:
 
     """
     command = ethtool_command(netdev)
-    result = host.run(f"LC_ALL=C {command}")
-    if "no stats available" in result.stderr:
+    done = ran(host, command)
+    if "no stats available" in done.stderr:
         return {}
-    if result.rc != 0:
-        last = (result.stderr.strip().splitlines() or [f"exit code {result.rc}"])[-1]
-        raise CouldNotTell(f"{command}: {last}")
-    return parse_ethtool(result.stdout, command)
+    if done.rc != 0:
+        raise CouldNotTell(f"{command}: {done.last}")
+    return parse_ethtool(done.stdout, command)
 
 
 def parse_ethtool(text: str, command: str) -> dict[str, int]:

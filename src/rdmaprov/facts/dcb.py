@@ -68,7 +68,7 @@ def read(host: Host, netdev: str) -> Dcb | None:
     name = shlex.quote(netdev)
     # Its exit status is of no use (iproute2 6.1 errs in both directions): what it prints is.
     shows = "; ".join(
-        f"echo '== {each}'; dcb -N -j {each} show dev {name} 2>&1" for each in OBJECTS
+        f"echo '== {each}'; dcb -N -j {each} show dev {name} 2>&1; echo" for each in OBJECTS
     )
     return parse(host.run(f"LC_ALL=C; export LC_ALL; {shows}; echo {END}").stdout, netdev)
 

@@ -6,7 +6,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from rdmaprov.facts.text import CouldNotTell, Host
+from rdmaprov.facts.text import CouldNotTell, Host, ran
 
 _COLUMNS = ("Default", "Current", "Next Boot", "New")
 _ROW = re.compile(r"[* ]?(?:RO)?\s+([A-Z_]\w*(?:\[[\d.]+\])?)\s+(\S.*)")
@@ -39,13 +39,10 @@ def read(host: Host, address: str, names: tuple[str, ...]) -> dict[str, Setting]
 
     """
     tool = "$(command -v mstconfig || echo mlxconfig)"
-    result = host.run(f"LC_ALL=C {tool} -d {shlex.quote(address)} -e query")
-    if result.rc == 127:
-        raise CouldNotTell(f"{address}: mstconfig is not installed", "apt-get install mstflint")
-    if result.rc != 0:
-        last = ((result.stdout + result.stderr).strip().splitlines() or ["no message"])[-1]
-        raise CouldNotTell(f"{command(address)}: {last.strip()}; it needs root")
-    found = parse(result.stdout)
+    done = ran(host, f"{tool} -d {shlex.quote(address)} -e query")
+    if done.rc != 0:
+        raise CouldNotTell(f"{command(address)}: {done.last}; it needs root")
+    found = parse(done.stdout)
     for name in names:
         if name not in found:
             raise CouldNotTell(f"{address}: its firmware shows no {name} ({command(address)})")

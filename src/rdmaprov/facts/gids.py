@@ -9,6 +9,9 @@ from rdmaprov.facts.devices import INFINIBAND
 from rdmaprov.facts.text import CouldNotTell, Host, read_files
 
 ROCE_V2 = "RoCE v2"
+PATHS = tuple(
+    f"{INFINIBAND}/*/ports/1/{name}/*" for name in ("gids", "gid_attrs/types", "gid_attrs/ndevs")
+)
 _PATH = INFINIBAND + r"/([^/]+)/ports/1/gids/(\d+)"
 
 
@@ -45,10 +48,7 @@ def read(host: Host) -> dict[str, tuple[Gid, ...]]:
 
     """
     # Unset entries have no type (EINVAL), so they are not asked why.
-    base = f"{INFINIBAND}/*/ports/1/"
-    files = read_files(
-        host, base + "gids/*", base + "gid_attrs/types/*", base + "gid_attrs/ndevs/*", quiet=True
-    )
+    files = read_files(host, *PATHS, quiet=True)
     found: dict[str, list[Gid]] = {}
     for match, text in files.matching(_PATH):
         device, index = match[1], match[2]

@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Any
 
-from rdmaprov.facts.text import CouldNotTell, Host, output, parse_json
+from rdmaprov.facts.text import CouldNotTell, Host, output, parse_json, ran
 
 ADDRESSES = "ip -j address show"
 # Rules that only look at the source have these keys and no other.
@@ -90,14 +90,14 @@ def _rule(entry: dict[str, Any], command: str) -> Rule:
 def routes(host: Host, family: int, table: int) -> tuple[Route, ...]:
     """Return the routes of a table; none for one that does not exist."""
     command = f"ip -N -j -{family} route show table {table}"
-    result = host.run(f"LC_ALL=C {command}")
-    if result.rc != 0 and "table does not exist" in result.stderr:
+    done = ran(host, command)
+    if done.rc != 0 and "table does not exist" in done.stderr:
         return ()
-    if result.rc != 0:
-        raise CouldNotTell(f"{command}: {result.stderr.strip() or 'failed'}")
+    if done.rc != 0:
+        raise CouldNotTell(f"{command}: {done.last}")
     return tuple(
         Route(str(each.get("dst", "")), str(each.get("gateway", "")), str(each.get("dev", "")))
-        for each in _entries(result.stdout, command)
+        for each in _entries(done.stdout, command)
     )
 
 

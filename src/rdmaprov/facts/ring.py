@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from rdmaprov.facts import devices, gids
-from rdmaprov.facts.text import CouldNotTell, Host
+from rdmaprov.facts.text import Answered, CouldNotTell, Result, files_command
 from rdmaprov.facts.wire import End
 from rdmaprov.inventory import Node, Rail
 
@@ -28,20 +29,42 @@ class Path:
         return f"{self.ends[0].netdev} (rail {self.rail.index})"
 
     @property
+    def lacks(self) -> str:
+        """Return which end has no GID that NCCL could use; empty if both have one."""
+        if self.near.get("fabric_kind") == "roce":
+            for node, end in zip((self.near, self.far), self.ends, strict=True):
+                if end.gid_index is None:
+                    return f"{node.name} {end.rdma} has no GID for NCCL of {end.address}"
+        return ""
+
+    @property
     def to(self) -> str:
         """Return the far end in words."""
         return f"{self.far.name} {self.ends[1].netdev} {self.ends[1].address}"
 
 
-def paths(nodes: Sequence[Node], hosts: Mapping[str, Host]) -> tuple[list[Path], list[str]]:
-    """Return the paths of the ring, and a line for each that could not be told."""
+class Hosts(Protocol):
+    """Many nodes, asked at the same time."""
+
+    def run(
+        self, commands: Mapping[str, str], time_limit_s: float | None = None
+    ) -> Mapping[str, Result | Exception]:
+        """Return what a command of each node gave, by the node's name."""
+
+
+def paths(nodes: Sequence[Node], hosts: Hosts) -> tuple[list[Path], list[str]]:
+    """Return the paths of the ring, and a line for each node that could not be told.
+
+    A node that cannot be told is left out, and the ring closes without it.
+    """
     found, unknown = [], []
     ends: dict[str, dict[int, End]] = {}
-    for node in nodes:
+    for name, host in _asked(nodes, hosts).items():
+        node = next(each for each in nodes if each.name == name)
         try:
-            ends[node.name] = _ends(node, hosts[node.name])
+            ends[name] = _ends(node, host)
         except CouldNotTell as error:
-            unknown.append(f"{node.name}: {error.why}")
+            unknown.append(f"{name}: {error.why}")
     ring = [node for node in nodes if node.name in ends]
     for near, far in zip(ring, [*ring[1:], *ring[:1]], strict=True):
         here, there = ends[near.name], ends[far.name]
@@ -53,7 +76,20 @@ def paths(nodes: Sequence[Node], hosts: Mapping[str, Host]) -> tuple[list[Path],
     return found, unknown
 
 
-def _ends(node: Node, host: Host) -> dict[int, End]:
+def _asked(nodes: Sequence[Node], hosts: Hosts) -> dict[str, Answered]:
+    """Return hosts that know the devices and GIDs of their node, read from all at once."""
+    commands = (
+        devices.LISTING,
+        files_command(*devices.ATTRIBUTES),
+        files_command(*gids.PATHS, quiet=True),
+    )
+    answers = {each: hosts.run({node.name: each for node in nodes}) for each in commands}
+    return {
+        node.name: Answered({each: answers[each][node.name] for each in commands}) for node in nodes
+    }
+
+
+def _ends(node: Node, host: Answered) -> dict[int, End]:
     """Return the ends of a node's rails that have an address."""
     here, table = devices.read(host), gids.read(host)
     found = {}
@@ -62,14 +98,14 @@ def _ends(node: Node, host: Host) -> dict[int, End]:
             continue
         port = devices.port_of(here, rail)
         rdma, address = port.require_rdma(), str(rail.address.ip)
-        index = None
+        mac, index = here.netdev(port.netdev, "address"), None
         if node.get("fabric_kind") == "roce":
-            given = node.get("nccl_ib_gid_index")
-            chosen = gids.chosen(table.get(rdma, ()), address)
-            if given == -1 and chosen is None:
-                raise CouldNotTell(f"{port.netdev} {rdma}: it has no RoCE v2 GID of {address}")
-            index = chosen.index if given == -1 and chosen else given
-        found[rail.index] = End(port.netdev, rdma, address, index)
+            given, there = node.get("nccl_ib_gid_index"), table.get(rdma, ())
+            chosen = gids.chosen(there, address)
+            if given != -1:
+                chosen = next((gid for gid in there if gid.index == given), None)
+            index = None if chosen is None else chosen.index
+        found[rail.index] = End(port.netdev, rdma, mac, address, index)
     return found
 
 

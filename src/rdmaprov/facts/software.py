@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rdmaprov.facts.text import END, CouldNotTell, Host, parse_json, whole
+from rdmaprov.facts.text import (
+    END,
+    CouldNotTell,
+    Host,
+    NotInstalled,
+    output,
+    parse_json,
+    ran,
+    whole,
+)
 from rdmaprov.inventory import Node
 
 # The RDMA stack, and what stands on it.
@@ -162,10 +171,10 @@ def ofed(host: Host) -> Ofed | None:
         CouldNotTell: ofed_info is there and says nothing known.
 
     """
-    result = host.run("ofed_info -s")
-    if result.rc == 127:
+    try:
+        return parse_ofed(output(host, "ofed_info -s"))
+    except NotInstalled:
         return None
-    return parse_ofed(result.stdout)
 
 
 def parse_ofed(text: str) -> Ofed:
@@ -188,14 +197,18 @@ def python_packages(host: Host, python: str, names: tuple[str, ...]) -> Mapping[
 
     """
     command = " ".join(map(shlex.quote, (python, "-I", "-c", _VERSIONS, *names)))
-    result = host.run(command)
-    if result.rc != 0:
-        last = (result.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        raise CouldNotTell(f"{python}: {last} (exit code {result.rc})")
-    found: Any = parse_json(result.stdout, python)
+    done = ran(host, command)
+    if done.rc != 0:
+        raise CouldNotTell(f"{python}: {done.last} (exit code {done.rc})")
+    found: Any = parse_json(done.stdout, python)
     if not isinstance(found, dict) or set(found) != set(names):
-        raise CouldNotTell(f"{python}: {result.stdout[:60]!r} are no versions")
+        raise CouldNotTell(f"{python}: {done.stdout[:60]!r} are no versions")
     return found
+
+
+def is_program(host: Host, path: str) -> bool:
+    """Return whether there is a program of this path."""
+    return host.run(f"test -x {shlex.quote(path)}").rc == 0
 
 
 def build(version: str, wanted: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,6 +36,10 @@ class CouldNotTell(RdmaprovError):
     def __str__(self) -> str:
         """Return it on one line."""
         return f"{self.message}. Run: {self.hint}" if self.hint else self.message
+
+
+class NotInstalled(CouldNotTell):
+    """A program that would tell is not there."""
 
 
 class Result(Protocol):
@@ -145,12 +149,43 @@ def read_files(host: Host, *paths: str, quiet: bool = False) -> Files:
         CouldNotTell: the command did not come to its end.
 
     """
-    words = " ".join(path if _GLOB.fullmatch(path) else shlex.quote(path) for path in paths)
+    result = host.run(files_command(*paths, quiet=quiet))
+    return parse_files(result.stdout, result.stderr, _words(paths))
+
+
+def files_command(*paths: str, quiet: bool = False) -> str:
+    """Return the command that prints files; arguments as of `read_files`."""
     # GNU grep prints path, NUL, line: every character of a path and of a line is told apart, and
     # standard error has the reason for each file that it cannot read.
-    command = f"LC_ALL=C grep -aH{'s' if quiet else ''}Z '' {words}; echo {END}"
-    result = host.run(command)
-    return parse_files(result.stdout, result.stderr, words)
+    return f"LC_ALL=C grep -aH{'s' if quiet else ''}Z '' {_words(paths)}; echo {END}"
+
+
+def _words(paths: Sequence[str]) -> str:
+    return " ".join(path if _GLOB.fullmatch(path) else shlex.quote(path) for path in paths)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A host whose answers are here already.
+
+    Args:
+        results: by command, its result, or the exception that says why there is none.
+
+    """
+
+    results: Mapping[str, Result | Exception]
+
+    def run(self, command: str, *_: str) -> Result:
+        """Return a command's result.
+
+        Raises:
+            CouldNotTell: there is none.
+
+        """
+        result = self.results[command]
+        if isinstance(result, Exception):
+            raise CouldNotTell(f"no answer: {result}")
+        return result
 
 
 def parse_files(stdout: str, stderr: str, words: str = "") -> Files:
@@ -195,6 +230,45 @@ def whole(stdout: str, what: str) -> str:
     return body
 
 
+@dataclass(frozen=True)
+class Output:
+    """What a program printed, whole, and its exit status."""
+
+    rc: int
+    stdout: str
+    stderr: str
+
+    @property
+    def last(self) -> str:
+        """Return its last line, an error's before any other."""
+        lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
+        return lines[-1].strip() if lines else "no message"
+
+
+def ran(host: Host, command: str) -> Output:
+    """Return what a program did in the C locale.
+
+    Raises:
+        NotInstalled: there is no such program.
+        CouldNotTell: its output is cut.
+
+    """
+    result = host.run(f"LC_ALL=C {command}; echo {END} $?")
+    command = shortened(command)
+    found = re.fullmatch(rf"(?s)(.*){END} (\d+)\n?", result.stdout)
+    if found is None:
+        raise CouldNotTell(f"{command}: the answer is cut: {result.stdout[-60:]!r}")
+    if found[2] == "127":
+        raise NotInstalled(f"{command}: it is not installed")
+    return Output(int(found[2]), found[1], result.stderr)
+
+
+def shortened(command: str) -> str:
+    """Return a command as a message has it: without lists of properties and code."""
+    short = re.sub(r" --(?:no-pager|property=\S+)| -- ", " ", command.partition("\n")[0])
+    return " ".join(short.split())[:120]
+
+
 def output(host: Host, command: str) -> str:
     """Return what a program printed.
 
@@ -202,13 +276,11 @@ def output(host: Host, command: str) -> str:
         CouldNotTell: it is not installed, or failed; with its last line.
 
     """
-    result = host.run(f"LC_ALL=C {command}")
-    if result.rc == 127:
-        raise CouldNotTell(f"{command}: it is not installed")
-    if result.rc != 0:
-        lines = (result.stderr or result.stdout).strip().splitlines() or ["no message"]
-        raise CouldNotTell(f"{command}: exit code {result.rc}: {lines[-1]}{_needs_root(lines[-1])}")
-    return result.stdout
+    done = ran(host, command)
+    if done.rc != 0:
+        last = done.last
+        raise CouldNotTell(f"{shortened(command)}: exit code {done.rc}: {last}{_needs_root(last)}")
+    return done.stdout
 
 
 def parse_json(text: str, what: str) -> Any:  # noqa: ANN401 (JSON)

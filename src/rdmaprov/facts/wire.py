@@ -31,13 +31,16 @@ class End:
 
     Args:
         netdev, rdma: its devices.
+        mac: the network device's address.
         address: its IP address.
-        gid_index: of the GID that NCCL would use; None on InfiniBand, where none is needed.
+        gid_index: of the GID that NCCL would use; None if there is none, or on InfiniBand, where
+            none is needed.
 
     """
 
     netdev: str
     rdma: str
+    mac: str
     address: str
     gid_index: int | None
 

@@ -100,6 +100,7 @@ def _selected(config: pytest.Config) -> Selection:
     site = config.getoption("inventory")
     if not site:
         raise pytest.UsageError("no site is named. Give --inventory SITE or RDMAPROV_INVENTORY")
+    os.environ["RDMAPROV_INVENTORY"] = site  # messages say what to run for this site
     hosts = config.getoption("hosts") or ALL
     vault = config.getoption("vault_password_file")
     fleet = config.stash.get(_FLEET, None)

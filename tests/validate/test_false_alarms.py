@@ -1,0 +1,109 @@
+"""What is no fault turns nothing red: on a healthy node with other devices, names and orders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.validate.runner import FakeHosts, judge
+
+
+def wrong(outcomes):
+    return [f"{o.test} {o.said}" for o in outcomes if o.state in ("failed", "error")]
+
+
+@pytest.fixture
+def changed(nodes, tmp_path):
+    """Return a healthy node to be changed; the made-up fleet has it in gpu1's place."""
+    return nodes["gpu1"].like(tmp_path / "gpu1")
+
+
+def judged(suite, fleet, nodes, changed, node=None):
+    node = node or fleet.nodes[0]
+    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
+    return wrong(judge(suite, replace(fleet, nodes=(node, *fleet.nodes[1:])), hosts, only=node))
+
+
+def test_node_has_rebooted(suite, fleet, nodes, changed):
+    changed.put("/proc/uptime", "95.00 10.00\n")
+    changed.put("/sys/class/net/ens1/carrier_changes", "6\n")
+    changed.put("/proc/sys/kernel/random/boot_id", "another\n")
+    assert judged(suite, fleet, nodes, changed) == []
+
+
+def test_rdma_device_is_renamed(suite, fleet, nodes, changed):
+    """Udev gives RDMA devices other names; nccl.conf follows, and so does the suite."""
+    changed.rename("/sys/class/infiniband/mlx5_0", "/sys/class/infiniband/rocep24s0")
+    changed.replace("/etc/nccl.conf", "mlx5_0,", "rocep24s0,")
+    changed.rename("/sys/kernel/config/rdma_cm/mlx5_0", "/sys/kernel/config/rdma_cm/rocep24s0")
+    changed.answer("ibv_devinfo -d rocep24s0", "\tactive_mtu:\t\t4096 (5)\n")
+    assert judged(suite, fleet, nodes, changed) == []
+
+
+def test_network_device_of_a_rail_by_pci_address_is_renamed(suite, fleet, nodes, changed):
+    """A rail that the site names by its PCI address may have any name on the node."""
+    for path in changed.files_with("ens2"):
+        changed.replace_all(path, "ens2", "enp64s0np0")
+    changed.rename_all("ens2", "enp64s0np0")
+    assert judged(suite, fleet, nodes, changed) == []
+
+
+def test_rails_are_in_another_order(suite, fleet, nodes, changed):
+    """Rail 0 may be the device with the higher number: the site's order counts."""
+    node = fleet.nodes[0]
+    one, other = node.rails
+    rails = (
+        replace(other, index=0, gpus=other.gpus),
+        replace(one, index=1, gpus=one.gpus),
+    )
+    for path in ("/etc/systemd/network/20-rdmaprov-ens1.network",
+                 "/etc/systemd/network/20-rdmaprov-ens2.network"):  # fmt: skip
+        changed.replace_all(path, "1000", "x")
+        changed.replace_all(path, "1001", "1000")
+        changed.replace_all(path, "x", "1001")
+    changed.answer("ip -N -j -4 rule show", RULES)
+    for table, network, netdev in (
+        (1000, "198.18.1.0/24", "ens2"),
+        (1001, "198.18.0.0/24", "ens1"),
+    ):
+        route = f'[{{"dst": "{network}", "dev": "{netdev}", "flags": []}}]'
+        changed.answer(f"ip -N -j -4 route show table {table}", route)
+    changed.replace("/etc/nccl.conf", "mlx5_0,mlx5_1", "mlx5_1,mlx5_0")
+    found = judged(suite, fleet, nodes, changed, replace(node, rails=rails))
+    # The other node still has the rails in their old order, which paths between them show.
+    assert [each for each in found if not each.startswith("test_path.py")] == []
+
+
+def test_other_devices_come_and_go(suite, fleet, nodes, changed):
+    """A USB NIC, a bridge of containers and an RDMA device on the management NIC are no rails."""
+    for name in ("usb0", "docker0", "veth1a2b"):
+        place = f"/sys/devices/virtual/net/{name}"
+        for key, value in {
+            "mtu": "1500",
+            "flags": "0x1002",
+            "ifindex": "77",
+            "iflink": "77",
+        }.items():
+            changed.put(f"{place}/{key}", value + "\n")
+        changed.link(f"/sys/class/net/{name}", place)
+    changed.put("/sys/devices/virtual/infiniband/rxe0/parent", "docker0\n")
+    changed.link("/sys/class/infiniband/rxe0", "/sys/devices/virtual/infiniband/rxe0")
+    assert judged(suite, fleet, nodes, changed) == []
+
+
+def test_files_of_others_say_the_same_or_something_else(suite, fleet, nodes, changed):
+    """Hand-written files of other settings, and lines that count less, are no fault."""
+    changed.put("/etc/modprobe.d/a-site.conf", "options mlx5_core prof_sel=0\n# a comment\n")
+    changed.put("/etc/sysctl.d/10-site.conf", "vm.swappiness = 60\n; a comment\nnet.core.x=1\n")
+    changed.put("/etc/security/limits.d/10-site.conf", "* soft memlock 64\n@users - nofile 9\n")
+    changed.put(
+        "/etc/systemd/network/99-default.network", "[Match]\nName=*\n\n[Link]\nMTUBytes=1500\n"
+    )
+    assert judged(suite, fleet, nodes, changed) == []
+
+
+RULES = """[
+{"priority": 0, "src": "all", "table": "local"},
+{"priority": 1000, "src": "198.18.1.1", "table": "1000"},
+{"priority": 1001, "src": "198.18.0.1", "table": "1001"},
+{"priority": 32766, "src": "all", "table": "main"}]"""

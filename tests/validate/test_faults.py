@@ -1,0 +1,143 @@
+"""Each fault is found by its tests and by no other; each test of the suite finds one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.validate.fake_node import FakeNode
+from tests.validate.healthy import config_space
+from tests.validate.runner import FakeHosts, functions, judge
+
+from rdmaprov.inventory import Node
+from rdmaprov.lab import faults as lab_faults
+
+TABLE: dict[str, dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "faults.yml").read_text()
+)
+MADE_HERE = [name for name, fault in TABLE.items() if "do" in fault]
+
+
+@pytest.fixture(scope="module")
+def learnt(suite, fleet, nodes):
+    """Return what each command gives on the healthy nodes."""
+    hosts = FakeHosts({name: node.host() for name, node in nodes.items()})
+    judge(suite, fleet, hosts)
+    return {name: host.backend.known for name, host in hosts.items()}
+
+
+def test_every_test_finds_a_fault(suite):
+    found = {test for fault in TABLE.values() for test in fault.get("red", {})}
+    assert found == set(functions(suite))
+
+
+def test_every_fault_of_the_lab_is_found():
+    ours = {name for name, fault in TABLE.items() if fault.get("lab")}
+    assert ours == set(lab_faults.catalogue())
+    assert all(TABLE[name].get("red") or TABLE[name].get("by") for name in ours)
+
+
+@pytest.mark.parametrize("name", MADE_HERE)
+def test_fault(name, suite, fleet, nodes, learnt, tmp_path):
+    fault = TABLE[name]
+    altered = {**nodes, "gpu1": nodes["gpu1"].like(tmp_path / "gpu1")}
+    if any("peer" in each for each in fault["do"]):
+        altered["gpu2"] = nodes["gpu2"].like(tmp_path / "gpu2")
+    node = fleet.nodes[0]
+    for each in fault["do"]:
+        node = _alter(altered, node, each)
+    others = fleet.nodes[1:]
+    for each in fault["do"]:
+        if each.get("everywhere"):
+            others = tuple(_described(other, each["site"]) for other in others)
+    other = replace(fleet, nodes=(node, *others))
+    outcomes = judge(suite, other, _hosts(altered, learnt), only=node)
+
+    said: dict[str, list[str]] = {"failed": [], "error": []}
+    for outcome in outcomes:
+        if outcome.state in said:
+            said[outcome.state].append(f"{outcome.test} {outcome.said}")
+    red, unknown = fault["red"], fault.get("unknown", {})
+    assert {each.split()[0] for each in said["failed"]} == set(red), said["failed"]
+    if unknown != "every":
+        assert {each.split()[0] for each in said["error"]} == set(unknown), said["error"]
+        red = {**red, **unknown}
+    for test, text in red.items():
+        lines = [each for each in said["failed"] + said["error"] if each.startswith(test + " ")]
+        assert any(text in each for each in lines), lines
+
+
+def _hosts(altered: dict[str, FakeNode], learnt: dict[str, Any]) -> FakeHosts:
+    """Return hosts that run those commands again that may read what was altered."""
+    hosts = FakeHosts()
+    for name, node in altered.items():
+        marks = {_mark(path) for path in node.touched} if node.is_copy else set()
+        known = {
+            text: result
+            for text, result in learnt[name].items()
+            if not any(mark in text for mark in marks)
+        }
+        hosts[name] = node.host(known)
+    return hosts
+
+
+def _mark(path: str) -> str:
+    """Return what the text of each command has that reads a path: its directory, or a program."""
+    parts = path.strip("/").split("/")
+    if parts[:2] == [".answers", "units"]:
+        return "systemctl"
+    if parts[:2] == [".answers", "python"]:
+        return "/bin/python"
+    if parts[:2] == [".answers", "initramfs"]:
+        return "unmkinitramfs"
+    if parts[:2] == [".answers", "traffic"]:
+        return "timeout" if parts[2].startswith("of-") else parts[2].partition(":")[0]
+    if parts[0] == "proc" and parts[1].isdigit():
+        return "/proc/$"
+    if parts[0] in (".answers", ".bin"):
+        return parts[1]
+    return "/" + "/".join(parts[:2])
+
+
+def _alter(altered: dict[str, FakeNode], node: Node, each: dict[str, Any]) -> Node:
+    """Make one part of a fault, on the node or in what the site says of it."""
+    fake = altered["gpu1"]
+    kind = next(iter(each))
+    if kind == "site":
+        return _described(node, each["site"])
+    if kind == "put":
+        fake.put(each["put"], each["text"])
+        fake.executable(each["put"])
+    elif kind == "peer":
+        altered["gpu2"].put(each["peer"], each["text"])
+    elif kind == "remove":
+        fake.remove(each["remove"])
+    elif kind == "replace":
+        fake.replace(each["replace"], each["old"], each["new"])
+    elif kind == "answer":
+        fake.answer(each["answer"], each["text"])
+    elif kind == "set":
+        fake.answer(each["set"], json.dumps({**fake.shown(each["set"]), **each["to"]}))
+    elif kind == "unit":
+        fake.unit(each["unit"], **each["to"])
+    elif kind == "config":
+        registers = {key: value for key, value in each.items() if key != "config"}
+        path = f"/sys/bus/pci/devices/{each['config']}/config"
+        fake.put(path, config_space(**{"bridge": False, **registers}))
+    else:
+        raise AssertionError(f"nothing is known of {kind}")
+    return node
+
+
+def _described(node: Node, values: dict[str, Any]) -> Node:
+    rails = values.get("fabric_rails")
+    if rails == "ens7":
+        return replace(node, rails=(replace(node.rails[0], netdev="ens7"), *node.rails[1:]))
+    if rails == "exchanged":
+        one, other = node.rails
+        return replace(node, rails=(replace(one, gpus=other.gpus), replace(other, gpus=one.gpus)))
+    return replace(node, values={**node.values, **values})
