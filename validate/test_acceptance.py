@@ -16,17 +16,18 @@ from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate import Gate, Options
 from rdmaprov.acceptance.result import Result
 from rdmaprov.facts.text import CouldNotTell
+from rdmaprov.inventory import Fleet
 from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.selection import Selection
 
 pytestmark = pytest.mark.acceptance
 
 
-def test_all_reduce(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_all_reduce(fleet: Fleet, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Every value of an all-reduce over all nodes is right, and so is all of its evidence."""
     selection = request.config.stash[SELECTION]
     wrong = _wrong_state(request.config)
-    findings = wrong or _accepted(selection, tmp_path).findings
+    findings = wrong or _accepted(fleet, selection, tmp_path).findings
     lines = [finding.text for finding in findings]
     more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
     told = "\n".join([lines[0] + more, *lines[1:]]) if lines else ""
@@ -36,7 +37,7 @@ def test_all_reduce(request: pytest.FixtureRequest, tmp_path: Path) -> None:
         raise CouldNotTell(told)
 
 
-def _accepted(selection: Selection, directory: Path) -> Result:
+def _accepted(fleet: Fleet, selection: Selection, directory: Path) -> Result:
     if selection.probe is None:
         raise CouldNotTell("the acceptance needs rdmaprov's connections: give --hosts a pattern")
 
@@ -45,7 +46,6 @@ def _accepted(selection: Selection, directory: Path) -> Result:
         path.write_text(text, encoding="utf-8")
         return path
 
-    fleet = selection.fleet
     gate = Gate(fleet.nodes, selection.probe, Options(), keep, history_of(fleet.site), print)
     result = gate.run()
     if result.interrupted:

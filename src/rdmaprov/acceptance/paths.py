@@ -20,6 +20,7 @@ LEAST_AGAIN = 5
 # Rails of one machine are alike; between runs on a busy machine they differ by a third.
 LEAST_RATIO = 0.5
 _NEAR_WORST = 0.3
+_NEAR_SLOWEST = 3.0
 # Of what a ring must send; the rest is for algorithms that send less.
 _DUE_SHARE = 0.45
 
@@ -164,15 +165,20 @@ def _rail(plane: Plane, seen: str, directions: list[Direction]) -> Iterator[Find
     rates: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for each in directions:
         rates[each.source, each.target][each.plane] = each.gb_s
-    slow_ones = {}
+    shares, told = {}, {}
     for ends, by_plane in rates.items():
         others = [rate for name, rate in by_plane.items() if name != plane.name]
         rate = by_plane.get(plane.name)
-        if rate is not None and others and rate < LEAST_RATIO * statistics.median(others):
-            slow_ones[ends] = f"{figure(rate)}, on other rails {figure(statistics.median(others))}"
+        if rate is not None and others:
+            usual = statistics.median(others)
+            shares[ends] = rate / usual
+            told[ends] = f"{figure(rate)}, on other rails {figure(usual)}"
+    # The other direction, on which answers return, is slowed a little, too.
+    most = min(LEAST_RATIO, _NEAR_SLOWEST * min(shares.values(), default=1.0))
+    slow_ones = [ends for ends, share in shares.items() if share < most]
     remedy = "Look at the link's rate and width, at its PCIe slot, and for a shaper: tc qdisc"
     for side in sides(slow_ones, rates):
-        what = f"slow ({seen}): {side.text} at {slow_ones[side.ends]}"
+        what = f"slow ({seen}): {side.text} at {told[side.ends]}"
         yield Finding(what, remedy, side.node, plane.rail)
     if not slow_ones:
         yield Finding(f"slow: {seen}", "Let it be isolated: --isolate auto", rail=plane.rail)
