@@ -8,9 +8,11 @@ import struct
 from pathlib import Path
 from typing import Any
 
-# include/uapi/linux/tcp.h, struct tcp_info: tcpi_total_retrans, tcpi_segs_out.
+# include/uapi/linux/tcp.h, struct tcp_info: tcpi_total_retrans, tcpi_segs_out, and since Linux 5.0
+# tcpi_dsack_dups. The latter is what a peer had already: a timer fired early, and nothing was lost.
 _RETRANSMITTED = struct.Struct("@100xI")
 _SENT = struct.Struct("@136xI")
+_NEEDLESS = struct.Struct("@216xI")
 _TCP_INFO_BYTES = 232
 
 
@@ -47,12 +49,14 @@ def connections() -> list[dict[str, Any]]:
 
 def _connection(each: socket.socket) -> dict[str, Any]:
     info = each.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    info = info.ljust(_TCP_INFO_BYTES, b"\0")  # an older kernel has less of it
+    again, needless = _RETRANSMITTED.unpack_from(info)[0], _NEEDLESS.unpack_from(info)[0]
     peer = each.getpeername()[0]
     return {
         "from": _plain(each.getsockname()[0]),
         "to": _plain(peer),
         "segments": _SENT.unpack_from(info)[0],
-        "again": _RETRANSMITTED.unpack_from(info)[0],
+        "again": max(0, again - needless),
     }
 
 
