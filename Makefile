@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 
-.PHONY: venv lab-tools lab check lint unit test lock clean
+.PHONY: venv lab-tools test-tools lab check lint unit test lock clean
 
 venv: $(VENV)/.made
 
@@ -30,6 +30,12 @@ lab-tools: venv
 	@missing=$$($(BIN)/python -m rdmaprov.lab.tools); \
 	[ -z "$$missing" ] || { $(call debian,$$missing); }
 
+# What the tests make a signed repository of packages with.
+test-tools: lab-tools
+	@missing=; for each in dpkg-scanpackages=dpkg-dev gpg=gnupg; do \
+	command -v $${each%=*} > /dev/null || missing="$$missing $${each#*=}"; done; \
+	[ -z "$$missing" ] || { $(call debian,$$missing); }
+
 lab: lab-tools
 	$(BIN)/rdmaprov lab up
 
@@ -46,7 +52,7 @@ unit: venv
 check: lint unit
 
 # Two labs at a time: a lab under emulation mostly keeps one processor busy.
-test: lint lab-tools
+test: lint test-tools
 	$(BIN)/pytest -n 2 --dist loadfile -m "not unproven"
 
 lock: venv

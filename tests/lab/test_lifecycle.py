@@ -6,7 +6,9 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from tests.lab.handle import LabHandle, processes_with
@@ -161,7 +163,7 @@ def test_different_wish_for_a_lab_that_is_there_is_refused(lab):
 def test_ansible_reaches_the_nodes_through_the_site(lab):
     site = json.loads(lab.must("status", "--json"))["site"]
     done = subprocess.run(
-        ["ansible", "-i", site, "lab", "-m", "ping", "--one-line"],
+        [Path(sys.executable).with_name("ansible"), "-i", site, "lab", "-m", "ping", "--one-line"],
         capture_output=True,
         text=True,
         check=False,

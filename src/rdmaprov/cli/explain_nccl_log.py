@@ -68,7 +68,7 @@ def _exit_code(verdict: Verdict, problems: list[Problem], *, expected: bool) -> 
 def _document(
     matrix: Matrix, verdict: Verdict, problems: list[Problem], notes: list[str]
 ) -> dict[str, object]:
-    """Return what --json prints; docs/acceptance.md says what each key means."""
+    """Return what --json prints; docs/nccl-logs.md says what each key means."""
     return {
         "transport": verdict.transport,
         "gdr": verdict.gdr,
