@@ -84,7 +84,7 @@ def test_pcie_link(host: Host, node: Node, rail: Rail) -> None:
         )  # fmt: skip
 
 
-def test_no_more_errors_than_bits_explain(host: Host, node: Node, rail: Rail) -> None:
+def test_counters_are_those_of_a_good_link(host: Host, node: Node, rail: Rail) -> None:
     """The port has counted no more errors than the bit error ratio of a good link explains."""
     _, port, rdma = _port(host, rail)
     nic = counters.ethtool(host, port.netdev)

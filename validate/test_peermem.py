@@ -8,7 +8,8 @@ import pytest
 from testinfra.host import Host
 
 from rdmaprov.facts import kernel_modules, pci
-from rdmaprov.facts.text import CouldNotTell, output, read_files
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.text import output, read_files
 from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
 from rdmaprov.inventory import Node
 

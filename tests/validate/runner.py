@@ -46,7 +46,10 @@ class FakeHosts(dict[str, Host]):
 
     def run(self, commands: Mapping[str, str], time_limit_s: float | None = None) -> dict[str, Any]:  # noqa: ARG002
         def one(name: str) -> Any:
-            return self[name].run(commands[name])
+            try:
+                return self[name].run(commands[name])
+            except TimeoutError as error:
+                return error
 
         with ThreadPoolExecutor(len(commands) or 1) as threads:
             return dict(zip(commands, threads.map(one, commands), strict=True))

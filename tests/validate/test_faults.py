@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.validate.fake_node import FakeNode
-from tests.validate.healthy import config_space
+from tests.validate.hardware import config_space
 from tests.validate.runner import FakeHosts, functions, judge
 
 from rdmaprov.inventory import Node

@@ -4,6 +4,6 @@ Each module has one noun of the field: a command, a pure parser of what it print
 values. What cannot be told is `CouldNotTell`, never a value.
 """
 
-from rdmaprov.facts.text import CouldNotTell
+from rdmaprov.facts.errors import CouldNotTell
 
 __all__ = ["CouldNotTell"]

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rdmaprov.facts.text import CouldNotTell, Files, Host, read_files
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import Files, read_files
 
 GRUB = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
 GRUBENV = ("/boot/grub2/grubenv", "/boot/grub/grubenv")

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rdmaprov.facts.devices import NET
-from rdmaprov.facts.text import CouldNotTell, Files, Host, read_files
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import Files, read_files
 
 _ENDS = ("roce_np", "roce_rp")
 # Parameters that the vendor's driver calls otherwise than Linux's cc_params.

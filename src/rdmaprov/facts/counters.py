@@ -7,7 +7,9 @@ import shlex
 from collections.abc import Mapping
 
 from rdmaprov.facts.devices import INFINIBAND
-from rdmaprov.facts.text import CouldNotTell, Host, output, ran, read_files
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import output, ran, read_files
 
 # Physical errors of a port, by the names of mlx5's `ethtool -S`, and received bytes.
 # Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst

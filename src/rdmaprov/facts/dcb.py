@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rdmaprov.facts.text import END, CouldNotTell, Host, parse_json, whole
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import END, parse_json, whole
 
 OBJECTS = ("app", "pfc", "ets", "buffer", "dcbx")
 _NO_DCB = "Operation not supported"

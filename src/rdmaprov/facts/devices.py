@@ -7,7 +7,9 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rdmaprov.facts.text import END, CouldNotTell, Files, Host, read_files, whole
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import END, Files, read_files, whole
 from rdmaprov.inventory import Rail
 
 NET = "/sys/class/net"

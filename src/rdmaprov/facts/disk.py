@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 
-from rdmaprov.facts.text import END, CouldNotTell, Host, output, whole
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import END, output, whole
 
 _LOCKS = (
     "stat -c 'inode %i' /var/lib/dpkg/lock-frontend 2>&1; cat /proc/locks 2>&1; "

@@ -6,7 +6,9 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from rdmaprov.facts.text import CouldNotTell, Host, ran
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import ran
 
 _COLUMNS = ("Default", "Current", "Next Boot", "New")
 _ROW = re.compile(r"[* ]?(?:RO)?\s+([A-Z_]\w*(?:\[[\d.]+\])?)\s+(\S.*)")

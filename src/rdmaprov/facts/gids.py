@@ -6,7 +6,9 @@ import ipaddress
 from dataclasses import dataclass
 
 from rdmaprov.facts.devices import INFINIBAND
-from rdmaprov.facts.text import CouldNotTell, Host, read_files
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import read_files
 
 ROCE_V2 = "RoCE v2"
 PATHS = tuple(

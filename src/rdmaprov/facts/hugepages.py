@@ -9,7 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rdmaprov.facts.text import CouldNotTell, Files, Host, processors, read_files
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import Files, processors, read_files
 
 NODES = "/sys/devices/system/node"
 DOCA = "/etc/mellanox/hugepages.d/*"

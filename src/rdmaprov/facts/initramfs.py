@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rdmaprov.facts import kernel_modules
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
 from rdmaprov.facts.kernel_modules import Configuration
-from rdmaprov.facts.text import END, CouldNotTell, Host, whole
+from rdmaprov.facts.text import END, whole
 
 _CONFIGURATION = re.compile(r"\S*?/?((?:etc|run|usr/lib|lib)/modprobe\.d/[^/\0]+\.conf)")
 

@@ -6,7 +6,9 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Any
 
-from rdmaprov.facts.text import CouldNotTell, Host, output, parse_json, ran
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import output, parse_json, ran
 
 ADDRESSES = "ip -j address show"
 # Rules that only look at the source have these keys and no other.

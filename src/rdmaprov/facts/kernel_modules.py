@@ -10,7 +10,9 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rdmaprov.facts.text import CouldNotTell, Files, Host, read_files
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import Files, read_files
 
 # By precedence: a file hides those of its name in later directories.
 DIRECTORIES = (

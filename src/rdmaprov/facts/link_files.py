@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from rdmaprov.facts.text import CouldNotTell, Files, Host, read_files
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import Files, read_files
 
 NETWORKD = ("/etc/systemd/network", "/run/systemd/network", "/usr/lib/systemd/network")
 PATHS = (

@@ -6,7 +6,9 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from rdmaprov.facts.text import END, CouldNotTell, Files, Host, whole
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import END, Files, whole
 
 LIMITS = ("/etc/security/limits.conf", "/etc/security/limits.d/*.conf")
 _NONE = ("unlimited", "infinity", "-1", str((1 << 64) - 1))

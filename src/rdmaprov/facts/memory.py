@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from rdmaprov.facts.text import CouldNotTell, Host, read_files
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import read_files
 
 _PATH = "/proc/meminfo"
 # What a kernel keeps for itself before MemTotal: 1/64 for its page descriptors, more on machines

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rdmaprov.facts.text import Host, read_files
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import read_files
 
 PATH = "/etc/nccl.conf"
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from rdmaprov.facts.devices import PCI
-from rdmaprov.facts.text import END, CouldNotTell, Files, Host, read_files, whole
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import END, Files, read_files, whole
 
 VIRTIO, NVIDIA = "0x1af4", "0x10de"
 _DISPLAY = ("0x0300", "0x0302")  # VGA, 3D controller

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rdmaprov.facts import devices, gids
-from rdmaprov.facts.text import Answered, CouldNotTell, Result, files_command
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Answered, Result
+from rdmaprov.facts.text import files_command
 from rdmaprov.facts.wire import End
 from rdmaprov.inventory import Node, Rail
 

@@ -8,16 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rdmaprov.facts.text import (
-    END,
-    CouldNotTell,
-    Host,
-    NotInstalled,
-    output,
-    parse_json,
-    ran,
-    whole,
-)
+from rdmaprov.facts.errors import CouldNotTell, NotInstalled
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import END, output, parse_json, ran, whole
 from rdmaprov.inventory import Node
 
 # The RDMA stack, and what stands on it.

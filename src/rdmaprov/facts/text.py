@@ -7,62 +7,14 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from rdmaprov.errors import RdmaprovError
-from rdmaprov.exit_codes import ExitCode
-from rdmaprov.problem import printable
+from rdmaprov.facts.errors import CouldNotTell, NotInstalled
+from rdmaprov.facts.host import Host
 
 END = "rdmaprov-end"
 _ABSENT = ("No such file or directory", "Not a directory", "No such device")
 _GLOB = re.compile(r"[A-Za-z0-9_./:@+*?=\[\]-]+")
-
-
-class CouldNotTell(RdmaprovError):
-    """A fact that could not be read: neither right nor wrong.
-
-    Args:
-        why: where it was read and what was there, in one line.
-        run: what to run, or to install.
-
-    """
-
-    exit_code = ExitCode.UNKNOWN
-
-    def __init__(self, why: str, run: str = "") -> None:
-        super().__init__(printable(f"could not tell: {why}"), run)
-        self.why = printable(why)
-
-    def __str__(self) -> str:
-        """Return it on one line."""
-        return f"{self.message}. Run: {self.hint}" if self.hint else self.message
-
-
-class NotInstalled(CouldNotTell):
-    """A program that would tell is not there."""
-
-
-class Result(Protocol):
-    """What a command did; testinfra's CommandResult is one."""
-
-    @property
-    def rc(self) -> int:
-        """Return the exit status."""
-
-    @property
-    def stdout(self) -> str:
-        """Return what it printed."""
-
-    @property
-    def stderr(self) -> str:
-        """Return what it printed as errors."""
-
-
-class Host(Protocol):
-    """What the probes need of testinfra's Host."""
-
-    def run(self, command: str, *args: str) -> Result:
-        """Return what a shell's command did."""
 
 
 @dataclass(frozen=True)
@@ -162,30 +114,6 @@ def files_command(*paths: str, quiet: bool = False) -> str:
 
 def _words(paths: Sequence[str]) -> str:
     return " ".join(path if _GLOB.fullmatch(path) else shlex.quote(path) for path in paths)
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A host whose answers are here already.
-
-    Args:
-        results: by command, its result, or the exception that says why there is none.
-
-    """
-
-    results: Mapping[str, Result | Exception]
-
-    def run(self, command: str, *_: str) -> Result:
-        """Return a command's result.
-
-        Raises:
-            CouldNotTell: there is none.
-
-        """
-        result = self.results[command]
-        if isinstance(result, Exception):
-            raise CouldNotTell(f"no answer: {result}")
-        return result
 
 
 def parse_files(stdout: str, stderr: str, words: str = "") -> Files:

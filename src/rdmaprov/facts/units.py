@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from rdmaprov.facts.text import CouldNotTell, Host, output
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import output
 
 PROPERTIES = (
     "Id,Names,LoadState,ActiveState,Result,UnitFileState,NeedDaemonReload,MainPID,"

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from rdmaprov.facts.text import CouldNotTell
+from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.inventory import Node
 from rdmaprov.problem import printable
 

@@ -11,7 +11,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rdmaprov.facts.text import END, CouldNotTell, whole
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.text import END, whole
 
 # Enough that what else is on the wire (ARP, the tools' own TCP connection) is small beside it.
 MESSAGES, MESSAGE_BYTES = 1000, 1024

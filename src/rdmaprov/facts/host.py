@@ -1,0 +1,56 @@
+"""What the probes need of testinfra's Host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from rdmaprov.facts.errors import CouldNotTell
+
+
+class Result(Protocol):
+    """What a command did; testinfra's CommandResult is one."""
+
+    @property
+    def rc(self) -> int:
+        """Return the exit status."""
+
+    @property
+    def stdout(self) -> str:
+        """Return what it printed."""
+
+    @property
+    def stderr(self) -> str:
+        """Return what it printed as errors."""
+
+
+class Host(Protocol):
+    """What the probes need of testinfra's Host."""
+
+    def run(self, command: str, *args: str) -> Result:
+        """Return what a shell's command did."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A host whose answers are here already.
+
+    Args:
+        results: by command, its result, or the exception that says why there is none.
+
+    """
+
+    results: Mapping[str, Result | Exception]
+
+    def run(self, command: str, *_: str) -> Result:
+        """Return a command's result.
+
+        Raises:
+            CouldNotTell: there is none.
+
+        """
+        result = self.results[command]
+        if isinstance(result, Exception):
+            raise CouldNotTell(f"no answer: {result}")
+        return result
