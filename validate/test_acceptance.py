@@ -15,7 +15,7 @@ from rdmaprov.acceptance.files import history_of
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate import Gate, Options
 from rdmaprov.acceptance.result import Result
-from rdmaprov.facts.text import CouldNotTell
+from rdmaprov.facts import CouldNotTell
 from rdmaprov.inventory import Fleet
 from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.selection import Selection

@@ -56,6 +56,7 @@ def test_a_fabric_that_reaches_its_floor(site):
     # 2 rails of 400 Gb/s: a ceiling of 100 GB/s.
     judgement, found = evidence.judged(site, ran(92))
     assert found == []
+    assert judgement is not None
     assert "got 92" in judgement.sentence
 
 
