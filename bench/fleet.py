@@ -161,9 +161,8 @@ class Fleet:
             process.kill()
             process.wait()
         for index in range(self.count):
-            # The link too: a connection that is not closed keeps the namespace for minutes.
-            for what in (["link", "del", f"rdmap{index}"], ["netns", "del", f"rdmaprov{index}"]):
-                subprocess.run(["ip", *what], check=False, stderr=subprocess.DEVNULL)
+            subprocess.run(["ip", "netns", "del", f"rdmaprov{index}"], check=False,
+                           stderr=subprocess.DEVNULL)  # fmt: skip
         subprocess.run(["ip", "link", "del", BRIDGE], check=False, stderr=subprocess.DEVNULL)
         shutil.rmtree(self.directory, ignore_errors=True)
 

@@ -17,6 +17,7 @@ PROGRAM = "rdmaprov"
 
 # Verb → "module:command".
 VERBS = {
+    "accept": "rdmaprov.cli.accept:accept",
     "apply": "rdmaprov.cli.apply:apply",
     "check": "rdmaprov.cli.check:check",
     "completion": "rdmaprov.cli.completion:completion",

@@ -1,0 +1,83 @@
+"""What a rank says and what it is at, for others to see."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# Process id, collectives entered and left; then a text. The keeper reads it.
+PROGRESS = struct.Struct("<QQQ")
+PROGRESS_BYTES = 256
+LATE = 3  # exit status of a rank that was at one thing for too long
+
+
+def say(event: str, **fields: Any) -> None:
+    """Print one event; one write, so that lines of several ranks do not mix."""
+    line = json.dumps({"rank": int(os.environ["RANK"]), "event": event, **fields})
+    os.write(1, line.encode() + b"\n")
+
+
+class Watch:
+    """What this rank is at, for others to see; ends the rank when it is at it for too long.
+
+    Attributes:
+        name: of the phase.
+        entered: how many collectives were begun.
+        evidence: says what may tell the cause, before the rank is ended.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.entered = 0
+        self.evidence: Callable[[], None] = lambda: None
+        self._deadline = float("inf")
+        self._limit = 0.0
+        self.name = ""
+        path.write_bytes(bytes(PROGRESS_BYTES))
+        with path.open("r+b") as file:
+            self._shown = mmap.mmap(file.fileno(), PROGRESS_BYTES)
+        PROGRESS.pack_into(self._shown, 0, os.getpid(), 0, 0)
+        self._main = threading.get_ident()
+        threading.Thread(target=self._keep, daemon=True).start()
+
+    def phase(self, name: str, limit_s: float) -> None:
+        """Begin a phase, each step of which may take so long."""
+        self.name, self._limit = name, limit_s
+        self.extend()
+        text = name.encode()[: PROGRESS_BYTES - PROGRESS.size]
+        self._shown[PROGRESS.size :] = text.ljust(PROGRESS_BYTES - PROGRESS.size, b"\0")
+        say("phase", phase=name)
+
+    def extend(self) -> None:
+        """Begin a step."""
+        self._deadline = time.monotonic() + self._limit
+
+    def timed(self, work: Callable[[], None]) -> float:
+        """Return the seconds that a collective took."""
+        self.extend()
+        self.entered += 1
+        PROGRESS.pack_into(self._shown, 0, os.getpid(), self.entered, self.entered - 1)
+        begin = time.perf_counter()
+        work()
+        seconds = time.perf_counter() - begin
+        PROGRESS.pack_into(self._shown, 0, os.getpid(), self.entered, self.entered)
+        return seconds
+
+    def _keep(self) -> None:
+        while time.monotonic() < self._deadline:
+            time.sleep(0.2)
+        frame = sys._current_frames().get(self._main)
+        stack = traceback.extract_stack(frame)[-1] if frame else None
+        where = f"{stack.filename}:{stack.lineno} {stack.name}" if stack else ""
+        say("late", phase=self.name, limit_s=self._limit, where=where, entered=self.entered)
+        self.evidence()
+        os._exit(LATE)

@@ -1,0 +1,171 @@
+"""What nodes need before anything runs on them: what is missing is named, not met as a hang."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.nodes import Document
+from rdmaprov.inventory import Node, Rail
+from rdmaprov.probe.errors import NodeError
+
+# Further apart, certificates and the logs of a run no longer fit together.
+MOST_SKEW_S = 2.0
+# A driver and an idle daemon keep less than this of a GPU's memory.
+LEAST_FREE = 0.95
+
+
+def python_of(node: Node) -> str:
+    """Return the interpreter that has torch, as the role torch_runtime leaves it."""
+    if node.get("torch_runtime_kind") == "venv":
+        return f"{node.get('torch_runtime_directory')}/bin/python"
+    return str(node.get("torch_runtime_python"))
+
+
+def question(node: Node, verb: str = "census") -> Document:
+    """Return what the reader is asked about a node."""
+    rails = [{"netdev": rail.netdev, "pci": rail.pci} for rail in node.rails]
+    return {"verb": verb, "python": python_of(node), "rails": rails}
+
+
+def findings(
+    nodes: Sequence[Node],
+    answers: Mapping[str, Document | NodeError],
+    backend: str,
+    asked_s: tuple[float, float],
+) -> list[Finding]:
+    """Return why these nodes cannot run together.
+
+    Args:
+        nodes: in the site's order.
+        answers: what the reader said of each.
+        backend: `nccl` or `gloo`.
+        asked_s: this machine's clock before and after they were asked.
+
+    """
+    found: list[Finding] = []
+    known: dict[str, Document] = {}
+    for node in nodes:
+        answer = answers[node.name]
+        if isinstance(answer, NodeError):
+            what = answer.message.removeprefix(f"{node.name}: ")
+            found.append(Finding(what, answer.hint, node.name, proven=False))
+            continue
+        known[node.name] = answer
+        found += _torch(node, answer["torch"])
+        found += _rails(node, answer["rails"], backend)
+        found += _clock(node, answer["time"], asked_s)
+        if backend == "nccl":
+            found += _gpus(node, answer["gpus"])
+    found += _alike(known, "torch", "torch_runtime_requirements")
+    if backend == "nccl":
+        found += _alike(known, "nccl", "torch_runtime_requirements")
+    return found
+
+
+def _torch(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
+    if node.get("torch_runtime_kind") == "container":
+        what = "torch is in a container (torch_runtime_kind), which this launcher cannot start"
+        yield Finding(what, "Write torch_runtime_kind: venv", node.name, proven=False)
+    elif "torch" not in seen:
+        why = seen.get("error", "it has no such package").splitlines()[-1]
+        what = f"no torch in {python_of(node)}: {why}"
+        yield Finding(what, "Run: rdmaprov apply SITE --roles torch_runtime", node.name)
+
+
+def _alike(known: Mapping[str, Document], name: str, variable: str) -> Iterator[Finding]:
+    """Yield those whose version is not that of most nodes."""
+    versions = {
+        node: answer["torch"].get(name, "none")
+        for node, answer in known.items()
+        if "torch" in answer["torch"]
+    }
+    counts = Counter(versions.values()).most_common()
+    if len(counts) < 2:
+        return
+    most = counts[0][0]
+    for node, version in versions.items():
+        if version != most:
+            what = f"{name} {version}, and {most} on {counts[0][1]} of {len(versions)} nodes"
+            yield Finding(what, f"Write one version into {variable}", node)
+
+
+def _rails(node: Node, seen: Sequence[Mapping[str, Any]], backend: str) -> Iterator[Finding]:
+    for rail, is_ in zip(node.rails, seen, strict=True):
+        what, remedy = _rail(rail, is_, backend)
+        if what:
+            yield Finding(what, remedy, node.name, rail.index)
+
+
+def _rail(rail: Rail, seen: Mapping[str, Any], backend: str) -> tuple[str, str]:
+    """Return what is wrong with a rail, and what to do; empty if nothing is."""
+    name = seen["netdev"] or rail.netdev or rail.pci
+    if not seen["there"]:
+        return f"there is no {name} (fabric_rails)", "Look at: ip link, lspci"
+    if not seen["carrier"]:
+        return f"{name} is down (/sys/class/net/{name}/carrier)", "Look at the cable and the switch"
+    if seen["rdma"] and seen["state"] != "ACTIVE":
+        where = f"/sys/class/infiniband/{seen['rdma']}/ports/1/state"
+        return f"{seen['rdma']} is {seen['state']}, wanted ACTIVE ({where})", "Run: rdma link"
+    if backend == "nccl" and not seen["rdma"]:
+        return f"{name} has no RDMA device", "Run: rdmaprov apply SITE --roles ofed,mlx5"
+    wanted = str(rail.address.ip) if rail.address else ""
+    if wanted and wanted not in seen["addresses"]:
+        has = ", ".join(seen["addresses"]) or "none"
+        return (
+            f"{name} has the address {has}, wanted {wanted} (fabric_rails; ip address)",
+            "Run: rdmaprov apply SITE --roles fabric",
+        )
+    if backend == "gloo" and not wanted:
+        return f"{name} has no address in the site, and gloo needs one", "Write it in fabric_rails"
+    return "", ""
+
+
+def _clock(node: Node, time_s: float, asked_s: tuple[float, float]) -> Iterator[Finding]:
+    """Yield a clock that was read outside of the time in which it was asked."""
+    off = max(asked_s[0] - time_s, time_s - asked_s[1], 0.0)
+    if off > MOST_SKEW_S:
+        what = f"its clock is {off:.1f} s off the controller's, wanted at most {MOST_SKEW_S:g} s"
+        yield Finding(what, "Look at: chronyc tracking, timedatectl", node.name)
+
+
+def _gpus(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
+    if seen["error"]:
+        what = f"nvidia-smi gives nothing: {seen['error']}"
+        yield Finding(what, "Run nvidia-smi by hand", node.name, proven=False)
+        return
+    wanted, there = int(node.get("fabric_gpu_count") or 0), len(seen["gpus"])
+    if there == 0 or (wanted and there != wanted):
+        what = f"{there} GPUs, wanted {wanted or 'at least 1'} (fabric_gpu_count; nvidia-smi)"
+        yield Finding(what, "Look for Xid in the kernel's log", node.name)
+    for process in seen["processes"]:
+        what = f"a GPU is in use by process {process} (nvidia-smi)"
+        yield Finding(what, "End it, or drain the node", node.name)
+    for gpu in seen["gpus"]:
+        free, total = float(gpu["free_mib"]), float(gpu["total_mib"])
+        if not seen["processes"] and free < LEAST_FREE * total:
+            what = f"GPU {gpu['index']}: {free:.0f} of {total:.0f} MiB are free (nvidia-smi)"
+            yield Finding(what, "Look for a process that nvidia-smi does not show", node.name)
+
+
+def gpus_per_node(answers: Mapping[str, Document | NodeError]) -> int:
+    """Return how many GPUs every node has, 0 if that is not one number."""
+    counts = {
+        len(answer["gpus"]["gpus"])
+        for answer in answers.values()
+        if not isinstance(answer, NodeError)
+    }
+    return counts.pop() if len(counts) == 1 else 0
+
+
+def free_bytes(answers: Mapping[str, Document | NodeError]) -> int:
+    """Return the free memory of the GPU that has least, 0 without GPUs."""
+    free = [
+        int(float(gpu["free_mib"])) << 20
+        for answer in answers.values()
+        if not isinstance(answer, NodeError)
+        for gpu in answer["gpus"]["gpus"]
+    ]
+    return min(free, default=0)

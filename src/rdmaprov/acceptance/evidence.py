@@ -1,0 +1,143 @@
+"""What a run over NCCL must prove beside its numbers: the transport, the counters, the floor."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from rdmaprov.acceptance import census, counters, floor, history, measure, transport
+from rdmaprov.acceptance.counters import Moved
+from rdmaprov.acceptance.fabric import Fabric
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.floor import Judgement
+from rdmaprov.acceptance.jobs import Site
+from rdmaprov.acceptance.launch import Ran
+from rdmaprov.acceptance.nodes import Document
+from rdmaprov.acceptance.transport import Transport
+from rdmaprov.errors import RdmaprovError
+from rdmaprov.inventory import Node
+
+# The floor is of messages that fill the links: nccl-tests' own reports are of these.
+LEAST_FLOOR_BYTES = 1 << 30
+_TRANSPORTS = {"roce": Transport.ROCE, "infiniband": Transport.IB}
+_LOG_REMEDY = "See logs/ of the run; rdmaprov explain nccl-log reads them"
+
+
+def logs(ran: Ran, keep: Callable[[str, str], Path]) -> list[Path]:
+    """Return NCCL's logs of a run, kept as files by node and process."""
+    found = []
+    for name, node in ran.nodes.items():
+        if not node.logs:
+            continue
+        with tarfile.open(fileobj=io.BytesIO(node.logs)) as archive:
+            for member in archive:
+                file = archive.extractfile(member)
+                if file is not None:
+                    text = file.read().decode("utf-8", "replace")
+                    found.append(keep(f"{name}.{Path(member.name).name}", text))
+    return found
+
+
+def transports(site: Site, files: Sequence[Path]) -> Iterator[Finding]:
+    """Yield what NCCL's logs say of the transport that is not as the site has it."""
+    if not files:
+        yield Finding("NCCL wrote no log", _LOG_REMEDY, proven=False)
+        return
+    hcas = {
+        str(facts["hostname"]).partition(".")[0]: [rail["rdma"] for rail in facts["rails"]]
+        for facts in site.facts.values()
+    }
+    first = site.nodes[0]
+    wants_gdr = str(first.get("peermem_mode")) != "off"
+    try:
+        matrix = transport.read(files)
+    except RdmaprovError as error:
+        yield Finding(error.message, error.hint, proven=False)
+        return
+    kind = _TRANSPORTS[str(first.get("fabric_kind"))]
+    for problem in transport.judge(matrix, kind, hcas, wants_gdr):
+        yield Finding(problem.message, problem.remedy, proven=problem.proven)
+
+
+def counted(
+    site: Site, before: dict[str, Document], after: dict[str, Document], due_bytes: int
+) -> tuple[list[Moved], list[Finding]]:
+    """Return what rails counted, and what of it is wrong.
+
+    Args:
+        site: what is known.
+        before: what the reader said before the run, by node.
+        after: the same after it.
+        due_bytes: what each node had to send; 0 if RDMA moved nothing.
+
+    """
+    rails: list[Moved] = []
+    found: list[Finding] = []
+    for node in site.nodes:
+        if node.name not in after:
+            what = "its counters could not be read after the run"
+            found.append(Finding(what, "Is it up?", node.name, proven=False))
+            continue
+        own = counters.moved(node, before[node.name], after[node.name])
+        rails += own
+        if due_bytes:
+            found += counters.management(node, before[node.name], after[node.name], due_bytes)
+            if node.get("fabric_kind") == "roce":
+                found += counters.priorities(node, own)
+    found += counters.errors(rails)
+    if due_bytes:
+        found += counters.balance(rails)
+        found += counters.volume(rails, due_bytes)
+    return rails, found
+
+
+def fabric_of(nodes: Sequence[Node], gpus: int) -> Fabric:
+    """Return the fabric that the floor is derived from."""
+    first = nodes[0]
+    return Fabric(
+        nodes=len(nodes),
+        gpus_per_node=gpus,
+        rails=min(len(node.rails) for node in nodes),
+        link_gbps=min(float(node.get("fabric_link_gbps")) for node in nodes),
+        oversubscription=float(first.get("fabric_oversubscription") or 1.0),
+    )
+
+
+def judged(site: Site, ran: Ran) -> tuple[Judgement | None, list[Finding]]:
+    """Return what the floor says of the largest message, and whether that is a finding."""
+    fabric = fabric_of(site.nodes, census.gpus_per_node(site.facts))
+    first = site.nodes[0]
+    wanted = float(first.get("fabric_floor_gb_s") or 0.0)
+    reason = str(first.get("fabric_floor_reason") or "")
+    demanded = floor.derive(fabric, site_floor_gb_s=wanted, reason=reason)
+    row = measure.largest(measure.rows(ran), ran.job.planes[0].name)
+    if row is None or row.bytes < LEAST_FLOOR_BYTES:
+        what = "no message of 1 GiB or more was measured, so the floor was not tried"
+        return floor.judge(fabric, demanded), [Finding(what, "Leave out --sizes", proven=False)]
+    judgement = floor.judge(fabric, demanded, row.busbw_gb_s)
+    if judgement.verdict is floor.Verdict.HEALTHY:
+        return judgement, []
+    causes = "; ".join(cause.cause for cause in judgement.likely_causes)
+    return judgement, [Finding(judgement.sentence, f"Likely: {causes or 'not known'}")]
+
+
+def compared(site: Site, ran: Ran, path: Path, time: str) -> list[str]:
+    """Return a note if the fleet reaches less than it did, and add the result to its history.
+
+    Args:
+        site: what is known.
+        ran: a run that ended well.
+        path: the fleet's history.
+        time: when it ran, ISO 8601.
+
+    """
+    row = measure.largest(measure.rows(ran), ran.job.planes[0].name)
+    if row is None:
+        return []
+    fabric = fabric_of(site.nodes, census.gpus_per_node(site.facts))
+    now = history.Result(time, history.kind(fabric, row.bytes), row.busbw_gb_s)
+    drop = history.drop(history.read(path), now)
+    history.append(path, now)
+    return [f"{row.busbw_gb_s:.4g} GB/s is {drop} ({path})"] if drop else []

@@ -1,0 +1,261 @@
+"""The gate: a census, an all-reduce over all nodes, its evidence, and who is to blame."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rdmaprov.acceptance import (
+    blame,
+    census,
+    evidence,
+    isolate,
+    jobs,
+    measure,
+    paths,
+    reach,
+    sizes,
+    sums,
+)
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.jobs import Site
+from rdmaprov.acceptance.launch import Event, Launcher
+from rdmaprov.acceptance.nodes import Document, Nodes, on_each, program
+from rdmaprov.acceptance.result import GLOO_NOTE, Result
+from rdmaprov.errors import UsageError
+from rdmaprov.inventory import Node
+from rdmaprov.probe.errors import NodeError
+
+CENSUS_S = 120
+_COUNTERS_S = 60
+_REACH_SLACK_S = 30
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user asks for.
+
+    Args:
+        backend: `nccl`, `gloo` or `auto`: nccl where the site has GPUs.
+        sizes: bytes of the messages; empty for all that fit.
+        pairs: measure every pair of nodes.
+        isolate: look for the culprit by group testing when the run does not name one.
+        limit_s: seconds that the run may take; None for what its parts may.
+
+    """
+
+    backend: str = "auto"
+    sizes: tuple[int, ...] = ()
+    pairs: bool = False
+    isolate: bool = True
+    limit_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What an acceptance works with.
+
+    Args:
+        nodes: the site's, in order.
+        connection: runs commands on them.
+        options: what is asked for.
+        keep: writes a file of evidence, by name, and returns its place.
+        history: the file with what the fleet has reached before.
+        tell: is told what happens, line by line.
+        hear: is told each event of each rank.
+
+    """
+
+    nodes: tuple[Node, ...]
+    connection: Nodes
+    options: Options
+    keep: Callable[[str, str], Path]
+    history: Path
+    tell: Callable[[str], None]
+    hear: Callable[[Event], None] = lambda _event: None
+
+    def run(self) -> Result:
+        """Return the result; an interrupt ends everything on all nodes and is part of it.
+
+        Raises:
+            UsageError: there are fewer than two nodes.
+
+        """
+        names = tuple(node.name for node in self.nodes)
+        if len(names) < 2:
+            raise UsageError(
+                f"{', '.join(names)}: one node has nobody to reach",
+                "Name two nodes or more with --limit",
+            )
+        result = Result(names)
+        try:
+            self._prove(result)
+        except KeyboardInterrupt:
+            result.interrupted = True
+        return result
+
+    def _prove(self, result: Result) -> None:
+        before = self._census(result)
+        if result.findings:
+            return
+        result.facts = before
+        meeting = self._meeting(result, before)
+        if meeting is None:
+            return
+        site = Site(self.nodes, before, result.backend, meeting)
+        launcher = Launcher(self.connection, self.hear)
+        self._run(result, site, launcher)
+        self._evidence(result, site, before)
+        unnamed = [finding for finding in result.findings if not finding.node]
+        if unnamed and self.options.isolate and len(self.nodes) > 2:
+            found = isolate.carried_out(site, launcher, self.tell)
+            result.findings += isolate.findings(found)
+
+    def _census(self, result: Result) -> dict[str, Document]:
+        """Return what each node is; what is missing there becomes a finding."""
+        self.tell(f"census of {len(self.nodes)} nodes")
+        asked = {node.name: node for node in self.nodes}
+        began = time.time()
+        answers = on_each(
+            self.connection,
+            result.nodes,
+            lambda name: program("reader", census.question(asked[name]), CENSUS_S),
+        )
+        known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
+        result.backend = _backend(self.options.backend, self.nodes, known)
+        result.findings += census.findings(
+            self.nodes, answers, result.backend, (began, time.time())
+        )
+        return known
+
+    def _meeting(self, result: Result, facts: dict[str, Document]) -> reach.Meeting | None:
+        """Return where ranks meet, None if rails do not reach each other."""
+        self.tell("rails: who answers whom")
+        asked: dict[str, list[reach.Probe]] = {name: [] for name in facts}
+        for probe in reach.probes(self.nodes, facts):
+            asked[probe.source].append(probe)
+        answers = on_each(
+            self.connection,
+            result.nodes,
+            lambda name: program(
+                "reader",
+                {"verb": "reach", "targets": reach.targets(asked[name]), "limit_s": reach.LIMIT_S},
+                reach.LIMIT_S + _REACH_SLACK_S,
+            ),
+        )
+        tried = [probe for own in asked.values() for probe in own]
+        result.findings += reach.findings(tried, reach.failures(asked, answers))
+        known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
+        if result.findings or len(known) < len(answers):
+            result.findings += [Finding(e.message, e.hint, proven=False) for e in _errors(answers)]
+            return None
+        meeting = reach.meeting(self.nodes, facts, asked, known)
+        if meeting is None:
+            what = f"no address of {self.nodes[0].name} is one that all nodes reach"
+            result.findings.append(Finding(what, "Give rails addresses", proven=False))
+        return meeting
+
+    def _run(self, result: Result, site: Site, launcher: Launcher) -> None:
+        wanted = self.options.sizes or jobs.default_sizes(
+            site.backend, census.free_bytes(site.facts)
+        )
+        job = jobs.whole(site, wanted, self.options.pairs)
+        first, last = sizes.shown(wanted[0]), sizes.shown(wanted[-1])
+        limit = self.options.limit_s or job.limit_s()
+        self.tell(
+            f"all-reduce of {job.world} ranks over {job.backend}, {first} to {last}, "
+            f"{', '.join(plane.name for plane in job.planes)}; ends within {limit:.0f} s"
+        )
+        (result.ran,) = launcher.run([job], self.options.limit_s)
+
+    def _evidence(self, result: Result, site: Site, before: dict[str, Document]) -> None:
+        assert result.ran is not None  # noqa: S101 - it has just run
+        ran = result.ran
+        result.findings += blame.findings(ran)
+        result.findings += sums.findings(ran)
+        result.findings += paths.lossy(ran)
+        result.findings += paths.stray(ran)
+        result.findings += paths.slow(ran)
+        result.notes += _late(result)
+        result.findings += _left(result)
+        result.findings += _cut(result)
+        after = self._after(result)
+        due = sum(event["due_bytes"] for event in ran.of("moved")[:1]) if ran.good else 0
+        is_nccl = site.backend == "nccl"
+        result.rails, found = evidence.counted(site, before, after, due if is_nccl else 0)
+        result.findings += found
+        if is_nccl:
+            result.findings += evidence.transports(site, evidence.logs(ran, self.keep))
+            result.judgement, slow = evidence.judged(site, ran)
+            result.findings += slow
+            result.notes += result.judgement.notes if result.judgement else ()
+            if ran.good:
+                when = datetime.now(UTC).isoformat(timespec="seconds")
+                result.notes += evidence.compared(site, ran, self.history, when)
+        else:
+            result.notes.append(GLOO_NOTE)
+        for name, node in ran.nodes.items():
+            if node.errors:
+                self.keep(f"{name}.err", node.errors)
+
+    def _after(self, result: Result) -> dict[str, Document]:
+        asked = {node.name: node for node in self.nodes}
+        ran = result.ran
+        there = tuple(n for n in result.nodes if ran is None or not ran.nodes[n].lost)
+        answers = on_each(
+            self.connection,
+            there,
+            lambda name: program("reader", census.question(asked[name], "counters"), _COUNTERS_S),
+        )
+        return {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
+
+
+def _errors(answers: dict[str, Document | NodeError]) -> list[NodeError]:
+    return [said for said in answers.values() if isinstance(said, NodeError)]
+
+
+def _backend(wanted: str, nodes: Iterable[Node], known: dict[str, Document]) -> str:
+    """Return the backend: nccl where the site says that there are GPUs, or all nodes have some."""
+    if wanted != "auto":
+        return wanted
+    if any(int(node.get("fabric_gpu_count") or 0) for node in nodes):
+        return "nccl"
+    return "nccl" if known and all(facts["gpus"]["gpus"] for facts in known.values()) else "gloo"
+
+
+def _late(result: Result) -> Iterable[str]:
+    """Yield notes on ranks that come late to every all-reduce: no fault by itself."""
+    assert result.ran is not None  # noqa: S101 - asked after the run
+    for plane in result.ran.job.planes:
+        for rank, us in measure.late(result.ran, plane.name).items():
+            node = result.ran.job.node_of(rank)
+            yield (
+                f"{plane.name}: rank {rank} of {node} comes {us / 1000:.1f} ms late to small "
+                "all-reduces, others do not: look at its processors' load and governor"
+            )
+
+
+def _left(result: Result) -> Iterable[Finding]:
+    """Yield nodes on which something of the run may be left."""
+    assert result.ran is not None  # noqa: S101 - asked after the run
+    for name, node in result.ran.nodes.items():
+        if node.left:
+            what = f"processes {', '.join(map(str, node.left))} of the run could not be ended"
+            yield Finding(what, "They are stuck in the kernel: look at dmesg; reboot", name)
+        elif node.left is None and not node.lost:
+            what = "whether something of the run is left there is not known"
+            yield Finding(what, "Run: pgrep -f rdmaprov-accept", name, proven=False)
+
+
+def _cut(result: Result) -> Iterable[Finding]:
+    """Yield the sizes for which a plane's time did not suffice."""
+    assert result.ran is not None  # noqa: S101 - asked after the run
+    for event in result.ran.of("cut"):
+        if event["rank"] == 0:
+            rail = next(p.rail for p in result.ran.job.planes if p.name == event["plane"])
+            size = sizes.shown(event["bytes"])
+            what = f"too slow to measure sizes from {size} on: {event['used_s']:.0f} s were used up"
+            yield Finding(what, "Give smaller --sizes", rail=rail, proven=False)

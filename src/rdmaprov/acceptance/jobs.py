@@ -1,0 +1,146 @@
+"""Jobs for a fleet: what is proven together, on which rails, with which sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rdmaprov.acceptance import census, sizes
+from rdmaprov.acceptance.nodes import Document
+from rdmaprov.acceptance.pairs import round_robin
+from rdmaprov.acceptance.plan import Job, Limits, Pair, Plane
+from rdmaprov.acceptance.reach import Meeting
+from rdmaprov.inventory import Node
+
+NCCL_MOST_BYTES = 8 << 30
+GLOO_MOST_BYTES = 16 << 20
+# Two buffers, and room for what compares them.
+_MEMORY_SHARE = 0.8 / 2
+# One test of a group in an isolation: a size that needs the links, and no more.
+GROUP_BYTES = {"nccl": 256 << 20, "gloo": 1 << 20}
+GROUP_LIMITS = Limits(load=300, rendezvous=60, connect=30, step=20, plane=60)
+
+
+@dataclass(frozen=True)
+class Site:
+    """What is known of the nodes when a job is made.
+
+    Args:
+        nodes: in the site's order.
+        facts: the census, by node.
+        backend: `nccl` or `gloo`.
+        meeting: where ranks meet.
+
+    """
+
+    nodes: tuple[Node, ...]
+    facts: Mapping[str, Document]
+    backend: str
+    meeting: Meeting
+
+    @property
+    def per_node(self) -> int:
+        """Return the ranks of a node: one for each GPU, one without."""
+        return census.gpus_per_node(self.facts) if self.backend == "nccl" else 1
+
+
+def default_sizes(backend: str, free_bytes: int) -> tuple[int, ...]:
+    """Return the sizes from 8 B to the largest that fits, at most 8 GiB with NCCL."""
+    if backend == "gloo":
+        return sizes.between(sizes.LEAST_BYTES, GLOO_MOST_BYTES)
+    most = min(NCCL_MOST_BYTES, int(free_bytes * _MEMORY_SHARE))
+    return sizes.between(sizes.LEAST_BYTES, most)
+
+
+def whole(site: Site, wanted: tuple[int, ...], pairs: bool) -> Job:
+    """Return the job of all nodes.
+
+    Args:
+        site: what is known.
+        wanted: bytes of the messages.
+        pairs: measure each node with each other one, else with the first one.
+
+    """
+    count = len(site.nodes)
+    star: list[tuple[Pair, ...]] = [((0, other),) for other in range(1, count)]
+    rounds = tuple(round_robin(range(count))) if pairs else tuple(star)
+    return _job(site, site.nodes, (), wanted, rounds, 0)
+
+
+def group(site: Site, names: Sequence[str], rails: tuple[int, ...], number: int) -> Job:
+    """Return the job that tests a part of the nodes, on some rails or on all.
+
+    Args:
+        site: what is known.
+        names: of the nodes.
+        rails: numbers of the rails; all of them if empty.
+        number: of the round, so that no port is used twice.
+
+    """
+    nodes = tuple(node for node in site.nodes if node.name in names)
+    made = _job(site, nodes, rails, (GROUP_BYTES[site.backend],), (), number + 1)
+    return Job(**{**vars(made), "limits": GROUP_LIMITS, "dtypes": ("float32",)})
+
+
+def _job(
+    site: Site,
+    nodes: tuple[Node, ...],
+    rails: tuple[int, ...],
+    wanted: tuple[int, ...],
+    rounds: tuple[tuple[Pair, ...], ...],
+    number: int,
+) -> Job:
+    first = nodes[0].name
+    names = tuple(node.name for node in nodes)
+    return Job(
+        backend=site.backend,
+        nodes=names,
+        per_node=site.per_node,
+        pythons={node.name: census.python_of(node) for node in nodes},
+        address=_address(site, first),
+        port=int(site.facts[first]["port"]) + number,
+        control={name: site.meeting.devices[name] for name in names},
+        planes=_planes(site, nodes, rails),
+        sizes=wanted,
+        rounds=rounds,
+        environment=_only(site, nodes, rails),
+    )
+
+
+def _address(site: Site, first: str) -> str:
+    """Return the address at which a node is met: by the device on which it meets all."""
+    if first == site.nodes[0].name:
+        return site.meeting.address
+    known = site.facts[first]["addresses"][site.meeting.devices[first]]
+    return str(known[0])
+
+
+def _planes(site: Site, nodes: tuple[Node, ...], rails: tuple[int, ...]) -> tuple[Plane, ...]:
+    """Return one plane for each rail; NCCL uses all rails at once."""
+    if site.backend == "nccl":
+        return (Plane("all rails"),)
+    numbers = rails or range(min(len(node.rails) for node in nodes))
+    return tuple(_rail(site, nodes, number) for number in numbers)
+
+
+def _rail(site: Site, nodes: tuple[Node, ...], number: int) -> Plane:
+    addresses = {node.name: node.rails[number].address for node in nodes}
+    return Plane(
+        f"rail {number}",
+        number,
+        {node.name: site.facts[node.name]["rails"][number]["netdev"] for node in nodes},
+        {name: str(address.ip) for name, address in addresses.items() if address is not None},
+    )
+
+
+def _only(site: Site, nodes: tuple[Node, ...], rails: tuple[int, ...]) -> dict[str, dict[str, str]]:
+    """Return what makes NCCL use some rails only; `=` means whole names."""
+    if site.backend != "nccl" or not rails:
+        return {}
+    return {
+        node.name: {
+            "NCCL_IB_HCA": "="
+            + ",".join(site.facts[node.name]["rails"][rail]["rdma"] for rail in rails)
+        }
+        for node in nodes
+    }

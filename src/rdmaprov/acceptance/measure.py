@@ -1,0 +1,137 @@
+"""Numbers of a run: bandwidth by size, latency between nodes, and who comes late."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rdmaprov.acceptance import outliers
+from rdmaprov.acceptance.launch import Event, Ran
+
+# A late rank makes the others wait so much longer than it waits itself.
+LATE_RATIO, LATE_US = 3.0, 500.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One size of a plane's sweep.
+
+    Args:
+        plane: its name.
+        bytes: of the message.
+        in_place: whether the result overwrites what a rank gave.
+        count: timed all-reduces.
+        median_us: the median time of the slowest rank.
+        p99_us: the 99th percentile of the slowest rank.
+        best_us: the least time, of the rank for which that is longest.
+        world: ranks.
+
+    """
+
+    plane: str
+    bytes: int
+    in_place: bool
+    count: int
+    median_us: float
+    p99_us: float
+    best_us: float
+    world: int
+
+    @property
+    def algbw_gb_s(self) -> float:
+        """Return bytes by time, in GB/s."""
+        return self.bytes / self.median_us / 1e3
+
+    @property
+    def busbw_gb_s(self) -> float:
+        """Return algbw · 2 (n-1) / n, in GB/s: nccl-tests, doc/PERFORMANCE.md."""
+        return self.algbw_gb_s * self._factor
+
+    @property
+    def best_gb_s(self) -> float:
+        """Return the bus bandwidth of the fastest all-reduce, in GB/s."""
+        return self.bytes / self.best_us / 1e3 * self._factor
+
+    @property
+    def _factor(self) -> float:
+        return 2 * (self.world - 1) / self.world
+
+
+def rows(ran: Ran) -> list[Row]:
+    """Return the sweep, sizes for which some rank said nothing left out."""
+    said: dict[tuple[str, int, bool], list[Event]] = defaultdict(list)
+    for event in ran.of("row"):
+        said[event["plane"], event["bytes"], event["in_place"]].append(event)
+    found = []
+    for (plane, size, in_place), own in said.items():
+        if len(own) < ran.job.world:
+            continue
+        median_us, p99_us, best_us = (
+            max(float(event[key]) for event in own) for key in ("median_us", "p99_us", "min_us")
+        )
+        count, world = own[0]["count"], ran.job.world
+        found.append(Row(plane, size, in_place, count, median_us, p99_us, best_us, world))
+    return found
+
+
+def largest(found: Iterable[Row], plane: str) -> Row | None:
+    """Return a plane's row with the largest message, in place; None without any."""
+    own = [row for row in found if row.plane == plane and row.in_place]
+    return max(own, key=lambda row: row.bytes, default=None)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """How one node sends to another over a plane: half of a round trip, and a burst's rate."""
+
+    plane: str
+    source: str
+    target: str
+    us: float
+    gb_s: float
+
+
+def directions(ran: Ran) -> list[Direction]:
+    """Return what nodes measured between each other."""
+    return [
+        Direction(
+            event["plane"],
+            ran.job.node_of(event["rank"]),
+            ran.job.node_of(event["to"]),
+            event["us"],
+            event["gb_s"],
+        )
+        for event in ran.of("pair")
+    ]
+
+
+def lateness(ran: Ran, plane: str) -> dict[int, float]:
+    """Return how late each rank comes to a small all-reduce, median microseconds.
+
+    The last one to come waits least, so no clocks are compared.
+    """
+    waits = {event["rank"]: event["us"] for event in ran.of("waits") if event["plane"] == plane}
+    if len(waits) < ran.job.world:
+        return {}
+    longest = [max(times) for times in zip(*waits.values(), strict=True)]
+    return {
+        rank: statistics.median(most - own for most, own in zip(longest, times, strict=True))
+        for rank, times in waits.items()
+    }
+
+
+def late(ran: Ran, plane: str) -> dict[int, float]:
+    """Return the ranks that come late compared with the others, with how late, in microseconds."""
+    found = {str(rank): us for rank, us in lateness(ran, plane).items()}
+    return {int(rank): found[rank] for rank in outliers.high(found, LATE_RATIO, LATE_US)}
+
+
+def by_rank(ran: Ran, plane: str, size: int) -> dict[int, Mapping[str, float]]:
+    """Return each rank's times for a size in place, microseconds."""
+    return {
+        event["rank"]: {key: event[key] for key in ("median_us", "p99_us", "min_us")}
+        for event in ran.of("row")
+        if event["plane"] == plane and event["bytes"] == size and event["in_place"]
+    }

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Read what an acceptance must know of a node, as JSON. Needs Python 3.6, and changes nothing.
+
+    python3 -c LOADER   with its source and then one JSON document on standard input
+
+`census` reads versions, GPUs, rails and counters; `counters` the latter two again; `reach`
+connects to addresses, each by a device. A refused connection is an answer too: nothing listens.
+"""
+
+import errno
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+import time
+
+SO_BINDTODEVICE = 25
+PORT = 9  # discard: nobody listens
+VERSIONS = """
+import importlib.metadata as m, json, sys
+found = {"python": sys.version.split()[0]}
+for each in m.distributions():
+    name = (each.metadata["Name"] or "").lower()
+    if name == "torch" or name.startswith("nvidia-nccl-cu"):
+        found["torch" if name == "torch" else "nccl"] = each.version
+print(json.dumps(found))
+"""
+GPU = "index,name,memory.total,memory.free"
+
+
+def read(*parts):
+    """Return a file's text without its newline, empty if it cannot be read."""
+    try:
+        with open(os.path.join(*parts)) as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def listed(*parts):
+    """Return a directory's names, sorted; none if there is no such directory."""
+    try:
+        return sorted(os.listdir(os.path.join(*parts)))
+    except OSError:
+        return []
+
+
+def output(argv, limit_s=20):
+    """Return what a command printed, None if it failed; why is in the second place."""
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            universal_newlines=True, timeout=limit_s,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, str(error)
+    if done.returncode:
+        return None, done.stderr.strip()[-300:] or "exit status {}".format(done.returncode)
+    return done.stdout, ""
+
+
+def torch(python):
+    """Return the versions that an interpreter has, without importing torch: that takes long."""
+    text, why = output([python, "-c", VERSIONS], 60)
+    return {"error": why} if text is None else json.loads(text.strip().splitlines()[-1])
+
+
+def gpus():
+    """Return the GPUs and what runs on them, as the driver says."""
+    asked = ["nvidia-smi", "--format=csv,noheader,nounits"]
+    text, why = output([*asked, "--query-gpu=" + GPU])
+    if text is None:
+        return {"gpus": [], "error": why}
+    rows = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line]
+    found = [dict(zip(("index", "name", "total_mib", "free_mib"), row)) for row in rows]
+    text, why = output([*asked, "--query-compute-apps=pid,process_name"])
+    foreign = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    return {"gpus": found, "processes": foreign, "error": why if text is None else ""}
+
+
+def rdma_of(netdev, pci):
+    """Return the RDMA device of a rail, empty if it has none."""
+    for device in listed("/sys/class/infiniband"):
+        base = ("/sys/class/infiniband", device)
+        real = os.path.basename(os.path.realpath(os.path.join(*base, "device")))
+        if pci and real == pci:
+            return device
+        names = listed(*base, "device/net") or [read(*base, "ports/1/gid_attrs/ndevs/0")]
+        if netdev and netdev in names:
+            return device
+    return ""
+
+
+def rail(described):
+    """Return a rail of the site as it is."""
+    pci, netdev = described["pci"], described["netdev"]
+    if not netdev:
+        netdev = (listed("/sys/bus/pci/devices", pci, "net") or [""])[0]
+    device = rdma_of(netdev, pci)
+    state = read("/sys/class/infiniband", device, "ports/1/state") if device else ""
+    return {
+        "netdev": netdev,
+        "there": bool(netdev) and os.path.isdir("/sys/class/net/" + netdev),
+        "carrier": read("/sys/class/net", netdev, "carrier") == "1" if netdev else False,
+        "addresses": addresses().get(netdev, []),
+        "rdma": device,
+        "state": state.partition(":")[2].strip(),
+        "counters": counters(netdev, device),
+    }
+
+
+def addresses():
+    """Return the addresses of each network device, those of the link left out."""
+    text, _ = output(["ip", "-j", "address", "show"])
+    found = {}
+    for entry in json.loads(text or "[]"):
+        known = [a["local"] for a in entry.get("addr_info", []) if a.get("scope") == "global"]
+        found[entry.get("ifname", "")] = known
+    return found
+
+
+def counters(netdev, device):
+    """Return every counter of a rail that has a number, by where it was read."""
+    found = {}
+    places = {"netdev": "/sys/class/net/{}/statistics".format(netdev)}
+    if device:
+        port = "/sys/class/infiniband/{}/ports/1/".format(device)
+        places.update({"port": port + "counters", "hw": port + "hw_counters"})
+    for kind, place in places.items():
+        for name in listed(place):
+            text = read(place, name)
+            if re.match(r"\d+$", text):
+                found[kind + "." + name] = int(text)
+    for line in (output(["ethtool", "-S", netdev])[0] or "").splitlines() if netdev else []:
+        name, _, value = line.strip().partition(": ")
+        if re.match(r"\d+$", value):
+            found["ethtool." + name] = int(value)
+    return found
+
+
+def others(rails):
+    """Return the bytes that passed the network devices that are no rail."""
+    own = {each["netdev"] for each in rails}
+    found = {}
+    for netdev in listed("/sys/class/net"):
+        text = read("/sys/class/net", netdev, "statistics/tx_bytes")
+        if netdev not in own and netdev != "lo" and text:
+            found[netdev] = int(text)
+    return found
+
+
+def free_port():
+    """Return a TCP port that nobody uses now."""
+    with socket.socket() as each:
+        each.bind(("", 0))
+        return each.getsockname()[1]
+
+
+def opened(target):
+    """Return a connection that is being made, by a device."""
+    family = socket.AF_INET6 if ":" in target["address"] else socket.AF_INET
+    each = socket.socket(family)
+    each.setblocking(False)
+    if target["device"]:
+        each.setsockopt(socket.SOL_SOCKET, SO_BINDTODEVICE, target["device"].encode())
+    code = each.connect_ex((target["address"], PORT))
+    return each, code
+
+
+def reach(targets, limit_s):
+    """Return for each target why it does not answer, empty if it does; and our own addresses."""
+    waiting, found = {}, ["no answer in {:g} s".format(limit_s)] * len(targets)
+    own = [""] * len(targets)
+    poll = select.poll()
+    for number, target in enumerate(targets):
+        try:
+            each, code = opened(target)
+        except OSError as error:
+            found[number] = error.strerror
+            continue
+        own[number] = each.getsockname()[0]
+        if code == errno.EINPROGRESS:
+            waiting[each.fileno()] = (number, each)
+            poll.register(each, select.POLLOUT)
+        else:
+            found[number] = said(code)
+    end = time.monotonic() + limit_s
+    while waiting and time.monotonic() < end:
+        for file, _ in poll.poll(1000 * max(0, end - time.monotonic())):
+            number, each = waiting.pop(file)
+            poll.unregister(file)
+            found[number] = said(each.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            each.close()
+    return found, own
+
+
+def said(code):
+    """Return what an error means, nothing for one that only a peer can give."""
+    return "" if code in (0, errno.ECONNREFUSED) else os.strerror(code)
+
+
+def main():
+    """Answer the document on standard input."""
+    request = json.loads(sys.stdin.read())
+    if request["verb"] == "reach":
+        found, own = reach(request["targets"], request["limit_s"])
+        print(json.dumps({"reach": found, "own": own}))
+        return
+    rails = [rail(each) for each in request["rails"]]
+    found = {"time": time.time(), "rails": rails, "others": others(rails)}
+    if request["verb"] == "census":
+        found.update(
+            torch=torch(request["python"]),
+            gpus=gpus(),
+            port=free_port(),
+            addresses=addresses(),
+            hostname=socket.gethostname(),
+        )
+    print(json.dumps(found))
+
+
+main()

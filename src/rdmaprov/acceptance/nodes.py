@@ -1,0 +1,81 @@
+"""The nodes of an acceptance: what runs there, asked side by side over one connection each."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from rdmaprov.inventory import Fleet
+from rdmaprov.probe.connection import Answer, Command
+from rdmaprov.probe.errors import NoAnswer, NodeError
+from rdmaprov.probe.session import Limits
+from rdmaprov.problem import printable
+from rdmaprov.validate.selection import probed
+
+_PROGRAMS = Path(__file__).parent / "node"
+Document = dict[str, Any]
+
+
+class Nodes(Protocol):
+    """Runs one command on each of some nodes, at the same time; rdmaprov.probe.Probe does."""
+
+    def run_all(self, commands: Mapping[str, Command]) -> dict[str, Answer | NodeError]:
+        """Return what each node's command gave, or why there is nothing."""
+
+
+@contextmanager
+def connected(fleet: Fleet) -> Iterator[Nodes]:
+    """Provide a fleet's nodes; their connections end with the context."""
+    probe = probed(fleet, Limits(), together=True).probe
+    assert probe is not None  # noqa: S101 - probed() makes one
+    try:
+        yield probe
+    finally:
+        probe.close()
+
+
+def program(name: str, document: Document, limit_s: float, mark: str = "") -> Command:
+    """Return the command that runs one of node/'s programs on a document.
+
+    Args:
+        name: the program's, such as `reader`.
+        document: what it reads behind its own source.
+        limit_s: seconds it may take.
+        mark: its argument, by which its process can be found.
+
+    """
+    source = (_PROGRAMS / f"{name}.py").read_bytes()
+    loader = f"import sys;exec(sys.stdin.buffer.read({len(source)}))"
+    words = ["python3", "-I", "-c", loader, *([mark] if mark else [])]
+    return Command(shlex.join(words), limit_s, source + json.dumps(document).encode())
+
+
+def asked(nodes: Nodes, commands: Mapping[str, Command]) -> dict[str, Document | NodeError]:
+    """Return the JSON that each node's program printed, or why there is none."""
+    answers = nodes.run_all(commands)
+    return {name: _document(name, answer) for name, answer in answers.items()}
+
+
+def _document(name: str, answer: Answer | NodeError) -> Document | NodeError:
+    if isinstance(answer, NodeError):
+        return answer
+    try:
+        document = json.loads(answer.out)
+        if answer.rc == 0 and isinstance(document, dict):
+            return document
+    except ValueError:
+        pass
+    said = (answer.err or answer.out).strip().splitlines()
+    last = printable(said[-1])[:300] if said else "it says nothing"
+    return NoAnswer(f"{name}: python3 ended with {answer.rc}: {last}", f"Look at {name} by hand")
+
+
+def on_each(
+    nodes: Nodes, names: tuple[str, ...], make: Callable[[str], Command]
+) -> dict[str, Document | NodeError]:
+    """Return what a program that is made for each node printed there."""
+    return asked(nodes, {name: make(name) for name in names})

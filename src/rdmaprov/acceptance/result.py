@@ -1,0 +1,151 @@
+"""The result of an acceptance, as data; docs/acceptance.schema.json describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rdmaprov.acceptance import counters, measure
+from rdmaprov.acceptance.counters import Moved
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.floor import Judgement
+from rdmaprov.acceptance.launch import Ran
+from rdmaprov.acceptance.nodes import Document
+from rdmaprov.exit_codes import ExitCode
+
+SCHEMA = 1
+_VERDICTS = {
+    ExitCode.OK: "accepted",
+    ExitCode.FAILED: "refused",
+    ExitCode.UNKNOWN: "unknown",
+    ExitCode.INTERRUPTED: "interrupted",
+}
+GLOO_NOTE = (
+    "gloo proves reachability, rank order and right values over each rail by TCP; it does not "
+    "prove GPU bandwidth, RDMA or the lossless priority"
+)
+
+
+@dataclass
+class Result:
+    """What is known when an acceptance has ended.
+
+    Attributes:
+        nodes: their names, in rank order.
+        backend: `nccl` or `gloo`; empty if that was not decided.
+        findings: what keeps them from being accepted.
+        notes: what else a reader must know.
+        facts: the census, by node.
+        ran: the run; None if there was none.
+        rails: what rails counted.
+        judgement: the floor's; None with gloo.
+        interrupted: whether the user stopped it.
+
+    """
+
+    nodes: tuple[str, ...]
+    backend: str = ""
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    facts: Mapping[str, Document] = field(default_factory=dict)
+    ran: Ran | None = None
+    rails: list[Moved] = field(default_factory=list)
+    judgement: Judgement | None = None
+    interrupted: bool = False
+
+    def exit_code(self) -> ExitCode:
+        """Return 130 if interrupted, 1 if something is wrong, 4 if it is not known, else 0."""
+        if self.interrupted:
+            return ExitCode.INTERRUPTED
+        if any(finding.proven for finding in self.findings):
+            return ExitCode.FAILED
+        return ExitCode.UNKNOWN if self.findings or self.ran is None else ExitCode.OK
+
+    @property
+    def verdict(self) -> str:
+        """Return accepted, refused, unknown or interrupted."""
+        return _VERDICTS[self.exit_code()]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the result as JSON has it; docs/acceptance.schema.json describes it."""
+        return {
+            "verdict": self.verdict,
+            "backend": self.backend,
+            "nodes": {name: self._node(name) for name in self.nodes},
+            "world_size": self.ran.job.world if self.ran else 0,
+            "findings": [finding.as_data() for finding in self.findings],
+            "notes": self.notes,
+            "floor": _floor(self.judgement),
+            "planes": [self._plane(plane.name) for plane in self.ran.job.planes]
+            if self.ran
+            else [],
+            "congestion": counters.congestion(self.rails),
+        }
+
+    def _node(self, name: str) -> dict[str, Any]:
+        """Return a node's versions and whether it is to blame for something."""
+        versions = self.facts[name]["torch"] if name in self.facts else {}
+        own = [finding for finding in self.findings if finding.node == name]
+        left = self.ran.nodes[name].left if self.ran and name in self.ran.nodes else ()
+        return {
+            "torch": versions.get("torch", ""),
+            "nccl": versions.get("nccl", ""),
+            "findings": len(own),
+            "processes_left": None if left is None else list(left),
+        }
+
+    def _plane(self, name: str) -> dict[str, Any]:
+        """Return a plane's sweep, latency and ranks."""
+        assert self.ran is not None  # noqa: S101 - asked for each plane of the run
+        rows = [row for row in measure.rows(self.ran) if row.plane == name]
+        top = measure.largest(rows, name)
+        checked = [event for event in self.ran.of("checked") if event["plane"] == name]
+        ranks = measure.by_rank(self.ran, name, top.bytes) if top else {}
+        lateness = measure.lateness(self.ran, name)
+        return {
+            "name": name,
+            "rows": [_row(row) for row in rows],
+            "sizes_checked": sorted({event["bytes"] for event in checked}),
+            "dtypes": list(self.ran.job.dtypes),
+            "ranks": [
+                {
+                    "rank": rank,
+                    "node": self.ran.job.node_of(rank),
+                    "late_us": lateness.get(rank),
+                    **times,
+                }
+                for rank, times in sorted(ranks.items())
+            ],
+            "late_ranks": sorted(measure.late(self.ran, name)),
+            "pairs": [
+                {"from": each.source, "to": each.target, "us": each.us, "gb_s": each.gb_s}
+                for each in measure.directions(self.ran)
+                if each.plane == name
+            ],
+        }
+
+
+def _row(row: measure.Row) -> dict[str, Any]:
+    return {
+        "bytes": row.bytes,
+        "in_place": row.in_place,
+        "count": row.count,
+        "median_us": row.median_us,
+        "p99_us": row.p99_us,
+        "algbw_gb_s": row.algbw_gb_s,
+        "busbw_gb_s": row.busbw_gb_s,
+    }
+
+
+def _floor(judgement: Judgement | None) -> dict[str, Any] | None:
+    if judgement is None:
+        return None
+    return {
+        "ceiling_gb_s": judgement.floor.ceiling_gb_s,
+        "floor_gb_s": judgement.floor.floor_gb_s,
+        "derivation": judgement.floor.derivation,
+        "verdict": judgement.verdict.value if judgement.verdict else None,
+        "sentence": judgement.sentence,
+        "likely_causes": [cause.cause for cause in judgement.likely_causes],
+    }

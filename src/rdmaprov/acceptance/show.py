@@ -1,0 +1,48 @@
+"""The result of an acceptance as lines for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rdmaprov.acceptance import measure, paths
+from rdmaprov.acceptance.result import Result
+from rdmaprov.acceptance.sizes import shown
+from rdmaprov.apply.summary import Line
+from rdmaprov.problem import printable
+
+_STYLES = {"accepted": "bold green", "refused": "bold red"}
+
+
+def lines(result: Result) -> Iterator[Line]:
+    """Yield numbers, notes, findings, and the verdict last."""
+    if result.ran is not None:
+        yield from _numbers(result)
+    if result.judgement is not None:
+        yield Line(result.judgement.sentence)
+    for note in result.notes:
+        yield Line(printable(f"note: {note}"))
+    for finding in result.findings:
+        yield Line(finding.text, "red" if finding.proven else "yellow")
+    count = len(result.nodes)
+    what = f"{count} nodes {result.verdict}" if result.verdict != "unknown" else "could not tell"
+    yield Line(what, _STYLES.get(result.verdict, "bold yellow"))
+
+
+def _numbers(result: Result) -> Iterator[Line]:
+    """Yield a table of sizes with a column for each plane; every fourth size, and the last."""
+    assert result.ran is not None  # noqa: S101 - asked where there was a run
+    rows = {(row.plane, row.bytes): row for row in measure.rows(result.ran) if row.in_place}
+    names = [plane.name for plane in result.ran.job.planes]
+    all_sizes = sorted({size for _, size in rows})
+    if not all_sizes:
+        return
+    head = "".join(f"{name + ' median':>20}{'busbw':>12}" for name in names)
+    yield Line(f"{'size':>8}{head}", "dim")
+    for size in sorted({*all_sizes[::4], all_sizes[-1]}):
+        cells = ""
+        for name in names:
+            row = rows.get((name, size))
+            time = f"{row.median_us:.0f} µs" if row else "-"
+            rate = paths.figure(row.busbw_gb_s) if row else "-"
+            cells += f"{time:>20}{rate:>12}"
+        yield Line(f"{shown(size):>8}{cells}")

@@ -1,0 +1,55 @@
+"""Sizes of messages, as a user writes them."""
+
+from __future__ import annotations
+
+import re
+
+from rdmaprov.errors import UsageError
+
+FACTOR = 2
+LEAST_BYTES = 8
+MOST_BYTES = 1 << 40
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_HINT = "Write the smallest and the largest, such as --sizes 1M:8G"
+
+
+def parsed(text: str) -> tuple[int, ...]:
+    """Return the sizes in bytes that a text such as `8:1G` or `1M` means, each twice the last.
+
+    Raises:
+        UsageError: it means none.
+
+    """
+    first, separator, last = text.partition(":")
+    low = _bytes(text, first)
+    high = _bytes(text, last) if separator else low
+    if high < low:
+        raise UsageError(f"--sizes {text}: {last} is less than {first}", _HINT)
+    return between(low, high)
+
+
+def between(low: int, high: int) -> tuple[int, ...]:
+    """Return low, its doubles up to high, and nothing beyond; at least low."""
+    found = [low]
+    while found[-1] * FACTOR <= high:
+        found.append(found[-1] * FACTOR)
+    return tuple(found)
+
+
+def shown(size: int) -> str:
+    """Return a size as it is shown, such as `8 MiB`."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024 or size % 1024:
+            return f"{size} {unit}"
+        size //= 1024
+    return f"{size} GiB"
+
+
+def _bytes(text: str, part: str) -> int:
+    found = re.fullmatch(r"(\d+)\s*([BKMG]?)(?:iB|B)?", part.strip())
+    if not found:
+        raise UsageError(f"--sizes {text}: {part!r} is not a size", _HINT)
+    size = int(found[1]) * _UNITS[found[2]]
+    if not LEAST_BYTES <= size <= MOST_BYTES or size % LEAST_BYTES:
+        raise UsageError(f"--sizes {text}: {part} is not a multiple of 8 B up to 1 TiB", _HINT)
+    return size

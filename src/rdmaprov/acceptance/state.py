@@ -1,0 +1,46 @@
+"""Nodes whose settings were found wrong: their fabric is not worth to be measured yet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.apply.rundir import RUNS
+
+
+def findings(site: Path, nodes: Iterable[str], runs: Path = Path(RUNS)) -> list[Finding]:
+    """Return the nodes that the last `rdmaprov validate` of the site found wrong.
+
+    Args:
+        site: the inventory directory.
+        nodes: names of those that are to be accepted.
+        runs: where runs are kept.
+
+    """
+    found = []
+    for node in nodes:
+        for path in sorted(runs.glob("*-validate*/results.json"), reverse=True):
+            state = _state(path, site, node)
+            if state == "failed":
+                found.append(wrong(node, f"{path.parent.name} found its settings wrong"))
+            if state:
+                break
+    return found
+
+
+def wrong(node: str, why: str) -> Finding:
+    """Return the finding that a node is not measured because its state is wrong."""
+    remedy = "State first: run rdmaprov apply and rdmaprov validate, or give --despite-state"
+    return Finding(f"not measured: {why}", remedy, node, proven=False)
+
+
+def _state(path: Path, site: Path, node: str) -> str:
+    """Return a node's state in a run's results, empty if they say nothing of it."""
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+        same = Path(results["site"]).resolve() == site.resolve()
+        return str(results["nodes"].get(node, {}).get("state", "")) if same else ""
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""  # a run that was cut, or of another version

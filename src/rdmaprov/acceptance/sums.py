@@ -1,0 +1,65 @@
+"""Who makes sums wrong, from what ranks saw of them and of each other's values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.launch import Event, Ran
+from rdmaprov.acceptance.sizes import shown
+
+_REMEDY = "Take the node out; test its memory, its GPUs and its PCIe links"
+
+
+def findings(ran: Ran) -> Iterator[Finding]:
+    """Yield who is to blame for wrong sums.
+
+    A rank whose own values arrive wrong at others sends them wrong. A rank that alone sees wrong
+    sums, or to which all others' values come wrong, receives or adds wrong. If all see wrong sums
+    and every rank's values arrive well, it cannot be told who adds wrong.
+    """
+    for plane in ran.job.planes:
+        wrong = [event for event in ran.of("wrong") if event["plane"] == plane.name]
+        if wrong:
+            sources = [event for event in ran.of("source") if event["plane"] == plane.name]
+            yield from _of_plane(ran, plane.rail, wrong, sources)
+
+
+def _of_plane(
+    ran: Ran, rail: int | None, wrong: list[Event], sources: list[Event]
+) -> Iterator[Finding]:
+    seen = {event["rank"] for event in wrong}
+    heard: dict[int, set[int]] = defaultdict(set)  # source → ranks to which it came wrong
+    for event in sources:
+        heard[event["source"]].add(event["rank"])
+    others = ran.job.world - 1
+    senders = {source for source, ranks in heard.items() if len(ranks - {source}) == others}
+    if ran.job.world == 2 and len(senders) == 2:
+        senders = set()  # both directions are spoilt, so either rank may be at fault
+    receivers = seen - senders if len(seen) < ran.job.world else set()
+    for rank in sorted(senders):
+        what = f"what rank {rank} sends arrives wrong at {others} others: {_first(wrong)}"
+        yield Finding(what, _REMEDY, ran.job.node_of(rank), rail)
+    if senders:
+        return
+    for rank in sorted(receivers):
+        own = next(event for event in wrong if event["rank"] == rank)
+        what = f"rank {rank} gets wrong sums, {ran.job.world - len(seen)} others right ones"
+        yield Finding(f"{what}: {_text(own)}", _REMEDY, ran.job.node_of(rank), rail)
+    if not receivers:
+        what = f"all {ran.job.world} ranks get wrong sums: {_first(wrong)}"
+        yield Finding(what, "Let it be isolated: --isolate auto", rail=rail)
+
+
+def _first(wrong: list[Event]) -> str:
+    return _text(wrong[0])
+
+
+def _text(event: Event) -> str:
+    count, index, got, wanted = event["first"]
+    size = shown(event["bytes"])
+    return (
+        f"{count} of {event['of']} values ({event['dtype']}, {size}), "
+        f"element {index} is {got:g}, wanted {wanted:g}"
+    )

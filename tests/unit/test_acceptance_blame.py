@@ -1,0 +1,137 @@
+"""Who is to blame for a run that did not come to its end."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.accept_runs import broken, healthy, say
+
+from rdmaprov.acceptance import blame
+
+WAITS = "/opt/torch/lib/torch/distributed/distributed_c10d.py:3252 all_reduce"
+CLOSED = "RuntimeError: [tcp/pair.cc:538] Connection closed by peer [198.18.1.3]:40112"
+
+
+def late(ran, *ranks, where=WAITS):
+    for rank in ranks:
+        say(ran, rank, "late", phase="rail 1: sweep", limit_s=60, where=where, entered=500)
+
+
+def blamed(ran):
+    return {finding.node for finding in blame.findings(ran)}
+
+
+def test_a_good_run_has_nobody_to_blame():
+    assert blame.findings(healthy()) == []
+
+
+def test_a_node_that_is_gone_is_named_and_not_its_victims():
+    ran = broken()
+    ran.nodes["n2"].lost, ran.nodes["n2"].rc = True, None
+    ran.nodes["n2"].why = "n2: the connection ended (255): timed out"
+    late(ran, 0, 1, 3)
+    (found,) = blame.findings(ran)
+    assert (found.node, found.proven) == ("n2", True)
+    assert "stopped answering in 'rail 1: sweep': the connection ended" in found.what
+
+
+def test_a_rank_that_was_killed_is_named_by_its_signal():
+    ran = broken()
+    ran.nodes["n2"].errors = "ChildFailedError\n  exitcode  : -9 (pid: 66)\n"
+    for rank in (0, 1, 3):
+        say(ran, rank, "failed", phase="rail 1: sweep", error=CLOSED, entered=500)
+    (found,) = blame.findings(ran)
+    assert found.node == "n2"
+    assert "killed by signal 9" in found.what
+
+
+def test_a_program_that_never_started_is_named_with_what_it_said():
+    ran = broken()
+    ran.nodes["n1"].errors = "/usr/bin/python3: No module named torch.distributed.run\n"
+    late(ran, 0, 2, 3)
+    (found,) = blame.findings(ran)
+    assert found.node == "n1"
+    assert "No module named torch.distributed.run" in found.what
+
+
+def test_an_error_of_its_own_counts_more_than_broken_connections():
+    ran = broken()
+    say(ran, 0, "failed", phase="rail 1: sweep", error=CLOSED, entered=500)
+    say(ran, 3, "failed", phase="rail 1: sweep", error="MemoryError: 8 GiB", entered=500)
+    for rank in (1, 2):
+        say(ran, rank, "failed", phase="rail 1: sweep", error=CLOSED, entered=500)
+    (found,) = blame.findings(ran)
+    assert (found.node, found.proven) == ("n3", True)
+    assert "MemoryError: 8 GiB" in found.what
+
+
+@pytest.mark.parametrize(
+    ("error", "ranks"),
+    [
+        ("[Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 5000 ms", [1, 3]),
+        ("Rank 2 failed to pass monitoredBarrier in 1000 ms", [2]),
+        ("something else 7", []),
+    ],
+)
+def test_ranks_of_a_monitored_barrier(error, ranks):
+    assert blame.missing_ranks(error) == ranks
+
+
+def test_who_does_not_come_to_the_rendezvous_is_named():
+    ran = broken()
+    error = "[Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 5000 ms"
+    say(ran, 0, "missing", error=error)
+    for rank in range(4):
+        say(ran, rank, "failed", phase="rendezvous", error=error, entered=0)
+    assert blamed(ran) == {"n1", "n3"}
+
+
+def test_a_stopped_process_keeps_the_others_waiting():
+    ran = broken()
+    ran.nodes["n1"].ranks[1] = {**ran.nodes["n1"].ranks[1], "process": "T"}
+    ran.nodes["n1"].rc = None
+    late(ran, 0, 2, 3)
+    (found,) = blame.findings(ran)
+    assert found.node == "n1"
+    assert "its process is stopped (/proc/PID/stat: T)" in found.what
+
+
+def test_a_rank_that_is_behind_keeps_the_others_waiting():
+    ran = broken()
+    ran.nodes["n3"].ranks[3] = {**ran.nodes["n3"].ranks[3], "entered": 498}
+    late(ran, 0, 1, 2, 3)
+    (found,) = blame.findings(ran)
+    assert (found.node, "it began 498 collectives, others 500" in found.what) == ("n3", True)
+
+
+def test_a_rank_that_does_not_wait_in_torch_keeps_the_others_waiting():
+    ran = broken(2)
+    late(ran, 0)
+    late(ran, 1, where="/root/hook.py:12 all_reduce")
+    (found,) = blame.findings(ran)
+    assert found.node == "n1"
+    assert "it was at /root/hook.py:12 all_reduce" in found.what
+
+
+def test_nobody_is_accused_where_all_wait_alike():
+    ran = broken()
+    late(ran, 0, 1, 2, 3)
+    (found,) = blame.findings(ran)
+    assert (found.node, found.proven) == ("", False)
+
+
+def test_broken_connections_alone_name_the_address_they_were_to():
+    ran = broken()
+    for rank in (0, 1, 3, 2):
+        error = CLOSED if rank != 2 else "RuntimeError: Connection reset by peer"
+        say(ran, rank, "failed", phase="rail 1: sweep", error=error, entered=500)
+    (found,) = blame.findings(ran)
+    assert (found.node, found.rail) == ("n2", 1)
+
+
+def test_a_time_that_is_up_is_not_known_to_be_a_fault():
+    ran = broken()
+    for node in ran.nodes.values():
+        node.rc, node.why = 124, "its time of 10 s is up"
+    assert {(f.node, f.proven) for f in blame.findings(ran)} == {
+        (f"n{index}", False) for index in range(4)
+    }

@@ -1,0 +1,226 @@
+"""Programs on nodes: whatever happens, nothing of them is left."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.unit.accept_runs import job
+
+from rdmaprov.acceptance.launch import Event, Launcher
+from rdmaprov.acceptance.nodes import asked, program
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.target import Target
+
+# Leaves its session, and has a child whose parent is gone.
+DAEMON = "setsid sh -c 'sleep 600 & sleep 600' & echo started; sleep 600"
+
+
+def until(true, seconds=30):
+    """Return whether something becomes true."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.05)
+    return bool(true())
+
+
+def marked(mark):
+    """Return the processes of a run, as the kernel lists them."""
+    entry = f"RDMAPROV_ACCEPTANCE={mark}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if entry in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def nodes():
+    here = {n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")}
+    probe = Probe(here)
+    yield probe
+    probe.close()
+
+
+class Kept:
+    """A shell script that a keeper runs on n0."""
+
+    def __init__(self, nodes, script, lease_s=60.0, limit_s=60.0):
+        self.mark = f"rdmaprov-accept-test-{secrets.token_hex(4)}"
+        self.nodes = nodes
+        request = {
+            "verb": "start",
+            "argv": ["/bin/sh", "{directory}/script"],
+            "environment": {"WHERE": "{directory}/x"},
+            "files": {"script": base64.b64encode(script.encode()).decode()},
+            "lease_s": lease_s,
+            "limit_s": limit_s,
+        }
+        self.answer = asked(nodes, {"n0": program("keeper", request, 60, self.mark)})["n0"]
+        assert isinstance(self.answer, dict), self.answer
+        self.directory = Path(self.answer["directory"])
+
+    def status(self):
+        path = self.directory / "status"
+        return json.loads(path.read_text()) if path.exists() else {"rc": None}
+
+    def stop(self):
+        document = {"verb": "stop", "mark": self.mark}
+        return asked(self.nodes, {"n0": program("keeper", document, 20)})["n0"]
+
+    def keeper(self):
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if self.mark.encode() in words:
+                return int(process.name)
+        return None
+
+
+@pytest.fixture
+def keep(nodes):
+    kept = []
+
+    def start(*words, **limits):
+        kept.append(Kept(nodes, *words, **limits))
+        return kept[-1]
+
+    yield start
+    for each in kept:
+        each.stop()
+
+
+def test_output_status_and_environment(keep):
+    kept = keep('echo "$WHERE"; echo trouble >&2; exit 3')
+    assert until(lambda: kept.status()["rc"] is not None)
+    assert kept.status()["rc"] == 3
+    assert (kept.directory / "out").read_text() == f"{kept.directory}/x\n"
+    assert (kept.directory / "err").read_text() == "trouble\n"
+
+
+def test_stop_ends_daemons_and_removes_the_directory(keep):
+    kept = keep(DAEMON)
+    assert until(lambda: len(marked(kept.mark)) >= 4)
+    assert kept.stop() == {"left": []}
+    assert marked(kept.mark) == []
+    assert not kept.directory.exists()
+    assert kept.keeper() is None
+
+
+def test_a_program_that_ends_takes_its_daemons_along(keep):
+    kept = keep("setsid sleep 600 & exit 5")
+    assert until(lambda: kept.status()["rc"] == 5)
+    assert until(lambda: marked(kept.mark) == [])
+
+
+def test_nobody_asks_any_more(keep):
+    kept = keep(DAEMON, lease_s=1.0)
+    assert until(lambda: not kept.directory.exists())
+    assert marked(kept.mark) == []
+    assert until(lambda: kept.keeper() is None)
+
+
+def test_time_is_up(keep):
+    kept = keep(DAEMON, limit_s=1.0)
+    assert until(lambda: kept.status()["rc"] is not None)
+    assert kept.status()["rc"] == 124
+    assert kept.status()["why"] == "its time of 1 s is up"
+    assert until(lambda: marked(kept.mark) == [])
+
+
+def test_a_keeper_that_is_killed_takes_the_program_along_and_stop_the_rest(keep):
+    kept = keep("sleep 600")
+    assert until(lambda: marked(kept.mark))
+    os.kill(kept.keeper(), signal.SIGKILL)
+    assert kept.stop() == {"left": []}
+    assert marked(kept.mark) == []
+    assert not kept.directory.exists()
+
+
+def test_end_of_the_connection_does_not_end_the_lease(keep, nodes):
+    kept = keep("sleep 600", lease_s=2.0)
+    nodes.close()
+    assert until(lambda: not kept.directory.exists())
+    assert marked(kept.mark) == []
+    kept.stop = lambda: None
+
+
+EVENTS = """#!/bin/sh
+for word in "$@"; do case $word in --node-rank=*) rank=${word#*=} ;; esac; done
+echo "noise of a library"
+echo '{"rank": '$rank', "event": "phase", "phase": "sweep"}'
+"""
+
+
+def runs(nodes, tmp_path, *endings):
+    """Return how a job ended whose interpreters are scripts, one for each node."""
+    pythons = {}
+    for number, ending in enumerate(endings):
+        path = tmp_path / f"python{number}"
+        path.write_text(EVENTS + ending + "\n")
+        path.chmod(0o755)
+        pythons[f"n{number}"] = str(path)
+    heard: list[Event] = []
+    (ran,) = Launcher(nodes, heard.append, grace_s=0.5).run([job(2, pythons=pythons)])
+    assert heard == ran.events
+    return ran
+
+
+def test_a_job_runs_to_its_end_on_all_nodes(nodes, tmp_path):
+    ran = runs(nodes, tmp_path, "exit 0", "sleep 2; exit 0")
+    assert ran.good
+    assert {event["rank"] for event in ran.of("phase")} == {0, 1}
+    assert [node.left for node in ran.nodes.values()] == [(), ()]
+    assert not any(Path(node.directory).exists() for node in ran.nodes.values())
+
+
+def test_one_node_that_fails_ends_the_others(nodes, tmp_path):
+    ran = runs(nodes, tmp_path, "exec sleep 600", "echo 'No module named torch' >&2; exit 1")
+    assert (ran.nodes["n0"].rc, ran.nodes["n1"].rc) == (None, 1)
+    assert "No module named torch" in ran.nodes["n1"].errors
+    assert [node.left for node in ran.nodes.values()] == [(), ()]
+
+
+def test_a_program_that_is_not_there_is_told(nodes, tmp_path):
+    pythons = {"n0": str(tmp_path / "none"), "n1": "/bin/true"}
+    (ran,) = Launcher(nodes).run([job(2, pythons=pythons)])
+    assert ran.nodes["n0"].rc == 127
+    assert "cannot start" in ran.nodes["n0"].why
+
+
+def test_an_interrupt_ends_everything(nodes, tmp_path):
+    path = tmp_path / "python"
+    path.write_text(EVENTS + "exec sleep 600\n")
+    path.chmod(0o755)
+    seen = []
+
+    def interrupt(event):
+        seen.append(event)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Launcher(nodes, interrupt).run([job(2, pythons=dict.fromkeys(("n0", "n1"), str(path)))])
+    assert seen
+    assert not any(str(path).encode() in line for line in command_lines())
+
+
+def command_lines():
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            yield (process / "cmdline").read_bytes()
+        except OSError:
+            continue

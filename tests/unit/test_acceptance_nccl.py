@@ -1,0 +1,115 @@
+"""What a run over NCCL must prove beside its numbers, on rows and logs as they come from nodes."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+from tests.unit.accept_runs import change, healthy, job
+from tests.unit.sites import GOOD, write
+
+from rdmaprov.acceptance import evidence
+from rdmaprov.acceptance.jobs import Site
+from rdmaprov.acceptance.plan import Plane
+from rdmaprov.acceptance.reach import Meeting
+from rdmaprov.inventory import load_site
+
+SOCKET = """\
+{host}:10:20 [0] NCCL INFO NET/IB : No device found.
+{host}:10:20 [0] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.1<0>
+{host}:10:20 [0] NCCL INFO Using network Socket
+{host}:10:20 [0] NCCL INFO comm 0x1 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1000 - Init COMPLETE
+{host}:10:20 [0] NCCL INFO Channel 00/0 : {other}[0] -> {rank}[0] [receive] via NET/Socket/0
+{host}:10:20 [0] NCCL INFO Channel 00/0 : {rank}[0] -> {other}[0] [send] via NET/Socket/0
+{host}:10:20 [0] NCCL INFO Connected all rings
+"""  # noqa: E501 - as NCCL writes it
+TOP = 8 << 30
+
+
+@pytest.fixture
+def site(tmp_path):
+    nodes = load_site(write(tmp_path / "site", GOOD)).nodes
+    facts = {
+        node.name: {
+            "hostname": f"{node.name}.example",
+            "gpus": {"gpus": [{}] * 8},
+            "rails": [{"rdma": "mlx5_0"}, {"rdma": "mlx5_1"}],
+        }
+        for node in nodes
+    }
+    return Site(nodes, facts, "nccl", Meeting("192.0.2.1", {}))
+
+
+def ran(busbw_gb_s, size=TOP):
+    """Return a run whose largest message reaches so much."""
+    made = job(2, planes=(Plane("all rails"),), backend="nccl", sizes=(8, size))
+    run = healthy(made)
+    # busbw = bytes / time · 2 (2 - 1) / 2
+    us = size / busbw_gb_s / 1e3
+    change(run, "row", lambda e: e["bytes"] == size, median_us=us, p99_us=us, min_us=us)
+    return run
+
+
+def test_a_fabric_that_reaches_its_floor(site):
+    # 2 rails of 400 Gb/s: a ceiling of 100 GB/s.
+    judgement, found = evidence.judged(site, ran(92))
+    assert found == []
+    assert judgement is not None
+    assert "got 92" in judgement.sentence
+
+
+def test_a_slow_fabric_is_told_as_a_sentence_with_likely_causes(site):
+    _, (finding,) = evidence.judged(site, ran(48))
+    assert "ceiling 100 GB/s, floor 85, got 48 (48 %)" in finding.what
+    assert finding.remedy.startswith("Likely: ")
+    assert finding.proven
+
+
+def test_small_messages_do_not_try_the_floor(site):
+    _, (finding,) = evidence.judged(site, ran(92, 1 << 20))
+    assert (finding.proven, "so the floor was not tried" in finding.what) == (False, True)
+
+
+def packed(**files):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(f"../../nccl.{name}.10")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return data.getvalue()
+
+
+def test_sockets_are_refused_by_nccls_own_logs(site, tmp_path):
+    run = ran(92)
+    for rank, (name, node) in enumerate(run.nodes.items()):
+        text = SOCKET.format(host=f"n{rank + 1}", rank=rank, other=1 - rank)
+        node.logs = packed(**{name: text})
+
+    def keep(name, text):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    files = evidence.logs(run, keep)
+    assert {path.name for path in files} == {"n0.nccl.n0.10", "n1.nccl.n1.10"}
+    assert {path.parent for path in files} == {tmp_path}
+    found = list(evidence.transports(site, files))
+    assert any(f.proven and "socket" in f.what.lower() for f in found), found
+
+
+def test_no_log_proves_no_transport(site):
+    (finding,) = evidence.transports(site, [])
+    assert not finding.proven
+
+
+def test_a_drop_against_the_fleets_own_median_is_noted(site, tmp_path):
+    path = tmp_path / "history.jsonl"
+    for day in range(6):
+        run = ran(95 + day / 10)
+        assert evidence.compared(site, run, path, f"2026-01-0{day + 1}T00:00:00+00:00") == []
+    (note,) = evidence.compared(site, ran(87), path, "2026-02-01T00:00:00+00:00")
+    assert "87 GB/s is 9 % below the median" in note
+    assert Path(path).read_text().count("\n") == 7

@@ -1,0 +1,276 @@
+"""The gate's parts that ask nothing of the world: sizes, plans, state, results."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+from tests.unit.accept_runs import broken, change, healthy, job, say
+from tests.unit.sites import GOOD, write
+
+from rdmaprov.acceptance import blame, bundle, isolate, isolation, paths, plan, show, sizes, state
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.isolation import Group, Outcome
+from rdmaprov.acceptance.jobs import Site, default_sizes, group, whole
+from rdmaprov.acceptance.reach import Meeting
+from rdmaprov.acceptance.result import Result
+from rdmaprov.cli import run
+from rdmaprov.cli.accept import accept, document
+from rdmaprov.errors import UsageError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory import load_site
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "acceptance.schema.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("8:64", (8, 16, 32, 64)),
+        ("1M", (1 << 20,)),
+        ("1K:3K", (1024, 2048)),
+        ("1MiB:2MB", (1 << 20, 2 << 20)),
+        ("4G:8G", (4 << 30, 8 << 30)),
+    ],
+)
+def test_sizes(text, wanted):
+    assert sizes.parsed(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["4", "1M:8", "x", "1T", "1M:", "-8", "9:32", "8G:1M", "8:8:8"])
+def test_sizes_that_are_none(text):
+    with pytest.raises(UsageError, match="--sizes"):
+        sizes.parsed(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(8, "8 B"), (1024, "1 KiB"), (1536, "1536 B"), (16 << 20, "16 MiB"), (8 << 30, "8 GiB")],
+)
+def test_a_size_is_shown(size, text):
+    assert sizes.shown(size) == text
+
+
+def test_the_largest_size_fits_into_memory():
+    assert default_sizes("nccl", 80 << 30)[-1] == 8 << 30
+    assert default_sizes("nccl", 16 << 30)[-1] == 4 << 30
+    assert default_sizes("gloo", 0)[-1] == 16 << 20
+
+
+@pytest.fixture
+def site(tmp_path):
+    hosts = "".join(f"    n{n}: {{unit: {n}}}\n" for n in range(1, 9))
+    files = {**GOOD, "hosts.yml": f"---\nnodes:\n  hosts:\n{hosts}"}
+    nodes = load_site(write(tmp_path / "site", files)).nodes
+    facts = {
+        node.name: {
+            "port": 40000,
+            "addresses": {"eth0": [f"192.0.2.{number}"]},
+            "gpus": {"gpus": [{}] * 8},
+            "rails": [{"netdev": f"ens{r}", "rdma": f"mlx5_{r}"} for r in (1, 2)],
+        }
+        for number, node in enumerate(nodes, start=1)
+    }
+    return Site(nodes, facts, "gloo", Meeting("192.0.2.1", dict.fromkeys(facts, "eth0")))
+
+
+def test_ranks_are_in_the_sites_order(site):
+    made = whole(site, (8,), pairs=False)
+    for number, name in enumerate(made.nodes):
+        assert f"--node-rank={number}" in plan.request(made, name, 60)["argv"]
+        assert made.node_of(number) == name == f"n{number + 1}"
+    assert made.rounds == tuple(((0, other),) for other in range(1, 8))
+
+
+def test_gloo_proves_each_rail_by_its_own_device(site):
+    planes = whole(site, (8,), pairs=False).planes
+    assert [(p.rail, p.netdevs["n3"], p.addresses["n3"]) for p in planes] == [
+        (0, "ens1", "198.18.0.3"),
+        (1, "ens2", "198.18.1.3"),
+    ]
+
+
+def test_pairs_meet_once_each(site):
+    rounds = whole(site, (8,), pairs=True).rounds
+    assert len(rounds) == 7
+    assert len({frozenset(pair) for each in rounds for pair in each}) == 28
+
+
+def test_nccl_runs_a_rank_for_each_gpu_over_all_rails(site):
+    nccl = Site(site.nodes, site.facts, "nccl", site.meeting)
+    made = whole(nccl, (8,), pairs=False)
+    assert (made.per_node, made.world, made.node_of(8)) == (8, 64, "n2")
+    request = plan.request(made, "n2", 60)
+    assert request["environment"]["NCCL_DEBUG_FILE"] == "{directory}/nccl.%h.%p"
+    assert "NCCL_IB_HCA" not in request["environment"]
+
+
+def test_a_group_is_met_at_its_own_first_node(site):
+    nccl = Site(site.nodes, site.facts, "nccl", site.meeting)
+    made = group(nccl, ("n6", "n5"), (1,), 3)
+    assert (made.nodes, made.address, made.port) == (("n5", "n6"), "192.0.2.5", 40004)
+    assert plan.request(made, "n5", 60)["environment"]["NCCL_IB_HCA"] == "=mlx5_2"
+
+
+def test_the_agent_is_one_file_and_always_the_same():
+    assert bundle.agent() == bundle.agent()
+    with zipfile.ZipFile(io.BytesIO(bundle.agent())) as archive:
+        names = set(archive.namelist())
+        assert {"__main__.py", "agent/main.py", "agent/values.py"} <= names
+        for name in names:
+            compile(archive.read(name), name, "exec")
+            assert b"import rdmaprov" not in archive.read(name)
+
+
+def validated(runs, name, site, **states):
+    path = runs / name
+    path.mkdir(parents=True)
+    nodes = {node: {"state": value} for node, value in states.items()}
+    (path / "results.json").write_text(json.dumps({"site": str(site), "nodes": nodes}))
+
+
+def test_state_comes_first(tmp_path):
+    runs, site = tmp_path / "runs", tmp_path / "site"
+    validated(runs, "20260101-000000-validate", site, n1="failed", n2="failed")
+    validated(runs, "20260102-000000-validate", site, n1="passed")
+    validated(runs, "20260103-000000-validate", tmp_path / "other", n1="failed", n2="passed")
+    (runs / "20260104-000000-validate").mkdir()
+    (runs / "20260104-000000-validate" / "results.json").write_text('{"si')
+    (found,) = state.findings(site, ("n1", "n2", "n3"), runs)
+    assert (found.node, found.proven) == ("n2", False)
+    assert "20260101-000000-validate found its settings wrong" in found.what
+
+
+def as_document(result):
+    head = {"site": "inventory/x", "limit": None, "started": datetime.now(UTC)}
+    return json.loads(json.dumps(document(head, result)))
+
+
+def results():
+    good = Result(("n0", "n1", "n2", "n3"), "gloo", ran=healthy())
+    yield "accepted", good
+    refused = Result(good.nodes, "gloo", [Finding("x", "y", "n1", 0)], ran=broken())
+    yield "refused", refused
+    yield "unknown", Result(good.nodes, "gloo", [Finding("x", "y", proven=False)], ran=healthy())
+    yield "unknown", Result(good.nodes)
+    yield "interrupted", Result(good.nodes, interrupted=True)
+
+
+@pytest.mark.parametrize(("verdict", "result"), list(results()))
+def test_results_are_as_the_schema_says(verdict, result):
+    found = as_document(result)
+    jsonschema.validate(found, SCHEMA)
+    assert found["verdict"] == verdict
+    text = "\n".join(line.text for line in show.lines(result))
+    assert ("could not tell" if verdict == "unknown" else verdict) in text
+
+
+def test_the_schema_refuses_what_it_does_not_know():
+    found = as_document(Result(("n0", "n1")))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**found, "surprise": 1}, SCHEMA)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**found, "verdict": "fine"}, SCHEMA)
+
+
+def test_nothing_that_is_wrong_or_unknown_is_accepted():
+    codes = [result.exit_code() for _, result in results()]
+    assert codes == [ExitCode.OK, ExitCode.FAILED, ExitCode.UNKNOWN, ExitCode.UNKNOWN,
+                     ExitCode.INTERRUPTED]  # fmt: skip
+
+
+def test_a_finding_is_one_line():
+    text = Finding("a\nb\x1b[31m", "do", "n1", 3).text
+    assert text == r"n1 rail 3: a\nb\x1b[31m. do"
+
+
+class Simulated:
+    """A launcher whose runs are bad if a bad node is among them on a bad rail."""
+
+    def __init__(self, bad, rail, how):
+        self.bad, self.rail, self.how = bad, rail, how
+        self.rounds = 0
+
+    def run(self, jobs):
+        self.rounds += 1
+        runs = []
+        for made in jobs:
+            hit = self.bad in made.nodes and self.rail in [p.rail for p in made.planes]
+            runs.append(self.how(made) if hit else healthy(made))
+        return runs
+
+
+def hangs(made):
+    ran = healthy(made)
+    for node in ran.nodes.values():
+        node.rc = 1
+    say(ran, 0, "late", phase="x", limit_s=1, where="", entered=1)
+    return ran
+
+
+def slow(made):
+    ran = healthy(made)
+    change(ran, "row", lambda e: e["plane"] == "rail 1", min_us=9000.0)
+    return ran
+
+
+@pytest.mark.parametrize("how", [hangs, slow])
+def test_isolation_names_the_node_and_its_rail(site, how):
+    told: list[str] = []
+    launcher = Simulated("n6", 1, how)
+    found = isolate.carried_out(site, launcher, told.append)
+    (finding,) = isolate.findings(found)
+    assert (finding.node, finding.rail) == ("n6", 1)
+    assert launcher.rounds <= 3 + 3 + 2
+    assert told[0].startswith("isolating: at most")
+    assert len(told) == launcher.rounds + 1
+
+
+def test_isolation_accuses_nobody_where_all_is_well(site):
+    found = isolate.carried_out(site, Simulated("none", 0, slow), lambda _: None)
+    assert isolate.findings(found) == []
+
+
+def test_a_rail_that_is_slow_everywhere_is_not_seen_by_comparison(site):
+    judge = isolate.Judge(site)
+    groups = {Group(("n1", "n2")): slow(job(2)), Group(("n3", "n4")): slow(job(2))}
+    assert set(judge.outcomes(groups).values()) == {Outcome.GOOD}
+    later = judge.outcomes({Group(("n5", "n6")): healthy(job(2))})
+    assert set(later.values()) == {Outcome.GOOD}
+    assert set(judge.outcomes(groups).values()) == {Outcome.BAD}
+
+
+def test_findings_that_name_nobody_are_those_to_isolate():
+    ran = healthy()
+    change(ran, "row", lambda e: e["plane"] == "rail 0", min_us=9000.0)
+    assert [finding.node for finding in paths.slow(ran)] == [""]
+    assert [finding.node for finding in blame.findings(ran)] == []
+    assert isolation.plan(["n1", "n2"]).next_round()
+
+
+def test_wrong_options_are_two_lines(capsys, tmp_path):
+    assert run(["accept", str(tmp_path / "none")]) == ExitCode.INVALID_SITE
+    assert run(["accept", str(tmp_path), "--sizes", "7"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "--sizes 7: 7 is not a multiple of 8 B" in said
+    assert "Traceback" not in said
+
+
+def test_a_node_alone_and_nodes_that_are_not_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files = dict(GOOD)
+    files["group_vars/nodes.yml"] = "ansible_host: 127.0.0.1\nansible_port: 9\n"
+    write(tmp_path / "site", files)
+    assert run(["accept", "site", "--limit", "n1"]) == ExitCode.USAGE
+    done = CliRunner().invoke(accept, ["site", "--json", "out.json"], standalone_mode=False)
+    assert done.return_value == ExitCode.UNKNOWN, done.output
+    found = json.loads(Path("out.json").read_text())
+    jsonschema.validate(found, SCHEMA)
+    assert {(f["node"], f["proven"]) for f in found["findings"]} == {("n1", False), ("n2", False)}
+    assert "connection refused" in done.output

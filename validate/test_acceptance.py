@@ -1,0 +1,62 @@
+"""Nodes together move over the fabric what they must; see docs/acceptance.md.
+
+It loads every rail of every node, so it runs only when it is asked for: `-m acceptance`, or by its
+file. Nodes whose settings were found wrong before it in the same run are not measured.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.acceptance import state
+from rdmaprov.acceptance.files import history_of
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.gate import Gate, Options
+from rdmaprov.acceptance.result import Result
+from rdmaprov.facts import CouldNotTell
+from rdmaprov.inventory import Fleet
+from rdmaprov.validate.fixtures import SELECTION
+from rdmaprov.validate.selection import Selection
+
+pytestmark = pytest.mark.acceptance
+
+
+def test_all_reduce(fleet: Fleet, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Every value of an all-reduce over all nodes is right, and so is all of its evidence."""
+    selection = request.config.stash[SELECTION]
+    wrong = _wrong_state(request.config)
+    findings = wrong or _accepted(fleet, selection, tmp_path).findings
+    lines = [finding.text for finding in findings]
+    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    told = "\n".join([lines[0] + more, *lines[1:]]) if lines else ""
+    if any(finding.proven for finding in findings):
+        pytest.fail(told, pytrace=False)
+    if findings:
+        raise CouldNotTell(told)
+
+
+def _accepted(fleet: Fleet, selection: Selection, directory: Path) -> Result:
+    if selection.probe is None:
+        raise CouldNotTell("the acceptance needs rdmaprov's connections: give --hosts a pattern")
+
+    def keep(name: str, text: str) -> Path:
+        path = directory / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    gate = Gate(fleet.nodes, selection.probe, Options(), keep, history_of(fleet.site), print)
+    result = gate.run()
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
+def _wrong_state(config: pytest.Config) -> list[Finding]:
+    """Return the nodes of which a test of this run has already failed."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reports = [] if reporter is None else reporter.stats.get("failed", [])
+    named = [(dict(report.user_properties).get("node"), report.nodeid) for report in reports]
+    first = {str(node): test for node, test in reversed(named) if node}
+    return [state.wrong(node, f"{test} failed") for node, test in sorted(first.items())]
