@@ -18,7 +18,7 @@ from rdmaprov.lab.model import Lab
 from rdmaprov.lab.site import rail_address
 from rdmaprov.resources import data_dir
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODES = ("node1", "node2")
 CHANGES = NODES

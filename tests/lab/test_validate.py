@@ -18,7 +18,7 @@ from rdmaprov.resources import data_dir
 
 pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
-NODES = ("node1", "node2")
+NODES = CHANGES = ("node1", "node2")
 TIMEOUT_S = 1800
 TABLE: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parents[1] / "validate" / "faults.yml").read_text()
@@ -71,13 +71,9 @@ class Gate:
 
 @pytest.fixture(scope="module")
 def gate(lab, tmp_path_factory):
-    for node in NODES:
-        lab.must("reset", node)
     known = Lab.load(lab.layout.state)
     assert known is not None
-    yield Gate(tmp_path_factory.mktemp("gate"), known)
-    for node in NODES:
-        lab.must("reset", node)
+    return Gate(tmp_path_factory.mktemp("gate"), known)
 
 
 def test_factory_nodes_fail_and_nothing_is_an_error(gate):
