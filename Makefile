@@ -51,9 +51,10 @@ unit: venv
 
 check: lint unit
 
-# Two labs at a time: a lab under emulation mostly keeps one processor busy.
-test: lint test-tools
-	$(BIN)/pytest -n 2 --dist loadfile -m "not unproven"
+# Two labs at a time: a lab under emulation mostly keeps one processor busy. Not beside the unit tests,
+# some of which have to tell what is slow from what hangs.
+test: check test-tools
+	$(BIN)/pytest -n 2 --dist loadfile -m "lab and not unproven"
 
 lock: venv
 	$(BIN)/pip-compile --quiet --extra dev --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-options \

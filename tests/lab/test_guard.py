@@ -13,7 +13,7 @@ import pytest
 from rdmaprov.lab.model import Lab
 from rdmaprov.resources import data_dir
 
-pytestmark = [pytest.mark.lab, pytest.mark.unproven]
+pytestmark = pytest.mark.lab
 
 NODE = "node1"
 CHANGES = (NODE,)

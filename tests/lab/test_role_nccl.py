@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.unproven]
+pytestmark = pytest.mark.lab
 
 NODE = "node1"
 CHANGES = (NODE,)
