@@ -48,7 +48,7 @@ def _played(directory: Path, *words: str) -> str:
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     return done.stdout

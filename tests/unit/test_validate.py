@@ -263,7 +263,7 @@ def test_nodes_in_trouble_are_errors_with_their_reason_and_others_are_judged(sui
     files = {"hosts.yml": "---\n" + json.dumps({"nodes": {"hosts": hosts}})}
     site = sites.write(tmp_path / "site", {**sites.GOOD, **files})
     junit = tmp_path / "junit.xml"
-    done = run(suite(ASKS), site, "-v", "--command-timeout=2", f"--junitxml={junit}")
+    done = run(suite(ASKS), site, "-v", "--command-timeout=15", f"--junitxml={junit}")
     reasons = {
         "swapped": "its host key is not the known one",
         "unknown": "its host key is not known",
@@ -278,7 +278,7 @@ def test_nodes_in_trouble_are_errors_with_their_reason_and_others_are_judged(sui
     assert set(outcomes(junit).values()) == {"error"}
     for name, reason in reasons.items():
         assert f"test_answers[{name}] - {name}: {reason}" in done.stdout, name
-    assert "stall: no answer in 2 s: test -z" in done.stdout
+    assert "stall: no answer in 15 s: test -z" in done.stdout
     assert "secret" not in done.stdout
 
 
