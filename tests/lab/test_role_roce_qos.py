@@ -7,7 +7,7 @@ import time
 import pytest
 from tests.lab.rail import RAIL, Rail, entries
 
-pytestmark = [pytest.mark.lab, pytest.mark.unproven]
+pytestmark = pytest.mark.lab
 
 NODE = "node1"
 CHANGES = (NODE,)
