@@ -45,7 +45,7 @@ Host behind
 @pytest.fixture(scope="module")
 def user(lab):
     """Provide a user of the node whom sudo asks for a password."""
-    public = lab.layout.directory / "id_ed25519.pub"
+    public = ssh.user_key(lab.layout).with_suffix(".pub")
     lab.run(NODE, f"{CREATE.rstrip()} <<'END'\n{public.read_text()}END")
     return USER
 
