@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.unproven]
+pytestmark = pytest.mark.lab
 
 NODE = "node1"
 CHANGES = (NODE,)
