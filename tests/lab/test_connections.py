@@ -15,7 +15,7 @@ from rdmaprov.lab import ssh
 from rdmaprov.lab.model import Lab
 from rdmaprov.resources import data_dir
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.unproven]
 
 NODE, JUMP = "node2", "node1"
 CHANGES = (NODE,)
