@@ -101,8 +101,8 @@ def test_halfway_installation_is_repaired(lab, play, site):
 def test_drivers_are_restarted_where_that_is_allowed(lab, play, site):
     wanted = doca(site, ofed_restart="if-needed")
     assert not play.changed(wanted)
-    assert "held by rdma_rxe" in play.said
-    lab.run(NODE, "modprobe -r rdma_rxe")
+    assert "not restarted: rdma_cm is held by" in play.said
+    lab.run(NODE, "modprobe -r rdma_rxe ib_iser rpcrdma")
     assert play.changed(wanted)
     assert lab.run(NODE, "cat /sys/module/mlx5_core/version").strip() == "25.07.0.9.7.1"
 
