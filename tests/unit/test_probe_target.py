@@ -20,7 +20,8 @@ fleet, targets = load_site(Path("site")), Targets()
 for node in fleet.nodes:
     try:
         found = targets.of(node.name, fleet.variables(node.name))
-        print(json.dumps([found.address, found.argv, found.python, found.connect_s]))
+        print(json.dumps([found.address, found.argv, found.python, found.connect_s,
+                          found.by_hand, found.key_name]))
     except NodeError as error:
         print(json.dumps(str(error)))
 """
@@ -41,8 +42,9 @@ def reached(place, *, cfg="", environment=None, **variables):
 
 
 def test_plain_node_is_reached_by_its_name(tmp_path):
-    (address, argv, python, connect_s), _ = reached(tmp_path)
+    (address, argv, python, connect_s, *shown), _ = reached(tmp_path)
     assert (address, python, connect_s) == ("n1", "python3", 10)
+    assert shown == ["ssh n1", "n1"]
     assert argv[0] == "ssh"
     assert argv[-1] == "n1"
     assert "BatchMode=yes" in argv
@@ -51,7 +53,7 @@ def test_plain_node_is_reached_by_its_name(tmp_path):
 
 
 def test_variables_are_rendered_and_other_nodes_have_their_own(tmp_path):
-    (address, argv, python, connect_s), (other, *_) = reached(
+    (address, argv, python, connect_s, *shown), (other, *_) = reached(
         tmp_path,
         ansible_host="10.0.0.{{ unit }}",
         ansible_port=2222,
@@ -63,6 +65,7 @@ def test_variables_are_rendered_and_other_nodes_have_their_own(tmp_path):
         ansible_python_interpreter="/opt/python/bin/python3",
     )
     assert (address, connect_s, other) == ("10.0.0.1", 3, "n2")
+    assert shown == ["ssh -p 2222 operator@10.0.0.1", "'[10.0.0.1]:2222'"]
     for words in (
         ["-o", "Port=2222"],
         ["-o", 'User="operator"'],
@@ -78,7 +81,7 @@ def test_variables_are_rendered_and_other_nodes_have_their_own(tmp_path):
 def test_what_ansible_cfg_and_the_environment_say_counts(tmp_path):
     general = "[defaults]\nremote_user = cfg\nhost_key_checking = false\n"
     cfg = general + "[ssh_connection]\nssh_args = -4\n"
-    (_, argv, _, connect_s), _ = reached(
+    (_, argv, _, connect_s, *_), _ = reached(
         tmp_path, cfg=cfg, environment={"ANSIBLE_SSH_TIMEOUT": "7"}
     )
     assert 'User="cfg"' in argv
@@ -96,6 +99,15 @@ def test_what_ansible_cfg_and_the_environment_say_counts(tmp_path):
             "sudo -H -S -n -n -u 'x y' python3",
         ),
         ({"ansible_become": False, "ansible_become_user": "root"}, "python3"),
+        ({"ansible_become": False, "ansible_become_password": "x"}, "python3"),
+        (
+            {"ansible_become": True, "ansible_become_password": "{{ unit }}x"},
+            "sudo -H -S -S -p rdmaprov-prompt -u root python3",
+        ),
+        (
+            {"ansible_become": True, "ansible_become_pass": "x", "ansible_become_flags": "-EnH"},
+            "sudo -EH -S -p rdmaprov-prompt -u root python3",
+        ),
         ({"ansible_python_interpreter": "auto_silent"}, "python3"),
         ({"ansible_python_interpreter": "/usr/bin/env python3"}, "/usr/bin/env python3"),
     ],
@@ -113,7 +125,6 @@ def test_python_is_started_as_the_right_user(tmp_path, variables, python):
             {"ansible_become": True, "ansible_become_method": "su"},
             "n1: ansible_become_method is su",
         ),
-        ({"ansible_become": True, "ansible_become_pass": "x"}, "n1: sudo's password"),
     ],
 )
 def test_what_this_connection_cannot_do_is_said(tmp_path, variables, says):

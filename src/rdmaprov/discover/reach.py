@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,29 @@ class Answers:
     failures: dict[str, str]
 
 
-def collect(site: Path, limit: str | None, vault_password_file: Path | None = None) -> Answers:
-    """Run the collector on the nodes of a site and return what each said."""
+def collect(
+    site: Path,
+    limit: str | None,
+    vault_password_file: Path | None = None,
+    hear: Callable[[str, bool], None] = lambda _said, _bad: None,
+) -> Answers:
+    """Run the collector on the nodes of a site and return what each said.
+
+    Args:
+        site: the inventory directory.
+        limit: Ansible's pattern, if there is one.
+        vault_password_file: opens vaulted values.
+        hear: is told what Ansible prints, and for each node whether it could not be read.
+
+    """
     answers = Answers({}, {})
+
+    def hear_event(event: dict[str, Any]) -> None:
+        _hear(event, answers)
+        kind = event.get("event")
+        if kind in {"runner_on_ok", *_EVENTS}:
+            hear(str(event.get("stdout") or ""), kind != "runner_on_ok")
+
     run_ansible(
         inventory=str(site.resolve()),
         limit=limit,
@@ -39,7 +60,7 @@ def collect(site: Path, limit: str | None, vault_password_file: Path | None = No
             if vault_password_file
             else None
         ),
-        event_handler=lambda event: _hear(event, answers),
+        event_handler=hear_event,
     )
     return answers
 

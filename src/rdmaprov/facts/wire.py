@@ -158,11 +158,12 @@ def by_rdma_cm(near: End, far: End, rail: int, netdevs: Sequence[str]) -> tuple[
 
 
 def client_command(command: str) -> str:
-    """Return a command that tries until a server listens, and then prints how it ended."""
+    """Return a command that tries as long as a server may listen, and prints how that ended."""
     return (
-        "n=0; while :; do n=$((n + 1)); "
+        f"end=$(($(date +%s) + {SERVER_S})); while :; do "
         f"said=$(LC_ALL=C timeout {SERVER_S} {command} 2>&1); rc=$?; "
-        '[ "$rc" -ne 0 ] && [ "$rc" -ne 127 ] && [ "$n" -lt 20 ] || break; sleep 0.3; done; '
+        '[ "$rc" -ne 0 ] && [ "$rc" -ne 127 ] && [ "$(date +%s)" -lt "$end" ] || break; '
+        "sleep 0.3; done; "
         f'echo "rc $rc"; echo "$said" | tail -n 3; echo {END}'
     )
 

@@ -4,174 +4,306 @@
     python3 -I -S agent.py MARK
 
 The first line of its own is MARK; whatever a login shell printed comes before it. A request is a
-line of JSON with `id`, `command`, `limit` in seconds and, if the command reads something, `input`
-in base64. Its answer, in the order of their ends, has the same `id` and either `rc`, `out` and
-`err`, or in `error` why there are none. It writes no file, so a full disk is no obstacle.
+line "ID LIMIT LENGTH LENGTH", where LIMIT is in seconds, and then as many bytes of the command and
+of its input. Its answer, in the order of their ends, is a line "ID STATUS LENGTH LENGTH" and what
+the command wrote to its output and its errors, or why there is no result where STATUS is "-". It
+writes no file, so a full disk is no obstacle.
+
+A fleet waits for the start of this program, so it takes what is built into Python alone: subprocess
+and json would triple it, and the enum behind signal is a part of that.
 """
 
-import base64
-import json
+import _signal  # type: ignore[import-not-found] # mypy knows no module of CPython's own
 import os
-import queue
-import selectors
-import signal
-import subprocess
+import select
 import sys
-import threading
 import time
 
 AT_ONCE = 8
 IDLE_S = 900  # without a request, the controller is gone and ssh does not know it
 MOST_BYTES = 8 * 1024 * 1024  # of one command's output; the controller keeps all nodes'
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"  # where ip, dcb and ethtool are; not in a user's PATH
-OUT = threading.Lock()
-STARTING = threading.Lock()
-RUNNING = set()  # type: ignore[var-annotated]
+END_S = 0.002  # between looks at a command that closed its output and has not ended
+HARD_S = 1  # for one that was killed
+IGNORED = [_signal.SIGPIPE, _signal.SIGXFSZ]  # by Python, not by what it starts
+# What no shell does anything about, and programs that no shell has built in: many short commands
+# are one of these with such words, and the shell that starts it takes as long as it does.
+INERT = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=@%+,- "
+PROGRAMS = (
+    b"cat dpkg-query ethtool getent hostname id ip ls readlink rpm stat systemctl uname".split()
+)
 
 
-class Refused(Exception):
-    """There is no result."""
+class Job:
+    """A command that runs: its process, our ends of its pipes, and what it wrote so far."""
+
+    def __init__(self, number, limit, command, given):
+        self.number = number
+        self.given = given
+        self.written = {}
+        self.pipes = []
+        self.input = None
+        self.pid = self._start(command)
+        self.end = time.monotonic() + limit
+        self.limit = limit
+
+    def _start(self, command):
+        theirs = []
+        try:
+            theirs.append(self._input() if self.given else os.open(os.devnull, os.O_RDONLY))
+            for _ in range(2):
+                ours, other = os.pipe()
+                self.pipes.append(ours)
+                theirs.append(other)
+                self.written[ours] = bytearray()
+            return started(command, theirs)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+
+    def _input(self):
+        other, self.input = os.pipe()
+        os.set_blocking(self.input, False)
+        return other
+
+    def read(self, pipe):
+        """Keep what it wrote; say so if that is too much."""
+        data = os.read(pipe, 65536)
+        if not data:
+            self.pipes.remove(pipe)
+            os.close(pipe)
+        self.written[pipe] += data
+        return len(self.written[pipe]) <= MOST_BYTES
+
+    def feed(self):
+        """Write a part of its input; the end closes it."""
+        try:
+            self.given = self.given[os.write(self.input, self.given[:65536]) :]
+        except BrokenPipeError:
+            self.given = b""
+        if not self.given:
+            os.close(self.input)
+            self.input = None
+
+    def ended(self):
+        """Return its exit status, or None if it has none yet."""
+        if self.pipes:
+            return None
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if not pid:
+            return None
+        return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+    def kill(self):
+        """End it and what it started; one that hangs in the kernel is left alone."""
+        end_group(self.pid)
+        end = time.monotonic() + HARD_S
+        while not os.waitpid(self.pid, os.WNOHANG)[0] and time.monotonic() < end:
+            time.sleep(END_S)
+
+    def close(self):
+        """Close what is left of its pipes."""
+        for pipe in self.pipes + ([] if self.input is None else [self.input]):
+            os.close(pipe)
 
 
-def answer(entry):
-    """Write one answer."""
-    line = json.dumps(entry).encode("ascii") + b"\n"
-    with OUT:
-        sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
+def words(command):
+    """Return the words of a command that needs no shell; none if it may need one."""
+    found = []
+    parts = command.split(b"'")
+    for number, part in enumerate(parts):
+        if number % 2:
+            found.append(part)
+            continue
+        inside = (number == 0 or part[:1] in (b"", b" ")) and (
+            number == len(parts) - 1 or part[-1:] == b" "
+        )
+        if part.strip(INERT) or not inside:
+            return []
+        found += part.split()
+    known = found and (found[0][:1] == b"/" or found[0] in PROGRAMS)
+    return found if known and len(parts) % 2 else []
 
 
-def text(data):
-    """Return output as text that has each byte of it."""
-    return data.decode("utf-8", "surrogateescape")
+def started(command, streams):
+    """Start a command in a session of its own, with these streams; return its process's number."""
+    moves = [(os.POSIX_SPAWN_DUP2, stream, to) for to, stream in enumerate(streams)]
+    options = {"file_actions": moves, "setsid": True, "setsigdef": IGNORED}
+    argv = words(command)
+    if argv:
+        try:
+            return os.posix_spawnp(argv[0], argv, os.environ, **options)
+        except OSError:
+            pass  # the shell knows what to say
+    return os.posix_spawn("/bin/sh", ["/bin/sh", "-c", command], os.environ, **options)
 
 
-def exchange(process, given, limit):
-    """Give a process its input and return what it wrote; raise Refused at one of the limits."""
-    end = time.monotonic() + limit
-    written = {process.stdout: bytearray(), process.stderr: bytearray()}
-    with selectors.DefaultSelector() as ready:
-        for stream in written:
-            ready.register(stream, selectors.EVENT_READ)
-        if given:
-            os.set_blocking(process.stdin.fileno(), False)
-            ready.register(process.stdin, selectors.EVENT_WRITE)
-        while ready.get_map():
-            events = ready.select(end - time.monotonic())
-            if time.monotonic() >= end:
-                raise Refused("no answer in {:g} s".format(limit))
-            for key, _ in events:
-                if key.fileobj is process.stdin:
-                    given = feed(process.stdin, given)
-                    if not given:
-                        ready.unregister(process.stdin)
-                    continue
-                data = os.read(key.fd, 65536)
-                if not data:
-                    ready.unregister(key.fileobj)
-                written[key.fileobj] += data
-                if len(written[key.fileobj]) > MOST_BYTES:
-                    raise Refused("it prints more than {} bytes".format(MOST_BYTES))
+def started_by_old_python(command, streams):
+    """Do the same before Python 3.8."""
+    import subprocess
+
+    stdin, stdout, stderr = streams
+    argv = ["/bin/sh", "-c", command]
+    process = subprocess.Popen(
+        argv, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+    )
+    OLD.append(process)  # it would wait for the process itself when nobody knew it any more
+    return process.pid
+
+
+OLD = []  # type: ignore[var-annotated]
+if not hasattr(os, "posix_spawn"):
+    started = started_by_old_python
+
+
+def end_group(pid):
+    """Kill a process and what it started."""
     try:
-        process.wait(max(0, end - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        raise Refused("no answer in {:g} s".format(limit))
-    return bytes(written[process.stdout]), bytes(written[process.stderr])
-
-
-def feed(stream, given):
-    """Return what is left of an input after a part of it was written; the end closes it."""
-    try:
-        given = given[os.write(stream.fileno(), given[:65536]) :]
-    except BrokenPipeError:
-        given = b""
-    if not given:
-        stream.close()
-    return given
-
-
-def run(request):
-    """Return the result of a command, or why there is none."""
-    given = base64.b64decode(request.get("input") or "")
-    try:
-        with STARTING:
-            process = subprocess.Popen(
-                ["/bin/sh", "-c", request["command"]],
-                stdin=subprocess.PIPE if given else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-            RUNNING.add(process)
-    except (OSError, ValueError) as error:
-        return {"error": "it cannot be started: {}".format(error)}
-    try:
-        out, err = exchange(process, given, request["limit"])
-        return {"rc": process.returncode, "out": text(out), "err": text(err)}
-    except Refused as error:
-        kill(process)
-        return {"error": str(error)}
-    finally:
-        RUNNING.discard(process)
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
-
-
-def kill(process):
-    """End a command and what it started; one that hangs in the kernel is left alone."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(1)
-    except (OSError, subprocess.TimeoutExpired):
+        os.killpg(pid, _signal.SIGKILL)
+    except OSError:
         pass
 
 
-def work(requests):
-    """Answer requests one after the other."""
-    while True:
-        request = requests.get()
-        try:
-            entry = run(request)
-        except Exception as error:
-            entry = {"error": "the agent fails: {!r}".format(error)}
-        entry["id"] = request["id"]
-        try:
-            answer(entry)
-        except OSError:
-            stop()
+def answer(number, status, out, err):
+    """Write one answer."""
+    data = "{} {} {} {}\n".format(number, status, len(out), len(err)).encode("ascii") + out + err
+    while data:
+        data = data[os.write(1, data) :]
 
 
-def stop(*_signal):
-    """End everything at once: whoever asked is gone."""
-    STARTING.acquire(timeout=1)  # so that what was started is known
-    for process in list(RUNNING):
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except OSError:
-            pass
-    os._exit(0)
+def refuse(number, why):
+    """Answer that there is no result."""
+    answer(number, "-", b"", why.encode("utf-8", "replace"))
+
+
+class Agent:
+    """Commands that wait, commands that run, and the requests that come in."""
+
+    def __init__(self):
+        self.most = max(2, min(AT_ONCE, os.cpu_count() or 1))
+        self.received = b""
+        self.waiting = []
+        self.running = []
+        self.heard = time.monotonic()
+        self.starting = self.leaving = False
+
+    def serve(self):
+        """Answer until there is nobody to answer."""
+        while True:
+            self.start()
+            by_pipe = {pipe: job for job in self.running for pipe in job.pipes}
+            poll = select.poll()
+            poll.register(0, select.POLLIN)
+            for pipe in by_pipe:
+                poll.register(pipe, select.POLLIN)
+            for job in self.running:
+                if job.input is not None:
+                    by_pipe[job.input] = job
+                    poll.register(job.input, select.POLLOUT)
+            for descriptor, _ in poll.poll(1000 * self.patience()):
+                if descriptor != 0:
+                    self.attend(by_pipe[descriptor], descriptor)
+                elif not self.hear():
+                    return
+            self.finish()
+            if time.monotonic() > self.heard + IDLE_S:
+                return
+
+    def attend(self, job, pipe):
+        """Read what a command wrote, or write what it reads."""
+        if job not in self.running:
+            return  # given up a moment ago
+        if pipe == job.input:
+            job.feed()
+        elif not job.read(pipe):
+            self.give_up(job, "it prints more than {} bytes".format(MOST_BYTES))
+
+    def patience(self):
+        """Return how many seconds nothing may happen before there is something to do."""
+        if any(not job.pipes for job in self.running):
+            return END_S
+        ends = [job.end for job in self.running] + [self.heard + IDLE_S]
+        return max(0, min(ends) - time.monotonic() + END_S)
+
+    def hear(self):
+        """Take requests; say whether there may be more."""
+        data = os.read(0, 1 << 20)
+        self.heard = time.monotonic()
+        self.received += data
+        while True:
+            head, found, rest = self.received.partition(b"\n")
+            if not found:
+                return bool(data)
+            number, limit, *lengths = head.split()
+            command, given = map(int, lengths)
+            if len(rest) < command + given:
+                return bool(data)
+            self.waiting.append(
+                (int(number), float(limit), rest[:command], rest[command : command + given])
+            )
+            self.received = rest[command + given :]
+
+    def start(self):
+        """Start what there is room for."""
+        while self.waiting and len(self.running) < self.most:
+            request = self.waiting.pop(0)
+            self.starting = True
+            try:
+                self.running.append(Job(*request))
+            except (OSError, ValueError) as error:
+                refuse(request[0], "it cannot be started: {}".format(error))
+            finally:
+                self.starting = False
+            if self.leaving:
+                self.stop()
+
+    def finish(self):
+        """Answer for what has ended, and end what is late."""
+        now = time.monotonic()
+        for job in list(self.running):
+            status = job.ended()
+            if status is not None:
+                self.running.remove(job)
+                job.close()
+                answer(job.number, status, *job.written.values())
+            elif now >= job.end:
+                self.give_up(job, "no answer in {:g} s".format(job.limit))
+
+    def give_up(self, job, why):
+        """End a command and answer why it has no result."""
+        self.running.remove(job)
+        job.kill()
+        job.close()
+        refuse(job.number, why)
+
+    def stop(self, *_signal):
+        """End everything at once: whoever asked is gone."""
+        self.leaving = True
+        if self.starting:
+            return  # so that what was started is known
+        self.end_all()
+        os._exit(0)
+
+    def end_all(self):
+        """Kill what runs."""
+        for job in self.running:
+            end_group(job.pid)
 
 
 def main(mark):
     """Serve until standard input ends."""
     os.environ["LC_ALL"] = "C"
     os.environ["PATH"] = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin") + ":" + SBIN
-    signal.signal(signal.SIGALRM, stop)
-    signal.signal(signal.SIGTERM, stop)
-    signal.alarm(IDLE_S)
-    requests = queue.Queue()
-    sys.stdout.buffer.write(b"\n" + mark.encode("ascii") + b"\n")
-    sys.stdout.buffer.flush()
-    started = 0
-    most = max(2, min(AT_ONCE, os.cpu_count() or 1))
-    for line in iter(sys.stdin.buffer.readline, b""):
-        signal.alarm(IDLE_S)
-        requests.put(json.loads(line.decode("utf-8")))
-        if started < most:
-            started += 1
-            threading.Thread(target=work, args=(requests,), daemon=True).start()
-    stop()
+    agent = Agent()
+    _signal.signal(_signal.SIGTERM, agent.stop)
+    os.write(1, b"\n" + mark.encode("ascii") + b"\n")
+    try:
+        agent.serve()
+    finally:
+        agent.end_all()
 
 
 if __name__ == "__main__":

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import itertools
-import json
 import secrets
 import shlex
 import subprocess
@@ -16,6 +14,7 @@ from pathlib import Path
 
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
 from rdmaprov.probe.reasons import reason
+from rdmaprov.probe.sudo import PROMPT, Refused, Sudo
 from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
 
@@ -23,8 +22,12 @@ AGENT = Path(__file__).with_name("agent.py")
 # Behind the time for the connection, for sudo and for Python on a slow disk.
 _START_S = 10
 _END_S = 2
-_LONGEST_LINE = 64 * 1024 * 1024
+_MOST_BYTES = 64 * 1024 * 1024  # more than the agent sends; what says more is not the agent
 _SHOWN = 60
+# Behind a connection's mark: sudo's prompt, and what Python says that has got past sudo.
+_ASKS = "-password:"
+_UP = "-up"
+_PASSWORD = "Look at ansible_become_password, or give the right one with --ask-become-pass"  # noqa: S105
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,11 @@ class Command:
     limit_s: float
     given: bytes = b""
 
-    def request(self, number: int) -> str:
+    def request(self, number: int) -> bytes:
         """Return the command as the agent reads it."""
-        entry: dict[str, object] = {"id": number, "command": self.text, "limit": self.limit_s}
-        if self.given:
-            entry["input"] = base64.b64encode(self.given).decode()
-        return json.dumps(entry) + "\n"
+        command = self.text.encode("utf-8", "surrogateescape")
+        head = f"{number} {self.limit_s} {len(command)} {len(self.given)}\n"
+        return head.encode() + command + self.given
 
     @property
     def shown(self) -> str:
@@ -78,6 +80,9 @@ class Connection:
         self._failure: NodeError | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._input: asyncio.WriteTransport | None = None
+        self._sudo = Sudo(mark + _ASKS, target.password)
+        self._is_up = False
+        self._refused = False
 
     async def start(self, source: bytes) -> None:
         """Start the agent and wait for its mark.
@@ -92,22 +97,40 @@ class Connection:
         self._input = transport
         self._output = await _reader(self._process.stdout)
         self._tasks.append(asyncio.create_task(self._listen(await _reader(self._process.stderr))))
-        transport.write(source)
         limit = self._target.connect_s + _START_S
         try:
-            await asyncio.wait_for(self._marked(), limit)
+            await asyncio.wait_for(self._handshake(source), limit)
         except TimeoutError:
             error = NodeUnreachable(
-                f"{self._target.name}: no answer in {limit} s", f"Try: ssh {self._target.address}"
+                f"{self._target.name}: no answer in {limit} s", f"Try: {self._target.by_hand}"
             )
             raise error from None
         self._tasks.append(asyncio.create_task(self._receive()))
 
-    async def _marked(self) -> None:
+    async def _handshake(self, source: bytes) -> None:
+        assert self._input is not None  # noqa: S101 - it was started
+        if self._target.password:
+            # What is written while sudo still asks would be another try at its password.
+            await self._marked(self._mark + _UP)
+        self._is_up = True
+        self._input.write(source)
+        await self._marked(self._mark)
+
+    async def _marked(self, mark: str) -> None:
         while line := await self._output.readline():
-            if line.rstrip() == self._mark.encode():
+            if line.rstrip() == mark.encode():
                 return
+        if self._refused:
+            raise NodeUnreachable(f"{self._target.name}: sudo refuses the password", _PASSWORD)
         raise await self._ended()
+
+    def _answer_sudo(self) -> None:
+        assert self._input is not None  # noqa: S101 - it was started
+        try:
+            self._input.write(self._sudo.answer(bytes(self._said)))
+        except Refused:
+            self._refused = True
+            self._input.close()
 
     def send(self, commands: Sequence[Command]) -> list[asyncio.Future[Answer]]:
         """Ask for commands, in one write; return a future for each one's answer.
@@ -127,17 +150,25 @@ class Connection:
             self._waiting[number] = (command, future)
             requests.append(command.request(number))
         assert self._input is not None  # noqa: S101 - it was started
-        self._input.write("".join(requests).encode())
+        self._input.write(b"".join(requests))
         return futures
 
     async def _receive(self) -> None:
         try:
             while line := await self._output.readline():
-                entry = json.loads(line)
-                command, future = self._waiting.pop(entry["id"])
-                self._fulfil(future, command, entry)
+                number, status, *lengths = line.decode().split()
+                out, err = [await self._text(int(length)) for length in lengths]
+                command, future = self._waiting.pop(int(number))
+                if future.done():
+                    continue
+                if status == "-":
+                    future.set_exception(self._no_answer(command, err))
+                else:
+                    future.set_result(Answer(int(status), out, err))
             self.fail(await self._ended())
-        except (ValueError, KeyError, TypeError):
+        except asyncio.IncompleteReadError:
+            self.fail(await self._ended())
+        except (ValueError, KeyError):
             self.fail(
                 NodeUnreachable(
                     f"{self._target.name}: something else writes into the connection",
@@ -145,24 +176,21 @@ class Connection:
                 )
             )
 
-    def _fulfil(
-        self, future: asyncio.Future[Answer], command: Command, entry: dict[str, object]
-    ) -> None:
-        if future.done():
-            return
-        rc, out, err = (entry.get(key) for key in ("rc", "out", "err"))
-        if isinstance(rc, int) and isinstance(out, str) and isinstance(err, str):
-            future.set_result(Answer(rc, out, err))
-            return
-        why = printable(str(entry.get("error", "an answer that is none")))
-        where = self._target.address or self._target.name
-        future.set_exception(
-            NoAnswer(f"{self._target.name}: {why}: {command.shown}", f"Run it by hand: ssh {where}")
-        )
+    async def _text(self, length: int) -> str:
+        """Return the next bytes as text that has each of them."""
+        if length > _MOST_BYTES:
+            raise ValueError(length)
+        return (await self._output.readexactly(length)).decode("utf-8", "surrogateescape")
+
+    def _no_answer(self, command: Command, why: str) -> NoAnswer:
+        what = f"{self._target.name}: {printable(why)}: {command.shown}"
+        return NoAnswer(what, f"Run it by hand: {self._target.by_hand}")
 
     async def _listen(self, errors: asyncio.StreamReader) -> None:
         while data := await errors.read(4096):
             self._said = (self._said + data)[-8192:]
+            if self._target.password and not self._is_up:
+                self._answer_sudo()
 
     async def _ended(self) -> NodeUnreachable:
         """Return why the connection is at its end."""
@@ -173,7 +201,7 @@ class Connection:
                 break
             await asyncio.sleep(_END_S / 20)
         said, target = self._said.decode(errors="replace"), self._target
-        found = reason(said, self._process.poll(), target.name, target.address)
+        found = reason(said, self._process.poll(), target)
         return NodeUnreachable(f"{target.name}: {found.what}", found.remedy)
 
     def fail(self, error: NodeError) -> None:
@@ -198,7 +226,7 @@ class Connection:
 
 async def _reader(pipe: object) -> asyncio.StreamReader:
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_LONGEST_LINE)
+    reader = asyncio.StreamReader(limit=_MOST_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     return reader
 
@@ -217,7 +245,9 @@ async def opened(target: Target, source: bytes) -> Connection:
     # A mark that nothing on the node can print by itself.
     mark = f"rdmaprov-{secrets.token_hex(8)}"
     boot = f"import sys;exec(sys.stdin.buffer.read({len(source)}))"
-    remote = f"{target.python} -I -S -c {shlex.quote(boot)} {mark}"
+    if target.password:
+        boot = f"import sys;print(chr(10)+sys.argv[1]+'{_UP}',flush=True);{boot}"
+    remote = f"{target.python.replace(PROMPT, mark + _ASKS)} -I -S -c {shlex.quote(boot)} {mark}"
     try:
         process = subprocess.Popen(
             [*target.argv, remote],

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import resource
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -75,10 +75,22 @@ class Probe:
             known[text] = self._ask(name, command)
         return self._answer(name, known[text])
 
-    def run_all(self, commands: Mapping[str, Command]) -> dict[str, Answer | NodeError]:
-        """Return what a command of each node gave, run now and at the same time."""
+    def run_all(
+        self, commands: Mapping[str, Command], count: Callable[[], None] = lambda: None
+    ) -> dict[str, Answer | NodeError]:
+        """Return what a command of each node gave, run now and at the same time.
+
+        Args:
+            commands: by the nodes' names.
+            count: is called for each answer, in the order of the nodes.
+
+        """
         futures = {name: self._ask(name, command) for name, command in commands.items()}
-        return {name: _outcome(future) for name, future in futures.items()}
+        answers: dict[str, Answer | NodeError] = {}
+        for name, future in futures.items():
+            answers[name] = _outcome(future)
+            count()
+        return answers
 
     def close(self) -> None:
         """End all connections."""

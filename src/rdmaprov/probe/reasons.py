@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
 
 
@@ -22,13 +23,18 @@ _KNOWN = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
         "its host key is not the known one",
-        "If the machine was swapped, forget the old key (ssh-keygen -R {address}), "
+        "If the machine was swapped, forget the old key (ssh-keygen -R {key}), "
         "then connect once by hand",
     ),
     (
         r"Host key verification failed|requested strict checking",
         "its host key is not known",
         "Connect once by hand and compare the key: {ssh}",
+    ),
+    (
+        r"no such identity: [\s\S]*Permission denied \(",
+        "its private key is not there",
+        "Look at ansible_ssh_private_key_file; try: {ssh}",
     ),
     (
         r"Permission denied \(|Too many authentication failures",
@@ -65,20 +71,24 @@ _KNOWN = (
 )
 
 
-def reason(said: str, code: int | None, node: str, address: str) -> Reason:
+def reason(said: str, code: int | None, target: Target) -> Reason:
     """Return why a connection did not come to be, or ended.
 
     Args:
         said: what ssh, sudo and the node's shell wrote to standard error.
         code: ssh's exit status; 255 is its own, others are the remote command's.
-        node: the node's name.
-        address: what ssh was told to connect to.
+        target: the node.
 
     """
-    names = {"node": node, "address": address, "ssh": f"ssh {address}"}
+    names = {
+        "node": target.name,
+        "address": target.address,
+        "key": target.key_name,
+        "ssh": target.by_hand,
+    }
     for pattern, what, remedy in _KNOWN:
         if re.search(pattern, said):
             return Reason(what.format(**names), remedy.format(**names))
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = printable(lines[-1])[:200] if lines else "and does not say why"
-    return Reason(f"the connection ended ({code}): {last}", f"Try: ssh {address}")
+    return Reason(f"the connection ended ({code}): {last}", f"Try: {target.by_hand}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ansible.plugins.loader import become_loader, connection_loader
 from rdmaprov.inventory.ansible_api import AnsibleError, error_text, find_plugins
 from rdmaprov.inventory.resolve import ResolveError, Variables
 from rdmaprov.probe.errors import NodeUnreachable
+from rdmaprov.probe.sudo import PROMPT
 
 _SSH = ("smart", "ssh", "ansible.builtin.ssh")
 _LOCAL = ("local", "ansible.builtin.local")
@@ -46,8 +48,13 @@ class Target:
         address: what ssh connects to; empty for this machine itself.
         argv: the command that hands its last argument, which is still to be added, to a shell
             on the node.
-        python: starts Python on the node, with the right user; for the node's shell.
+        python: starts Python on the node, with the right user; for the node's shell. Where there
+            is a password, sudo asks for it with sudo.PROMPT.
         connect_s: seconds for the connection.
+        interpreter: starts Python for who has become the right user; for the node's shell.
+        password: sudo's; empty if it is to ask for none.
+        user: whom ssh logs in as, where Ansible's settings say so.
+        port: of its sshd, likewise.
 
     """
 
@@ -56,12 +63,36 @@ class Target:
     argv: tuple[str, ...]
     python: str
     connect_s: int
+    interpreter: str = "python3"
+    password: str = field(default="", repr=False)
+    user: str = ""
+    port: str = ""
+
+    @property
+    def by_hand(self) -> str:
+        """Return the command with which a person goes there."""
+        if not self.address:
+            return "a shell on this machine"
+        words = ["ssh", *(["-p", self.port] if self.port else [])]
+        return shlex.join([*words, f"{self.user}@{self.address}" if self.user else self.address])
+
+    @property
+    def key_name(self) -> str:
+        """Return its name in a file of known host keys, for a shell."""
+        other = self.port not in ("", "22")
+        return shlex.quote(f"[{self.address}]:{self.port}" if other else self.address)
 
 
 class Targets:
-    """Makes targets; what nodes share is looked up once."""
+    """Makes targets; what nodes share is looked up once.
 
-    def __init__(self) -> None:
+    Args:
+        become_password: sudo's on nodes that have none of their own, as `--ask-become-pass` asks.
+
+    """
+
+    def __init__(self, become_password: str = "") -> None:
+        self._become_password = become_password
         find_plugins()
         # So that their settings are known to constants.config.
         connection_loader.get("ssh", class_only=True)
@@ -82,7 +113,10 @@ class Targets:
                 for name in (*self._names, "ansible_host", "ansible_ssh_host")
                 if name in variables
             }
-            return _target(node, given, self._settings(given))
+            settings = self._settings(given)
+            if self._become_password and not settings["become_pass"]:
+                settings = {**settings, "become_pass": self._become_password}
+            return _target(node, given, settings)
         except (ResolveError, AnsibleError) as error:
             text = error.message if isinstance(error, ResolveError) else error_text(error)
             raise NodeUnreachable(f"{node}: {text}", "") from error
@@ -123,10 +157,13 @@ def _value(kind: str, option: str, given: Mapping[str, Any]) -> Any:  # noqa: AN
 
 def _target(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) -> Target:
     kind = str(given.get("ansible_connection", "ssh"))
-    python = _python(node, given, settings)
+    interpreter = _interpreter(given)
+    become = _become(node, given, settings)
+    python, plain = shlex.join([*become, *interpreter]), shlex.join(interpreter)
+    password = str(settings["become_pass"]) if become and settings["become_pass"] else ""
     timeout = int(settings["timeout"])
     if kind in _LOCAL:
-        return Target(node, "", ("/bin/sh", "-c"), python, timeout)
+        return Target(node, "", ("/bin/sh", "-c"), python, timeout, plain, password)
     if kind not in _SSH:
         raise NodeUnreachable(
             f"{node}: ansible_connection is {kind}, and this connection is ssh",
@@ -138,7 +175,9 @@ def _target(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) ->
             f"Write ansible_ssh_private_key_file, or use --hosts ansible://{node}",
         )
     address = str(given.get("ansible_host", given.get("ansible_ssh_host", node)))
-    return Target(node, address, (*_ssh(settings), address), python, timeout)
+    argv = (*_ssh(settings), address)
+    user, port = (str(settings[option] or "") for option in ("remote_user", "port"))
+    return Target(node, address, argv, python, timeout, plain, password, user, port)
 
 
 def _ssh(settings: Mapping[str, Any]) -> list[str]:
@@ -159,25 +198,44 @@ def _ssh(settings: Mapping[str, Any]) -> list[str]:
     return argv
 
 
-def _python(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+def _interpreter(given: Mapping[str, Any]) -> list[str]:
     interpreter = str(given.get("ansible_python_interpreter", "auto"))
-    words = ["python3"] if interpreter.startswith("auto") else shlex.split(interpreter)
-    return shlex.join([*_become(node, given, settings), *words])
+    return ["python3"] if interpreter.startswith("auto") else shlex.split(interpreter)
 
 
 def _become(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    if not _true(given.get("ansible_become", constants.DEFAULT_BECOME)):
+    """Return what to put before a program for it to run as the right user."""
+    if not _becomes(given):
         return []
     method = str(given.get("ansible_become_method", constants.DEFAULT_BECOME_METHOD))
-    if method not in _SUDO or settings["become_pass"]:
-        what = f"ansible_become_method is {method}" if method not in _SUDO else "sudo's password"
+    if method not in _SUDO:
         raise NodeUnreachable(
-            f"{node}: {what}: this connection knows sudo without a password only",
-            f"Let ansible_user run sudo without one, or use --hosts ansible://{node}",
+            f"{node}: ansible_become_method is {method}: this connection knows sudo only",
+            f"Write ansible_become_method: sudo, or use --hosts ansible://{node}",
         )
     flags = shlex.split(settings["become_flags"] or "")
+    if settings["become_pass"]:
+        # -S: it reads from the connection; -p: so that we know when it asks.
+        asks = ["-S", "-p", PROMPT]
+        flags = [*_without_n(flags), *asks]
+    else:
+        flags.append("-n")
     user = str(settings["become_user"] or "root")
-    return [str(settings["become_exe"] or "sudo"), *flags, "-n", "-u", user]
+    return [str(settings["become_exe"] or "sudo"), *flags, "-u", user]
+
+
+def _becomes(given: Mapping[str, Any]) -> bool:
+    return _true(given.get("ansible_become", constants.DEFAULT_BECOME))
+
+
+def _without_n(flags: list[str]) -> list[str]:
+    """Return sudo's flags without the one that forbids it to ask, as Ansible takes it out."""
+    rest = [
+        flag if flag.startswith("--") else re.sub(r"^(-\w*)n(\w*)$", r"\1\2", flag)
+        for flag in flags
+        if flag != "--non-interactive"
+    ]
+    return [flag for flag in rest if flag != "-"]
 
 
 def _true(value: object) -> bool:
