@@ -26,6 +26,7 @@ class Port:
         self.priority_buffer = [0] * 8
         self.buffer_bytes = [20016, 156096, 0, 0, 0, 0, 0, 0]
         self.pause = ("on", "on")
+        self.sysfs = False  # buffers are in sysfs, as with MLNX_OFED's driver
 
     def add(self, dscp: int, priority: int) -> None:
         self.entries[dscp] = self.registers[dscp] = priority
@@ -33,6 +34,12 @@ class Port:
     def remove(self, dscp: int) -> None:
         del self.entries[dscp]
         self.registers[dscp] = 0
+
+    def lay_out(self, priority_buffer: list[int], buffer_bytes: list[int]) -> None:
+        """Change receive buffers; a priority with PFC must be in one that has room."""
+        if any(on and not buffer_bytes[priority_buffer[prio]] for prio, on in enumerate(self.pfc)):
+            raise CommandFailed(["set buffers"], 1, "Buffers commands error")
+        self.priority_buffer, self.buffer_bytes = priority_buffer, buffer_bytes
 
     def switch(self, pfc: list[bool]) -> None:
         """Change PFC, which is in one register with global pause."""
@@ -106,8 +113,10 @@ class Tools:
         self._check(port)
 
     def _set_buffer(self, port: Port, options: dict[str, list[str]]) -> None:
-        _assign(port.priority_buffer, _numbers(options["prio-buffer"]))
-        _assign(port.buffer_bytes, _numbers(options["buffer-size"]))
+        buffers, sizes = list(port.priority_buffer), list(port.buffer_bytes)
+        _assign(buffers, _numbers(options["prio-buffer"]))
+        _assign(sizes, _numbers(options["buffer-size"]))
+        port.lay_out(buffers, sizes)
 
     def _check(self, port: Port) -> None:
         assert sum(port.percent) == 100, port.percent
@@ -155,12 +164,16 @@ class Tools:
             port.percent = [int(each) for each in options["--tcbw"].split(",")]
             port.classes = [int(each) for each in options["--prio_tc"].split(",")]
             self._check(port)
-        for option, name in (
-            ("--prio2buffer", "priority_buffer"),
-            ("--buffer_size", "buffer_bytes"),
-        ):
-            if option in options:
-                setattr(port, name, [int(each) for each in options[option].split(",")])
+        if "--prio2buffer" in options or "--buffer_size" in options:
+            self._mlnx_buffers(port, options)
+
+    def _mlnx_buffers(self, port: Port, options: dict[str, str]) -> None:
+        buffers, sizes = port.priority_buffer, port.buffer_bytes
+        if "--buffer_size" in options:
+            sizes = [int(each) for each in options["--buffer_size"].split(",")]
+        if "--prio2buffer" in options and not (port.sysfs and "--buffer_size" in options):
+            buffers = [int(each) for each in options["--prio2buffer"].split(",")]
+        port.lay_out(buffers, sizes)
 
 
 def listing(port: Port) -> str:

@@ -71,6 +71,26 @@ def test_what_one_tool_set_is_right_for_the_other(node: QosNode, first: str, sec
     assert layers(run(node, backend=second, **more)) == {"configured"}  # the description names it
 
 
+@pytest.mark.parametrize(
+    ("backend", "sysfs"), [("dcb", False), ("mlnx_qos", False), ("mlnx_qos", True)]
+)
+@pytest.mark.parametrize("sizes", [{"1": 0, "2": 131072}, {"0": 131072, "2": 65536}])
+def test_lossless_priority_moves_to_a_buffer_that_was_empty(
+    node: QosNode, backend: str, sysfs: bool, sizes: dict[str, int]
+):
+    node.port.sysfs = sysfs
+    run(node, backend=backend, priority_buffer={"3": 1})
+    moved = {"priority_buffer": {"3": 2}, "buffer_bytes": sizes}
+    if sysfs and "1" in sizes:  # needs a layout in between, which is the site's to choose
+        with pytest.raises(NodeError):
+            run(node, backend=backend, **moved)
+        return
+    run(node, backend=backend, **moved)
+    assert node.port.priority_buffer == [0, 0, 0, 2, 0, 0, 0, 0]
+    assert {name: node.port.buffer_bytes[int(name)] for name in sizes} == sizes
+    assert not run(node, backend=backend, **moved)["changed"]
+
+
 def test_check_mode_changes_nothing(node: QosNode):
     assert converge(node, roce_qos, arguments(), check=True)["changed"]
     assert not node.port.entries

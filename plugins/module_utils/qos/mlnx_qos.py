@@ -5,12 +5,13 @@ Source: Mellanox/mlnx-tools python/mlnx_qos; what it prints is in tests/fixtures
 
 from __future__ import annotations
 
-import re
+from ..machine import CommandFailed, Machine
+from .listing import parse, unreadable
+from .state import Seen
 
-from ..machine import CommandFailed, Machine, NodeError
-from .state import Seen, eight
-
-_NO_DCB = ("are not supported on your system", "Operation not supported")
+# Its last words where it can read nothing: the only way in which reading ends with an error of its
+# own. The same sentence about buffers or trust alone is no such sign.
+_NO_DCB = "ETS features are not supported on your system"
 
 
 class MlnxQos:
@@ -24,9 +25,10 @@ class MlnxQos:
         try:
             text = self.machine.run(["mlnx_qos", "-i", netdev, "-a"])
         except CommandFailed as error:
-            if any(each in error.output for each in _NO_DCB):
+            if _NO_DCB in error.output:
                 return None
-            raise
+            # Its mistakes are tracebacks, of which the last line says what happened.
+            raise unreadable(netdev, error.output.rpartition("\n")[2], "a listing") from error
         return parse(text, netdev)
 
     def control(self, netdev: str, host: bool) -> list[list[str]]:
@@ -38,12 +40,17 @@ class MlnxQos:
         if not entries:
             return [["mlnx_qos", "-i", netdev, "--trust", "pcp"]]
         words = [f"--dscp2prio=set,{dscp},{priority}" for dscp, priority in entries]
-        # It takes no --trust beside --dscp2prio.
+        # It takes no --trust beside --dscp2prio. Where the driver has trust in sysfs, entries do
+        # not change it; so it is asked for after them too, which does nothing where it is right.
         trust = ["mlnx_qos", "-i", netdev, "--trust", "dscp"]
-        return [*([] if seen.trust == "dscp" else [trust]), ["mlnx_qos", "-i", netdev, *words]]
+        before = [] if seen.trust == "dscp" else [trust]
+        return [*before, ["mlnx_qos", "-i", netdev, *words], trust]
 
     def pfc(self, netdev: str, pfc: tuple[bool, ...], cable_length_m: int) -> list[list[str]]:
-        """Have PFC on these priorities alone, for this length of cable."""
+        """Have PFC on these priorities alone, for this length of cable.
+
+        Both in one command: before mlnx-tools 83b87d9 (2024) either alone resets the other.
+        """
         on = ",".join(str(int(each)) for each in pfc)
         return [["mlnx_qos", "-i", netdev, "--cable_len", str(cable_length_m), "--pfc", on]]
 
@@ -61,78 +68,16 @@ class MlnxQos:
     def buffers(
         self, netdev: str, priority_buffer: tuple[int, ...], buffer_bytes: tuple[int, ...]
     ) -> list[list[str]]:
-        """Have receive buffers like this."""
-        # With sysfs it sets only one of the two when given both.
-        return [
-            ["mlnx_qos", "-i", netdev, "--prio2buffer", _joined(priority_buffer)],
-            ["mlnx_qos", "-i", netdev, "--buffer_size", _joined(buffer_bytes)],
-        ]
+        """Have receive buffers like this.
 
-
-def parse(text: str, netdev: str) -> Seen:
-    """Return what mlnx_qos -a printed.
-
-    Raises:
-        NodeError: it did not print what is known of it.
-
-    """
-    sizes = re.search(r"^Receive buffer size \(bytes\): ([\d,]+)", text, re.M)
-    buffers = re.search(r"^\tbuffer +([\d ]+)$", text, re.M)
-    tsa, percent, classes = _traffic_classes(text, netdev)
-    return Seen(
-        host=_find(r"^DCBX mode: (\w+) controlled", text, netdev) == "OS",
-        entries=_entries(text, netdev),
-        pfc=tuple(
-            each == "1" for each in _find(r"^\tenabled +([\d ]+)$", text, netdev).split()[:8]
-        ),
-        cable_length_m=int(_find(r"^Cable len: (\d+)", text, netdev)),
-        tsa=tsa,
-        percent=percent,
-        classes=classes,
-        priority_buffer=None if buffers is None else eight(_ints(buffers[1].split()), netdev),
-        buffer_bytes=None if sizes is None else eight(_ints(sizes[1].split(",")), netdev),
-    )
-
-
-def _entries(text: str, netdev: str) -> tuple[tuple[int, int], ...]:
-    if _find(r"^Priority trust state: (\w+)", text, netdev) != "dscp":
-        return ()
-    return tuple(
-        (dscp, int(priority))
-        for priority, dscps in re.findall(r"^\tprio:(\d) dscp:([\d,]+)$", text, re.M)
-        for dscp in _ints(dscps.split(","))
-    )
-
-
-def _traffic_classes(
-    text: str, netdev: str
-) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return how classes are served, their shares, and each priority's class."""
-    tsa, percent, classes = {}, {}, {}
-    pattern = r"^tc: (\d) ratelimit: .*?, tsa: (\w+)(?:, bw: (\d+)%)?((?:\n\t priority:  \d)*)$"
-    for tc, name, share, priorities in re.findall(pattern, text, re.M):
-        tsa[int(tc)], percent[int(tc)] = name, int(share or 0)
-        for priority in re.findall(r"priority:  (\d)", priorities):
-            classes[int(priority)] = int(tc)
-    for found in (tsa, classes):
-        if sorted(found) != list(range(8)):
-            raise NodeError(f"{netdev}: mlnx_qos -i {netdev} -a does not show all 8 classes")
-    return (
-        tuple(tsa[tc] for tc in range(8)),
-        tuple(percent[tc] for tc in range(8)),
-        tuple(classes[priority] for priority in range(8)),
-    )
-
-
-def _find(pattern: str, text: str, netdev: str) -> str:
-    found = re.search(pattern, text, re.M)
-    if found is None:
-        raise NodeError(f"{netdev}: mlnx_qos -i {netdev} -a prints no line like {pattern}")
-    return found[1]
-
-
-def _ints(words: list[str]) -> list[int]:
-    return [int(word) for word in words if word]
+        mlx5 refuses a lossless priority in a buffer that is too small for it, so by netlink both
+        go in one message. With sysfs the tool sets only the sizes when given both; the map
+        follows alone, and then the sizes once more, which the former map may have forbidden.
+        """
+        tool = ["mlnx_qos", "-i", netdev]
+        sizes = ["--buffer_size", _joined(buffer_bytes)]
+        to_buffers = ["--prio2buffer", _joined(priority_buffer)]
+        return [[*tool, *to_buffers, *sizes], [*tool, *to_buffers], [*tool, *sizes]]
 
 
 def _joined(values: tuple[int, ...]) -> str:
