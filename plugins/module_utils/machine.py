@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
+from dataclasses import dataclass
 
 COMMAND_TIMEOUT_S = 600
 
@@ -22,6 +24,27 @@ class CommandFailed(NodeError):
         self.code = code
         self.output = output.strip()
         super().__init__("{}: exit code {}: {}".format(" ".join(argv), code, self.output))
+
+
+@dataclass(frozen=True)
+class Access:
+    """A file's permission bits, the numbers of its user and group, and whether it is a link."""
+
+    mode: int
+    user: int
+    group: int
+    is_link: bool = False
+
+    def __str__(self) -> str:
+        """Return it for a message."""
+        kind = "a link" if self.is_link else f"mode {self.mode:o}"
+        return f"{kind} of {self.user}:{self.group}"
+
+
+def own(mode: int) -> Access:
+    """Return what a file that we write has: it is root's, or the user's who runs a test."""
+    user = os.geteuid()
+    return Access(mode, user, os.getegid() if user else 0)
 
 
 class Machine:
@@ -89,6 +112,19 @@ class Machine:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def access(self, name: str) -> Access | None:
+        """Return who may do what with a file or a link, None if there is none."""
+        try:
+            found = os.lstat(self.path(name))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        mode = found.st_mode
+        return Access(mode & 0o7777, found.st_uid, found.st_gid, stat.S_ISLNK(mode))
+
+    def stands(self, name: str, text: str, mode: int = 0o644) -> bool:
+        """Return whether a file is as `write` leaves it: its text, its mode, and whose it is."""
+        return self.access(name) == own(mode) and self.read(name) == text
+
     def has(self, program: str) -> bool:
         """Return whether a program is installed."""
         return shutil.which(program, path=_PATH) is not None
@@ -122,7 +158,7 @@ class Machine:
         return done.stdout
 
     def write(self, name: str, text: str, mode: int = 0o644) -> None:
-        """Make a file have this text, whole or not at all, also when the machine fails meanwhile.
+        """Make a file of root's have this text, whole or not at all, also if the machine fails.
 
         Raises:
             NodeError: it cannot be written; what stood there still stands.
@@ -136,7 +172,10 @@ class Machine:
                 with open(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
                     file.write(text)
                     file.flush()
-                    os.fchmod(file.fileno(), mode)
+                    wanted = own(mode)
+                    # A directory with setgid gives its own group to what is made in it.
+                    os.fchown(file.fileno(), wanted.user, wanted.group)
+                    os.fchmod(file.fileno(), wanted.mode)
                     os.fsync(file.fileno())
                 os.replace(temporary, path)
             except BaseException:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from . import dkms, ofed_driver, ofed_info, ofed_packages, ofed_repository, secure_boot
-from .machine import Machine, NodeError
+from .machine import Machine, NodeError, own
 from .ofed_repository import Origin
 from .ofed_work import Work, exchange
 from .packages import Manager, Offer, Package
@@ -96,14 +96,13 @@ def _origin(plan: Plan, manager: Manager, origin: Origin, name: str, version: st
     key, changes = origin.repository.key, []
     if not key:
         plan.absent(manager.key_file)
-    problem = ofed_repository.key_problem(machine.read(key), origin.fingerprint) if key else ""
+    problem = _key_problem(machine, key, origin) if key else ""
     if problem:
         wanted = origin.fingerprint or "present"
         changes.append(Change(CONFIGURED, key, "signing key", problem, wanted))
     file = manager.repository_file
-    before = machine.read(file)
-    if before != ofed_repository.text(manager, origin):
-        seen = "absent" if before is None else "another one"
+    if not machine.stands(file, ofed_repository.text(manager, origin)):
+        seen = "another one" if machine.exists(file) else "absent"
         changes.append(Change(CONFIGURED, file, "repository", seen, origin.repository.url))
 
     def do() -> None:
@@ -113,6 +112,13 @@ def _origin(plan: Plan, manager: Manager, origin: Origin, name: str, version: st
 
     for index, change in enumerate(changes):
         plan.add(change, with_the_first if index else do)
+
+
+def _key_problem(machine: Machine, key: str, origin: Origin) -> str:
+    """Return what is wrong with the key that is there, or with who may change it."""
+    problem = ofed_repository.key_problem(machine.read(key), origin.fingerprint)
+    seen = machine.access(key)
+    return problem or ("" if seen == own(0o644) else str(seen))
 
 
 def _packages(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-from .machine import Machine, NodeError
+from .machine import Machine, NodeError, own
 
 CONFIGURED = "configured"
 RUNNING = "running"
@@ -86,26 +86,26 @@ class Plan:
         self.steps.append(Step(change, do, undo or []))
 
     def file(self, path: str, text: str, mode: int = 0o644, change: Change | None = None) -> bool:
-        """Have a file with this text and mode; return whether that is a change.
+        """Have a file of root's with this text and mode; return whether that is a change.
 
         Args:
             change: how to call it, where the file's name and "absent" or "different" say too
                 little.
 
         """
-        before = self.machine.read(path)
-        if before == text and self.machine.mode(path) == mode:
+        if self.machine.stands(path, text, mode):
             return False
+        before = self.machine.read(path)
+        setting, seen, wanted = "content", "different", "as described"
         if before is None:
             seen, wanted = "absent", "present"
         elif before == text:
-            seen, wanted = f"mode {self.machine.mode(path) or 0:o}", f"mode {mode:o}"
-        else:
-            seen, wanted = "different", "as described"
+            setting, change = "access", None
+            seen, wanted = str(self.machine.access(path)), str(own(mode))
         diff = {"before_header": path, "after_header": path, "before": before or "", "after": text}
         self.steps.append(
             Step(
-                change or Change(CONFIGURED, path, "content", seen, wanted),
+                change or Change(CONFIGURED, path, setting, seen, wanted),
                 lambda: self.machine.write(path, text, mode),
                 [],
                 diff,

@@ -69,16 +69,17 @@ def ship(plan: Plan, owner: str, modules: tuple[ModuleType, ...]) -> bool:
     """Have a role's program on the node, and nothing beside it; return whether that is a change."""
     machine, directory = plan.machine, directory_of(owner)
     wanted = sources(owner, modules)
-    names = _installed(machine, directory)
-    present = {name: machine.read(f"{directory}/{name}") for name in names}
-    if present == wanted:
+    present = set(_installed(machine, directory))
+    wrong = [name for name in wanted if not machine.stands(f"{directory}/{name}", wanted[name])]
+    stale = sorted(present - set(wanted))
+    if not (wrong or stale):
         return False
 
     def write() -> None:
-        for name in sorted(set(present) - set(wanted)):
+        for name in stale:
             machine.remove(f"{directory}/{name}")
-        for name, text in wanted.items():
-            machine.write(f"{directory}/{name}", text)
+        for name in wrong:
+            machine.write(f"{directory}/{name}", wanted[name])
 
     seen = "different" if present else "absent"
     plan.add(Change(CONFIGURED, directory, "program", seen, "as the role is"), write)

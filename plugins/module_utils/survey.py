@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-
-from . import (
-    fabric,
-    hugepages,
-    limits,
-    mlx5,
-    mtu,
-    nccl,
-    ofed,
-    pcie,
-    peermem,
-    roce_qos,
-    torch_runtime,
-)
 from .machine import Machine, NodeError
 from .plan import NotYet, Plan, described
 
+# Makes the plan of a role, by its name, from its arguments.
+Planned = Callable[[str, Machine, dict[str, Any]], Plan]
 # In the order in which a play runs them.
-ROLES: dict[str, Any] = {
-    "ofed": ofed,
-    "fabric": fabric,
-    "mlx5": mlx5,
-    "hugepages": hugepages,
-    "peermem": peermem,
-    "mtu": mtu,
-    "roce_qos": roce_qos,
-    "limits": limits,
-    "pcie": pcie,
-    "nccl": nccl,
-    "torch_runtime": torch_runtime,
-}
+ORDER = (
+    "ofed",
+    "fabric",
+    "mlx5",
+    "hugepages",
+    "peermem",
+    "mtu",
+    "roce_qos",
+    "limits",
+    "pcie",
+    "nccl",
+    "torch_runtime",
+)
 
 
-def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def survey(
+    machine: Machine, arguments: dict[str, dict[str, Any]], planned: Planned
+) -> dict[str, Any]:
     """Return what each role would change.
+
+    Args:
+        machine: the node.
+        arguments: by role, those of its module.
+        planned: makes a role's plan; checks the arguments if that is still to be done.
 
     Returns:
         "roles": by role, its "changes", "diff", the reasons for a "reboot", what it "waits" for,
@@ -53,13 +48,11 @@ def survey(machine: Machine, arguments: dict[str, dict[str, Any]]) -> dict[str, 
     pending: list[str] = []
     problems: list[str] = []
     warnings: list[str] = []
-    for name, role in ROLES.items():
-        if name not in arguments:
-            continue
+    for name in [name for name in ORDER if name in arguments]:
         entry: dict[str, Any] = _entry(Plan(machine))
         roles[name] = entry
         try:
-            plan = role.plan(machine, _typed(role.ARGUMENTS, arguments[name]))
+            plan = planned(name, machine, arguments[name])
         except NotYet as error:
             if pending:
                 entry["waits"] = str(error)
@@ -109,11 +102,3 @@ def _entry(plan: Plan) -> dict[str, Any]:
         "notes": plan.notes,
         "waits": "",
     }
-
-
-def _typed(specification: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    validated = ArgumentSpecValidator(specification).validate(given)
-    if validated.error_messages:
-        raise NodeError("; ".join(validated.error_messages))
-    typed: dict[str, Any] = validated.validated_parameters
-    return typed

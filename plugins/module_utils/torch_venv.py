@@ -135,6 +135,8 @@ def _install(
         lines = [line for line in error.output.splitlines() if line.startswith("ERROR:")]
         said = (lines or error.output.splitlines() or ["no message"])[0]
         raise NodeError(f"{place}: pip: {said.replace('ERROR: ', '')}") from error
+    finally:
+        machine.remove(requirements)
 
 
 def _link(machine: Machine, directory: str, to: str) -> None:

@@ -65,6 +65,7 @@ boot_id:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.machine import Machine, NodeError
+from ..module_utils.roles import planned
 from ..module_utils.survey import left, survey
 
 
@@ -84,7 +85,7 @@ def main() -> None:
         machine.require_root()
     except NodeError as error:
         module.fail_json(msg=str(error))
-    found = survey(machine, module.params["arguments"])
+    found = survey(machine, module.params["arguments"], planned)
     for warning in found.pop("warnings"):
         module.warn(warning)
     if found["problems"]:

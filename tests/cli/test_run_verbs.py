@@ -113,7 +113,7 @@ def test_vaulted_value_is_nowhere(vaulted, verb):
     done = rdmaprov(vaulted, verb, "site", "--vault-password-file", "vault.pass")
     assert done.returncode == 4, done.stdout + done.stderr
     files = everything(vaulted.parent / "runs")
-    assert len(files) == 2
+    assert {path.name for path in files} == {"ansible.log", "results.json", "report.html"}
     for text in (done.stdout, done.stderr, *files.values()):
         assert HIDDEN not in text
     assert all("********" in text for text in files.values())
@@ -163,6 +163,7 @@ def test_ansible_that_fails_by_itself_says_why(site):
     assert done.returncode == 4
     assert "Ansible ended with" in done.stderr
     assert "no_such_strategy" in done.stderr
+    assert done.stdout.endswith(f"report: runs/{runs(site)[-1].name}/report.html\n")
     assert {node["state"] for node in results(site)["nodes"].values()} == {"not_begun"}
 
 

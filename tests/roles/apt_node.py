@@ -9,7 +9,7 @@ from plugins.module_utils.packages.apt import CANDIDATE, Apt
 from tests.roles.fake import FakeMachine
 
 KERNEL = "6.1.0-41-amd64"
-DEBIAN = "http://deb.debian.org/debian"
+DEBIAN = "http://mirror.example/debian"
 DOCA = "http://mirror/doca/"
 MLNX = "http://mirror/mlnx/"
 KERNEL_DKMS = "mlnx-ofed-kernel-dkms"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from plugins.module_utils.survey import ROLES
+from plugins.module_utils.roles import ROLES
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py"))

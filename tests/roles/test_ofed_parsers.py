@@ -78,12 +78,12 @@ def test_package_that_is_halfway_is_seen(status: str, whole: bool):
 def test_offers_of_apt_name_their_repository():
     text = (
         " doca-ofed | 3.1.0-091513 | http://10.0.2.2:8000 ./ Packages\n"
-        " rdma-core |     44.0-2 | http://deb.debian.org/debian bookworm/main amd64 Packages\n"
-        " rdma-core |     44.0-2 | http://deb.debian.org/debian bookworm/main Sources\n"
+        " rdma-core |     44.0-2 | http://mirror.example/debian bookworm/main amd64 Packages\n"
+        " rdma-core |     44.0-2 | http://mirror.example/debian bookworm/main Sources\n"
     )
     assert apt.madison(text) == [
         Offer("doca-ofed", "3.1.0-091513", "http://10.0.2.2:8000"),
-        Offer("rdma-core", "44.0-2", "http://deb.debian.org/debian"),
+        Offer("rdma-core", "44.0-2", "http://mirror.example/debian"),
     ]
 
 

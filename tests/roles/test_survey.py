@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from plugins.module_utils.plan import Plan
-from plugins.module_utils.survey import left, survey
+from plugins.module_utils.roles import ROLES, planned
+from plugins.module_utils.survey import ORDER, left, survey
 from tests.roles.fake import FakeMachine
 
 CHANGE = {"layer": "running", "device": "ens1", "setting": "MTU", "seen": "1500", "wanted": "9000"}
@@ -44,8 +45,8 @@ def test_warnings_and_notes_of_a_role_are_handed_on(
         made.warnings.append("/etc/environment:2: sets NCCL_IB_TC to 0")
         return made
 
-    monkeypatch.setattr("plugins.module_utils.survey.peermem.plan", plan)
-    seen = survey(machine, {"peermem": {"rails": []}})
+    monkeypatch.setattr("plugins.module_utils.peermem.plan", plan)
+    seen = survey(machine, {"peermem": {"rails": []}}, planned)
     assert seen["warnings"] == ["peermem: /etc/environment:2: sets NCCL_IB_TC to 0"]
     assert seen["roles"]["peermem"]["notes"] == ["dmabuf: the node has all it needs"]
     assert seen["pending"] == []
@@ -53,4 +54,8 @@ def test_warnings_and_notes_of_a_role_are_handed_on(
 
 def test_survey_names_the_boot(machine: FakeMachine):
     machine.put("/proc/sys/kernel/random/boot_id", "67b5\n")
-    assert survey(machine, {})["boot_id"] == "67b5"
+    assert survey(machine, {}, planned)["boot_id"] == "67b5"
+
+
+def test_each_role_has_its_place_in_the_order():
+    assert tuple(ROLES) == ORDER

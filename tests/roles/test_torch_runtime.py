@@ -244,7 +244,7 @@ def test_environment_is_built_once_from_a_wheelhouse(real: Real, tmp_path: Path)
     assert directory.is_symlink()
     assert not (tmp_path / "torch.a").exists()
     assert real.imports == 1
-    assert (directory / "requirements.txt").read_text() == line + "\n"
+    assert not (directory / "requirements.txt").exists()
     real.ran.clear()
     assert not converge(real, torch_runtime, given, check=False)["changed"]
     assert real.ran == []

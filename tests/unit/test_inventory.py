@@ -161,3 +161,12 @@ def test_reference_site_is_found_from_any_directory(
 ):
     monkeypatch.chdir(tmp_path)
     assert len(load_site(data_dir("inventory") / "ib", "ib0*,!ib01").nodes) == 8
+
+
+def test_template_with_a_filter_of_ansibles_sees_its_variables(tmp_path):
+    text = (
+        "---\nbase: {vm.swappiness: 1}\nlimits_sysctl: \"{{ base | combine({'vm.x': unit}) }}\"\n"
+    )
+    fleet = load_site(sites.write(tmp_path, {**sites.GOOD, "group_vars/nodes.yml": text}))
+    assert fleet.problems == ()
+    assert fleet.nodes[1].get("limits_sysctl") == {"vm.swappiness": 1, "vm.x": 2}

@@ -143,11 +143,10 @@ class LinkManager:
         self, plan: Plan, rail: Rail, setting: str, wanted: str, path: str, text: str
     ) -> None:
         """Have a file of the rail's."""
-        before = self.machine.read(path)
-        if before == text and self.machine.mode(path) == self.mode:
+        if self.machine.stands(path, text, self.mode):
             return
         self.unread(plan, rail.netdev)
-        seen = "none" if before is None else "another"
+        seen = "none" if self.machine.read(path) is None else "another"
         change = Change(CONFIGURED, rail.netdev, setting, seen, wanted)
         plan.file(path, text, self.mode, change)
 

@@ -105,7 +105,7 @@ def heard(event: Mapping[str, Any]) -> Heard | None:
     result = _mapping(data.get("res"))
     action = str(data.get("resolved_action") or data.get("task_action") or "")
     own = action.removeprefix(COLLECTION) if action.startswith(COLLECTION) else ""
-    survey = _survey(result) if own == SURVEY and kind != "started" else None
+    survey = survey_of(result) if own == SURVEY and kind != "started" else None
     if kind == "failed" and data.get("ignore_errors"):
         kind = "done"
     return Heard(
@@ -128,7 +128,7 @@ def _role(data: Mapping[str, Any], action: str) -> str:
     return str(data.get("role") or "").rpartition(".")[2]
 
 
-def _survey(result: Mapping[str, Any]) -> Survey | None:
+def survey_of(result: Mapping[str, Any]) -> Survey | None:
     """Return a survey's answer; None if it has none, because the module did not come so far."""
     if not isinstance(result.get("roles"), Mapping):
         return None

@@ -7,10 +7,24 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from rdmaprov.apply.events import Change, Heard, Survey
+from rdmaprov.apply.events import Change, Heard, RolePlan, Survey
 from rdmaprov.exit_codes import ExitCode
 
-SCHEMA = 1  # of results.json; a reader refuses one that it does not know
+
+@dataclass(frozen=True)
+class Probed:
+    """What was learnt of a node before Ansible ran.
+
+    Args:
+        why: why Ansible must look at it, on one line; empty if it is proven to be as described.
+        survey: what it is, if it was read.
+        warnings: what works against a role, and is not a role's to change.
+
+    """
+
+    why: str
+    survey: Survey | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class State(StrEnum):
@@ -41,6 +55,8 @@ class NodeResult:
         problem: why it failed or could not be reached, on one line.
         unreachable: whether it could not be reached.
         seconds: how long its tasks took.
+        probed: whether the probe proved that it is as described, so that Ansible did not run.
+        not_proven: why the probe did not; empty if there was no probe.
 
     """
 
@@ -55,6 +71,8 @@ class NodeResult:
     problem: str = ""
     unreachable: bool = False
     seconds: float = 0.0
+    probed: bool = False
+    not_proven: str = ""
 
     @property
     def state(self) -> State:
@@ -124,9 +142,17 @@ def after(node: NodeResult, happened: Heard) -> NodeResult:
 class Results:
     """The results of a run, which grow with its events."""
 
-    def __init__(self, nodes: Iterable[str], *, applies: bool) -> None:
+    def __init__(
+        self, nodes: Iterable[str], *, applies: bool, probed: Mapping[str, Probed] | None = None
+    ) -> None:
         self.nodes = {name: NodeResult(name, applies) for name in nodes}
         self.interrupted = False
+        for name, one in (probed or {}).items():
+            self.nodes[name] = (
+                replace(self.nodes[name], not_proven=one.why)
+                if one.why
+                else replace(self.nodes[name], before=one.survey, probed=True)
+            )
 
     def hear(self, happened: Heard) -> NodeResult:
         """Take in what happened; return what the node is now."""
@@ -159,6 +185,31 @@ class Results:
         return {name: _as_data(node) for name, node in self.nodes.items()}
 
 
+def role_states(node: NodeResult) -> dict[str, str]:
+    """Return for each role that the node was surveyed for, or that ran, what became of it.
+
+    That is unchanged, changed, failed, half_done, pending (it has something to change and did not
+    run) or waiting (for what an earlier role brings).
+    """
+    surveyed = node.before.roles if node.before is not None else {}
+    return {role: _role_state(node, role) for role in dict.fromkeys((*surveyed, *node.roles))}
+
+
+def _role_state(node: NodeResult, role: str) -> str:
+    before, left = node.before or Survey(), node.after or Survey()
+    problems = (node.failed, *before.problems, *left.problems)
+    if any(problem.startswith(f"{role}: ") for problem in problems):
+        return "failed"
+    cut = node.unreachable and role == node.begun[-1] if node.begun else False
+    if role == node.running or cut or (role in node.begun and role in left.pending):
+        return "half_done"
+    if role in node.changes:
+        return "changed"
+    if role in node.begun or role not in (*before.pending, *left.pending):
+        return "unchanged"
+    return "waiting" if before.roles.get(role, RolePlan()).waits else "pending"
+
+
 def _as_data(node: NodeResult) -> dict[str, Any]:
     changes: Mapping[str, tuple[Change, ...]] = node.changes
     waits: dict[str, str] = {}
@@ -168,6 +219,7 @@ def _as_data(node: NodeResult) -> dict[str, Any]:
         waits = {name: plan.waits for name, plan in plans.items() if plan.waits}
     return {
         "state": str(node.state),
+        "roles": role_states(node),
         "changes": {role: [asdict(change) for change in made] for role, made in changes.items()},
         "waits": waits,
         "failed_task": node.failed,
@@ -175,4 +227,6 @@ def _as_data(node: NodeResult) -> dict[str, Any]:
         "reboot": list(node.reboot),
         "roles_run": list(node.roles),
         "seconds": round(node.seconds, 3),
+        "probed": node.probed,
+        "not_proven": node.not_proven,
     }

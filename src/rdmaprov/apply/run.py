@@ -13,11 +13,14 @@ from typing import Any
 from rdmaprov.apply.events import heard
 from rdmaprov.apply.masks import Mask
 from rdmaprov.apply.progress import Progress, Screen
-from rdmaprov.apply.results import SCHEMA, Results
+from rdmaprov.apply.results import Probed, Results
 from rdmaprov.apply.rundir import RunDirectory
+from rdmaprov.apply.summary import Line
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import printable
+from rdmaprov.report.envelope import Head, enveloped
+from rdmaprov.report.write import told
 from rdmaprov.resources import data_dir
 from rdmaprov.runner import run_ansible
 
@@ -61,11 +64,39 @@ class Run:
         self._screen = screen
         self._started = datetime.now(UTC)
         self._last_error = ""
+        self._probed: Mapping[str, Probed] = {}
+        self._nodes = request.nodes
+        self._variables = dict(request.variables)
 
     @property
     def path(self) -> Path:
         """Return the run's directory."""
         return self._directory.path
+
+    def set(self, variables: Mapping[str, object]) -> None:
+        """Give the playbook further variables."""
+        self._variables.update(variables)
+
+    def narrow(self, probed: Mapping[str, Probed]) -> None:
+        """Have Ansible run on the nodes that the probe did not prove to be as described."""
+        self._probed = probed
+        self._nodes = tuple(name for name in self._request.nodes if probed[name].why)
+        self._directory.write_lines("not-proven", self._nodes)
+        for name, one in probed.items():
+            for warning in one.warnings:
+                self._log(f"[WARNING]: {name}: {warning}")
+            self._log(f"{name}: {one.why or 'as described, by the probe'}")
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the nodes that Ansible is to run on."""
+        return self._nodes
+
+    def nothing(self, *, interrupted: bool) -> Results:
+        """Return the results of a run in which Ansible was not started."""
+        results = Results(self._request.nodes, applies=True, probed=self._probed)
+        results.interrupted = interrupted
+        return results
 
     def play(self, verb: str) -> Results:
         """Run a verb's playbook; return what became of the nodes, up to an interrupt.
@@ -74,8 +105,10 @@ class Run:
             AnsibleFailed: it ended early, and not because of a node.
 
         """
-        results = Results(self._request.nodes, applies=verb == "apply")
-        with Progress(self._screen, len(results.nodes)) as progress:
+        if not self._nodes:
+            return self.nothing(interrupted=False)
+        results = Results(self._request.nodes, applies=verb == "apply", probed=self._probed)
+        with Progress(self._screen, verb, len(self._nodes)) as progress:
             try:
                 code = self._ansible(verb, results, progress)
             except KeyboardInterrupt:
@@ -90,6 +123,7 @@ class Run:
         if any(node.problem for node in results.nodes.values()):
             return
         self.write(results)
+        self._screen.show(Line(told(self.path)))
         why = self._screen.masked(printable(self._last_error)) or "it does not say why"
         raise AnsibleFailed(
             f"Ansible ended with {code}: {why}",
@@ -103,22 +137,28 @@ class Run:
             if happened is not None and happened.node not in results.nodes:
                 happened = None
             node = results.hear(happened) if happened is not None else None
-            self._log(str(event.get("stdout") or ""))
+            said = str(event.get("stdout") or "")
+            self._log(said)
+            self._screen.detail(said)
             if happened is not None and node is not None:
                 progress.hear(happened, node)
             return False  # ansible-runner need not write it to a file
 
         runner = run_ansible(
-            len(self._request.nodes),
+            len(self._nodes),
             playbook=str(data_dir("playbooks") / f"{verb}.yml"),
             inventory=str(self._request.site.resolve()),
-            limit=self._request.limit,
-            extravars={"apply_roles": list(self._request.roles), **self._request.variables},
+            limit=self._limit(),
+            extravars={"apply_roles": list(self._request.roles), **self._variables},
             cmdline=shlex.join(self._request.arguments) or None,
             envvars={"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"},
             event_handler=hear,
         )
         return int(runner.rc)
+
+    def _limit(self) -> str | None:
+        # A file: the names of 10,000 nodes are longer than an argument may be.
+        return f"@{self.path / 'not-proven'}" if self._probed else self._request.limit
 
     def _log(self, text: str) -> None:
         self._directory.log(text)
@@ -129,19 +169,17 @@ class Run:
     def write(self, results: Results) -> str:
         """Write results.json; return its text."""
         return self._directory.write_results(
-            {
-                "schema": SCHEMA,
-                "verb": self._request.verb,
-                "site": str(self._request.site),
-                "limit": self._request.limit,
-                "roles": list(self._request.roles),
-                "started": self._started.isoformat(timespec="seconds"),
-                "seconds": round((datetime.now(UTC) - self._started).total_seconds(), 1),
-                "exit_code": int(results.exit_code()),
-                "interrupted": results.interrupted,
-                "nodes": results.as_data(),
-            }
+            document(self._request, self._started, datetime.now(UTC), results)
         )
+
+
+def document(
+    request: Request, started: datetime, ended: datetime, results: Results
+) -> dict[str, Any]:
+    """Return results.json; docs/results.schema.json describes it."""
+    head = Head(request.verb, request.site, request.limit, started)
+    more = {"roles": list(request.roles)}
+    return enveloped(head, ended, results.exit_code(), results.as_data(), more)
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -44,7 +45,14 @@ class RunDirectory:
         """Add what was printed."""
         lines = text.replace("\r\n", "\n").translate(_CONTROL).rstrip("\n")
         if lines:
-            os.write(self._log, (self._mask.text(lines) + "\n").encode(errors="replace"))
+            with _named(self.path / "logs" / self._log_name):
+                os.write(self._log, (self._mask.text(lines) + "\n").encode(errors="replace"))
+
+    def write_lines(self, name: str, lines: Iterable[str]) -> None:
+        """Write a further file, which is not there yet."""
+        path = self.path / name
+        with _named(path), os.fdopen(_private(path), "w", encoding="utf-8") as opened:
+            opened.writelines(f"{line}\n" for line in lines)
 
     def write_results(self, results: Mapping[str, Any]) -> str:
         """Write results.json, whole or not at all; return its text."""
@@ -52,10 +60,19 @@ class RunDirectory:
         path = self.path / "results.json"
         unfinished = path.with_suffix(".json.new")
         file = _private(unfinished)
-        with os.fdopen(file, "w", encoding="utf-8") as opened:
+        with _named(path), os.fdopen(file, "w", encoding="utf-8") as opened:
             opened.write(text)
         unfinished.replace(path)
         return text
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Have an error of the system's name the file: of a full disk it does not by itself."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _made(runs: Path, name: str) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rdmaprov.apply import groups
 from rdmaprov.apply.events import RolePlan
-from rdmaprov.apply.results import NodeResult, Results, State
+from rdmaprov.apply.results import NodeResult, Probed, Results, State
 from rdmaprov.problem import printable
 
 
@@ -62,6 +62,12 @@ def of_apply(results: Results) -> Iterator[Line]:
     yield from _section("half done; what runs on a node ends by itself", half, total, "yellow")
     yield from _reboots(results, "reboot due")
     yield Line(_counts(results), "bold")
+
+
+def of_probe(probed: Mapping[str, Probed]) -> Iterator[Line]:
+    """Yield which nodes Ansible must look at, and why."""
+    said = {name: [one.why] for name, one in probed.items() if one.why}
+    yield from _section("not proven by the probe", said, len(probed), "yellow")
 
 
 def _roles(nodes: Iterable[NodeResult]) -> list[str]:
@@ -142,8 +148,11 @@ _WORDS = {
 
 
 def _counts(results: Results) -> str:
-    numbers = {state: len(results.of(state)) for state in _WORDS}
-    counts = [f"{n} {_WORDS[state]}" for state, n in numbers.items() if n]
+    numbers = {word: len(results.of(state)) for state, word in _WORDS.items()}
+    probed = sum(1 for node in results.nodes.values() if node.probed)
+    numbers[_WORDS[State.UNCHANGED]] -= probed
+    numbers = {f"{_WORDS[State.UNCHANGED]} (probed)": probed, **numbers}
+    counts = [f"{number} {word}" for word, number in numbers.items() if number]
     reboots = sum(1 for node in results.nodes.values() if node.reboot)
     if reboots:
         counts.append(f"{reboots} to reboot")

@@ -12,10 +12,14 @@ from rdmaprov.apply import limits, summary
 from rdmaprov.apply.progress import Screen
 from rdmaprov.apply.results import State
 from rdmaprov.apply.run import Request, Run, opened
+from rdmaprov.apply.summary import Line
 from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument
+from rdmaprov.cli.verbosity import verbosity_options
+from rdmaprov.drift.fleet import probed
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.report.write import told
 
 
 @click.command(short_help="Make nodes what the site says.")
@@ -33,9 +37,15 @@ from rdmaprov.exit_codes import ExitCode
     type=click.Choice(["never", "if-needed"]),
     help="Whether to reboot for settings that need it; the site's reboot_policy by default.",
 )
+@click.option(
+    "--drifted",
+    is_flag=True,
+    help="Probe all nodes first, and run only on those not proven to be as described.",
+)
 @click.option("--ask", is_flag=True, help="Show the plan and wait for a yes.")
 @run_options.json_option
 @run_options.password_options
+@verbosity_options
 def apply(
     site: Path,
     limit: str | None,
@@ -43,13 +53,15 @@ def apply(
     serial: str | None,
     max_failures: str | None,
     reboot: str | None,
+    drifted: bool,
     ask: bool,
     json_file: IO[str] | None,
     **asked: Unpack[run_options.Asked],
 ) -> int:
     """Make a site's nodes what it says, and read them again to be sure.
 
-    A node that is as described costs one look; an interrupted run is gone on with by the next.
+    A node that is as described costs one look, and with --drifted one without Ansible; an
+    interrupted run is gone on with by the next.
     Everything is kept under runs/, without secrets. Exits with 1 if a node failed, 4 if one
     could not be reached, 5 if a reboot is due.
     """
@@ -59,14 +71,33 @@ def apply(
     batch = limits.share("--serial", serial, 1) if serial is not None else None
     most = limits.share("--max-failures", max_failures, 0) if max_failures is not None else None
     with run_options.prepared(site, limit, json_file, asked) as ready:
-        variables = _variables(batch, most, reboot, len(ready.nodes))
-        request = Request("apply", site, ready.nodes, limit, named, variables, ready.arguments)
+        request = Request("apply", site, ready.nodes, limit, named, {}, ready.arguments)
         with opened(request, ready.mask, ready.screen) as run:
+            if drifted and not _narrowed(run, ready, named):
+                stopped = run.nothing(interrupted=True)
+                lines = summary.of_apply(stopped)
+                return run_options.finish(run, stopped, lines, ready.screen, json_file)
+            run.set(_variables(batch, most, reboot, len(run.nodes)))
             if ask and (code := _refused(run, ready.screen, json_file)) is not None:
                 return code
             results = run.play("apply")
             lines = summary.of_apply(results)
             return run_options.finish(run, results, lines, ready.screen, json_file)
+
+
+def _narrowed(run: Run, ready: run_options.Prepared, roles: tuple[str, ...]) -> bool:
+    """Leave the nodes to run on that the probe cannot prove; return False for an interrupt."""
+    count = len(ready.nodes)
+    ready.screen.remark(Line(f"probing {count} node{'s' if count > 1 else ''}"))
+    try:
+        with ready.screen.moving("probing", count) as moving:
+            found = probed(ready.fleet, roles, ready.given.become, moving.advance)
+    except KeyboardInterrupt:
+        return False
+    run.narrow(found)
+    for line in summary.of_probe(found):
+        ready.screen.show(line)
+    return True
 
 
 def _variables(
@@ -90,6 +121,7 @@ def _refused(run: Run, screen: Screen, json_file: IO[str] | None) -> ExitCode | 
     if planned.interrupted or not planned.of(State.PENDING):
         return run_options.finish(run, planned, lines, screen, json_file)
     run.write(planned)
+    told(run.path)  # the plan is on the screen; its page is there for who says no
     for line in lines:
         screen.show(line)
     if click.confirm("Apply this?", err=True):

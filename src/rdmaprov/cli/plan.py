@@ -11,6 +11,7 @@ from rdmaprov.apply import summary
 from rdmaprov.apply.run import Request, opened
 from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument
+from rdmaprov.cli.verbosity import verbosity_options
 
 
 @click.command(short_help="Say what apply would change.")
@@ -20,6 +21,7 @@ from rdmaprov.cli.check import limit_option, site_argument
 @click.option("--diff", is_flag=True, help="Show the files' differences.")
 @run_options.json_option
 @run_options.password_options
+@verbosity_options
 def plan(
     site: Path,
     limit: str | None,

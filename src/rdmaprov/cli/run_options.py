@@ -5,24 +5,25 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypedDict
 
 import click
 from rich.console import Console
 
-from rdmaprov import contract
 from rdmaprov.apply.masks import Mask
 from rdmaprov.apply.progress import Screen
 from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import Run
 from rdmaprov.apply.summary import Line
-from rdmaprov.cli.check import vault_file_option
+from rdmaprov.cli.check import read, vault_file_option
+from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.interrupt import signals_interrupt
-from rdmaprov.inventory import Fleet, SiteError, load_site
+from rdmaprov.inventory import Fleet, SiteError
+from rdmaprov.report.write import told
 from rdmaprov.resources import data_dir
 
 roles_option = click.option(
@@ -49,11 +50,20 @@ def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Passwords:
-    """Files with the passwords that were asked for or named, and what must not be shown."""
+    """Files with the passwords that were asked for or named, and what must not be shown.
+
+    Args:
+        vault: the file with the vault's.
+        arguments: of ansible-playbook.
+        secrets: what was typed.
+        become: sudo's, if it was typed.
+
+    """
 
     vault: Path | None
     arguments: tuple[str, ...]
     secrets: tuple[str, ...]
+    become: str = field(default="", repr=False)
 
 
 class Asked(TypedDict):
@@ -87,9 +97,11 @@ def passwords(asked_for: Asked) -> Iterator[Passwords]:
             vault_file = asked("Vault")
         if vault_file is not None:
             arguments += ["--vault-password-file", str(vault_file)]
+        become = ""
         if asked_for["ask_become_pass"]:
             arguments += ["--become-password-file", str(asked("BECOME"))]
-        yield Passwords(vault_file, tuple(arguments), tuple(secrets))
+            become = secrets[-1]
+        yield Passwords(vault_file, tuple(arguments), tuple(secrets), become)
 
 
 def known_roles(text: str) -> tuple[str, ...]:
@@ -119,9 +131,8 @@ def checked(site: Path, limit: str | None, given: Passwords) -> tuple[Fleet, Mas
         SiteError: there is no site, or no node in it.
 
     """
-    fleet = load_site(site, limit, given.vault)
+    fleet, found = read(site, limit, given.vault)
     mask = Mask([*fleet.secrets(), *given.secrets])
-    found = contract.problems(fleet)
     for problem in found:
         click.echo(mask.text(problem.text(Path.cwd())))
     if found:
@@ -135,10 +146,20 @@ def checked(site: Path, limit: str | None, given: Passwords) -> tuple[Fleet, Mas
 class Prepared:
     """A checked site, ready to be run on."""
 
-    nodes: tuple[str, ...]
-    arguments: tuple[str, ...]
+    fleet: Fleet
+    given: Passwords
     mask: Mask
     screen: Screen
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the nodes' names."""
+        return tuple(node.name for node in self.fleet.nodes)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Return the arguments of ansible-playbook."""
+        return self.given.arguments
 
 
 @contextmanager
@@ -148,9 +169,13 @@ def prepared(
     """Provide a site that was checked; a signal to stop is an interrupt until the end."""
     with signals_interrupt(), passwords(asked_for) as given:
         fleet, mask = checked(site, limit, given)
-        taken = json_file is not None and json_file.name == "-"
-        screen = Screen(Console(stderr=taken, highlight=False), mask)
-        yield Prepared(tuple(node.name for node in fleet.nodes), given.arguments, mask, screen)
+        yield Prepared(fleet, given, mask, screen_for(json_file, mask))
+
+
+def screen_for(json_file: IO[str] | None, mask: Mask) -> Screen:
+    """Return where a verb's lines go: standard output, unless that has the results as JSON."""
+    taken = json_file is not None and json_file.name == "-"
+    return Screen(Console(stderr=taken, highlight=False), mask, verbosity())
 
 
 def finish(
@@ -165,4 +190,5 @@ def finish(
     if results.interrupted:
         shown.show(Line("interrupted; run the same command again to go on", "yellow"))
     shown.show(Line(f"everything is in {run.path}"))
+    shown.show(Line(told(run.path)))
     return results.exit_code()

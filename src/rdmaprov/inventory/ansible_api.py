@@ -43,7 +43,11 @@ _GENERIC = frozenset(
     }
 )
 
+# Variables that Ansible itself gives, whatever a site says of them.
+AT_RUN_TIME = frozenset({"omit", *constants.INTERNAL_STATIC_VARS})
+
 __all__ = [
+    "AT_RUN_TIME",
     "AnsibleError",
     "AnsibleUndefinedVariable",
     "AnsibleVaultError",

@@ -12,9 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, TemplateError, Undefined, meta, nodes
+from jinja2 import (
+    Environment,
+    StrictUndefined,
+    TemplateAssertionError,
+    TemplateError,
+    Undefined,
+    meta,
+    nodes,
+)
 
 # Names that reach other variables than those a template names, or something that changes.
 DYNAMIC = frozenset({"hostvars", "vars", "lookup", "query", "q", "now", "groups"})
@@ -35,7 +44,7 @@ class Template:
     """A parsed template.
 
     Args:
-        names: the variables it mentions; empty if it cannot be parsed.
+        names: the variables it mentions; all of DYNAMIC if it cannot be parsed.
         pieces: its texts and expressions if it is simple, else None.
 
     """
@@ -76,9 +85,18 @@ def parse(text: str) -> Template:
     """Return the template that a text is."""
     try:
         tree = _ENVIRONMENT.parse(text)
-        return Template(frozenset(meta.find_undeclared_variables(tree)), _pieces(tree))
+        return Template(_names(tree), _pieces(tree))
     except (TemplateError, RecursionError):
-        return Template(frozenset(), None)
+        return Template(DYNAMIC, None)  # it may look at anything
+
+
+def _names(tree: nodes.Template) -> frozenset[str]:
+    try:
+        return frozenset(meta.find_undeclared_variables(tree))
+    except TemplateAssertionError:
+        # Ansible's own filters and tests, which Jinja does not know. A loop's variable may be
+        # among these names; it is no harm to have its namesake's value.
+        return frozenset(node.name for node in tree.find_all(nodes.Name) if node.ctx == "load")
 
 
 def _pieces(tree: nodes.Template) -> tuple[str | Expression, ...] | None:
@@ -89,6 +107,8 @@ def _pieces(tree: nodes.Template) -> tuple[str | Expression, ...] | None:
         for node in output.nodes:
             if isinstance(node, nodes.TemplateData):
                 pieces.append(node.data)
+            elif isinstance(node, nodes.Name):
+                pieces.append(itemgetter(node.name))  # a KeyError is a LookupError
             elif _is_simple(node):
                 pieces.append(_compiled(node))
             else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,10 @@ class SiteError(RdmaprovError):
 
 
 def load_site(
-    site: Path, limit: str | None = None, vault_password_file: Path | None = None
+    site: Path,
+    limit: str | None = None,
+    vault_password_file: Path | None = None,
+    count: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Fleet:
     """Return the fleet of a site, with what is wrong with its files, names and types.
 
@@ -41,6 +45,7 @@ def load_site(
         site: the inventory directory.
         limit: an Ansible pattern; nodes outside it are not looked at.
         vault_password_file: opens vaulted values, beside what Ansible's own settings name.
+        count: is told how many hosts are read, and of how many.
 
     Raises:
         SiteError: the directory does not exist, or the limit leaves no node.
@@ -49,7 +54,7 @@ def load_site(
     site = _directory(site)
     with muted() as said, _no_collection():
         try:
-            return _Loader(site, said, vault_password_file).fleet(limit)
+            return _Loader(site, said, vault_password_file).fleet(limit, count)
         except AnsibleError as error:
             raise SiteError(
                 f"{site}: Ansible cannot read the site: {error_text(error)}",
@@ -74,12 +79,21 @@ def _no_collection() -> Iterator[None]:
 
 def _directory(site: Path) -> Path:
     if not site.exists():
-        raise SiteError(f"{site}: no such directory", f"Write a site: rdmaprov init {site}")
+        raise SiteError(f"{site}: no such directory", _instead(site))
     if not site.is_dir():
         raise SiteError(
             f"{site}: not a directory", f"Name the directory of the site: {site.parent}"
         )
     return site.resolve()
+
+
+def _instead(site: Path) -> str:
+    """Return what to do about a site that is not there; a near name beside it is likely meant."""
+    beside = [path.name for path in site.parent.glob("*/") if path.is_dir()]
+    if near := difflib.get_close_matches(site.name, beside, n=1):
+        return f"Did you mean {site.parent / near[0]}?"
+    here = f" (paths begin at {Path.cwd()})" if not site.is_absolute() else ""
+    return f"Name the directory of a site{here}, or write one: rdmaprov init {site}"
 
 
 class _Loader:
@@ -93,7 +107,7 @@ class _Loader:
         self._disputed: dict[tuple[str, ...], tuple[Conflict, ...]] = {}
         self._typer = typed.Typer(self._schema.variables, self._schema.defaults)
 
-    def fleet(self, limit: str | None) -> Fleet:
+    def fleet(self, limit: str | None, count: Callable[[int, int], None]) -> Fleet:
         problems = list(files.problems(self._site, self._inventory))
         if problems:
             problems += heard.duplicates(self._heard)
@@ -106,16 +120,29 @@ class _Loader:
         if not self._inventory.hosts and not problems:
             problems.append(_no_hosts(self._site))
         nodes: list[Node] = []
-        for host in self._selected(limit):
+        selected = self._selected(limit)
+        for number, host in enumerate(selected):
+            count(number, len(selected))
             node, found = self._node(host)
             nodes.append(node)
             problems += found
         return Fleet(
-            self._site, tuple(nodes), tuple(merged(problems)), self._secrets, self._of_node
+            self._site,
+            tuple(nodes),
+            tuple(merged(problems)),
+            self._secrets,
+            self._of_node,
+            self._of_roles,
         )
 
     def _of_node(self, name: str) -> Variables:
         return self._variables(self._inventory.hosts[name])
+
+    def _of_roles(self, name: str, defaults: Mapping[str, Any]) -> Variables:
+        host = self._inventory.hosts[name]
+        layers = self._inventory.group_variables(host), self._inventory.host_variables(host)
+        raw = {**defaults, **layers[0], **layers[1]}
+        return Variables(raw, self._magic(host), self._renderer, certain=True)
 
     def _secrets(self) -> frozenset[str]:
         with muted():

@@ -64,7 +64,7 @@ class Node:
         return self.values.get(name)
 
 
-def _no_variables(node: str) -> Variables:
+def _no_variables(node: str, _defaults: Mapping[str, Any] | None = None) -> Variables:
     raise KeyError(node)
 
 
@@ -80,6 +80,8 @@ class Fleet:
         secrets: finds the values that must not be shown, as text; takes a while.
         variables: returns all variables of a node, by its name, also those that are no role's,
             such as how to reach it; each is rendered when it is asked for.
+        role_variables: returns what roles with these defaults are given on a node, by its name;
+            what only Ansible knows, when it runs, is an error.
 
     """
 
@@ -88,3 +90,6 @@ class Fleet:
     problems: tuple[Problem, ...]
     secrets: Callable[[], frozenset[str]] = field(default=frozenset, repr=False, compare=False)
     variables: Callable[[str], Variables] = field(default=_no_variables, repr=False, compare=False)
+    role_variables: Callable[[str, Mapping[str, Any]], Variables] = field(
+        default=_no_variables, repr=False, compare=False
+    )

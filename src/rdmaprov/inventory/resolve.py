@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from rdmaprov.inventory.ansible_api import (
+    AT_RUN_TIME,
     AnsibleError,
     AnsibleVaultError,
     EncryptedString,
@@ -15,9 +17,10 @@ from rdmaprov.inventory.ansible_api import (
     is_template,
     position_of,
 )
-from rdmaprov.inventory.expression import Template, parse
+from rdmaprov.inventory.expression import DYNAMIC, Template, parse
 from rdmaprov.problem import Position
 
+_LATER = DYNAMIC | AT_RUN_TIME
 MISSING = "\0missing"
 # A node with 32 rails has some hundred; YAML's aliases can make billions of a few lines.
 MOST_PARTS = 20_000
@@ -64,12 +67,19 @@ class Variables:
         raw: the variables as written, role defaults below the site's.
         magic: what Ansible itself adds, such as inventory_hostname.
         renderer: shared by the hosts of a fleet.
+        certain: whether a template is refused that asks for what only Ansible knows, when it runs.
 
     """
 
     def __init__(
-        self, raw: Mapping[str, Any], magic: Mapping[str, Any], renderer: Renderer
+        self,
+        raw: Mapping[str, Any],
+        magic: Mapping[str, Any],
+        renderer: Renderer,
+        *,
+        certain: bool = False,
     ) -> None:
+        self._certain = certain
         self._raw = raw
         self._magic = magic
         self._renderer = renderer
@@ -111,6 +121,16 @@ class Variables:
             self._open.pop()
         return self._done[name]
 
+    def rendered(self, raw: Any) -> Any:
+        """Return a value that is no variable, such as a task's, with its templates rendered.
+
+        Raises:
+            ResolveError: one has no value.
+
+        """
+        self._parts_left = MOST_PARTS
+        return self._resolve(raw)
+
     def _resolve(self, raw: Any) -> Any:
         self._parts_left -= 1
         if self._parts_left < 0:
@@ -129,11 +149,22 @@ class Variables:
 
     def _template(self, text: str) -> Any:
         template = parse(str(text))
+        if self._certain and (later := self._known_later(template)):
+            message = f"only Ansible knows {', '.join(later)}, when it runs"
+            raise ResolveError(position_of(text), message, "write a value", "template")
         if template.dynamic:
             everything = {**self._raw, **self._magic}
             return self._guarded(text, lambda: self._renderer.render_freely(text, everything))
         values = {name: self.value(name) for name in template.names if name in self}
         return self._guarded(text, lambda: self._renderer.render(text, template, values))
+
+    def _known_later(self, template: Template) -> list[str]:
+        """Return the variables of a template that only Ansible knows, when it runs."""
+        return sorted(
+            name
+            for name in _suspects(template.names)
+            if name not in self._magic and (name in _LATER or name not in self._raw)
+        )
 
     def _guarded(self, raw: Any, action: Callable[[], Any]) -> Any:
         try:
@@ -156,6 +187,12 @@ class Variables:
                 "correct the template",
                 "template",
             ) from error
+
+
+@lru_cache(maxsize=10_000)
+def _suspects(names: frozenset[str]) -> frozenset[str]:
+    """Return those of a template's variables that Ansible may bring: facts, and its own."""
+    return frozenset(name for name in names if name in _LATER or name.startswith("ansible_"))
 
 
 def has_template(raw: Any) -> bool:

@@ -1,0 +1,1 @@
+"""Which nodes differ from the site, by the roles' own survey over the probe's connection."""

@@ -1,0 +1,45 @@
+"""The collection's own Python that the controller shares with Ansible: tasks, types, the survey."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import zipfile
+from functools import cache
+from typing import Any
+
+from rdmaprov.inventory.ansible_api import find_plugins
+from rdmaprov.resources import data_dir
+
+PACKAGE = "rdmaprov_survey"
+# They need Ansible's library.
+_ON_THE_CONTROLLER = ("converge.py", "roles.py")
+_PLUGINS = "ansible_collections.rdmaprov.node.plugins"
+# As old as a zip can say; so the archive of the same files is the same.
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+@cache
+def module(name: str) -> Any:  # noqa: ANN401 - a module
+    """Return a module of the collection's plugins, such as module_utils.roles."""
+    find_plugins()
+    return importlib.import_module(f"{_PLUGINS}.{name}")
+
+
+@cache
+def archive() -> bytes:
+    """Return module_utils as a zip with one package, PACKAGE, for a node without Ansible."""
+    root = data_dir("plugins") / "module_utils"
+    files = {path.relative_to(root).as_posix(): path for path in root.rglob("*.py")}
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as opened:
+        _add(opened, "__init__.py", b"")
+        for name in sorted(files.keys() - set(_ON_THE_CONTROLLER)):
+            _add(opened, name, files[name].read_bytes())
+    return written.getvalue()
+
+
+def _add(opened: zipfile.ZipFile, name: str, text: bytes) -> None:
+    entry = zipfile.ZipInfo(f"{PACKAGE}/{name}", _DATE)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    opened.writestr(entry, text)

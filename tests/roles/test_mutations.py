@@ -1,0 +1,251 @@
+"""Whatever somebody changes of what a role made, the role's plan sees it.
+
+`rdmaprov apply --drifted` relies on it: what the survey does not see stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugins.module_utils import (
+    fabric,
+    hugepages,
+    iommu,
+    limits,
+    mlx5,
+    mtu,
+    nccl,
+    ofed,
+    pcie,
+    peermem,
+    roce_qos,
+    torch_runtime,
+)
+from plugins.module_utils.links import Links
+from plugins.module_utils.machine import Machine
+from plugins.module_utils.plan import Plan
+from plugins.module_utils.probed import PROTOCOL
+from plugins.module_utils.survey import ORDER, survey
+from tests.roles import (
+    apt_node,
+    fabric_node,
+    mutations,
+    qos_node,
+    test_hugepages,
+    test_limits,
+    test_links,
+    test_mlx5,
+    test_mtu,
+    test_nccl,
+    test_ofed,
+    test_pcie,
+    test_peermem,
+    test_torch_runtime,
+    torch_node,
+)
+from tests.roles.fake import FakeMachine
+
+from rdmaprov.drift.verdict import judged
+from rdmaprov.probe.connection import Answer
+
+# What a role leaves on a node that is no setting of it.
+NO_SETTING = {
+    "/run/rdmaprov/": "marks of what was not read again, gone with the boot",
+    "/var/lib/rdmaprov/": "what a role remembers, to be found out anew or to be forgotten",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A role on a made-up node.
+
+    Args:
+        role: what has `plan`.
+        arguments: the role's.
+        node: makes a factory node.
+        ignored: patterns of mutations that are no setting of the role's, with the reason.
+        least: mutations that there must be.
+
+    """
+
+    role: Any
+    arguments: dict[str, Any]
+    node: Callable[[Path], FakeMachine]
+    ignored: dict[str, str] = field(default_factory=dict)
+    least: int = 3
+
+
+class OfManager:
+    """A role that is one link manager's part of the role fabric."""
+
+    @staticmethod
+    def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
+        plan, links = Plan(machine), Links(machine, arguments["manager"])
+        links.leftovers(plan, [test_links.rail()])
+        links.of("ens1").address(plan, test_links.rail(), test_links.ROUTED)
+        links.settle(plan)
+        return plan
+
+
+def fixture(function: Any, *more: Any) -> Callable[[Path], FakeMachine]:
+    """Return a fixture of another test as a function of the node's directory."""
+    return lambda root: function.__wrapped__(FakeMachine(root), *more)
+
+
+def prepared(kind: Any) -> Callable[[Path], FakeMachine]:
+    def make(root: Path) -> FakeMachine:
+        made: FakeMachine = kind(root)
+        made.prepare()  # type: ignore[attr-defined]
+        return made
+
+    return make
+
+
+def vendors_qos(root: Path) -> FakeMachine:
+    node = qos_node.QosNode(root)
+    node.prepare()
+    node.vendor()
+    return node
+
+
+def managed(manager: Callable[..., None]) -> Callable[[Path], FakeMachine]:
+    def make(root: Path) -> FakeMachine:
+        node = FakeMachine(root)
+        node.nic("ens1", index=3)
+        node.put("/sys/class/net/ens1/type", "1\n")
+        manager(node)
+        return node
+
+    return make
+
+
+def routed(root: Path) -> FakeMachine:
+    node = fabric_node.with_two_rails(FakeMachine(root))
+    node.ip = fabric_node.with_ip(node)  # type: ignore[attr-defined]
+    return node
+
+
+CASES = {
+    "fabric": Case(
+        fabric,
+        fabric_node.arguments(),
+        routed,
+        {"^/run/systemd/netif/links/": "what networkd read, looked at after a write"},
+    ),
+    "hugepages": Case(
+        hugepages,
+        test_hugepages.arguments(per_numa_node_2m=[512, 100], count_1g=4),
+        prepared(test_hugepages.Node),
+        {
+            "/free_hugepages": "who uses pages",
+            "^/boot/grub/grub.cfg (altered|mode|user|group|link)": "the distribution's, but for "
+            "the arguments, which are put back besides",
+        },
+    ),
+    "limits": Case(limits, test_limits.arguments(), prepared(test_limits.Node)),
+    "links of NetworkManager": Case(
+        OfManager, {"manager": "auto"}, managed(test_links.with_network_manager)
+    ),
+    "links of ifupdown": Case(OfManager, {"manager": "auto"}, managed(test_links.with_ifupdown)),
+    "links of netplan": Case(OfManager, {"manager": "netplan"}, managed(test_links.with_netplan)),
+    "mlx5": Case(mlx5, test_mlx5.arguments(), fixture(test_mlx5.node)),
+    "mtu": Case(mtu, test_mtu.arguments(), fixture(test_mtu.node)),
+    "nccl": Case(nccl, test_nccl.arguments(), fixture(test_nccl.node)),
+    "ofed": Case(
+        ofed,
+        test_ofed.arguments(),
+        lambda root: apt_node.made(str(root)),
+        {r"rdmaprov-ofed\.asc altered": "text outside the armor is no part of a key"},
+    ),
+    "pcie": Case(pcie, test_pcie.arguments(), prepared(test_pcie.Node)),
+    "peermem": Case(peermem, test_peermem.arguments(), lambda root: peer(root)),
+    "roce_qos by dcb": Case(
+        roce_qos, qos_node.arguments(backend="dcb"), prepared(qos_node.QosNode)
+    ),
+    "roce_qos by mlnx_qos": Case(
+        roce_qos, qos_node.arguments(backend="mlnx_qos"), prepared(qos_node.QosNode)
+    ),
+    "roce_qos with the vendor's driver": Case(
+        roce_qos, qos_node.arguments(dcqcn={"rp_ai_rate": 10}), vendors_qos
+    ),
+    "torch_runtime in an environment": Case(
+        torch_runtime,
+        test_torch_runtime.arguments(python=torch_node.PYTHON),
+        torch_node.TorchNode,
+    ),
+    "torch_runtime in an image": Case(
+        torch_runtime,
+        test_torch_runtime.arguments(kind="container", image=test_torch_runtime.IMAGE),
+        torch_node.ImageNode,
+        least=1,
+    ),
+}
+
+
+def peer(root: Path) -> FakeMachine:
+    with pytest.MonkeyPatch.context() as patch:
+        return fixture(test_peermem.node, patch)(root)
+
+
+@pytest.fixture(params=[*CASES])
+def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
+    monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
+    monkeypatch.setattr("plugins.module_utils.verbs.dmabuf_obstacle", lambda _: "")
+    return CASES[request.param]
+
+
+def is_right(case: Case, node: FakeMachine) -> bool:
+    """Return whether the probe takes the node for one that is as described."""
+    name = ORDER[0]
+    found = survey(node, {name: case.arguments}, lambda _, *given: case.role.plan(*given))
+    answer = json.dumps({"protocol": PROTOCOL, **found, "boot_id": "67b5"})
+    return not judged(Answer(0, answer, ""), [name]).why
+
+
+def carry_out(case: Case, node: FakeMachine) -> None:
+    """Make the node right, with what can only be planned after a part was done."""
+    for _ in range(3):
+        for step in case.role.plan(node, case.arguments).steps:
+            step.do()
+
+
+def test_each_change_is_seen(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    node = case.node(tmp_path / "node")
+    written: set[str] = set()
+    real_write = Machine.write
+
+    def write(self: Machine, name: str, text: str, mode: int = 0o644) -> None:
+        written.add(name)
+        real_write(self, name, text, mode)
+
+    monkeypatch.setattr(Machine, "write", write)
+    before = mutations.files(node), mutations.plain(node)
+    carry_out(case, node)
+    if isinstance(node, test_hugepages.Node):
+        node.boot()  # pages of 1 GiB come with one
+    assert is_right(case, node)
+    found = [
+        *mutations.of_files(node, before[0], written),
+        *mutations.of_memory(node, before[1], "node"),
+    ]
+    ignored = [*NO_SETTING, *case.ignored]
+    found = [each for each in found if not any(re.search(one, each.name) for one in ignored)]
+    missed = []
+    for each in found:
+        each.do()
+        if is_right(case, node):
+            missed.append(each.name)
+        each.undo()
+    assert is_right(case, node)  # so each was undone, and was seen alone
+    assert len(found) >= case.least
+    assert "\n".join(missed) == ""
+
+
+def test_each_role_is_altered():
+    assert {case.role.__name__.rpartition(".")[2] for case in CASES.values()} >= {*ORDER}

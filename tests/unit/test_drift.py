@@ -1,0 +1,235 @@
+"""What a survey without Ansible asks of a node, and what its answer proves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible.vars.manager import VariableManager
+from plugins.module_utils import shipped
+from plugins.module_utils.qos import install
+from tests.unit import sites
+
+from rdmaprov.drift import collection
+from rdmaprov.drift.arguments import Arguments, NotCertain
+from rdmaprov.drift.fleet import command, probed
+from rdmaprov.drift.verdict import PROTOCOL, judged
+from rdmaprov.inventory import load_site
+from rdmaprov.inventory.ansible_api import read_yaml
+from rdmaprov.probe.connection import Answer
+from rdmaprov.probe.errors import NodeUnreachable
+from rdmaprov.probe.target import Target
+from rdmaprov.resources import data_dir
+
+CHANGE = {"layer": "running", "device": "ens1", "setting": "MTU", "seen": "1500", "wanted": "9000"}
+ENTRY = {"changes": [], "diff": [], "reboot": [], "notes": [], "waits": ""}
+
+
+def survey(**changed):
+    return {
+        "protocol": PROTOCOL,
+        "roles": {"mtu": ENTRY, "limits": ENTRY},
+        "pending": [],
+        "problems": [],
+        "warnings": [],
+        "boot_id": "67b5",
+        **changed,
+    }
+
+
+def of_mtu(**changed):
+    return {"mtu": {**ENTRY, **changed}, "limits": ENTRY}
+
+
+def verdict(data, rc=0, err=""):
+    text = data if isinstance(data, str) else json.dumps(data)
+    return judged(Answer(rc, text, err), ["mtu", "limits"])
+
+
+def test_survey_with_nothing_to_do_is_a_proof():
+    found = verdict(survey(warnings=["nccl: ~/.nccl.conf sets NCCL_IB_TC"]))
+    assert found.why == ""
+    assert found.warnings == ("nccl: ~/.nccl.conf sets NCCL_IB_TC",)
+    assert found.survey is not None
+    assert found.survey.pending == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (survey(pending=["mtu"], roles=of_mtu(changes=[CHANGE])), "mtu to change"),
+        (survey(roles=of_mtu(changes=[CHANGE])), "mtu to change"),
+        (survey(roles=of_mtu(waits="no driver")), "mtu to change"),
+        (survey(pending=["limits"]), "limits to change"),
+        (survey(problems=["mtu: ens1: no such device"]), "mtu: ens1: no such device"),
+        (survey(roles=of_mtu(reboot=["1 GiB pages"])), "a reboot is due: 1 GiB pages"),
+        (survey(protocol=PROTOCOL + 1), f"is not of protocol {PROTOCOL}"),
+        (survey(protocol=None), "is not of protocol"),
+        (survey(roles={"mtu": ENTRY}), "is about other roles"),
+        (survey(roles={}), "is about other roles"),
+        (survey(roles={"mtu": {}, "limits": ENTRY}), "lacks a part"),
+        (survey(pending=None), "lacks a part"),
+        (survey(boot_id=""), "lacks a part"),
+        ([], "is not of protocol"),
+        ("", "is no JSON"),
+        (json.dumps(survey())[:-2], "is no JSON"),
+        ("[" * 100_000, "is no JSON"),
+    ],
+)
+def test_anything_else_is_none(data, why):
+    found = verdict(data)
+    assert why in found.why
+    assert "\n" not in found.why
+
+
+def test_survey_that_failed_says_why():
+    found = verdict(survey(), rc=1, err="Traceback\nthis needs root on the node\n")
+    assert found.why == "its survey ended with 1: this needs root on the node"
+    unreachable = judged(NodeUnreachable("n1: no route to the node", "Is it up?"), [])
+    assert unreachable.why == "n1: no route to the node. Is it up?"
+
+
+def given_by_ansible(site, name):
+    """Return what Ansible itself would give the roles' modules."""
+    loader = DataLoader()
+    inventory = InventoryManager(loader, sources=[str(site)])
+    host = inventory.get_host(name)
+    variables = VariableManager(loader, inventory).get_vars(host=host)
+    asked = collection.module("plugin_utils.role_files").asked(
+        [], lambda path: read_yaml(Path(path))
+    )
+    templar = Templar(loader, variables={**asked.defaults, **variables})
+    typed = collection.module("module_utils.roles").typed
+    return {
+        role: typed(role, json.loads(json.dumps(templar.template(raw))))
+        for role, raw in asked.arguments.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["prod", "ib", "good"])
+def test_arguments_are_those_that_ansible_gives(name, tmp_path):
+    site = sites.write(tmp_path, sites.GOOD) if name == "good" else data_dir("inventory") / name
+    fleet = load_site(site)
+    arguments = Arguments(fleet, ())
+    for node in (fleet.nodes[0], fleet.nodes[-1]):
+        mine = arguments.of(node.name)
+        assert mine == given_by_ansible(site, node.name)
+        assert set(mine) == arguments.roles
+    assert json.loads(json.dumps(mine)) == mine
+
+
+def test_defaults_of_roles_that_are_not_asked_for_do_not_count(tmp_path):
+    """As in a play: the role roce_qos alone knows nothing of nccl's."""
+    more = {"group_vars/nodes.yml": "---\nroce_qos_tos: 4\nfabric_roce_dscp: 26\n"}
+    fleet = load_site(sites.write(tmp_path, {**sites.GOOD, **more}))
+    alone = Arguments(fleet, ["roce_qos"]).of("n1")
+    assert list(alone) == ["roce_qos"]
+    assert alone["roce_qos"]["nccl_traffic_class"] == 4
+    assert Arguments(fleet, ()).of("n1")["roce_qos"]["nccl_traffic_class"] == 106
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("{{ lookup('file', '/etc/hostname') }}", "only Ansible knows lookup"),
+        ("{{ ansible_memtotal_mb | default(1) }}", "only Ansible knows ansible_memtotal_mb"),
+        ("{{ ansible_facts.hostname | default('x') }}", "only Ansible knows ansible_facts"),
+        ("{{ hostvars['n2'].unit }}", "only Ansible knows hostvars"),
+        ("{{ play_hosts | length }}", "only Ansible knows play_hosts"),
+        ("{{ other }}", "only Ansible knows query"),
+        ("{{ nowhere }}", "its template fails: 'nowhere' is undefined"),
+        ("{{ {'vm.swappiness': 1} | nofilter }}", "its template fails"),
+        ("{{ {} | combine(ansible_local | default({})) }}", "only Ansible knows ansible_local"),
+        ("5", "limits: argument 'sysctl' is of type"),
+    ],
+)
+def test_what_only_ansible_knows_proves_nothing(tmp_path, value, why):
+    more = {
+        "host_vars/n1.yml": f'---\nlimits_sysctl: "{value}"\n',
+        "group_vars/nodes.yml": "---\nother: \"{{ query('pipe', 'hostname') }}\"\n",
+    }
+    arguments = Arguments(load_site(sites.write(tmp_path, {**sites.GOOD, **more})), ["limits"])
+    with pytest.raises(NotCertain) as refused:
+        arguments.of("n1")
+    assert why in str(refused.value)
+    assert arguments.of("n2")["limits"]["sysctl"] == {}
+
+
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        ('limits_sysctl: "{{ ansible_local }}"', "limits: only Ansible knows ansible_local"),
+        ("ansible_host: 127.0.0.1\nansible_port: 1", "ssh: connection refused"),
+    ],
+)
+def test_same_reason_of_many_nodes_has_the_same_words(tmp_path, variables, why):
+    more = {"group_vars/nodes.yml": f"---\n{variables}\n"}
+    found = probed(load_site(sites.write(tmp_path, {**sites.GOOD, **more})), ["limits"])
+    (said,) = {one.why for one in found.values()}
+    assert len(found) == 2
+    assert said.startswith(why)
+
+
+def test_address_of_a_node_is_its_to_say(tmp_path):
+    text = '---\nansible_host: 10.0.0.1\nnccl_socket_ifname: "{{ ansible_host }}"\n'
+    more = {"host_vars/n1.yml": text}
+    arguments = Arguments(load_site(sites.write(tmp_path, {**sites.GOOD, **more})), ["nccl"])
+    assert arguments.of("n1")["nccl"]["socket_ifname"] == "10.0.0.1"
+
+
+def test_archive_is_the_same_each_time_and_needs_no_ansible(tmp_path):
+    first = collection.archive()
+    collection.archive.cache_clear()
+    assert collection.archive() == first
+    with zipfile.ZipFile(BytesIO(first)) as opened:
+        names = [name[: -len(".py")].replace("/", ".") for name in opened.namelist()]
+    path = tmp_path / "survey.zip"
+    path.write_bytes(first)
+    imports = "\n".join(f"import {name.removesuffix('.__init__')}" for name in names)
+    code = f"import sys; sys.path.insert(0, {str(path)!r})\n{imports}\n"
+    code += "assert not [name for name in sys.modules if name.startswith('ansible')]"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
+    assert len(names) > 60
+
+
+def test_programs_that_roles_ship_are_the_same_from_the_archive(tmp_path):
+    """Or a node that Ansible made right would differ for the probe, each time."""
+    path = tmp_path / "survey.zip"
+    path.write_bytes(collection.archive())
+    code = f"""
+import json, sys
+sys.path.insert(0, {str(path)!r})
+from {collection.PACKAGE} import shipped
+from {collection.PACKAGE}.qos import install
+print(json.dumps(shipped.sources(install.OWNER, install.MODULES)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+    wanted = shipped.sources(install.OWNER, install.MODULES)
+    assert len(wanted) > len(install.MODULES)
+    assert json.loads(done.stdout) == wanted
+
+
+def test_survey_runs_from_its_input():
+    """As on a node: no file, no Ansible."""
+    target = Target("n1", "", ("/bin/sh", "-c"), sys.executable, 10, sys.executable)
+    asked = command(target, json.dumps({"limits": {
+        "memlock": "unlimited", "memlock_users": [], "memlock_services": [],
+        "sysctl": {"kernel.ostype": "Linux"},
+    }}).encode())  # fmt: skip
+    done = subprocess.run(
+        ["/bin/sh", "-c", asked.text], input=asked.given, capture_output=True, check=False
+    )
+    found = judged(Answer(done.returncode, done.stdout.decode(), done.stderr.decode()), ["limits"])
+    assert found.survey is not None, found.why
+    assert found.survey.problems == ()
+    assert [change.seen for change in found.survey.roles["limits"].changes] == ["absent"]
