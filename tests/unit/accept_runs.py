@@ -60,7 +60,8 @@ def healthy(made: Job | None = None, median_us: float = 1000.0) -> Ran:
             ])  # fmt: skip
         for pairs in made.rounds:
             for one, other in pairs:
-                for source, target in ((one, other), (other, one)):
+                ranks = one * made.per_node, other * made.per_node
+                for source, target in (ranks, ranks[::-1]):
                     say(ran, source, "pair", plane=plane.name, to=target, us=50.0, gb_s=1.0)
     return ran
 

@@ -25,8 +25,9 @@ from rdmaprov.cli.accept import accept, document
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
+from rdmaprov.report.envelope import Head
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "acceptance.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json").read_text())
 
 
 @pytest.mark.parametrize(
@@ -148,8 +149,9 @@ def test_state_comes_first(tmp_path):
 
 
 def as_document(result):
-    head = {"site": "inventory/x", "limit": None, "started": datetime.now(UTC)}
-    return json.loads(json.dumps(document(head, result)))
+    now = datetime.now(UTC)
+    head = Head("accept", Path("inventory/x"), None, now)
+    return json.loads(json.dumps(document(head, now, result)))
 
 
 def results():
@@ -166,7 +168,7 @@ def results():
 def test_results_are_as_the_schema_says(verdict, result):
     found = as_document(result)
     jsonschema.validate(found, SCHEMA)
-    assert found["verdict"] == verdict
+    assert (result.verdict, found["exit_code"]) == (verdict, result.exit_code())
     text = "\n".join(line.text for line in show.lines(result))
     assert ("could not tell" if verdict == "unknown" else verdict) in text
 

@@ -66,6 +66,7 @@ class Gate:
         history: the file with what the fleet has reached before.
         tell: is told what happens, line by line.
         hear: is told each event of each rank.
+        expect: is told how many `checked` events a good run has of each rank.
 
     """
 
@@ -76,6 +77,7 @@ class Gate:
     history: Path
     tell: Callable[[str], None]
     hear: Callable[[Event], None] = lambda _event: None
+    expect: Callable[[int], None] = lambda _count: None
 
     def run(self) -> Result:
         """Return the result; an interrupt ends everything on all nodes and is part of it.
@@ -169,6 +171,7 @@ class Gate:
             f"all-reduce of {job.world} ranks over {job.backend}, {first} to {last}, "
             f"{', '.join(plane.name for plane in job.planes)}; ends within {limit:.0f} s"
         )
+        self.expect(len(job.planes) * len(job.sizes))
         (result.ran,) = launcher.run([job], self.options.limit_s)
 
     def _evidence(self, result: Result, site: Site, before: dict[str, Document]) -> None:

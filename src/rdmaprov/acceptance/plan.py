@@ -27,7 +27,7 @@ class Limits:
     """How long the parts of a job may take, in seconds.
 
     Args:
-        load: importing torch, twice; a minute on a node whose disk is slow.
+        load: importing torch, twice; minutes where many nodes read it from one file server.
         rendezvous: until all ranks have met, from when the first one is ready.
         connect: making the groups of a plane.
         step: one collective.
@@ -35,7 +35,7 @@ class Limits:
 
     """
 
-    load: float = 300
+    load: float = 600
     rendezvous: float = 120
     connect: float = 60
     step: float = 60

@@ -1,4 +1,4 @@
-"""The result of an acceptance, as data; docs/acceptance.schema.json describes it."""
+"""The result of an acceptance, as data; docs/results.schema.json describes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from rdmaprov.acceptance.launch import Ran
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.exit_codes import ExitCode
 
-SCHEMA = 1
 _VERDICTS = {
     ExitCode.OK: "accepted",
     ExitCode.FAILED: "refused",
@@ -68,11 +67,9 @@ class Result:
         return _VERDICTS[self.exit_code()]
 
     def as_data(self) -> dict[str, Any]:
-        """Return the result as JSON has it; docs/acceptance.schema.json describes it."""
+        """Return what results.json has of no other verb; docs/results.schema.json describes it."""
         return {
-            "verdict": self.verdict,
             "backend": self.backend,
-            "nodes": {name: self._node(name) for name in self.nodes},
             "world_size": self.ran.job.world if self.ran else 0,
             "findings": [finding.as_data() for finding in self.findings],
             "notes": self.notes,
@@ -80,8 +77,16 @@ class Result:
             "planes": [self._plane(plane.name) for plane in self.ran.job.planes]
             if self.ran
             else [],
+            "rails": [
+                {"node": each.node, "rail": each.rail, "sent_bytes": each.sent_bytes}
+                for each in self.rails
+            ],
             "congestion": counters.congestion(self.rails),
         }
+
+    def nodes_as_data(self) -> dict[str, Any]:
+        """Return one plain entry for each node, in the order of their ranks."""
+        return {name: self._node(name) for name in self.nodes}
 
     def _node(self, name: str) -> dict[str, Any]:
         """Return a node's versions and whether it is to blame for something."""

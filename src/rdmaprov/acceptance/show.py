@@ -36,7 +36,7 @@ def _numbers(result: Result) -> Iterator[Line]:
     all_sizes = sorted({size for _, size in rows})
     if not all_sizes:
         return
-    head = "".join(f"{name + ' median':>20}{'busbw':>12}" for name in names)
+    head = "".join(f"{name + ' median':>20}{'busbw':>16}" for name in names)
     yield Line(f"{'size':>8}{head}", "dim")
     for size in sorted({*all_sizes[::4], all_sizes[-1]}):
         cells = ""
@@ -44,5 +44,5 @@ def _numbers(result: Result) -> Iterator[Line]:
             row = rows.get((name, size))
             time = f"{row.median_us:.0f} µs" if row else "-"
             rate = paths.figure(row.busbw_gb_s) if row else "-"
-            cells += f"{time:>20}{rate:>12}"
+            cells += f"{time:>20}{rate:>16}"
         yield Line(f"{shown(size):>8}{cells}")

@@ -22,6 +22,7 @@ from rdmaprov.probe.session import Limits
 from rdmaprov.validate import fixtures, items, outcome
 from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.items import node_by_node, of
+from rdmaprov.validate.progress import Progress
 from rdmaprov.validate.selection import (
     ALL,
     Selection,
@@ -118,8 +119,15 @@ def _selected(config: pytest.Config) -> Selection:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Register the fixtures, behind all others."""
-    session.config.pluginmanager.register(fixtures, "rdmaprov-fixtures")
+    """Register the fixtures, behind all others, and what shows how far the run is."""
+    config = session.config
+    config.pluginmanager.register(fixtures, "rdmaprov-fixtures")
+    selection = config.stash.get(SELECTION, None)
+    if selection is not None:
+        shown = Progress(
+            moves=_may_move(config), many=_is_large(config), nodes=len(selection.fleet.nodes)
+        )
+        config.pluginmanager.register(shown, "rdmaprov-progress")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -181,13 +189,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
-def pytest_report_teststatus(
-    report: pytest.TestReport, config: pytest.Config
-) -> tuple[str, str, str] | None:
-    """Print no dot for each of ten thousands."""
-    if report.passed and report.when == "call" and _is_large(config):
-        return "passed", "", ""
-    return None
+def _may_move(config: pytest.Config) -> bool:
+    """Return whether the user left it to us how the run is shown, and nothing else prints."""
+    plain = config.get_verbosity() == 0 and not config.getoption("usepdb")
+    prints = config.getoption("capture") == "no" or hasattr(config, "workerinput")
+    return plain and not prints and not config.pluginmanager.hasplugin("dsession")
 
 
 def _is_large(config: pytest.Config) -> bool:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from rdmaprov.apply.groups import folded
 from rdmaprov.exit_codes import ExitCode
-
-SCHEMA = 1
+from rdmaprov.report.words import subject
 
 
 class Outcome(StrEnum):
@@ -54,6 +54,7 @@ class Findings:
     nodes: tuple[str, ...] = ()
     counts: Counter[str] = field(default_factory=Counter)
     by_node: dict[str, Counter[str]] = field(default_factory=dict)
+    by_subject: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
     judged: list[Judged] = field(default_factory=list)
     interrupted: bool = False
 
@@ -66,12 +67,12 @@ class Findings:
         else:
             outcome = Outcome.SKIPPED if report.skipped else Outcome.PASSED
         node = str(dict(report.user_properties).get("node", ""))
-        self._add(Judged(report.nodeid, node, outcome, _message(report)))
+        self._add(Judged(report.nodeid, node, outcome, message(report)))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note a file of the suite that cannot be read."""
         if report.failed:
-            self._add(Judged(report.nodeid, "", Outcome.ERROR, _message(report)))
+            self._add(Judged(report.nodeid, "", Outcome.ERROR, message(report)))
 
     def pytest_keyboard_interrupt(self) -> None:
         """Note that the user has stopped the run."""
@@ -80,6 +81,8 @@ class Findings:
     def _add(self, found: Judged) -> None:
         self.counts[found.outcome] += 1
         self.by_node.setdefault(found.node, Counter())[found.outcome] += 1
+        subjects = self.by_subject.setdefault(found.node, {})
+        subjects.setdefault(subject(found.test), Counter())[found.outcome] += 1
         if found.outcome is not Outcome.PASSED:
             self.judged.append(found)
 
@@ -92,19 +95,26 @@ class Findings:
         return ExitCode.UNKNOWN if self.counts[Outcome.ERROR] or not self.counts else ExitCode.OK
 
     def as_data(self) -> dict[str, Any]:
-        """Return counts for the run and for each node, and each check that did not pass."""
+        """Return counts for the run and for the fleet, and each check that did not pass."""
         return {
             "counts": _counted(self.counts),
-            "nodes": {
-                name: {"state": _state(found), **_counted(found)}
-                for name in self.nodes
-                for found in [self.by_node.get(name, Counter())]
-            },
+            "fleet": self._subjects(""),
             "checks": [
                 {"test": one.test, "node": one.node, "outcome": one.outcome, "message": one.message}
                 for one in self.judged
             ],
         }
+
+    def nodes_as_data(self) -> dict[str, Any]:
+        """Return for each node its state, its counts, and those of each subject."""
+        return {
+            name: {"state": _state(found), **_counted(found), "subjects": self._subjects(name)}
+            for name in self.nodes
+            for found in [self.by_node.get(name, Counter())]
+        }
+
+    def _subjects(self, name: str) -> dict[str, dict[str, int]]:
+        return {key: dict(found) for key, found in self.by_subject.get(name, {}).items()}
 
 
 def _counted(found: Counter[str]) -> dict[str, int]:
@@ -118,7 +128,7 @@ def _state(found: Counter[str]) -> str:
     return "passed" if found[Outcome.PASSED] and not found[Outcome.ERROR] else "unknown"
 
 
-def _message(report: pytest.TestReport | pytest.CollectReport) -> str:
+def message(report: pytest.TestReport | pytest.CollectReport) -> str:
     """Return what a report says, on one line."""
     if isinstance(report.longrepr, tuple):
         return report.longrepr[2].removeprefix("Skipped: ")
@@ -127,15 +137,14 @@ def _message(report: pytest.TestReport | pytest.CollectReport) -> str:
     return lines[-1] if lines and crash is None else "".join(lines[:1])
 
 
-def lines(findings: Findings, most: int = 10) -> Iterable[str]:
+def lines(findings: Findings) -> Iterable[str]:
     """Yield what a person reads last: nodes that failed or are unknown, and the counts."""
     states: dict[str, list[str]] = {}
     for name in findings.nodes:
         states.setdefault(_state(findings.by_node.get(name, Counter())), []).append(name)
     for state in ("failed", "unknown"):
         if names := states.get(state):
-            more = f" and {len(names) - most} more" if len(names) > most else ""
-            yield f"{len(names)} nodes {state}: {', '.join(names[:most])}{more}"
+            yield f"{len(names)} nodes {state}: {folded(names)}"
     passed, all_of = len(states.get("passed", [])), len(findings.nodes)
     skipped = findings.counts[Outcome.SKIPPED]
     note = f"; {skipped} checks skipped, which proves nothing" if skipped else ""

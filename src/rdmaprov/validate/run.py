@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,10 @@ from rdmaprov.apply.rundir import RUNS, RunDirectory
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
+from rdmaprov.report.envelope import Head, enveloped
 from rdmaprov.resources import suite_dir
 from rdmaprov.validate import plugin
-from rdmaprov.validate.results import SCHEMA, Findings
+from rdmaprov.validate.results import Findings
 
 
 @dataclass(frozen=True)
@@ -68,21 +70,19 @@ def run(request: Request, fleet: Fleet, mask: Mask) -> Done:
             directory.log(f"{one.outcome}: {one.test}: {one.message}")
         code = _code(int(ended), findings)
         text = directory.write_results(
-            {
-                "schema": SCHEMA,
-                "verb": "validate",
-                "site": str(request.site),
-                "limit": request.limit,
-                "hosts": request.hosts,
-                "options": list(request.options),
-                "started": started.isoformat(timespec="seconds"),
-                "seconds": round((datetime.now(UTC) - started).total_seconds(), 1),
-                "exit_code": int(code),
-                "interrupted": findings.interrupted,
-                **findings.as_data(),
-            }
+            document(request, started, datetime.now(UTC), code, findings)
         )
     return Done(findings, directory.path, code, text)
+
+
+def document(
+    request: Request, started: datetime, ended: datetime, code: ExitCode, findings: Findings
+) -> dict[str, Any]:
+    """Return results.json; docs/results.schema.json describes it."""
+    head = Head("validate", request.site, request.limit, started)
+    asked = {"hosts": request.hosts, "options": list(request.options)}
+    nodes = findings.nodes_as_data()
+    return enveloped(head, ended, code, nodes, {**asked, **findings.as_data()})
 
 
 def _arguments(request: Request, junit: Path) -> Iterator[str]:

@@ -1,0 +1,227 @@
+"""What moves is on a terminal's standard error and nowhere else; how much is said is a choice."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import pytest
+from rich.console import Console
+from tests.unit import sites
+
+from rdmaprov import terminal
+from rdmaprov.apply.events import Change, Heard
+from rdmaprov.apply.masks import Mask
+from rdmaprov.apply.progress import Progress, Screen
+from rdmaprov.apply.results import NodeResult
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.terminal import Meter, Verbosity
+
+LOCAL = (
+    "---\nnodes:\n  hosts:\n"
+    "    n1: {unit: 1, ansible_connection: local}\n    n2: {unit: 2, ansible_connection: local}\n"
+)
+TESTS = (
+    "def test_passes(node):\n    assert node.name\n\n\n"
+    'def test_fails(node):\n    assert node.name == "n1", "wrong"\n'
+)
+# What moves, at once: no test has to last as long as a user must wait for it.
+AT_ONCE = "from rdmaprov import cli, terminal; terminal.DELAY_S = 0; cli.main()"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a program wrote to a terminal and to a pipe, and its exit code."""
+
+    code: int
+    terminal: str
+    piped: str
+
+
+def on_terminal(words, place, *, piped="", at_once=False, **environment):
+    """Run rdmaprov with standard output and error on a terminal, save the stream that is piped."""
+    program = ["-c", AT_ONCE] if at_once else ["-m", "rdmaprov"]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, *program, *words],
+        cwd=place,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "150", **environment},
+        stdout=subprocess.PIPE if piped == "stdout" else theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    seen = b""
+    with contextlib.suppress(OSError):  # a terminal whose other end is closed
+        while chunk := os.read(ours, 65536):
+            seen += chunk
+    os.close(ours)
+    out, err = process.communicate()
+    return Seen(process.returncode, seen.decode(), (out or err or b"").decode())
+
+
+@pytest.fixture
+def place(tmp_path):
+    sites.write(tmp_path / "site", {**sites.GOOD, "hosts.yml": LOCAL})
+    (tmp_path / "test_own.py").write_text(TESTS)
+    return tmp_path
+
+
+COUNTS = re.compile(r"judging, [1-4] of 4 checks, (1 with problems, )?0:0[0-9]")
+
+
+def test_validate_moves_on_the_terminal(place):
+    seen = on_terminal(["validate", "site", "test_own.py"], place, at_once=True)
+    assert seen.code == ExitCode.FAILED
+    assert COUNTS.search(seen.terminal), seen.terminal
+    assert "1 nodes failed: n2" in seen.terminal
+
+
+def test_validate_moves_on_standard_error_while_the_rest_goes_into_a_pipe(place):
+    seen = on_terminal(["validate", "site", "test_own.py"], place, piped="stdout", at_once=True)
+    assert COUNTS.search(seen.terminal), seen.terminal
+    assert "judging" not in seen.piped
+    assert "\x1b" not in seen.piped
+    assert "1 nodes failed: n2" in seen.piped
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (["validate", "site", "test_own.py", "-v"], {}),
+        (["--quiet", "validate", "site", "test_own.py"], {}),
+        (["validate", "site", "test_own.py"], {"TERM": "dumb"}),
+    ],
+)
+def test_nothing_moves_where_it_is_not_wanted(place, words, environment):
+    seen = on_terminal(words, place, at_once=True, **environment)
+    assert seen.code == ExitCode.FAILED
+    assert "judging" not in seen.terminal
+
+
+def test_pipe_gets_nothing_that_moves_and_no_colour(place):
+    """FORCE_COLOR, which many CI systems set, makes no terminal of a pipe."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rdmaprov", "validate", "site", "test_own.py", "-k", "passes"],
+        cwd=place, capture_output=True, text=True, check=True,
+        env={**os.environ, "FORCE_COLOR": "", "TTY_COMPATIBLE": "1"},
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+    assert "2 of 2 nodes passed" in done.stdout
+
+
+@pytest.mark.parametrize(("no_colour", "coloured"), [("", True), ("1", False)])
+@pytest.mark.parametrize("words", [["check", "site"], ["chekc", "site"]])
+def test_colour_is_left_out_when_that_is_wished(place, words, no_colour, coloured):
+    sites.write(place / "site", {"group_vars/nodes.yml": "---\nfabric_mtu_bytes: 1500\n"})
+    seen = on_terminal(words, place, NO_COLOR=no_colour)
+    assert ("\x1b[" in seen.terminal) is coloured
+
+
+def test_quiet_and_verbose_of_check(place):
+    assert on_terminal(["check", "site", "--verbose"], place).terminal == "2 nodes, 0 problems\r\n"
+    assert on_terminal(["-q", "check", "site"], place) == Seen(0, "", "")
+
+
+def test_quiet_and_verbose_do_not_go_together(place):
+    seen = on_terminal(["--quiet", "check", "site", "--verbose"], place, NO_COLOR="1")
+    assert seen.code == ExitCode.USAGE
+    assert "error: --quiet and --verbose do not go together" in seen.terminal
+
+
+def test_verbose_plan_says_what_ansible_says(place):
+    hosts = LOCAL.replace("local}", "ssh, ansible_host: 127.0.0.1, ansible_port: 1}")
+    sites.write(place / "site", {"hosts.yml": hosts})
+    said = {
+        word: on_terminal(["plan", "site", *word.split()], place, piped="stdout").piped
+        for word in ("", "--verbose", "--quiet")
+    }
+    assert "TASK [" in said["--verbose"]
+    assert "TASK [" not in said[""]
+    assert "n1: unreachable" in said[""]
+    # The result alone: the nodes together, and not one by one.
+    assert "n1: unreachable" not in said["--quiet"]
+    assert "2 nodes: 2 unreachable" in said["--quiet"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_meter_shows_counts_and_elapsed_time(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setenv("TERM", "xterm-256color")
+    moving = Meter(terminal.moving_console(file=Terminal()), "probing", 1024)
+    now[0] += 75
+    moving.advance()
+    moving.advance(bad=True)
+    assert moving.text() == "probing, 2 of 1,024 nodes, 1 with problems, 1:15"
+
+
+def test_short_work_moves_nothing(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    file = Terminal()
+    with Meter(terminal.moving_console(file=file), "probing", 2) as moving:
+        moving.advance()
+    assert file.getvalue() == ""
+
+
+def test_meter_is_nothing_where_nothing_moves():
+    file = io.StringIO()
+    with Meter(terminal.moving_console(file=file), "probing", 2) as moving:
+        moving.advance()
+        assert moving.console is None
+    assert file.getvalue() == ""
+
+
+@pytest.mark.parametrize("verbosity", list(Verbosity))
+def test_thousand_nodes_that_fail_alike_are_not_a_thousand_lines(verbosity):
+    out = io.StringIO()
+    screen = Screen(Console(file=out), Mask(()), verbosity)
+    names = [f"gpu{number:04}" for number in range(1000)]
+    change = Change("running", "ens1", "MTU", "1500", "9000")
+    with Progress(screen, "apply", len(names)) as progress:
+        for name in names:
+            node = NodeResult(name)
+            progress.hear(Heard("started", name, "mtu", ""), node)
+            progress.hear(Heard("done", name, "mtu", "", changed=True, changes=(change,)), node)
+            progress.hear(Heard("unreachable", name, "mtu", "", message=f"{name}: lost"), node)
+    lines = len(out.getvalue().splitlines())
+    assert lines == {Verbosity.QUIET: 0, Verbosity.NORMAL: 10, Verbosity.VERBOSE: 2000}[verbosity]
+
+
+def test_thousand_nodes_that_cannot_be_judged_are_one_line(tmp_path):
+    hosts = "".join(f"    gpu{number:04}: {{unit: {number}}}\n" for number in range(1, 301))
+    files = {**sites.GOOD, "hosts.yml": f"---\nnodes:\n  hosts:\n{hosts}"}
+    files["group_vars/all.yml"] = (
+        "---\nfabric_kind: roce\nfabric_link_gbps: 400\nfabric_rails:\n  - {netdev: ens1}\n"
+    )
+    sites.write(tmp_path / "site", files)
+    (tmp_path / "test_own.py").write_text(
+        'def test_mtu(node):\n    assert False, f"{node.name} ens1: running: MTU is 1500"\n'
+        'def test_name(node):\n    assert node.name != "gpu0007", "its name is wrong"\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "rdmaprov", "validate", "site", "test_own.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == ExitCode.FAILED
+    lines = done.stdout.splitlines()
+    assert "300 nodes: NODE ens1: running: MTU is 1500 [test_mtu]" in lines
+    assert "gpu0007: its name is wrong [test_name]" in lines
+    assert "300 nodes failed: gpu0001-gpu0300" in lines
+    assert len(lines) < 30
+    (run,) = (tmp_path / "runs").glob("*-validate")
+    results = json.loads((run / "results.json").read_text())
+    assert results["counts"]["failed"] == 301

@@ -1,0 +1,75 @@
+"""The suite for readers: docs/checks.md."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rdmaprov.lab import faults as lab_faults
+
+ROOT = Path(__file__).resolve().parents[2]
+_HEAD = """\
+# The checks
+
+Every check of `validate/`, what it demands, and the faults that it is proven to find. Those *of
+the lab* are made by `rdmaprov lab fault` on a real kernel, the others on a made-up node
+(`tests/validate/faults.yml`). [suite.md](suite.md) says how checks judge,
+[validate.md](validate.md) how they are run. Written by `python -m tests.validate.document` from
+the tests themselves."""
+
+
+def checks() -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """Yield the suite's files: name, what it is about, and its tests with what each demands."""
+    for path in sorted((ROOT / "validate").glob("test_*.py")):
+        tree = ast.parse(path.read_text())
+        tests = [
+            (each.name, _sentence(each))
+            for each in tree.body
+            if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")
+        ]
+        yield path.name, _sentence(tree), tests
+
+
+def _sentence(node: ast.FunctionDef | ast.Module) -> str:
+    """Return the first line of a docstring, which the house's style demands to be one sentence."""
+    return (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def found() -> dict[str, list[str]]:
+    """Return the faults that each test finds, by FILE::TEST; those of the lab first."""
+    table: dict[str, dict[str, Any]] = yaml.safe_load(
+        Path(__file__).with_name("faults.yml").read_text()
+    )
+    by_test: dict[str, list[str]] = {}
+    for name in sorted(table, key=lambda name: not table[name].get("lab")):
+        for test in {**table[name].get("red", {}), **_named(table[name].get("unknown"))}:
+            by_test.setdefault(test, []).append(name)
+    return by_test
+
+
+def _named(unknown: object) -> dict[str, str]:
+    return unknown if isinstance(unknown, dict) else {}
+
+
+def markdown() -> str:
+    """Return docs/checks.md."""
+    lines, faults, real = [_HEAD], found(), set(lab_faults.catalogue())
+    for file, subject, tests in checks():
+        lines += ["", f"## {file}", "", subject, "", "| check | demands | finds |", "|---|---|---|"]
+        for test, sentence in tests:
+            names = faults.get(f"{file}::{test}", [])
+            finds = ", ".join(f"`{name}`{' (of the lab)' * (name in real)}" for name in names)
+            lines.append(
+                f"| `{test}` | {sentence} | {finds or 'see [acceptance.md](acceptance.md)'} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    import click
+
+    click.echo(markdown(), nl=False)
