@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -10,8 +11,10 @@ import click
 
 import rdmaprov
 from rdmaprov.cli.lazy import LazyGroup
+from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import RdmaprovError
-from rdmaprov.exit_codes import ExitCode
+from rdmaprov.exit_codes import MEANINGS, ExitCode
+from rdmaprov.terminal import colourless
 
 PROGRAM = "rdmaprov"
 
@@ -26,30 +29,40 @@ VERBS = {
     "init": "rdmaprov.cli.init:init",
     "lab": "rdmaprov.cli.lab:lab",
     "plan": "rdmaprov.cli.plan:plan",
+    "report": "rdmaprov.cli.report:report",
     "schema": "rdmaprov.cli.schema:schema_command",
     "validate": "rdmaprov.cli.validate:validate",
 }
 
 
-@click.group(cls=LazyGroup, table=VERBS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    table=VERBS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: "
+    + ", ".join(f"{int(code)} {meaning}" for code, meaning in MEANINGS.items())
+    + ".",
+)
+@verbosity_options
 @click.version_option(rdmaprov.__version__, prog_name=PROGRAM)
 def cli() -> None:
-    """Provision bare-metal GPU nodes on RDMA fabrics, check every setting, prove the fabric.
-
-    \b
-    Exit codes: 0 ok, 1 a check or a node failed, 2 usage, 3 the site is invalid,
-    4 could not tell (unreachable, timed out), 5 changes or a reboot are due, 130 interrupted.
-    """
+    """Provision bare-metal GPU nodes on RDMA fabrics, check every setting, prove the fabric."""
 
 
 def _refuse(message: str, hint: str, code: int) -> int:
     """Show one line that says what is wrong and one that says what to do; return the exit code."""
-    click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+    colour = _colour()
+    click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=colour)
     click.echo(message, err=True)
     if hint:
-        click.secho("hint:  ", fg="cyan", nl=False, err=True)
+        click.secho("hint:  ", fg="cyan", nl=False, err=True, color=colour)
         click.echo(hint, err=True)
     return code
+
+
+def _colour() -> bool | None:
+    """Return False if no colour is wished, which click does not look for; else None: click's."""
+    return False if colourless() else None
 
 
 def _usage_hint(error: click.ClickException) -> str:
@@ -61,7 +74,9 @@ def _usage_hint(error: click.ClickException) -> str:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; errors of the user's are two lines."""
     try:
-        result = cli.main(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        result = cli.main(
+            args=list(arguments), prog_name=PROGRAM, standalone_mode=False, color=_colour()
+        )
     except RdmaprovError as error:
         return _refuse(error.message, error.hint, error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -80,7 +95,8 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.FAILED
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _refuse(f"{where}{error.strerror or error}", "", ExitCode.FAILED)
+        hint = "Free some space there, then run it again." if error.errno == errno.ENOSPC else ""
+        return _refuse(f"{where}{error.strerror or error}", hint, ExitCode.FAILED)
     return result if isinstance(result, int) else ExitCode.OK
 
 

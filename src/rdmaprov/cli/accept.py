@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 import click
-from rich.console import Console
 
 from rdmaprov.acceptance import sizes, state
 from rdmaprov.acceptance.files import history_of, keeper
 from rdmaprov.acceptance.gate import Gate, Options
+from rdmaprov.acceptance.launch import Event
 from rdmaprov.acceptance.nodes import connected
-from rdmaprov.acceptance.result import SCHEMA, Result
+from rdmaprov.acceptance.result import Result
 from rdmaprov.acceptance.show import lines
 from rdmaprov.apply.masks import Mask
 from rdmaprov.apply.progress import Screen
@@ -22,8 +23,13 @@ from rdmaprov.apply.rundir import RunDirectory
 from rdmaprov.apply.summary import Line
 from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument, vault_file_option
+from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet
+from rdmaprov.problem import printable
+from rdmaprov.report.envelope import Head, enveloped
+from rdmaprov.report.write import told
+from rdmaprov.terminal import Meter
 
 
 @click.command(short_help="Prove the fabric by an all-reduce; say who is to blame.")
@@ -60,6 +66,7 @@ from rdmaprov.inventory import Fleet
 @click.option("--despite-state", is_flag=True, help="Measure nodes whose last validate failed.")
 @run_options.json_option
 @vault_file_option
+@verbosity_options
 def accept(
     site: Path,
     limit: str | None,
@@ -82,18 +89,17 @@ def accept(
     with signals_interrupt():
         given = run_options.Passwords(vault_password_file, (), ())
         fleet, mask = run_options.checked(site, limit, given)
-        taken = json_file is not None and json_file.name == "-"
-        screen = Screen(Console(stderr=taken, highlight=False), mask)
+        screen = run_options.screen_for(json_file, mask)
         with RunDirectory("accept", mask, log="ranks.jsonl") as directory:
-            started = datetime.now(UTC)
+            head = Head("accept", site, limit, datetime.now(UTC))
             result = _result(fleet, options, directory, mask, screen, despite_state)
-            head = {"site": str(site), "limit": limit, "started": started}
-            text = directory.write_results(document(head, result))
+            text = directory.write_results(document(head, datetime.now(UTC), result))
     if json_file is not None:
         json_file.write(text)
     for line in lines(result):
         screen.show(line)
     screen.show(Line(f"everything is in {directory.path}"))
+    screen.show(Line(told(directory.path)))
     return result.exit_code()
 
 
@@ -109,29 +115,45 @@ def _result(
     names = tuple(node.name for node in fleet.nodes)
     if not despite_state and (wrong := state.findings(fleet.site, names)):
         return Result(names, options.backend, wrong)
-    with connected(fleet) as connection:
+    with screen.moving("connecting", unit="sizes") as moving, connected(fleet) as connection:
+        teller = _Teller(directory, screen, moving)
         return Gate(
             fleet.nodes,
             connection,
             options,
             keeper(directory.path / "logs", mask),
             history_of(fleet.site),
-            lambda text: screen.show(Line(text)),
-            lambda event: directory.log(json.dumps(event)),
+            teller.tell,
+            teller.hear,
+            lambda count: moving.count(0, count),
         ).run()
 
 
-def document(head: dict[str, Any], result: Result) -> dict[str, Any]:
-    """Return results.json; docs/acceptance.schema.json describes it."""
-    started: datetime = head["started"]
-    return {
-        "schema": SCHEMA,
-        "verb": "accept",
-        "site": head["site"],
-        "limit": head["limit"],
-        "started": started.isoformat(timespec="seconds"),
-        "seconds": round((datetime.now(UTC) - started).total_seconds(), 1),
-        "exit_code": int(result.exit_code()),
-        "interrupted": result.interrupted,
-        **result.as_data(),
-    }
+@dataclass(frozen=True)
+class _Teller:
+    """Tells the user, and the log, what the gate is at."""
+
+    directory: RunDirectory
+    screen: Screen
+    moving: Meter
+
+    def tell(self, text: str) -> None:
+        """Show a step; nothing of it is done yet."""
+        self.moving.what = text.partition(":")[0].partition(",")[0]
+        self.moving.count(0, 0)
+        self.screen.remark(Line(text))
+
+    def hear(self, event: Event) -> None:
+        """Keep an event; rank 0 stands for all in what moves."""
+        text = json.dumps(event)
+        self.directory.log(text)
+        self.screen.detail(text)
+        if event["rank"] == 0 and event["event"] == "phase":
+            self.moving.what = printable(str(event["phase"]))
+        elif event["rank"] == 0 and event["event"] == "checked":
+            self.moving.advance()
+
+
+def document(head: Head, ended: datetime, result: Result) -> dict[str, Any]:
+    """Return results.json; docs/results.schema.json describes it."""
+    return enveloped(head, ended, result.exit_code(), result.nodes_as_data(), result.as_data())

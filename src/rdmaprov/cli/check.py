@@ -11,9 +11,11 @@ from typing import IO
 import click
 
 from rdmaprov import contract
+from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.inventory import load_site
+from rdmaprov.inventory import Fleet, load_site
 from rdmaprov.problem import Problem, shown
+from rdmaprov.terminal import Verbosity, colourless
 
 site_argument = click.argument("site", type=click.Path(path_type=Path))
 limit_option = click.option(
@@ -45,6 +47,7 @@ vault_file_option = click.option(
     help="How to show problems: for people, or as annotations of GitHub.",
 )
 @vault_file_option
+@verbosity_options
 def check(
     site: Path,
     limit: str | None,
@@ -57,7 +60,7 @@ def check(
     Prints one line for each problem, sorted by file and line, and nothing for a good site.
     Exits with 0 or 3.
     """
-    found = contract.problems(load_site(site, limit, vault_password_file))
+    fleet, found = read(site, limit, vault_password_file)
     if json_file is not None:
         entries = [as_json(problem) for problem in found]
         json.dump({"site": str(site), "problems": entries}, json_file, indent=2)
@@ -65,7 +68,22 @@ def check(
     if json_file is None or json_file.name != "-":
         for problem in found:
             click.echo(annotation(problem) if style == "github" else coloured(problem))
+    if verbosity() is Verbosity.VERBOSE:
+        click.echo(f"{len(fleet.nodes)} nodes, {len(found)} problems", err=True)
     return ExitCode.INVALID_SITE if found else ExitCode.OK
+
+
+def read(site: Path, limit: str | None, vault: Path | None) -> tuple[Fleet, list[Problem]]:
+    """Return a site's fleet, and everything that is wrong with it; show how far that is.
+
+    Raises:
+        SiteError: there is no site, or the limit leaves no node.
+
+    """
+    with meter(f"reading {site}") as moving:
+        fleet = load_site(site, limit, vault, moving.count)
+        moving.what, moving.total = f"checking {site}", 0
+        return fleet, contract.problems(fleet)
 
 
 def as_json(problem: Problem) -> dict[str, object]:
@@ -78,7 +96,7 @@ def as_json(problem: Problem) -> dict[str, object]:
 def coloured(problem: Problem) -> str:
     """Return a problem's line, in colour on a terminal."""
     text = problem.text(Path.cwd())
-    if not sys.stdout.isatty():
+    if not sys.stdout.isatty() or colourless():
         return text
     at = problem.position
     where = f"{shown(at.file, Path.cwd())}:{at.line}:{at.column}: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -11,7 +12,9 @@ from rdmaprov.acceptance import transport
 from rdmaprov.acceptance.judgement import absent
 from rdmaprov.acceptance.transport import Matrix, Problem, Transport, Verdict
 from rdmaprov.cli import nccl_log_view
+from rdmaprov.cli.verbosity import meter
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.terminal import Meter
 
 
 @click.command("nccl-log", short_help="Say which transport NCCL used, by its own logs.")
@@ -43,7 +46,8 @@ def nccl_log(
     Without: 0 a verdict; 1 mixed transports, sockets beside an HCA, or
     GPUDirect RDMA on some channels only; 4 the transport is unknown.
     """
-    matrix = transport.read(files)
+    with meter("reading", len(files), "files") as moving:
+        matrix = transport.read(_counted(files, moving))
     verdict = transport.verdict(matrix)
     wanted = Transport(expect) if expect else None
     gdr_required = wanted is not None and not no_gdr
@@ -55,6 +59,13 @@ def nccl_log(
         for line in nccl_log_view.lines(matrix, verdict, problems, notes):
             click.echo(line)
     return _exit_code(verdict, problems, expected=wanted is not None)
+
+
+def _counted(files: tuple[Path, ...], moving: Meter) -> Iterator[Path]:
+    """Yield files; count each as done when the next one is asked for."""
+    for file in files:
+        yield file
+        moving.advance()
 
 
 def _exit_code(verdict: Verdict, problems: list[Problem], *, expected: bool) -> ExitCode:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shlex
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
 
 from rdmaprov.cli import lab_view
+from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
 from rdmaprov.errors import RdmaprovError, UnreachableError
 from rdmaprov.lab import faults, layout, model, ssh
 from rdmaprov.lab.accel import Accel
@@ -24,12 +27,28 @@ from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.machines import State
 from rdmaprov.lab.model import Lab
 from rdmaprov.resources import data_dir
+from rdmaprov.terminal import Verbosity
 
 FOLLOW_POLL_S = 0.5
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    if verbosity() is not Verbosity.QUIET:
+        click.echo(text, err=True)
+
+
+@contextmanager
+def _at_work(cluster: Cluster, what: str, nodes: int) -> Iterator[Cluster]:
+    """Provide the cluster, locked; what it does moves on the terminal below what it says."""
+    with cluster.layout.locked(), meter(what, nodes) as moving:
+
+        def say(text: str) -> None:
+            if moving.console is None:
+                cluster.say(text)
+            else:
+                moving.console.print(text, soft_wrap=True, markup=False)
+
+        yield dataclasses.replace(cluster, say=say, answered=moving.advance)
 
 
 def _short(path: str) -> str:
@@ -72,6 +91,7 @@ node_argument = click.argument("node", shell_complete=_complete_node)
     envvar="RDMAPROV_LAB_DIR",
     help="Where the lab keeps its disks and keys.  [default: ~/.local/state/rdmaprov/lab]",
 )
+@verbosity_options
 @click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
@@ -110,6 +130,7 @@ def lab(context: click.Context, directory: Path | None, cache: Path | None) -> N
     type=click.Path(path_type=Path, file_okay=False),
     help="Site that gets the nodes' hosts.yml.  [default: inventory/lab]",
 )
+@verbosity_options
 @click.pass_obj
 def up(
     cluster: Cluster,
@@ -132,8 +153,10 @@ def up(
         if value is not None:
             model.check_range(option, value, allowed, unit)
     chosen = None if accel in (None, "auto") else Accel(accel)
-    with cluster.layout.locked():
-        made = cluster.up(Request(nodes, rails, suite, memory, chosen, site))
+    there = Lab.load(cluster.layout.state)
+    count = len(there.nodes) if there is not None else nodes or model.DEFAULT_NODES
+    with _at_work(cluster, "starting", count) as working:
+        made = working.up(Request(nodes, rails, suite, memory, chosen, site))
     lab_view.table(made, [State.UP] * len(made.nodes))
     click.echo(f"site: {_short(made.site)}   shell: rdmaprov lab ssh {made.nodes[0].name}")
 
@@ -194,8 +217,8 @@ def console(cluster: Cluster, node: str, follow: bool) -> None:
 @click.pass_obj
 def reboot(cluster: Cluster, node: str) -> None:
     """Restart NODE through its own boot loader and wait until it answers again."""
-    with cluster.layout.locked():
-        cluster.reboot(node)
+    with _at_work(cluster, f"restarting {node}", 0) as working:
+        working.reboot(node)
 
 
 @lab.command(short_help="Give nodes factory-new disks.")
@@ -203,8 +226,8 @@ def reboot(cluster: Cluster, node: str) -> None:
 @click.pass_obj
 def reset(cluster: Cluster, nodes: Sequence[str]) -> None:
     """Put nodes back to the factory state: a new disk; host key and addresses stay."""
-    with cluster.layout.locked():
-        cluster.reset(nodes)
+    with _at_work(cluster, "new disks", len(set(nodes))) as working:
+        working.reset(nodes)
 
 
 @lab.command(short_help="Put another machine in a node's place.")
@@ -212,8 +235,8 @@ def reset(cluster: Cluster, nodes: Sequence[str]) -> None:
 @click.pass_obj
 def replace(cluster: Cluster, node: str) -> None:
     """Swap NODE's server: the same name, a new disk, a new host key, new MAC addresses."""
-    with cluster.layout.locked():
-        cluster.replace(node)
+    with _at_work(cluster, f"another {node}", 0) as working:
+        working.replace(node)
 
 
 @lab.command(short_help="End the lab and remove it.")

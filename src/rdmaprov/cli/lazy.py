@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+from click.exceptions import NoSuchCommand
 
 
 class LazyGroup(click.Group):
@@ -25,10 +26,18 @@ class LazyGroup(click.Group):
         """Return the commands in the order of their table."""
         return list(self.table)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return the command, None if there is none of that name."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command.
+
+        Raises:
+            NoSuchCommand: there is none of that name; with the names that are near.
+
+        """
         if cmd_name not in self.table:
-            return None
+            if ctx.resilient_parsing or cmd_name.startswith("-"):
+                return None
+            # click looks for what is near among the commands that were added, here none.
+            raise NoSuchCommand(cmd_name, possibilities=self.table, ctx=ctx)
         module, _, attribute = self.table[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command

@@ -9,10 +9,16 @@ import click
 
 from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument, vault_file_option
+from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
 from rdmaprov.interrupt import signals_interrupt
+from rdmaprov.report.write import told
+from rdmaprov.terminal import Verbosity
 from rdmaprov.validate.results import lines
 from rdmaprov.validate.run import Request, run
+
+# pytest has these options too, and takes those behind the site.
+_VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE: ("-v",)}
 
 
 @click.command(
@@ -48,10 +54,12 @@ def validate(
     given = run_options.Passwords(vault_password_file, (), ())
     with signals_interrupt():
         fleet, mask = run_options.checked(site, limit, given)
+        options = (*_VERBOSITY[verbosity()], *options)
         done = run(Request(site, limit, hosts, options, vault_password_file), fleet, mask)
     if json_file is not None:
         json_file.write(done.text)
     for line in lines(done.findings):
         click.echo(line)
     click.echo(f"everything is in {done.path}")
+    click.echo(told(done.path))
     return done.code

@@ -1,0 +1,1 @@
+"""A run's results.json, and the page that is made of it."""

@@ -1,0 +1,42 @@
+"""Nodes by subjects, with nodes that are alike in one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rdmaprov.apply import groups
+from rdmaprov.report.model import ORDER, Cell, Grid, Row, Tone
+
+ALL = "all nodes together"
+
+
+def grid(
+    subject: str,
+    columns: Iterable[str],
+    cells: Mapping[str, tuple[Cell, ...]],
+    words: tuple[tuple[Tone, str], ...],
+    together: tuple[Cell, ...] = (),
+) -> Grid:
+    """Return the grid of a run.
+
+    Args:
+        subject: what the columns are.
+        columns: their names.
+        cells: a node's cells, by its name.
+        words: what the signs mean.
+        together: the cells of what concerns all nodes at once; none if nothing does.
+
+    """
+    alike: dict[tuple[Cell, ...], list[str]] = {}
+    for node, own in cells.items():
+        alike.setdefault(own, []).append(node)
+    rows = [Row(groups.label(names, len(cells)), tuple(names), own) for own, names in alike.items()]
+    if together:
+        rows.append(Row(ALL, (), together))
+    rows.sort(key=lambda row: (ORDER[row.tone], -_bad(row), len(row.nodes)))
+    return Grid(subject, tuple(columns), tuple(rows), words)
+
+
+def _bad(row: Row) -> int:
+    """Return how many cells are as bad as the worst, if that is bad at all."""
+    return sum(cell.tone is row.tone for cell in row.cells if row.tone is not Tone.GOOD)

@@ -1,0 +1,107 @@
+"""What the page of `accept` shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rdmaprov.report import bandwidth, pairs, rails, ranks
+from rdmaprov.report.grid import grid
+from rdmaprov.report.model import Cell, Grid, Plot, Tone, View
+from rdmaprov.report.troubles import Said, Site, alike
+from rdmaprov.report.words import counted
+
+_HEADLINES = {
+    "ok": "Accepted",
+    "failed": "Refused",
+    "unknown": "Could not tell",
+    "interrupted": "Interrupted",
+}
+_SIGNS = (
+    (Tone.BAD, "something is wrong"),
+    (Tone.UNKNOWN, "something could not be told"),
+    (Tone.IDLE, "not measured"),
+    (Tone.GOOD, "nothing wrong was found"),
+)
+_NODE = "node"
+_Subject = tuple[str, int | None]  # node or "", rail or None
+
+
+def view(data: Mapping[str, Any]) -> View:
+    """Return what results.json of accept says, with its plots."""
+    site = Site(data["site"], data["limit"], data["nodes"])
+    wrong = Counter(bool(each["proven"]) for each in data["findings"])
+    found = [
+        f"{wrong[True]:,} wrong" if wrong[True] else "",
+        f"{wrong[False]:,} not known" if wrong[False] else "",
+    ]
+    floor = data["floor"]
+    return View(
+        headline=_HEADLINES[data["verdict"]],
+        summary=f"{counted(len(data['nodes']), 'node')}, {counted(data['world_size'], 'rank')}"
+        f" · {', '.join(part for part in found if part) or 'nothing wrong was found'}"
+        + (f" · {floor['sentence']}" if floor else "")
+        + (" · gloo: bandwidth and RDMA are not proven" if data["backend"] == "gloo" else ""),
+        grid=_grid(data),
+        troubles=alike(_said(data), site),
+        plots=tuple(_plots(data)),
+        facts=tuple(_facts(data)),
+        notes=tuple(data["notes"]),
+        files=("results.json", "logs/ranks.jsonl", "logs/"),
+    )
+
+
+def _said(data: Mapping[str, Any]) -> Iterator[Said]:
+    for each in data["findings"]:
+        tone = Tone.BAD if each["proven"] else Tone.UNKNOWN
+        where = "" if each["rail"] is None else f"rail {each['rail']}"
+        yield Said(tone, where, each["node"], each["what"], each["remedy"])
+
+
+def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "backend", data["backend"] or "not decided"
+    if floor := data["floor"]:
+        yield "floor", f"{floor['floor_gb_s']:.4g} GB/s; ceiling {floor['ceiling_gb_s']:.4g} GB/s"
+        yield "why that floor", floor["derivation"]
+        if floor["likely_causes"]:
+            yield "likely causes", "; ".join(floor["likely_causes"])
+    for what in ("torch", "nccl"):
+        versions = sorted({node[what] for node in data["nodes"].values() if node[what]})
+        if versions:
+            yield what, ", ".join(versions)
+
+
+def _grid(data: Mapping[str, Any]) -> Grid:
+    """Return nodes by rails, with a column for what concerns the node as a whole."""
+    found: dict[_Subject, list[bool]] = {}
+    for each in data["findings"]:
+        found.setdefault((each["node"], each["rail"]), []).append(each["proven"])
+    numbers = {each["rail"] for each in (*data["findings"], *data["rails"])} - {None}
+    columns = [None, *sorted(numbers)]
+    measured = bool(data["planes"])
+
+    def cells(name: str) -> tuple[Cell, ...]:
+        return tuple(_cell(found.get((name, rail), []), measured) for rail in columns)
+
+    by_node = {name: cells(name) for name in data["nodes"]}
+    together = cells("") if any(not name for name, _ in found) else ()
+    names = [_NODE if rail is None else f"rail {rail}" for rail in columns]
+    return grid("rail", names, by_node, _SIGNS, together)
+
+
+def _cell(proven: list[bool], measured: bool) -> Cell:
+    if any(proven):
+        return Cell(Tone.BAD, str(sum(proven)), f"{sum(proven)} wrong")
+    if proven:
+        return Cell(Tone.UNKNOWN, str(len(proven)), f"{len(proven)} not known")
+    if measured:
+        return Cell(Tone.GOOD, "", "nothing wrong was found")
+    return Cell(Tone.IDLE, "", "not measured")
+
+
+def _plots(data: Mapping[str, Any]) -> Iterator[Plot]:
+    for make in (bandwidth.plot, pairs.plot, rails.plot, ranks.plot):
+        found = make(data)
+        if found is not None:
+            yield found

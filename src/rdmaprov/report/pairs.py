@@ -1,0 +1,191 @@
+"""What each node sends to each other one, as a heat map with the outliers marked."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rdmaprov.acceptance import outliers
+from rdmaprov.acceptance.paths import figure
+from rdmaprov.report.drawing import drawn, short
+from rdmaprov.report.model import Plot, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# A burst of 4 MiB takes milliseconds, so that healthy ones differ; see acceptance.paths.
+LEAST_RATIO = 2.0
+_MOST_CELLS = 256  # along one edge: more would be less than a pixel of a screen
+_MOST_LABELS = 16
+_MOST_NAMED = 4
+_MOST_ROWS = 512  # of the table; the rest is in results.json
+_Ends = tuple[str, str, str]  # plane, from, to
+
+
+@dataclass(frozen=True)
+class Map:
+    """A rectangle of bandwidths.
+
+    Args:
+        rows, columns: names of both.
+        gb_s: by place (row, column).
+        marked: places of outliers.
+        down: what a row is.
+        across: what a column is.
+
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    gb_s: Mapping[tuple[int, int], float]
+    marked: frozenset[tuple[int, int]]
+    down: str
+    across: str
+
+
+def plot(data: Mapping[str, Any]) -> Plot | None:
+    """Return the heat map of all directions, None if none was measured."""
+    rates = {
+        (plane["name"], pair["from"], pair["to"]): (pair["gb_s"], pair["us"])
+        for plane in data["planes"]
+        for pair in plane["pairs"]
+        if pair["from"] != pair["to"]
+    }
+    if not rates:
+        return None
+    slow = slowest({ends: rate for ends, (rate, _) in rates.items()})
+    found = mapped({ends: rate for ends, (rate, _) in rates.items()}, slow, list(data["nodes"]))
+    words = f"{len(slow):,} of {len(rates):,} directions are outliers{_named(slow)}"
+    size = (9, 7.6 if found.down else min(8.0, 1.6 + 0.3 * len(found.rows)))
+    return Plot(
+        "pairs",
+        "Bandwidth between nodes",
+        drawn("pairs", size, lambda axes: _draw(axes, found)),
+        words,
+        f"A burst of 4 MiB in each direction, brighter is faster. {words}. "
+        f"An outlier is {LEAST_RATIO:g} times and eight robust deviations slower than the median "
+        "of its plane; a ring marks it.",
+        _table(rates, slow),
+    )
+
+
+def slowest(rates: Mapping[_Ends, float]) -> list[_Ends]:
+    """Return the directions that are far slower than the others of their plane, slowest first."""
+    planes: dict[str, dict[str, float]] = {}
+    ends_of = {" ".join(ends): ends for ends in rates}
+    for key, ends in ends_of.items():
+        # Time per byte: of what stands out, the statistic knows only the high side.
+        planes.setdefault(ends[0], {})[key] = 1 / rates[ends] if rates[ends] > 0 else math.inf
+    found = [ends_of[key] for own in planes.values() for key in outliers.high(own, LEAST_RATIO)]
+    return sorted(found, key=rates.__getitem__)
+
+
+def mapped(rates: Mapping[_Ends, float], slow: Iterable[_Ends], nodes: Sequence[str]) -> Map:
+    """Return the map of all with all, or of all with the first node if no others were measured."""
+    hub = nodes[0] if nodes else ""
+    if all(hub in ends[1:] for ends in rates):
+        return _of_hub(rates, set(slow), nodes, hub)
+    return _of_all(rates, set(slow), nodes)
+
+
+def _of_hub(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str], hub: str) -> Map:
+    """Return a row for each plane and direction, and a column for each node."""
+    planes = dict.fromkeys(plane for plane, _, _ in rates)
+    places = {(plane, way): 2 * n + way for n, plane in enumerate(planes) for way in (0, 1)}
+    columns = {name: place for place, name in enumerate(node for node in nodes if node != hub)}
+    gb_s, marked = {}, set()
+    for (plane, source, target), rate in rates.items():
+        place = places[plane, int(target == hub)], columns[source if target == hub else target]
+        gb_s[place] = rate
+        if (plane, source, target) in slow:
+            marked.add(place)
+    ways = (f"from {short(hub)}", f"to {short(hub)}")
+    rows = tuple(f"{plane}, {ways[way]}" for plane, way in places)
+    return Map(rows, tuple(columns), gb_s, frozenset(marked), "", "node")
+
+
+def _of_all(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str]) -> Map:
+    """Return senders by receivers, the slowest plane of each; many nodes share a cell."""
+    share = -(-len(nodes) // _MOST_CELLS)
+    place_of = {name: number // share for number, name in enumerate(nodes)}
+    names = tuple(nodes[first] for first in range(0, len(nodes), share))
+    gb_s: dict[tuple[int, int], float] = {}
+    for (_, source, target), rate in rates.items():
+        place = place_of[source], place_of[target]
+        gb_s[place] = min(rate, gb_s.get(place, math.inf))
+    marked = frozenset((place_of[source], place_of[target]) for _, source, target in slow)
+    return Map(names, names, gb_s, marked, "sends", "receives")
+
+
+def _draw(axes: Axes, found: Map) -> None:
+    grid = [
+        [found.gb_s.get((row, column), math.nan) for column in range(len(found.columns))]
+        for row in range(len(found.rows))
+    ]
+    most = max(found.gb_s.values())
+    square = len(found.rows) == len(found.columns) and bool(found.down)
+    # Its colours are the same in both schemes; cividis reads alike without colour vision.
+    image = axes.imshow(
+        grid, cmap="cividis", vmin=0, vmax=most, interpolation="none",
+        aspect="equal" if square else "auto",
+    )  # fmt: skip
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    if found.marked:
+        rows, columns = zip(*sorted(found.marked), strict=True)
+        # Points squared: not larger than a cell, of which there are so many in some 400 points.
+        ring = min(70.0, max(6.0, (330 / len(found.columns)) ** 2))
+        for colour, width in (("#ffffff", 2.6), ("#b3202a", 1.3)):
+            axes.scatter(
+                columns, rows, s=ring, marker="o", facecolors="none", edgecolors=colour,
+                linewidths=width, clip_on=False,
+            )  # fmt: skip
+    _label(axes, found)
+    bar = axes.figure.colorbar(image, ax=axes, shrink=0.9)
+    bar.set_label("GB/s")
+    bar.outline.set_visible(False)
+
+
+def _label(axes: Axes, found: Map) -> None:
+    across = range(0, len(found.columns), -(-len(found.columns) // _MOST_LABELS))
+    axes.set_xticks(list(across), [short(found.columns[place]) for place in across], rotation=60,
+                    ha="right", rotation_mode="anchor")  # fmt: skip
+    down = range(0, len(found.rows), -(-len(found.rows) // (2 * _MOST_LABELS)))
+    names = [short(name) if found.down else name for name in found.rows]
+    axes.set_yticks(list(down), [names[place] for place in down])
+    axes.set_xlabel(found.across)
+    axes.set_ylabel(found.down)
+
+
+def _named(slow: list[_Ends]) -> str:
+    """Return the directions, or of many the nodes that most of them have in common."""
+    if not slow:
+        return ""
+    if len(slow) <= _MOST_NAMED:
+        return ": " + ", ".join(f"{source} → {target} ({plane})" for plane, source, target in slow)
+    counts = Counter(node for _, *ends in slow for node in ends)
+    most = ", ".join(f"{node} ({count})" for node, count in counts.most_common(_MOST_NAMED))
+    return f"; nodes with most of them: {most}"
+
+
+def _table(rates: Mapping[_Ends, tuple[float, float]], slow: list[_Ends]) -> Table:
+    """Return the directions, the slowest first."""
+    odd = set(slow)
+    ordered = sorted(rates, key=lambda ends: rates[ends][0])[:_MOST_ROWS]
+    rows = tuple(
+        (
+            *ends,
+            figure(rates[ends][0]),
+            f"{rates[ends][1]:,.1f} µs",
+            "outlier" if ends in odd else "",
+        )
+        for ends in ordered
+    )
+    rest = len(rates) - len(rows)
+    left_out = (
+        f"The slowest {len(rows)} of {len(rates):,}; all are in results.json." if rest else ""
+    )
+    return Table(("plane", "from", "to", "bandwidth", "latency", ""), rows, left_out)

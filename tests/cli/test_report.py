@@ -1,0 +1,221 @@
+"""`rdmaprov report`, and the page that every verb leaves: found, made, or one line says why not."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+
+import pytest
+from tests.report import runs
+
+from rdmaprov.cli import run
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.report import write
+from rdmaprov.report.page import html
+
+ODD = "<script>alert(1)</script>"
+WHOLE = "20260302-091200-validate"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keep(tmp_path, WHOLE, runs.validated(2))
+    return tmp_path
+
+
+def keep(place, name, data):
+    directory = place / "runs" / name
+    directory.mkdir(parents=True)
+    if data is not None:
+        text = data if isinstance(data, str) else json.dumps(data)
+        (directory / "results.json").write_text(text)
+    return directory
+
+
+def test_page_is_made_for_its_user_only_and_again(place, capsys):
+    for _ in range(2):
+        assert run(["report"]) == ExitCode.OK
+        assert capsys.readouterr().out == f"runs/{WHOLE}/report.html\n"
+    page = place / "runs" / WHOLE / "report.html"
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert "MTU is 1500, wanted 9000" in page.read_text()
+    assert sorted(path.name for path in page.parent.iterdir()) == ["report.html", "results.json"]
+
+
+def test_page_needs_the_run_s_results_alone(place, tmp_path_factory):
+    other = tmp_path_factory.mktemp("elsewhere") / "moved"
+    other.mkdir()
+    (place / "runs" / WHOLE / "results.json").rename(other / "results.json")
+    assert run(["report", str(other)]) == ExitCode.OK
+    assert (other / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    "named", [WHOLE, f"runs/{WHOLE}", f"runs/{WHOLE}/", f"runs/{WHOLE}/results.json"]
+)
+def test_run_is_named_as_one_likes(place, capsys, named):
+    keep(place, "20260303-000000-apply", runs.applied(2))
+    assert run(["report", named]) == ExitCode.OK
+    assert capsys.readouterr().out == f"runs/{WHOLE}/report.html\n"
+
+
+def test_newest_run_is_taken_whatever_its_verb(place, capsys):
+    newest = "20260303-000000-apply-10"
+    for name in ("20260303-000000-apply-2", newest, "20260303-000000-apply"):
+        keep(place, name, runs.applied(2))
+    (place / "runs" / "99999999-not-a-run").mkdir()
+    assert run(["report"]) == ExitCode.OK
+    assert capsys.readouterr().out == f"runs/{newest}/report.html\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (None, "is missing: the run was cut before its end, or goes on"),
+        ('{"schema": 1, "verb"', "cannot be read: it is not whole"),
+        ("[]", "is no whole result of a run: schema is missing or wrong"),
+        ({**runs.applied(2), "schema": 2}, "is of schema 2, wanted 1: a newer rdmaprov wrote it"),
+        ({**runs.applied(2), "nodes": None}, "nodes is missing or wrong"),
+        ({**runs.applied(2), "nodes": {"n": {}}}, "KeyError: 'state' is missing or wrong"),
+        ({**runs.applied(2), "verb": "later"}, "KeyError: 'later' is missing or wrong"),
+    ],
+)
+def test_run_that_cannot_be_read_is_not_known(place, capsys, data, says):
+    directory = keep(place, "20260303-000000-apply", data)
+    assert run(["report"]) == ExitCode.UNKNOWN
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error.startswith("error: runs/20260303-000000-apply/results.json ")
+    assert says in error
+    assert f"rdmaprov report runs/{WHOLE}" in hint or "newer rdmaprov" in hint
+    assert not (directory / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ("20260101-000000-plan", f"The newest is runs/{WHOLE}"),
+        ("/nonexistent/runs", f"The newest is runs/{WHOLE}"),
+    ],
+)
+@pytest.mark.usefixtures("place")
+def test_run_that_is_not_there_is_a_usage_error(capsys, named, says):
+    assert run(["report", named]) == ExitCode.USAGE
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error == f"error: {named}: there is no such run"
+    assert says in hint
+
+
+def test_no_run_at_all_is_a_usage_error(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["report"]) == ExitCode.USAGE
+    assert "error: runs: there is no run" in capsys.readouterr().err
+
+
+def test_page_that_cannot_be_written_is_one_line(place, capsys):
+    directory = place / "runs" / WHOLE
+    (directory / "report.html.new").mkdir()  # what root cannot write over either
+    (line,) = write.told(directory).splitlines()
+    assert line.startswith(f"report: not made: {directory}/report.html.new: Is a directory. Once")
+    assert run(["report"]) == ExitCode.FAILED
+    assert "Is a directory" in capsys.readouterr().err
+
+
+def test_full_disk_leaves_the_page_that_was(place):
+    directory = place / "runs" / WHOLE
+    assert write.told(directory) == f"report: {directory}/report.html"
+    before = (directory / "report.html").read_text()
+    (directory / "report.html.new").symlink_to("/dev/full")
+    assert "No space left on device" in write.told(directory)
+    assert (directory / "report.html").read_text() == before
+    assert not (directory / "report.html.new").is_symlink()
+
+
+PLOTS = f"""
+import sys
+sys.modules["matplotlib"] = None
+from rdmaprov.cli import run
+sys.exit(run(["report", "{WHOLE}"]))
+"""
+
+
+def test_missing_library_is_two_lines(tmp_path):
+    keep(tmp_path, WHOLE, runs.accepted(2))
+    command = [sys.executable, "-c", PLOTS]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == ExitCode.FAILED
+    error, hint = done.stderr.splitlines()
+    assert error.startswith("error: the Python package matplotlib")
+    assert hint.startswith("hint:  ")
+
+
+SPOILT = """
+import sys
+from pathlib import Path
+sys.modules["jinja2.loaders"] = None
+from rdmaprov.report.write import told
+print(told(Path("runs/20260302-091200-validate")))
+"""
+
+
+def test_missing_library_leaves_the_verdict(place):
+    command = [sys.executable, "-c", SPOILT]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("report: not made: the Python package jinja2.loaders cannot be imported")
+
+
+@pytest.mark.parametrize(
+    ("code", "never"),
+    [
+        ("from rdmaprov.cli import run; run(['--help'])", ["matplotlib"]),
+        ("from rdmaprov.cli import run; run(['report', '--help'])", ["jinja2", "matplotlib"]),
+        ("from rdmaprov.cli import check", ["matplotlib", "rdmaprov.report"]),
+        ("import rdmaprov.cli.apply, rdmaprov.cli.accept, rdmaprov.cli.validate", ["matplotlib"]),
+        ("from rdmaprov.cli import run; run(['report'])", ["matplotlib"]),
+    ],
+)
+def test_nobody_pays_for_plots_who_sees_none(place, code, never):
+    asked = f"import sys; {code}; print([name for name in {never} if name in sys.modules])"
+    command = [sys.executable, "-c", asked]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "make", [runs.validated, runs.applied, lambda n: runs.applied(n, "plan"), runs.accepted]
+)
+def test_nothing_of_a_node_s_is_markup(make):
+    text = json.dumps(make(4)).replace("gpu2", ODD).replace("ens1", "<b>").replace("Look", "<i>")
+    page = html(json.loads(text))
+    assert ODD not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert not any(tag in page for tag in ("<script", "<b>", "<i>", "onerror"))
+
+
+def test_page_asks_nobody_for_anything():
+    page = html(runs.accepted(4))
+    addresses = {word for word in page.replace('"', " ").split() if "//" in word}
+    # Names of XML's own languages; no address that a browser opens.
+    assert addresses == {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+@pytest.mark.parametrize("make", [runs.validated, runs.applied])
+def test_page_of_1024_nodes_that_all_differ_stays_small(make):
+    data = make(1024)
+    for number, (name, node) in enumerate(data["nodes"].items()):
+        if data["verb"] == "apply":
+            node |= {"state": "failed", "failed_task": f"t{number}", "problems": [f"p {number}"]}
+            node["roles"] = {"mtu": "failed"} if number % 2 else {}
+            continue
+        node["subjects"] = {"mtu": {"failed": number + 1}}
+        data["checks"] += [
+            {"test": f"test_mtu.py::test_{number}_{n}[{name}]", "node": name, "outcome": "failed",
+             "message": f"{name} ens{n}: seen {number} {n} {'x' * 200}. Run: rdmaprov apply s"}
+            for n in range(16)
+        ]  # fmt: skip
+    page = html(data)
+    assert len(page.encode()) < 4_000_000
+    assert "more are in results.json" in page

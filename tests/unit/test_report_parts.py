@@ -1,0 +1,288 @@
+"""The page's pure parts: what is alike is said once, odd ones come first, outliers are marked."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.report import runs
+
+from rdmaprov.report import of_accept, of_apply, of_validate, pairs, rails, ranks
+from rdmaprov.report.drawing import BAD, drawn, short
+from rdmaprov.report.grid import ALL, grid
+from rdmaprov.report.model import Cell, Tone
+from rdmaprov.report.troubles import Said, Site, alike, for_all, masker, skipped
+from rdmaprov.report.words import duration
+
+FLEET = runs.names(20)
+SITE = Site("inventory/prod", None, FLEET)
+GOOD, WRONG, LOST = (Cell(tone, "", tone) for tone in (Tone.GOOD, Tone.BAD, Tone.UNKNOWN))
+
+
+def said(node, text, remedy="", tone=Tone.BAD):
+    return Said(tone, "test", node, text, remedy)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("gpu01 ens1: MTU is 1 (/net/ens1/mtu)", "gpu02 ens7: MTU is 1 (/net/ens7/mtu)", True),
+        ("gpu01 ens1: MTU is 1500", "gpu01 ens1: MTU is 1400", False),
+        ("refused by 192.0.2.1 port 22", "refused by 192.0.2.9 port 22", True),
+        ("gpu01 ens1 (rail 0): lost", "gpu02 ens2 (rail 1): lost", True),
+        ("gpu01: nvidia is 535", "gpu02: nvidia is 570", False),
+        ("no device mlx5_0", "no device mlx5_1", True),
+        ("rail 0: no device enp1s0f0np0", "rail 1: no device ens2", True),
+        ("mlx5_core is not loaded", "mlx5_ib is not loaded", False),
+    ],
+)
+def test_messages_are_alike_but_for_node_and_device(one, other, same):
+    assert len(alike([said("gpu01", one), said("gpu02", other)], SITE)) == (1 if same else 2)
+
+
+def test_failures_come_before_what_is_not_known_and_the_commonest_first():
+    found = alike(
+        [
+            said("gpu01", "lost", tone=Tone.UNKNOWN),
+            said("gpu02", "rare"),
+            *(said(node, "common") for node in FLEET[3:9]),
+        ],
+        SITE,
+    )
+    assert [(each.text, each.label) for each in found] == [
+        ("common", "6 nodes (gpu04-gpu09)"),
+        ("rare", "gpu02"),
+        ("lost", "gpu01"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "limit", "command"),
+    [
+        (FLEET[:1], None, "Run: rdmaprov apply s --limit gpu01 --roles mtu"),
+        (FLEET[:2], None, "Run: rdmaprov apply s --limit gpu01,gpu02 --roles mtu"),
+        (FLEET, None, "Run: rdmaprov apply s --roles mtu"),
+        (FLEET, "a:&b", "Run: rdmaprov apply s --limit 'a:&b' --roles mtu"),
+    ],
+)
+def test_remedy_is_for_all_nodes(nodes, limit, command):
+    site = Site("s", limit, FLEET)
+    assert for_all("Run: rdmaprov apply s --limit gpu01 --roles mtu", nodes, site) == command
+
+
+def test_remedy_of_many_nodes_points_to_their_names():
+    remedy = for_all("Run: x --limit gpu01", FLEET[:9], SITE)
+    assert remedy == "Run: x --limit gpu01 (for all 9, give their names, which are below)"
+    # gpu01 is the beginning of another name here.
+    other = "Run: x --limit gpu012"
+    assert for_all(other, FLEET[:3], SITE) == other
+    assert for_all("Run: reboot gpu01", FLEET[:3], SITE).endswith(
+        "(and the same on the other nodes)"
+    )
+
+
+def test_command_quotes_what_a_shell_would_act_on():
+    site = Site("my site", "!rack1", ("a;b", "c"))
+    assert site.command("apply", ["a;b"]) == "rdmaprov apply 'my site' --limit 'a;b'"
+    assert site.command("apply", ["a;b", "c"]) == "rdmaprov apply 'my site' --limit '!rack1'"
+
+
+def test_skips_with_one_reason_are_one():
+    site = Site("s", None, runs.names(1024))
+    found = skipped([said(name, f"{name}: ib: PFC does not apply") for name in site.nodes], site)
+    (skip,) = found
+    assert (skip.checks, skip.label) == (1024, "1024 nodes")
+
+
+def test_grid_has_odd_nodes_first_and_those_alike_in_one_row():
+    cells = dict.fromkeys(FLEET, (GOOD, GOOD))
+    cells |= {"gpu03": (GOOD, WRONG), "gpu07": (LOST, GOOD), "gpu09": (WRONG, WRONG)}
+    found = grid("subject", ["a", "b"], cells, (), (GOOD, Cell(Tone.NONE, "", "")))
+    assert [(row.label, row.tone) for row in found.rows][:4] == [
+        ("gpu09", "bad"), ("gpu03", "bad"), ("gpu07", "unknown"), (ALL, "good"),
+    ]  # fmt: skip
+    assert len(found.rows[4].nodes) == 17
+    assert sorted(name for row in found.rows for name in row.nodes) == sorted(FLEET)
+
+
+def test_each_failed_check_is_in_one_trouble_with_a_remedy():
+    data = runs.validated(64)
+    view = of_validate.view(data)
+    assert all(each.remedy for each in view.troubles)
+    wrong = {check["node"] for check in data["checks"] if check["outcome"] != "skipped"}
+    assert {node for each in view.troubles for node in each.nodes} == wrong
+    (row,) = [row for row in view.grid.rows if row.nodes == ("gpu02",)]
+    assert {cell.tone for cell in row.cells} == {Tone.UNKNOWN, Tone.NONE}
+
+
+def test_node_of_which_nothing_was_judged_is_not_known():
+    data = runs.validated(2, bad=False)
+    data["nodes"]["gpu2"]["subjects"] = {}
+    (row,) = [row for row in of_validate.view(data).grid.rows if row.nodes == ("gpu2",)]
+    assert row.tone is Tone.UNKNOWN
+
+
+def test_nodes_by_roles():
+    view = of_apply.view(runs.applied(4))
+    place = view.grid.columns.index("limits")
+    cells = {row.nodes[0]: row.cells[place] for row in view.grid.rows}
+    assert {name: (cell.tone, cell.text) for name, cell in cells.items()} == {
+        "gpu1": (Tone.GOOD, "1"),
+        "gpu2": (Tone.UNKNOWN, ""),
+        "gpu3": (Tone.BAD, ""),
+        "gpu4": (Tone.UNKNOWN, ""),
+    }
+    assert [(each.tone, each.label) for each in view.troubles] == [
+        ("bad", "gpu3"), ("unknown", "gpu2"), ("unknown", "gpu4"), ("due", "gpu1"),
+    ]  # fmt: skip
+    assert view.troubles[-1].remedy.endswith("--limit gpu1 --reboot if-needed")
+
+
+def test_plan_that_was_refused_is_no_apply():
+    view = of_apply.view({**runs.applied(2, "plan", bad=False), "verb": "apply"})
+    assert (view.headline, view.changes_title) == ("Changes are due", "What is to change")
+    applied = of_apply.view(runs.applied(2, bad=False))
+    assert (applied.headline, applied.changes_title) == (
+        "All nodes are as the site says", "What was changed",
+    )  # fmt: skip
+
+
+def test_nodes_that_a_probe_proved_are_counted():
+    data = runs.applied(3, bad=False)
+    assert of_apply.view(data).facts == (("roles", "all"),)
+    data["nodes"]["gpu2"]["probed"] = True
+    assert of_apply.view(data).facts[1:] == (("proven by a probe, without Ansible", "1 node"),)
+
+
+def test_plan_names_each_setting_with_its_nodes():
+    view = of_apply.view(runs.applied(4, "plan"))
+    changes = {each.role: each.lines for each in view.changes}
+    assert changes["mtu"][0] == (
+        "3 nodes (gpu1, gpu3, gpu4)", "ens1 MTU 1500 → 9000 (running, configured)",
+    )  # fmt: skip
+    assert changes["nccl"] == (("gpu3", "after the rails' addresses, which fabric sets"),)
+
+
+def test_rail_that_carries_little_is_named():
+    plot = rails.plot(runs.accepted(4))
+    assert plot is not None
+    assert "gpu3 rail 3 (" in plot.words
+    assert plot.svg.count("var(--bad)") > 0
+    low = {row[0]: row[-1] for row in plot.table.rows}
+    assert low == {f"rail {rail}": "1" if rail == 3 else "0" for rail in range(8)}
+
+
+def counted(node, *sent):
+    return [{"node": node, "rail": n, "sent_bytes": each} for n, each in enumerate(sent)]
+
+
+def test_shares_are_of_a_node_s_own_mean():
+    found = rails.shares([*counted("a", 10, 30), *counted("b", 5, 5)])
+    assert found == {0: {"a": 0.5, "b": 1.0}, 1: {"a": 1.5, "b": 1.0}}
+
+
+@pytest.mark.parametrize("sent", [(None, 3), (0, 0), (7,), ()])
+def test_rails_that_nothing_compares_have_no_plot(sent):
+    assert rails.plot({"rails": counted("a", *sent)}) is None
+
+
+def test_map_of_the_first_node_has_a_row_for_each_direction():
+    rates = {("p", "a", "b"): 4.0, ("p", "b", "a"): 3.0, ("p", "a", "c"): 2.0}
+    found = pairs.mapped(rates, [("p", "a", "c")], ["a", "b", "c"])
+    assert (found.rows, found.columns) == (("p, from a", "p, to a"), ("b", "c"))
+    assert (dict(found.gb_s), set(found.marked)) == (
+        {(0, 0): 4.0, (1, 0): 3.0, (0, 1): 2.0},
+        {(0, 1)},
+    )
+
+
+def test_map_of_all_pairs_has_the_slowest_plane_and_marks_what_stands_out():
+    names = runs.names(6)
+    rates = {(p, a, b): 40.0 for p in "xy" for a in names for b in names if a != b}
+    rates["y", "gpu2", "gpu5"] = 4.0
+    slow = pairs.slowest(rates)
+    found = pairs.mapped(rates, slow, names)
+    assert slow == [("y", "gpu2", "gpu5")]
+    assert (found.gb_s[1, 4], set(found.marked)) == (4.0, {(1, 4)})
+
+
+def test_map_of_very_many_nodes_shares_cells_and_hides_no_slow_one():
+    names = runs.names(600)
+    rates = {("p", a, b): 40.0 for a in names[::30] for b in names if a != b}
+    rates["p", names[30], names[599]] = 1.0
+    found = pairs.mapped(rates, pairs.slowest(rates), names)
+    assert len(found.rows) == 200
+    assert min(found.gb_s.values()) == found.gb_s[10, 199] == 1.0
+    assert found.marked == {(10, 199)}
+
+
+def test_outliers_are_said_marked_and_first_in_the_table():
+    plot = pairs.plot(runs.accepted(6, pairs=True))
+    assert plot is not None
+    assert "10 of 30 directions are outliers; nodes with most of them: gpu4 (10)" in plot.words
+    assert [row[-1] for row in plot.table.rows] == ["outlier"] * 10 + [""] * 20
+    fine = pairs.plot(runs.accepted(6, bad=False, pairs=True))
+    assert fine is not None
+    assert fine.words.startswith("0 of 30")
+    assert plot.svg.count("<use") > fine.svg.count("<use")
+
+
+def test_late_ranks_are_named_with_their_node():
+    plot = ranks.plot(runs.accepted(4))
+    assert plot is not None
+    assert "gpu3 (rank 16-23)" in plot.words
+    assert [row[-1] for row in plot.table.rows[:9]] == ["late"] * 8 + [""]
+
+
+def test_run_that_ended_before_it_measured_has_a_page_without_plots():
+    data = {**runs.accepted(2), "planes": [], "rails": [], "floor": None, "world_size": 0}
+    view = of_accept.view(data)
+    assert view.plots == ()
+    assert {cell.tone for row in view.grid.rows for cell in row.cells} <= {
+        Tone.BAD, Tone.UNKNOWN, Tone.IDLE,
+    }  # fmt: skip
+
+
+def test_picture_takes_colours_from_the_page_and_names_as_they_are():
+    name = 'a<b> & $x_1$ id="m1" #010104'
+
+    def draw(axes):
+        axes.plot([1, 2], [1, math.nan], color=BAD)
+        axes.set_title(name)
+
+    svg = drawn("one", (3, 2), draw)
+    assert 'a&lt;b&gt; &amp; $x_1$ id="m1" #010104</text>' in svg
+    assert "stroke: var(--bad)" in svg
+    assert "<style" not in svg
+    assert drawn("one", (3, 2), draw) == svg
+    assert 'id="figure' not in svg
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.04, "0.0 s"), (59.9, "59.9 s"), (61, "1 min 1 s"), (7260, "2 h 1 min")]
+)
+def test_duration(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("gpu07", "gpu07"),
+        ("gpu07.cluster.example", "gpu07"),
+        ("192.0.2.7", "192.0.2.7"),
+        ("a-node-with-quite-a-long-name-17", "a-node-wi…ng-name-17"),
+    ],
+)
+def test_name_fits_into_a_picture(name, text):
+    assert short(name) == text
+
+
+def test_mask_leaves_other_words():
+    assert masker({"a"})("a b: a.c is not a") == "* b: a.c is not *"
+
+
+@pytest.mark.parametrize("nccl", [True, False])
+def test_headline_says_what_gloo_does_not_prove(nccl):
+    summary = of_accept.view(runs.accepted(3, bad=False, nccl=nccl)).summary
+    assert ("bandwidth and RDMA are not proven" in summary) is not nccl
