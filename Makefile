@@ -1,8 +1,10 @@
 # Every target makes what it needs, the virtual environment included.
-#   make check   lint, types, unit tests: the inner loop
-#   make test    all of it, on the virtual cluster too
-#   make lab     a virtual cluster, up and ready
-#   make lock    pin the newest dependencies that pyproject.toml allows
+#   make check     lint, types, unit tests: the inner loop
+#   make test      what every change must pass, on the virtual cluster too
+#   make test-all  and what takes the virtual cluster long
+#   make demo      the whole job on a virtual cluster, step by step
+#   make lab       a virtual cluster, up and ready
+#   make lock      pin the newest dependencies that pyproject.toml allows
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,11 +12,15 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 
-.PHONY: venv lab-tools test-tools lab check lint unit test lock clean
+.PHONY: venv lab-tools test-tools demo lab check lint unit program test test-all lock clean
+
+# As requires-python in pyproject.toml; pip would say so only after it made half an environment.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 venv: $(VENV)/.made
 
 $(VENV)/.made: requirements.lock pyproject.toml
+	@$(PYTHON) -c '$(NEW_ENOUGH)' || { echo "$(PYTHON) is no Python 3.11 or newer; run: make $(or $(MAKECMDGOALS),venv) PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(call debian,python3-venv)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
@@ -30,11 +36,14 @@ lab-tools: venv
 	@missing=$$($(BIN)/python -m rdmaprov.lab.tools); \
 	[ -z "$$missing" ] || { $(call debian,$$missing); }
 
-# What the tests make a signed repository of packages with.
+# What the tests make a signed repository of packages with, and the browser that opens reports.
 test-tools: lab-tools
-	@missing=; for each in dpkg-scanpackages=dpkg-dev gpg=gnupg; do \
+	@missing=; for each in dpkg-scanpackages=dpkg-dev gpg=gnupg chromium=chromium chromedriver=chromium-driver; do \
 	command -v $${each%=*} > /dev/null || missing="$$missing $${each#*=}"; done; \
 	[ -z "$$missing" ] || { $(call debian,$$missing); }
+
+demo: lab-tools
+	$(BIN)/python lab/demo.py
 
 lab: lab-tools
 	$(BIN)/rdmaprov lab up
@@ -47,14 +56,23 @@ lint: venv
 	$(BIN)/ansible-lint --offline --strict
 
 unit: venv
-	$(BIN)/pytest -q -n 2 -m "not lab"
+	$(BIN)/pytest -q -n 2 -m "not lab and not browser" --ignore tests/cli
+
+# The program as its users run it; most of it is waiting for Ansible to start.
+program: venv
+	$(BIN)/pytest -q -n 2 tests/cli
 
 check: lint unit
 
 # Two labs at a time: a lab under emulation mostly keeps one processor busy. Not beside the unit tests,
 # some of which have to tell what is slow from what hangs.
-test: check test-tools
-	$(BIN)/pytest -n 2 --dist loadfile -m "lab and not unproven"
+LAB = $(BIN)/pytest -n 2 --dist loadscope --durations=40
+
+test: check program test-tools
+	$(LAB) -m "(lab or browser) and not long"
+
+test-all: check program test-tools
+	$(LAB) -m "lab or browser"
 
 lock: venv
 	$(BIN)/pip-compile --quiet --extra dev --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-options \

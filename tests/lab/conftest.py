@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.lab.fleet import Fleet
 from tests.lab.handle import LabHandle
 from tests.lab.play import Play
 from tests.lab.rail import Rail
@@ -25,13 +26,30 @@ def lab(tmp_path_factory):
             handle.must("down")
 
 
+def pytest_collection_modifyitems(items):
+    """Have the modules that need factory nodes come first: the others reset nothing."""
+    items.sort(key=lambda item: not _needs_factory(item.module))
+
+
+def _needs_factory(module):
+    return getattr(module, "NEEDS_FACTORY", True)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def factory(request):
-    """Begin a module on factory nodes; its CHANGES says which ones it leaves otherwise."""
+    """Begin a module on factory nodes, unless it needs none; CHANGES it leaves otherwise."""
     items = [item for item in request.session.items if item.module is request.module]
     if any("lab" in item.fixturenames for item in items):
         changes = getattr(request.module, "CHANGES", ())
-        request.getfixturevalue("lab").factory(changes)
+        request.getfixturevalue("lab").begin(changes, factory=_needs_factory(request.module))
+
+
+@pytest.fixture(scope="module")
+def provisioned(lab, tmp_path_factory):
+    """Provide the lab's nodes as its site says, by apply where they are not so already."""
+    fleet = Fleet(lab, tmp_path_factory.mktemp("provisioned"))
+    fleet.apply("--drifted")
+    return fleet
 
 
 @pytest.fixture(scope="module")

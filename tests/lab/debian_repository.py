@@ -35,6 +35,10 @@ own=$(find /lib/modules/$1/kernel -name 'mlx5_core.ko*')
 python3 - "$own" <<'END'
 import sys
 data = open(sys.argv[1], "rb").read()
+mark = b"~Module signature appended~\\n"
+if data.endswith(mark):  # which is of what the module was; its length is before the mark
+    length = int.from_bytes(data[:-len(mark)][-4:], "big")
+    data = data[:-len(mark) - 12 - length]
 old = b"author=Eli Cohen <eli@mellanox.com>"
 assert old in data
 open("mlx5_core.ko", "wb").write(data.replace(old, b"version={short}".ljust(len(old), b"\\0")))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from rdmaprov.lab import ssh
 from rdmaprov.lab.layout import Layout, default_cache
 from rdmaprov.lab.model import Lab, Node
+from rdmaprov.resources import data_dir
 
 COMMAND_TIMEOUT_S = 1800
 NODE_TIMEOUT_S = 300
+# After these a node is another one, or may have started anew.
+ENDS_CONNECTIONS = ("up", "down", "reboot", "reset", "replace")
+SSH_FAILED = 255
+CONNECTION = "connection-"
 
 
 class LabHandle:
@@ -26,11 +33,21 @@ class LabHandle:
         self._rails: dict[tuple[str, int], str] = {}
         self._changed: set[str] = set()
 
-    def factory(self, changes: tuple[str, ...]) -> None:
-        """Have all nodes as the factory leaves them, for one who changes some of them for good."""
-        if self._changed:
+    def begin(self, changes: tuple[str, ...], *, factory: bool) -> None:
+        """Begin with what changes some nodes for good; on request as the factory leaves them."""
+        if factory and self._changed:
             self.must("reset", *sorted(self._changed))
-        self._changed = set(changes)
+            self._changed.clear()
+        self._changed |= set(changes)
+
+    def copy_site(self, directory: Path) -> Path:
+        """Return a copy of the nodes' site in a directory, with the variables of inventory/lab."""
+        known = Lab.load(self.layout.state)
+        assert known is not None
+        site = Path(shutil.copytree(known.site, directory / "site"))
+        variables = data_dir("inventory") / "lab" / "group_vars"
+        shutil.copytree(variables, site / "group_vars", dirs_exist_ok=True)
+        return site
 
     def argv(self, *words: str) -> list[str]:
         """Return the command line of a verb of this lab."""
@@ -43,6 +60,8 @@ class LabHandle:
         self, *words: str, stdin: str | None = None, timeout_s: float = COMMAND_TIMEOUT_S
     ) -> subprocess.CompletedProcess[str]:
         """Return how `rdmaprov lab WORDS` ended."""
+        if words[0] in ENDS_CONNECTIONS:
+            self.disconnect()
         return subprocess.run(
             self.argv(*words),
             input=stdin,
@@ -60,8 +79,47 @@ class LabHandle:
         return done.stdout
 
     def call(self, node: str, script: str) -> subprocess.CompletedProcess[str]:
-        """Return how a shell script ended on a node."""
-        return self.rdmaprov("ssh", node, "--", "sh -s", stdin=script, timeout_s=NODE_TIMEOUT_S)
+        """Return how a shell script ended on a node.
+
+        One connection serves many scripts, as a handshake and a login are seconds of an emulated
+        processor; limits and environment are those of its `login`.
+        """
+        done = self._ssh(node, "sh -s", script=script)
+        # The node has started anew behind the connection's back: the script was not begun.
+        if done.returncode == SSH_FAILED and "master" in done.stderr:
+            self.disconnect()
+            done = self._ssh(node, "sh -s", script=script)
+        return done
+
+    def login(self, node: str, script: str) -> str:
+        """Return what a shell script printed to who logs in anew; it must end well."""
+        done = self.rdmaprov("ssh", node, "--", "sh -s", stdin=script, timeout_s=NODE_TIMEOUT_S)
+        assert done.returncode == 0, f"{node}: {script}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def disconnect(self) -> None:
+        """End the connections that `call` keeps."""
+        for path in self.directory.glob(f"{CONNECTION}*"):
+            self._ssh(path.name.removeprefix(CONNECTION), "-O", "exit")
+            path.unlink(missing_ok=True)
+
+    def _ssh(self, node: str, *words: str, script: str = "") -> subprocess.CompletedProcess[str]:
+        persistent = {
+            "ControlMaster": "auto",
+            "ControlPath": f"{CONNECTION}%n",
+            "ControlPersist": "yes",
+        }
+        options = [word for key, value in persistent.items() for word in ("-o", f"{key}={value}")]
+        program, *rest = ssh.command(self.layout, node, words)
+        return subprocess.run(
+            [program, *options, *rest],
+            cwd=self.directory,  # a socket's name may have 107 bytes, whatever the directory's has
+            input=script,
+            capture_output=True,
+            text=True,
+            timeout=NODE_TIMEOUT_S,
+            check=False,
+        )
 
     def run(self, node: str, script: str) -> str:
         """Return what a shell script printed on a node; it must end well."""

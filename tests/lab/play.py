@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +12,8 @@ from typing import Any
 
 from tests.lab.handle import LabHandle
 
-from rdmaprov.lab.model import Lab
-
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 400
+TIMEOUT_S = 900
 # A module that starts says the first; if none can start, the survey says the second.
 DISK_FULL = re.compile(r"No space left on device|is its disk full\?")
 
@@ -25,13 +22,7 @@ class Play:
     """playbooks/apply.yml for a role, on a copy of the lab's site with the lab's own variables."""
 
     def __init__(self, lab: LabHandle, directory: Path, role: str, node: str) -> None:
-        known = Lab.load(lab.layout.state)
-        assert known is not None
-        self.site = Path(shutil.copytree(known.site, directory / "site"))
-        group = self.site / "group_vars" / "all.yml"
-        if not group.exists():
-            group.parent.mkdir(exist_ok=True)
-            shutil.copy(ROOT / "inventory" / "lab" / "group_vars" / "all.yml", group)
+        self.site = lab.copy_site(directory)
         self.role = role
         self.node = node
         self.said = ""

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pexpect
 import pytest
 import yaml
+from tests.lab.fleet import NODES, Fleet
 from tests.lab.handle import processes_with
-
-from rdmaprov.lab.model import Lab
-from rdmaprov.resources import data_dir
 
 pytestmark = pytest.mark.lab
 
-NODES = CHANGES = ("node1", "node2")
+CHANGES, NEEDS_FACTORY = NODES, False
 TIMEOUT_S = 300
 # What the role mtu does on a node, undone.
 FACTORY = """
@@ -34,11 +30,7 @@ for device in {devices}; do ip link set dev $device mtu 1500; done
 @pytest.fixture
 def site(lab, tmp_path):
     """Provide the lab's site, and nodes without what the role mtu makes of them."""
-    known = Lab.load(lab.layout.state)
-    assert known is not None
-    copy = Path(shutil.copytree(known.site, tmp_path / "site"))
-    (copy / "group_vars").mkdir(exist_ok=True)
-    shutil.copy(data_dir("inventory") / "lab" / "group_vars" / "all.yml", copy / "group_vars")
+    copy = Fleet(lab, tmp_path).site
     for node in NODES:
         devices = " ".join(lab.netdev(node, rail) for rail in (0, 1))
         lab.run(node, FACTORY.format(devices=devices))

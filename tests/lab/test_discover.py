@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,25 +10,22 @@ import pytest
 import yaml
 
 from rdmaprov.inventory import load_site
-from rdmaprov.lab.model import Lab
 
 pytestmark = pytest.mark.lab
 
 NODES = ("node1", "node2")
+NEEDS_FACTORY = False
 GIB = 1 << 30
 
 
 @pytest.fixture
 def site(lab, tmp_path):
     """Provide a site of the lab's nodes that says nothing of their rails and memory."""
-    known = Lab.load(lab.layout.state)
-    assert known is not None
-    copy = Path(shutil.copytree(known.site, tmp_path / "site"))
+    copy = lab.copy_site(tmp_path)
     hosts = yaml.safe_load((copy / "hosts.yml").read_text())
     for variables in hosts["lab"]["hosts"].values():
         del variables["fabric_rails"]
     (copy / "hosts.yml").write_text(yaml.safe_dump(hosts))
-    (copy / "group_vars").mkdir(exist_ok=True)
     (copy / "group_vars" / "all.yml").write_text("fabric_kind: roce\nfabric_mtu_bytes: 4200\n")
     return copy
 

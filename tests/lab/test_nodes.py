@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 
 pytestmark = pytest.mark.lab
 
-NODES = ("node1", "node2")
+NODES = CHANGES = ("node1", "node2")
 MTU = 4200
 PING_BYTES = 4172  # MTU less 20 bytes of IPv4 and 8 of ICMP
 ROCE_TOS = 106  # DSCP 26, ECT(0)
 WRITE_BYTES = 65536
 WRITES = 50
-
-ALL_REDUCE = """
-import sys, torch, torch.distributed
-torch.distributed.init_process_group(
-    "gloo", init_method=f"tcp://{sys.argv[2]}:29500", rank=int(sys.argv[1]), world_size=2)
-vector = torch.full((1 << 18,), float(sys.argv[1]) + 1)
-torch.distributed.all_reduce(vector)
-print(vector.min().item(), vector.max().item())
-"""
 
 
 def address(node, rail):
@@ -49,7 +39,9 @@ def fabric(lab):
 
 def write_bandwidth(lab, rail, tos=None):
     """Return the MB/s that ib_write_bw measures from node1 to node2 over a rail."""
-    words = f"ib_write_bw -d mlx5_{rail} -x 1 -s {WRITE_BYTES} -n {WRITES} -m 4096"
+    # Few at a time: where many overflow a starved node's socket, Soft-RoCE takes what comes after
+    # the lost packet for an invalid request.
+    words = f"ib_write_bw -d mlx5_{rail} -x 1 -s {WRITE_BYTES} -n {WRITES} -m 4096 --tx-depth=4"
     words += f" -R -T {tos}" if tos is not None else ""
     lab.run("node2", f"systemd-run -q --collect --unit server timeout 60 {words}; sleep 1")
     said = lab.run("node1", f"timeout 60 {words} {address('node2', rail)}")
@@ -58,7 +50,6 @@ def write_bandwidth(lab, rail, tos=None):
 
 
 def test_factory_node_has_nothing_configured(lab):
-    lab.must("reset", "node1")
     netdev = lab.netdev("node1", 0)
     seen = lab.run(
         "node1",
@@ -133,25 +124,6 @@ def received_bytes(lab):
     pairs = (line.strip().partition(": ") for line in lines)
     named = {name: value for name, _, value in pairs}
     return [int(named[f"rx_prio{prio}_bytes"]) for prio in range(8)]
-
-
-def test_gloo_all_reduce_over_a_rail(fabric):
-    python = "/opt/rdmaprov-lab/torch/bin/python3"
-    running = [
-        subprocess.Popen(
-            fabric.argv(
-                *("ssh", node, "--", "env", f"GLOO_SOCKET_IFNAME={fabric.netdev(node, 0)}"),
-                *(python, "-c", ALL_REDUCE, str(rank), address("node1", 0)),
-            ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank, node in enumerate(NODES)
-    ]
-    said = [each.communicate()[0].split() for each in running]
-    assert [each.returncode for each in running] == [0, 0]
-    assert said == [["3.0", "3.0"], ["3.0", "3.0"]]
 
 
 def test_reboot_loses_what_was_only_set_and_keeps_what_was_written(fabric):

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
+import jsonschema
 import pytest
+from tests.lab.fleet import NODES, TIMEOUT_S, Fleet, left_by_accept
 from tests.lab.play import DISK_FULL
 
-from rdmaprov.lab.model import Lab
+from lab import demo
+from rdmaprov.exit_codes import ExitCode
 from rdmaprov.resources import data_dir
 
 pytestmark = pytest.mark.lab
 
-NODES = CHANGES = ("node1", "node2")
+CHANGES = NODES
+SCHEMA = Path(__file__).parents[2] / "docs" / "results.schema.json"
+SUITE = data_dir("validate")
 # Those that a factory node lacks something of, in their order. The driver is the kernel's own,
 # and there is no GPU: ofed and peermem have nothing to do.
 ROLES = (
@@ -33,109 +34,85 @@ ROLES = (
     "nccl",
     "torch_runtime",
 )
-TIMEOUT_S = 900
-WAIT_S = 300
-
-
-class Site:
-    """The lab's own site, copied, and the verbs run on it."""
-
-    def __init__(self, directory: Path, known: Lab) -> None:
-        self.directory = directory
-        self.site = Path(shutil.copytree(known.site, directory / "site"))
-        variables = data_dir("inventory") / "lab" / "group_vars"
-        shutil.copytree(variables, self.site / "group_vars", dirs_exist_ok=True)
-
-    def start(self, verb: str, *words: str) -> subprocess.Popen[str]:
-        """Start a verb, in a process group of its own."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "rdmaprov", verb, self.site, *words],
-            cwd=self.directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-
-    def run(self, verb: str, *words: str) -> tuple[int, str]:
-        """Return a verb's exit code and what it printed."""
-        process = self.start(verb, *words)
-        said, _ = process.communicate(timeout=TIMEOUT_S)
-        return process.returncode, said
-
-    def newest(self) -> Path:
-        """Return the directory of the run that began last."""
-        return max((self.directory / "runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
-
-    def pending(self) -> dict[str, list[str]]:
-        """Return by node the roles that have something to change."""
-        code, said = self.run("plan")
-        assert code in (0, 5), said
-        nodes = json.loads((self.newest() / "results.json").read_text())["nodes"]
-        return {name: list(node["changes"]) for name, node in nodes.items()}
-
-    def start_until(self, role: str, *words: str) -> subprocess.Popen[str]:
-        """Start apply, and return once a role has begun."""
-        runs = self.directory / "runs"
-        before = set(runs.iterdir()) if runs.exists() else set()
-        process = self.start("apply", *words)
-        deadline = time.monotonic() + WAIT_S
-        while process.poll() is None and time.monotonic() < deadline:
-            for log in runs.glob("*/logs/ansible.log"):
-                if (
-                    log.parents[1] not in before
-                    and f"TASK [rdmaprov.node.{role} " in log.read_text()
-                ):
-                    return process
-            time.sleep(0.1)
-        said = process.stdout.read() if process.stdout else ""
-        raise AssertionError(f"{role} did not begin: {said}")
 
 
 @pytest.fixture(scope="module")
-def site(lab, tmp_path_factory):
-    known = Lab.load(lab.layout.state)
-    assert known is not None
-    return Site(tmp_path_factory.mktemp("provision"), known)
+def fleet(lab, tmp_path_factory):
+    return Fleet(lab, tmp_path_factory.mktemp("provision"))
 
 
-def test_every_cut_is_mended_by_the_next_run(lab, site):
-    """The controller is killed, then the node restarts, then its disk is full; then all is well."""
-    assert site.pending() == {key: list(ROLES) for key in NODES}
+def begun(fleet, role, *words):
+    """Return an apply that has begun a role."""
+    return fleet.start_until("apply", "ansible.log", f"TASK [rdmaprov.node.{role} ", *words)
 
-    killed = site.start_until("fabric")
+
+def test_factory_nodes_fail_the_gate_and_nothing_is_an_error(fleet):
+    found = fleet.judge()
+    assert found["error"] == []
+    failed = {each.partition(".py::")[0] for each in found["failure"]}
+    # What torch_runtime proves is on record on the node alone.
+    assert {f"test_{role}" for role in ROLES if role != "torch_runtime"} <= failed
+    assert fleet.pending() == {node: list(ROLES) for node in NODES}
+
+
+def test_every_cut_is_said_and_leaves_what_the_next_run_mends(lab, fleet):
+    """The controller is killed, then the node restarts, then its disk is full."""
+    killed = begun(fleet, "fabric", "--roles", "fabric")
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
 
-    restarted = site.start_until("hugepages", "--limit", "node1")
+    restarted = begun(fleet, "hugepages", "--roles", "hugepages", "--limit", "node1")
     lab.must("reboot", "node1")
     said, _ = restarted.communicate(timeout=TIMEOUT_S)
     assert restarted.returncode in (1, 4), said
     assert "node1" in said
 
     lab.must("fault", "node2", "disk-full")
-    code, said = site.run("apply", "--limit", "node2")
+    code, said = fleet.run("apply", "--limit", "node2")
     assert code == 1, said
     assert "node2" in said
     assert DISK_FULL.search(said)
     lab.must("heal", "node2")
 
-    code, said = site.run("apply")
-    assert code == 0, said
-    assert site.pending() == {node: [] for node in NODES}
+
+def test_every_step_of_the_demonstration_ends_as_it_must(lab, fleet, capfd):
+    """The nodes are provisioned by it, from where the cuts left them."""
+    steps = demo.steps(str(fleet.site), str(SUITE), ["--dir", str(lab.directory)])
+    assert demo.run(steps, fleet.directory) == ExitCode.OK, capfd.readouterr().out
+    said = capfd.readouterr().out
+    assert "2 nodes: 2 to change" in said
+    assert "2 nodes: 2 changed" in said
+    assert f"test_pfc_only_on_lossless_priority[{demo.NODE}-rail0]" in said
+    assert "2 nodes: 1 unchanged (probed), 1 changed" in said
+    assert "does not prove GPU bandwidth" in said
+    runs = [run for run in (fleet.directory / "runs").iterdir() if run.is_dir()]
+    ended = [run for run in runs if (run / "results.json").exists()]
+    assert [run for run in ended if not (run / "report.html").exists()] == []
+    assert left_by_accept(lab) == ["", ""]
+    (accepted,) = (run for run in ended if run.name.endswith("-accept"))
+    judge_accepted(json.loads((accepted / "results.json").read_text()))
 
 
-def test_second_run_changes_nothing(site):
-    code, said = site.run("apply")
-    assert code == 0, said
-    assert "2 nodes: 2 unchanged" in said
+def judge_accepted(results):
+    """Judge what the acceptance gate says of healthy nodes."""
+    jsonschema.validate(results, json.loads(SCHEMA.read_text()))
+    assert (results["verdict"], results["world_size"]) == ("ok", 2)
+    assert [plane["name"] for plane in results["planes"]] == ["rail 0", "rail 1"]
+    for plane in results["planes"]:
+        assert plane["sizes_checked"] == [1 << power for power in range(16, 20)]
+        assert {row["bytes"] for row in plane["rows"]} == set(plane["sizes_checked"])
+        assert {(pair["from"], pair["to"]) for pair in plane["pairs"]} == {NODES, NODES[::-1]}
 
 
-def test_all_is_right_after_a_boot_with_nothing_run(lab, site):
+def test_second_run_changes_nothing_and_the_probe_proves_it(fleet):
+    assert "2 nodes: 2 unchanged" in fleet.apply()
+    assert "2 nodes: 2 unchanged (probed)" in fleet.apply("--drifted")
+
+
+def test_all_is_right_after_a_boot_with_nothing_run(lab, fleet):
     for node in NODES:
         lab.must("reboot", node)
-    assert site.pending() == {node: [] for node in NODES}
+    assert fleet.pending() == {node: [] for node in NODES}
     for rail in (0, 1):
         lab.run("node1", f"ping -q -c 2 -W 5 -M do -s 4172 198.18.{rail}.2")
     # Without a card nothing loads it.
@@ -155,15 +132,13 @@ FAULTS = {
 }
 
 
-def test_each_fault_is_one_roles_and_one_apply_repairs_them_all(lab, site):
-    broken: list[str] = []
-    for fault, role in FAULTS.items():
+@pytest.mark.long
+def test_faults_are_their_roles_and_the_node_that_has_them_alone_is_repaired(lab, fleet):
+    for fault in FAULTS:
         lab.must("fault", "node1", fault)
-        broken = sorted([*broken, role], key=ROLES.index)
-        assert site.pending() == {"node1": broken, "node2": []}, fault
-    code, said = site.run("apply")
-    assert code == 0, said
-    assert "2 nodes: 1 changed, 1 unchanged" in said
-    assert site.pending() == {node: [] for node in NODES}
+    broken = sorted(FAULTS.values(), key=ROLES.index)
+    assert fleet.pending() == {"node1": broken, "node2": []}
+    assert "2 nodes: 1 unchanged (probed), 1 changed" in fleet.apply("--drifted")
+    assert fleet.pending() == {node: [] for node in NODES}
     lab.must("heal", "node1")
-    assert site.pending() == {node: [] for node in NODES}
+    assert "2 nodes: 2 unchanged (probed)" in fleet.apply("--drifted")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from rdmaprov.lab.model import Lab
 from rdmaprov.resources import data_dir
 
 pytestmark = pytest.mark.lab
@@ -45,12 +43,7 @@ SETTINGS = "arp_ignore arp_announce rp_filter"
 @pytest.fixture(scope="module")
 def site(lab, tmp_path_factory):
     """Provide a site of the lab's nodes as `lab up` describes them."""
-    known = Lab.load(lab.layout.state)
-    assert known is not None
-    copy = Path(shutil.copytree(known.site, tmp_path_factory.mktemp("fabric") / "site"))
-    variables = data_dir("inventory") / "lab" / "group_vars"
-    shutil.copytree(variables, copy / "group_vars", dirs_exist_ok=True)
-    return copy
+    return lab.copy_site(tmp_path_factory.mktemp("fabric"))
 
 
 def apply(site: Path, node: str = "all") -> dict[str, list[str]]:

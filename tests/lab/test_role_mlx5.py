@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.lab.play import DISK_FULL
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
 CHANGES = (NODE,)

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.lab
 
 NODE = "node1"
-CHANGES = (NODE,)
+CHANGES, NEEDS_FACTORY = (NODE,), False
 CONF = "/etc/nccl.conf"
 LINES = f"grep -v '^#' {CONF}"
 # What the rails' RDMA devices are called is the node's own matter.

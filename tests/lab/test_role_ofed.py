@@ -6,7 +6,7 @@ import pytest
 from tests.lab import debian_repository
 from tests.lab.debian_repository import HOST, Key, Packages
 
-pytestmark = [pytest.mark.lab, pytest.mark.unproven]
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
 CHANGES = (NODE,)

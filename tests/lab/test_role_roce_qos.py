@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
 from tests.lab.rail import RAIL, Rail, entries
@@ -11,13 +12,14 @@ pytestmark = pytest.mark.lab
 
 NODE = "node1"
 CHANGES = (NODE,)
+# The last one leaves nothing of what another one breaks.
 FAULTS = (
     "pfc-wrong-priority",
     "pfc-two-priorities",
-    "trust-pcp",
     "dscp-entry-lost",
     "ets-changed",
     "tos-lost",
+    "trust-pcp",
 )
 MAP = [[dscp, dscp >> 3] for dscp in range(64)]
 TOS = """
@@ -65,7 +67,10 @@ RIGHT = {
 def is_right_again(lab):
     """Return whether a rail is right, or becomes so soon with nothing done."""
     end = time.monotonic() + WAIT_S
-    while seen(lab) != RIGHT and time.monotonic() < end:
+    while time.monotonic() < end:
+        with suppress(AssertionError):  # a rail that is coming back has no DCB yet
+            if seen(lab) == RIGHT:
+                return True
         time.sleep(2)
     return seen(lab) == RIGHT
 
@@ -77,10 +82,13 @@ def test_factory_node_becomes_lossless_and_stays(lab, play):
     assert not play.changed({})
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_fault_is_repaired_and_nothing_else(lab, play, fault):
-    lab.must("fault", NODE, fault, "--rail", str(RAIL))
-    assert seen(lab) != RIGHT
+def test_faults_are_repaired_together(lab, play):
+    for fault in FAULTS:
+        lab.must("fault", NODE, fault, "--rail", str(RAIL))
+    broken = seen(lab)
+    assert [
+        name for name, value in RIGHT.items() if name != "pause" and broken[name] == value
+    ] == []
     assert play.changed({})
     assert seen(lab) == RIGHT
     lab.must("heal", NODE)
@@ -93,6 +101,7 @@ def test_all_is_right_after_what_is_loaded_anew(lab, play, what):
     assert is_right_again(lab)
 
 
+@pytest.mark.long
 def test_all_is_right_after_a_boot(lab, play):
     assert play.run({}).returncode == 0, play.said
     lab.must("reboot", NODE)

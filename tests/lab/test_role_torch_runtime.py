@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
-CHANGES = (NODE,)
+CHANGES, NEEDS_FACTORY = (NODE,), False
 PROOF = "/var/lib/rdmaprov/torch_runtime.json"
 
 

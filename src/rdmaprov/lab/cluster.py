@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,10 +56,18 @@ class Request:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The operations on one lab; say() tells the user what goes on."""
+    """The operations on one lab.
+
+    Args:
+        layout: where the lab is.
+        say: tells the user what goes on.
+        answered: is called for each node that answers after a start.
+
+    """
 
     layout: Layout
     say: Say
+    answered: Callable[[], None] = lambda: None
 
     def load(self) -> Lab:
         """Return the lab.
@@ -116,7 +124,7 @@ class Cluster:
 
     @property
     def _machines(self) -> Machines:
-        return Machines(self.layout, self._store, self.say)
+        return Machines(self.layout, self._store, self.say, self.answered)
 
     def states(self, lab: Lab) -> list[State]:
         """Return how each node of the lab is, in their order."""

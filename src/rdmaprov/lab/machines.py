@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -51,11 +51,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Machines:
-    """What runs for a lab; say() tells the user what goes on."""
+    """What runs for a lab; say() tells the user what goes on, answered() that one more is up."""
 
     layout: Layout
     store: ImageStore
     say: Say
+    answered: Callable[[], None] = lambda: None
 
     def running(self, name: str) -> bool:
         """Return whether a node's machine runs."""
@@ -83,6 +84,7 @@ class Machines:
         def wait(name: str) -> Node:
             node = self._wait(lab.node(name))
             self.say(f"{name} answers after {time.monotonic() - began:.0f} s")
+            self.answered()
             return node
 
         for node in in_parallel(wait, names):
