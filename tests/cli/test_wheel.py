@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
+from tests.report import runs
+
+from rdmaprov import cli
+from rdmaprov.exit_codes import ExitCode
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -77,3 +85,94 @@ def test_wheel_s_suite_runs_by_its_package_name(installed, tmp_path):
     )
     assert "error" not in done.stdout.lower(), done.stdout
     assert done.returncode in (0, 5), done.stdout + done.stderr
+
+
+def test_wheel_makes_a_run_s_page(installed, tmp_path):
+    results = runs.accepted(2)
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    code = "from pathlib import Path; from rdmaprov.report.write import write; print(write(Path()))"
+    assert python(installed, code, tmp_path) == "report.html"
+    assert "Refused" in (tmp_path / "report.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """Provide the program as pip installs it from a wheel into an environment of its own.
+
+    What it depends on is this environment's: no test asks an index for packages. The checkout
+    is not on its path: a directory that a .pth file names has its own .pth files passed over.
+    """
+    built = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(built)]
+    subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True)
+    place = tmp_path_factory.mktemp("empty") / "venv"
+    venv.create(place, with_pip=False)
+    command = [sys.executable, "-m", "pip", "--python", str(place / "bin/python"), "install"]
+    command += ["--quiet", "--no-deps", "--no-index", str(next(built.glob("*.whl")))]
+    subprocess.run(command, check=True)
+    (packages,) = place.glob("lib/python3*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for name in ("ansible-playbook", "ansible"):
+        (place / "bin" / name).write_text(
+            f"#!{place}/bin/python\nimport sys\nfrom importlib.metadata import entry_points\n"
+            f"(each,) = entry_points(group='console_scripts', name='{name}')\n"
+            "sys.exit(each.load()())\n"
+        )
+        (place / "bin" / name).chmod(0o755)
+    return place / "bin/rdmaprov"
+
+
+@pytest.fixture(scope="module")
+def own_site(program, tmp_path_factory):
+    """Provide a directory with a site that `init` of the wheel wrote, and nodes of two kinds."""
+    place = tmp_path_factory.mktemp("anywhere")
+    words = ["--kind", "roce", "--rails", "ens1,ens2", "--gbps", "400", "--gpus", "0"]
+    words += ["--subnet", "198.18.0.0/15", "--nodes", "here[1:2]"]
+    assert wheel_s(program, place, "init", "here", *words).returncode == ExitCode.OK
+    local = f"ansible_connection: local\nansible_python_interpreter: {sys.executable}\n"
+    (place / "here/group_vars/nodes.yml").write_text(f"---\n{local}ansible_become: false\n")
+    shutil.copytree(place / "here", place / "away")
+    closed = "---\nansible_host: 127.0.0.1\nansible_port: 1\nansible_ssh_timeout: 5\n"
+    (place / "away/group_vars/nodes.yml").write_text(closed)
+    return place
+
+
+def wheel_s(program, place, *words):
+    return subprocess.run(
+        [program, *words],
+        cwd=place,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(place), "LC_ALL": "C.UTF-8"},
+    )
+
+
+# Verb, its words, how it ends, and what it says. On nodes that are this machine only what reads;
+# what changes nodes gets some that do not answer.
+VERBS = [
+    ("check", ["here"], ExitCode.OK, ""),
+    ("schema", [], ExitCode.OK, "fabric_rails"),
+    ("completion", ["bash"], ExitCode.OK, "_RDMAPROV_COMPLETE"),
+    ("explain", ["floor", "--nodes=2", "--gpus-per-node=8", "--rails=8", "--link-gbps=400"],
+     ExitCode.OK, "floor 340"),
+    ("lab", ["--dir", "lab", "--cache", "cache", "fault", "--list"], ExitCode.OK, "mtu-wrong"),
+    ("discover", ["here"], ExitCode.OK, "# host_vars/here1.yml"),
+    ("plan", ["here"], ExitCode.FAILED, "2 nodes: 2 failed"),
+    ("apply", ["away"], ExitCode.UNKNOWN, "2 nodes: 2 unreachable"),
+    ("validate", ["here", "test_mtu.py"], ExitCode.UNKNOWN, "0 of 2 nodes passed"),
+    ("accept", ["away"], ExitCode.UNKNOWN, "could not tell"),
+    ("report", [], ExitCode.OK, "report.html"),
+]  # fmt: skip
+
+
+def test_wheel_s_verbs_work_on_a_site_of_the_user_s_own(program, own_site):
+    """One after the other, as a user would; the last one finds what those before it kept."""
+    assert {verb for verb, *_ in VERBS} | {"init"} == set(cli.VERBS)
+    for verb, words, code, says in VERBS:
+        done = wheel_s(program, own_site, verb, *words)
+        assert done.returncode == code, (verb, done.stdout, done.stderr)
+        assert says in done.stdout, (verb, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr, (verb, done.stderr)
+        assert str(CHECKOUT) not in done.stdout.replace(sys.executable, ""), verb

@@ -1,0 +1,101 @@
+"""The collection builds, and a plain playbook uses what was built, without the CLI."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+TASKS = "roles/*/tasks/main.yml"
+PLAY = """\
+---
+- hosts: all
+  gather_facts: false
+  roles: [rdmaprov.node.limits]
+"""
+
+
+def ansible(program, *words, cwd, **environment):
+    command = [Path(sys.executable).with_name(program), *words]
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "ANSIBLE_HOME": str(cwd / "home"),
+            # Only what was built: not the checkout that this Python has on its path.
+            "ANSIBLE_COLLECTIONS_SCAN_SYS_PATH": "false",
+            "ANSIBLE_COLLECTIONS_PATH": str(cwd / "collections"),
+            "PYTHONPATH": "",
+            **environment,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Provide a directory with the collection's archive, built as production.md says."""
+    place = tmp_path_factory.mktemp("collection")
+    done = ansible(
+        "ansible-galaxy", "collection", "build", str(CHECKOUT), "--output-path", str(place),
+        cwd=place,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+@pytest.fixture(scope="module")
+def installed(built):
+    (archive,) = built.glob("rdmaprov-node-*.tar.gz")
+    done = ansible("ansible-galaxy", "collection", "install", str(archive), "--offline", cwd=built)
+    assert done.returncode == 0, done.stderr
+    return built
+
+
+def test_archive_has_what_ansible_needs_and_nothing_else(built):
+    (archive,) = built.glob("rdmaprov-node-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        tops = {name.partition("/")[0] for name in opened.getnames()}
+    assert tops == {
+        *("MANIFEST.json", "FILES.json", "README.md", "LICENSE", "CHANGELOG.md"),
+        *("docs", "meta", "playbooks", "plugins", "roles"),
+    }
+
+
+def test_every_role_is_listed(installed):
+    words = ["--type", "role", "--list", "--json", "rdmaprov.node"]
+    done = ansible("ansible-doc", *words, cwd=installed)
+    roles = {f"rdmaprov.node.{path.parent.parent.name}" for path in CHECKOUT.glob(TASKS)}
+    assert set(json.loads(done.stdout)) == roles
+
+
+def playbook(place, variables):
+    """Run the play on this machine, in check mode."""
+    (place / "play.yml").write_text(PLAY)
+    words = ["play.yml", "--inventory", "localhost,", "--connection", "local", "--check"]
+    words += ["--extra-vars", f"ansible_python_interpreter={sys.executable}"]
+    return ansible("ansible-playbook", *words, "--extra-vars", variables, cwd=place)
+
+
+def test_plain_playbook_runs_a_role(installed):
+    """The role's arguments and its module are found and work."""
+    # This machine need not run systemd.
+    done = playbook(installed, '{"limits_memlock_services": []}')
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Validating arguments against arg spec 'main'" in done.stdout
+    assert "failed=0" in done.stdout
+
+
+def test_plain_playbook_is_refused_a_wrong_argument(installed):
+    done = playbook(installed, "limits_sysctl=none")
+    assert done.returncode == 2
+    assert "limits_sysctl" in done.stdout + done.stderr
