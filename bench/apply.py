@@ -1,6 +1,7 @@
 """`rdmaprov apply` against ansible-playbook with the same settings as stock tasks, on one machine.
 
     python bench/apply.py [NODES [NODES_OF_BASELINES]]     as root; 64 and 16 by default
+    python bench/apply.py --drifted [NODES]                128 by default; baselines on 16 of them
 
 Two baselines: stock (Ansible's own defaults: 5 forks, facts, no pipelining) and tuned (50 forks,
 pipelining, ControlPersist, no facts). They run on fewer nodes and are scaled, as their cost grows
@@ -8,6 +9,9 @@ with the number. Each runs first on nodes with nothing set, and again with nothi
 and controller share this machine's processors (see fleet.py), so the ratios count and the seconds
 do not. Nodes have no RDMA device: the settings are those of the role limits, 24 kernel settings
 and the locked memory of logins, which is 26 stock tasks.
+
+With --drifted: nothing to do, then one setting lost on one node. That no other node was touched is
+read from the nodes' own sshd: one session each, the probe's.
 """
 
 from __future__ import annotations
@@ -100,19 +104,29 @@ def timed(name: str, argv: list[object], environment: dict[str, str]) -> float:
     return seconds
 
 
+def prepared(fleet: Fleet) -> tuple[dict[str, str], list[object]]:
+    """Return the environment of commands on a fleet, and ansible-playbook with the stock tasks."""
+    (fleet.site / "group_vars").mkdir()
+    (fleet.site / "group_vars/all.yml").write_text(json.dumps(SITE))
+    playbook = fleet.directory / "stock.yml"
+    playbook.write_text(json.dumps([{"hosts": "all", "tasks": stock_tasks()}]))
+    environment = {"FLEET": str(fleet.directory), "ANSIBLE_NOCOLOR": "1"}
+    return environment, [BIN / "ansible-playbook", "-i", fleet.site, playbook]
+
+
+def ours(fleet: Fleet, *options: str) -> list[object]:
+    """Return the command line of rdmaprov on a fleet."""
+    return [BIN / "rdmaprov", "apply", fleet.site, "--roles", "limits", *options]
+
+
 def cell(kind: str, count: int) -> dict[str, float]:
     """Return the seconds of a first and of a second run on nodes with nothing set."""
     with Fleet(count) as fleet:
-        environment = {"FLEET": str(fleet.directory), "ANSIBLE_NOCOLOR": "1"}
-        (fleet.site / "group_vars").mkdir()
-        (fleet.site / "group_vars/all.yml").write_text(json.dumps(SITE))
-        playbook = fleet.directory / "stock.yml"
-        playbook.write_text(json.dumps([{"hosts": "all", "tasks": stock_tasks()}]))
-        argv: list[object] = [BIN / "ansible-playbook", "-i", fleet.site, playbook]
+        environment, argv = prepared(fleet)
         if kind == "tuned":
             environment.update(TUNED)
         if kind == "rdmaprov":
-            argv = [BIN / "rdmaprov", "apply", fleet.site, "--roles", "limits"]
+            argv = ours(fleet)
         return {
             turn: timed(f"{kind}, {count} nodes, {turn}", argv, environment)
             for turn in ("first", "again")
@@ -132,8 +146,54 @@ def measure(count: int, baselines_count: int) -> None:
             print(f"  {turn}: {ratio:.1f} x as fast as {name}{note}")
 
 
+def sessions(fleet: Fleet) -> list[int]:
+    """Return how many commands each node's sshd has run."""
+    logs = [fleet.directory / f"n{index:03}" / "log" for index in range(fleet.count)]
+    return [log.read_text().count("Starting session: ") for log in logs]
+
+
+def drifted(count: int) -> None:
+    """Measure `apply --drifted` on nodes that are as described, and with one that is not."""
+    print(f"{count} nodes, {len(stock_tasks())} stock tasks, {os.cpu_count()} processors")
+    with Fleet(count) as fleet:
+        environment, stock = prepared(fleet)
+        timed(f"apply, {count} nodes, first", ours(fleet), environment)
+        nothing = timed(f"--drifted, {count} nodes", ours(fleet, "--drifted"), environment)
+        touched(fleet, [])
+        before = sessions(fleet)
+        lost = count // 2
+        set_back = ["sysctl", "-qw", "net.ipv4.conf.rail0.arp_filter=0"]
+        subprocess.run(["ip", "netns", "exec", f"rdmaprov{lost}", *set_back], check=True)
+        timed(f"--drifted, {count} nodes, 1 lost", ours(fleet, "--drifted"), environment)
+        touched(fleet, [f"n{lost:03}"])
+        asked = [now - then for now, then in zip(sessions(fleet), before, strict=True)]
+        others = [number for index, number in enumerate(asked) if index != lost]
+        if set(others) - {1} or asked[lost] < 2:
+            raise SystemExit(f"commands on the nodes: {asked}, wanted 1, and more on {lost}")
+        few = min(count, 16)
+        of_few = ["--limit", ",".join(f"n{index:03}" for index in range(few))]
+        for name, more in (("tuned", TUNED), ("stock", {})):
+            timed(f"{name}, {few} nodes, first", [*stock, *of_few], {**environment, **more})
+            again = timed(f"{name}, {few} nodes, again", [*stock, *of_few], {**environment, **more})
+            note = "" if few == count else f" (scaled from {few} nodes)"
+            print(f"  nothing to do: {again * count / few / nothing:.1f} x as fast as {name}{note}")
+
+
+def touched(fleet: Fleet, wanted: list[str]) -> None:
+    """End unless the last run changed exactly these nodes, and proved all others."""
+    run = max((fleet.directory / "runs").glob("*-apply*"), key=lambda path: path.stat().st_mtime)
+    nodes = json.loads((run / "results.json").read_text())["nodes"]
+    changed = [name for name, node in nodes.items() if node["state"] == "changed"]
+    rest = [name for name, node in nodes.items() if not node["probed"]]
+    if changed != wanted or rest != wanted:
+        raise SystemExit(f"changed: {changed}, not proven: {rest}, wanted: {wanted}")
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         raise SystemExit("bench/apply.py makes network namespaces: run it as root")
-    words = [int(word) for word in sys.argv[1:]] or [64, 16]
-    measure(words[0], words[-1])
+    if sys.argv[1:2] == ["--drifted"]:
+        drifted(int((sys.argv[2:] or ["128"])[0]))
+    else:
+        words = [int(word) for word in sys.argv[1:]] or [64, 16]
+        measure(words[0], words[-1])

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-from bench.fleet import Fleet
+from fleet import Fleet
 
 RAILS = 2
 SITE = {
