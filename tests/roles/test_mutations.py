@@ -36,6 +36,8 @@ from tests.roles import (
     apt_node,
     fabric_node,
     mutations,
+    ofed_node,
+    pcie_node,
     qos_node,
     test_hugepages,
     test_limits,
@@ -43,10 +45,7 @@ from tests.roles import (
     test_mlx5,
     test_mtu,
     test_nccl,
-    test_ofed,
-    test_pcie,
     test_peermem,
-    test_torch_runtime,
     torch_node,
 )
 from tests.roles.fake import FakeMachine
@@ -159,11 +158,11 @@ CASES = {
     "nccl": Case(nccl, test_nccl.arguments(), fixture(test_nccl.node)),
     "ofed": Case(
         ofed,
-        test_ofed.arguments(),
+        ofed_node.arguments(),
         lambda root: apt_node.made(str(root)),
         {r"rdmaprov-ofed\.asc altered": "text outside the armor is no part of a key"},
     ),
-    "pcie": Case(pcie, test_pcie.arguments(), prepared(test_pcie.Node)),
+    "pcie": Case(pcie, pcie_node.arguments(), prepared(pcie_node.Node)),
     "peermem": Case(peermem, test_peermem.arguments(), lambda root: peer(root)),
     "roce_qos by dcb": Case(
         roce_qos, qos_node.arguments(backend="dcb"), prepared(qos_node.QosNode)
@@ -176,12 +175,12 @@ CASES = {
     ),
     "torch_runtime in an environment": Case(
         torch_runtime,
-        test_torch_runtime.arguments(python=torch_node.PYTHON),
+        torch_node.arguments(python=torch_node.PYTHON),
         torch_node.TorchNode,
     ),
     "torch_runtime in an image": Case(
         torch_runtime,
-        test_torch_runtime.arguments(kind="container", image=test_torch_runtime.IMAGE),
+        torch_node.arguments(kind="container", image=torch_node.IMAGE),
         torch_node.ImageNode,
         least=1,
     ),

@@ -15,87 +15,26 @@ from plugins.module_utils.converge import converge
 from plugins.module_utils.interrupts import processors
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Plan, Refused
-from tests.roles import config_space
 from tests.roles.fake import FakeMachine
+from tests.roles.pcie_node import (
+    BALANCING,
+    GOVERNOR,
+    GPU_PORT,
+    LINK,
+    NIC,
+    NIC_PORT,
+    SWITCH,
+    UNIT,
+    Node,
+    arguments,
+    run,
+    said,
+)
 
 ROOT = Path(__file__).parents[2]
-NIC, GPU = "0000:1a:00.0", "0000:1b:00.0"
-SWITCH = "pci0000:17/0000:17:01.0/0000:18:00.0"
-NIC_PORT, GPU_PORT = "0000:19:00.0", "0000:19:04.0"
-BALANCING = "/proc/sys/kernel/numa_balancing"
-GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
 DESCRIPTION = "/etc/rdmaprov/pcie.json"
-UNIT = "/etc/systemd/system/rdmaprov-pcie.service"
-LINK = "/etc/systemd/system/multi-user.target.wants/rdmaprov-pcie.service"
 RULE = "/etc/udev/rules.d/99-rdmaprov-pcie.rules"
 PROGRAM = "/usr/local/lib/rdmaprov/pcie"
-GROUP = f"/sys/bus/pci/devices/{NIC}/iommu_group"
-CFG = "/boot/grub/grub.cfg"
-
-
-class Node(FakeMachine):
-    """A node of two NUMA nodes, with a NIC and a GPU below one switch of the second one."""
-
-    def prepare(self) -> None:
-        """Make it a factory node."""
-        self.put("/usr/bin/python3")
-        self.put("/sys/devices/system/node/node0/cpulist", "0-3\n")
-        self.put("/sys/devices/system/node/node1/cpulist", "4-7\n")
-        self.put(BALANCING, "1\n")
-        self.put("/proc/cmdline", "root=/dev/sda1 ro\n")
-        self.put("/proc/sys/kernel/osrelease", "6.1.0\n")
-        self.put("/proc/1/comm", "systemd\n")
-        for name in ("policy0", "policy4"):
-            base = f"/sys/devices/system/cpu/cpufreq/{name}"
-            self.put(f"{base}/scaling_available_governors", "performance powersave\n")
-            self.put(f"{base}/scaling_governor", "powersave\n")
-        self._devices()
-        self.interrupt(40, "0-7")
-        self.interrupt(41, "5")
-        self.programs = {
-            "systemctl daemon-reload": "",
-            "systemctl enable rdmaprov-pcie.service": self._enable,
-        }
-
-    def _devices(self) -> None:
-        bridge = config_space.made_up(acs=0x1D)
-        config_space.put(self, "pci0000:17/0000:17:01.0", bridge)
-        config_space.put(self, SWITCH, config_space.made_up())
-        config_space.put(self, f"{SWITCH}/{NIC_PORT}", bridge)
-        config_space.put(self, f"{SWITCH}/{GPU_PORT}", bridge)
-        where = f"{SWITCH}/{NIC_PORT}/{NIC}"
-        config_space.put(self, where, config_space.made_up(512), numa_node="1")
-        gpu = f"{SWITCH}/{GPU_PORT}/{GPU}"
-        config_space.put(
-            self, gpu, config_space.made_up(), vendor="0x10de", **{"class": "0x030200"}
-        )
-        self.put(f"/sys/devices/{where}/net/ens1/mtu", "1500\n")
-        self.link(f"/sys/devices/{where}/net/ens1/device", f"/sys/devices/{where}")
-        self.link("/sys/class/net/ens1", f"/sys/devices/{where}/net/ens1")
-
-    def interrupt(self, number: int, affinity: str) -> None:
-        """Have an interrupt of the NIC's."""
-        self.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/msi_irqs/{number}", "msix\n")
-        self.put(f"/proc/irq/{number}/smp_affinity_list", affinity + "\n")
-
-    def affinity(self, number: int) -> str | None:
-        """Return the processors of an interrupt."""
-        return self.value(f"/proc/irq/{number}/smp_affinity_list")
-
-    def redirect(self, address: str) -> int:
-        """Return the ACS control bits of a bridge."""
-        return config_space.word(self, address, config_space.ACS_CONTROL)
-
-    def boot(self, factory: bytes) -> None:
-        """Lose what a boot loses."""
-        Path(self.path(f"/sys/bus/pci/devices/{NIC}/config")).write_bytes(factory)
-        self.put(BALANCING, "1\n")
-        self.put(GOVERNOR, "powersave\n")
-        self.interrupt(40, "0-7")
-
-    def _enable(self, argv: list[str]) -> str:  # noqa: ARG002
-        self.link(LINK, UNIT)
-        return ""
 
 
 @pytest.fixture
@@ -104,27 +43,6 @@ def node(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> Node:
     made = Node(machine.root)  # type: ignore[arg-type]
     made.prepare()
     return made
-
-
-def arguments(**changed: object) -> dict[str, Any]:
-    return {
-        "rails": [{"netdev": "ens1", "pci": None, "address": "198.18.0.1/24"}],
-        "max_read_request_bytes": 4096,
-        "acs_redirect": "off",
-        "iommu": "keep",
-        "numa_balancing": False,
-        "irq_affinity": "local",
-        "cpu_governor": "performance",
-        **changed,
-    }
-
-
-def run(node: Node, *, check: bool = False, **changed: object) -> dict[str, Any]:
-    return converge(node, pcie, arguments(**changed), check=check)
-
-
-def said(result: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return [(each["layer"], each["device"], each["setting"]) for each in result["changes"]]
 
 
 RUNNING = [
@@ -411,73 +329,3 @@ def test_rail_that_is_not_there_may_come(node: Node):
 def test_lists_of_processors():
     assert processors("0-2,8\n") == {0, 1, 2, 8}
     assert processors("") == set()
-
-
-def iommu_on(node: Node, kind: str) -> None:
-    node.put("/sys/class/iommu/dmar0/version", "1\n")
-    node.put(f"{GROUP}/type", kind + "\n")
-    node.put("/boot/vmlinuz-6.1.0")
-    entry = (
-        "menuentry 'x' $menuentry_id_option 'gnulinux-simple-1' {{\n linux /boot/vmlinuz-6.1.0 "
-        "root=/dev/sda1 ro {}\n}}\n"
-    )
-
-    def mkconfig(argv: list[str]) -> str:
-        drop_in = node.read("/etc/default/grub.d/zz-rdmaprov-pcie.cfg") or '="quiet"'
-        words = drop_in.partition('="')[2].replace("$GRUB_CMDLINE_LINUX_DEFAULT", "quiet")
-        Path(argv[2]).write_text(entry.format(words.partition('"')[0]))
-        return ""
-
-    node.put(CFG, entry.format("quiet"))
-    node.programs["grub-mkconfig -o"] = mkconfig
-
-
-def test_iommu_mode_waits_for_a_boot_and_is_then_proven(node: Node):
-    iommu_on(node, "DMA")
-    result = run(node, iommu="passthrough")
-    assert result["reboot"] == [
-        "the kernel was started with '' and needs 'iommu=pt' (/proc/cmdline)"
-    ]
-    assert ("configured", CFG, "kernel arguments") in said(result)
-    again = run(node, iommu="passthrough")
-    assert (again["changed"], len(again["reboot"])) == (False, 1)
-    node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=pt\n")
-    with pytest.raises(NodeError, match=r"its IOMMU mode is DMA, wanted identity"):
-        run(node, iommu="passthrough")
-    node.put(f"{GROUP}/type", "identity\n")
-    after = run(node, iommu="passthrough")
-    assert (after["changed"], after["reboot"]) == (False, [])
-
-
-def test_iommu_that_is_still_on_is_an_error(node: Node):
-    iommu_on(node, "DMA")
-    run(node, iommu="off")
-    node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=off\n")
-    with pytest.raises(NodeError, match=r"started with iommu=off, and dmar0 is on"):
-        run(node, iommu="off")
-
-
-def test_iommu_mode_that_cannot_be_told_is_an_error(node: Node):
-    iommu_on(node, "identity")
-    run(node, iommu="passthrough")
-    node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=pt\n")
-    node.remove(f"{GROUP}/type")
-    with pytest.raises(NodeError, match="cannot tell its IOMMU mode"):
-        run(node, iommu="passthrough")
-
-
-def test_iommu_mode_that_an_architecture_lacks_is_refused(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(iommu, "architecture", lambda: "aarch64")
-    with pytest.raises(Refused, match="no argument for off on aarch64; write keep"):
-        run(node, iommu="off")
-
-
-def test_iommu_that_the_firmware_has_counts_where_the_kernel_leaves_it_off(node: Node):
-    iommu_on(node, "DMA")
-    node.remove("/sys/class/iommu/dmar0/version")
-    Path(node.path("/sys/class/iommu/dmar0")).rmdir()
-    assert run(node, iommu="passthrough", check=True)["reboot"] == []
-    node.put("/sys/firmware/acpi/tables/DMAR")
-    assert len(run(node, iommu="passthrough", check=True)["reboot"]) == 1

@@ -15,29 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import pins, torch_image, torch_python, torch_runtime, torch_venv
+from plugins.module_utils import torch_python, torch_runtime, torch_venv
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, Machine, NodeError
 from plugins.module_utils.plan import Refused
 from tests.roles.fake import FakeMachine
-
-VARIABLE = "torch_runtime_requirements"
-DIGEST = "a" * 64
-IMAGE = f"registry.example.com/torch@sha256:{DIGEST}"
-
-
-def arguments(**changed: object) -> dict[str, Any]:
-    return {
-        "kind": "venv",
-        "python": sys.executable,
-        "directory": "/opt/rdmaprov/torch",
-        "requirements": ["torch==2.13.0"],
-        "index_url": "",
-        "wheelhouse": "",
-        "image": "",
-        "container_tool": "podman",
-        **changed,
-    }
+from tests.roles.torch_node import IMAGE, arguments
 
 
 class Real(Machine):
@@ -118,45 +101,6 @@ def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_place(interpreter: Path, **changed: object) -> dict[str, Any]:
     return arguments(kind="interpreter", python=str(interpreter), **changed)
-
-
-@pytest.mark.parametrize(
-    ("line", "seen", "met"),
-    [
-        ("torch==2.13.0", "2.13.0", True),
-        ("torch==2.13.0", "2.13.0+cpu", True),
-        ("torch==2.13", "2.13.0+cu130", True),
-        ("torch==2.13.0+cpu", "2.13.0+cpu", True),
-        ("torch==2.13.0+cpu", "2.13.0+cu130", False),
-        ("torch==2.13.0+cpu", "2.13.0", False),
-        ("torch==2.13.0", "2.13.1", False),
-        ("torch==2.1", "2.10", False),
-        ("torch==2.13.0", "2.13.0a0+git1", False),
-    ],
-)
-def test_version_is_compared_as_pip_does(line: str, seen: str, met: bool):
-    assert pins.parse([line], VARIABLE)[0].is_met_by(seen) is met
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["torch"], "'torch' is not pinned; write NAME==VERSION"),
-        (["torch>=2"], "is not pinned"),
-        (["torch==2.13.0 --index-url=http://x"], "is not pinned"),
-        (["--pre"], "is not pinned"),
-        (["torch==1", "Torch==2"], "torch is there twice"),
-        ([f"torch==1 --hash=sha256:{DIGEST}", "numpy==2"], "numpy has no --hash=sha256"),
-    ],
-)
-def test_wrong_pin_is_refused(lines: list[str], message: str):
-    with pytest.raises(Refused, match=message):
-        pins.parse(lines, VARIABLE)
-
-
-def test_names_are_compared_without_their_spelling():
-    pin = pins.parse(["Typing_Extensions==4.1"], VARIABLE)[0]
-    assert (pin.name, pin.hashed) == ("typing-extensions", False)
 
 
 def test_interpreter_is_proven_by_an_import_once(real: Real, interpreter: Path):
@@ -254,7 +198,7 @@ def test_environment_is_built_once_from_a_wheelhouse(real: Real, tmp_path: Path)
     ("line", "message"),
     [
         ("torch==2.14.0", "could not find a version .* torch==2.14.0 .from versions: 2.13.0.$"),
-        (f"torch==2.13.0 --hash=sha256:{DIGEST}", "THESE PACKAGES DO NOT MATCH THE HASHES"),
+        (f"torch==2.13.0 --hash=sha256:{'a' * 64}", "THESE PACKAGES DO NOT MATCH THE HASHES"),
     ],
 )
 def test_pip_of_the_wheelhouse_refuses_what_is_not_there(
@@ -413,39 +357,3 @@ def test_wrong_value_is_refused(machine: FakeMachine, given: dict[str, Any], mes
 
 def test_nothing_is_managed_where_the_site_says_none(machine: FakeMachine):
     assert not converge(machine, torch_runtime, arguments(kind="none"), check=False)["changed"]
-
-
-@pytest.mark.parametrize(
-    ("tool", "absent"),
-    [
-        ("podman", "Error: inspecting object: registry.example.com/torch: image not known"),
-        ("docker", "Error response from daemon: No such image: registry.example.com/torch"),
-    ],
-)
-def test_image_is_pulled_once(machine: FakeMachine, tool: str, absent: str):
-    inspect = f"{tool} image inspect"
-
-    def pull(argv: list[str]) -> str:
-        machine.programs[inspect] = "sha256:1"
-        return argv[-1]
-
-    machine.programs = {inspect: CommandFailed([tool], 1, absent), f"{tool} pull": pull}
-    given = arguments(kind="container", image=IMAGE, container_tool=tool)
-    assert converge(machine, torch_runtime, given, check=True)["changed"]
-    assert not [line for line in machine.ran if "pull" in line]
-    assert converge(machine, torch_runtime, given, check=False)["changed"]
-    assert f"{tool} pull --quiet {IMAGE}" in machine.ran
-    assert not converge(machine, torch_runtime, given, check=False)["changed"]
-
-
-def test_daemon_that_does_not_answer_is_an_error(machine: FakeMachine):
-    down = CommandFailed(["docker"], 1, "Cannot connect to the Docker daemon")
-    machine.programs = {"docker image inspect": down}
-    with pytest.raises(CommandFailed, match="Cannot connect"):
-        converge(
-            machine,
-            torch_runtime,
-            arguments(kind="container", image=IMAGE, container_tool="docker"),
-            check=True,
-        )
-    assert torch_image.PULL_TIMEOUT_S > 600

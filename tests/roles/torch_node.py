@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 from plugins.module_utils.machine import CommandFailed
 from tests.roles.fake import FakeMachine
 
 PYTHON = "/usr/bin/python3"
 PACKAGES = "lib/python3/site-packages"
+IMAGE = f"registry.example.com/torch@sha256:{'a' * 64}"
+
+
+def arguments(**changed: object) -> dict[str, Any]:
+    """Return what the role asks for, with some of it changed."""
+    return {
+        "kind": "venv",
+        "python": sys.executable,
+        "directory": "/opt/rdmaprov/torch",
+        "requirements": ["torch==2.13.0"],
+        "index_url": "",
+        "wheelhouse": "",
+        "image": "",
+        "container_tool": "podman",
+        **changed,
+    }
 
 
 class TorchNode(FakeMachine):

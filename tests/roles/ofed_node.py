@@ -1,0 +1,36 @@
+"""What runs the role ofed on a made-up node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from plugins.module_utils import ofed
+from plugins.module_utils.converge import converge
+from tests.roles.apt_node import DOCA, MLNX, AptNode
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "openpgp"
+FINGERPRINT = "1775AF9104C401000799F1DA1747D561560BDC66"
+KEY = str(FIXTURES / "ed25519.asc")
+
+
+def arguments(source: str = "doca", **changed: object) -> dict[str, Any]:
+    versions = {"doca": "3.1.0", "mlnx_ofed": "24.10-1.1.4.0", "inbox": ""}
+    urls = {"doca": DOCA, "mlnx_ofed": MLNX, "inbox": ""}
+    given = {name: spec.get("default") for name, spec in ofed.ARGUMENTS.items()}
+    more = {
+        "source": source,
+        "version": versions[source],
+        "repository_url": urls[source],
+        "repository_key_url": KEY,
+        "repository_key_fingerprint": FINGERPRINT,
+    }
+    return {**given, **more, **changed}
+
+
+def run(node: AptNode, source: str = "doca", **changed: object) -> dict[str, Any]:
+    return converge(node, ofed, arguments(source, **changed), check=False)
+
+
+def devices(result: dict[str, Any]) -> list[str]:
+    return [change["device"] for change in result["changes"]]

@@ -1,0 +1,105 @@
+"""A made-up node with a NIC and a GPU below one PCIe switch, and what runs the role on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from plugins.module_utils import pcie
+from plugins.module_utils.converge import converge
+from tests.roles import config_space
+from tests.roles.fake import FakeMachine
+
+NIC, GPU = "0000:1a:00.0", "0000:1b:00.0"
+SWITCH = "pci0000:17/0000:17:01.0/0000:18:00.0"
+NIC_PORT, GPU_PORT = "0000:19:00.0", "0000:19:04.0"
+BALANCING = "/proc/sys/kernel/numa_balancing"
+GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
+UNIT = "/etc/systemd/system/rdmaprov-pcie.service"
+LINK = "/etc/systemd/system/multi-user.target.wants/rdmaprov-pcie.service"
+
+
+class Node(FakeMachine):
+    """A node of two NUMA nodes, with a NIC and a GPU below one switch of the second one."""
+
+    def prepare(self) -> None:
+        """Make it a factory node."""
+        self.put("/usr/bin/python3")
+        self.put("/sys/devices/system/node/node0/cpulist", "0-3\n")
+        self.put("/sys/devices/system/node/node1/cpulist", "4-7\n")
+        self.put(BALANCING, "1\n")
+        self.put("/proc/cmdline", "root=/dev/sda1 ro\n")
+        self.put("/proc/sys/kernel/osrelease", "6.1.0\n")
+        self.put("/proc/1/comm", "systemd\n")
+        for name in ("policy0", "policy4"):
+            base = f"/sys/devices/system/cpu/cpufreq/{name}"
+            self.put(f"{base}/scaling_available_governors", "performance powersave\n")
+            self.put(f"{base}/scaling_governor", "powersave\n")
+        self._devices()
+        self.interrupt(40, "0-7")
+        self.interrupt(41, "5")
+        self.programs = {
+            "systemctl daemon-reload": "",
+            "systemctl enable rdmaprov-pcie.service": self._enable,
+        }
+
+    def _devices(self) -> None:
+        bridge = config_space.made_up(acs=0x1D)
+        config_space.put(self, "pci0000:17/0000:17:01.0", bridge)
+        config_space.put(self, SWITCH, config_space.made_up())
+        config_space.put(self, f"{SWITCH}/{NIC_PORT}", bridge)
+        config_space.put(self, f"{SWITCH}/{GPU_PORT}", bridge)
+        where = f"{SWITCH}/{NIC_PORT}/{NIC}"
+        config_space.put(self, where, config_space.made_up(512), numa_node="1")
+        gpu = f"{SWITCH}/{GPU_PORT}/{GPU}"
+        config_space.put(
+            self, gpu, config_space.made_up(), vendor="0x10de", **{"class": "0x030200"}
+        )
+        self.put(f"/sys/devices/{where}/net/ens1/mtu", "1500\n")
+        self.link(f"/sys/devices/{where}/net/ens1/device", f"/sys/devices/{where}")
+        self.link("/sys/class/net/ens1", f"/sys/devices/{where}/net/ens1")
+
+    def interrupt(self, number: int, affinity: str) -> None:
+        """Have an interrupt of the NIC's."""
+        self.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/msi_irqs/{number}", "msix\n")
+        self.put(f"/proc/irq/{number}/smp_affinity_list", affinity + "\n")
+
+    def affinity(self, number: int) -> str | None:
+        """Return the processors of an interrupt."""
+        return self.value(f"/proc/irq/{number}/smp_affinity_list")
+
+    def redirect(self, address: str) -> int:
+        """Return the ACS control bits of a bridge."""
+        return config_space.word(self, address, config_space.ACS_CONTROL)
+
+    def boot(self, factory: bytes) -> None:
+        """Lose what a boot loses."""
+        Path(self.path(f"/sys/bus/pci/devices/{NIC}/config")).write_bytes(factory)
+        self.put(BALANCING, "1\n")
+        self.put(GOVERNOR, "powersave\n")
+        self.interrupt(40, "0-7")
+
+    def _enable(self, argv: list[str]) -> str:  # noqa: ARG002
+        self.link(LINK, UNIT)
+        return ""
+
+
+def arguments(**changed: object) -> dict[str, Any]:
+    return {
+        "rails": [{"netdev": "ens1", "pci": None, "address": "198.18.0.1/24"}],
+        "max_read_request_bytes": 4096,
+        "acs_redirect": "off",
+        "iommu": "keep",
+        "numa_balancing": False,
+        "irq_affinity": "local",
+        "cpu_governor": "performance",
+        **changed,
+    }
+
+
+def run(node: Node, *, check: bool = False, **changed: object) -> dict[str, Any]:
+    return converge(node, pcie, arguments(**changed), check=check)
+
+
+def said(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(each["layer"], each["device"], each["setting"]) for each in result["changes"]]
