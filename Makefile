@@ -36,10 +36,11 @@ lab-tools: venv
 	@missing=$$($(BIN)/python -m rdmaprov.lab.tools); \
 	[ -z "$$missing" ] || { $(call debian,$$missing); }
 
-# What the tests make a signed repository of packages with, and the browser that opens reports.
+# What the tests make a signed repository of packages with, a daemon to reach this machine by, and the
+# browser that opens reports.
 test-tools: lab-tools
-	@missing=; for each in dpkg-scanpackages=dpkg-dev gpg=gnupg chromium=chromium chromedriver=chromium-driver; do \
-	command -v $${each%=*} > /dev/null || missing="$$missing $${each#*=}"; done; \
+	@missing=; for each in sshd=openssh-server dpkg-scanpackages=dpkg-dev gpg=gnupg chromium=chromium chromedriver=chromium-driver; do \
+	PATH=$$PATH:/usr/sbin command -v $${each%=*} > /dev/null || missing="$$missing $${each#*=}"; done; \
 	[ -z "$$missing" ] || { $(call debian,$$missing); }
 
 demo: lab-tools
@@ -59,7 +60,7 @@ unit: venv
 	$(BIN)/pytest -q -n 2 -m "not lab and not browser" --ignore tests/cli
 
 # The program as its users run it; most of it is waiting for Ansible to start.
-program: venv
+program: test-tools
 	$(BIN)/pytest -q -n 2 tests/cli
 
 check: lint unit
@@ -68,10 +69,10 @@ check: lint unit
 # some of which have to tell what is slow from what hangs.
 LAB = $(BIN)/pytest -n 2 --dist loadscope --durations=40
 
-test: check program test-tools
+test: test-tools check program
 	$(LAB) -m "(lab or browser) and not long"
 
-test-all: check program test-tools
+test-all: test-tools check program
 	$(LAB) -m "lab or browser"
 
 lock: venv
