@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 
 import pytest
 
 from rdmaprov.facts import wire
+from rdmaprov.facts.errors import CouldNotTell
+
+NEAR = wire.End("lo", "mlx5_0", "", "127.0.0.1", 1)
 
 
 def said(command: str) -> str:
@@ -27,3 +31,38 @@ def test_client_ends_when_no_server_can_listen_any_more(monkeypatch, tmp_path, p
     client = wire.client_command(f"sh -c 'echo try >>{tmp_path}/tries; {program}'")
     assert said(client).startswith("rc 1\n" if tries else "rc 127\n")
     assert (len((tmp_path / "tries").read_text().split()) > 1) is tries
+
+
+@pytest.fixture
+def ping(monkeypatch, tmp_path):
+    """Provide what makes a ping of a shell script, and tells what was read of it."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "timeout", "sleep"):
+        programs.joinpath(name).symlink_to(shutil.which(name))
+    monkeypatch.setenv("PATH", str(programs))
+
+    def found(script):
+        if script:
+            programs.joinpath("ping").write_text(f"#!/bin/sh\n{script}")
+            programs.joinpath("ping").chmod(0o755)
+        return wire.parse_pings(said(wire.ping_command([(0, NEAR, "127.0.0.1")], 4200)))[0][0]
+
+    return found
+
+
+def test_ping_that_is_not_there_could_not_be_told(ping):
+    with pytest.raises(CouldNotTell, match="ping is not installed"):
+        ping("")
+
+
+def test_ping_without_answers_ends_and_says_so(ping, monkeypatch):
+    monkeypatch.setattr(wire, "PINGS_S", 1)
+    last = "trap 'echo 5 packets transmitted, 0 received; exit 1' INT"
+    assert ping(f"{last}\nwhile sleep 0.1; do :; done") == wire.Ping(5, 0, "")
+
+
+def test_ping_counts_what_it_sends(ping):
+    """With a limit of its own it would count answers, and call one that is late a loss."""
+    script = 'case " $* " in *" -w "*) ;; *" -c 50 "*) echo {};; esac'
+    assert ping(script.format("50 packets transmitted, 49 received")) == wire.Ping(50, 49, "")

@@ -16,7 +16,7 @@ from rdmaprov.facts.text import END, whole
 
 # Enough that what else is on the wire (ARP, the tools' own TCP connection) is small beside it.
 MESSAGES, MESSAGE_BYTES = 1000, 1024
-PINGS = 50
+PINGS, PINGS_S = 50, 20
 SERVER_S = 30
 # perftest's and the ping-pong's own ports are 18515 and later; each rail has one.
 _PORT = 18700
@@ -67,9 +67,11 @@ def ping_command(ends: Sequence[tuple[int, End, str]], mtu_bytes: int) -> str:
     for number, near, far in ends:
         # IP header and ICMP header; IPv6's is 40 bytes, IPv4's 20.
         size = mtu_bytes - (48 if ":" in far else 28)
-        words = f"-A -c {PINGS} -w 20 -M do -s {size} -I {shlex.quote(near.address)}"
+        words = f"-A -c {PINGS} -M do -s {size} -I {shlex.quote(near.address)}"
+        # Not ping's own -w: with it, -c counts answers, and one that is late looks like a loss.
         parts.append(
-            f"echo '== {number}'; LC_ALL=C ping -q {words} {shlex.quote(far)} 2>&1; "
+            f"echo '== {number}'; "
+            f"LC_ALL=C timeout -s INT {PINGS_S} ping -q {words} {shlex.quote(far)} 2>&1; "
             f"echo 'neighbour:'; ip -j neigh show to {shlex.quote(far)} "
             f"dev {shlex.quote(near.netdev)} 2>&1; echo"
         )
@@ -90,11 +92,11 @@ def parse_pings(stdout: str) -> dict[int, tuple[Ping, str]]:
 def _ping(text: str) -> tuple[Ping, str]:
     said, _, neighbour = text.partition("neighbour:\n")
     found = re.search(r"(\d+) packets transmitted, (\d+) (?:packets )?received", said)
-    errors = [line for line in said.splitlines() if line.startswith("ping: ")]
+    errors = [line for line in said.splitlines() if line.startswith(("ping: ", "timeout: "))]
     message = errors[-1] if errors else ""
     if found is None and not message:
         raise CouldNotTell(f"ping: {said.strip()[-80:] or 'it printed nothing'}")
-    if "not found" in message:
+    if message.startswith("timeout: "):
         raise CouldNotTell("ping is not installed", "apt-get install iputils-ping")
     mac = re.search(r'"lladdr":"([0-9a-f:]+)"', neighbour)
     counted = (int(found[1]), int(found[2])) if found else (PINGS, 0)
