@@ -199,6 +199,7 @@ def test_an_interrupt_leaves_nothing_behind(gate):
     assert gate.left() == ["", ""]
 
 
+@pytest.mark.long
 def test_a_node_that_dies_in_the_middle_is_named(gate):
     started = gate.begun()
     gate.lab.call("node2", "(sleep 1; echo b >/proc/sysrq-trigger) >/dev/null 2>&1 &")

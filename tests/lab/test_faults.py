@@ -281,6 +281,7 @@ def test_fault_with_nothing_to_break_is_refused_and_leaves_no_record(lab):
     assert healed.stderr.strip() == f"{PEER}: nothing to heal"
 
 
+@pytest.mark.long
 def test_reboot_ends_what_it_ends_on_metal(lab, node):
     for name in ("mtu-wrong", "sshd-hangs", "nccl-conf-stale"):
         inject(lab, node, name)

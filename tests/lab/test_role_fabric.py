@@ -13,7 +13,7 @@ import pytest
 
 from rdmaprov.resources import data_dir
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 CHANGES = ("node1", "node2")
 

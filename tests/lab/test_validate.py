@@ -111,6 +111,7 @@ def _is_of(failure: str, expected: set[object]) -> bool:
     return file == PATH or (node is not None and (node[1], file) in expected)
 
 
+@pytest.mark.long
 def test_healed_nodes_are_green(gate):
     found = gate.judge()
     assert found["failure"] + found["error"] == []
