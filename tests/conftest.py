@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import subprocess
+import sys
+import tempfile
+import uuid
 from pathlib import Path
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 # Two labs share the tests of the lab. One has all that begins with provisioned nodes, so that they
 # are provisioned once, after what tests that; the other has the rest.
 PROVISIONED = ("test_acceptance", "test_provision", "test_validate")
+# Where the tests of a run write down the directories of their labs.
+LABS = "RDMAPROV_TESTS_LABS"
+END_LAB_S = 120
 
 
-def pytest_configure() -> None:
+def pytest_configure(config) -> None:
+    if not hasattr(config, "workerinput"):
+        os.environ[LABS] = tempfile.mkdtemp(prefix="rdmaprov-labs-")
     # A shell starts what it puts in the background with SIGINT ignored, nohup with SIGHUP, and
     # children inherit that: a test that interrupts would then wait for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session")
+def at_large():
+    """Provide what remembers a lab's directory until the lab is down."""
+
+    def remember(directory):
+        (Path(os.environ[LABS]) / str(uuid.uuid4())).write_text(str(directory))
+
+    return remember
+
+
+def pytest_unconfigure(config) -> None:
+    """End the labs that an interrupt left: xdist gives its workers ten seconds to do so."""
+    if hasattr(config, "workerinput"):
+        return
+    labs = Path(os.environ.pop(LABS))
+    for lab in labs.iterdir():
+        directory = lab.read_text()
+        if Path(directory).exists():
+            end = [sys.executable, "-m", "rdmaprov", "lab", "--dir", directory, "down"]
+            subprocess.run(end, timeout=END_LAB_S, check=False)
+    shutil.rmtree(labs)
 
 
 def pytest_xdist_make_scheduler(config, log):

@@ -13,10 +13,12 @@ from tests.lab.rail import Rail
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory):
+def lab(tmp_path_factory, at_large):
     """Provide a lab: the one of RDMAPROV_LAB_DIR, brought up if it is not, or one of its own."""
     given = os.environ.get("RDMAPROV_LAB_DIR")
     directory = Path(given) if given else tmp_path_factory.mktemp("lab") / "lab"
+    if not given:
+        at_large(directory)
     handle = LabHandle(directory, tmp_path_factory.mktemp("site"))
     try:
         handle.must("up", *([] if given else ["--site", str(handle.site)]))

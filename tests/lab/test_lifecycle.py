@@ -24,8 +24,9 @@ DISK_S = 20
 
 
 @pytest.fixture
-def own(tmp_path):
+def own(tmp_path, at_large):
     """Provide a lab of the test's own, which is not up yet; images come from the common cache."""
+    at_large(tmp_path / "lab")
     handle = LabHandle(tmp_path / "lab", tmp_path / "site")
     yield handle
     handle.rdmaprov("down")
