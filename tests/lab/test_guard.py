@@ -76,6 +76,7 @@ def test_way_to_the_node_is_refused_before_anything_happens(lab, apply):
     assert lab.run(NODE, STATE) == before
 
 
+@pytest.mark.long
 def test_allowed_change_is_confirmed_over_a_new_connection(lab, apply):
     done = apply(fabric_guard_allowed_netdevs=[MANAGEMENT])
     assert done.returncode == 0, done.stdout

@@ -46,6 +46,7 @@ def begun(fleet, role, *words):
     return fleet.start_until("apply", "ansible.log", f"TASK [rdmaprov.node.{role} ", *words)
 
 
+@pytest.mark.long
 def test_factory_nodes_fail_the_gate_and_nothing_is_an_error(fleet):
     found = fleet.judge()
     assert found["error"] == []
@@ -55,6 +56,7 @@ def test_factory_nodes_fail_the_gate_and_nothing_is_an_error(fleet):
     assert fleet.pending() == {node: list(ROLES) for node in NODES}
 
 
+@pytest.mark.long
 def test_every_cut_is_said_and_leaves_what_the_next_run_mends(lab, fleet):
     """The controller is killed, then the node restarts, then its disk is full."""
     killed = begun(fleet, "fabric", "--roles", "fabric")
@@ -76,7 +78,7 @@ def test_every_cut_is_said_and_leaves_what_the_next_run_mends(lab, fleet):
 
 
 def test_every_step_of_the_demonstration_ends_as_it_must(lab, fleet, capfd):
-    """The nodes are provisioned by it, from where the cuts left them."""
+    """The nodes are provisioned by it; in `make test-all`, from where the cuts left them."""
     steps = demo.steps(str(fleet.site), str(SUITE), ["--dir", str(lab.directory)])
     assert demo.run(steps, fleet.directory) == ExitCode.OK, capfd.readouterr().out
     said = capfd.readouterr().out

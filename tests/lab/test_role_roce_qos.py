@@ -109,6 +109,7 @@ def test_all_is_right_after_a_boot(lab, play):
     assert not play.changed({})
 
 
+@pytest.mark.long
 def test_vendors_driver_has_congestion_control_and_marks_again(lab, play):
     lab.run(NODE, "echo vendor > /etc/rdmaprov-lab/driver; modprobe standin_ofed")
     variables = {"roce_qos_force_traffic_class": True, "roce_qos_dcqcn": {"rp_ai_rate": 10}}

@@ -13,7 +13,7 @@ from tests.lab.fleet import NODES
 
 from rdmaprov.lab.faults import catalogue
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 CHANGES, NEEDS_FACTORY = NODES, False
 TABLE: dict[str, dict[str, Any]] = yaml.safe_load(
@@ -74,15 +74,7 @@ def rounds() -> list[list[Broken]]:
     return made
 
 
-@pytest.mark.parametrize(
-    "faults",
-    # The first has most faults of the catalogue.
-    [
-        pytest.param(each, marks=[pytest.mark.long] if at else [])
-        for at, each in enumerate(rounds())
-    ],
-    ids=lambda each: "+".join(e.fault for e in each),
-)
+@pytest.mark.parametrize("faults", rounds(), ids=lambda each: "+".join(one.fault for one in each))
 def test_faults_are_found_by_their_tests_alone(faults, gate, lab):
     try:
         for each in faults:
@@ -111,7 +103,6 @@ def _is_of(failure: str, expected: set[object]) -> bool:
     return file == PATH or (node is not None and (node[1], file) in expected)
 
 
-@pytest.mark.long
 def test_healed_nodes_are_green(gate):
     found = gate.judge()
     assert found["failure"] + found["error"] == []
