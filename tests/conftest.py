@@ -33,7 +33,7 @@ def pytest_configure(config) -> None:
 
 @pytest.fixture(scope="session")
 def at_large():
-    """Provide what remembers a lab's directory until the lab is down."""
+    """Provide what writes down a lab's directory, so that no lab outlives the run."""
 
     def remember(directory):
         (Path(os.environ[LABS]) / str(uuid.uuid4())).write_text(str(directory))

@@ -17,6 +17,7 @@ TIMEOUT_S = 1800
 WAIT_S = 600  # torch alone may take half of it to be imported
 # An emulated processor that others share takes a while to unpack a dozen modules for modinfo.
 PATIENT = ("--command-timeout=60", "--node-timeout=900")
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json").read_text())
 LEFT = "ls -d /run/rdmaprov-accept* 2>/dev/null; pgrep -f 'rdmaprov-accept|agent.pyz'; true"
 
 

@@ -5,22 +5,19 @@ That it accepts healthy nodes is in the demonstration, in test_provision.
 
 from __future__ import annotations
 
-import json
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
-from tests.lab.fleet import NODES, TIMEOUT_S, Fleet, left_by_accept
+from tests.lab.fleet import NODES, SCHEMA, TIMEOUT_S, Fleet, left_by_accept
 
 pytestmark = pytest.mark.lab
 
 CHANGES, NEEDS_FACTORY = NODES, False
 SIZES = "16K:64K"
-SCHEMA = Path(__file__).parents[2] / "docs" / "results.schema.json"
 # A rank whose all_reduce is not torch's own any more, put there by Python's own start-up hook.
 HOOK = """\
 import importlib.abc, os, sys
@@ -82,7 +79,7 @@ class Gate:
 
     def read(self):
         self.results = self.fleet.results()
-        jsonschema.validate(self.results, json.loads(SCHEMA.read_text()))
+        jsonschema.validate(self.results, SCHEMA)
 
     def blamed(self):
         """Return node and rail of what is proven to be wrong."""

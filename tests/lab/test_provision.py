@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.lab.fleet import NODES, TIMEOUT_S, Fleet, left_by_accept
+from tests.lab.fleet import NODES, SCHEMA, TIMEOUT_S, Fleet, left_by_accept
 from tests.lab.play import DISK_FULL
 
 from lab import demo
@@ -19,7 +18,6 @@ from rdmaprov.resources import data_dir
 pytestmark = pytest.mark.lab
 
 CHANGES = NODES
-SCHEMA = Path(__file__).parents[2] / "docs" / "results.schema.json"
 SUITE = data_dir("validate")
 # Those that a factory node lacks something of, in their order. The driver is the kernel's own,
 # and there is no GPU: ofed and peermem have nothing to do.
@@ -97,7 +95,7 @@ def test_every_step_of_the_demonstration_ends_as_it_must(lab, fleet, capfd):
 
 def judge_accepted(results):
     """Judge what the acceptance gate says of healthy nodes."""
-    jsonschema.validate(results, json.loads(SCHEMA.read_text()))
+    jsonschema.validate(results, SCHEMA)
     assert (results["verdict"], results["world_size"]) == ("ok", 2)
     assert [plane["name"] for plane in results["planes"]] == ["rail 0", "rail 1"]
     for plane in results["planes"]:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from plugins.module_utils.survey import ORDER
 from tests.unit import accept_runs
 
 from rdmaprov.acceptance import floor
@@ -29,18 +30,7 @@ from rdmaprov.validate.results import Findings
 
 SITE = Path("inventory/prod")
 STARTED = datetime(2026, 3, 2, 9, 12, tzinfo=UTC)
-ROLES = (
-    "ofed",
-    "fabric",
-    "mlx5",
-    "hugepages",
-    "peermem",
-    "mtu",
-    "roce_qos",
-    "limits",
-    "pcie",
-    "nccl",
-)
+ROLES = tuple(role for role in ORDER if role != "torch_runtime")
 TESTS = {
     "test_fabric.py": ("test_rail_is_up", "test_rail_has_its_address"),
     "test_hugepages.py": ("test_hugepages_running",),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from plugins.module_utils import pcie
+import pytest
+from plugins.module_utils import iommu, pcie
 from plugins.module_utils.converge import converge
 from tests.roles import config_space
 from tests.roles.fake import FakeMachine
@@ -82,6 +83,14 @@ class Node(FakeMachine):
     def _enable(self, argv: list[str]) -> str:  # noqa: ARG002
         self.link(LINK, UNIT)
         return ""
+
+
+def made(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """Return a factory node of x86-64."""
+    monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
+    node = Node(machine.root)  # type: ignore[arg-type]
+    node.prepare()
+    return node
 
 
 def arguments(**changed: object) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from plugins.module_utils import iommu
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
 from tests.roles.fake import FakeMachine
-from tests.roles.pcie_node import NIC, Node, run, said
+from tests.roles.pcie_node import NIC, Node, made, run, said
 
 GROUP = f"/sys/bus/pci/devices/{NIC}/iommu_group"
 CFG = "/boot/grub/grub.cfg"
@@ -17,10 +17,7 @@ CFG = "/boot/grub/grub.cfg"
 
 @pytest.fixture
 def node(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> Node:
-    monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
-    made = Node(machine.root)  # type: ignore[arg-type]
-    made.prepare()
-    return made
+    return made(machine, monkeypatch)
 
 
 def iommu_on(node: Node, kind: str) -> None:

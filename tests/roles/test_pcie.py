@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import iommu, pcie, pcie_apply, pcie_boot, shipped
+from plugins.module_utils import pcie, pcie_apply, pcie_boot, shipped
 from plugins.module_utils.converge import converge
 from plugins.module_utils.interrupts import processors
 from plugins.module_utils.machine import NodeError
@@ -27,6 +27,7 @@ from tests.roles.pcie_node import (
     UNIT,
     Node,
     arguments,
+    made,
     run,
     said,
 )
@@ -39,10 +40,7 @@ PROGRAM = "/usr/local/lib/rdmaprov/pcie"
 
 @pytest.fixture
 def node(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> Node:
-    monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
-    made = Node(machine.root)  # type: ignore[arg-type]
-    made.prepare()
-    return made
+    return made(machine, monkeypatch)
 
 
 RUNNING = [
