@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from rdmaprov.acceptance.fabric import Fabric
-from rdmaprov.acceptance.floor import Judgement, derive, judge, percent
+from rdmaprov.bandwidth.fabric import Fabric
+from rdmaprov.bandwidth.floor import Judgement, derive, judge, percent
 
 _FILE = Path(__file__).parent / "fixtures/acceptance/allreduce_published.yml"
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
 from typing import Self, TextIO
@@ -26,6 +27,14 @@ DELAY_S = 2.0
 # Up to so many nodes, each may have lines of its own; above, what is alike is said once.
 MANY_NODES = 64
 _REFRESH_HZ = 4
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line to show; the style is one of rich's."""
+
+    text: str
+    style: str = ""
 
 
 class Verbosity(IntEnum):

@@ -117,7 +117,7 @@ def test_no_run_at_all_is_a_usage_error(tmp_path, monkeypatch, capsys):
 def test_page_that_cannot_be_written_is_one_line(place, capsys):
     directory = place / "runs" / WHOLE
     (directory / "report.html.new").mkdir()  # what root cannot write over either
-    (line,) = write.told(directory).splitlines()
+    (line,) = write.report_page(directory).splitlines()
     assert line.startswith(f"report: not made: {directory}/report.html.new: Is a directory. Once")
     assert run(["report"]) == ExitCode.FAILED
     assert "Is a directory" in capsys.readouterr().err
@@ -125,10 +125,10 @@ def test_page_that_cannot_be_written_is_one_line(place, capsys):
 
 def test_full_disk_leaves_the_page_that_was(place):
     directory = place / "runs" / WHOLE
-    assert write.told(directory) == f"report: {directory}/report.html"
+    assert write.report_page(directory) == f"report: {directory}/report.html"
     before = (directory / "report.html").read_text()
     (directory / "report.html.new").symlink_to("/dev/full")
-    assert "No space left on device" in write.told(directory)
+    assert "No space left on device" in write.report_page(directory)
     assert (directory / "report.html").read_text() == before
     assert not (directory / "report.html.new").is_symlink()
 
@@ -155,8 +155,8 @@ SPOILT = """
 import sys
 from pathlib import Path
 sys.modules["jinja2.loaders"] = None
-from rdmaprov.report.write import told
-print(told(Path("runs/20260302-091200-validate")))
+from rdmaprov.report.write import report_page
+print(report_page(Path("runs/20260302-091200-validate")))
 """
 
 

@@ -19,10 +19,11 @@ from tests.unit import sites
 
 from rdmaprov import terminal
 from rdmaprov.apply.events import Change, Heard
-from rdmaprov.apply.masks import Mask
-from rdmaprov.apply.progress import Progress, Screen
+from rdmaprov.apply.progress import Progress
 from rdmaprov.apply.results import NodeResult
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.runs.masks import Mask
+from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Meter, Verbosity
 
 LOCAL = (

@@ -12,19 +12,19 @@ import pytest
 from plugins.module_utils.survey import ORDER
 from tests.unit import accept_runs
 
-from rdmaprov.acceptance import floor
 from rdmaprov.acceptance.counters import Moved
-from rdmaprov.acceptance.fabric import Fabric
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.plan import Plane
 from rdmaprov.acceptance.result import GLOO_NOTE, Result
 from rdmaprov.apply.events import Change, Heard, RolePlan, Survey
 from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import Request, document
+from rdmaprov.bandwidth import floor
+from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.cli import accept
 from rdmaprov.facts.verdict import finding
 from rdmaprov.inventory import Node
-from rdmaprov.report.envelope import Head
+from rdmaprov.runs.envelope import Head
 from rdmaprov.validate import run as validate_run
 from rdmaprov.validate.results import Findings
 

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rdmaprov.acceptance import transport
+from rdmaprov.nccl_log import transport
 
 VERSIONS = tuple(f"2.{minor}.1" for minor in range(8, 31))
 

@@ -7,7 +7,8 @@ import random
 import pytest
 from tests.unit.accept_runs import change, healthy, job, say
 
-from rdmaprov.acceptance import measure, outliers, paths, sums
+from rdmaprov.acceptance import measure, paths, sums
+from rdmaprov.bandwidth import outliers
 
 
 def found(kind, ran):

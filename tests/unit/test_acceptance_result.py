@@ -14,18 +14,20 @@ from click.testing import CliRunner
 from tests.unit.accept_runs import broken, change, healthy, job, say
 from tests.unit.sites import GOOD, write
 
-from rdmaprov.acceptance import blame, bundle, isolate, isolation, paths, plan, show, sizes, state
+from rdmaprov.acceptance import blame, bundle, isolate, paths, plan, show, state
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.isolation import Group, Outcome
 from rdmaprov.acceptance.jobs import Site, default_sizes, group, whole
 from rdmaprov.acceptance.reach import Meeting
 from rdmaprov.acceptance.result import Result
+from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import run
 from rdmaprov.cli.accept import accept, document
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
-from rdmaprov.report.envelope import Head
+from rdmaprov.isolation import rounds
+from rdmaprov.isolation.rounds import Group, Outcome
+from rdmaprov.runs.envelope import Head
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json").read_text())
 
@@ -226,7 +228,7 @@ def slow(made):
 def test_isolation_names_the_node_and_its_rail(site, how):
     told: list[str] = []
     launcher = Simulated("n6", 1, how)
-    found = isolate.carried_out(site, launcher, told.append)
+    found = isolate.run_isolation(site, launcher, told.append)
     (finding,) = isolate.findings(found)
     assert (finding.node, finding.rail) == ("n6", 1)
     assert launcher.rounds <= 3 + 3 + 2
@@ -235,7 +237,7 @@ def test_isolation_names_the_node_and_its_rail(site, how):
 
 
 def test_isolation_accuses_nobody_where_all_is_well(site):
-    found = isolate.carried_out(site, Simulated("none", 0, slow), lambda _: None)
+    found = isolate.run_isolation(site, Simulated("none", 0, slow), lambda _: None)
     assert isolate.findings(found) == []
 
 
@@ -253,7 +255,7 @@ def test_findings_that_name_nobody_are_those_to_isolate():
     change(ran, "row", lambda e: e["plane"] == "rail 0", min_us=9000.0)
     assert [finding.node for finding in paths.slow(ran)] == [""]
     assert [finding.node for finding in blame.findings(ran)] == []
-    assert isolation.plan(["n1", "n2"]).next_round()
+    assert rounds.plan(["n1", "n2"]).next_round()
 
 
 def test_wrong_options_are_two_lines(capsys, tmp_path):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rdmaprov.apply import groups, limits
+from rdmaprov.apply import limits
+from rdmaprov.apply.changes import change_lines
 from rdmaprov.apply.events import Change
-from rdmaprov.apply.masks import MASK, Mask
 from rdmaprov.errors import UsageError
+from rdmaprov.runs import groups
+from rdmaprov.runs.masks import MASK, Mask
 
 
 def change(layer, seen, wanted="9000", device="ens1"):
@@ -37,7 +39,7 @@ def change(layer, seen, wanted="9000", device="ens1"):
     ],
 )
 def test_layers_are_merged_where_they_agree(changes, lines):
-    assert groups.texts(changes) == lines
+    assert change_lines(changes) == lines
 
 
 @pytest.mark.parametrize(

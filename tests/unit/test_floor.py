@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tests import published
 
-from rdmaprov.acceptance import ceiling
-from rdmaprov.acceptance.efficiency import STEPS
-from rdmaprov.acceptance.fabric import Fabric, FabricError, checked, slot
-from rdmaprov.acceptance.floor import Verdict, derive, judge
-from rdmaprov.acceptance.signatures import SIGNATURES
+from rdmaprov.bandwidth import ceiling
+from rdmaprov.bandwidth.efficiency import STEPS
+from rdmaprov.bandwidth.fabric import Fabric, FabricError, checked, slot
+from rdmaprov.bandwidth.floor import Verdict, derive, judge
+from rdmaprov.bandwidth.signatures import SIGNATURES
 from rdmaprov.exit_codes import ExitCode
 
 H100 = Fabric(16, 8, 8, 400)
@@ -144,7 +144,7 @@ def test_efficiency_is_in_the_docs(step):
 
 def test_sentence_says_ceiling_floor_and_share():
     said = judge(H100, derive(H100), 287).sentence
-    assert said == "16 nodes, 8 × 400G: ceiling 400 GB/s, floor 320, got 287 (72 %)"
+    assert said == "16 nodes, 8 × 400G: ceiling 400 GB/s, floor 320 GB/s, got 287 GB/s (72 %)"
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rdmaprov.acceptance import history
-from rdmaprov.acceptance.fabric import Fabric
-from rdmaprov.acceptance.history import HistoryError, Result, append, drop, read
+from rdmaprov.bandwidth import history
+from rdmaprov.bandwidth.fabric import Fabric
+from rdmaprov.bandwidth.history import HistoryError, Result, append, drop, read
 
 KIND = history.kind(Fabric(16, 8, 8, 400), 8 << 30)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import isolation as simulation
+from bench.isolation import World, names, solve
 
-from rdmaprov.acceptance import simulation
-from rdmaprov.acceptance.isolation import Group, Outcome, plan
-from rdmaprov.acceptance.pairs import round_robin
-from rdmaprov.acceptance.simulation import World, names, solve
+from rdmaprov.isolation.pairs import round_robin
+from rdmaprov.isolation.rounds import Group, Outcome, plan
 
 DOCS = Path(__file__).parents[2] / "docs/acceptance.md"
 

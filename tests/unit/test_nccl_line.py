@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.nccl_jobs import Job, of
 
-from rdmaprov.acceptance import transport
-from rdmaprov.acceptance.transport import Transport
+from rdmaprov.nccl_log import transport
+from rdmaprov.nccl_log.transport import Transport
 
 
 def test_without_the_list_of_devices_the_link_layer_is_unknown():

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.nccl_jobs import VERSIONS, Job, judged, of
 
-from rdmaprov.acceptance import nccl_log, transport
-from rdmaprov.acceptance.nccl_log import UnreadableLogError
-from rdmaprov.acceptance.transport import Gdr, Transport
 from rdmaprov.errors import UsageError
+from rdmaprov.nccl_log import files as log_files
+from rdmaprov.nccl_log import transport
+from rdmaprov.nccl_log.files import UnreadableLogError
+from rdmaprov.nccl_log.transport import Gdr, Transport
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "nccl"
 
@@ -158,8 +159,8 @@ def test_all_to_all_costs_one_entry_for_each_device():
 
 
 def test_long_line_without_an_end_is_bounded(monkeypatch):
-    monkeypatch.setattr(nccl_log, "_CHUNK_BYTES", 1 << 12)
-    monkeypatch.setattr(nccl_log, "_LINE_BYTES", 1 << 12)
+    monkeypatch.setattr(log_files, "_CHUNK_BYTES", 1 << 12)
+    monkeypatch.setattr(log_files, "_LINE_BYTES", 1 << 12)
     assert (
         of(b"x" * (1 << 16) + b"\n" + Job().text().encode()).channels == of(Job().text()).channels
     )

@@ -12,7 +12,7 @@ from tests.report import runs
 from rdmaprov.apply.events import Change, RolePlan, Survey
 from rdmaprov.apply.results import NodeResult, role_states
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.report.words import subject
+from rdmaprov.runs.groups import subject
 
 DOCS = Path(__file__).parents[2] / "docs"
 VALIDATOR = jsonschema.Draft202012Validator(json.loads((DOCS / "results.schema.json").read_text()))

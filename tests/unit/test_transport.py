@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.nccl_jobs import VERSIONS, Job, judged, of
 
-from rdmaprov.acceptance import transport
-from rdmaprov.acceptance.transport import Gdr, Transport
+from rdmaprov.nccl_log import transport
+from rdmaprov.nccl_log.transport import Gdr, Transport
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,4 +1,4 @@
-"""Who is to blame when a run did not come to its end, from what its ranks and keepers said."""
+"""Who is to blame when a run did not come to its end, from what its ranks and supervisors said."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _lost(ran: Ran) -> Iterator[Finding]:
     for name, node in ran.nodes.items():
         if node.lost:
             at = _phase(ran, name)
-            # It was there at the census: that it is gone is not merely unknown.
+            # It was there at the preflight: that it is gone is not merely unknown.
             what = f"stopped answering in {at!r}: {node.why.removeprefix(f'{name}: ')}"
             yield Finding(what, "Is it up? Look at its console", name)
 

@@ -7,17 +7,18 @@ import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rdmaprov.acceptance import census, counters, floor, history, measure, transport
+from rdmaprov.acceptance import counters, measure, preflight
 from rdmaprov.acceptance.counters import Moved
-from rdmaprov.acceptance.fabric import Fabric
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.floor import Judgement
 from rdmaprov.acceptance.jobs import Site
 from rdmaprov.acceptance.launch import Ran
 from rdmaprov.acceptance.nodes import Document
-from rdmaprov.acceptance.transport import Transport
+from rdmaprov.bandwidth import floor, history
+from rdmaprov.bandwidth.floor import Judgement
+from rdmaprov.bandwidth.site import site_fabric
 from rdmaprov.errors import RdmaprovError
-from rdmaprov.inventory import Node
+from rdmaprov.nccl_log import transport
+from rdmaprov.nccl_log.transport import Transport
 
 # The floor is of messages that fill the links: nccl-tests' own reports are of these.
 LEAST_FLOOR_BYTES = 1 << 30
@@ -93,21 +94,9 @@ def counted(
     return rails, found
 
 
-def fabric_of(nodes: Sequence[Node], gpus: int) -> Fabric:
-    """Return the fabric that the floor is derived from."""
-    first = nodes[0]
-    return Fabric(
-        nodes=len(nodes),
-        gpus_per_node=gpus,
-        rails=min(len(node.rails) for node in nodes),
-        link_gbps=min(float(node.get("fabric_link_gbps")) for node in nodes),
-        oversubscription=float(first.get("fabric_oversubscription") or 1.0),
-    )
-
-
 def judged(site: Site, ran: Ran) -> tuple[Judgement | None, list[Finding]]:
     """Return what the floor says of the largest message, and whether that is a finding."""
-    fabric = fabric_of(site.nodes, census.gpus_per_node(site.facts))
+    fabric = site_fabric(site.nodes, preflight.gpus_per_node(site.facts))
     first = site.nodes[0]
     wanted = float(first.get("fabric_floor_gb_s") or 0.0)
     reason = str(first.get("fabric_floor_reason") or "")
@@ -136,7 +125,7 @@ def compared(site: Site, ran: Ran, path: Path, time: str) -> list[str]:
     row = measure.largest(measure.rows(ran), ran.job.planes[0].name)
     if row is None:
         return []
-    fabric = fabric_of(site.nodes, census.gpus_per_node(site.facts))
+    fabric = site_fabric(site.nodes, preflight.gpus_per_node(site.facts))
     now = history.Result(time, history.kind(fabric, row.bytes), row.busbw_gb_s)
     drop = history.drop(history.read(path), now)
     history.append(path, now)

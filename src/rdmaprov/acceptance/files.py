@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from rdmaprov.apply.masks import Mask
-from rdmaprov.apply.rundir import RUNS
+from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.masks import Mask
 
 
 def history_of(site: Path, runs: Path = Path(RUNS)) -> Path:
@@ -17,7 +17,7 @@ def history_of(site: Path, runs: Path = Path(RUNS)) -> Path:
     return runs / f"history-{site.resolve().name}-{digest}.jsonl"
 
 
-def keeper(logs: Path, mask: Mask) -> Callable[[str, str], Path]:
+def log_writer(logs: Path, mask: Mask) -> Callable[[str, str], Path]:
     """Return what writes a file of evidence below a directory, without secrets."""
 
     def keep(name: str, text: str) -> Path:

@@ -1,4 +1,4 @@
-"""The gate: a census, an all-reduce over all nodes, its evidence, and who is to blame."""
+"""The gate: a preflight, an all-reduce over all nodes, its evidence, and who is to blame."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from pathlib import Path
 
 from rdmaprov.acceptance import (
     blame,
-    census,
     evidence,
     isolate,
     jobs,
     measure,
     paths,
+    preflight,
     reach,
-    sizes,
     sums,
 )
 from rdmaprov.acceptance.finding import Finding
@@ -25,11 +24,12 @@ from rdmaprov.acceptance.jobs import Site
 from rdmaprov.acceptance.launch import Event, Launcher
 from rdmaprov.acceptance.nodes import Document, Nodes, on_each, program
 from rdmaprov.acceptance.result import GLOO_NOTE, Result
+from rdmaprov.bandwidth import sizes
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Node
 from rdmaprov.probe.errors import NodeError
 
-CENSUS_S = 120
+PREFLIGHT_S = 120
 _COUNTERS_S = 60
 _REACH_SLACK_S = 30
 
@@ -100,7 +100,7 @@ class Gate:
         return result
 
     def _prove(self, result: Result) -> None:
-        before = self._census(result)
+        before = self._preflight(result)
         if result.findings:
             return
         result.facts = before
@@ -113,22 +113,22 @@ class Gate:
         self._evidence(result, site, before)
         unnamed = [finding for finding in result.findings if not finding.node]
         if unnamed and self.options.isolate and len(self.nodes) > 2:
-            found = isolate.carried_out(site, launcher, self.tell)
+            found = isolate.run_isolation(site, launcher, self.tell)
             result.findings += isolate.findings(found)
 
-    def _census(self, result: Result) -> dict[str, Document]:
+    def _preflight(self, result: Result) -> dict[str, Document]:
         """Return what each node is; what is missing there becomes a finding."""
-        self.tell(f"census of {len(self.nodes)} nodes")
+        self.tell(f"preflight of {len(self.nodes)} nodes")
         asked = {node.name: node for node in self.nodes}
         began = time.time()
         answers = on_each(
             self.connection,
             result.nodes,
-            lambda name: program("reader", census.question(asked[name]), CENSUS_S),
+            lambda name: program("reader", preflight.question(asked[name]), PREFLIGHT_S),
         )
         known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
         result.backend = _backend(self.options.backend, self.nodes, known)
-        result.findings += census.findings(
+        result.findings += preflight.findings(
             self.nodes, answers, result.backend, (began, time.time())
         )
         return known
@@ -162,7 +162,7 @@ class Gate:
 
     def _run(self, result: Result, site: Site, launcher: Launcher) -> None:
         wanted = self.options.sizes or jobs.default_sizes(
-            site.backend, census.free_bytes(site.facts)
+            site.backend, preflight.free_bytes(site.facts)
         )
         job = jobs.whole(site, wanted, self.options.pairs)
         first, last = sizes.shown(wanted[0]), sizes.shown(wanted[-1])
@@ -211,7 +211,9 @@ class Gate:
         answers = on_each(
             self.connection,
             there,
-            lambda name: program("reader", census.question(asked[name], "counters"), _COUNTERS_S),
+            lambda name: program(
+                "reader", preflight.question(asked[name], "counters"), _COUNTERS_S
+            ),
         )
         return {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
 

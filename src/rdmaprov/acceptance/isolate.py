@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from rdmaprov.acceptance import census, evidence, floor, isolation, jobs, measure, paths
+from rdmaprov.acceptance import jobs, measure, paths, preflight
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.isolation import Group, Isolated, Outcome
 from rdmaprov.acceptance.jobs import Site
 from rdmaprov.acceptance.launch import Ran, Runs
+from rdmaprov.bandwidth import floor
+from rdmaprov.bandwidth.site import site_fabric
+from rdmaprov.isolation.rounds import Group, Isolated, Outcome, plan
 
 # A planner that does not come to an end would test for ever.
 _MOST_ROUNDS = 64
@@ -53,12 +55,12 @@ class Judge:
         if self.site.backend == "gloo":
             return paths.LEAST_RATIO * self.best_gb_s[plane]
         nodes = [node for node in self.site.nodes if node.name in group.nodes]
-        fabric = evidence.fabric_of(nodes, census.gpus_per_node(self.site.facts))
+        fabric = site_fabric(nodes, preflight.gpus_per_node(self.site.facts))
         rails = len(group.rails) or fabric.rails
         return _FLOOR_SHARE * floor.derive(fabric).floor_gb_s * rails / fabric.rails
 
 
-def carried_out(site: Site, launcher: Runs, tell: Callable[[str], None]) -> Isolated:
+def run_isolation(site: Site, launcher: Runs, tell: Callable[[str], None]) -> Isolated:
     """Return who is at fault, by testing groups until the planner knows.
 
     Args:
@@ -68,7 +70,7 @@ def carried_out(site: Site, launcher: Runs, tell: Callable[[str], None]) -> Isol
 
     """
     rails = min(len(node.rails) for node in site.nodes)
-    search = isolation.plan([node.name for node in site.nodes], rails=rails)
+    search = plan([node.name for node in site.nodes], rails=rails)
     seconds = jobs.GROUP_LIMITS.whole(1)
     tell(f"isolating: {search.estimate(seconds)} if every test hangs, much less if none does")
     judge = Judge(site)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rdmaprov.acceptance import census, sizes
+from rdmaprov.acceptance import preflight
 from rdmaprov.acceptance.nodes import Document
-from rdmaprov.acceptance.pairs import round_robin
 from rdmaprov.acceptance.plan import Job, Limits, Pair, Plane
 from rdmaprov.acceptance.reach import Meeting
+from rdmaprov.bandwidth import sizes
 from rdmaprov.inventory import Node
+from rdmaprov.isolation.pairs import round_robin
 
 NCCL_MOST_BYTES = 8 << 30
 GLOO_MOST_BYTES = 16 << 20
@@ -27,7 +28,7 @@ class Site:
 
     Args:
         nodes: in the site's order.
-        facts: the census, by node.
+        facts: the preflight, by node.
         backend: `nccl` or `gloo`.
         meeting: where ranks meet.
 
@@ -41,7 +42,7 @@ class Site:
     @property
     def per_node(self) -> int:
         """Return the ranks of a node: one for each GPU, one without."""
-        return census.gpus_per_node(self.facts) if self.backend == "nccl" else 1
+        return preflight.gpus_per_node(self.facts) if self.backend == "nccl" else 1
 
 
 def default_sizes(backend: str, free_bytes: int) -> tuple[int, ...]:
@@ -96,7 +97,7 @@ def _job(
         backend=site.backend,
         nodes=names,
         per_node=site.per_node,
-        pythons={node.name: census.python_of(node) for node in nodes},
+        pythons={node.name: preflight.python_of(node) for node in nodes},
         address=_address(site, first),
         port=int(site.facts[first]["port"]) + number,
         control={name: site.meeting.devices[name] for name in names},

@@ -77,7 +77,7 @@ class OnNode:
             return
         head, _, text = answer.out.partition("\n")
         if answer.rc != 0 or not head.startswith("{"):
-            self.lost, self.why = True, "its keeper is gone: somebody ended it"
+            self.lost, self.why = True, "its supervisor is gone: somebody ended it"
             return
         status = json.loads(head)
         self._read += len(text.encode("utf-8", "surrogateescape"))
@@ -180,7 +180,10 @@ class Launcher:
     ) -> None:
         commands = {
             name: program(
-                "keeper", request(run.job, name, limit_s or run.job.limit_s()), START_S, marks[name]
+                "supervisor",
+                request(run.job, name, limit_s or run.job.limit_s()),
+                START_S,
+                marks[name],
             )
             for name, run in runs.items()
         }
@@ -234,7 +237,7 @@ class Launcher:
             name: {"verb": "stop", "mark": mark} for name, mark in marks.items()
         }
         names = [name for name, run in runs.items() if name in run.nodes or not run.nodes]
-        commands = {name: program("keeper", documents[name], STOP_S) for name in names}
+        commands = {name: program("supervisor", documents[name], STOP_S) for name in names}
         for name, answer in asked(self._nodes, commands).items():
             if name in runs[name].nodes and not isinstance(answer, NodeError):
                 runs[name].nodes[name].left = tuple(answer["left"])

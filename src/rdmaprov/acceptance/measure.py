@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rdmaprov.acceptance import outliers
 from rdmaprov.acceptance.launch import Event, Ran
+from rdmaprov.bandwidth import outliers
 
 # A late rank makes the others wait so much longer than it waits itself.
 LATE_RATIO, LATE_US = 3.0, 500.0

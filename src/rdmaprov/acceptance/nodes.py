@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NoAnswer, NodeError
+from rdmaprov.probe.fleet import probe_fleet
 from rdmaprov.probe.session import Limits
 from rdmaprov.problem import printable
-from rdmaprov.validate.selection import probed
 
 _PROGRAMS = Path(__file__).parent / "node"
 Document = dict[str, Any]
@@ -28,10 +28,9 @@ class Nodes(Protocol):
 
 
 @contextmanager
-def connected(fleet: Fleet) -> Iterator[Nodes]:
+def connect(fleet: Fleet) -> Iterator[Nodes]:
     """Provide a fleet's nodes; their connections end with the context."""
-    probe = probed(fleet, Limits(), together=True).probe
-    assert probe is not None  # noqa: S101 - probed() makes one
+    probe = probe_fleet(fleet, Limits(), together=True)
     try:
         yield probe
     finally:

@@ -7,11 +7,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from rdmaprov.acceptance import measure, outliers
+from rdmaprov.acceptance import measure
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.launch import Ran
 from rdmaprov.acceptance.measure import Direction
 from rdmaprov.acceptance.plan import Plane
+from rdmaprov.bandwidth import outliers
+from rdmaprov.bandwidth.rates import format_gb_s
 
 # A fabric that loses 1 of 1,000 packets halves TCP's bandwidth (Mathis et al. 1997, at 1 ms and
 # 1,460 B); a busy healthy one repeats 1 of 10,000 for timers that fired early.
@@ -144,7 +146,7 @@ def slow(ran: Ran) -> Iterator[Finding]:
         others = [rate for name, rate in rates.items() if name != plane.name and rate]
         rate = rates[plane.name]
         if rate and others and rate < LEAST_RATIO * statistics.median(others):
-            seen = f"{figure(rate)}, other rails {figure(statistics.median(others))}"
+            seen = f"{format_gb_s(rate)}, other rails {format_gb_s(statistics.median(others))}"
             yield from _rail(plane, seen, directions)
         else:
             yield from _nodes(ran, plane, [d for d in directions if d.plane == plane.name])
@@ -176,7 +178,7 @@ def _rail(plane: Plane, seen: str, directions: list[Direction]) -> Iterator[Find
         if rate is not None and others:
             usual = statistics.median(others)
             shares[ends] = rate / usual
-            told[ends] = f"{figure(rate)}, on other rails {figure(usual)}"
+            told[ends] = f"{format_gb_s(rate)}, on other rails {format_gb_s(usual)}"
     # The other direction, on which answers return, is slowed a little, too.
     most = min(LEAST_RATIO, _NEAR_SLOWEST * min(shares.values(), default=1.0))
     slow_ones = [ends for ends, share in shares.items() if share < most]
@@ -197,11 +199,6 @@ def _nodes(ran: Ran, plane: Plane, directions: list[Direction]) -> Iterator[Find
     receiving = {d.target: 1 / d.gb_s for d in directions if d.source == hub}
     for values, verb in ((sending, "sends to"), (receiving, "receives from")):
         for name, times in outliers.high(values, 1 / LEAST_BURST_RATIO).items():
-            rate = figure(1 / values[name])
+            rate = format_gb_s(1 / values[name])
             what = f"{verb} {hub} at {rate}, {times:.1f} times slower than the other nodes"
             yield Finding(what, "Look at the link's rate and at its PCIe slot", name, plane.rail)
-
-
-def figure(gb_s: float) -> str:
-    """Return a bandwidth with three digits, in MB/s below 1 GB/s."""
-    return f"{1000 * gb_s:.3g} MB/s" if gb_s < 1 else f"{gb_s:.3g} GB/s"

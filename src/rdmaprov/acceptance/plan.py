@@ -114,7 +114,7 @@ class Job:
 
 
 def request(job: Job, node: str, limit_s: float) -> dict[str, Any]:
-    """Return what the keeper of a node is asked to start."""
+    """Return what the supervisor of a node is asked to start."""
     debug = NCCL_DEBUG if job.backend == "nccl" else {}
     own = job.environment.get(node, {})
     files = {bundle.AGENT: bundle.agent(), "plan.json": json.dumps(_plan(job, node)).encode()}

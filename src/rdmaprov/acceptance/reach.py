@@ -42,7 +42,7 @@ class Meeting:
     devices: Mapping[str, str]
 
 
-def probes(nodes: Sequence[Node], census: Mapping[str, Document]) -> list[Probe]:
+def probes(nodes: Sequence[Node], facts: Mapping[str, Document]) -> list[Probe]:
     """Return what to try: each node's rails to the first node's and to the next one's.
 
     Addresses of the first node that are no rail's are tried too, if no other node has the same.
@@ -50,37 +50,35 @@ def probes(nodes: Sequence[Node], census: Mapping[str, Document]) -> list[Probe]
     first = nodes[0]
     found = [
         Probe(node.name, first.name, address, "", None)
-        for address in _management(nodes, census)
+        for address in _management(nodes, facts)
         for node in nodes[1:]
     ]
     for number, node in enumerate(nodes):
         following = nodes[(number + 1) % len(nodes)]
         for other in dict.fromkeys((first.name, following.name)):
             if other != node.name:
-                found += _rails(
-                    node, next(n for n in (first, following) if n.name == other), census
-                )
+                found += _rails(node, next(n for n in (first, following) if n.name == other), facts)
     return found
 
 
-def _rails(node: Node, other: Node, census: Mapping[str, Document]) -> Iterator[Probe]:
-    for rail, seen, far in zip(node.rails, census[node.name]["rails"], other.rails, strict=False):
+def _rails(node: Node, other: Node, facts: Mapping[str, Document]) -> Iterator[Probe]:
+    for rail, seen, far in zip(node.rails, facts[node.name]["rails"], other.rails, strict=False):
         if far.address is not None:
             yield Probe(node.name, other.name, str(far.address.ip), seen["netdev"], rail.index)
 
 
-def _management(nodes: Sequence[Node], census: Mapping[str, Document]) -> list[str]:
+def _management(nodes: Sequence[Node], facts: Mapping[str, Document]) -> list[str]:
     """Return the first node's addresses that no rail has, and no other node."""
     owners = Counter(
         address
         for node in nodes
-        for known in census[node.name]["addresses"].values()
+        for known in facts[node.name]["addresses"].values()
         for address in known
     )
-    rails = {each["netdev"] for each in census[nodes[0].name]["rails"]}
+    rails = {each["netdev"] for each in facts[nodes[0].name]["rails"]}
     return [
         address
-        for netdev, known in census[nodes[0].name]["addresses"].items()
+        for netdev, known in facts[nodes[0].name]["addresses"].items()
         for address in known
         if netdev not in rails and owners[address] == 1
     ]
@@ -135,7 +133,7 @@ _REMEDY = "Look at addresses and cables: is each rail in its own plane? Try: ip 
 
 def meeting(
     nodes: Sequence[Node],
-    census: Mapping[str, Document],
+    facts: Mapping[str, Document],
     asked: Mapping[str, Sequence[Probe]],
     answers: Mapping[str, Document],
 ) -> Meeting | None:
@@ -150,13 +148,13 @@ def meeting(
     order = dict.fromkeys(p.address for tried in asked.values() for p in tried if p.target == first)
     for address in order:
         own = {first: address, **by_address.get(address, {})}
-        devices = {name: _device(census[name], own.get(name, "")) for name in census}
+        devices = {name: _device(facts[name], own.get(name, "")) for name in facts}
         if all(devices.values()):
             return Meeting(address, devices)
     return None
 
 
-def _device(census: Document, address: str) -> str:
+def _device(facts: Document, address: str) -> str:
     """Return the network device that has an address, empty if none does."""
-    devices = (name for name, known in census["addresses"].items() if address in known)
+    devices = (name for name, known in facts["addresses"].items() if address in known)
     return next(devices, "")

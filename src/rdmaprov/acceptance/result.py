@@ -9,9 +9,9 @@ from typing import Any
 from rdmaprov.acceptance import counters, measure
 from rdmaprov.acceptance.counters import Moved
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.floor import Judgement
 from rdmaprov.acceptance.launch import Ran
 from rdmaprov.acceptance.nodes import Document
+from rdmaprov.bandwidth.floor import Judgement
 from rdmaprov.exit_codes import ExitCode
 
 _VERDICTS = {
@@ -35,7 +35,7 @@ class Result:
         backend: `nccl` or `gloo`; empty if that was not decided.
         findings: what keeps them from being accepted.
         notes: what else a reader must know.
-        facts: the census, by node.
+        facts: the preflight, by node.
         ran: the run; None if there was none.
         rails: what rails counted.
         judgement: the floor's; None with gloo.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rdmaprov.acceptance import measure, paths
+from rdmaprov.acceptance import measure
 from rdmaprov.acceptance.result import Result
-from rdmaprov.acceptance.sizes import shown
-from rdmaprov.apply.summary import Line
+from rdmaprov.bandwidth.rates import format_gb_s
+from rdmaprov.bandwidth.sizes import shown
 from rdmaprov.problem import printable
+from rdmaprov.terminal import Line
 
 _STYLES = {"accepted": "bold green", "refused": "bold red"}
 
@@ -43,6 +44,6 @@ def _numbers(result: Result) -> Iterator[Line]:
         for name in names:
             row = rows.get((name, size))
             time = f"{row.median_us:.0f} µs" if row else "-"
-            rate = paths.figure(row.busbw_gb_s) if row else "-"
+            rate = format_gb_s(row.busbw_gb_s) if row else "-"
             cells += f"{time:>20}{rate:>16}"
         yield Line(f"{shown(size):>8}{cells}")

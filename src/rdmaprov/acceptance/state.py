@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.apply.rundir import RUNS
+from rdmaprov.runs.directory import RUNS
 
 
 def findings(site: Path, nodes: Iterable[str], runs: Path = Path(RUNS)) -> list[Finding]:

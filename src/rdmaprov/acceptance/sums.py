@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.launch import Event, Ran
-from rdmaprov.acceptance.sizes import shown
+from rdmaprov.bandwidth.sizes import shown
 
 _REMEDY = "Take the node out; test its memory, its GPUs and its PCIe links"
 

@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.apply.events import heard
-from rdmaprov.apply.masks import Mask
-from rdmaprov.apply.progress import Progress, Screen
+from rdmaprov.apply.progress import Progress
 from rdmaprov.apply.results import Probed, Results
-from rdmaprov.apply.rundir import RunDirectory
-from rdmaprov.apply.summary import Line
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import printable
-from rdmaprov.report.envelope import Head, enveloped
-from rdmaprov.report.write import told
 from rdmaprov.resources import data_dir
 from rdmaprov.runner import run_ansible
+from rdmaprov.runs.directory import RunDirectory
+from rdmaprov.runs.envelope import Head, results_document
+from rdmaprov.runs.masks import Mask
+from rdmaprov.runs.screen import Screen
 
 
 class AnsibleFailed(RdmaprovError):
@@ -56,7 +55,7 @@ class Request:
 
 
 class Run:
-    """A run with its directory; see `opened`."""
+    """A run with its directory; see `open_run`."""
 
     def __init__(self, request: Request, directory: RunDirectory, screen: Screen) -> None:
         self._request = request
@@ -123,7 +122,6 @@ class Run:
         if any(node.problem for node in results.nodes.values()):
             return
         self.write(results)
-        self._screen.show(Line(told(self.path)))
         why = self._screen.masked(printable(self._last_error)) or "it does not say why"
         raise AnsibleFailed(
             f"Ansible ended with {code}: {why}",
@@ -179,11 +177,11 @@ def document(
     """Return results.json; docs/results.schema.json describes it."""
     head = Head(request.verb, request.site, request.limit, started)
     more = {"roles": list(request.roles)}
-    return enveloped(head, ended, results.exit_code(), results.as_data(), more)
+    return results_document(head, ended, results.exit_code(), results.as_data(), more)
 
 
 @contextmanager
-def opened(request: Request, mask: Mask, screen: Screen) -> Iterator[Run]:
+def open_run(request: Request, mask: Mask, screen: Screen) -> Iterator[Run]:
     """Provide a run with a new directory."""
     with RunDirectory(request.verb, mask) as directory:
         yield Run(request, directory, screen)

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
-from rdmaprov.apply import groups
+from rdmaprov.apply.changes import change_lines
 from rdmaprov.apply.events import RolePlan
 from rdmaprov.apply.results import NodeResult, Probed, Results, State
 from rdmaprov.problem import printable
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line to show; the style is one of rich's."""
-
-    text: str
-    style: str = ""
+from rdmaprov.runs import groups
+from rdmaprov.terminal import Line
 
 
 def of_plan(results: Results, *, diffs: bool) -> Iterator[Line]:
@@ -48,7 +41,7 @@ def of_apply(results: Results) -> Iterator[Line]:
     for role in roles:
         yield Line(role, "bold")
         said = {
-            node.name: groups.texts(node.changes[role]) or ["changed"]
+            node.name: change_lines(node.changes[role]) or ["changed"]
             for node in changed
             if role in node.changes
         }
@@ -81,7 +74,7 @@ def _roles(nodes: Iterable[NodeResult]) -> list[str]:
 def _planned(role: str, plan: RolePlan) -> list[str]:
     if plan.waits:
         return [f"{role} after {plan.waits}"]
-    return groups.texts(plan.changes) or ["runs, with no setting to change"]
+    return change_lines(plan.changes) or ["runs, with no setting to change"]
 
 
 def _diffs(plans: Mapping[str, RolePlan], total: int) -> Iterator[Line]:

@@ -10,26 +10,26 @@ from typing import IO, Any
 
 import click
 
-from rdmaprov.acceptance import sizes, state
-from rdmaprov.acceptance.files import history_of, keeper
+from rdmaprov.acceptance import state
+from rdmaprov.acceptance.files import history_of, log_writer
 from rdmaprov.acceptance.gate import Gate, Options
 from rdmaprov.acceptance.launch import Event
-from rdmaprov.acceptance.nodes import connected
+from rdmaprov.acceptance.nodes import connect
 from rdmaprov.acceptance.result import Result
 from rdmaprov.acceptance.show import lines
-from rdmaprov.apply.masks import Mask
-from rdmaprov.apply.progress import Screen
-from rdmaprov.apply.rundir import RunDirectory
-from rdmaprov.apply.summary import Line
+from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument, vault_file_option
 from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet
 from rdmaprov.problem import printable
-from rdmaprov.report.envelope import Head, enveloped
-from rdmaprov.report.write import told
-from rdmaprov.terminal import Meter
+from rdmaprov.report.write import report_page
+from rdmaprov.runs.directory import RunDirectory
+from rdmaprov.runs.envelope import Head, results_document
+from rdmaprov.runs.masks import Mask
+from rdmaprov.runs.screen import Screen
+from rdmaprov.terminal import Line, Meter
 
 
 @click.command(short_help="Prove the fabric by an all-reduce; say who is to blame.")
@@ -81,7 +81,7 @@ def accept(
 ) -> int:
     """Run all-reduces over all nodes of a site; verify every value, time every size.
 
-    First a census says what is missing, and each rail is tried. Everything is kept under runs/.
+    First a preflight says what is missing, and each rail is tried. Everything is kept under runs/.
     Exits with 1 if something is wrong, with 4 if something could not be told.
     """
     wanted = sizes.parsed(size_range) if size_range else ()
@@ -99,7 +99,7 @@ def accept(
     for line in lines(result):
         screen.show(line)
     screen.show(Line(f"everything is in {directory.path}"))
-    screen.show(Line(told(directory.path)))
+    screen.show(Line(report_page(directory.path)))
     return result.exit_code()
 
 
@@ -115,13 +115,13 @@ def _result(
     names = tuple(node.name for node in fleet.nodes)
     if not despite_state and (wrong := state.findings(fleet.site, names)):
         return Result(names, options.backend, wrong)
-    with screen.moving("connecting", unit="sizes") as moving, connected(fleet) as connection:
+    with screen.moving("connecting", unit="sizes") as moving, connect(fleet) as connection:
         teller = _Teller(directory, screen, moving)
         return Gate(
             fleet.nodes,
             connection,
             options,
-            keeper(directory.path / "logs", mask),
+            log_writer(directory.path / "logs", mask),
             history_of(fleet.site),
             teller.tell,
             teller.hear,
@@ -156,4 +156,6 @@ class _Teller:
 
 def document(head: Head, ended: datetime, result: Result) -> dict[str, Any]:
     """Return results.json; docs/results.schema.json describes it."""
-    return enveloped(head, ended, result.exit_code(), result.nodes_as_data(), result.as_data())
+    return results_document(
+        head, ended, result.exit_code(), result.nodes_as_data(), result.as_data()
+    )

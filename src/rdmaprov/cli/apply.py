@@ -9,17 +9,17 @@ from typing import IO, Unpack
 import click
 
 from rdmaprov.apply import limits, summary
-from rdmaprov.apply.progress import Screen
 from rdmaprov.apply.results import State
-from rdmaprov.apply.run import Request, Run, opened
-from rdmaprov.apply.summary import Line
+from rdmaprov.apply.run import Request, Run
 from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument
 from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.drift.fleet import probed
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.report.write import told
+from rdmaprov.report.write import report_page
+from rdmaprov.runs.screen import Screen
+from rdmaprov.terminal import Line
 
 
 @click.command(short_help="Make nodes what the site says.")
@@ -72,7 +72,7 @@ def apply(
     most = limits.share("--max-failures", max_failures, 0) if max_failures is not None else None
     with run_options.prepared(site, limit, json_file, asked) as ready:
         request = Request("apply", site, ready.nodes, limit, named, {}, ready.arguments)
-        with opened(request, ready.mask, ready.screen) as run:
+        with run_options.start_run(request, ready) as run:
             if drifted and not _narrowed(run, ready, named):
                 stopped = run.nothing(interrupted=True)
                 lines = summary.of_apply(stopped)
@@ -121,7 +121,7 @@ def _refused(run: Run, screen: Screen, json_file: IO[str] | None) -> ExitCode | 
     if planned.interrupted or not planned.of(State.PENDING):
         return run_options.finish(run, planned, lines, screen, json_file)
     run.write(planned)
-    told(run.path)  # the plan is on the screen; its page is there for who says no
+    report_page(run.path)  # the plan is on the screen; its page is there for who says no
     for line in lines:
         screen.show(line)
     if click.confirm("Apply this?", err=True):

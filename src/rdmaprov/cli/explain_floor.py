@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from rdmaprov.acceptance import ceiling
-from rdmaprov.acceptance.fabric import Fabric, slot
-from rdmaprov.acceptance.floor import Judgement, Verdict, derive, figure, judge
+from rdmaprov.bandwidth import ceiling
+from rdmaprov.bandwidth.fabric import Fabric, slot
+from rdmaprov.bandwidth.floor import Judgement, Verdict, derive, judge
+from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.exit_codes import ExitCode
 
 
@@ -107,9 +108,9 @@ def _lines(judgement: Judgement) -> Iterator[str]:
     yield judgement.floor.derivation
     yield from judgement.notes
     if judgement.likely_causes:
-        yield "What leaves such a number:"
+        yield "Likely causes:"
     for cause in judgement.likely_causes:
         low, high = cause.expected_gb_s
-        upto = "more" if math.isinf(high) else f"to {figure(high)}"
-        yield f"  {cause.cause}: {figure(low)} {upto} GB/s ({cause.source})"
+        upto = "or more" if math.isinf(high) else f"to {format_gb_s(high)}"
+        yield f"  {cause.cause}: {format_gb_s(low)} {upto} ({cause.source})"
         yield f"    look at: {cause.check}"

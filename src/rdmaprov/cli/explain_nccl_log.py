@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from rdmaprov.acceptance import transport
-from rdmaprov.acceptance.judgement import absent
-from rdmaprov.acceptance.transport import Matrix, Problem, Transport, Verdict
 from rdmaprov.cli import nccl_log_view
 from rdmaprov.cli.verbosity import meter
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.nccl_log import transport
+from rdmaprov.nccl_log.judgement import absent
+from rdmaprov.nccl_log.transport import Matrix, Problem, Transport, Verdict
 from rdmaprov.terminal import Meter
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import click
 
-from rdmaprov.acceptance.judgement import Problem, numbers
-from rdmaprov.acceptance.matrix import Channel, Gdr, Matrix, Rank, Transport, Verdict
+from rdmaprov.nccl_log.judgement import Problem, numbers
+from rdmaprov.nccl_log.matrix import Channel, Gdr, Matrix, Rank, Transport, Verdict
 from rdmaprov.problem import printable
 
 _HEAD = ("ranks", "hosts", "transport", "HCA", "GDR", "channels", "within the node")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from rdmaprov.apply.rundir import RUNS
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.report import read
-from rdmaprov.report.write import write
+from rdmaprov.report.write import write_page
+from rdmaprov.runs.directory import RUNS
 
 
 class PageNotMade(RdmaprovError):
@@ -27,7 +27,7 @@ def report(run: str) -> int:
     """
     directory = read.found(run, Path(RUNS))
     try:
-        click.echo(write(directory))
+        click.echo(write_page(directory))
     except ImportError as error:
         raise PageNotMade(
             f"the Python package {error.name} cannot be imported: {error}",

@@ -12,19 +12,19 @@ from typing import IO, Any, TypedDict
 import click
 from rich.console import Console
 
-from rdmaprov.apply.masks import Mask
-from rdmaprov.apply.progress import Screen
 from rdmaprov.apply.results import Results
-from rdmaprov.apply.run import Run
-from rdmaprov.apply.summary import Line
+from rdmaprov.apply.run import AnsibleFailed, Request, Run, open_run
 from rdmaprov.cli.check import read, vault_file_option
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet, SiteError
-from rdmaprov.report.write import told
+from rdmaprov.report.write import report_page
 from rdmaprov.resources import data_dir
+from rdmaprov.runs.masks import Mask
+from rdmaprov.runs.screen import Screen
+from rdmaprov.terminal import Line
 
 roles_option = click.option(
     "--roles", metavar="ROLE,…", default="", help="Look at these roles only; all by default."
@@ -172,6 +172,17 @@ def prepared(
         yield Prepared(fleet, given, mask, screen_for(json_file, mask))
 
 
+@contextmanager
+def start_run(request: Request, ready: Prepared) -> Iterator[Run]:
+    """Provide a run; one that Ansible ended early gets its page, too."""
+    with open_run(request, ready.mask, ready.screen) as run:
+        try:
+            yield run
+        except AnsibleFailed:
+            ready.screen.show(Line(report_page(run.path)))
+            raise
+
+
 def screen_for(json_file: IO[str] | None, mask: Mask) -> Screen:
     """Return where a verb's lines go: standard output, unless that has the results as JSON."""
     taken = json_file is not None and json_file.name == "-"
@@ -190,5 +201,5 @@ def finish(
     if results.interrupted:
         shown.show(Line("interrupted; run the same command again to go on", "yellow"))
     shown.show(Line(f"everything is in {run.path}"))
-    shown.show(Line(told(run.path)))
+    shown.show(Line(report_page(run.path)))
     return results.exit_code()

@@ -12,7 +12,7 @@ from rdmaprov.cli.check import limit_option, site_argument, vault_file_option
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
 from rdmaprov.interrupt import signals_interrupt
-from rdmaprov.report.write import told
+from rdmaprov.report.write import report_page
 from rdmaprov.terminal import Verbosity
 from rdmaprov.validate.results import lines
 from rdmaprov.validate.run import Request, run
@@ -61,5 +61,5 @@ def validate(
     for line in lines(done.findings):
         click.echo(line)
     click.echo(f"everything is in {done.path}")
-    click.echo(told(done.path))
+    click.echo(report_page(done.path))
     return done.code

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rdmaprov.acceptance.paths import figure
-from rdmaprov.acceptance.sizes import shown
+from rdmaprov.bandwidth.rates import format_gb_s
+from rdmaprov.bandwidth.sizes import shown
 from rdmaprov.report.drawing import BAD, DASHES, DUE, MARKERS, SERIES, drawn
 from rdmaprov.report.model import Plot, Table
 
@@ -27,11 +27,11 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     floor = data["floor"]
     limits = {"ceiling": floor["ceiling_gb_s"], "floor": floor["floor_gb_s"]} if floor else {}
     peaks = [
-        f"{name} reaches {figure(max(row['busbw_gb_s'] for row in rows.values()))}"
+        f"{name} reaches {format_gb_s(max(row['busbw_gb_s'] for row in rows.values()))}"
         for name, rows in curves.items()
         if rows
     ]
-    against = [f"{what} {figure(rate)}" for what, rate in limits.items()]
+    against = [f"{what} {format_gb_s(rate)}" for what, rate in limits.items()]
     return Plot(
         "bandwidth",
         "Bus bandwidth by size of message",
@@ -60,7 +60,7 @@ def _draw(axes: Axes, curves: _Curves, limits: Mapping[str, float]) -> None:
         axes.axhline(rate, color=colour, linestyle=dash, linewidth=1.5)
         below = what == "floor"
         axes.annotate(
-            f"{what} {figure(rate)}",
+            f"{what} {format_gb_s(rate)}",
             (0, rate),
             (4, -4 if below else 4),
             xycoords=("axes fraction", "data"),
@@ -94,7 +94,9 @@ def _table(curves: _Curves) -> Table:
         for own in curves.values():
             row = own.get(size)
             cells += (
-                [figure(row["busbw_gb_s"]), f"{row['median_us']:,.0f} µs"] if row else ["-"] * 2
+                [format_gb_s(row["busbw_gb_s"]), f"{row['median_us']:,.0f} µs"]
+                if row
+                else ["-"] * 2
             )
         rows.append(tuple(cells))
     return Table(tuple(head), tuple(rows))

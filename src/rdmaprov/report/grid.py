@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rdmaprov.apply import groups
 from rdmaprov.report.model import ORDER, Cell, Grid, Row, Tone
+from rdmaprov.runs import groups
 
 ALL = "all nodes together"
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rdmaprov.apply import groups
+from rdmaprov.apply.changes import change_lines
 from rdmaprov.apply.events import Change
 from rdmaprov.report.grid import grid
 from rdmaprov.report.model import Cell, Changes, Grid, Tone, View
 from rdmaprov.report.troubles import Said, Site, alike
 from rdmaprov.report.words import counted, nodes_by_state
+from rdmaprov.runs import groups
 
 _HEADLINES = {
     ("plan", "ok"): "Nothing to change",
@@ -129,7 +130,7 @@ def _changes(nodes: Mapping[str, Any]) -> Iterator[Changes]:
     roles = dict.fromkeys(role for node in nodes.values() for role in node["changes"])
     for role in roles:
         said = {
-            name: groups.texts([Change(**each) for each in node["changes"][role]])
+            name: change_lines([Change(**each) for each in node["changes"][role]])
             or [
                 f"after {node['waits'][role]}"
                 if role in node["waits"]

@@ -8,7 +8,8 @@ from typing import Any
 from rdmaprov.report.grid import grid
 from rdmaprov.report.model import Cell, Grid, Tone, View
 from rdmaprov.report.troubles import Said, Site, alike, skipped
-from rdmaprov.report.words import counted, nodes_by_state, subject
+from rdmaprov.report.words import counted, nodes_by_state
+from rdmaprov.runs.groups import subject
 
 _HEADLINES = {
     "ok": "Passed",

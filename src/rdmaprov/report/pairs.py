@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rdmaprov.acceptance import outliers
-from rdmaprov.acceptance.paths import figure
+from rdmaprov.bandwidth import outliers
+from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.report.drawing import drawn, short
 from rdmaprov.report.model import Plot, Table
 
@@ -178,7 +178,7 @@ def _table(rates: Mapping[_Ends, tuple[float, float]], slow: list[_Ends]) -> Tab
     rows = tuple(
         (
             *ends,
-            figure(rates[ends][0]),
+            format_gb_s(rates[ends][0]),
             f"{rates[ends][1]:,.1f} µs",
             "outlier" if ends in odd else "",
         )

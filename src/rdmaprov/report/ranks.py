@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rdmaprov.acceptance.judgement import numbers
+from rdmaprov.nccl_log.judgement import numbers
 from rdmaprov.report.drawing import BAD, DASHES, INK, MARKERS, SERIES, drawn, short
 from rdmaprov.report.model import Plot, Table
 from rdmaprov.report.words import counted

@@ -9,7 +9,7 @@ from typing import Any
 
 from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.problem import printable
-from rdmaprov.report.envelope import SCHEMA
+from rdmaprov.runs.envelope import SCHEMA
 
 # As apply.rundir names them.
 _NAME = re.compile(r"(?P<time>\d{8}-\d{6})-(?P<verb>plan|apply|validate|accept)(?:-(?P<n>\d+))?")

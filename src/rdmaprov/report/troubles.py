@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from rdmaprov.apply import groups
 from rdmaprov.report.model import ORDER, Skip, Tone, Trouble
+from rdmaprov.runs import groups
 
 _NAMED = 8  # nodes that a command names before the rest is left to the list below it
 _TOKEN = re.compile(r"[\w.-]+")

@@ -36,13 +36,3 @@ def nodes_by_state(nodes: Mapping[str, Any], words: Mapping[str, str]) -> str:
     counts = Counter(node["state"] for node in nodes.values())
     states = [f"{counts[state]:,} {word}" for state, word in words.items() if counts[state]]
     return f"{counted(len(nodes), 'node')}: {', '.join(states)}"
-
-
-def subject(test: str) -> str:
-    """Return what a test is about: its file's name without what all of them have.
-
-    >>> subject("test_mtu.py::test_mtu_running[gpu07-rail3]")
-    'mtu'
-    """
-    file = test.partition("::")[0].rpartition("/")[2]
-    return file.removesuffix(".py").removeprefix("test_")

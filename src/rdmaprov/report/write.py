@@ -11,7 +11,7 @@ from rdmaprov.report import read
 NAME = "report.html"
 
 
-def write(directory: Path) -> Path:
+def write_page(directory: Path) -> Path:
     """Write a run's page, whole or not at all; return its path.
 
     Raises:
@@ -42,13 +42,13 @@ def write(directory: Path) -> Path:
     return path
 
 
-def told(directory: Path) -> str:
+def report_page(directory: Path) -> str:
     """Write a run's page; return the line that names it, or says why there is none.
 
     Whatever goes wrong: the run has ended, and its verdict stands.
     """
     try:
-        return f"report: {write(directory)}"
+        return f"report: {write_page(directory)}"
     except Exception as error:
         why = printable(_why(error))
         return f"report: not made: {why}. Once that is repaired, run: rdmaprov report {directory}"

@@ -26,10 +26,10 @@ from rdmaprov.validate.progress import Progress
 from rdmaprov.validate.selection import (
     ALL,
     Selection,
-    by_specification,
     is_specification,
-    loaded,
-    probed,
+    load,
+    select,
+    select_hosts,
     this_machine,
 )
 
@@ -106,15 +106,15 @@ def _selected(config: pytest.Config) -> Selection:
     vault = config.getoption("vault_password_file")
     fleet = config.stash.get(_FLEET, None)
     if fleet is None:
-        fleet = loaded(Path(site), hosts, Path(vault) if vault else None)
+        fleet = load(Path(site), hosts, Path(vault) if vault else None)
     if is_specification(hosts):
         options = {name: config.getoption(name) for name in _TESTINFRA_OPTIONS}
         inventory = config.getoption("ansible_inventory") or str(Path(site).resolve())
         options["ansible_inventory"] = inventory
-        return by_specification(fleet, hosts, options, this_machine)
+        return select_hosts(fleet, hosts, options, this_machine)
     limits = Limits(config.getoption("command_timeout"), config.getoption("node_timeout"))
     # A worker of xdist's judges some nodes only, and need not connect to the others.
-    return probed(fleet, limits, together=not hasattr(config, "workerinput"))
+    return select(fleet, limits, together=not hasattr(config, "workerinput"))
 
 
 @pytest.hookimpl(tryfirst=True)

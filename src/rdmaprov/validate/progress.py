@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rdmaprov.apply.groups import label
+from rdmaprov.runs.groups import label
 from rdmaprov.terminal import Meter, moving_console
 from rdmaprov.validate.results import message
 

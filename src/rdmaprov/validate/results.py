@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from rdmaprov.apply.groups import folded
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.report.words import subject
+from rdmaprov.runs.groups import folded, subject
 
 
 class Outcome(StrEnum):

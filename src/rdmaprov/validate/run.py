@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from rdmaprov.apply.masks import Mask
-from rdmaprov.apply.rundir import RUNS, RunDirectory
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
-from rdmaprov.report.envelope import Head, enveloped
 from rdmaprov.resources import suite_dir
+from rdmaprov.runs.directory import RUNS, RunDirectory
+from rdmaprov.runs.envelope import Head, results_document
+from rdmaprov.runs.masks import Mask
 from rdmaprov.validate import plugin
 from rdmaprov.validate.results import Findings
 
@@ -82,7 +82,7 @@ def document(
     head = Head("validate", request.site, request.limit, started)
     asked = {"hosts": request.hosts, "options": list(request.options)}
     nodes = findings.nodes_as_data()
-    return enveloped(head, ended, code, nodes, {**asked, **findings.as_data()})
+    return results_document(head, ended, code, nodes, {**asked, **findings.as_data()})
 
 
 def _arguments(request: Request, junit: Path) -> Iterator[str]:

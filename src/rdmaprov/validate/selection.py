@@ -17,11 +17,9 @@ from testinfra.host import Host
 from rdmaprov import contract
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Fleet, Node, Rail, SiteError, load_site
-from rdmaprov.probe.errors import NodeError
+from rdmaprov.probe.fleet import probe_fleet
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits
-from rdmaprov.probe.target import Target as Reach
-from rdmaprov.probe.target import Targets
 from rdmaprov.validate.hosts import Hosts, ProbedHosts
 
 ALL = "all"
@@ -71,7 +69,7 @@ def is_specification(hosts: str) -> bool:
     return "://" in hosts
 
 
-def loaded(site: Path, pattern: str, vault_password_file: Path | None = None) -> Fleet:
+def load(site: Path, pattern: str, vault_password_file: Path | None = None) -> Fleet:
     """Return the fleet of a good site, limited to the pattern's nodes.
 
     Raises:
@@ -90,22 +88,14 @@ def loaded(site: Path, pattern: str, vault_password_file: Path | None = None) ->
     return fleet
 
 
-def probed(fleet: Fleet, limits: Limits, together: bool) -> Selection:
+def select(fleet: Fleet, limits: Limits, together: bool) -> Selection:
     """Return the nodes of a fleet over rdmaprov's own connections; see Probe for `together`."""
-    targets = Targets()
-    reached = {node.name: _reach(targets, fleet, node.name) for node in fleet.nodes}
-    probe = Probe(reached, limits, together)
-    return Selection(fleet, ProbedHosts(tuple(reached), probe, limits.command_s), probe)
+    probe = probe_fleet(fleet, limits, together)
+    names = tuple(node.name for node in fleet.nodes)
+    return Selection(fleet, ProbedHosts(names, probe, limits.command_s), probe)
 
 
-def _reach(targets: Targets, fleet: Fleet, name: str) -> Reach | NodeError:
-    try:
-        return targets.of(name, fleet.variables(name))
-    except NodeError as error:
-        return error
-
-
-def by_specification(
+def select_hosts(
     fleet: Fleet, hosts: str, options: Mapping[str, Any], environment: Callable[[], str]
 ) -> Selection:
     """Return the nodes that testinfra's host specifications name.

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# Process id, collectives entered and left; then a text. The keeper reads it.
+# Process id, collectives entered and left; then a text. The supervisor reads it.
 PROGRESS = struct.Struct("<QQQ")
 PROGRESS_BYTES = 256
 LATE = 3  # exit status of a rank that was at one thing for too long

@@ -3,7 +3,7 @@
 
     python3 -c LOADER   with its source and then one JSON document on standard input
 
-`census` reads versions, GPUs, rails and counters; `counters` the latter two again; `reach`
+`preflight` reads versions, GPUs, rails and counters; `counters` the latter two again; `reach`
 connects to addresses, each by a device. A refused connection is an answer too: nothing listens.
 """
 
@@ -211,7 +211,7 @@ def main():
         return
     rails = [rail(each) for each in request["rails"]]
     found = {"time": time.time(), "rails": rails, "others": others(rails)}
-    if request["verb"] == "census":
+    if request["verb"] == "preflight":
         found.update(
             torch=torch(request["python"]),
             gpus=gpus(),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from itertools import combinations, islice
 
-from rdmaprov.acceptance.pairs import round_robin
-from rdmaprov.acceptance.search import (
+from rdmaprov.isolation.pairs import round_robin
+from rdmaprov.isolation.search import (
     Answer,
     Ask,
     Culprit,

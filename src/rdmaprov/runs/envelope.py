@@ -32,7 +32,7 @@ class Head:
     started: datetime
 
 
-def enveloped(
+def results_document(
     head: Head, ended: datetime, code: ExitCode, nodes: Mapping[str, Any], more: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return results.json's content.

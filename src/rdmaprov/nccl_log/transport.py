@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from rdmaprov.acceptance import nccl_log, resolve
-from rdmaprov.acceptance.judgement import Problem, judge
-from rdmaprov.acceptance.matrix import Channel, Gdr, Matrix, Transport, Verdict
+from rdmaprov.nccl_log import files, resolve
+from rdmaprov.nccl_log.judgement import Problem, judge
+from rdmaprov.nccl_log.matrix import Channel, Gdr, Matrix, Transport, Verdict
 
 __all__ = [
     "Channel",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-def read(files: Iterable[Path]) -> Matrix:
+def read(paths: Iterable[Path]) -> Matrix:
     """Return what the logs of one job say; a file may hold any number of ranks, `-` is stdin.
 
     Time is linear in the logs' size, memory in the number of the job's channels.
@@ -37,7 +37,7 @@ def read(files: Iterable[Path]) -> Matrix:
         UnreadableLogError: a file is binary, or none has a line of NCCL's.
 
     """
-    return resolve.matrix(*nccl_log.read(files))
+    return resolve.matrix(*files.read(paths))
 
 
 def verdict(matrix: Matrix) -> Verdict:

@@ -1,6 +1,8 @@
 """Isolation without a fleet: faults that answer for groups, and how often it errs under noise.
 
-`python -m rdmaprov.acceptance.simulation` prints the table of docs/acceptance.md.
+    python bench/isolation.py
+
+prints the table of docs/acceptance.md.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from rdmaprov.acceptance.isolation import Group, Isolated, Isolation, Outcome, plan
+from rdmaprov.isolation.rounds import Group, Isolated, Isolation, Outcome, plan
 
 # A search that does not end is a mistake of ours, not of the fleet's.
 _MOST_ROUNDS = 10_000

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from rdmaprov.acceptance import remedies
-from rdmaprov.acceptance.matrix import Channel, Matrix, Transport
+from rdmaprov.nccl_log import remedies
+from rdmaprov.nccl_log.matrix import Channel, Matrix, Transport
 from rdmaprov.problem import printable
 
 _RDMA = {Transport.IB, Transport.ROCE}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rdmaprov.acceptance.matrix import Channel, Matrix, Member, Process, Rank, Transport
-from rdmaprov.acceptance.tally import ProcessTally, Seen, Tally
+from rdmaprov.nccl_log.matrix import Channel, Matrix, Member, Process, Rank, Transport
+from rdmaprov.nccl_log.tally import ProcessTally, Seen, Tally
 
 # Networks of verbs, which run on InfiniBand and RoCE alike: NCCL's own, that of
 # nccl-rdma-sharp-plugins (and its CollNet, SHARP), and Google's. UCX and others choose their

@@ -24,7 +24,7 @@ def python_of(node: Node) -> str:
     return str(node.get("torch_runtime_python"))
 
 
-def question(node: Node, verb: str = "census") -> Document:
+def question(node: Node, verb: str = "preflight") -> Document:
     """Return what the reader is asked about a node."""
     rails = [{"netdev": rail.netdev, "pci": rail.pci} for rail in node.rails]
     return {"verb": verb, "python": python_of(node), "rails": rails}

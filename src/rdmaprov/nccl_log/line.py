@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rdmaprov.acceptance.nccl_events import (
+from rdmaprov.nccl_log.events import (
     Communicator,
     Connected,
     Device,

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from rdmaprov.acceptance.tally import Tally
 from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.nccl_log.tally import Tally
 from rdmaprov.problem import printable
 
 STDIN = Path("-")

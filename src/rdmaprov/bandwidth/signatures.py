@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rdmaprov.acceptance import ceiling
-from rdmaprov.acceptance.efficiency import MOST, efficiency
-from rdmaprov.acceptance.fabric import Fabric, Slot
+from rdmaprov.bandwidth import ceiling
+from rdmaprov.bandwidth.efficiency import MOST, efficiency
+from rdmaprov.bandwidth.fabric import Fabric, Slot
 
 _ISSUE = "github.com/NVIDIA/{}/issues/{}"
 # A socket runs over the management network: 100 Gb/s is a fast one.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.fabric import Fabric
+from rdmaprov.bandwidth.fabric import Fabric
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def nodes():
 
 
 class Kept:
-    """A shell script that a keeper runs on n0."""
+    """A shell script that a supervisor runs on n0."""
 
     def __init__(self, nodes, script, lease_s=60.0, limit_s=60.0):
         self.mark = f"rdmaprov-accept-test-{secrets.token_hex(4)}"
@@ -68,7 +68,7 @@ class Kept:
             "lease_s": lease_s,
             "limit_s": limit_s,
         }
-        self.answer = asked(nodes, {"n0": program("keeper", request, 60, self.mark)})["n0"]
+        self.answer = asked(nodes, {"n0": program("supervisor", request, 60, self.mark)})["n0"]
         assert isinstance(self.answer, dict), self.answer
         self.directory = Path(self.answer["directory"])
 
@@ -78,9 +78,9 @@ class Kept:
 
     def stop(self):
         document = {"verb": "stop", "mark": self.mark}
-        return asked(self.nodes, {"n0": program("keeper", document, 20)})["n0"]
+        return asked(self.nodes, {"n0": program("supervisor", document, 20)})["n0"]
 
-    def keeper(self):
+    def supervisor(self):
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 words = (process / "cmdline").read_bytes().split(b"\0")
@@ -118,7 +118,7 @@ def test_stop_ends_daemons_and_removes_the_directory(keep):
     assert kept.stop() == {"left": []}
     assert marked(kept.mark) == []
     assert not kept.directory.exists()
-    assert kept.keeper() is None
+    assert kept.supervisor() is None
 
 
 def test_a_program_that_ends_takes_its_daemons_along(keep):
@@ -131,7 +131,7 @@ def test_nobody_asks_any_more(keep):
     kept = keep(DAEMON, lease_s=1.0)
     assert until(lambda: not kept.directory.exists())
     assert marked(kept.mark) == []
-    assert until(lambda: kept.keeper() is None)
+    assert until(lambda: kept.supervisor() is None)
 
 
 def test_time_is_up(keep):
@@ -145,7 +145,7 @@ def test_time_is_up(keep):
 def test_a_keeper_that_is_killed_takes_the_program_along_and_stop_the_rest(keep):
     kept = keep("sleep 600")
     assert until(lambda: marked(kept.mark))
-    os.kill(kept.keeper(), signal.SIGKILL)
+    os.kill(kept.supervisor(), signal.SIGKILL)
     assert kept.stop() == {"left": []}
     assert marked(kept.mark) == []
     assert not kept.directory.exists()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from rdmaprov.acceptance import nccl_events, nccl_line
-from rdmaprov.acceptance.nccl_events import Source
+from rdmaprov.nccl_log import events
+from rdmaprov.nccl_log import line as log_line
+from rdmaprov.nccl_log.events import Source
 
 # (channel, sends, peer, network, device, gdr, collnet): a channel before its device has a name
 Seen = tuple[int, bool, int | None, str, int, bool, bool]
@@ -33,7 +34,7 @@ class GpuTally:
 class ProcessTally:
     """What a process said of its networks; `ambiguous` when it listed different devices."""
 
-    devices: tuple[nccl_events.Device, ...] | None = None
+    devices: tuple[events.Device, ...] | None = None
     ambiguous: bool = False
     merged: dict[int, tuple[str, ...]] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)
@@ -70,10 +71,10 @@ class Tally:
     def line(self, line: bytes) -> bool:
         """Add a whole line; return whether it is NCCL's."""
         found = False
-        for source, message in nccl_line.messages(line):
+        for source, message in log_line.messages(line):
             found = True
-            self.hear(source, nccl_line.parse(message))
-        named = nccl_line.version(line)
+            self.hear(source, log_line.parse(message))
+        named = log_line.version(line)
         if named is not None:
             self.versions.add(named.version)
         return found or named is not None
@@ -81,39 +82,39 @@ class Tally:
     def cut(self, line: bytes) -> bool:
         """Add a last line that has no end: only what cannot be the beginning of another line."""
         found = False
-        for source, message in nccl_line.messages(line):
+        for source, message in log_line.messages(line):
             found = True
-            event = nccl_line.parse(message)
+            event = log_line.parse(message)
             if _whole(event, message):
                 self.hear(source, event)
             elif message.startswith((b"Channel ", b"Coll")):
                 self.gpus[source].pending = True
         return found
 
-    def hear(self, source: Source, event: nccl_events.Event | None) -> None:
+    def hear(self, source: Source, event: events.Event | None) -> None:
         """Add what a line said."""
         process = self.processes[source[:2]]
         match event:
-            case nccl_events.NetChannel():
+            case events.NetChannel():
                 self._net(source, event)
-            case nccl_events.LocalChannel():
+            case events.LocalChannel():
                 self._local(source, event)
-            case nccl_events.Connected():
+            case events.Connected():
                 self.gpus[source].pending = False
-            case nccl_events.Communicator():
+            case events.Communicator():
                 self._communicator(source, event)
-            case nccl_events.Devices(found) if found:
+            case events.Devices(found) if found:
                 process.ambiguous |= process.devices not in (None, found)
                 process.devices = found
-            case nccl_events.Merged(device, names):
+            case events.Merged(device, names):
                 process.merged[device] = names
-            case nccl_events.Hint(kind, text):
+            case events.Hint(kind, text):
                 process.hints.setdefault(kind, text)
-            case nccl_events.Unreadable(text):
+            case events.Unreadable(text):
                 self.unreadable += 1
                 self.first_unreadable = self.first_unreadable or text
 
-    def _net(self, source: Source, event: nccl_events.NetChannel) -> None:
+    def _net(self, source: Source, event: events.NetChannel) -> None:
         gpu = self.gpus[source]
         # Send and receive connect a pair of ranks when it first talks, and say no more of it.
         lasting = event.connection == 0
@@ -132,13 +133,13 @@ class Tally:
         if event.peer is not None:
             self.net_peers.add(event.peer)
 
-    def _local(self, source: Source, event: nccl_events.LocalChannel) -> None:
+    def _local(self, source: Source, event: events.LocalChannel) -> None:
         gpu = self.gpus[source]
         gpu.ranks[event.rank].local[event.kind] += 1
         gpu.pending |= event.lasting or not gpu.complete
         self.local_peers.add(event.peer)
 
-    def _communicator(self, source: Source, event: nccl_events.Communicator) -> None:
+    def _communicator(self, source: Source, event: events.Communicator) -> None:
         mine = (source, event.pointer)
         gpu = self.gpus[source]
         key = event.identity or self.opened.get(mine) or f"{event.ranks} ranks"
@@ -154,13 +155,13 @@ class Tally:
             gpu.pending, gpu.complete = False, True
 
 
-def _whole(event: nccl_events.Event | None, message: bytes) -> bool:
+def _whole(event: events.Event | None, message: bytes) -> bool:
     """Return whether a message without an end says all that it would have said."""
     match event:
-        case nccl_events.Connected() | nccl_events.Hint():
+        case events.Connected() | events.Hint():
             return True
-        case nccl_events.NetChannel(gdr=True):
+        case events.NetChannel(gdr=True):
             return True
-        case nccl_events.Communicator(step="COMPLETE"):
+        case events.Communicator(step="COMPLETE"):
             return message.endswith(b"COMPLETE")
     return False

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rdmaprov.acceptance import ceiling, signatures
-from rdmaprov.acceptance.efficiency import efficiency, sizes
-from rdmaprov.acceptance.fabric import Fabric, FabricError, checked
-from rdmaprov.acceptance.signatures import Cause
+from rdmaprov.bandwidth import ceiling, signatures
+from rdmaprov.bandwidth.efficiency import efficiency, sizes
+from rdmaprov.bandwidth.fabric import Fabric, FabricError, checked
+from rdmaprov.bandwidth.rates import format_gb_s
+from rdmaprov.bandwidth.signatures import Cause
 
 _ROUNDING = 1 + 1e-9
 
@@ -64,11 +65,6 @@ class Judgement:
     notes: tuple[str, ...] = ()
 
 
-def figure(gb_s: float) -> str:
-    """Return a bandwidth as it is shown: whole GB/s from 100 on, else one decimal."""
-    return f"{gb_s:.0f}" if gb_s >= 99.95 or gb_s == round(gb_s) else f"{gb_s:.1f}"
-
-
 def percent(share: float) -> str:
     """Return a share as it is shown, such as `72 %`."""
     return f"{100 * share:.0f} %"
@@ -97,17 +93,17 @@ def derive(
     top = ceiling.ring_gb_s(fabric)
     if not 0 <= site_floor_gb_s <= top:
         raise FabricError(
-            f"a floor of {site_floor_gb_s:g} GB/s is not in 0 to the ceiling, {figure(top)} GB/s",
+            f"a floor of {site_floor_gb_s:g} GB/s is not in 0 to the ceiling, {format_gb_s(top)}",
             "Write the floor in GB/s of bus bandwidth; Gb/s are eight times as many.",
         )
     derived = top * efficiency(fabric)
     most = ceiling.most_gb_s(fabric, algorithm)
     text = _derivation(fabric, top, most, algorithm)
     if 0 < site_floor_gb_s < derived and reason:
-        text += f" The site demands {figure(site_floor_gb_s)} GB/s only: {reason}."
+        text += f" The site demands {format_gb_s(site_floor_gb_s)} only: {reason}."
         return Floor(top, derived, site_floor_gb_s, most, text, reason)
     if site_floor_gb_s > derived:
-        text += f" The site demands {figure(site_floor_gb_s)} GB/s."
+        text += f" The site demands {format_gb_s(site_floor_gb_s)}."
     return Floor(top, derived, max(derived, site_floor_gb_s), most, text)
 
 
@@ -122,9 +118,9 @@ def _derivation(fabric: Fabric, top: float, most: float, algorithm: str) -> str:
         how += f" ÷ {fabric.oversubscription:g} (oversubscription)"
     by = "any algorithm" if algorithm == "auto" else algorithm
     return (
-        f"A ring's ceiling is {how} = {figure(top)} GB/s. "
+        f"A ring's ceiling is {how} = {format_gb_s(top)}. "
         f"The floor is {percent(efficiency(fabric))} of it, for {sizes(fabric)}. "
-        f"By {by} these links carry at most {figure(most)} GB/s."
+        f"By {by} these links carry at most {format_gb_s(most)}."
     )
 
 
@@ -139,7 +135,7 @@ def judge(
     """
     start = (
         f"{fabric.nodes} nodes, {fabric.rails} × {fabric.link_gbps:g}G: "
-        f"ceiling {figure(floor.ceiling_gb_s)} GB/s, floor {figure(floor.floor_gb_s)}"
+        f"ceiling {format_gb_s(floor.ceiling_gb_s)}, floor {format_gb_s(floor.floor_gb_s)}"
     )
     start += f" (lowered: {floor.reason})" if floor.reason else ""
     if measured_gb_s is None:
@@ -150,7 +146,7 @@ def judge(
             "Give the bus bandwidth in GB/s, as nccl-tests prints it.",
         )
     share = measured_gb_s / floor.ceiling_gb_s
-    sentence = f"{start}, got {figure(measured_gb_s)} ({percent(share)})"
+    sentence = f"{start}, got {format_gb_s(measured_gb_s)} ({percent(share)})"
     if measured_gb_s > floor.most_gb_s * _ROUNDING:
         return Judgement(
             floor, Verdict.IMPOSSIBLE, sentence, _too_much(fabric, floor, measured_gb_s)
@@ -172,7 +168,7 @@ def _too_much(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause
                 "the number is in Gb/s, not GB/s",
                 (8 * efficiency(fabric), 8 * floor.most_gb_s / floor.ceiling_gb_s),
                 (8 * floor.derived_gb_s, 8 * floor.most_gb_s),
-                f"an eighth of it, {figure(measured_gb_s / 8)} GB/s, would be possible",
+                f"an eighth of it, {format_gb_s(measured_gb_s / 8)}, would be possible",
                 "8 bits are a byte",
             )
         )

@@ -3,7 +3,7 @@
 
     python3 -c LOADER MARK   with its source and then one JSON document on standard input
 
-`start` prints where the program runs, and returns; the keeper stays behind in a session of its
+`start` prints where the program runs, and returns; the supervisor stays behind in a session of its
 own. It ends everything of the program, and then removes its directory, when it is told to, when
 nobody touched `lease` for a while, or when the time is up and nobody asks any more. What the
 program started is found by MARK in its environment.
@@ -129,7 +129,7 @@ def make(request, mark):
 
 
 def launch(request, directory, mark):
-    """Start the program; it dies with the keeper."""
+    """Start the program; it dies with the supervisor."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     environment = dict(os.environ, **request["environment"])
@@ -179,7 +179,7 @@ def keep(request, directory, mark):
 
 
 def start(request, mark):
-    """Start the keeper in a session of its own; say where, once the program runs."""
+    """Start the supervisor in a session of its own; say where, once the program runs."""
     directory, starter = make(request, mark), os.getpid()
     if os.fork():
         print(json.dumps({"directory": directory}))
@@ -201,7 +201,7 @@ def start(request, mark):
 
 
 def stop(mark):
-    """End a keeper and everything of its program; print what is left."""
+    """End a supervisor and everything of its program; print what is left."""
     for pid in processes(mark):
         if mark.encode() in read("/proc", str(pid), "cmdline").split(b"\0"):
             os.kill(pid, signal.SIGTERM)

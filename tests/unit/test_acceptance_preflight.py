@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.unit.sites import GOOD, write
 
-from rdmaprov.acceptance import census, counters, reach
+from rdmaprov.acceptance import counters, preflight, reach
 from rdmaprov.acceptance.nodes import asked, program
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.errors import NodeUnreachable
@@ -69,7 +69,7 @@ def known(nodes):
 
 
 def found(nodes, known, backend="nccl"):
-    return census.findings(nodes, known, backend, ASKED)
+    return preflight.findings(nodes, known, backend, ASKED)
 
 
 @pytest.mark.parametrize("backend", ["nccl", "gloo"])
@@ -203,7 +203,7 @@ def read(here, **document):
 
 def test_the_reader_reads_this_machine(here):
     rails = [{"netdev": "lo", "pci": ""}, {"netdev": "none0", "pci": ""}]
-    seen = read(here, verb="census", python=sys.executable, rails=rails)
+    seen = read(here, verb="preflight", python=sys.executable, rails=rails)
     lo, none = seen["rails"]
     counted = int(Path("/sys/class/net/lo/statistics/tx_bytes").read_text())
     assert lo["there"]
@@ -215,10 +215,10 @@ def test_the_reader_reads_this_machine(here):
 
 def test_the_reader_says_why_there_is_no_torch(here, tmp_path):
     python = tmp_path / "python"
-    seen = read(here, verb="census", python=str(python), rails=[])
+    seen = read(here, verb="preflight", python=str(python), rails=[])
     assert str(python) in seen["torch"]["error"]
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
-    seen = read(here, verb="census", python=str(tmp_path / "v/bin/python"), rails=[])
+    seen = read(here, verb="preflight", python=str(tmp_path / "v/bin/python"), rails=[])
     assert set(seen["torch"]) == {"python"}
 
 
@@ -305,7 +305,7 @@ def test_management_that_carries_data_is_named(nodes):
 
 
 def test_facts_are_json(nodes):
-    assert json.loads(json.dumps(census.question(nodes[0])))["rails"] == [
+    assert json.loads(json.dumps(preflight.question(nodes[0])))["rails"] == [
         {"netdev": "ens1", "pci": ""},
         {"netdev": "ens2", "pci": ""},
     ]

@@ -1,44 +1,11 @@
-"""The same thing on many nodes, said once: changes merged, nodes grouped, names folded."""
+"""The same thing on many nodes, said once: nodes grouped, names folded, tests by subject."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from rdmaprov.apply.events import Change
-
-# What a configuration says when it has no value of its own to compare.
-_NO_VALUE = frozenset({"", "none", "another", "absent", "different", "unset"})
 _MOST_PARTS = 6
-
-
-def texts(changes: Sequence[Change]) -> list[str]:
-    """Return changes as lines, the layers of one setting merged where they agree.
-
-    >>> texts([Change("running", "ens1", "MTU", "1500", "9000"),
-    ...        Change("configured", "ens1", "MTU", "none", "9000")])
-    ['ens1 MTU 1500 → 9000 (running, configured)']
-    """
-    settings: dict[tuple[str, str, str], list[Change]] = {}
-    for change in changes:
-        settings.setdefault((change.device, change.setting, change.wanted), []).append(change)
-    return [line for alike in settings.values() for line in _merged(alike)]
-
-
-def _merged(alike: list[Change]) -> list[str]:
-    """Return one line for changes of one setting to one value, or one for each if they differ."""
-    seen = {change.seen for change in alike}
-    if len(seen) > 1:
-        seen -= _NO_VALUE
-    if len(seen) != 1:
-        return [_text(change, change.seen, [change.layer]) for change in alike]
-    layers = list(dict.fromkeys(change.layer for change in alike))
-    return [_text(alike[0], seen.pop(), layers)]
-
-
-def _text(change: Change, seen: str, layers: list[str]) -> str:
-    what = f"{change.device} {change.setting}".strip()
-    return f"{what} {seen or '(empty)'} → {change.wanted or '(empty)'} ({', '.join(layers)})"
 
 
 def by_text(said: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -90,3 +57,13 @@ def _next(name: str) -> str:
     """Return the name with the number that follows; empty if it has no number."""
     before, number, after, digits = _split(name)
     return f"{before}{str(number + 1).zfill(len(digits))}{after}" if digits else ""
+
+
+def subject(test: str) -> str:
+    """Return what a test is about: its file's name without what all of them have.
+
+    >>> subject("test_mtu.py::test_mtu_running[gpu07-rail3]")
+    'mtu'
+    """
+    file = test.partition("::")[0].rpartition("/")[2]
+    return file.removesuffix(".py").removeprefix("test_")

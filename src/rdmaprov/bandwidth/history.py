@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from rdmaprov.acceptance.fabric import Fabric
+from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.errors import RdmaprovError
 
 # Fewer say nothing of how much results vary.

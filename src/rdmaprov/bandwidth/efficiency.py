@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rdmaprov.acceptance.fabric import Fabric
+from rdmaprov.bandwidth.fabric import Fabric
 
 # The most that was published: two nodes by a ring, 392.7 of 400 GB/s
 # (github.com/NVIDIA/nccl-tests/issues/309); NCCL's authors expect 96 % of a NIC (issues/119).

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rdmaprov.apply.masks import Mask
+from rdmaprov.runs.masks import Mask
 
 RUNS = "runs"
 _CONTROL = dict.fromkeys([*range(32), 127])

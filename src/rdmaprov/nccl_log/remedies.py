@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rdmaprov.acceptance.matrix import Channel, Matrix, Transport
+from rdmaprov.nccl_log.matrix import Channel, Matrix, Transport
 
 NO_CHANNELS = (
     "run a collective (since 2.22 channels are made by the first one) with NCCL_DEBUG=INFO and"

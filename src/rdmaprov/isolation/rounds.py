@@ -11,17 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from rdmaprov.acceptance.hunt import hunt, pair_up
-from rdmaprov.acceptance.search import (
-    Answer,
-    Ask,
-    Culprit,
-    Findings,
-    Item,
-    Pool,
-    Search,
-    together,
-)
+from rdmaprov.isolation.hunt import hunt, pair_up
+from rdmaprov.isolation.search import Answer, Ask, Culprit, Findings, Item, Pool, Search, together
 
 # Each pass accuses somebody or is the last one; a fleet with more faults than this needs a human.
 _MOST_PASSES = 32

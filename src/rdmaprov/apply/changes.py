@@ -1,0 +1,39 @@
+"""Changes of a node as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rdmaprov.apply.events import Change
+
+# What a configuration says when it has no value of its own to compare.
+_NO_VALUE = frozenset({"", "none", "another", "absent", "different", "unset"})
+
+
+def change_lines(changes: Sequence[Change]) -> list[str]:
+    """Return changes as lines, the layers of one setting merged where they agree.
+
+    >>> change_lines([Change("running", "ens1", "MTU", "1500", "9000"),
+    ...               Change("configured", "ens1", "MTU", "none", "9000")])
+    ['ens1 MTU 1500 → 9000 (running, configured)']
+    """
+    settings: dict[tuple[str, str, str], list[Change]] = {}
+    for change in changes:
+        settings.setdefault((change.device, change.setting, change.wanted), []).append(change)
+    return [line for alike in settings.values() for line in _merged(alike)]
+
+
+def _merged(alike: list[Change]) -> list[str]:
+    """Return one line for changes of one setting to one value, or one for each if they differ."""
+    seen = {change.seen for change in alike}
+    if len(seen) > 1:
+        seen -= _NO_VALUE
+    if len(seen) != 1:
+        return [_text(change, change.seen, [change.layer]) for change in alike]
+    layers = list(dict.fromkeys(change.layer for change in alike))
+    return [_text(alike[0], seen.pop(), layers)]
+
+
+def _text(change: Change, seen: str, layers: list[str]) -> str:
+    what = f"{change.device} {change.setting}".strip()
+    return f"{what} {seen or '(empty)'} → {change.wanted or '(empty)'} ({', '.join(layers)})"

@@ -1,0 +1,37 @@
+"""The fabric of a site: what its inventory says that limits an all-reduce."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rdmaprov.bandwidth.fabric import Fabric, FabricError
+from rdmaprov.inventory import Node
+
+
+def site_fabric(nodes: Sequence[Node], gpus_per_node: int = 0) -> Fabric:
+    """Return the fabric of some nodes; the weakest of them counts.
+
+    Args:
+        nodes: two or more.
+        gpus_per_node: as counted on the nodes; 0: as the site says, or one for each rail.
+
+    Raises:
+        FabricError: the site does not say enough.
+
+    """
+    links = [float(node.get("fabric_link_gbps") or 0) for node in nodes]
+    over = [float(node.get("fabric_oversubscription") or 1.0) for node in nodes]
+    rails = min((len(node.rails) for node in nodes), default=0)
+    if len(nodes) < 2 or not rails or min(links) <= 0 or min(over) < 1:
+        raise FabricError(
+            "the site does not describe a fabric",
+            "Write fabric_rails and fabric_link_gbps for two or more nodes.",
+        )
+    gpus = gpus_per_node or min(_gpus(node) for node in nodes)
+    return Fabric(len(nodes), gpus, rails, min(links), max(over))
+
+
+def _gpus(node: Node) -> int:
+    mapped = {gpu for rail in node.rails for gpu in rail.gpus}
+    # A site that says nothing of GPUs has enough of them to fill the rails.
+    return node.get("fabric_gpu_count") or len(mapped) or len(node.rails)

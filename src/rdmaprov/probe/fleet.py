@@ -1,0 +1,23 @@
+"""A fleet's nodes, reached over rdmaprov's own connections."""
+
+from __future__ import annotations
+
+from rdmaprov.inventory import Fleet
+from rdmaprov.probe.errors import NodeError
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.session import Limits
+from rdmaprov.probe.target import Target, Targets
+
+
+def probe_fleet(fleet: Fleet, limits: Limits, together: bool) -> Probe:
+    """Return a probe of a fleet's nodes, in its order; see Probe for `together`."""
+    targets = Targets()
+    reached = {node.name: _target(targets, fleet, node.name) for node in fleet.nodes}
+    return Probe(reached, limits, together)
+
+
+def _target(targets: Targets, fleet: Fleet, name: str) -> Target | NodeError:
+    try:
+        return targets.of(name, fleet.variables(name))
+    except NodeError as error:
+        return error

@@ -1,0 +1,111 @@
+"""No package of src/rdmaprov imports what stands above it; docs/architecture.md has the order."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rdmaprov
+
+SOURCE = Path(rdmaprov.__file__).parent
+ARCHITECTURE = SOURCE.parents[1] / "docs/architecture.md"
+# From the ground up. What stands on one line may import from its left.
+LAYERS = """
+exit_codes errors problem resources interrupt
+terminal
+inventory tuning runner
+runs
+probe
+facts
+bandwidth
+contract
+nccl_log
+isolation
+apply drift
+discover
+validate
+acceptance
+report
+lab
+cli
+"""
+ORDER = LAYERS.split()
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or _is_layer(path))
+
+
+def _is_layer(path: Path) -> bool:
+    return path.stem not in ("__init__", "__main__")
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(text: str) -> Iterator[str]:
+    """Yield the parts of rdmaprov that a module imports, wherever in it."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            first, _, rest = name.partition(".")
+            part = rest.partition(".")[0]
+            if first == "rdmaprov" and part and not part.startswith("__"):
+                yield part
+
+
+def upward(layer: str, text: str) -> list[str]:
+    """Return what a module of a layer imports from above it."""
+    allowed = ORDER[: ORDER.index(layer) + 1]
+    return [part for part in imported(text) if part not in allowed]
+
+
+def test_every_package_has_a_layer():
+    assert {layer_of(path) for path in modules()} == set(ORDER)
+
+
+@pytest.mark.parametrize("layer", ORDER)
+def test_no_module_imports_upwards(layer):
+    found = {
+        path.relative_to(SOURCE).as_posix(): above
+        for path in modules()
+        if layer_of(path) == layer and (above := upward(layer, path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+def test_lab_stands_beside_the_others():
+    """The lab is known to the command line alone, and needs nothing of a site's."""
+    ground = set(ORDER[: ORDER.index("terminal") + 1]) | {"lab"}
+    for path in modules():
+        parts = set(imported(path.read_text(encoding="utf-8")))
+        if layer_of(path) == "lab":
+            assert parts <= ground, path
+        elif layer_of(path) != "cli":
+            assert "lab" not in parts, path
+
+
+@pytest.mark.parametrize(
+    ("layer", "text"),
+    [
+        ("runs", "from rdmaprov.report.write import write_page"),
+        ("runs", "def later():\n    from rdmaprov import report"),
+        ("contract", "import rdmaprov.acceptance.floor"),
+    ],
+)
+def test_an_import_upwards_is_found(layer, text):
+    assert upward(layer, text)
+
+
+def test_architecture_shows_this_order():
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    assert LAYERS.strip() in text, "docs/architecture.md shows another order than the test holds"
