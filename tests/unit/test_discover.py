@@ -17,6 +17,7 @@ from rdmaprov.cli import run
 from rdmaprov.discover import collector, merge, variables
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
+from rdmaprov.probe.script import node_script
 
 BRIDGES = "sys/devices/pci0000:15/0000:15:01.0"
 
@@ -129,8 +130,9 @@ def test_soft_roce_is_found_by_its_netdev_and_not_the_way_to_the_node(tmp_path: 
 
 
 def test_collector_runs_alone_with_any_directory(tmp_path: Path):
-    command = [sys.executable, "-I", collector.__file__, str(tmp_path)]
-    found = json.loads(subprocess.check_output(command))
+    command = [sys.executable, "-I", "-S", "-", str(tmp_path)]
+    source = node_script(Path(collector.__file__))
+    found = json.loads(subprocess.check_output(command, input=source))
     assert found["rails"] == found["gpus"] == []
 
 

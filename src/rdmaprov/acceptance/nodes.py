@@ -13,6 +13,7 @@ from rdmaprov.inventory import Fleet
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NoAnswer, NodeError
 from rdmaprov.probe.fleet import probe_fleet
+from rdmaprov.probe.script import node_script
 from rdmaprov.probe.session import Limits
 from rdmaprov.problem import printable
 
@@ -47,7 +48,7 @@ def program(name: str, document: Document, limit_s: float, mark: str = "") -> Co
         mark: its argument, by which its process can be found.
 
     """
-    source = (_PROGRAMS / f"{name}.py").read_bytes()
+    source = node_script(_PROGRAMS / f"{name}.py")
     loader = f"import sys;exec(sys.stdin.buffer.read({len(source)}))"
     words = ["python3", "-I", "-c", loader, *([mark] if mark else [])]
     return Command(shlex.join(words), limit_s, source + json.dumps(document).encode())

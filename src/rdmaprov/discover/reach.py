@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rdmaprov.probe.script import node_script
 from rdmaprov.runner import run_ansible
 
 COLLECTOR = Path(__file__).with_name("collector.py")
 _PYTHON = '{{ ansible_python_interpreter | default("python3") }}'
-_TASK = {
-    "name": "Read what the node is",
-    "ansible.builtin.script": {"cmd": shlex.quote(str(COLLECTOR)), "executable": _PYTHON},
-}
 _EVENTS = {"runner_on_failed", "runner_on_unreachable"}
 
 
@@ -51,18 +49,26 @@ def collect(
         if kind in {"runner_on_ok", *_EVENTS}:
             hear(str(event.get("stdout") or ""), kind != "runner_on_ok")
 
-    run_ansible(
-        inventory=str(site.resolve()),
-        limit=limit,
-        playbook=[{"hosts": "all", "gather_facts": False, "tasks": [_TASK]}],
-        cmdline=(
-            shlex.join(["--vault-password-file", str(vault_password_file)])
-            if vault_password_file
-            else None
-        ),
-        event_handler=hear_event,
-    )
+    with tempfile.TemporaryDirectory(prefix="rdmaprov-") as directory:
+        script = Path(directory, COLLECTOR.name)
+        script.write_bytes(node_script(COLLECTOR))
+        run_ansible(
+            inventory=str(site.resolve()),
+            limit=limit,
+            playbook=[{"hosts": "all", "gather_facts": False, "tasks": [_task(script)]}],
+            cmdline=(
+                shlex.join(["--vault-password-file", str(vault_password_file)])
+                if vault_password_file
+                else None
+            ),
+            event_handler=hear_event,
+        )
     return answers
+
+
+def _task(script: Path) -> dict[str, Any]:
+    command = {"cmd": shlex.quote(str(script)), "executable": _PYTHON}
+    return {"name": "Read what the node is", "ansible.builtin.script": command}
 
 
 def _hear(event: dict[str, Any], answers: Answers) -> None:

@@ -28,6 +28,7 @@ ATTRIBUTES = (
     f"{NET}/*/ifindex",
     f"{NET}/*/iflink",
     f"{NET}/*/phys_port_name",
+    f"{NET}/*/uevent",
     f"{NET}/*/speed",
     f"{NET}/*/carrier",
     f"{NET}/*/carrier_changes",
@@ -40,8 +41,9 @@ ATTRIBUTES = (
     f"{INFINIBAND}/*/ports/1/link_layer",
     f"{INFINIBAND}/*/ports/1/gid_attrs/ndevs/0",
 )
-# Linux Documentation/networking/switchdev.rst: a representor is a port of another function.
-_REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)")
+# Linux Documentation/networking/switchdev.rst: a representor is a port of another function, such as
+# pf0vf3, or of another host's, such as c1pf0.
+_REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
 
 
 class NoDevice(CouldNotTell):
@@ -197,7 +199,7 @@ def _rdma_on(devices: Devices, netdev: str) -> str:
     """Return the RDMA device on a network device, empty if there is none.
 
     One that names it counts before one on the same function: a bond's RDMA device is on its
-    first port's function.
+    first port's function. A VLAN's is that of the device below it.
     """
     names = devices.names(INFINIBAND)
     for name in names:
@@ -209,7 +211,17 @@ def _rdma_on(devices: Devices, netdev: str) -> str:
         place = devices.paths[f"{INFINIBAND}/{name}"]
         if function and place.rpartition("/infiniband/")[0] == function and "/pci" in function:
             return name
-    return ""
+    lower = _below_vlan(devices, netdev)
+    return _rdma_on(devices, lower) if lower else ""
+
+
+def _below_vlan(devices: Devices, netdev: str) -> str:
+    """Return the device that a VLAN is on, which its iflink numbers; empty if it is no VLAN."""
+    if "DEVTYPE=vlan" not in (devices.files.value(f"{NET}/{netdev}/uevent") or "").split():
+        return ""
+    below = devices.files.value(f"{NET}/{netdev}/iflink")
+    indexes = {devices.files.value(f"{NET}/{name}/ifindex"): name for name in devices.names(NET)}
+    return indexes.get(below, "")
 
 
 def is_virtual_function(host: Host, netdev: str) -> bool:

@@ -17,6 +17,8 @@ import subprocess
 import sys
 import time
 
+from rdmaprov.node.devices import addresses, names, netdev_at, pci_path, rdma_on, read
+
 SO_BINDTODEVICE = 25
 PORT = 9  # discard: nobody listens
 VERSIONS = """
@@ -29,23 +31,6 @@ for each in m.distributions():
 print(json.dumps(found))
 """
 GPU = "index,name,memory.total,memory.free"
-
-
-def read(*parts):
-    """Return a file's text without its newline, empty if it cannot be read."""
-    try:
-        with open(os.path.join(*parts)) as file:
-            return file.read().strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def listed(*parts):
-    """Return a directory's names, sorted; none if there is no such directory."""
-    try:
-        return sorted(os.listdir(os.path.join(*parts)))
-    except OSError:
-        return []
 
 
 def output(argv, limit_s=20):
@@ -81,45 +66,36 @@ def gpus():
     return {"gpus": found, "processes": foreign, "error": why if text is None else ""}
 
 
-def rdma_of(netdev, pci):
-    """Return the RDMA device of a rail, empty if it has none."""
-    for device in listed("/sys/class/infiniband"):
-        base = ("/sys/class/infiniband", device)
-        real = os.path.basename(os.path.realpath(os.path.join(*base, "device")))
-        if pci and real == pci:
-            return device
-        names = listed(*base, "device/net") or [read(*base, "ports/1/gid_attrs/ndevs/0")]
-        if netdev and netdev in names:
-            return device
-    return ""
-
-
-def rail(described):
+def rail(described, addresses_of):
     """Return a rail of the site as it is."""
-    pci, netdev = described["pci"], described["netdev"]
-    if not netdev:
-        netdev = (listed("/sys/bus/pci/devices", pci, "net") or [""])[0]
-    device = rdma_of(netdev, pci)
+    pci, netdev = described["pci"].lower(), described["netdev"]
+    netdev = netdev or netdev_at("/", pci)
+    device = rdma_on("/", netdev) if netdev else rdma_at(pci)
     state = read("/sys/class/infiniband", device, "ports/1/state") if device else ""
     return {
         "netdev": netdev,
         "there": bool(netdev) and os.path.isdir("/sys/class/net/" + netdev),
         "carrier": read("/sys/class/net", netdev, "carrier") == "1" if netdev else False,
-        "addresses": addresses().get(netdev, []),
+        "addresses": addresses_of.get(netdev, []),
         "rdma": device,
         "state": state.partition(":")[2].strip(),
         "counters": counters(netdev, device),
     }
 
 
-def addresses():
-    """Return the addresses of each network device, those of the link left out."""
-    text, _ = output(["ip", "-j", "address", "show"])
-    found = {}
-    for entry in json.loads(text or "[]"):
-        known = [a["local"] for a in entry.get("addr_info", []) if a.get("scope") == "global"]
-        found[entry.get("ifname", "")] = known
-    return found
+def rdma_at(pci):
+    """Return the RDMA device of a PCI function that has no network device; empty if none."""
+    for device in names("/sys/class/infiniband"):
+        if pci_path("/sys/class/infiniband", device, "device")[-1:] == [pci]:
+            return device
+    return ""
+
+
+def own_addresses():
+    """Return the addresses of each network device, without prefix lengths."""
+    return {
+        netdev: [each.partition("/")[0] for each in found] for netdev, found in addresses().items()
+    }
 
 
 def counters(netdev, device):
@@ -130,7 +106,7 @@ def counters(netdev, device):
         port = "/sys/class/infiniband/{}/ports/1/".format(device)
         places.update({"port": port + "counters", "hw": port + "hw_counters"})
     for kind, place in places.items():
-        for name in listed(place):
+        for name in names(place):
             text = read(place, name)
             if re.match(r"\d+$", text):
                 found[kind + "." + name] = int(text)
@@ -145,7 +121,7 @@ def others(rails):
     """Return the bytes that passed the network devices that are no rail."""
     own = {each["netdev"] for each in rails}
     found = {}
-    for netdev in listed("/sys/class/net"):
+    for netdev in names("/sys/class/net"):
         text = read("/sys/class/net", netdev, "statistics/tx_bytes")
         if netdev not in own and netdev != "lo" and text:
             found[netdev] = int(text)
@@ -209,14 +185,15 @@ def main():
         found, own = reach(request["targets"], request["limit_s"])
         print(json.dumps({"reach": found, "own": own}))
         return
-    rails = [rail(each) for each in request["rails"]]
+    known = own_addresses()
+    rails = [rail(each, known) for each in request["rails"]]
     found = {"time": time.time(), "rails": rails, "others": others(rails)}
     if request["verb"] == "preflight":
         found.update(
             torch=torch(request["python"]),
             gpus=gpus(),
             port=free_port(),
-            addresses=addresses(),
+            addresses=known,
             hostname=socket.gethostname(),
         )
     print(json.dumps(found))

@@ -1,0 +1,103 @@
+"""Which network, RDMA and PCI device a rail is, read from sysfs.
+
+Names differ between drivers and after udev's renaming, so they are looked up and never assumed.
+ROOT is where /sys and /proc are; it is `/` except in tests.
+"""
+
+import json
+import os
+import re
+import subprocess
+
+NET = "sys/class/net"
+INFINIBAND = "sys/class/infiniband"
+PCI = "sys/bus/pci/devices"
+ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+# Linux Documentation/networking/switchdev.rst: pfNvfM and pfNsfM, with cN before for another host.
+REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
+
+
+def read(*parts):
+    """Return a file's text without its newline, empty if it cannot be read."""
+    try:
+        with open(os.path.join(*parts)) as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError, ValueError):
+        return ""
+
+
+def names(*parts):
+    """Return a directory's names, sorted; none if there is no such directory."""
+    try:
+        return sorted(os.listdir(os.path.join(*parts)))
+    except OSError:
+        return []
+
+
+def pci_path(root, *parts):
+    """Return the chain of PCI addresses from the host bridge to a device, empty if it has none."""
+    return ADDRESS.findall(os.path.realpath(os.path.join(root, *parts)))
+
+
+def is_port(root, netdev):
+    """Return whether a network device is a port: no representor, no partition of IPoIB, no VLAN."""
+    # A driver that names no ports has no representors: reading the name is EOPNOTSUPP.
+    if REPRESENTOR.fullmatch(read(root, NET, netdev, "phys_port_name")):
+        return False
+    lower = read(root, NET, netdev, "iflink")
+    return not lower or lower == read(root, NET, netdev, "ifindex")
+
+
+def netdev_at(root, pci):
+    """Return the network device of a PCI function, empty if it has none or several."""
+    found = [name for name in names(root, PCI, pci, "net") if is_port(root, name)]
+    return found[0] if len(found) == 1 else ""
+
+
+def netdev_on(root, rdma):
+    """Return the network device of an RDMA device, empty if it has none.
+
+    One that the RDMA device names counts before one on the same function: Soft-RoCE has no
+    function, and a bond's RDMA device is on the function of its first port.
+    """
+    base = (root, INFINIBAND, rdma)
+    named = read(*base, "parent") or read(*base, "ports/1/gid_attrs/ndevs/0")
+    found = [name for name in names(*base, "device/net") if is_port(root, name)]
+    return named or (found[0] if found else "")
+
+
+def rdma_on(root, netdev):
+    """Return the RDMA device on a network device, empty if there is none.
+
+    That of a VLAN is the one of the device below it.
+    """
+    devices = names(root, INFINIBAND)
+    for device in devices:
+        base = (root, INFINIBAND, device)
+        if netdev in (read(*base, "parent"), read(*base, "ports/1/gid_attrs/ndevs/0")):
+            return device
+    for device in devices:
+        if netdev in names(root, INFINIBAND, device, "device/net"):
+            return device
+    if "DEVTYPE=vlan" in read(root, NET, netdev, "uevent").split():
+        for entry in names(root, NET, netdev):
+            if entry.startswith("lower_"):
+                return rdma_on(root, entry[len("lower_") :])
+    return ""
+
+
+def addresses():
+    """Return the addresses of each network device with prefix lengths, link-local ones left out."""
+    command = ["ip", "-j", "address", "show"]
+    try:
+        entries = json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))
+        return {
+            entry["ifname"]: [
+                "{}/{}".format(each["local"], each["prefixlen"])
+                for each in entry.get("addr_info", [])
+                if each.get("scope") == "global"
+            ]
+            for entry in entries
+        }
+    except (OSError, ValueError, KeyError, TypeError, subprocess.CalledProcessError):
+        return {}

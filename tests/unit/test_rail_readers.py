@@ -1,0 +1,158 @@
+"""Roles, suite and what runs on nodes for discover and accept find the same devices of a rail.
+
+Role and suite are written apart on purpose, and the program for nodes has no library; on the same
+trees of sysfs, shaped as Linux has them, all three must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from plugins.module_utils import rails as roles
+from tests.roles.fake import FakeMachine
+from tests.validate.fake_node import FakeNode
+
+from rdmaprov.facts import devices as suite
+from rdmaprov.inventory import Rail
+from rdmaprov.node import devices as node
+
+PCI = "0000:18:00.0"
+SECOND = "0000:18:00.1"
+Tree = Callable[[FakeNode], None]
+
+
+def place_of(pci: str) -> str:
+    return f"/sys/devices/pci0000:17/0000:17:01.0/{pci}" if pci else "/sys/devices/virtual"
+
+
+def net(tree: FakeNode, name: str, pci: str, index: int, lower: int = 0, **files: str) -> None:
+    place = f"{place_of(pci)}/net/{name}"
+    attributes = {"mtu": "9000", "ifindex": str(index), "iflink": str(lower or index), **files}
+    for file, text in attributes.items():
+        tree.put(f"{place}/{file}", text + "\n")
+    tree.link(f"/sys/class/net/{name}", place)
+    if pci:
+        tree.link(f"{place}/device", place_of(pci))
+        if not (tree.root / f"sys/bus/pci/devices/{pci}").exists():
+            tree.link(f"/sys/bus/pci/devices/{pci}", place_of(pci))
+
+
+def rdma(tree: FakeNode, name: str, pci: str, gid_device: str, parent: str = "") -> None:
+    place = f"{place_of(pci)}/infiniband/{name}"
+    tree.put(f"{place}/ports/1/gid_attrs/ndevs/0", f"{gid_device}\n" if gid_device else "")
+    if parent:
+        tree.put(f"{place}/parent", parent + "\n")
+    if pci:
+        tree.link(f"{place}/device", place_of(pci))
+    tree.link(f"/sys/class/infiniband/{name}", place)
+
+
+def plain(tree: FakeNode) -> None:
+    net(tree, "ens1np0", PCI, 2)
+    rdma(tree, "mlx5_0", PCI, "ens1np0")
+
+
+def representors(tree: FakeNode) -> None:
+    """In switchdev mode, with the ports of virtual functions and of the other host beside it."""
+    net(tree, "a_rep", PCI, 5, phys_port_name="pf0vf3")
+    net(tree, "b_rep", PCI, 6, phys_port_name="c1pf0")
+    net(tree, "ens1np0", PCI, 2, phys_port_name="p0")
+    rdma(tree, "mlx5_0", PCI, "ens1np0")
+
+
+def partition(tree: FakeNode) -> None:
+    """IPoIB: the partition is on the same function, and InfiniBand's GIDs name no device."""
+    net(tree, "ibs1", PCI, 2)
+    net(tree, "ibs1.8001", PCI, 3, lower=2)
+    rdma(tree, "mlx5_0", PCI, "")
+
+
+def bond(tree: FakeNode) -> None:
+    """Name the bond in the GID of a LAG device, which is on the function of its first port."""
+    for index, pci in enumerate((PCI, SECOND), start=2):
+        net(tree, f"ens1f{index - 2}", pci, index)
+        tree.put(f"{place_of(pci)}/net/ens1f{index - 2}/master/bonding/mode", "802.3ad 4\n")
+    net(tree, "bond0", "", 4)
+    rdma(tree, "mlx5_bond_0", PCI, "bond0")
+
+
+def vlan(tree: FakeNode) -> None:
+    plain(tree)
+    net(tree, "ens1.100", "", 7, lower=2, uevent="DEVTYPE=vlan\nINTERFACE=ens1.100")
+    tree.link("/sys/devices/virtual/net/ens1.100/lower_ens1np0", "/sys/class/net/ens1np0")
+
+
+def soft_roce(tree: FakeNode) -> None:
+    net(tree, "ens4", PCI, 2)
+    rdma(tree, "rxe0", "", "", parent="ens4")
+
+
+def without_rdma(tree: FakeNode) -> None:
+    net(tree, "ens9", PCI, 2)
+    net(tree, "ens1np0", SECOND, 3)
+    rdma(tree, "mlx5_1", SECOND, "ens1np0")
+
+
+SHAPES = [
+    (plain, {"pci": PCI}, ("ens1np0", "mlx5_0")),
+    (plain, {"netdev": "ens1np0"}, ("ens1np0", "mlx5_0")),
+    (representors, {"pci": PCI}, ("ens1np0", "mlx5_0")),
+    (partition, {"pci": PCI}, ("ibs1", "mlx5_0")),
+    (partition, {"netdev": "ibs1.8001"}, ("ibs1.8001", "mlx5_0")),
+    (bond, {"netdev": "bond0"}, ("bond0", "mlx5_bond_0")),
+    (vlan, {"netdev": "ens1.100"}, ("ens1.100", "mlx5_0")),
+    (soft_roce, {"netdev": "ens4"}, ("ens4", "rxe0")),
+    (without_rdma, {"netdev": "ens9"}, ("ens9", "")),
+]
+IDS = [f"{shape.__name__}-by-{next(iter(by))}" for shape, by, _ in SHAPES]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> FakeNode:
+    return FakeNode(tmp_path / "node")
+
+
+def by_roles(root: Path, described: dict[str, str]) -> tuple[str, str]:
+    (rail,) = roles.find(FakeMachine(root), [described])
+    return rail.netdev, rail.rdma
+
+
+def by_suite(root: Path, described: dict[str, str]) -> tuple[str, str]:
+    rail = Rail(0, described.get("netdev", ""), described.get("pci", ""), None, "", ())
+    port = suite.port(FakeNode(root).host(), rail)
+    return port.netdev, port.rdma
+
+
+def on_node(root: Path, described: dict[str, str]) -> tuple[str, str]:
+    netdev = described.get("netdev") or node.netdev_at(str(root), described["pci"])
+    return netdev, node.rdma_on(str(root), netdev)
+
+
+@pytest.mark.parametrize("read", [by_roles, by_suite, on_node])
+@pytest.mark.parametrize(("shape", "described", "wanted"), SHAPES, ids=IDS)
+def test_rail_is_found_by_all(tree, shape: Tree, described, wanted, read):
+    shape(tree)
+    assert read(tree.root, described) == wanted
+
+
+@pytest.mark.parametrize(
+    ("shape", "device", "netdev"),
+    [
+        (plain, "mlx5_0", "ens1np0"),
+        (representors, "mlx5_0", "ens1np0"),
+        (partition, "mlx5_0", "ibs1"),
+        (bond, "mlx5_bond_0", "bond0"),
+        (soft_roce, "rxe0", "ens4"),
+    ],
+)
+def test_discover_finds_the_network_device_of_an_rdma_device(tree, shape: Tree, device, netdev):
+    shape(tree)
+    assert node.netdev_on(str(tree.root), device) == netdev
+
+
+def test_function_with_two_ports_is_not_guessed(tree):
+    net(tree, "ens1", PCI, 2)
+    net(tree, "ens1d1", PCI, 3)
+    assert node.netdev_at(str(tree.root), PCI) == ""
