@@ -47,7 +47,7 @@ def test_without_a_measurement_the_floor_is_derived(floor):
 def test_slow_names_causes_with_what_to_look_at(floor):
     said = floor("--measured", "287")[1]
     assert "one rail carries nothing: 280 to 343 GB/s" in said
-    assert "look at: bytes of each rail" in said
+    assert "check: bytes of each rail" in said
 
 
 def test_json_has_what_a_program_needs(floor):
