@@ -79,7 +79,10 @@ def old_words(text: str) -> list[str]:
 
 @pytest.mark.parametrize("path", texts())
 def test_text_has_no_old_words(path):
-    assert old_words((ROOT / path).read_text(encoding="utf-8")) == []
+    text = (ROOT / path).read_text(encoding="utf-8")
+    if path == "CHANGELOG.md":  # it quotes the names that were changed
+        text = re.sub(r"`[^`]*`", "", text)
+    assert old_words(text) == []
 
 
 @pytest.mark.parametrize(
