@@ -42,6 +42,7 @@ REWRITTEN = (
     "README.md",
     "CHANGELOG.md",
     "docs/*.md",
+    "docs/*.json",
     "src/rdmaprov/exit_codes.py",
     "src/rdmaprov/cli/*.py",
 )

@@ -50,7 +50,7 @@ def discover(site: Path, limit: str | None, write: bool, vault_password_file: Pa
     if silent:
         reason = answers.failures.get(silent[0], "no answer")
         raise UnreachableError(
-            f"{len(silent)} of {len(nodes)} nodes could not be read, {silent[0]} first: {reason}",
+            f"could not read {len(silent)} of {len(nodes)} nodes; e.g. {silent[0]}: {reason}",
             f"Try: ansible -i {site} {silent[0]} -m ping",
         )
     return ExitCode.OK
