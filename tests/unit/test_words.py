@@ -36,6 +36,10 @@ OLD = {
     r"\bdo not go together\b": "exclude each other",
     r"\bdespite-state\b": "--ignore-validate",
     r"\bheeded\b": "respected",
+    r"\bdoes not say that ECN\b": "ECN bits are 00 (Not-ECT)",
+    r"\bthe lossless one is\b": "but fabric_lossless_priority is",
+    r"\bis at rail \S+ and at rail\b": "is listed on rails … and …",
+    r"\bholds rail\b": "rails … share",
     r"\bmade what\b|\bmakes? nodes what\b": "brought to the state",
 }
 REWRITTEN = (
