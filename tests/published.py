@@ -79,7 +79,7 @@ def table() -> str:
     """Return the table of docs/acceptance.md."""
     head = (
         "| nodes × GPUs | rails | busbw, GB/s | of the ceiling | floor | its source says "
-        "| told by | what | source |\n|---|---|---|---|---|---|---|---|---|\n"
+        "| shown by | what | source |\n|---|---|---|---|---|---|---|---|---|\n"
     )
     return head + "\n".join(_line(item) for item in measurements()) + "\n"
 

@@ -1,4 +1,4 @@
-"""What a run of `rdmaprov` tells its caller."""
+"""The exit codes of `rdmaprov`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Exit codes of every verb; UNKNOWN is never to be read as OK."""
+    """Exit codes of every verb; UNKNOWN never means OK."""
 
     OK = 0
     FAILED = 1
@@ -20,9 +20,9 @@ class ExitCode(IntEnum):
 MEANINGS = {
     ExitCode.OK: "ok",
     ExitCode.FAILED: "a check or a node failed",
-    ExitCode.USAGE: "usage",
+    ExitCode.USAGE: "wrong usage",
     ExitCode.INVALID_SITE: "the site is invalid",
-    ExitCode.UNKNOWN: "could not tell (unreachable, timed out)",
-    ExitCode.PENDING: "changes or a reboot are due",
+    ExitCode.UNKNOWN: "unknown: a node is unreachable or timed out",
+    ExitCode.PENDING: "pending: changes, or a reboot required",
     ExitCode.INTERRUPTED: "interrupted",
 }

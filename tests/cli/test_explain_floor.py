@@ -41,13 +41,13 @@ def test_verdict_is_said_and_is_the_exit_code(floor, measured, verdict, code):
 def test_without_a_measurement_the_floor_is_derived(floor):
     code, said, _ = floor()
     assert code == ExitCode.OK
-    assert said.startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 320\n")
+    assert said.startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 320 GB/s\n")
 
 
 def test_slow_names_causes_with_what_to_look_at(floor):
     said = floor("--measured", "287")[1]
-    assert "one rail carries nothing: 280 to 343 GB/s" in said
-    assert "look at: bytes of each rail" in said
+    assert "one rail carries nothing: 280 GB/s to 343 GB/s" in said
+    assert "check: bytes of each rail" in said
 
 
 def test_json_has_what_a_program_needs(floor):

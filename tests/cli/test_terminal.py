@@ -136,7 +136,7 @@ def test_quiet_and_verbose_of_check(place):
 def test_quiet_and_verbose_do_not_go_together(place):
     seen = on_terminal(["--quiet", "check", "site", "--verbose"], place, NO_COLOR="1")
     assert seen.code == ExitCode.USAGE
-    assert "error: --quiet and --verbose do not go together" in seen.terminal
+    assert "error: --quiet and --verbose exclude each other" in seen.terminal
 
 
 def test_verbose_plan_says_what_ansible_says(place):

@@ -78,7 +78,7 @@ def test_exit_code_and_results(place, words, code, states):
     results = json.loads((directory / "results.json").read_text())
     assert (results["schema"], results["verb"], results["exit_code"]) == (1, "validate", code)
     assert [node["state"] for node in results["nodes"].values()] == states
-    assert f"everything is in runs/{directory.name}" in done.stdout
+    assert f"results: runs/{directory.name}" in done.stdout
     assert done.stdout.endswith(f"report: runs/{directory.name}/report.html\n")
     assert (directory / "junit.xml").read_text().count("<testcase") == sum(
         results["counts"].values()

@@ -122,7 +122,7 @@ def test_apply_goes_on_without_a_node_that_cannot_be_reached(lab, site):
         env={**os.environ, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"},
     )
     asked.expect("unreachable")
-    asked.expect(r"Apply this\? \[y/N\]: ")
+    asked.expect(r"Apply these changes\? \[y/N\]: ")
     asked.sendline("y")
     asked.expect("2 nodes: 1 changed, 1 unreachable")
     asked.expect(pexpect.EOF)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.unit.doc_commands import FENCE, commands, wrong_command
+from tests.unit.doc_sites import PageSites
 from tests.validate import document as checks
 
 from rdmaprov.cli import cli, document
@@ -18,10 +19,8 @@ from rdmaprov.exit_codes import MEANINGS, ExitCode
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("roles/*/README.md")])
-FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^()\s]+(?:\([^()\s]*\))?)\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
-PROGRAMS = ("rdmaprov", "make", "pytest")
 
 
 def name(path):
@@ -65,61 +64,6 @@ def test_wrong_link_is_found(target):
     assert wrong_link(ROOT / "docs" / "lab.md", target)
 
 
-def commands(text: str) -> Iterator[str]:
-    """Yield the lines of fenced blocks that a reader may type, without what a shell adds."""
-    for block in FENCE.findall(text):
-        lines = block.replace("\\\n", " ").splitlines()
-        prompts = any(line.startswith("$ ") for line in lines)
-        for line in lines:
-            if prompts and not line.startswith("$ "):
-                continue  # what a command prints
-            typed = re.sub(r"^(\$ +)?(\.venv/bin/)?", "", line)
-            if typed.split(" ")[0] in PROGRAMS:
-                yield typed
-
-
-def wrong_command(line: str, known: dict[str, frozenset[str]]) -> str:
-    """Return what is wrong with a command line, empty if it parses."""
-    words = shlex.split(line, comments=True)
-    for stop in ("|", ">", ">>", "&&", ";", "<"):
-        words = words[: words.index(stop)] if stop in words else words
-    program, *rest = words
-    if program == "rdmaprov":
-        return wrong_verb(cli, rest, None)
-    options = {word.partition("=")[0] for word in rest if word.startswith("-")}
-    if program == "make":
-        options = {word for word in rest if not re.match(r"[A-Z_]+=", word)}
-    missing = sorted(options - known[program])
-    return f"{line}: {program} has no {', '.join(missing)}" if missing else ""
-
-
-def wrong_verb(command: click.Command, words: list[str], above: click.Context | None) -> str:
-    context = click.Context(
-        command, parent=above, info_name=command.name, **command.context_settings
-    )
-    context.allow_interspersed_args = command.allow_interspersed_args
-    try:
-        given, rest, _ = command.make_parser(context).parse_args(list(words))
-        for parameter in command.params:
-            value = given.get(parameter.name or "")
-            if isinstance(parameter.type, click.Choice) and isinstance(value, str):
-                parameter.type.convert(value, parameter, context)
-            required = isinstance(parameter, click.Argument) and parameter.required
-            is_given = isinstance(value, str | tuple) and value
-            if required and not is_given and not given.get("help"):
-                return f"{words}: {parameter.name} is missing"
-        if isinstance(command, click.Group):
-            if not rest:
-                return ""
-            chosen = command.get_command(context, rest[0])
-            if chosen is None:
-                return f"{command.name} has no verb {rest[0]}"
-            return wrong_verb(chosen, rest[1:], context)
-    except click.UsageError as error:
-        return f"{context.command_path} {words}: {error.format_message()}"
-    return f"{words}: {rest} is too much" if rest else ""
-
-
 @pytest.fixture(scope="session")
 def known():
     """Return the options of pytest with our plugin, and the Makefile's targets."""
@@ -152,6 +96,50 @@ def test_commands_exist(page, known):
 def test_wrong_command_is_found(line, known):
     assert list(commands(f"```\n$ .venv/bin/{line}\n```\n")) == [line]
     assert wrong_command(line, known)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_name_what_exists(page, tmp_path):
+    """Sites, nodes, groups, faults and files of the suite; a page may make a site itself."""
+    sites = PageSites(tmp_path)
+    found = [sites.wrong_name(line) for line in commands(page.read_text())]
+    assert [wrong for wrong in found if wrong] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("rdmaprov check inventory/dc1", "there is no site inventory/dc1"),
+        ("rdmaprov apply inventory/prod --limit gpu07", "inventory/prod has no gpu07"),
+        ("rdmaprov apply inventory/prod --limit rack1,gpu-1-17", "inventory/prod has no gpu-1-17"),
+        ("rdmaprov apply inventory/prod --limit 'rack1:!rack1'", "inventory/prod has no rack1:!"),
+        ("rdmaprov apply inventory/ib --limit rack1", "inventory/ib has no rack1"),
+        ("rdmaprov apply inventory/prod --roles mtuu", "there is no role mtuu"),
+        ("rdmaprov validate inventory/lab test_mtuu.py", "there is no file test_mtuu.py"),
+        ("rdmaprov lab ssh node9 -- true", "the lab has no node9"),
+        ("rdmaprov lab reset node1 gpu1", "the lab has no gpu1"),
+        ("rdmaprov lab fault node1 no-such-fault", "there is no fault no-such-fault"),
+        ("pytest validate/ --hosts=rack9 --inventory=inventory/prod", "has no rack9"),
+        ("pytest validate/ --hosts=all --inventory=inventory/none", "there is no site"),
+    ],
+)
+def test_wrong_name_is_found(line, says, tmp_path):
+    assert says in PageSites(tmp_path).wrong_name(line)
+
+
+def test_site_of_an_earlier_command_is_known(tmp_path):
+    sites = PageSites(tmp_path)
+    facts = "--kind roce --nodes gpu[1:2] --rails ens1 --gbps 400 --gpus 1"
+    assert sites.wrong_name(f"rdmaprov init inventory/new {facts}") == ""
+    assert sites.wrong_name("rdmaprov check inventory/new --limit gpu2") == ""
+    assert "has no gpu3" in sites.wrong_name("rdmaprov check inventory/new --limit gpu3")
+
+
+def test_nodes_of_a_site_with_questions_are_not_known(tmp_path):
+    sites = PageSites(tmp_path)
+    assert sites.wrong_name("rdmaprov init inventory/new") == ""
+    assert sites.wrong_name("rdmaprov check inventory/new") == ""
+    assert "has no gpu1" in sites.wrong_name("rdmaprov check inventory/new --limit gpu1")
 
 
 def test_every_verb_is_used_in_a_guide():

@@ -32,7 +32,7 @@ def findings(site: Path, nodes: Iterable[str], runs: Path = Path(RUNS)) -> list[
 
 def wrong(node: str, why: str) -> Finding:
     """Return the finding that a node is not measured because its state is wrong."""
-    remedy = "State first: run rdmaprov apply and rdmaprov validate, or give --despite-state"
+    remedy = "State first: run rdmaprov apply and rdmaprov validate, or pass --ignore-validate"
     return Finding(f"not measured: {why}", remedy, node, proven=False)
 
 

@@ -46,11 +46,11 @@ VERBS = {
 @verbosity_options
 @click.version_option(rdmaprov.__version__, prog_name=PROGRAM)
 def cli() -> None:
-    """Provision bare-metal GPU nodes on RDMA fabrics, check every setting, prove the fabric."""
+    """Provision GPU nodes on RDMA fabrics, verify every setting, measure the fabric."""
 
 
 def _refuse(message: str, hint: str, code: int) -> int:
-    """Show one line that says what is wrong and one that says what to do; return the exit code."""
+    """Print what is wrong and what to do, one line each; return the exit code."""
     colour = _colour()
     click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=colour)
     click.echo(message, err=True)
@@ -61,7 +61,7 @@ def _refuse(message: str, hint: str, code: int) -> int:
 
 
 def _colour() -> bool | None:
-    """Return False if no colour is wished, which click does not look for; else None: click's."""
+    """Return False if NO_COLOR asks for none, which click ignores; else None, click's default."""
     return False if colourless() else None
 
 
@@ -72,7 +72,7 @@ def _usage_hint(error: click.ClickException) -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code; errors of the user's are two lines."""
+    """Run one command line and return its exit code; show a user's mistake as two lines."""
     try:
         result = cli.main(
             args=list(arguments), prog_name=PROGRAM, standalone_mode=False, color=_colour()
@@ -86,16 +86,20 @@ def run(arguments: Sequence[str]) -> int:
         return _refuse(error.format_message(), _usage_hint(error), ExitCode.USAGE)
     except (click.Abort, KeyboardInterrupt) as error:
         if isinstance(error.__context__, EOFError):
-            hint = f"Give the answers as options; see: {PROGRAM} {arguments[0]} --help"
-            return _refuse("no answer: standard input has ended", hint, ExitCode.USAGE)
-        return _refuse("interrupted", "Run the same command again to go on.", ExitCode.INTERRUPTED)
+            hint = f"Pass the answers as options; see: {PROGRAM} {arguments[0]} --help"
+            return _refuse("no answer: standard input ended", hint, ExitCode.USAGE)
+        return _refuse("interrupted", "Run the same command again to resume.", ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output is gone; so is whoever would read a complaint.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        hint = "Free some space there, then run it again." if error.errno == errno.ENOSPC else ""
+        hint = (
+            "Free space there, then run the same command again."
+            if error.errno == errno.ENOSPC
+            else ""
+        )
         return _refuse(f"{where}{error.strerror or error}", hint, ExitCode.FAILED)
     return result if isinstance(result, int) else ExitCode.OK
 

@@ -1,4 +1,4 @@
-"""`rdmaprov accept`: nodes together move what their links can, or who does not is named."""
+"""`rdmaprov accept`: measure the fabric and name what is slow or broken."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line, Meter
 
 
-@click.command(short_help="Prove the fabric by an all-reduce; say who is to blame.")
+@click.command(
+    short_help="Measure the fabric by all-reduces; name what is at fault.",
+    epilog="Exit codes: 0 accepted, 1 refused, 3 the site is invalid, 4 a node is unreachable or a"
+    " result is unknown.",
+)
 @site_argument
 @limit_option
 @click.option(
@@ -40,14 +44,14 @@ from rdmaprov.terminal import Line, Meter
     type=click.Choice(["auto", "nccl", "gloo"]),
     default="auto",
     show_default=True,
-    help="What moves the data; auto is nccl where there are GPUs.",
+    help="Backend of torch.distributed; auto is nccl where nodes have GPUs.",
 )
 @click.option(
     "--sizes",
     "size_range",
     metavar="MIN:MAX",
     default="",
-    help="Sizes of messages, such as 1M:8G; by default all that fit.",
+    help="Message sizes, such as 1M:8G.  [default: all that fit in memory]",
 )
 @click.option("--pairs", is_flag=True, help="Measure every pair of nodes.")
 @click.option(
@@ -55,15 +59,17 @@ from rdmaprov.terminal import Line, Meter
     type=click.Choice(["auto", "never"]),
     default="auto",
     show_default=True,
-    help="Find the culprit by testing groups when a failed run does not name it.",
+    help="Test groups of nodes to find the fault, if the run does not show it.",
 )
 @click.option(
     "--timeout",
-    metavar="S",
+    metavar="SECONDS",
     type=click.FloatRange(min=10),
-    help="Seconds that the run may take; each of its steps has a limit of its own.",
+    help="Time limit of the whole run; each stage also has its own.",
 )
-@click.option("--despite-state", is_flag=True, help="Measure nodes whose last validate failed.")
+@click.option(
+    "--ignore-validate", is_flag=True, help="Measure nodes even if their last validate failed."
+)
 @run_options.json_option
 @vault_file_option
 @verbosity_options
@@ -75,30 +81,30 @@ def accept(
     pairs: bool,
     isolate: str,
     timeout: float | None,
-    despite_state: bool,
+    ignore_validate: bool,
     json_file: IO[str] | None,
     vault_password_file: Path | None,
 ) -> int:
-    """Run all-reduces over all nodes of a site; verify every value, time every size.
+    """Run all-reduces over all nodes of SITE; verify every value, time every size.
 
-    First a preflight says what is missing, and each rail is tried. Everything is kept under runs/.
-    Exits with 1 if something is wrong, with 4 if something could not be told.
+    Starts with a preflight of each node and a check of rail reachability. Logs and results go
+    to runs/, without secrets.
     """
     wanted = sizes.parsed(size_range) if size_range else ()
     options = Options(backend, wanted, pairs, isolate == "auto", timeout)
     with signals_interrupt():
         given = run_options.Passwords(vault_password_file, (), ())
-        fleet, mask = run_options.checked(site, limit, given)
+        fleet, mask = run_options.check_site(site, limit, given)
         screen = run_options.screen_for(json_file, mask)
         with RunDirectory("accept", mask, log="ranks.jsonl") as directory:
             head = Head("accept", site, limit, datetime.now(UTC))
-            result = _result(fleet, options, directory, mask, screen, despite_state)
+            result = _result(fleet, options, directory, mask, screen, ignore_validate)
             text = directory.write_results(document(head, datetime.now(UTC), result))
     if json_file is not None:
         json_file.write(text)
     for line in lines(result):
         screen.show(line)
-    screen.show(Line(f"everything is in {directory.path}"))
+    screen.show(Line(f"results: {directory.path}"))
     screen.show(Line(report_page(directory.path)))
     return result.exit_code()
 
@@ -109,42 +115,42 @@ def _result(
     directory: RunDirectory,
     mask: Mask,
     screen: Screen,
-    despite_state: bool,
+    ignore_validate: bool,
 ) -> Result:
-    """Return the result of the gate; nodes in a wrong state are not measured."""
+    """Return the result of the gate; do not measure nodes whose last validate failed."""
     names = tuple(node.name for node in fleet.nodes)
-    if not despite_state and (wrong := state.findings(fleet.site, names)):
+    if not ignore_validate and (wrong := state.findings(fleet.site, names)):
         return Result(names, options.backend, wrong)
     with screen.moving("connecting", unit="sizes") as moving, connect(fleet) as connection:
-        teller = _Teller(directory, screen, moving)
+        progress = _Progress(directory, screen, moving)
         return Gate(
             fleet.nodes,
             connection,
             options,
             log_writer(directory.path / "logs", mask),
             history_of(fleet.site),
-            teller.tell,
-            teller.hear,
+            progress.tell,
+            progress.hear,
             lambda count: moving.count(0, count),
         ).run()
 
 
 @dataclass(frozen=True)
-class _Teller:
-    """Tells the user, and the log, what the gate is at."""
+class _Progress:
+    """Reports the gate's progress to the user and the log."""
 
     directory: RunDirectory
     screen: Screen
     moving: Meter
 
     def tell(self, text: str) -> None:
-        """Show a step; nothing of it is done yet."""
+        """Show the stage that starts now."""
         self.moving.what = text.partition(":")[0].partition(",")[0]
         self.moving.count(0, 0)
         self.screen.remark(Line(text))
 
     def hear(self, event: Event) -> None:
-        """Keep an event; rank 0 stands for all in what moves."""
+        """Log an event; rank 0 drives the progress line."""
         text = json.dumps(event)
         self.directory.log(text)
         self.screen.detail(text)
@@ -155,7 +161,7 @@ class _Teller:
 
 
 def document(head: Head, ended: datetime, result: Result) -> dict[str, Any]:
-    """Return results.json; docs/results.schema.json describes it."""
+    """Return results.json, as docs/results.schema.json defines it."""
     return results_document(
         head, ended, result.exit_code(), result.nodes_as_data(), result.as_data()
     )

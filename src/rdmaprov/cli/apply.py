@@ -1,4 +1,4 @@
-"""`rdmaprov apply`: nodes are made what the site says."""
+"""`rdmaprov apply`: bring nodes to the state that the site describes."""
 
 from __future__ import annotations
 
@@ -22,27 +22,31 @@ from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
 
 
-@click.command(short_help="Make nodes what the site says.")
+@click.command(
+    short_help="Bring nodes to the state that the site describes.",
+    epilog="Exit codes: 0 done, 1 a node failed, 3 the site is invalid, 4 a node is unreachable,"
+    " 5 reboot required.",
+)
 @site_argument
 @limit_option
 @run_options.roles_option
-@click.option("--serial", metavar="N|N%", help="Work on so many nodes at a time; all by default.")
+@click.option("--serial", metavar="N|N%", help="Change this many nodes at a time.  [default: all]")
 @click.option(
     "--max-failures",
     metavar="N|N%",
-    help="Begin no more nodes when more than so many of a batch failed.",
+    help="Stop starting new nodes once more than this many in a batch have failed.",
 )
 @click.option(
     "--reboot",
     type=click.Choice(["never", "if-needed"]),
-    help="Whether to reboot for settings that need it; the site's reboot_policy by default.",
+    help="Reboot nodes that require it.  [default: reboot_policy of SITE]",
 )
 @click.option(
     "--drifted",
     is_flag=True,
-    help="Probe all nodes first, and run only on those not proven to be as described.",
+    help="Probe all nodes first; change only those that differ.",
 )
-@click.option("--ask", is_flag=True, help="Show the plan and wait for a yes.")
+@click.option("--ask", is_flag=True, help="Show the plan and ask for confirmation.")
 @run_options.json_option
 @run_options.password_options
 @verbosity_options
@@ -56,37 +60,35 @@ def apply(
     drifted: bool,
     ask: bool,
     json_file: IO[str] | None,
-    **asked: Unpack[run_options.Asked],
+    **passwords: Unpack[run_options.PasswordOptions],
 ) -> int:
-    """Make a site's nodes what it says, and read them again to be sure.
+    """Bring nodes to the state that SITE describes, then verify it.
 
-    A node that is as described costs one look, and with --drifted one without Ansible; an
-    interrupted run is gone on with by the next.
-    Everything is kept under runs/, without secrets. Exits with 1 if a node failed, 4 if one
-    could not be reached, 5 if a reboot is due.
+    Nodes already in that state are only surveyed. To resume an interrupted run, run the same
+    command again. Logs and results go to runs/, without secrets.
     """
     if ask and not sys.stdin.isatty():
-        raise UsageError("--ask needs a terminal to ask on", "Leave it out, or see: rdmaprov plan")
+        raise UsageError("--ask needs a terminal", "Leave it out, or run first: rdmaprov plan")
     named = run_options.known_roles(roles)
     batch = limits.share("--serial", serial, 1) if serial is not None else None
     most = limits.share("--max-failures", max_failures, 0) if max_failures is not None else None
-    with run_options.prepared(site, limit, json_file, asked) as ready:
+    with run_options.prepare(site, limit, json_file, passwords) as ready:
         request = Request("apply", site, ready.nodes, limit, named, {}, ready.arguments)
         with run_options.start_run(request, ready) as run:
-            if drifted and not _narrowed(run, ready, named):
+            if drifted and not _narrow(run, ready, named):
                 stopped = run.nothing(interrupted=True)
                 lines = summary.of_apply(stopped)
                 return run_options.finish(run, stopped, lines, ready.screen, json_file)
             run.set(_variables(batch, most, reboot, len(run.nodes)))
-            if ask and (code := _refused(run, ready.screen, json_file)) is not None:
+            if ask and (code := _confirm(run, ready.screen, json_file)) is not None:
                 return code
             results = run.play("apply")
             lines = summary.of_apply(results)
             return run_options.finish(run, results, lines, ready.screen, json_file)
 
 
-def _narrowed(run: Run, ready: run_options.Prepared, roles: tuple[str, ...]) -> bool:
-    """Leave the nodes to run on that the probe cannot prove; return False for an interrupt."""
+def _narrow(run: Run, ready: run_options.Prepared, roles: tuple[str, ...]) -> bool:
+    """Probe the nodes and drop those that need nothing; return False for an interrupt."""
     count = len(ready.nodes)
     ready.screen.remark(Line(f"probing {count} node{'s' if count > 1 else ''}"))
     try:
@@ -103,7 +105,7 @@ def _narrowed(run: Run, ready: run_options.Prepared, roles: tuple[str, ...]) -> 
 def _variables(
     serial: limits.Share | None, most: limits.Share | None, reboot: str | None, nodes: int
 ) -> dict[str, object]:
-    """Return the playbook's variables for the options that were given."""
+    """Return the variables that the options set for the playbook."""
     variables: dict[str, object] = {}
     if serial is not None:
         variables["apply_serial"] = str(serial)
@@ -114,16 +116,16 @@ def _variables(
     return variables
 
 
-def _refused(run: Run, screen: Screen, json_file: IO[str] | None) -> ExitCode | None:
-    """Show the plan and ask; return the exit code if there is nothing to do or the answer is no."""
+def _confirm(run: Run, screen: Screen, json_file: IO[str] | None) -> ExitCode | None:
+    """Show the plan and ask; return an exit code if nothing is pending or the answer is no."""
     planned = run.play("plan")
     lines = summary.of_plan(planned, diffs=False)
     if planned.interrupted or not planned.of(State.PENDING):
         return run_options.finish(run, planned, lines, screen, json_file)
     run.write(planned)
-    report_page(run.path)  # the plan is on the screen; its page is there for who says no
+    report_page(run.path)  # the page stays if the user says no
     for line in lines:
         screen.show(line)
-    if click.confirm("Apply this?", err=True):
+    if click.confirm("Apply these changes?", err=True):
         return None
     return planned.exit_code()

@@ -1,4 +1,4 @@
-"""`rdmaprov check`: every problem of a site, found without connecting to anything."""
+"""`rdmaprov check`: find every problem of a site, without a connection."""
 
 from __future__ import annotations
 
@@ -19,24 +19,27 @@ from rdmaprov.terminal import Verbosity, colourless
 
 site_argument = click.argument("site", type=click.Path(path_type=Path))
 limit_option = click.option(
-    "--limit", metavar="PATTERN", help="Look at these hosts only; Ansible's pattern."
+    "--limit", metavar="PATTERN", help="Limit to hosts that match this Ansible pattern."
 )
 
 vault_file_option = click.option(
     "--vault-password-file",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
-    help="File, or program, with the vault's password.",
+    help="Read the vault password from this file or program.",
 )
 
 
-@click.command(short_help="Find every problem of a site, connecting to nothing.")
+@click.command(
+    short_help="Find every problem of a site, without connecting.",
+    epilog="Exit codes: 0 valid, 3 the site is invalid.",
+)
 @site_argument
 @limit_option
 @click.option(
     "--json",
     "json_file",
     type=click.File("w", lazy=True),
-    help="Write the problems to a file, - for stdout.",
+    help="Write the problems to a file as JSON; - is standard output.",
 )
 @click.option(
     "--format",
@@ -44,7 +47,7 @@ vault_file_option = click.option(
     type=click.Choice(["text", "github"]),
     default="text",
     show_default=True,
-    help="How to show problems: for people, or as annotations of GitHub.",
+    help="Print plain text or GitHub annotations.",
 )
 @vault_file_option
 @verbosity_options
@@ -55,10 +58,10 @@ def check(
     style: str,
     vault_password_file: Path | None,
 ) -> int:
-    """Find every problem of a site's inventory; connect to nothing.
+    """Find every problem of SITE, without connecting to a node.
 
-    Prints one line for each problem, sorted by file and line, and nothing for a good site.
-    Exits with 0 or 3.
+    Prints one line per problem, sorted by file and line: where it is, what is wrong, and what
+    to write. Prints nothing if the site is valid.
     """
     fleet, found = read(site, limit, vault_password_file)
     if json_file is not None:
@@ -67,17 +70,17 @@ def check(
         json_file.write("\n")
     if json_file is None or json_file.name != "-":
         for problem in found:
-            click.echo(annotation(problem) if style == "github" else coloured(problem))
+            click.echo(annotation(problem) if style == "github" else colour_line(problem))
     if verbosity() is Verbosity.VERBOSE:
         click.echo(f"{len(fleet.nodes)} nodes, {len(found)} problems", err=True)
     return ExitCode.INVALID_SITE if found else ExitCode.OK
 
 
 def read(site: Path, limit: str | None, vault: Path | None) -> tuple[Fleet, list[Problem]]:
-    """Return a site's fleet, and everything that is wrong with it; show how far that is.
+    """Return a site's fleet and its problems; show the progress.
 
     Raises:
-        SiteError: there is no site, or the limit leaves no node.
+        SiteError: there is no site, or the limit matches no node.
 
     """
     with meter(f"reading {site}") as moving:
@@ -93,7 +96,7 @@ def as_json(problem: Problem) -> dict[str, object]:
     return {**position, **fields}
 
 
-def coloured(problem: Problem) -> str:
+def colour_line(problem: Problem) -> str:
     """Return a problem's line, in colour on a terminal."""
     text = problem.text(Path.cwd())
     if not sys.stdout.isatty() or colourless():
@@ -105,16 +108,16 @@ def coloured(problem: Problem) -> str:
 
 
 def annotation(problem: Problem) -> str:
-    """Return a problem as a workflow command of GitHub's."""
+    """Return a problem as a GitHub workflow command."""
     at = problem.position
-    file = _escaped(shown(at.file, Path.cwd()), property_=True)
-    title = _escaped(f"{problem.variable} ({problem.rule})", property_=True)
-    text = _escaped(f"{problem.message}; {problem.remedy}")
+    file = _escape(shown(at.file, Path.cwd()), property_=True)
+    title = _escape(f"{problem.variable} ({problem.rule})", property_=True)
+    text = _escape(f"{problem.message}; {problem.remedy}")
     return f"::error file={file},line={at.line},col={at.column},title={title}::{text}"
 
 
-def _escaped(text: str, *, property_: bool = False) -> str:
-    """Return the text as workflow commands want it, so that it cannot end one and start another."""
+def _escape(text: str, *, property_: bool = False) -> str:
+    """Return the text escaped, so that it cannot end a workflow command and start another."""
     for plain, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
         text = text.replace(plain, code)
     if property_:

@@ -1,4 +1,4 @@
-"""`rdmaprov discover`: real nodes, read into host variables."""
+"""`rdmaprov discover`: read nodes into host variables."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ from rdmaprov.inventory import SiteError, load_site
 from rdmaprov.terminal import Verbosity
 
 
-@click.command("discover", short_help="Read nodes into host variables.")
+@click.command(
+    "discover",
+    short_help="Read nodes into host variables.",
+    epilog="Exit codes: 0 all nodes were read, 3 the site is invalid, 4 a node is unreachable.",
+)
 @site_argument
 @limit_option
-@click.option("--merge", "write", is_flag=True, help="Write into host_vars instead of printing.")
+@click.option("--merge", "write", is_flag=True, help="Write to host_vars instead of printing.")
 @vault_file_option
 @verbosity_options
 def discover(site: Path, limit: str | None, write: bool, vault_password_file: Path | None) -> int:
-    """Read RDMA devices, GPUs and memory of the site's nodes over ssh.
+    """Read the RDMA devices, GPUs and memory of the nodes of SITE over ssh.
 
-    Prints the host variables that the site does not say already, or merges them into host_vars,
-    which keeps comments and order. Exits with 4 if a node does not answer.
+    Prints the host variables that the site does not set yet. With --merge, writes them to
+    host_vars and keeps comments and order.
     """
     with meter(f"reading {site}") as moving:
         fleet = load_site(site, limit, vault_password_file, moving.count)
     nodes = {node.name: node for node in fleet.nodes}
     if not nodes:
-        raise SiteError(f"{site}: there are no nodes to read", f"See: rdmaprov check {site}")
-    answers = _asked(site, limit, vault_password_file, len(nodes))
+        raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
+    answers = _collect(site, limit, vault_password_file, len(nodes))
     for host, facts in sorted(answers.facts.items()):
         found = variables.news(variables.from_facts(facts, nodes.get(host)), nodes[host])
         if write:
@@ -46,14 +50,14 @@ def discover(site: Path, limit: str | None, write: bool, vault_password_file: Pa
     if silent:
         reason = answers.failures.get(silent[0], "no answer")
         raise UnreachableError(
-            f"{len(silent)} of {len(nodes)} nodes could not be read, {silent[0]} first: {reason}",
+            f"could not read {len(silent)} of {len(nodes)} nodes; e.g. {silent[0]}: {reason}",
             f"Try: ansible -i {site} {silent[0]} -m ping",
         )
     return ExitCode.OK
 
 
-def _asked(site: Path, limit: str | None, vault: Path | None, count: int) -> reach.Answers:
-    """Return what the nodes say; show how many have said it."""
+def _collect(site: Path, limit: str | None, vault: Path | None, count: int) -> reach.Answers:
+    """Return the nodes' answers; show the progress."""
     with meter("discover", count) as moving:
 
         def hear(said: str, bad: bool) -> None:

@@ -1,4 +1,4 @@
-"""`rdmaprov explain`: verdicts for people who have a log or a number, and no site."""
+"""`rdmaprov explain`: judge a log or a number, without a site."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMMANDS = {
 
 
 @click.group(
-    cls=LazyGroup, table=COMMANDS, short_help="Say what a log or a number proves; needs no site."
+    cls=LazyGroup, table=COMMANDS, short_help="Judge a log or a measurement, without a site."
 )
 def explain() -> None:
-    """Say what a log or a number proves, without a site."""
+    """Judge NCCL logs or a bandwidth measurement, without a site."""

@@ -1,4 +1,4 @@
-"""`rdmaprov explain floor`: what an all-reduce must reach, and what a number means."""
+"""`rdmaprov explain floor`: derive the floor of an all-reduce and judge a measurement."""
 
 from __future__ import annotations
 
@@ -17,29 +17,39 @@ from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.exit_codes import ExitCode
 
 
-@click.command("floor", short_help="Derive the floor in GB/s; judge a measurement.")
-@click.option("--nodes", type=int, required=True, help="Nodes that take part.")
-@click.option("--gpus-per-node", type=int, required=True, help="GPUs of each node.")
-@click.option("--rails", type=int, required=True, help="RDMA ports of each node.")
+@click.command(
+    "floor",
+    short_help="Derive the bandwidth floor; judge a measurement.",
+    epilog="Exit codes: 0 healthy or nothing measured, 1 slow or impossible, 2 wrong usage.",
+)
+@click.option("--nodes", type=int, required=True, help="Number of nodes.")
+@click.option("--gpus-per-node", type=int, required=True, help="GPUs per node.")
+@click.option("--rails", type=int, required=True, help="RDMA ports per node.")
 @click.option("--link-gbps", type=float, required=True, help="Line rate of one rail, in Gb/s.")
 @click.option(
     "--oversubscription",
     type=float,
     default=1.0,
     show_default=True,
-    help="How much more the rails could send than the spines carry.",
+    help="Ratio of leaf downlinks to uplinks; 1 is non-blocking.",
 )
-@click.option("--measured", type=float, metavar="GB_S", help="Bus bandwidth, in GB/s.")
+@click.option(
+    "--measured", type=float, metavar="GB_S", help="Measured bus bandwidth (busbw), in GB/s."
+)
 @click.option(
     "--algorithm",
     type=click.Choice(["auto", *ceiling.ALGORITHMS]),
     default="auto",
     show_default=True,
-    help="What NCCL_ALGO was.",
+    help="Value of NCCL_ALGO during the measurement.",
 )
-@click.option("--pcie", metavar="GENxLANES", help="Slot of each rail and GPU, such as 5x16.")
+@click.option("--pcie", metavar="GENxLANES", help="PCIe slot of each rail and GPU, such as 5x16.")
 @click.option(
-    "--nvlink-nodes", type=int, default=1, show_default=True, help="Nodes that share NVLink."
+    "--nvlink-nodes",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Nodes in one NVLink domain.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def floor(
@@ -54,10 +64,10 @@ def floor(
     nvlink_nodes: int,
     as_json: bool,
 ) -> int:
-    """Derive what an all-reduce over such nodes must and can reach, and judge a measurement.
+    """Derive the floor and the ceiling of an all-reduce on these nodes; judge a measurement.
 
-    Give the bus bandwidth (busbw) of a large size, 1 GiB or more. Exit code 1 if it is slow, or
-    more than the links carry.
+    Pass the bus bandwidth (busbw) of a message size of 1 GiB or more. A number above what the
+    links can carry is impossible.
     """
     fabric = Fabric(
         nodes,
@@ -88,21 +98,21 @@ def _document(fabric: Fabric, judgement: Judgement, measured: float | None) -> d
         "most_gb_s": round(wanted.most_gb_s, 3),
         "measured_gb_s": measured,
         "verdict": judgement.verdict,
-        "likely_causes": [_rounded(asdict(cause)) for cause in judgement.likely_causes],
+        "likely_causes": [_round_bounds(asdict(cause)) for cause in judgement.likely_causes],
         "notes": list(judgement.notes),
         "derivation": f"{judgement.sentence}. {wanted.derivation}",
     }
 
 
-def _rounded(cause: dict[str, Any]) -> dict[str, Any]:
-    """Return a cause with numbers that JSON has: rounded, and null for no bound."""
+def _round_bounds(cause: dict[str, Any]) -> dict[str, Any]:
+    """Return a cause with rounded numbers, and null for no bound, as JSON has no infinity."""
     for name in ("expected_ratio", "expected_gb_s"):
         cause[name] = [None if math.isinf(value) else round(value, 3) for value in cause[name]]
     return cause
 
 
 def _lines(judgement: Judgement) -> Iterator[str]:
-    """Yield the answer: the verdict's line, how it follows, and what to look at."""
+    """Yield the verdict, its derivation, and the likely causes."""
     verdict = f": {judgement.verdict}" if judgement.verdict else ""
     yield f"{judgement.sentence}{verdict}"
     yield judgement.floor.derivation
@@ -111,6 +121,6 @@ def _lines(judgement: Judgement) -> Iterator[str]:
         yield "Likely causes:"
     for cause in judgement.likely_causes:
         low, high = cause.expected_gb_s
-        upto = "or more" if math.isinf(high) else f"to {format_gb_s(high)}"
-        yield f"  {cause.cause}: {format_gb_s(low)} {upto} ({cause.source})"
-        yield f"    look at: {cause.check}"
+        up_to = "or more" if math.isinf(high) else f"to {format_gb_s(high)}"
+        yield f"  {cause.cause}: {format_gb_s(low)} {up_to} ({cause.source})"
+        yield f"    check: {cause.check}"

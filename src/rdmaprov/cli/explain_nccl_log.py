@@ -1,4 +1,4 @@
-"""`rdmaprov explain nccl-log`: which transport NCCL used, by its own logs."""
+"""`rdmaprov explain nccl-log`: read from its logs which transport NCCL used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rdmaprov.nccl_log.transport import Matrix, Problem, Transport, Verdict
 from rdmaprov.terminal import Meter
 
 
-@click.command("nccl-log", short_help="Say which transport NCCL used, by its own logs.")
+@click.command("nccl-log", short_help="Read from NCCL logs which transport was used.")
 @click.argument(
     "files",
     metavar="FILE...",
@@ -26,28 +26,33 @@ from rdmaprov.terminal import Meter
     type=click.Path(path_type=Path, allow_dash=True),
 )
 @click.option(
-    "--expect", type=click.Choice(["ib", "roce"]), help="What all channels between nodes must use."
+    "--expect",
+    type=click.Choice(["ib", "roce"]),
+    help="Transport that all channels between nodes must use.",
 )
-@click.option("--no-gdr", is_flag=True, help="With --expect: the GPUs have no GPUDirect RDMA.")
-@click.option("--partial", is_flag=True, help="The files are of some ranks: judge these alone.")
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict and the matrix as JSON.")
+@click.option("--no-gdr", is_flag=True, help="With --expect: do not require GPUDirect RDMA.")
+@click.option("--partial", is_flag=True, help="Accept logs of some ranks only, and judge these.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict and all channels as JSON.")
 def nccl_log(
     files: tuple[Path, ...], expect: str | None, no_gdr: bool, partial: bool, as_json: bool
 ) -> int:
-    """Read logs that NCCL wrote with NCCL_DEBUG=INFO; say which transport the nodes used.
+    """Read NCCL logs (NCCL_DEBUG=INFO) of one job; print which transport the nodes used.
 
-    Any number of files of one job, with any number of ranks in each; - is standard input.
+    A file can hold any number of ranks; - is standard input.
 
     \b
     Exit codes with --expect:
-      0  all channels between nodes use it, with GPUDirect RDMA
-      1  one does not
-      4  the logs do not prove it, end early, or lack ranks
-    Without: 0 a verdict; 1 mixed transports, sockets beside an HCA, or
-    GPUDirect RDMA on some channels only; 4 the transport is unknown.
+      0  all channels between nodes use that transport, with GPUDirect RDMA
+      1  a channel does not
+      4  the logs are incomplete or do not show it
+    Exit codes without --expect:
+      0  the transport is known
+      1  transports are mixed, NCCL used sockets although it found an HCA, or
+         only some channels use GPUDirect RDMA
+      4  the transport is unknown
     """
     with meter("reading", len(files), "files") as moving:
-        matrix = transport.read(_counted(files, moving))
+        matrix = transport.read(_count_files(files, moving))
     verdict = transport.verdict(matrix)
     wanted = Transport(expect) if expect else None
     gdr_required = wanted is not None and not no_gdr
@@ -61,7 +66,7 @@ def nccl_log(
     return _exit_code(verdict, problems, expected=wanted is not None)
 
 
-def _counted(files: tuple[Path, ...], moving: Meter) -> Iterator[Path]:
+def _count_files(files: tuple[Path, ...], moving: Meter) -> Iterator[Path]:
     """Yield files; count each as done when the next one is asked for."""
     for file in files:
         yield file
@@ -79,7 +84,7 @@ def _exit_code(verdict: Verdict, problems: list[Problem], *, expected: bool) -> 
 def _document(
     matrix: Matrix, verdict: Verdict, problems: list[Problem], notes: list[str]
 ) -> dict[str, object]:
-    """Return what --json prints; docs/nccl-logs.md says what each key means."""
+    """Return the object of --json; docs/nccl-logs.md defines each key."""
     return {
         "transport": verdict.transport,
         "gdr": verdict.gdr,

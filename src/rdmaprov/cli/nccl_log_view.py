@@ -1,4 +1,4 @@
-"""A transport matrix for people: the verdict, a row for ranks that are alike, and problems."""
+"""A transport matrix as text: the verdict, one row per group of equal ranks, the problems."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rdmaprov.problem import printable
 _HEAD = ("ranks", "hosts", "transport", "HCA", "GDR", "channels", "within the node")
 _MOST_ROWS = 32
 _MOST_PROBLEMS = 20
-_SAID = {
-    Transport.P2P: "p2p: no channel leaves a node",
-    Transport.UNKNOWN: "unknown: the logs do not prove a transport",
+_TRANSPORT = {
+    Transport.P2P: "p2p: all channels stay within a node",
+    Transport.UNKNOWN: "unknown: the logs do not show the transport",
 }
 _GDR = {
     Gdr.ALL: "GPUDirect RDMA on all",
@@ -29,7 +29,7 @@ _GDR = {
 def lines(
     matrix: Matrix, verdict: Verdict, problems: list[Problem], notes: list[str]
 ) -> Iterator[str]:
-    """Yield what to print."""
+    """Yield the lines to print."""
     yield click.style(_verdict(matrix, verdict), bold=True)
     rows = list(_rows(matrix))
     if rows:
@@ -54,20 +54,20 @@ def lines(
 
 
 def _verdict(matrix: Matrix, verdict: Verdict) -> str:
-    said = [_SAID.get(verdict.transport, str(verdict.transport))]
+    parts = [_TRANSPORT.get(verdict.transport, str(verdict.transport))]
     if matrix.channels:
-        said.append(f"{_GDR[verdict.gdr]} of {len(matrix.channels)} channels between nodes")
+        parts.append(f"{_GDR[verdict.gdr]} of {len(matrix.channels)} channels between nodes")
     if verdict.hcas:
-        said.append(f"HCAs {', '.join(verdict.hcas)}")
+        parts.append(f"HCAs {', '.join(verdict.hcas)}")
     if verdict.sharp:
-        said.append("SHARP")
+        parts.append("SHARP")
     if verdict.nccl_version:
-        said.append(f"NCCL {verdict.nccl_version}")
-    return printable("; ".join(said))
+        parts.append(f"NCCL {verdict.nccl_version}")
+    return printable("; ".join(parts))
 
 
 def _rows(matrix: Matrix) -> Iterator[tuple[str, ...]]:
-    """Yield one row for all ranks that are alike."""
+    """Yield one row for each group of equal ranks."""
     channels: defaultdict[Rank, list[Channel]] = defaultdict(list)
     for channel in matrix.channels:
         channels[channel.rank].append(channel)

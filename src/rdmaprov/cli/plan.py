@@ -1,4 +1,4 @@
-"""`rdmaprov plan`: what apply would change."""
+"""`rdmaprov plan`: show what apply would change."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from rdmaprov.cli.check import limit_option, site_argument
 from rdmaprov.cli.verbosity import verbosity_options
 
 
-@click.command(short_help="Say what apply would change.")
+@click.command(
+    short_help="Show what apply would change.",
+    epilog="Exit codes: 0 nothing to change, 1 a node does not fit the site, 3 the site is invalid,"
+    " 4 a node is unreachable, 5 changes pending.",
+)
 @site_argument
 @limit_option
 @run_options.roles_option
-@click.option("--diff", is_flag=True, help="Show the files' differences.")
+@click.option("--diff", is_flag=True, help="Also print the differences in files.")
 @run_options.json_option
 @run_options.password_options
 @verbosity_options
@@ -28,16 +32,14 @@ def plan(
     roles: str,
     diff: bool,
     json_file: IO[str] | None,
-    **asked: Unpack[run_options.Asked],
+    **passwords: Unpack[run_options.PasswordOptions],
 ) -> int:
-    """Say what apply would change on a site's nodes, and change nothing.
+    """Show what `rdmaprov apply` would change on the nodes of SITE; change nothing.
 
-    The same change of several nodes is one line. Everything is kept under runs/, without
-    secrets. Exits with 0 if nothing is to change, 5 if something is, 1 if a node does not fit
-    the site, 4 if a node could not be read.
+    Nodes with the same change share one line. Logs and results go to runs/, without secrets.
     """
     named = run_options.known_roles(roles)
-    with run_options.prepared(site, limit, json_file, asked) as ready:
+    with run_options.prepare(site, limit, json_file, passwords) as ready:
         request = Request("plan", site, ready.nodes, limit, named, {}, ready.arguments)
         with run_options.start_run(request, ready) as run:
             results = run.play("plan")

@@ -1,4 +1,4 @@
-"""`rdmaprov report`: the page of a run."""
+"""`rdmaprov report`: write the page of a run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ class PageNotMade(RdmaprovError):
     """A library that a page needs is missing."""
 
 
-@click.command(short_help="Make a run's page again; print its path.")
+@click.command(
+    short_help="Write the report page of a run; print its path.",
+    epilog="Exit codes, whatever the verdict of the run: 0 the page was written, 1 it could not be"
+    " written, 2 there is no such run, 4 the run is incomplete.",
+)
 @click.argument("run", required=False, default="", metavar="[RUN]")
 def report(run: str) -> int:
-    """Make a run's report.html from its results.json, and print its path.
+    """Write report.html from the results.json of a run, and print its path.
 
-    RUN is a directory below runs/, or a path to one; by default the newest. The exit code is not
-    the run's: 0 if the page was made, 1 if it could not be written, 2 if there is no such run, 4
-    if what the run found cannot be read.
+    RUN is the name of a directory in runs/, or a path.  [default: the newest run]
     """
     directory = read.found(run, Path(RUNS))
     try:
@@ -31,6 +33,6 @@ def report(run: str) -> int:
     except ImportError as error:
         raise PageNotMade(
             f"the Python package {error.name} cannot be imported: {error}",
-            "Install rdmaprov again with what it needs: pip install rdmaprov",
+            "Install rdmaprov again with its dependencies: pip install rdmaprov",
         ) from error
     return 0

@@ -1,4 +1,4 @@
-"""What `plan` and `apply` have in common: options, the check before them, the end after them."""
+"""What `plan` and `apply` share: options, the check of the site, the results."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
 
 roles_option = click.option(
-    "--roles", metavar="ROLE,…", default="", help="Look at these roles only; all by default."
+    "--roles", metavar="NAME[,NAME...]", default="", help="Run only these roles.  [default: all]"
 )
 json_option = click.option(
     "--json",
     "json_file",
     type=click.File("w", lazy=True),
-    help="Write the results to a file too, - for stdout.",
+    help="Also write the results to a file as JSON; - is standard output.",
 )
 
 
 def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name or ask for passwords."""
+    """Add the password options."""
     for option in (
-        click.option("--ask-become-pass", is_flag=True, help="Ask for sudo's password."),
-        click.option("--ask-vault-pass", is_flag=True, help="Ask for the vault's password."),
+        click.option("--ask-become-pass", is_flag=True, help="Ask for the sudo password."),
+        click.option("--ask-vault-pass", is_flag=True, help="Ask for the vault password."),
         vault_file_option,
     ):
         command = option(command)
@@ -50,13 +50,13 @@ def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Passwords:
-    """Files with the passwords that were asked for or named, and what must not be shown.
+    """Password files, and the secrets to mask.
 
     Args:
-        vault: the file with the vault's.
-        arguments: of ansible-playbook.
-        secrets: what was typed.
-        become: sudo's, if it was typed.
+        vault: the file with the vault password.
+        arguments: for ansible-playbook.
+        secrets: the passwords that the user typed.
+        become: the sudo password, if the user typed it.
 
     """
 
@@ -66,8 +66,8 @@ class Passwords:
     become: str = field(default="", repr=False)
 
 
-class Asked(TypedDict):
-    """The options of `password_options`."""
+class PasswordOptions(TypedDict):
+    """The values of `password_options`."""
 
     vault_password_file: Path | None
     ask_vault_pass: bool
@@ -75,37 +75,37 @@ class Asked(TypedDict):
 
 
 @contextmanager
-def passwords(asked_for: Asked) -> Iterator[Passwords]:
-    """Provide passwords as files that only this user can read, and that then are gone."""
-    vault_file = asked_for["vault_password_file"]
-    if asked_for["ask_vault_pass"] and vault_file is not None:
+def passwords(options: PasswordOptions) -> Iterator[Passwords]:
+    """Provide passwords as files that only this user can read; remove the files at the end."""
+    vault_file = options["vault_password_file"]
+    if options["ask_vault_pass"] and vault_file is not None:
         raise UsageError(
-            "--ask-vault-pass and --vault-password-file do not go together", "Give one of them."
+            "--ask-vault-pass and --vault-password-file exclude each other", "Pass one of them."
         )
     secrets: list[str] = []
     arguments: list[str] = []
     with tempfile.TemporaryDirectory(prefix="rdmaprov-") as directory:
 
-        def asked(what: str) -> Path:
+        def ask(what: str) -> Path:
             secrets.append(click.prompt(f"{what} password", hide_input=True, err=True))
             path = Path(directory, what.lower())
             path.touch(mode=0o600)
             path.write_text(secrets[-1] + "\n")
             return path
 
-        if asked_for["ask_vault_pass"]:
-            vault_file = asked("Vault")
+        if options["ask_vault_pass"]:
+            vault_file = ask("Vault")
         if vault_file is not None:
             arguments += ["--vault-password-file", str(vault_file)]
         become = ""
-        if asked_for["ask_become_pass"]:
-            arguments += ["--become-password-file", str(asked("BECOME"))]
+        if options["ask_become_pass"]:
+            arguments += ["--become-password-file", str(ask("BECOME"))]
             become = secrets[-1]
         yield Passwords(vault_file, tuple(arguments), tuple(secrets), become)
 
 
 def known_roles(text: str) -> tuple[str, ...]:
-    """Return the roles that an option names, without doubles.
+    """Return the roles of an option, each once.
 
     Raises:
         UsageError: one does not exist.
@@ -119,15 +119,15 @@ def known_roles(text: str) -> tuple[str, ...]:
     named = tuple(dict.fromkeys(word for word in text.replace(",", " ").split() if word))
     for role in named:
         if role not in there:
-            raise UsageError(f"there is no role {role}", f"Name one of {', '.join(there)}")
+            raise UsageError(f"there is no role {role}", f"Choose from: {', '.join(there)}")
     return named
 
 
-def checked(site: Path, limit: str | None, given: Passwords) -> tuple[Fleet, Mask]:
-    """Return the site's fleet, and what hides its secrets.
+def check_site(site: Path, limit: str | None, given: Passwords) -> tuple[Fleet, Mask]:
+    """Return the fleet of a valid site, and the mask of its secrets.
 
     Raises:
-        click.exceptions.Exit: the site has problems; they were printed as by `check`.
+        click.exceptions.Exit: the site has problems; prints them as `check` does.
         SiteError: there is no site, or no node in it.
 
     """
@@ -138,13 +138,13 @@ def checked(site: Path, limit: str | None, given: Passwords) -> tuple[Fleet, Mas
     if found:
         raise click.exceptions.Exit(ExitCode.INVALID_SITE)
     if not fleet.nodes:
-        raise SiteError(f"{site}: there are no nodes", f"See: rdmaprov check {site}")
+        raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
     return fleet, mask
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A checked site, ready to be run on."""
+    """A valid site, ready for a run."""
 
     fleet: Fleet
     given: Passwords
@@ -163,12 +163,12 @@ class Prepared:
 
 
 @contextmanager
-def prepared(
-    site: Path, limit: str | None, json_file: IO[str] | None, asked_for: Asked
+def prepare(
+    site: Path, limit: str | None, json_file: IO[str] | None, options: PasswordOptions
 ) -> Iterator[Prepared]:
-    """Provide a site that was checked; a signal to stop is an interrupt until the end."""
-    with signals_interrupt(), passwords(asked_for) as given:
-        fleet, mask = checked(site, limit, given)
+    """Provide a valid site; until the end, a signal to stop is an interrupt."""
+    with signals_interrupt(), passwords(options) as given:
+        fleet, mask = check_site(site, limit, given)
         yield Prepared(fleet, given, mask, screen_for(json_file, mask))
 
 
@@ -184,7 +184,7 @@ def start_run(request: Request, ready: Prepared) -> Iterator[Run]:
 
 
 def screen_for(json_file: IO[str] | None, mask: Mask) -> Screen:
-    """Return where a verb's lines go: standard output, unless that has the results as JSON."""
+    """Return the screen of a verb: standard output, unless that carries the JSON."""
     taken = json_file is not None and json_file.name == "-"
     return Screen(Console(stderr=taken, highlight=False), mask, verbosity())
 
@@ -199,7 +199,7 @@ def finish(
     for line in lines:
         shown.show(line)
     if results.interrupted:
-        shown.show(Line("interrupted; run the same command again to go on", "yellow"))
-    shown.show(Line(f"everything is in {run.path}"))
+        shown.show(Line("interrupted; run the same command again to resume", "yellow"))
+    shown.show(Line(f"results: {run.path}"))
     shown.show(Line(report_page(run.path)))
     return results.exit_code()

@@ -1,4 +1,4 @@
-"""`rdmaprov schema`: every variable of a site."""
+"""`rdmaprov schema`: print every variable of a site."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from rdmaprov.inventory import document, schema
 
 
 @click.command("schema", short_help="Print every variable of a site.")
-@click.option("--json", "style", flag_value="json", help="Print a JSON Schema, for editors.")
-@click.option("--markdown", "style", flag_value="markdown", help="Print docs/variables.md.")
+@click.option("--json", "style", flag_value="json", help="Print a JSON Schema for editors.")
+@click.option(
+    "--markdown", "style", flag_value="markdown", help="Print the page docs/variables.md."
+)
 def schema_command(style: str | None) -> None:
-    """Print every variable with its type, choices, default and meaning.
+    """Print every variable of a site: type, choices, default and meaning.
 
-    With --json, a JSON Schema that editors complete and check group_vars and host_vars with.
+    With the JSON Schema, an editor completes and checks group_vars and host_vars.
     """
     shipped = schema.shipped()
     if style == "json":

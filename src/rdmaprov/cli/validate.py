@@ -1,4 +1,4 @@
-"""`rdmaprov validate`: nodes are judged by what the site says."""
+"""`rdmaprov validate`: verify that nodes are in the state that the site describes."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from rdmaprov.terminal import Verbosity
 from rdmaprov.validate.results import lines
 from rdmaprov.validate.run import Request, run
 
-# pytest has these options too, and takes those behind the site.
+# pytest has these options too, and takes those after SITE.
 _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE: ("-v",)}
 
 
 @click.command(
-    short_help="Judge nodes by what the site says.",
+    short_help="Verify every setting of the nodes.",
+    epilog="Exit codes: 0 all checks passed, 1 a check failed, 2 wrong usage,"
+    " 3 the site is invalid, 4 none failed, but a node is unreachable or a result is unknown.",
     context_settings={"ignore_unknown_options": True},
 )
 @site_argument
 @limit_option
 @click.option(
     "--hosts",
-    metavar="SPEC,…",
-    help="Use testinfra's own connections, such as ssh://gpu07 or local://.",
+    metavar="SPEC[,SPEC...]",
+    help="Connect by testinfra instead, such as ssh://HOST or local://.",
 )
 @run_options.json_option
 @vault_file_option
-@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST OPTIONS]…")
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST_OPTIONS]...")
 def validate(
     site: Path,
     limit: str | None,
@@ -43,23 +45,22 @@ def validate(
     vault_password_file: Path | None,
     options: tuple[str, ...],
 ) -> int:
-    """Run the test suite on a site's nodes, over one connection to each; change nothing.
+    """Verify that the nodes of SITE are in the state that it describes; change nothing.
 
-    Takes pytest's options (-k, -m, -x, --lf, -n) and names of the suite's files. Everything is
-    kept under runs/, without secrets. Exits with 1 if a check failed, and with 4 if the only
-    trouble is that something could not be told, such as of a node that does not answer.
+    Opens one ssh connection per node. Accepts pytest options (-k, -m, -x, --lf, -n) and names of
+    test files. Logs and results go to runs/, without secrets.
     """
     if limit and hosts:
-        raise UsageError("--limit and --hosts do not go together", "Give one of them.")
+        raise UsageError("--limit and --hosts exclude each other", "Pass one of them.")
     given = run_options.Passwords(vault_password_file, (), ())
     with signals_interrupt():
-        fleet, mask = run_options.checked(site, limit, given)
+        fleet, mask = run_options.check_site(site, limit, given)
         options = (*_VERBOSITY[verbosity()], *options)
         done = run(Request(site, limit, hosts, options, vault_password_file), fleet, mask)
     if json_file is not None:
         json_file.write(done.text)
     for line in lines(done.findings):
         click.echo(line)
-    click.echo(f"everything is in {done.path}")
+    click.echo(f"results: {done.path}")
     click.echo(report_page(done.path))
     return done.code

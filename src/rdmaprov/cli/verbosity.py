@@ -1,4 +1,4 @@
-"""`--quiet` and `--verbose`, for every verb alike, and what moves while a verb works."""
+"""`--quiet` and `--verbose` of every verb, and the progress line."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ def _note(context: click.Context, parameter: click.Parameter, given: bool) -> No
         chosen = Verbosity.QUIET if parameter.name == "quiet" else Verbosity.VERBOSE
         before = context.meta.setdefault(_KEY, chosen)
         if before is not chosen:
-            raise click.UsageError("--quiet and --verbose do not go together", ctx=context)
+            raise click.UsageError("--quiet and --verbose exclude each other", ctx=context)
 
 
 def verbosity_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options; they may stand before the verb or behind it."""
+    """Add both options; users may write them before or after the verb."""
     for option in (
         click.option(
             *("-v", "--verbose"),
             is_flag=True,
             expose_value=False,
             callback=_note,
-            help="Say also what the programs below say.",
+            help="Also print the output of Ansible and ssh.",
         ),
         click.option(
             *("-q", "--quiet"),
             is_flag=True,
             expose_value=False,
             callback=_note,
-            help="Say the result alone.",
+            help="Print only the result.",
         ),
     ):
         command = option(command)
@@ -43,12 +43,12 @@ def verbosity_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def verbosity() -> Verbosity:
-    """Return what the command line asks for; NORMAL outside of a command."""
+    """Return the verbosity of the command line; NORMAL outside of a command."""
     context = click.get_current_context(silent=True)
     chosen: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
     return chosen
 
 
 def meter(what: str, total: int = 0, unit: str = "nodes") -> Meter:
-    """Return what moves on standard error while a verb works."""
+    """Return the progress line on standard error."""
     return Meter(moving_console(verbosity()), what, total, unit)
