@@ -17,7 +17,7 @@ def schema_command(style: str | None) -> None:
 
     With --json, a JSON Schema that editors complete and check group_vars and host_vars with.
     """
-    shipped = schema.shipped()
+    shipped = schema.load_shipped()
     if style == "json":
         click.echo(json.dumps(document.json_schema(shipped), indent=2))
     elif style == "markdown":
