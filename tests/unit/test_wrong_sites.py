@@ -48,7 +48,16 @@ def test_remedy_is_never_the_value_that_is_wrong(case: Wrong, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "text", ["fabric_lossless_priority: 8", "fabric_roce_dscp: 64", "fabric_roce_dscp: 48"]
+    "text",
+    [
+        "fabric_lossless_priority: 8",
+        "fabric_roce_dscp: 64",
+        "fabric_roce_dscp: 48",
+        "fabric_roce_dscp: true",
+        "fabric_roce_dscp: 26.5",
+        "nccl_ib_address_family: ipv6",
+        "nccl_ib_address_range: 10.0.0.0/8",
+    ],
 )
 def test_wrong_value_is_one_problem_however_many_are_derived_from_it(text: str, tmp_path: Path):
     site = sites.write(tmp_path, {**sites.GOOD, "group_vars/nodes.yml": text})

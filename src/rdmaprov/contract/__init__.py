@@ -47,5 +47,6 @@ def problems(fleet: Fleet) -> list[Problem]:
 def _causes(problems: list[Problem], fleet: Fleet) -> list[Problem]:
     """Return the problems without those of variables that a node derives from a wrong one."""
     sets = {node.name: node.written for node in fleet.nodes}
-    direct = {p.hosts for p in problems if p.variable in sets[p.hosts[0]]}
-    return [p for p in problems if p.variable in sets[p.hosts[0]] or p.hosts not in direct]
+    direct = [p for p in problems if p.variable in sets[p.hosts[0]]]
+    explained = {host for problem in (*fleet.problems, *direct) for host in problem.hosts}
+    return [*direct, *(p for p in problems if p.hosts[0] not in explained)]

@@ -92,8 +92,8 @@ def _buffers(node: Node) -> Iterator[Violation]:
     for priority, buffer in (priorities or {}).items():
         if sizes and buffer not in sizes:
             message = f"priority {priority} uses buffer {buffer}, which has no size"
-            sized = ", ".join(map(str, sorted(sizes)))
-            remedy = f"write one of {sized}, or add {buffer} to roce_qos_buffer_bytes"
+            others = " or ".join(map(str, sorted(sizes)))
+            remedy = f"write {others}, or add buffer {buffer} to roce_qos_buffer_bytes"
             yield Violation("roce_qos_priority_buffer", message, remedy, (priority,))
 
 

@@ -64,7 +64,7 @@ def _unknown_parameters(node: Node) -> Iterator[Violation]:
             remedy = "remove it, or write ofed_source: doca"
         elif module in _KNOWN and name not in _KNOWN[module]:
             near = difflib.get_close_matches(name, _KNOWN[module], n=1)
-            message = f"{module} has no parameter {name}; the kernel would ignore it"
+            message = f"{module} has no parameter {name}, so the kernel would ignore it"
             remedy = f"did you mean {near[0]}?" if near else "remove it"
         elif module == "nvidia" and not name.startswith("NVreg_"):
             message = f"nvidia has no parameter {name}"

@@ -148,16 +148,16 @@ def _hca(node: Node) -> Iterator[Violation]:
             yield Violation("nccl_ib_hca", message, remedy, (index,))
     if devices and node.rails and len(devices) != len(node.rails):
         message = f"the list length is {len(devices)}, but the node has {len(node.rails)} rails"
-        yield Violation(
-            "nccl_ib_hca", message, "write one device for each rail, or remove the line"
-        )
+        remedy = "write one device for each rail, or remove the line"
+        yield Violation("nccl_ib_hca", message, remedy)
 
 
 def _family(node: Node) -> Iterator[Violation]:
     family = node.get("nccl_ib_address_family")
     for rail in node.rails:
         if rail.address is not None and family not in (None, f"ipv{rail.address.version}"):
-            message = f"NCCL looks for {family} addresses, but rail {rail.index} has {rail.address}"
+            seen = f"rail {rail.index} has IPv{rail.address.version}"
+            message = f"NCCL looks for {family} addresses, but {seen}"
             remedy = "give all rails addresses of one family, and write that family"
             yield Violation("nccl_ib_address_family", message, remedy, (), ("fabric_rails",))
             return
@@ -175,12 +175,10 @@ def _range(node: Node) -> Iterator[Violation]:
         return
     for rail in node.rails:
         if rail.address is not None and rail.address.ip not in network:
-            message = f"{text} does not contain {rail.address.ip}, the address of rail {rail.index}"
-            yield Violation(
-                "nccl_ib_address_range",
-                message,
-                "write a network that contains every rail's address",
-            )
+            subnet = rail.address.network
+            message = f"{text} does not contain {subnet}, the subnet of rail {rail.index}"
+            remedy = "write a network that contains the subnets of all rails"
+            yield Violation("nccl_ib_address_range", message, remedy)
             return
 
 

@@ -11,6 +11,7 @@ from rdmaprov.inventory.host_positions import HostPositions
 from rdmaprov.problem import Position, Problem
 
 Warnings = Iterable[tuple[str, object]]
+_TYPE = re.compile(r"\"<class '[\w.]*AnsibleTagged(\w+)'>\"")
 _UNPARSED = "Unable to parse "
 
 
@@ -69,7 +70,7 @@ def _problem(at: Position, reason: str) -> Problem:
     return Problem(
         at,
         Path(at.file).name,
-        f"Ansible cannot use this: {reason}",
+        f"Ansible cannot use this: {_TYPE.sub(lambda found: found[1].lower(), reason)}",
         "write groups with hosts, children and vars",
         "inventory",
     )

@@ -54,7 +54,8 @@ def coerce(option: Option, value: Any, report: Report, path: Path = ()) -> Any:
 
     """
     if value is None:
-        report(path, "has no value", f"write {expected(option)}, or remove the line")
+        message = f"{path[-1]} has no value" if path else "has no value"
+        report(path, message, f"write {expected(option)}, or remove the line")
         return INVALID
     converted = _convert(option, value, report, path)
     if converted is INVALID or not option.choices or converted in option.choices:
@@ -117,7 +118,7 @@ def _without_tags(value: Any) -> Any:
 
 def _list(option: Option, value: Any, report: Report, path: Path) -> Any:
     if not isinstance(value, (list, tuple)):
-        report(path, f"{in_words(value)} is not a list", f"write {expected(option)}")
+        report(path, f"{in_words(value)} is not a list", f"write {expected(option, value)}")
         return INVALID
     element = Option(option.name, option.elements or "raw", "", option.role, options=option.options)
     if element.type == "raw":

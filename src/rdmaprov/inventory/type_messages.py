@@ -70,8 +70,9 @@ def expected(option: Option, value: Any = None) -> str:
     if option.choices:
         return _choice(option, value)
     if option.type == "list":
-        items = "{...}" if option.elements == "dict" else "..., ..."
-        return f"a list, such as [{items}]"
+        is_item = option.elements == "str" and isinstance(value, str) and value.isprintable()
+        other = "{...}" if option.elements == "dict" else "..., ..."
+        return f"a list, such as [{value if is_item else other}]"
     if option.type == "dict":
         return "a dictionary, such as {name: value}"
     return _KINDS.get(option.type, option.type)
