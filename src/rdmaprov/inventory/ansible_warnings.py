@@ -34,7 +34,7 @@ def problems(positions: HostPositions, warnings: Warnings) -> Iterator[Problem]:
     reasons: list[BaseException] = []
     for message, about in warnings:
         if isinstance(about, BaseException):
-            # Each plugin that tried a file says why it failed, before the file is given up.
+            # Each plugin that tries a file reports why it failed, before Ansible gives up the file.
             reasons.append(about)
         elif message.startswith(_UNPARSED):
             file = Path(message.removeprefix(_UNPARSED).split(" as an inventory source")[0])
