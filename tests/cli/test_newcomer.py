@@ -56,7 +56,7 @@ def test_wrong_directory(tmp_path):
     code, error, hint = told(rdmaprov("plan", "inventory/lab"), tmp_path)
     assert code == ExitCode.INVALID_SITE
     assert error == "inventory/lab: no such directory"
-    assert f"paths begin at {tmp_path}" in hint
+    assert f"relative to {tmp_path}" in hint
 
 
 def test_wrong_site_path(tmp_path):

@@ -18,7 +18,7 @@ from rdmaprov.inventory import document, load_site, schema
 from rdmaprov.inventory.schema import Option, Role
 from rdmaprov.resources import data_dir
 
-SCHEMA = schema.shipped()
+SCHEMA = schema.load_shipped()
 ROLES = list(SCHEMA.roles.values())
 OPTIONS = list(SCHEMA.variables.values())
 ROOT = Path(__file__).parents[2]

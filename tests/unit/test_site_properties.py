@@ -14,7 +14,7 @@ from tests.unit import sites
 from rdmaprov import contract
 from rdmaprov.inventory import SiteError, load_site, schema
 
-NAMES = sorted(schema.shipped().variables)
+NAMES = sorted(schema.load_shipped().variables)
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,34 @@ def test_wrong_site_is_refused_at_its_line(case: Wrong, tmp_path: Path):
     assert [(str(Path(p.position.file).relative_to(site)), p.position.line) for p in matching][
         :1
     ] == [(file, line)], texts
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_remedy_is_never_the_value_that_is_wrong(case: Wrong, tmp_path: Path):
+    site = sites.write(tmp_path / "site", case.all_files())
+    fleet = load_site(site)
+    values = {name: str(value) for node in fleet.nodes for name, value in node.values.items()}
+    for problem in contract.problems(fleet):
+        suggested = re.match(r"write (?:.*such as )?(\S+?)(?:,.*)?$", problem.remedy)
+        assert not suggested or suggested[1] != values.get(problem.variable), problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fabric_lossless_priority: 8",
+        "fabric_roce_dscp: 64",
+        "fabric_roce_dscp: 48",
+        "fabric_roce_dscp: true",
+        "fabric_roce_dscp: 26.5",
+        "nccl_ib_address_family: ipv6",
+        "nccl_ib_address_range: 10.0.0.0/8",
+    ],
+)
+def test_wrong_value_is_one_problem_however_many_are_derived_from_it(text: str, tmp_path: Path):
+    site = sites.write(tmp_path, {**sites.GOOD, "group_vars/nodes.yml": text})
+    (problem,) = found(site)
+    assert (problem.variable, problem.hosts) == (text.partition(":")[0], ("n1", "n2"))
 
 
 def test_good_site_has_no_problems(tmp_path: Path):

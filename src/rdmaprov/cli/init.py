@@ -53,7 +53,7 @@ def init(
 
     The site passes `rdmaprov check`. Nothing is written over.
     """
-    rates = schema.shipped().variables["fabric_link_gbps"].choices
+    rates = schema.load_shipped().variables["fabric_link_gbps"].choices
     if gbps not in rates:
         raise UsageError(f"no rail has {gbps} Gb/s", f"Name one of {', '.join(map(str, rates))}")
     if subnet is None:

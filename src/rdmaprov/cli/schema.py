@@ -19,7 +19,7 @@ def schema_command(style: str | None) -> None:
 
     With the JSON Schema, an editor completes and checks group_vars and host_vars.
     """
-    shipped = schema.shipped()
+    shipped = schema.load_shipped()
     if style == "json":
         click.echo(json.dumps(document.json_schema(shipped), indent=2))
     elif style == "markdown":

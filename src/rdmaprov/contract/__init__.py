@@ -1,4 +1,4 @@
-"""The rules between variables: each with an id, a sentence and a source."""
+"""The rules between variables, each with an id, a sentence and a source."""
 
 from __future__ import annotations
 
@@ -39,6 +39,14 @@ RULES: tuple[Rule | FleetRule, ...] = (
 
 
 def problems(fleet: Fleet) -> list[Problem]:
-    """Return all that is wrong with a site, its loading included, sorted by file and line."""
+    """Return every problem of a site, those of loading it included, sorted by file and line."""
     found = [problem for rule in RULES for problem in rule.problems(fleet.nodes)]
-    return merged([*fleet.problems, *found])
+    return merged([*fleet.problems, *_causes(found, fleet)])
+
+
+def _causes(problems: list[Problem], fleet: Fleet) -> list[Problem]:
+    """Return the problems without those of variables that a node derives from a wrong one."""
+    sets = {node.name: node.written for node in fleet.nodes}
+    direct = [p for p in problems if p.variable in sets[p.hosts[0]]]
+    explained = {host for problem in (*fleet.problems, *direct) for host in problem.hosts}
+    return [*direct, *(p for p in problems if p.hosts[0] not in explained)]

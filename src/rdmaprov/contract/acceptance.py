@@ -1,4 +1,4 @@
-"""A site's own floor of the acceptance."""
+"""The floor that a site sets itself."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rdmaprov.bandwidth.fabric import FabricError
 from rdmaprov.bandwidth.floor import derive
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.site import site_fabric
-from rdmaprov.contract.rule import Finding, FleetRule
+from rdmaprov.contract.rule import FleetRule, Violation
 from rdmaprov.inventory.model import Node
 
 _FLOOR, _REASON = "fabric_floor_gb_s", "fabric_floor_reason"
 _DOCS = "docs/acceptance.md, The floor"
 
 
-def _floors(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
+def _site_floor(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
     try:
         wanted = derive(site_fabric(nodes))
     except FabricError:  # other rules say which variable is missing or wrong
@@ -25,24 +25,28 @@ def _floors(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
         if not isinstance(demanded, (int, float)) or demanded <= 0:
             continue
         if demanded > wanted.ceiling_gb_s:
-            message = f"{demanded:g} GB/s is more than the rails carry, "
-            message += format_gb_s(wanted.ceiling_gb_s)
-            yield node, Finding(_FLOOR, message, "write GB/s; Gb/s are eight times as many")
+            message = f"{demanded:g} GB/s exceeds the ceiling, "
+            message += f"{format_gb_s(wanted.ceiling_gb_s)} for these rails"
+            yield node, Violation(_FLOOR, message, "write it in GB/s: divide Gb/s by 8")
         elif demanded < wanted.floor_gb_s and not node.get(_REASON):
             message = f"{demanded:g} GB/s is below the derived floor, "
             message += format_gb_s(wanted.floor_gb_s)
-            yield node, Finding(_FLOOR, message, f"write why: {_REASON}")
+            yield (
+                node,
+                Violation(_FLOOR, message, f"write the reason into {_REASON}, or remove the line"),
+            )
 
 
-def _reasons(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
+def _floor_reason(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
     for node in nodes:
         if node.get(_REASON) and not node.get(_FLOOR):
-            message = "is a reason for no floor"
-            yield node, Finding(_REASON, message, f"write {_FLOOR}, or remove it")
+            message = f"there is a reason, but {_FLOOR} is not set"
+            yield node, Violation(_REASON, message, f"write {_FLOOR}, or remove the line")
 
 
 RULES = (
-    FleetRule("acceptance.floor", "A floor of the site's own is at most what the rails carry, and "
-              "has a reason if it is below the derived one.", _DOCS, _floors),
-    FleetRule("acceptance.reason", "A reason has a floor.", _DOCS, _reasons),
+    FleetRule("acceptance.floor", "A site's own floor is at most the ceiling, and has a reason "
+              "if it is below the derived floor.", _DOCS, _site_floor),
+    FleetRule("acceptance.reason", "A site that gives a reason also sets a floor.",
+              _DOCS, _floor_reason),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The contract for readers: docs/contract.md."""
+"""docs/contract.md, written from the rules."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ def markdown() -> str:
     lines = [
         "# The contract",
         "",
-        "The rules between variables that `rdmaprov check` holds a site to. Written by",
-        "`python -m rdmaprov.contract.document` from the rules themselves.",
+        "The rules between variables that `rdmaprov check` verifies in a site. Generated from the",
+        "rules by `python -m rdmaprov.contract.document`.",
         "",
-        "| rule | what must hold | source |",
+        "| rule | what must be true | source |",
         "|---|---|---|",
     ]
     lines += [f"| `{rule.id}` | {rule.sentence} | {rule.source} |" for rule in RULES]

@@ -1,4 +1,4 @@
-"""Module parameters that exist: the kernel ignores the others without failing."""
+"""Module and firmware parameters that exist: the kernel ignores an unknown one silently."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator
 
-from rdmaprov.contract.rule import Finding, Rule
+from rdmaprov.contract.rule import Rule, Violation
 from rdmaprov.inventory.model import Node
 
 _NAME = "mlx5_module_parameters"
@@ -39,78 +39,84 @@ def _parameters(node: Node) -> Iterator[tuple[str, str, str, object]]:
                 yield str(module), str(module).replace("-", "_"), str(name), value
 
 
-def _shape(node: Node) -> Iterator[Finding]:
+def _shape(node: Node) -> Iterator[Violation]:
     for module, parameters in (node.get(_NAME) or {}).items():
         if not re.fullmatch(r"[A-Za-z0-9_-]+", str(module)):
-            yield Finding(
-                _NAME, f"'{module}' is not a module", "write such as mlx5_core", (module,)
-            )
+            message = f"'{module}' is not a module name"
+            yield Violation(_NAME, message, "write a module, such as mlx5_core", (module,))
         elif not isinstance(parameters, dict):
-            message = f"{module} has no parameters with values"
-            yield Finding(_NAME, message, f"write {module}: {{prof_sel: 2}}", (module,))
+            message = f"the value of {module} is not a dictionary of parameters"
+            remedy = f"write parameters with values, such as {module}: {{prof_sel: 2}}"
+            yield Violation(_NAME, message, remedy, (module,))
 
 
-def _known(node: Node) -> Iterator[Finding]:
+def _unknown_parameters(node: Node) -> Iterator[Violation]:
     inbox = node.get("ofed_source") == "inbox"
     for written, module, name, _ in _parameters(node):
         where = (written, name)
         if name in _MLX4 and module.startswith("mlx5"):
-            message = f"{module} has no {name}: it is mlx4_core's, of ConnectX-3"
+            message = f"{name} is a parameter of mlx4_core (ConnectX-3), not of {module}"
             remedy = "remove it: mlx5 sizes its tables itself"
         elif (module, name) in _OFED_ONLY:
             if not inbox:
                 continue
-            message = f"only OFED's {module} has {name}, and ofed_source is inbox"
+            message = f"only OFED's {module} has {name}, but ofed_source is inbox"
             remedy = "remove it, or write ofed_source: doca"
         elif module in _KNOWN and name not in _KNOWN[module]:
             near = difflib.get_close_matches(name, _KNOWN[module], n=1)
-            message = f"{module} has no parameter {name}, and the kernel would ignore it"
-            remedy = f"did you mean {near[0]}" if near else "remove it"
+            message = f"{module} has no parameter {name}, so the kernel would ignore it"
+            remedy = f"did you mean {near[0]}?" if near else "remove it"
         elif module == "nvidia" and not name.startswith("NVreg_"):
             message = f"nvidia has no parameter {name}"
-            remedy = f"did you mean NVreg_{name}"
+            remedy = f"did you mean NVreg_{name}?"
         else:
             continue
-        yield Finding(_NAME, message, remedy, where)
+        yield Violation(_NAME, message, remedy, where)
 
 
-def _values(node: Node) -> Iterator[Finding]:
+def _values(node: Node) -> Iterator[Violation]:
     for written, module, name, value in _parameters(node):
         allowed = _VALUES.get((module, name))
         text = str(int(value)) if isinstance(value, bool) else str(value)
         if allowed is not None and text not in map(str, allowed):
-            message = f"{name} cannot be {value}"
+            message = f"{value} is not a value of {name}"
             remedy = f"write one of {', '.join(map(str, allowed))}"
         elif isinstance(value, (list, dict)) or value is None:
-            message, remedy = f"{name} has no value", "write a number or a text"
+            message, remedy = f"{name} has no value", "write a number or text"
         elif re.search(r"[\n\r#]", str(value)):
-            message, remedy = f"{name} does not fit on a line of modprobe.d", "write one line"
+            message = f"the value of {name} has a line break or a #, which modprobe.d cannot hold"
+            remedy = "write one line without #"
         else:
             continue
-        yield Finding(_NAME, message, remedy, (written, name))
+        yield Violation(_NAME, message, remedy, (written, name))
 
 
-def _firmware(node: Node) -> Iterator[Finding]:
+def _firmware(node: Node) -> Iterator[Violation]:
     settings = node.get("mlx5_firmware_settings") or {}
     for name, value in settings.items():
         if not re.fullmatch(r"[A-Z][A-Z0-9_]*(\[\d+\])?", str(name)):
-            message, remedy = f"'{name}' is not a firmware setting", "write such as ATS_ENABLED"
+            message, remedy = (
+                f"'{name}' is not a firmware setting",
+                "write a setting, such as ATS_ENABLED",
+            )
         elif isinstance(value, (list, dict)) or value is None:
-            message, remedy = f"{name} has no value", "write a number or a text"
+            message, remedy = f"{name} has no value", "write a number or text"
         else:
             continue
-        yield Finding("mlx5_firmware_settings", message, remedy, (name,))
+        yield Violation("mlx5_firmware_settings", message, remedy, (name,))
     version = node.get("mlx5_firmware_version")
     if version and not re.fullmatch(r"\d+\.\d+\.\d+", version):
         message = f"'{version}' is not a firmware version"
-        yield Finding("mlx5_firmware_version", message, "write such as 28.43.2026")
+        yield Violation(
+            "mlx5_firmware_version", message, "write all three parts, such as 28.43.2026"
+        )
 
 
 RULES = (
-    Rule("modules.shape", "Modules have parameters with values.", "man modprobe.d.5", _shape),
-    Rule("modules.known", "A module has the parameters that it is given.", _IGNORED, _known),
-    Rule("modules.value", "A parameter's value is one that the module takes.",
+    Rule("modules.shape", "Each module has parameters with values.", "man modprobe.d.5", _shape),
+    Rule("modules.known", "Each parameter exists in its module.", _IGNORED, _unknown_parameters),
+    Rule("modules.value", "Each parameter has a value that its module accepts.",
          "Linux drivers/net/ethernet/mellanox/mlx5/core/main.c; nvidia-peermem.c", _values),
-    Rule("modules.firmware", "Firmware settings and versions have their form.",
+    Rule("modules.firmware", "Firmware settings and versions are well-formed.",
          "man mstconfig.1", _firmware),
 )  # fmt: skip

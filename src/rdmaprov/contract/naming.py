@@ -1,17 +1,17 @@
-"""Variables that exist, and groups that do not contradict each other."""
+"""Variable names that exist, and groups that do not contradict each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rdmaprov.contract.rule import Finding, FleetRule, Rule
+from rdmaprov.contract.rule import FleetRule, Rule, Violation
 from rdmaprov.inventory import schema
-from rdmaprov.inventory.coerce import did_you_mean
 from rdmaprov.inventory.model import Node
+from rdmaprov.inventory.type_messages import nearest_name
 
 _SPECS = "roles/*/meta/argument_specs.yml"
-# Names that guides and other tools use for what a variable says here.
-REMOVED = {
+# Names that guides and other tools use → the variable of rdmaprov.
+OLD_NAMES = {
     "fabric_mtu": "fabric_mtu_bytes",
     "fabric_type": "fabric_kind",
     "fabric_link_speed": "fabric_link_gbps",
@@ -27,42 +27,43 @@ REMOVED = {
 }
 
 
-def _removed(node: Node) -> Iterator[Finding]:
-    for name in sorted(node.written & REMOVED.keys()):
-        yield Finding(name, "is not a variable of rdmaprov", f"write {REMOVED[name]}")
+def _old_names(node: Node) -> Iterator[Violation]:
+    for name in sorted(node.written & OLD_NAMES.keys()):
+        yield Violation(name, "rdmaprov has no variable of this name", f"write {OLD_NAMES[name]}")
 
 
-def _unknown(node: Node) -> Iterator[Finding]:
-    known = schema.shipped()
-    for name in sorted(node.written - known.variables.keys() - REMOVED.keys()):
+def _unknown_names(node: Node) -> Iterator[Violation]:
+    known = schema.load_shipped()
+    for name in sorted(node.written - known.variables.keys() - OLD_NAMES.keys()):
         role = next((role for role in known.roles if name.startswith(f"{role}_")), None)
         if role is None:
             continue
         variables = known.roles[role].variables
-        message = f"the role {role} has no such variable"
-        yield Finding(name, message, f"did you mean {did_you_mean(name, variables)}")
+        message = f"the role {role} has no variable of this name"
+        yield Violation(name, message, f"did you mean {nearest_name(name, variables)}?")
 
 
-def _internal(node: Node) -> Iterator[Finding]:
+def _internal_names(node: Node) -> Iterator[Violation]:
     for name in sorted(node.written):
-        if name.startswith("__") and name[2:].startswith(tuple(schema.shipped().roles)):
-            yield Finding(name, "is a role's own", "remove it")
+        if name.startswith("__") and name[2:].startswith(tuple(schema.load_shipped().roles)):
+            yield Violation(name, "is internal to a role", "remove the line")
 
 
-def _conflicts(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
+def _conflicts(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
     for node in nodes:
         for name, one, other in node.conflicts:
-            message = f"groups {one} and {other} both set it, to different values"
-            remedy = "write it in one of them, or give one ansible_group_priority"
-            yield node, Finding(name, message, remedy)
+            message = f"groups {one} and {other} set it to different values"
+            remedy = "remove it from one of them, or set ansible_group_priority in one"
+            yield node, Violation(name, message, remedy)
 
 
 RULES: tuple[Rule | FleetRule, ...] = (
-    Rule("names.removed", "Variables have the names that rdmaprov gives them.", _SPECS, _removed),
-    Rule("names.unknown", "A variable with a role's prefix is one of the role's.",
-         _SPECS, _unknown),
-    Rule("names.internal", "A role's internal variables are not set from outside.",
-         "docs/variables.md", _internal),
-    FleetRule("groups.conflict", "Groups of one host and depth do not contradict each other.",
+    Rule("names.removed", "Variables have their names in rdmaprov, not those in other tools.",
+         _SPECS, _old_names),
+    Rule("names.unknown", "A variable that begins with a role's name is one of that role.",
+         _SPECS, _unknown_names),
+    Rule("names.internal", "A site does not set a role's internal variables.",
+         "docs/variables.md", _internal_names),
+    FleetRule("groups.conflict", "Groups of the same host and depth do not contradict each other.",
               "Ansible documentation: how variables are merged", _conflicts),
 )  # fmt: skip

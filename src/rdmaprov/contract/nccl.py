@@ -1,4 +1,4 @@
-"""/etc/nccl.conf agrees with the fabric, and says only what NCCL understands."""
+"""/etc/nccl.conf agrees with the fabric and sets only variables that NCCL knows."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from rdmaprov.contract.rule import Finding, Rule, is_roce
+from rdmaprov.contract.rule import Rule, Violation, is_roce
 from rdmaprov.inventory.model import Node
 
 _ENV = "nccl_environment"
 _SOURCE = "NCCL sources 2.12 to 2.30: src/, docs/userguide/source/env.rst"
 _CONF = "NCCL src/misc/param.cc"
 Version = tuple[int, int]
-# Never existed, or no longer does: what to write. [NCCL's history]
+# Variables that never existed or were removed → what to write. [NCCL's history]
 _OBSOLETE = {
-    "NCCL_SHARP_ENABLE": "NCCL_COLLNET_ENABLE: 1",
-    "NCCL_IB_CUDA_SUPPORT": "NCCL_NET_GDR_LEVEL, or nothing: it was removed in 2.4",
-    "NCCL_IB_GDR_LEVEL": "NCCL_NET_GDR_LEVEL",
-    "NCCL_NCHUNKS_COARSE": "nothing: it has never existed",
-    "NCCL_RINGS": "nothing: NCCL finds its rings",
-    "NCCL_NRINGS": "NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS",
-    "NCCL_MIN_NRINGS": "NCCL_MIN_NCHANNELS",
-    "NCCL_MAX_NRINGS": "NCCL_MAX_NCHANNELS",
-    "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING, in the job: it is torch's",
-    "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT, in the job: it is torch's",
+    "NCCL_SHARP_ENABLE": "write NCCL_COLLNET_ENABLE: 1",
+    "NCCL_IB_CUDA_SUPPORT": "write NCCL_NET_GDR_LEVEL, or remove it: NCCL 2.4 removed it",
+    "NCCL_IB_GDR_LEVEL": "write NCCL_NET_GDR_LEVEL",
+    "NCCL_NCHUNKS_COARSE": "remove it: it has never existed",
+    "NCCL_RINGS": "remove it: NCCL finds its rings itself",
+    "NCCL_NRINGS": "write NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_NRINGS": "write NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NRINGS": "write NCCL_MAX_NCHANNELS",
+    "NCCL_ASYNC_ERROR_HANDLING": "set TORCH_NCCL_ASYNC_ERROR_HANDLING in the job: torch reads it",
+    "NCCL_BLOCKING_WAIT": "set TORCH_NCCL_BLOCKING_WAIT in the job: torch reads it",
 }
-# NCCL's variables that have a setting of their own here.
+# NCCL variable → the rdmaprov variable that sets it.
 _OWN = {
     "NCCL_IB_HCA": "nccl_ib_hca",
     "NCCL_IB_TC": "nccl_ib_tc",
@@ -47,7 +47,7 @@ RDMA_NAME = re.compile(r"^[\^=]*(mlx[45]_\d+|bnxt_re\d+|irdma\d+|roce[px]\w+|ibp
 
 
 @cache
-def known() -> dict[str, tuple[Version, Version]]:
+def nccl_variables() -> dict[str, tuple[Version, Version]]:
     """Return NCCL's variables with the first and the last version that has them."""
     with (Path(__file__).parent / "nccl_variables.csv").open() as file:
         return {
@@ -65,89 +65,105 @@ def _node_version(node: Node) -> Version | None:
     return _version(node.get("nccl_version") or "")
 
 
-def _versions(node: Node) -> Iterator[Finding]:
+def _versions(node: Node) -> Iterator[Violation]:
     version = node.get("nccl_version")
     if version is not None and _version(version) is None:
-        yield Finding("nccl_version", f"'{version}' is not a version", "write such as '2.30.7'")
+        yield Violation(
+            "nccl_version",
+            f"'{version}' is not an NCCL version",
+            'write a version, such as "2.30.7"',
+        )
 
 
-def _tc(node: Node) -> Iterator[Finding]:
+def _traffic_class(node: Node) -> Iterator[Violation]:
     tc, dscp = node.get("nccl_ib_tc"), node.get("fabric_roce_dscp")
     if is_roce(node) and tc is not None and dscp is not None and tc >> 2 != dscp:
-        message = f"{tc} is DSCP {tc >> 2}, and fabric_roce_dscp is {dscp}"
-        yield Finding("nccl_ib_tc", message, f"write {dscp << 2 | 2}, or remove the line")
+        message = f"{tc} is DSCP {tc >> 2}, but fabric_roce_dscp is {dscp}"
+        yield Violation("nccl_ib_tc", message, f"write {dscp << 2 | 2}, or remove the line")
 
 
-def _gid(node: Node) -> Iterator[Finding]:
+def _gid(node: Node) -> Iterator[Violation]:
     index, version = node.get("nccl_ib_gid_index"), _node_version(node)
     if is_roce(node) and index == -1 and version is not None and version < (2, 21):
-        message = f"NCCL {version[0]}.{version[1]} cannot choose a GID; 2.21 and later can"
-        remedy = "write the index of the rails' RoCE v2 GID, often 3"
-        yield Finding("nccl_ib_gid_index", message, remedy, (), ("nccl_version",))
+        message = f"NCCL {version[0]}.{version[1]} cannot choose a GID (2.21 and later can)"
+        remedy = "set nccl_ib_gid_index to the index of the rails' RoCE v2 GID, often 3"
+        yield Violation("nccl_ib_gid_index", message, remedy, (), ("nccl_version",))
 
 
-def _unknown(node: Node) -> Iterator[Finding]:
+def _unknown_variables(node: Node) -> Iterator[Violation]:
     version = _node_version(node)
     for name in map(str, node.get(_ENV) or {}):
         if name in _OWN:
-            message, remedy = f"{name} has a setting of its own", f"write {_OWN[name]}"
+            message, remedy = f"{name} has its own variable", f"set {_OWN[name]} instead"
         elif name in _OBSOLETE:
-            message, remedy = f"NCCL does not know {name}", f"write {_OBSOLETE[name]}"
+            message, remedy = f"NCCL has no variable {name}", _OBSOLETE[name]
         elif not name.startswith("NCCL_") or name.startswith(_PLUGINS):
             continue
-        elif name not in known():
-            near = difflib.get_close_matches(name, known(), n=1)
-            remedy = f"did you mean {near[0]}" if near else "remove it"
-            message = f"NCCL does not know {name}, and ignores it without a word"
-        elif version is not None and not known()[name][0] <= version <= known()[name][1]:
+        elif name not in nccl_variables():
+            near = difflib.get_close_matches(name, nccl_variables(), n=1)
+            remedy = f"did you mean {near[0]}?" if near else "remove it"
+            message = f"NCCL has no variable {name}, and ignores it silently"
+        elif (
+            version is not None
+            and not nccl_variables()[name][0] <= version <= nccl_variables()[name][1]
+        ):
             message = f"NCCL {version[0]}.{version[1]} does not have {name}"
             remedy = "remove it, or correct nccl_version"
         else:
             continue
-        yield Finding(_ENV, message, remedy, (name,))
+        yield Violation(_ENV, message, remedy, (name,))
 
 
-def _format(node: Node) -> Iterator[Finding]:
+def _format(node: Node) -> Iterator[Violation]:
     for name, value in (node.get(_ENV) or {}).items():
         if isinstance(value, (list, dict, bool)) or value is None:
-            message, remedy = f"{name} is not a text or a number", "write NCCL's own text"
+            message, remedy = (
+                f"{name} is not text or a number",
+                "write the value in quotes, as NCCL reads it",
+            )
         elif re.search(r"[\n\"']|^\s|\s$", str(value)):
-            message = f"{name}: nccl.conf takes quotes and outer spaces as part of the value"
-            remedy = "write it without them"
+            message = f"the value of {name} has quotes, outer spaces or a line break, "
+            message += "which nccl.conf cannot hold"
+            remedy = "remove them"
         else:
             continue
-        yield Finding(_ENV, message, remedy, (name,))
+        yield Violation(_ENV, message, remedy, (name,))
 
 
-def _socket(node: Node) -> Iterator[Finding]:
+def _socket(node: Node) -> Iterator[Violation]:
     name = node.get("nccl_socket_ifname") or ""
     if any(RDMA_NAME.match(part) for part in name.split(",")):
-        message = f"'{name}' is an RDMA device; NCCL wants network devices here"
-        yield Finding("nccl_socket_ifname", message, "write such as =eth0, or bond0")
+        message = f"'{name}' is an RDMA device, not a network device"
+        yield Violation(
+            "nccl_socket_ifname", message, "write a network device, such as =eth0 or bond0"
+        )
 
 
-def _hca(node: Node) -> Iterator[Finding]:
+def _hca(node: Node) -> Iterator[Violation]:
     devices = node.get("nccl_ib_hca") or []
     for index, name in enumerate(devices):
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-            message = f"'{name}' is not the name of one RDMA device"
-            yield Finding("nccl_ib_hca", message, "write such as mlx5_0; = is added", (index,))
+            message = f"'{name}' is not an RDMA device"
+            remedy = "write a device, such as mlx5_0 (rdmaprov adds the =)"
+            yield Violation("nccl_ib_hca", message, remedy, (index,))
     if devices and node.rails and len(devices) != len(node.rails):
-        message = f"{len(devices)} devices for {len(node.rails)} rails"
-        yield Finding("nccl_ib_hca", message, "name one for each rail, or remove the line")
+        message = f"the list length is {len(devices)}, but the node has {len(node.rails)} rails"
+        remedy = "write one device for each rail, or remove the line"
+        yield Violation("nccl_ib_hca", message, remedy)
 
 
-def _family(node: Node) -> Iterator[Finding]:
+def _family(node: Node) -> Iterator[Violation]:
     family = node.get("nccl_ib_address_family")
     for rail in node.rails:
         if rail.address is not None and family not in (None, f"ipv{rail.address.version}"):
-            message = f"{family}, and rail {rail.index} has {rail.address}"
-            remedy = "write one family for all rails, or remove the line"
-            yield Finding("nccl_ib_address_family", message, remedy, (), ("fabric_rails",))
+            seen = f"rail {rail.index} has IPv{rail.address.version}"
+            message = f"NCCL looks for {family} addresses, but {seen}"
+            remedy = "give all rails addresses of one family, and write that family"
+            yield Violation("nccl_ib_address_family", message, remedy, (), ("fabric_rails",))
             return
 
 
-def _range(node: Node) -> Iterator[Finding]:
+def _range(node: Node) -> Iterator[Violation]:
     text = node.get("nccl_ib_address_range")
     if not text:
         return
@@ -155,24 +171,28 @@ def _range(node: Node) -> Iterator[Finding]:
         network = ipaddress.ip_network(text)
     except ValueError:
         message = f"'{text}' is not a network"
-        yield Finding("nccl_ib_address_range", message, "write such as 198.18.0.0/15")
+        yield Violation("nccl_ib_address_range", message, "write a network, such as 198.18.0.0/15")
         return
     for rail in node.rails:
         if rail.address is not None and rail.address.ip not in network:
-            message = f"{text} does not hold rail {rail.index}'s {rail.address.ip}"
-            yield Finding("nccl_ib_address_range", message, "write a wider network")
+            subnet = rail.address.network
+            message = f"{text} does not contain {subnet}, the subnet of rail {rail.index}"
+            remedy = "write a network that contains the subnets of all rails"
+            yield Violation("nccl_ib_address_range", message, remedy)
             return
 
 
 RULES = (
-    Rule("nccl.version", "The NCCL version is one.", _SOURCE, _versions),
+    Rule("nccl.version", "The NCCL version is well-formed.", _SOURCE, _versions),
     Rule("nccl.tc", "NCCL marks its data with the fabric's DSCP.",
-         "NCCL src/transport/net_ib/connect.cc; RFC 2474", _tc),
-    Rule("nccl.gid", "NCCL before 2.21 is told which GID to use.", _SOURCE, _gid),
-    Rule("nccl.known", "NCCL's variables exist in the site's version.", _SOURCE, _unknown),
-    Rule("nccl.format", "Values fit into nccl.conf, which has no quoting.", _CONF, _format),
+         "NCCL src/transport/net_ib/connect.cc; RFC 2474", _traffic_class),
+    Rule("nccl.gid", "The GID index is set for NCCL before 2.21.", _SOURCE, _gid),
+    Rule("nccl.known", "Each NCCL variable exists in the site's NCCL version.",
+         _SOURCE, _unknown_variables),
+    Rule("nccl.format", "Each value can be written in nccl.conf, which has no quoting.",
+         _CONF, _format),
     Rule("nccl.socket", "NCCL_SOCKET_IFNAME names network devices.", _SOURCE, _socket),
-    Rule("nccl.hca", "NCCL_IB_HCA names one device for each rail, exactly.", _SOURCE, _hca),
+    Rule("nccl.hca", "NCCL_IB_HCA names exactly one device for each rail.", _SOURCE, _hca),
     Rule("nccl.family", "The rails' addresses are of the family that NCCL looks for.",
          _SOURCE, _family),
     Rule("nccl.range", "The rails' addresses are in the range that NCCL looks in.",

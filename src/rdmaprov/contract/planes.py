@@ -1,17 +1,17 @@
-"""Rails of all nodes: rail i is one network plane."""
+"""Rails across nodes: rail i of every node is on the same network plane."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from rdmaprov.contract.rails import PLAN
-from rdmaprov.contract.rule import Finding, FleetRule
+from rdmaprov.contract.rule import FleetRule, Violation
 from rdmaprov.inventory.model import Node, Rail
 
 _RAILS = "fabric_rails"
 
 
-def _addresses(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
+def _addresses(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
     seen: dict[object, tuple[Node, Rail]] = {}
     for node in nodes:
         for rail in node.rails:
@@ -19,13 +19,15 @@ def _addresses(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
                 continue
             if rail.address.ip in seen:
                 other, at = seen[rail.address.ip]
-                message = f"{rail.address.ip} is also rail {at.index} of {other.name}"
-                remedy = "give each rail of the fleet its own address"
-                yield node, Finding(_RAILS, message, remedy, (rail.index, "address"))
+                message = (
+                    f"{rail.address.ip} is also the address of rail {at.index} of {other.name}"
+                )
+                remedy = "write an address that no other rail has"
+                yield node, Violation(_RAILS, message, remedy, (rail.index, "address"))
             seen.setdefault(rail.address.ip, (node, rail))
 
 
-def _planes(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
+def _planes(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
     first: dict[int, tuple[Node, Rail]] = {}
     for node in nodes:
         for rail in node.rails:
@@ -37,13 +39,13 @@ def _planes(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
                 continue
             message = (
                 f"rail {rail.index} is in {rail.address.network}, "
-                f"and in {one.address.network} on {other.name}"
+                f"but in {one.address.network} on {other.name}"
             )
-            remedy = "write one subnet for each rail, or the gateway of each"
-            yield node, Finding(_RAILS, message, remedy, (rail.index, "address"))
+            remedy = f"put rail {rail.index} of all nodes into one subnet, or write its gateways"
+            yield node, Violation(_RAILS, message, remedy, (rail.index, "address"))
 
 
-def _apart(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
+def _separate_subnets(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
     owner: dict[object, int] = {}
     for node in nodes:
         for rail in node.rails:
@@ -51,14 +53,16 @@ def _apart(nodes: Sequence[Node]) -> Iterator[tuple[Node, Finding]]:
                 continue
             first = owner.setdefault(rail.address.network, rail.index)
             if first != rail.index:
-                message = f"{rail.address.network} holds rail {rail.index} and rail {first}"
-                remedy = "write another subnet for each rail"
-                yield node, Finding(_RAILS, message, remedy, (rail.index, "address"))
+                low, high = sorted((first, rail.index))
+                message = f"rails {low} and {high} share {rail.address.network}"
+                remedy = "give each rail its own subnet"
+                yield node, Violation(_RAILS, message, remedy, (rail.index, "address"))
 
 
 RULES = (
-    FleetRule("rails.addresses", "No address is given twice in the fleet.",
+    FleetRule("rails.addresses", "Each address is used once in the fleet.",
               "RFC 5227, section 1", _addresses),
-    FleetRule("rails.plane", "Rail i of all nodes is in one subnet, or routed.", PLAN, _planes),
-    FleetRule("rails.apart", "Different rails are in different subnets.", PLAN, _apart),
+    FleetRule("rails.plane", "Rail i of all nodes is in one subnet, or has gateways.",
+              PLAN, _planes),
+    FleetRule("rails.apart", "Different rails are in different subnets.", PLAN, _separate_subnets),
 )  # fmt: skip

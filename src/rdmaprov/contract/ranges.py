@@ -1,4 +1,4 @@
-"""Numbers that have bounds."""
+"""Numbers within their bounds."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from rdmaprov.contract.node import MOST_GPUS
-from rdmaprov.contract.rule import Finding, Rule
+from rdmaprov.contract.rule import Rule, Violation
 from rdmaprov.inventory.model import Node
 
 _PRIORITY, _DSCP = (0, 7), (0, 63)
-# Variable → what its numbers may be: of the value itself, of a list's items.
+# Variable → lowest and highest value; for a list, of each item.
 _VALUES: dict[str, tuple[float, float]] = {
     "fabric_lossless_priority": _PRIORITY,
     "fabric_cnp_priority": _PRIORITY,
@@ -37,7 +37,7 @@ _VALUES: dict[str, tuple[float, float]] = {
     "roce_qos_tc_strict": _PRIORITY,
     "roce_qos_tos": (0, 255),
 }
-# Dictionary → what its keys and its values may be.
+# Dictionary → bounds of its keys, and of its values.
 _PAIRS: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
     "roce_qos_dscp_priorities": (_DSCP, _PRIORITY),
     "roce_qos_priority_tc": (_PRIORITY, _PRIORITY),
@@ -47,51 +47,54 @@ _PAIRS: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
 }
 
 
-def _outside(value: Any, bounds: tuple[float, float]) -> bool:
+def _is_outside(value: Any, bounds: tuple[float, float]) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return not number or not bounds[0] <= value <= bounds[1]
 
 
-def _finding(name: str, value: Any, bounds: tuple[float, float], path: tuple[Any, ...]) -> Finding:
+def _violation(
+    name: str, value: Any, bounds: tuple[float, float], path: tuple[Any, ...]
+) -> Violation:
     low, high = (f"{bound:g}" if bound < 1 << 20 else str(int(bound)) for bound in bounds)
-    return Finding(name, f"{value} is not in {low} to {high}", f"write {low} to {high}", path)
+    shown = f"{value:g}" if isinstance(value, float) else value
+    return Violation(name, f"{shown} is outside {low} to {high}", f"write {low} to {high}", path)
 
 
-def _values(node: Node) -> Iterator[Finding]:
+def _values(node: Node) -> Iterator[Violation]:
     for name, bounds in _VALUES.items():
         value = node.get(name)
         if isinstance(value, list):
             for index, item in enumerate(value):
-                if _outside(item, bounds):
-                    yield _finding(name, item, bounds, (index,))
-        elif value is not None and _outside(value, bounds):
-            yield _finding(name, value, bounds, ())
+                if _is_outside(item, bounds):
+                    yield _violation(name, item, bounds, (index,))
+        elif value is not None and _is_outside(value, bounds):
+            yield _violation(name, value, bounds, ())
 
 
-def _pairs(node: Node) -> Iterator[Finding]:
+def _pairs(node: Node) -> Iterator[Violation]:
     for name, (keys, values) in _PAIRS.items():
         for key, value in (node.get(name) or {}).items():
-            if _outside(key, keys):
-                yield _finding(name, key, keys, (key,))
-            if _outside(value, values):
-                yield _finding(name, value, values, (key,))
+            if _is_outside(key, keys):
+                yield _violation(name, key, keys, (key,))
+            if _is_outside(value, values):
+                yield _violation(name, value, values, (key,))
 
 
-def _tables(node: Node) -> Iterator[Finding]:
+def _tables(node: Node) -> Iterator[Violation]:
     base = node.get("fabric_routing_table_base")
     if base is None:
         return
     last = base + max(len(node.rails), 1) - 1
     if base < 1 or last > 2**31 or (base <= 255 and last >= 253):
-        message = f"tables {base} to {last} are the kernel's own in part (253 to 255)"
-        yield Finding("fabric_routing_table_base", message, "write 1000")
+        message = f"tables {base} to {last} include the kernel's own (253 to 255)"
+        yield Violation("fabric_routing_table_base", message, "write 1000")
 
 
 RULES = (
-    Rule("range.value", "Priorities are 0 to 7, DSCPs 0 to 63, and so on.",
+    Rule("range.value", "Numbers are within their bounds: priorities 0 to 7, DSCPs 0 to 63.",
          "IEEE 802.1Q-2022; RFC 2474; NCCL docs, env.rst", _values),
-    Rule("range.pair", "Keys and values of the QoS maps are priorities, classes or DSCPs.",
+    Rule("range.pair", "Keys and values of the QoS maps are valid priorities, classes or DSCPs.",
          "IEEE 802.1Q-2022; RFC 2474", _pairs),
-    Rule("range.tables", "The rails' routing tables are none of the kernel's own.",
+    Rule("range.tables", "The rails' routing tables do not include the kernel's own.",
          "iproute2 etc/iproute2/rt_tables", _tables),
 )  # fmt: skip

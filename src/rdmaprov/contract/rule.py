@@ -1,4 +1,4 @@
-"""What a rule is: an id, a sentence, a source, and a function that finds where it is broken."""
+"""A rule: an id, a sentence, a source, and a function that finds violations."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rdmaprov.problem import Problem
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A place where a rule is broken.
+class Violation:
+    """A place where a site violates a rule.
 
     Args:
         variable: the variable that is wrong.
         message: what is wrong.
         remedy: what to write.
-        path: the part of the variable.
-        others: variables to blame in its place if the site does not write `variable` itself.
+        path: the keys and indexes from the variable to the wrong part.
+        others: variables to name instead if the site does not set `variable` itself.
 
     """
 
@@ -29,7 +29,7 @@ class Finding:
     others: tuple[str, ...] = ()
 
     def problem(self, node: Node, rule: str) -> Problem:
-        """Return the finding as a problem of a node, at the variable that the site wrote."""
+        """Return the violation as a problem of a node, at a variable that the site sets."""
         blamed = next(
             (name for name in (self.variable, *self.others) if name in node.written), self.variable
         )
@@ -45,36 +45,36 @@ class Rule:
     Args:
         id: theme and name, such as qos.pfc-one.
         sentence: what must hold.
-        source: where that is known from.
-        find: yields where a node breaks it; it finds nothing where a value is missing or wrong.
+        source: the standard, document or source code that the sentence rests on.
+        find: yields a node's violations; none where a value is missing or invalid.
 
     """
 
     id: str
     sentence: str
     source: str
-    find: Callable[[Node], Iterable[Finding]]
+    find: Callable[[Node], Iterable[Violation]]
 
     def problems(self, nodes: Sequence[Node]) -> Iterator[Problem]:
         """Yield the problems of all nodes."""
         for node in nodes:
-            for finding in self.find(node):
-                yield finding.problem(node, self.id)
+            for violation in self.find(node):
+                yield violation.problem(node, self.id)
 
 
 @dataclass(frozen=True)
 class FleetRule:
-    """A rule between nodes; `find` yields each finding with the node it is about."""
+    """A rule between nodes; `find` yields each violation with the node it is about."""
 
     id: str
     sentence: str
     source: str
-    find: Callable[[Sequence[Node]], Iterable[tuple[Node, Finding]]]
+    find: Callable[[Sequence[Node]], Iterable[tuple[Node, Violation]]]
 
     def problems(self, nodes: Sequence[Node]) -> Iterator[Problem]:
         """Yield the problems of the fleet."""
-        for node, finding in self.find(nodes):
-            yield finding.problem(node, self.id)
+        for node, violation in self.find(nodes):
+            yield violation.problem(node, self.id)
 
 
 def is_roce(node: Node) -> bool:

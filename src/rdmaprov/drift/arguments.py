@@ -51,7 +51,7 @@ class Arguments:
         found = {}
         for role, raw in self._asked.arguments.items():
             try:
-                found[role] = self._typed(role, variables.rendered(raw))
+                found[role] = self._typed(role, variables.render(raw))
             except ResolveError as error:
                 raise NotCertain(f"{role}: {error.message}") from error
         return found

@@ -1,4 +1,4 @@
-"""The site: loaded once, typed, with the place of every value.
+"""The site: loaded once, typed, with the position of every value.
 
 >>> fleet = load_site(Path("inventory/prod"))  # doctest: +SKIP
 >>> fleet.nodes[0].get("fabric_mtu_bytes")  # doctest: +SKIP

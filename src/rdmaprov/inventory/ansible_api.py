@@ -1,4 +1,4 @@
-"""The one place that knows Ansible's insides: positions of values, loading, templates.
+"""The one module that uses Ansible's internals: positions of values, loading, templates.
 
 Written against ansible-core 2.19, which tags every value that it reads with where it was read
 (its Origin), and which templates a string only when it comes from a trusted source. The names
@@ -32,7 +32,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from rdmaprov.problem import Position
 
-# Sentences of Ansible's that only say that there is a cause.
+# Ansible's sentences that only announce a cause.
 _GENERIC = frozenset(
     {
         "",
@@ -43,7 +43,7 @@ _GENERIC = frozenset(
     }
 )
 
-# Variables that Ansible itself gives, whatever a site says of them.
+# Variables that Ansible sets itself, whatever a site sets.
 AT_RUN_TIME = frozenset({"omit", *constants.INTERNAL_STATIC_VARS})
 
 __all__ = [
@@ -60,13 +60,13 @@ __all__ = [
     "error_text",
     "find_plugins",
     "is_template",
-    "muted",
+    "mute",
     "position_of",
 ]
 
 
 def position_of(value: object) -> Position | None:
-    """Return where a value was written; None for true, false, and what no file brought."""
+    """Return where a value was written; None for true, false, and values from no file."""
     origin = Origin.get_tag(value)
     if origin is None or not origin.path:
         return None
@@ -79,70 +79,70 @@ def error_position(error: BaseException) -> Position | None:
     while seen is not None:
         found = position_of(getattr(seen, "obj", None))
         if found is None and isinstance(origin := getattr(seen, "obj", None), Origin):
-            found = _of_origin(origin)
+            found = _origin_position(origin)
         if found is not None:
             return found
         seen = seen.__cause__ or seen.__context__
     return None
 
 
-def _of_origin(origin: Origin) -> Position | None:
+def _origin_position(origin: Origin) -> Position | None:
     if not origin.path:
         return None
     return Position(str(origin.path), origin.line_num or 1, origin.col_num or 1)
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error's own sentence on one line, without what Ansible wraps around it."""
+    """Return an error's own sentence on one line, without Ansible's wrapping."""
     text = str(getattr(error, "_original_message", None) or getattr(error, "message", "") or error)
     cause = error.__cause__
-    if isinstance(error, AnsibleError) and cause is not None and _says_nothing(text):
+    if isinstance(error, AnsibleError) and cause is not None and _is_generic(text):
         return error_text(cause)
     return " ".join(text.split()).rstrip(".")
 
 
-def _says_nothing(text: str) -> bool:
+def _is_generic(text: str) -> bool:
     return text.strip().rstrip(".") in _GENERIC
 
 
 @contextmanager
-def muted() -> Iterator[list[tuple[str, object]]]:
-    """Keep Ansible from writing; yield a list that fills with its warnings and their objects."""
+def mute() -> Iterator[list[tuple[str, object]]]:
+    """Silence Ansible; yield a list that fills with its warnings and their objects."""
     display = Display()
-    heard: list[tuple[str, object]] = []
+    warnings: list[tuple[str, object]] = []
 
-    def hear(msg: object = "", *_args: object, obj: object = None, **_kwargs: object) -> None:
-        heard.append((str(msg), obj))
+    def record(msg: object = "", *_args: object, obj: object = None, **_kwargs: object) -> None:
+        warnings.append((str(msg), obj))
 
-    def hear_error(msg: object, exception: object, *_args: object, **_kwargs: object) -> None:
-        heard.append((str(msg), exception))
+    def record_error(msg: object, exception: object, *_args: object, **_kwargs: object) -> None:
+        warnings.append((str(msg), exception))
 
     replaced: dict[str, Callable[..., None]] = dict.fromkeys(
-        ("display", "warning", "deprecated", "error"), hear
+        ("display", "warning", "deprecated", "error"), record
     )
-    replaced["error_as_warning"] = hear_error
+    replaced["error_as_warning"] = record_error
     for name, function in replaced.items():
         setattr(display, name, function)
     try:
-        yield heard
+        yield warnings
     finally:
         for name in replaced:
             delattr(display, name)
 
 
 class _CachingLoader(DataLoader):  # type: ignore[misc] # Ansible has no types
-    """Ansible's loader, which keeps what it parsed: the inventory's YAML is read once."""
+    """Ansible's loader with a cache: each YAML file is read once."""
 
     def load_from_file(
         self, file_name: str, cache: str = "all", unsafe: bool = False, **options: Any
     ) -> Any:
-        # Nobody here changes what was read; a copy of 5,000 hosts takes a minute.
+        # Nothing here changes the parsed values, so no copy: 5,000 hosts would take a minute.
         cache, unsafe = ("all" if cache == "none" else cache), True
         return super().load_from_file(file_name, cache=cache, unsafe=unsafe, **options)
 
 
 def read_yaml(path: Path) -> Any:
-    """Return what a YAML file of rdmaprov's own says, with the place of every value."""
+    """Return the content of one of rdmaprov's own YAML files, with the position of every value."""
     return _CachingLoader().load_from_file(str(path), trusted_as_template=True, unsafe=True)
 
 
@@ -168,7 +168,7 @@ class Inventory:
         self._group_layers: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def read_file(self, path: Path) -> Any:
-        """Return what a YAML file says; raise AnsibleError with its place if it cannot be read."""
+        """Return the content of a YAML file; raise AnsibleError if it cannot be read."""
         return self._loader.load_from_file(str(path), trusted_as_template=True, unsafe=True)
 
     def parse(self) -> None:
@@ -188,7 +188,7 @@ class Inventory:
         return hosts
 
     def select(self, pattern: str | None) -> list[Host]:
-        """Return the hosts that Ansible's --limit would leave."""
+        """Return the hosts that Ansible's --limit would select."""
         self._manager.subset(pattern)
         chosen: list[Host] = self._manager.get_hosts("all")
         return chosen
@@ -199,13 +199,13 @@ class Inventory:
         return groups
 
     def group_own_variables(self, group: Any) -> dict[str, Any]:
-        """Return what the site says of one group, in the inventory and in group_vars."""
+        """Return the variables of one group, from the inventory and group_vars."""
         return self._layer(group.vars, group)
 
     def group_variables(self, host: Host) -> dict[str, Any]:
-        """Return what the host has from its groups, by Ansible's default precedence.
+        """Return the host's variables from its groups, by Ansible's default precedence.
 
-        Hosts of the same groups share the result: it is what makes 5,000 hosts cheap.
+        Hosts in the same groups share the result, which keeps 5,000 hosts fast.
         """
         groups = self.groups_of(host)
         key = tuple(group.name for group in groups)
@@ -215,15 +215,15 @@ class Inventory:
                 *(get_group_vars(part) for part in (everyone, others)),
                 *(self._plugins(group) for group in (*everyone, *others)),
             ]
-            self._group_layers[key] = _combined(layers)
+            self._group_layers[key] = _combine(layers)
         return self._group_layers[key]
 
     def host_variables(self, host: Host) -> dict[str, Any]:
-        """Return what the site says of one host, in the inventory and in host_vars."""
+        """Return the variables of one host, from the inventory and host_vars."""
         return self._layer(host.vars, host)
 
     def _layer(self, own: dict[str, Any], entity: Any) -> dict[str, Any]:
-        return _combined([own, self._plugins(entity)])
+        return _combine([own, self._plugins(entity)])
 
     def _plugins(self, entity: Any) -> dict[str, Any]:
         found: dict[str, Any] = get_vars_from_inventory_sources(
@@ -232,11 +232,11 @@ class Inventory:
         return found
 
 
-def _combined(layers: list[dict[str, Any]]) -> dict[str, Any]:
+def _combine(layers: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the layers merged by Ansible's own rule; the later one's keys and values stay.
 
-    A plain dictionary would keep the first layer's key. The key is what says where `true` and
-    `false` were written, which cannot carry a position themselves.
+    A plain dictionary would keep the first layer's key. The key holds the position of `true` and
+    `false`, which cannot hold one themselves.
     """
     result: dict[str, Any] = {}
     for layer in layers:
@@ -250,12 +250,12 @@ def _combined(layers: list[dict[str, Any]]) -> dict[str, Any]:
 
 @cache
 def find_plugins() -> None:
-    """Set Ansible's plugin loader up, once for a process."""
+    """Set up Ansible's plugin loader, once per process."""
     init_plugin_loader()
 
 
 def _forget() -> None:
-    """Empty what Ansible keeps for a whole process: the next site may be another."""
+    """Empty Ansible's caches, which it keeps for a whole process and for every site."""
     VaultSecretsContext._current = None
     for kept in (host_group_vars.CANONICAL_PATHS, host_group_vars.FOUND, host_group_vars.NAK):
         kept.clear()
@@ -274,7 +274,7 @@ def is_template(value: object) -> bool:
 class Engine:
     """Ansible's template engine, which compiles each template once.
 
-    Ansible compiles a template each time it renders it, which is most of the time it takes.
+    Ansible compiles a template each time it renders it, which takes most of the time.
     """
 
     def __init__(self) -> None:

@@ -1,14 +1,13 @@
-"""Values to the types of their specs, by Ansible's own conversions where they lose nothing.
+"""Convert values to the types of their specs, with Ansible's own conversions.
 
-Stricter than Ansible in four places, where it would turn a slip into another value: a number
-with a fraction for a text (`2.30` reads as 2.3), a text for a list or a dictionary (split at
-commas), true for a number, and a value that is missing.
+Stricter than Ansible in five places, where it would turn a slip into another value: a number
+for text if YAML changed it (`2.30` is 2.3), a number in base 60 or octal (`3:1` is 181), text
+for a list or a dictionary (split at commas), true for a number, and a missing value.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,19 +19,14 @@ from ansible.module_utils.common.validation import (
 )
 
 from rdmaprov.inventory.schema import Option
+from rdmaprov.inventory.type_messages import expected, in_words, nearest_name, wrong_type
+from rdmaprov.inventory.written_text import notation, written_text
 
 Path = tuple[str | int, ...]
 Report = Callable[["Path", str, str], None]
 
-_KINDS = {
-    "str": "a text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "bytes": "a size such as 64G",
-    "list": "a list",
-    "dict": "a dictionary",
-}
+_NUMBERS = frozenset({"int", "float", "bytes"})
+_READ_ALIKE = 8  # numbers below it mean the same in decimal, octal and base 60
 _SCALARS: dict[str, Callable[[Any], Any]] = {
     "int": check_type_int,
     "float": check_type_float,
@@ -42,15 +36,15 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
 
 
 @dataclass(frozen=True)
-class Wrong:
-    """The marker for a value that could not be converted; its problem has been reported."""
+class Invalid:
+    """The marker for a value that cannot be converted; its problem has been reported."""
 
 
-WRONG = Wrong()
+INVALID = Invalid()
 
 
 def coerce(option: Option, value: Any, report: Report, path: Path = ()) -> Any:
-    """Return the value in the option's type, WRONG if it, or a part of it, has none.
+    """Return the value in the option's type, INVALID if it or a part of it cannot be converted.
 
     Args:
         option: the spec.
@@ -60,16 +54,17 @@ def coerce(option: Option, value: Any, report: Report, path: Path = ()) -> Any:
 
     """
     if value is None:
-        report(path, "has no value", f"write {wanted(option)}, or remove the line")
-        return WRONG
-    converted = _converted(option, value, report, path)
-    if converted is WRONG or not option.choices or converted in option.choices:
+        message = f"{path[-1]} has no value" if path else "has no value"
+        report(path, message, f"write {expected(option)}, or remove the line")
+        return INVALID
+    converted = _convert(option, value, report, path)
+    if converted is INVALID or not option.choices or converted in option.choices:
         return converted
-    report(path, f"{_show(value)} is not a choice", f"write {_choices(option, converted)}")
-    return WRONG
+    report(path, f"{in_words(value)} is not a valid value", f"write {expected(option, converted)}")
+    return INVALID
 
 
-def _converted(option: Option, value: Any, report: Report, path: Path) -> Any:
+def _convert(option: Option, value: Any, report: Report, path: Path) -> Any:
     if option.type == "list":
         return _list(option, value, report, path)
     if option.type == "dict":
@@ -77,9 +72,8 @@ def _converted(option: Option, value: Any, report: Report, path: Path) -> Any:
     try:
         return _scalar(option, value)
     except (TypeError, ValueError):
-        message = f"{_show(value)} is not {_KINDS[option.type]}"
-        report(path, message, f"write {wanted(option, value)}")
-        return WRONG
+        report(path, *wrong_type(option, value))
+        return INVALID
 
 
 def _scalar(option: Option, value: Any) -> Any:
@@ -89,8 +83,10 @@ def _scalar(option: Option, value: Any) -> Any:
         return _text(option, value)
     if isinstance(value, bool) and option.type != "bool":
         raise TypeError
+    if option.type in _NUMBERS and _is_misread(value):
+        raise ValueError
     converted = _SCALARS[option.type](value)
-    return converted if isinstance(converted, bool) else _plain(converted)
+    return converted if isinstance(converted, bool) else _without_tags(converted)
 
 
 def _text(option: Option, value: Any) -> str:
@@ -101,35 +97,44 @@ def _text(option: Option, value: Any) -> str:
             if word in option.choices:
                 return word
         raise TypeError
-    if isinstance(value, (str, int)) and not isinstance(value, float):
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int) and written_text(value) in {"", str(value)}:
         return str(value)
     raise TypeError
 
 
-def _plain(value: Any) -> Any:
+def _is_misread(value: Any) -> bool:
+    """Return whether YAML read a number in another notation than the one an operator means."""
+    if not isinstance(value, (int, float)) or abs(value) < _READ_ALIKE:
+        return False
+    return notation(written_text(value)) != ""
+
+
+def _without_tags(value: Any) -> Any:
     """Return a number without Ansible's tags."""
     return float(value) if isinstance(value, float) else int(value)
 
 
 def _list(option: Option, value: Any, report: Report, path: Path) -> Any:
     if not isinstance(value, (list, tuple)):
-        report(path, f"{_show(value)} is not a list", f"write {wanted(option)}")
-        return WRONG
+        report(path, f"{in_words(value)} is not a list", f"write {expected(option, value)}")
+        return INVALID
     element = Option(option.name, option.elements or "raw", "", option.role, options=option.options)
     if element.type == "raw":
         return list(value)
     items = [coerce(element, item, report, (*path, i)) for i, item in enumerate(value)]
-    return WRONG if any(item is WRONG for item in items) else items
+    return INVALID if any(item is INVALID for item in items) else items
 
 
 def _dict(option: Option, value: Any, report: Report, path: Path) -> Any:
     if not isinstance(value, Mapping):
-        report(path, f"{_show(value)} is not a dictionary", f"write {wanted(option)}")
-        return WRONG
+        report(path, f"{in_words(value)} is not a dictionary", f"write {expected(option)}")
+        return INVALID
     if not option.options:
-        return {_plain_key(key): item for key, item in value.items()}
+        return {_key_without_tags(key): item for key, item in value.items()}
     entries = dict(_entries(option, value, report, path))
-    return WRONG if any(item is WRONG for item in entries.values()) else entries
+    return INVALID if any(item is INVALID for item in entries.values()) else entries
 
 
 def _entries(
@@ -139,46 +144,10 @@ def _entries(
         if str(key) in option.options:
             yield str(key), coerce(option.options[str(key)], item, report, (*path, str(key)))
             continue
-        message = f"{_show(key)} is not a key of {option.name}"
-        report((*path, key), message, f"write {did_you_mean(str(key), option.options)}")
-        yield str(key), WRONG
+        message = f"{in_words(key)} is not a key of {option.name}"
+        report((*path, key), message, f"write {nearest_name(str(key), option.options)}")
+        yield str(key), INVALID
 
 
-def _plain_key(key: Any) -> Any:
+def _key_without_tags(key: Any) -> Any:
     return int(key) if isinstance(key, int) and not isinstance(key, bool) else str(key)
-
-
-def wanted(option: Option, value: Any = None) -> str:
-    """Return what to write for an option, in words."""
-    if option.choices:
-        return _choices(option, value)
-    if option.type == "str" and isinstance(value, float):
-        return f"it in quotes, such as '{value}'"
-    if option.type == "list":
-        items = "{...}" if option.elements == "dict" else "..., ..."
-        return f"a list, such as [{items}]"
-    if option.type == "dict":
-        return "a dictionary, such as {name: value}"
-    return _KINDS.get(option.type, option.type)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the nearest known name, or all of them when none is near."""
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return near[0] if near else f"one of {', '.join(sorted(names))}"
-
-
-def _choices(option: Option, value: Any) -> str:
-    texts = [str(choice) for choice in option.choices]
-    near = difflib.get_close_matches(str(value).lower(), [t.lower() for t in texts], n=1)
-    if near:
-        return next(text for text in texts if text.lower() == near[0])
-    return f"one of {', '.join(texts)}"
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = f"'{value}'" if isinstance(value, str) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

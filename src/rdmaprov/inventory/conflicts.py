@@ -1,4 +1,4 @@
-"""Groups that say different things about the same host."""
+"""Groups of a host that set a variable to different values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Conflict = tuple[str, str, str]
 def conflicts(
     inventory: Inventory, groups: list[Any], known: Collection[str]
 ) -> tuple[Conflict, ...]:
-    """Return (variable, group, other group) where Ansible would choose by the alphabet alone.
+    """Return (variable, group, other group) where only the alphabet decides which one wins.
 
     Groups of one depth and one priority override each other in the order of their names.
     """

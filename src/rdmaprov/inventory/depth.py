@@ -1,4 +1,4 @@
-"""How deep a YAML text nests, found without building anything from it.
+"""How deep a YAML text nests, measured without building its values.
 
 libyaml's composer calls itself for each level, in C: a file of 50,000 brackets ends the process.
 """
@@ -13,12 +13,12 @@ MOST = 100
 
 
 def too_deep(text: str) -> int | None:
-    """Return the line on which a text nests deeper than anyone writes; None for a good one."""
-    return _measured(text) if _suspicious(text) else None
+    """Return the line on which a text nests too deeply, None if it does not."""
+    return _measure(text) if _may_be_deep(text) else None
 
 
-def _suspicious(text: str) -> bool:
-    """Return whether a text may be too deep, by a look that costs next to nothing."""
+def _may_be_deep(text: str) -> bool:
+    """Return whether a text can be too deep, by a test that takes next to no time."""
     depth = 0
     for bracket in re.finditer(r"[\[\]{}]", text):
         depth = depth + 1 if bracket[0] in "[{" else max(depth - 1, 0)
@@ -27,7 +27,7 @@ def _suspicious(text: str) -> bool:
     return re.search(rf"^[ ?:-]{{{2 * MOST},}}", text, re.MULTILINE) is not None
 
 
-def _measured(text: str) -> int | None:
+def _measure(text: str) -> int | None:
     depth = 0
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):

@@ -1,4 +1,4 @@
-"""The schema for readers and for editors: Markdown, and JSON Schema."""
+"""The schema as Markdown for readers and as JSON Schema for editors."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%"}
 def json_schema(schema: Schema) -> dict[str, Any]:
     """Return a JSON Schema for group_vars and host_vars files.
 
-    A file says only a part of what a node must be, and may hold variables of the site's own; so
-    nothing is required, and nothing else is refused.
+    A file sets only some variables of a node, and can contain a site's own variables: so nothing is
+    required, and unknown names are allowed.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -94,19 +94,19 @@ def markdown(schema: Schema) -> str:
     lines = [
         "# Variables",
         "",
-        "Every variable that a site may set, by the role that owns it. Written by",
-        "`rdmaprov schema --markdown` from the roles' `meta/argument_specs.yml`, which Ansible",
-        "enforces itself. A default in braces is made from other variables.",
+        "Every variable that a site can set, by role. Written by `rdmaprov schema --markdown` from",
+        "the roles' `meta/argument_specs.yml`, which Ansible enforces. A default in braces is",
+        "derived from other variables.",
         "",
     ]
-    for role in _ordered(schema):
+    for role in _sort_roles(schema):
         lines += [f"## {role.name}", "", f"{role.text.strip()}", ""]
         for option in role.variables.values():
             lines += [*_paragraph(option), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _ordered(schema: Schema) -> list[Role]:
+def _sort_roles(schema: Schema) -> list[Role]:
     """Return the roles, the one that owns the fabric's facts first."""
     return sorted(schema.roles.values(), key=lambda role: (role.name != "fabric", role.name))
 

@@ -66,13 +66,13 @@ class Template:
         except (TemplateError, ArithmeticError, TypeError, ValueError, AttributeError) as error:
             raise LookupError("it fails, which Ansible puts into words") from error
         if len(values) == 1:
-            return _certain(values[0])
+            return _require_defined(values[0])
         if any(isinstance(v, bool) or not isinstance(v, (str, int)) for v in values):
             raise LookupError("only texts and whole numbers are joined here")
         return "".join(str(value) for value in values)
 
 
-def _certain(value: Any) -> Any:
+def _require_defined(value: Any) -> Any:
     """Return a value that has no undefined part; raise LookupError for others."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if not isinstance(value, _PLAIN) or any(isinstance(part, Undefined) for part in parts):
@@ -110,7 +110,7 @@ def _pieces(tree: nodes.Template) -> tuple[str | Expression, ...] | None:
             elif isinstance(node, nodes.Name):
                 pieces.append(itemgetter(node.name))  # a KeyError is a LookupError
             elif _is_simple(node):
-                pieces.append(_compiled(node))
+                pieces.append(_compile(node))
             else:
                 return None
     return tuple(pieces) or None
@@ -121,7 +121,7 @@ def _is_simple(node: nodes.Node) -> bool:
     return known and all(_is_simple(child) for child in node.iter_child_nodes())
 
 
-def _compiled(node: nodes.Expr) -> Expression:
+def _compile(node: nodes.Expr) -> Expression:
     """Return the expression as a function of its names, as Environment.compile_expression does."""
     body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), node, lineno=1)]
     template = _ENVIRONMENT.from_string(nodes.Template(body, lineno=1))

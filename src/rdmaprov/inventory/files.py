@@ -1,4 +1,4 @@
-"""A site's files, before Ansible reads them: text, of a sane size, and YAML where named so."""
+"""A site's files, checked before Ansible reads them: UTF-8, not too large, valid YAML."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rdmaprov.inventory.ansible_api import (
     error_text,
 )
 from rdmaprov.inventory.depth import MOST, too_deep
+from rdmaprov.inventory.resolve import VAULT_REMEDY
 from rdmaprov.problem import Position, Problem
 
 YAML_SUFFIXES = (".yml", ".yaml", ".json")
@@ -44,7 +45,7 @@ def inventory_files(site: Path) -> Iterator[Path]:
 
 
 def problems(site: Path, inventory: Inventory) -> Iterator[Problem]:
-    """Yield what is wrong with files as such."""
+    """Yield the problems of the files themselves, whatever their variables."""
     for path in inventory_files(site):
         yield from _range_problems(path)
         if path.suffix in YAML_SUFFIXES:
@@ -61,14 +62,14 @@ def problems(site: Path, inventory: Inventory) -> Iterator[Problem]:
 
 
 def _range_problems(path: Path) -> Iterator[Problem]:
-    """Yield the host ranges that no fleet has, before Ansible writes out each of their hosts."""
+    """Yield the host ranges that are too large, before Ansible creates each of their hosts."""
     if path.stat().st_size > MOST_BYTES:
         return
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         for first, last in _RANGE.findall(line):
             if len(last) > _MOST_DIGITS or int(last) - int(first or b"0") > MOST_HOSTS:
                 message = f"the range {first.decode()}:{last.decode()} has too many hosts"
-                yield _problem(path, number, message, f"write at most {MOST_HOSTS}")
+                yield _problem(path, number, message, f"write at most {MOST_HOSTS} hosts")
 
 
 def _problems(path: Path, inventory: Inventory, *, empty_is_wrong: bool) -> Iterator[Problem]:
@@ -82,8 +83,8 @@ def _problems(path: Path, inventory: Inventory, *, empty_is_wrong: bool) -> Iter
         yield _problem(
             path,
             1,
-            "the file is encrypted, and no password opens it",
-            "name its password, e.g. ANSIBLE_VAULT_PASSWORD_FILE=FILE rdmaprov check ...",
+            "the file is encrypted, and no vault password decrypts it",
+            VAULT_REMEDY,
             rule="vault",
         )
     except (AnsibleError, RecursionError, ValueError) as error:
@@ -107,7 +108,7 @@ def _text_problems(path: Path) -> Iterator[Problem]:
         yield _problem(
             path,
             1,
-            f"the file has {size} bytes, more than {MOST_BYTES}",
+            f"the file has {size} bytes, and the limit is {MOST_BYTES}",
             "write each host's variables into host_vars/HOST.yml",
         )
         return
@@ -125,20 +126,20 @@ def _text_problems(path: Path) -> Iterator[Problem]:
         yield _problem(path, line, message, "save the file as UTF-8", column=column)
         return
     if (deep := too_deep(text)) is not None:
-        message = f"it nests more than {MOST} levels deep"
-        yield _problem(path, deep, message, "write plain variables", rule="yaml")
+        message = f"the file nests more than {MOST} levels deep"
+        yield _problem(path, deep, message, "reduce the nesting", rule="yaml")
 
 
 def _syntax_problem(path: Path, error: BaseException) -> Problem:
     at = error_position(error) or Position(str(path))
-    text = error_text(error) or "it nests too deep"
+    text = error_text(error).removeprefix("YAML parsing failed: ") or "it nests too deeply"
     tab = "Tab" in text or "'\\t'" in text
     if tab:
-        return Problem(at, path.name, "a tab where YAML wants spaces", "write spaces", "yaml")
+        return Problem(at, path.name, "YAML does not allow a tab here", "write spaces", "yaml")
     if "python/" in text or "could not determine a constructor" in text:
-        message = f"a tag that is not allowed: {text}"
+        message = f"this YAML tag is not allowed: {text}"
         return Problem(at, path.name, message, "write a plain value", "yaml")
-    return Problem(at, path.name, f"not YAML: {text}", "correct the line", "yaml")
+    return Problem(at, path.name, f"the file is not valid YAML: {text}", "correct the line", "yaml")
 
 
 def _problem(

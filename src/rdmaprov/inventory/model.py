@@ -1,4 +1,4 @@
-"""A fleet: its nodes and what each must be."""
+"""A fleet: its nodes and the values that each must have."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Node:
 
     Args:
         name: as in the inventory.
-        groups: its groups, those that override last.
+        groups: its groups, highest precedence last.
         values: every public variable that has a value, typed, role defaults included.
         rails: fabric_rails.
         written: names of the variables that the site sets itself.
-        conflicts: variable and two groups that set it differently, with equal right.
-        locate: where a variable, or a part of it, is written.
+        conflicts: variable and two groups of equal precedence that set it differently.
+        locate: returns where a variable, or a part of it, is written.
 
     """
 
@@ -60,7 +60,7 @@ class Node:
     locate: Callable[..., Position] = field(repr=False, compare=False)
 
     def get(self, name: str) -> Any:
-        """Return a variable's value, None if it has none or a wrong one."""
+        """Return a variable's value, None if it is missing or invalid."""
         return self.values.get(name)
 
 
@@ -74,14 +74,14 @@ class Fleet:
 
     Args:
         site: its directory.
-        nodes: those that the limit leaves, in the inventory's order.
-        problems: what is wrong with files, names, templates and types. Rules between
-            variables are the contract's.
-        secrets: finds the values that must not be shown, as text; takes a while.
-        variables: returns all variables of a node, by its name, also those that are no role's,
-            such as how to reach it; each is rendered when it is asked for.
-        role_variables: returns what roles with these defaults are given on a node, by its name;
-            what only Ansible knows, when it runs, is an error.
+        nodes: those that match the limit, in the inventory's order.
+        problems: those of files, names, templates and types; rdmaprov.contract adds those of
+            the rules between variables.
+        secrets: returns the values that must not be shown, as text; can take seconds.
+        variables: returns all variables of a node, by its name, including connection variables;
+            each is rendered on first use.
+        role_variables: returns the variables that roles with these defaults get on a node, by
+            its name; a template that needs Ansible at run time is an error.
 
     """
 

@@ -1,4 +1,4 @@
-"""Names of hosts, and connection variables, that reach command lines: safe ones only."""
+"""Host names and connection variables that reach command lines: only safe ones pass."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def is_safe(name: str) -> bool:
     return len(name) <= _MOST_CHARACTERS and SAFE.match(name) is not None
 
 
-def unsafe(variable: str, name: str, position: Position, host: str) -> Problem:
-    """Return the problem that a name is."""
+def unsafe_name(variable: str, name: str, position: Position, host: str) -> Problem:
+    """Return the problem of an unsafe name."""
     shown = name if len(name) <= 60 else f"{name[:57]}..."
     return Problem(
         position,
         variable,
         f"'{shown}' is not a safe name",
-        "write letters, digits, dots and hyphens, and start with a letter or digit",
+        "use letters, digits, dots and hyphens, and start with a letter or digit",
         "names",
         (host,),
     )
 
 
 def orphans(site: Path, hosts: Collection[str], groups: Collection[str]) -> Iterator[Problem]:
-    """Yield the variable files that no host or group reads."""
+    """Yield the variable files that belong to no host or group."""
     known = {"group_vars": groups, "host_vars": hosts}
     for path in files.variable_files(site):
         kind, entity = path.relative_to(site).parts[:2]
@@ -47,5 +47,5 @@ def orphans(site: Path, hosts: Collection[str], groups: Collection[str]) -> Iter
             continue
         noun = "group" if kind == "group_vars" else "host"
         near = difflib.get_close_matches(name, [str(item) for item in known[kind]], n=1)
-        remedy = f"did you mean {near[0]}" if near else f"add the {noun} to the inventory"
+        remedy = f"did you mean {near[0]}?" if near else f"add the {noun} to the inventory"
         yield Problem(Position(str(path)), path.name, f"there is no {noun} {name}", remedy, "names")

@@ -1,4 +1,4 @@
-"""Variables with their templates rendered, as Ansible renders them when a role asks."""
+"""Variables with their templates rendered, as Ansible renders them for a role."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from rdmaprov.inventory.expression import DYNAMIC, Template, parse
 from rdmaprov.problem import Position
 
 _LATER = DYNAMIC | AT_RUN_TIME
+VAULT_REMEDY = "name the password file: ANSIBLE_VAULT_PASSWORD_FILE=FILE rdmaprov ..."
 MISSING = "\0missing"
 # A node with 32 rails has some hundred; YAML's aliases can make billions of a few lines.
 MOST_PARTS = 20_000
@@ -56,7 +57,7 @@ class Renderer:
         return self._known[key]
 
     def render_freely(self, text: str, variables: Mapping[str, Any]) -> Any:
-        """Return what a template gives that may look at anything."""
+        """Return what a template gives that can read any variable."""
         return self._engine.render(text, variables)
 
 
@@ -67,7 +68,7 @@ class Variables:
         raw: the variables as written, role defaults below the site's.
         magic: what Ansible itself adds, such as inventory_hostname.
         renderer: shared by the hosts of a fleet.
-        certain: whether a template is refused that asks for what only Ansible knows, when it runs.
+        certain: whether to refuse templates that need what only Ansible at run time knows.
 
     """
 
@@ -107,8 +108,8 @@ class Variables:
             loop = " → ".join([*self._open[self._open.index(name) :], name])
             raise ResolveError(
                 position_of(self._raw[name]),
-                f"is made from itself: {loop}",
-                "write a value into one of them",
+                f"refers to itself: {loop}",
+                "write a value in place of one of these templates",
                 "template",
             )
         self._open.append(name)
@@ -116,13 +117,13 @@ class Variables:
         try:
             self._done[name] = self._resolve(self._raw[name])
         except RecursionError as error:
-            raise _endless(self._raw[name]) from error
+            raise _endless_error(self._raw[name]) from error
         finally:
             self._open.pop()
         return self._done[name]
 
-    def rendered(self, raw: Any) -> Any:
-        """Return a value that is no variable, such as a task's, with its templates rendered.
+    def render(self, raw: Any) -> Any:
+        """Return a value that is not a variable's, such as a task's, with its templates rendered.
 
         Raises:
             ResolveError: one has no value.
@@ -136,7 +137,7 @@ class Variables:
         if self._parts_left < 0:
             raise RecursionError
         if isinstance(raw, EncryptedString):
-            return self._guarded(raw, lambda: str(raw))
+            return self._guard(raw, lambda: str(raw))
         if isinstance(raw, str):
             return self._template(raw) if is_template(raw) else raw
         if isinstance(raw, Mapping):
@@ -150,30 +151,32 @@ class Variables:
     def _template(self, text: str) -> Any:
         template = parse(str(text))
         if self._certain and (later := self._known_later(template)):
-            message = f"only Ansible knows {', '.join(later)}, when it runs"
-            raise ResolveError(position_of(text), message, "write a value", "template")
+            message = f"only Ansible knows {', '.join(later)}, at run time"
+            raise ResolveError(
+                position_of(text), message, "write a value in place of the template", "template"
+            )
         if template.dynamic:
             everything = {**self._raw, **self._magic}
-            return self._guarded(text, lambda: self._renderer.render_freely(text, everything))
+            return self._guard(text, lambda: self._renderer.render_freely(text, everything))
         values = {name: self.value(name) for name in template.names if name in self}
-        return self._guarded(text, lambda: self._renderer.render(text, template, values))
+        return self._guard(text, lambda: self._renderer.render(text, template, values))
 
     def _known_later(self, template: Template) -> list[str]:
-        """Return the variables of a template that only Ansible knows, when it runs."""
+        """Return the variables of a template that only Ansible at run time knows."""
         return sorted(
             name
-            for name in _suspects(template.names)
+            for name in _run_time_names(template.names)
             if name not in self._magic and (name in _LATER or name not in self._raw)
         )
 
-    def _guarded(self, raw: Any, action: Callable[[], Any]) -> Any:
+    def _guard(self, raw: Any, action: Callable[[], Any]) -> Any:
         try:
             return action()
         except AnsibleVaultError as error:
             raise ResolveError(
                 position_of(raw) or error_position(error),
-                "is encrypted, and no password opens it",
-                "name its password, e.g. ANSIBLE_VAULT_PASSWORD_FILE=FILE rdmaprov check ...",
+                "is encrypted, and no vault password decrypts it",
+                VAULT_REMEDY,
                 "vault",
             ) from error
         except AnsibleError as error:
@@ -190,8 +193,8 @@ class Variables:
 
 
 @lru_cache(maxsize=10_000)
-def _suspects(names: frozenset[str]) -> frozenset[str]:
-    """Return those of a template's variables that Ansible may bring: facts, and its own."""
+def _run_time_names(names: frozenset[str]) -> frozenset[str]:
+    """Return those of a template's variables that Ansible may set: facts and its own."""
     return frozenset(name for name in names if name in _LATER or name.startswith("ansible_"))
 
 
@@ -204,8 +207,8 @@ def has_template(raw: Any) -> bool:
     return is_template(raw)
 
 
-def _endless(raw: Any) -> ResolveError:
-    message = f"holds itself, or more than {MOST_PARTS} parts"
+def _endless_error(raw: Any) -> ResolveError:
+    message = f"contains itself, or more than {MOST_PARTS} parts"
     return ResolveError(position_of(raw), message, "write it without YAML aliases", "template")
 
 

@@ -1,4 +1,4 @@
-"""What a site may say: every public variable, from the roles' argument specs."""
+"""Every public variable of a site, from the roles' argument specs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def load(roles: Path) -> Schema:
 
 
 @cache
-def shipped() -> Schema:
+def load_shipped() -> Schema:
     """Return the schema of rdmaprov's own roles."""
     return load(data_dir("roles"))
 

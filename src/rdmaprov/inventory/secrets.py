@@ -1,4 +1,4 @@
-"""The values of a site that nobody may read in a log: vaulted ones, and passwords by their name."""
+"""The secrets of a site, which no log may show: vaulted values, and passwords by their names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(
 _VAULT = b"$ANSIBLE_VAULT;"
 
 
-def found(inventory: Inventory, variables_of: Callable[[Any], Variables]) -> frozenset[str]:
+def find(inventory: Inventory, variables_of: Callable[[Any], Variables]) -> frozenset[str]:
     """Return the secret values of all hosts of a site, as text.
 
     Args:
@@ -35,7 +35,7 @@ def found(inventory: Inventory, variables_of: Callable[[Any], Variables]) -> fro
         for layer in layers:
             for name, value in layer.items():
                 if is_secret_name(str(name)) and has_template(value):
-                    secrets.update(_rendered(variables_of(host), str(name)))
+                    secrets.update(_template_texts(variables_of(host), str(name)))
                 elif id(layer) not in seen:
                     secrets.update(_secrets(str(name), value, inherited=False))
             seen.add(id(layer))
@@ -48,15 +48,15 @@ def is_secret_name(name: str) -> bool:
     return _NAME.search(name) is not None
 
 
-def _rendered(variables: Variables, name: str) -> Iterator[str]:
+def _template_texts(variables: Variables, name: str) -> Iterator[str]:
     try:
         yield from _texts(variables.value(name))
     except ResolveError:
-        return  # it has no value, here or on the way to a node
+        return  # it has no value, so it reaches no node either
 
 
 def _secrets(name: str, value: Any, *, inherited: bool) -> Iterator[str]:
-    """Yield what is secret of a variable, or of an entry in one."""
+    """Yield the secret parts of a variable, or of an entry in one."""
     secret = inherited or is_secret_name(name)
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -79,7 +79,7 @@ def _texts(value: Any) -> Iterator[str]:
         try:
             yield str(value)
         except AnsibleError:
-            return  # encrypted, and no password opens it: it cannot get anywhere
+            return  # no password decrypts it, so it cannot reach a log
 
 
 def _is_vaulted(value: Any) -> bool:
@@ -90,7 +90,7 @@ def _is_vaulted(value: Any) -> bool:
 @cache
 def _is_encrypted(file: str) -> bool:
     try:
-        with Path(file).open("rb") as opened:
-            return opened.read(len(_VAULT)) == _VAULT
+        with Path(file).open("rb") as stream:
+            return stream.read(len(_VAULT)) == _VAULT
     except OSError:
         return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdmaprov.errors import UsageError
-from rdmaprov.inventory import names, places
+from rdmaprov.inventory import host_positions, names
 
 MOST_NODES = 253
 _PCI = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
@@ -59,7 +59,7 @@ def write(directory: Path, facts: Facts) -> list[Path]:
 
 
 def _host_names(facts: Facts) -> list[str]:
-    found = [name for pattern in facts.nodes for name in places.expanded(pattern)]
+    found = [name for pattern in facts.nodes for name in host_positions.expand_range(pattern)]
     for name in found:
         if not names.is_safe(name):
             raise UsageError(f"'{name}' is not the name of a host", _AGAIN)

@@ -1,4 +1,4 @@
-"""Where the site's inventory files name its hosts and groups."""
+"""The positions of hosts and groups in a site's inventory files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INI_HOST = re.compile(r"^\s*([^\s#;\[=]\S*)")
 _INI_GROUP = re.compile(r"^\[([^\]:]+)(?::\w+)?\]")
 
 
-class Places:
+class HostPositions:
     """Positions of hosts and groups, looked up when a problem needs one."""
 
     def __init__(self, site: Path, inventory: Inventory) -> None:
@@ -27,19 +27,19 @@ class Places:
         self._groups: dict[str, Position] = {}
 
     def host(self, name: str) -> Position:
-        """Return where a host is named, the site's directory if that cannot be told."""
+        """Return where a host is named, or the site's directory if that is unknown."""
         if self._hosts is None:
             self._hosts = {}
             self._read()
         return self._hosts.get(name, Position(str(self._site)))
 
     def group(self, name: str) -> Position:
-        """Return where a group is named, the site's directory if that cannot be told."""
+        """Return where a group is named, or the site's directory if that is unknown."""
         self.host("")
         return self._groups.get(name, Position(str(self._site)))
 
     def key(self, group: str, name: str) -> Position:
-        """Return where a key of a group is written, the group's place if that cannot be told."""
+        """Return where a key of a group is written, or where the group is named."""
         self.host("")
         return self._groups.get(f"{group}/{name}") or self.group(group)
 
@@ -67,7 +67,7 @@ class Places:
                 self._note(self._groups, f"{name}/{key}", position_of(key))
             hosts, children = body.get("hosts"), body.get("children")
             for pattern in hosts if isinstance(hosts, Mapping) else ():
-                for host in expanded(str(pattern)):
+                for host in expand_range(str(pattern)):
                     assert self._hosts is not None  # noqa: S101 - set by host()
                     self._note(self._hosts, host, position_of(pattern))
             if isinstance(children, Mapping):
@@ -85,7 +85,7 @@ class Places:
                 section = line
                 self._note(self._groups, found[1], place)
             elif ":" not in section and (found := _INI_HOST.match(line)):
-                for host in expanded(found[1]):
+                for host in expand_range(found[1]):
                     assert self._hosts is not None  # noqa: S101 - set by host()
                     self._note(self._hosts, host, place)
 
@@ -95,7 +95,7 @@ class Places:
             table.setdefault(name, place)
 
 
-def expanded(pattern: str) -> Iterator[str]:
+def expand_range(pattern: str) -> Iterator[str]:
     """Yield the names of a pattern such as node[01:16]; the pattern itself if it has no range."""
     if "[" not in pattern:
         yield pattern

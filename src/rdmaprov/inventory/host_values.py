@@ -1,4 +1,4 @@
-"""A host's variables as typed values, and its rails."""
+"""A host's variables, converted to their types, and its rails."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
-from rdmaprov.inventory.coerce import WRONG, Path, coerce
-from rdmaprov.inventory.locate import Locator
+from rdmaprov.inventory.coerce import INVALID, Path, coerce
+from rdmaprov.inventory.locator import Locator
 from rdmaprov.inventory.model import Interface, Rail
 from rdmaprov.inventory.resolve import ResolveError, Variables, has_template
 from rdmaprov.inventory.schema import Option
@@ -16,24 +16,24 @@ from rdmaprov.problem import Problem
 _Issue = tuple[Path, str, str]
 
 
-class Typer:
-    """Types the variables of a fleet's hosts; a value that hosts share is typed once."""
+class Converter:
+    """Converts the variables of a fleet's hosts; a value that hosts share is converted once."""
 
     def __init__(self, options: Mapping[str, Option], defaults: Mapping[str, Any]) -> None:
         self._options = options
-        # By identity: the value is kept, so that no other can take its id.
+        # By identity: the value is kept, so that no other value gets its id.
         self._known: dict[tuple[str, int], tuple[Any, Any, tuple[_Issue, ...]]] = {}
 
-        # Defaults that are the same on every node: typed once.
+        # Defaults that are the same on every node, converted once.
         self._constants: dict[str, Any] = {}
         for name, raw in defaults.items():
             if not has_template(raw):
-                self._constants[name] = self._typed(options[name], raw)[0]
+                self._constants[name] = self._convert(options[name], raw)[0]
 
     def values(
         self, host: str, variables: Variables, locate: Locator
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """Return the values by name, without those that are missing or wrong, and the problems."""
+        """Return the valid values by name, and the problems of the others."""
         values = dict(self._constants)
         problems: list[Problem] = []
         derived: list[Problem] = []
@@ -51,17 +51,17 @@ class Typer:
                 wrong = _unresolved(name, error, locate, host)
                 (problems if locate.writes(name) else derived).append(wrong)
                 continue
-            value, issues = self._typed(option, raw)
+            value, issues = self._convert(option, raw)
             (problems if locate.writes(name) else derived).extend(
                 Problem(locate(name, *path), name, message, remedy, "types", (host,))
                 for path, message, remedy in issues
             )
-            if value is not WRONG:
+            if value is not INVALID:
                 values[name] = value
-        # A default that is derived from a wrong value fails too, which says nothing new.
+        # A default that is derived from a wrong value fails too: report only the cause.
         return values, problems or derived
 
-    def _typed(self, option: Option, raw: Any) -> tuple[Any, tuple[_Issue, ...]]:
+    def _convert(self, option: Option, raw: Any) -> tuple[Any, tuple[_Issue, ...]]:
         key = (option.name, id(raw))
         if key not in self._known:
             issues: list[_Issue] = []
@@ -94,7 +94,7 @@ def _unresolved(name: str, error: ResolveError, locate: Locator, host: str) -> P
 def rails(
     host: str, described: list[Mapping[str, Any]], locate: Locator
 ) -> tuple[tuple[Rail, ...], list[Problem]]:
-    """Return fabric_rails as rails, and what is wrong with their addresses."""
+    """Return fabric_rails as rails, and the problems of their addresses."""
     found: list[Rail] = []
     problems: list[Problem] = []
     for index, entry in enumerate(described):
@@ -124,4 +124,4 @@ def _interface(text: str) -> tuple[Interface | None, str]:
     try:
         return ipaddress.ip_interface(text), ""
     except ValueError:
-        return None, f"'{text}' is not an address"
+        return None, f"'{text}' is not an IP address"

@@ -1,4 +1,4 @@
-"""Where a variable of a node, or a part of it, is written."""
+"""The position of a node's variable, or of a part of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rdmaprov.inventory.ansible_api import position_of
-from rdmaprov.inventory.places import Places
+from rdmaprov.inventory.host_positions import HostPositions
 from rdmaprov.problem import Position
 
 
@@ -16,29 +16,29 @@ class Locator:
     """Finds positions in the layers of one host's variables.
 
     Args:
-        host: its name; what is not written anywhere is missing there.
-        layers: its variables, those that win first.
-        places: where hosts are named.
+        host: its name; its position stands for variables that are written nowhere.
+        layers: its variables, highest precedence first.
+        positions: finds where hosts are named.
 
     """
 
     host: str
     layers: tuple[Mapping[str, Any], ...]
-    places: Places
+    positions: HostPositions
 
     def __call__(self, name: str, *path: str | int) -> Position:
-        """Return where the variable is written, as near to the part at `path` as can be told.
+        """Return where the variable is written, as near to the part at `path` as is known.
 
         A variable that is a template, or that only has its role's default, has no parts; one
         that the site does not write at all is at its host.
         """
         for layer in self.layers:
             if name in layer:
-                return self._inside(layer, name, path) or self.places.host(self.host)
-        return self.places.host(self.host)
+                return self._inside(layer, name, path) or self.positions.host(self.host)
+        return self.positions.host(self.host)
 
     def writes(self, name: str) -> bool:
-        """Return whether the site itself says what the variable is."""
+        """Return whether the site itself sets the variable."""
         return any(name in layer for layer in self.layers)
 
     @staticmethod

@@ -1,0 +1,100 @@
+"""What is wrong with a value of another type, and what to write."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from datetime import date
+from typing import Any
+
+from rdmaprov.inventory.schema import Option
+from rdmaprov.inventory.written_text import notation, written_text
+
+_KINDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "bytes": "a size such as 64G",
+    "list": "a list",
+    "dict": "a dictionary",
+}
+_MOST_CHARACTERS = 60
+
+
+def wrong_type(option: Option, value: Any) -> tuple[str, str]:
+    """Return the message and the remedy for a value that has no place in the option's type."""
+    if option.type == "str" and not isinstance(value, (list, tuple, dict)):
+        return _unquoted(option, value)
+    text = written_text(value) if isinstance(value, (int, float)) else ""
+    if name := notation(text):
+        avoid = "a colon" if ":" in text else "leading zeros"
+        return (
+            f"YAML reads {text} as {_decimal(value)} ({name})",
+            f"write {_KINDS[option.type]} without {avoid}",
+        )
+    return f"{in_words(value)} is not {_KINDS[option.type]}", f"write {expected(option, value)}"
+
+
+def _unquoted(option: Option, value: Any) -> tuple[str, str]:
+    """Return the message and the remedy for text without quotes that YAML reads as no text."""
+    if option.choices:
+        return f"{in_words(value)} is not text", f"write {expected(option, value)}"
+    if isinstance(value, bool):
+        message = "YAML reads yes, no, on, off, true and false without quotes as a boolean"
+        return message, "write it in quotes"
+    text = written_text(value)
+    if not text:
+        return f"{in_words(value)} is a {_noun(value)}, not text", "write it in quotes"
+    reading = f"a {_noun(value)}" if text == _decimal(value) else _reading(value, text)
+    return f"YAML reads {text} without quotes as {reading}", f'write "{text}" in quotes'
+
+
+def _reading(value: Any, text: str) -> str:
+    name = notation(text)
+    return f"the {_noun(value)} {_decimal(value)}" + (f" ({name})" if name else "")
+
+
+def _noun(value: Any) -> str:
+    return "date" if isinstance(value, date) else "number"
+
+
+def _decimal(number: Any) -> str:
+    """Return a number as YAML prints it, a whole one without its .0."""
+    whole = isinstance(number, float) and number.is_integer()
+    return str(int(number)) if whole else str(number)
+
+
+def expected(option: Option, value: Any = None) -> str:
+    """Return what to write for an option, in words."""
+    if option.choices:
+        return _choice(option, value)
+    if option.type == "list":
+        is_item = option.elements == "str" and isinstance(value, str) and value.isprintable()
+        other = "{...}" if option.elements == "dict" else "..., ..."
+        return f"a list, such as [{value if is_item else other}]"
+    if option.type == "dict":
+        return "a dictionary, such as {name: value}"
+    return _KINDS.get(option.type, option.type)
+
+
+def _choice(option: Option, value: Any) -> str:
+    texts = [str(choice) for choice in option.choices]
+    lower = [text.lower() for text in texts] if option.type == "str" else []
+    near = difflib.get_close_matches(str(value).lower(), lower, n=1)
+    return texts[lower.index(near[0])] if near else f"one of {', '.join(texts)}"
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return the nearest known name, or all of them when none is near."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return near[0] if near else f"one of {', '.join(sorted(names))}"
+
+
+def in_words(value: Any) -> str:
+    """Return a value in a message: text in quotes, and not too long."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = f"'{value}'" if isinstance(value, str) else str(value)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."

@@ -1,0 +1,56 @@
+"""The text of a number is taken from its file, and only if YAML reads it as that number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.inventory.ansible_api import read_yaml
+from rdmaprov.inventory.written_text import notation, written_text
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("a: 0000:18:00.0", "0000:18:00.0"),
+        ("a: 3:1", "3:1"),
+        ("a: 2.30  # quoted: 2.31", "2.30"),
+        ("a: -1.50", "-1.50"),
+        ("a: .50", ".50"),
+        ("a: 010", "010"),
+        ("a: 0x1F", "0x1F"),
+        ("a: 2024-01-01", "2024-01-01"),
+        ("{b: 7, a: 24.10}", "24.10"),
+        ('a: !!float "2.30"', ""),  # the position is the tag's
+        ("a: true", ""),
+    ],
+)
+def test_text_is_as_written(tmp_path: Path, line: str, text: str):
+    path = tmp_path / "all.yml"
+    path.write_text(f"---\n{line}\n")
+    assert written_text(read_yaml(path)["a"]) == text
+
+
+@pytest.mark.parametrize("content", ["---\na: 4711\n", "---\n", "", "---\na: \xff\n", None])
+def test_other_text_at_the_position_is_not_shown(tmp_path: Path, content: str | None):
+    """A vaulted file, or one that changed, has another text where the value was read."""
+    path = tmp_path / "all.yml"
+    path.write_text("---\na: 2.30\n")
+    value = read_yaml(path)["a"]
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content.encode("latin-1"))
+    assert written_text(value) == ""
+
+
+def test_value_from_no_file_has_no_text():
+    assert written_text(2.3) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("3:1", "base 60"), ("010", "octal"), ("0", ""), ("10", ""), ("0.5", ""), ("", "")],
+)
+def test_notation(text: str, name: str):
+    assert notation(text) == name
