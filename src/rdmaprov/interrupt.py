@@ -58,7 +58,7 @@ class Interrupt:
 
     def __enter__(self) -> Interrupt:
         """Take the signals."""
-        self._before = {number: signal.signal(number, self._hear) for number in _signals()}
+        self._before = {number: signal.signal(number, self._count_signal) for number in _signals()}
         return self
 
     def __exit__(
@@ -72,10 +72,10 @@ class Interrupt:
             for number, handler in self._before.items():
                 signal.signal(number, handler)
 
-    def _hear(self, _number: int, _frame: FrameType | None) -> None:
+    def _count_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
 
-    def due(self) -> bool:
+    def must_kill(self) -> bool:
         """Return whether Ansible must be killed; ask it to stop when that is first wished.
 
         A second signal means at once. To be called about once a second.

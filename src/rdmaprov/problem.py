@@ -40,8 +40,8 @@ class Problem:
     def text(self, relative_to: Path | None = None) -> str:
         """Return the problem as one line, with its file relative to a directory where it can be."""
         at = self.position
-        nodes = f" [{_some(self.hosts)}]" if self.hosts else ""
-        where = f"{shown(at.file, relative_to)}:{at.line}:{at.column}"
+        nodes = f" [{_format_hosts(self.hosts)}]" if self.hosts else ""
+        where = f"{display_path(at.file, relative_to)}:{at.line}:{at.column}"
         return printable(f"{where}: {self.variable}: {self.message}; {self.remedy}{nodes}")
 
 
@@ -54,7 +54,7 @@ def printable(text: str) -> str:
     )
 
 
-def shown(file: str, relative_to: Path | None) -> str:
+def display_path(file: str, relative_to: Path | None) -> str:
     """Return the file's name as a user types it from a directory."""
     if relative_to is None:
         return file
@@ -64,12 +64,12 @@ def shown(file: str, relative_to: Path | None) -> str:
         return file
 
 
-def _some(hosts: tuple[str, ...], most: int = 3) -> str:
+def _format_hosts(hosts: tuple[str, ...], most: int = 3) -> str:
     rest = len(hosts) - most
     return ", ".join(hosts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def merged(problems: Iterable[Problem]) -> list[Problem]:
+def merge_problems(problems: Iterable[Problem]) -> list[Problem]:
     """Return the problems sorted by place, the same problem of several nodes as one."""
     hosts: dict[Problem, dict[str, None]] = {}
     for problem in problems:

@@ -50,7 +50,7 @@ def run_ansible(hosts: int = 0, **settings: object) -> ansible_runner.Runner:
             quiet=True,
             # Its copy of what Ansible prints would have secrets in it.
             settings={"pexpect_timeout": _POLL_S, "suppress_output_file": True},
-            cancel_callback=interrupt.due,
+            cancel_callback=interrupt.must_kill,
             **settings,
         )
     if interrupt.count:

@@ -45,12 +45,14 @@ class Verbosity(IntEnum):
     VERBOSE = 1
 
 
-def colourless() -> bool:
+def no_colour() -> bool:
     """Return whether NO_COLOR is set to something (no-color.org)."""
     return bool(os.environ.get("NO_COLOR"))
 
 
-def moving_console(verbosity: Verbosity = Verbosity.NORMAL, file: TextIO | None = None) -> Console:
+def progress_console(
+    verbosity: Verbosity = Verbosity.NORMAL, file: TextIO | None = None
+) -> Console:
     """Return the console of what moves; it is quiet where nothing may move.
 
     Not as rich would decide: FORCE_COLOR makes it take a pipe for a terminal.
@@ -61,7 +63,7 @@ def moving_console(verbosity: Verbosity = Verbosity.NORMAL, file: TextIO | None 
     return console
 
 
-def elapsed(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """Return a time as minutes and seconds, with hours if there are any.
 
     >>> elapsed(75), elapsed(3675)
@@ -78,7 +80,7 @@ class Meter:
     It is there after DELAY_S, and gone at the end.
 
     Args:
-        console: of `moving_console`.
+        console: of `progress_console`.
         what: what goes on.
         total: how many there are to do; 0 if that is not known.
         unit: what they are, in the plural.
@@ -175,7 +177,7 @@ class Meter:
         """Return the line: what goes on, counts if there are any, time since it began."""
         counts = f"{self.done:,} of {self.total:,} {self.unit}" if self.total else ""
         bad = f"{self.bad:,} with problems" if self.bad else ""
-        time_ = elapsed(time.monotonic() - self._began)
+        time_ = format_elapsed(time.monotonic() - self._began)
         return ", ".join(part for part in (self.what, counts, bad, time_) if part)
 
     def __rich__(self) -> RenderableType:

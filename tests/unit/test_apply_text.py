@@ -56,7 +56,7 @@ def test_layers_are_merged_where_they_agree(changes, lines):
     ],
 )
 def test_names_are_folded(names, text):
-    assert groups.folded(names) == text
+    assert groups.fold_names(names) == text
 
 
 def test_label_counts_all_and_names_some():
@@ -90,7 +90,7 @@ def test_longer_secret_goes_first_and_data_is_masked_within():
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "x", "", "0%", "101%", "10 %", "%"])
 def test_wrong_serial_is_refused(text):
     with pytest.raises(UsageError, match=r"--serial .*is not possible"):
-        limits.share("--serial", text, 1)
+        limits.parse_share("--serial", text, 1)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,10 @@ def test_wrong_serial_is_refused(text):
     ],
 )
 def test_failures_that_stop_are_as_many_as_was_said(most, serial, hosts, stops, goes_on):
-    batch = limits.share("--serial", serial, 1) if serial else None
-    percentage = limits.max_fail_percentage(limits.share("--max-failures", most, 0), batch, hosts)
+    batch = limits.parse_share("--serial", serial, 1) if serial else None
+    percentage = limits.max_fail_percentage(
+        limits.parse_share("--max-failures", most, 0), batch, hosts
+    )
     size = min(batch.of(hosts), hosts) if batch else hosts
 
     def stopped(failures):  # ansible/plugins/strategy/linear.py

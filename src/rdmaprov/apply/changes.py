@@ -20,20 +20,20 @@ def change_lines(changes: Sequence[Change]) -> list[str]:
     settings: dict[tuple[str, str, str], list[Change]] = {}
     for change in changes:
         settings.setdefault((change.device, change.setting, change.wanted), []).append(change)
-    return [line for alike in settings.values() for line in _merged(alike)]
+    return [line for alike in settings.values() for line in _merge_layers(alike)]
 
 
-def _merged(alike: list[Change]) -> list[str]:
+def _merge_layers(alike: list[Change]) -> list[str]:
     """Return one line for changes of one setting to one value, or one for each if they differ."""
     seen = {change.seen for change in alike}
     if len(seen) > 1:
         seen -= _NO_VALUE
     if len(seen) != 1:
-        return [_text(change, change.seen, [change.layer]) for change in alike]
+        return [_format_change(change, change.seen, [change.layer]) for change in alike]
     layers = list(dict.fromkeys(change.layer for change in alike))
-    return [_text(alike[0], seen.pop(), layers)]
+    return [_format_change(alike[0], seen.pop(), layers)]
 
 
-def _text(change: Change, seen: str, layers: list[str]) -> str:
+def _format_change(change: Change, seen: str, layers: list[str]) -> str:
     what = f"{change.device} {change.setting}".strip()
     return f"{what} {seen or '(empty)'} → {change.wanted or '(empty)'} ({', '.join(layers)})"

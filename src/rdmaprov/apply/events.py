@@ -47,7 +47,7 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Heard:
+class NodeEvent:
     """One thing that happened to a node.
 
     Args:
@@ -95,7 +95,7 @@ _KINDS = {
 }
 
 
-def heard(event: Mapping[str, Any]) -> Heard | None:
+def parse_event(event: Mapping[str, Any]) -> NodeEvent | None:
     """Return what an event of ansible-runner's says; None if it is about no node."""
     kind = _KINDS.get(str(event.get("event", "")))
     data = _mapping(event.get("event_data"))
@@ -105,10 +105,10 @@ def heard(event: Mapping[str, Any]) -> Heard | None:
     result = _mapping(data.get("res"))
     action = str(data.get("resolved_action") or data.get("task_action") or "")
     own = action.removeprefix(COLLECTION) if action.startswith(COLLECTION) else ""
-    survey = survey_of(result) if own == SURVEY and kind != "started" else None
+    survey = parse_survey(result) if own == SURVEY and kind != "started" else None
     if kind == "failed" and data.get("ignore_errors"):
         kind = "done"
-    return Heard(
+    return NodeEvent(
         kind=kind,
         node=node,
         role=_role(data, action),
@@ -128,7 +128,7 @@ def _role(data: Mapping[str, Any], action: str) -> str:
     return str(data.get("role") or "").rpartition(".")[2]
 
 
-def survey_of(result: Mapping[str, Any]) -> Survey | None:
+def parse_survey(result: Mapping[str, Any]) -> Survey | None:
     """Return a survey's answer; None if it has none, because the module did not come so far."""
     if not isinstance(result.get("roles"), Mapping):
         return None
@@ -164,7 +164,7 @@ def _message(result: Mapping[str, Any], survey: Survey | None) -> str:
     if survey is not None and survey.problems:
         return "; ".join(survey.problems)
     if survey is not None and survey.pending:
-        return "not as described after the run: " + "; ".join(_left(survey))
+        return "not as described after the run: " + "; ".join(_remaining_changes(survey))
     said = result.get("msg") or result.get("censored") or "no reason given"
     stderr = str(result.get("module_stderr") or result.get("stderr") or "").strip()
     last = stderr.splitlines()[-1] if stderr else ""
@@ -173,7 +173,7 @@ def _message(result: Mapping[str, Any], survey: Survey | None) -> str:
     return _WRAPPED.sub("", " ".join(text.split()))
 
 
-def _left(survey: Survey) -> list[str]:
+def _remaining_changes(survey: Survey) -> list[str]:
     """Return what a survey still finds to change."""
     left = []
     for name in survey.pending:

@@ -29,7 +29,7 @@ class Share:
         return int(pct_to_int(str(self), total))
 
 
-def share(option: str, text: str, least: int) -> Share:
+def parse_share(option: str, text: str, least: int) -> Share:
     """Return what an option says.
 
     Raises:

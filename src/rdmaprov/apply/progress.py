@@ -9,7 +9,7 @@ from types import TracebackType
 from rich.table import Table
 from rich.text import Text
 
-from rdmaprov.apply.events import Heard
+from rdmaprov.apply.events import NodeEvent
 from rdmaprov.apply.results import NodeResult
 from rdmaprov.problem import printable
 from rdmaprov.runs.screen import Screen
@@ -21,7 +21,7 @@ _MOST_ROWS = 12
 _MOST_ALIKE = 10
 
 
-class Progress:
+class ApplyProgress:
     """How far a run is.
 
     A node's role that changed something, and whatever went wrong, is one line that stays. On a
@@ -36,9 +36,9 @@ class Progress:
         self._bad: set[str] = set()
         self._alike: Counter[tuple[str, ...]] = Counter()
         self._many = total > MANY_NODES and screen.verbosity is not Verbosity.VERBOSE
-        self._meter = screen.moving(verb, total, above=self._rows)
+        self._meter = screen.meter(verb, total, above=self._rows)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ApplyProgress:
         """Begin to show."""
         self._meter.start()
         return self
@@ -49,30 +49,30 @@ class Progress:
         """Take the moving part away."""
         self._meter.stop()
 
-    def hear(self, happened: Heard, node: NodeResult) -> None:
-        """Take in what happened, and what the node is since."""
-        if happened.kind == "started":
-            what = self._screen.masked(printable(happened.role or happened.task))
+    def show_event(self, event: NodeEvent, node: NodeResult) -> None:
+        """Take in what event, and what the node is since."""
+        if event.kind == "started":
+            what = self._screen.mask_text(printable(event.role or event.task))
             self._at_work[node.name] = (what, time.monotonic())
             return
         self._at_work.pop(node.name, None)
-        if happened.kind in ("failed", "unreachable"):
+        if event.kind in ("failed", "unreachable"):
             self._bad.add(node.name)
         if node.finished:
             self._done.add(node.name)
         self._meter.done, self._meter.bad = len(self._done), len(self._bad)
-        line = said(happened)
-        if line is not None and not self._is_left_out(happened):
+        line = event_line(event)
+        if line is not None and not self._is_for_summary(event):
             self._screen.remark(line)
 
-    def _is_left_out(self, happened: Heard) -> bool:
+    def _is_for_summary(self, event: NodeEvent) -> bool:
         """Return whether the summary says it for many nodes at once."""
         if not self._many:
             return False
-        if happened.kind == "done":
+        if event.kind == "done":
             return True
-        text = happened.message.replace(happened.node, "")
-        alike = (happened.kind, happened.role, happened.task, text)
+        text = event.message.replace(event.node, "")
+        alike = (event.kind, event.role, event.task, text)
         self._alike[alike] += 1
         return self._alike[alike] > _MOST_ALIKE
 
@@ -88,15 +88,15 @@ class Progress:
         return table
 
 
-def said(happened: Heard) -> Line | None:
+def event_line(event: NodeEvent) -> Line | None:
     """Return the line that stays of an event; None if it is not worth one."""
-    where = ": ".join(part for part in (happened.node, happened.role) if part)
-    if happened.kind == "unreachable":
-        return Line(printable(f"{where}: unreachable: {happened.message}"), "red")
-    if happened.kind == "failed":
-        return Line(printable(f"{where}: {happened.task}: failed: {happened.message}"), "red")
-    if happened.kind == "done" and happened.role and happened.changed:
-        number = len(happened.changes)
+    where = ": ".join(part for part in (event.node, event.role) if part)
+    if event.kind == "unreachable":
+        return Line(printable(f"{where}: unreachable: {event.message}"), "red")
+    if event.kind == "failed":
+        return Line(printable(f"{where}: {event.task}: failed: {event.message}"), "red")
+    if event.kind == "done" and event.role and event.changed:
+        number = len(event.changes)
         what = f"{number} change{'s' if number != 1 else ''}" if number else "changed"
         return Line(printable(f"{where}: {what}"), "yellow")
     return None

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.apply.events import heard
-from rdmaprov.apply.progress import Progress
-from rdmaprov.apply.results import Probed, Results
+from rdmaprov.apply.events import parse_event
+from rdmaprov.apply.progress import ApplyProgress
+from rdmaprov.apply.results import ProbeResult, Results
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import printable
@@ -31,7 +31,7 @@ class AnsibleFailed(RdmaprovError):
 
 
 @dataclass(frozen=True)
-class Request:
+class ApplyRequest:
     """What a user asks for.
 
     Args:
@@ -57,13 +57,13 @@ class Request:
 class Run:
     """A run with its directory; see `open_run`."""
 
-    def __init__(self, request: Request, directory: RunDirectory, screen: Screen) -> None:
+    def __init__(self, request: ApplyRequest, directory: RunDirectory, screen: Screen) -> None:
         self._request = request
         self._directory = directory
         self._screen = screen
         self._started = datetime.now(UTC)
         self._last_error = ""
-        self._probed: Mapping[str, Probed] = {}
+        self._probed: Mapping[str, ProbeResult] = {}
         self._nodes = request.nodes
         self._variables = dict(request.variables)
 
@@ -72,11 +72,11 @@ class Run:
         """Return the run's directory."""
         return self._directory.path
 
-    def set(self, variables: Mapping[str, object]) -> None:
+    def add_variables(self, variables: Mapping[str, object]) -> None:
         """Give the playbook further variables."""
         self._variables.update(variables)
 
-    def narrow(self, probed: Mapping[str, Probed]) -> None:
+    def leave_out_proven(self, probed: Mapping[str, ProbeResult]) -> None:
         """Have Ansible run on the nodes that the probe did not prove to be as described."""
         self._probed = probed
         self._nodes = tuple(name for name in self._request.nodes if probed[name].why)
@@ -91,13 +91,13 @@ class Run:
         """Return the nodes that Ansible is to run on."""
         return self._nodes
 
-    def nothing(self, *, interrupted: bool) -> Results:
+    def results_so_far(self, *, interrupted: bool) -> Results:
         """Return the results of a run in which Ansible was not started."""
         results = Results(self._request.nodes, applies=True, probed=self._probed)
         results.interrupted = interrupted
         return results
 
-    def play(self, verb: str) -> Results:
+    def run_playbook(self, verb: str) -> Results:
         """Run a verb's playbook; return what became of the nodes, up to an interrupt.
 
         Raises:
@@ -105,41 +105,41 @@ class Run:
 
         """
         if not self._nodes:
-            return self.nothing(interrupted=False)
+            return self.results_so_far(interrupted=False)
         results = Results(self._request.nodes, applies=verb == "apply", probed=self._probed)
-        with Progress(self._screen, verb, len(self._nodes)) as progress:
+        with ApplyProgress(self._screen, verb, len(self._nodes)) as progress:
             try:
-                code = self._ansible(verb, results, progress)
+                code = self._run_ansible(verb, results, progress)
             except KeyboardInterrupt:
                 results.interrupted = True
                 return results
         if code != 0 and results.exit_code() in (ExitCode.OK, ExitCode.UNKNOWN):
-            self._refuse_silence(code, results)
+            self._raise_unexplained(code, results)
         return results
 
-    def _refuse_silence(self, code: int, results: Results) -> None:
+    def _raise_unexplained(self, code: int, results: Results) -> None:
         """Raise if Ansible failed and no node says why."""
         if any(node.problem for node in results.nodes.values()):
             return
         self.write(results)
-        why = self._screen.masked(printable(self._last_error)) or "it does not say why"
+        why = self._screen.mask_text(printable(self._last_error)) or "it does not say why"
         raise AnsibleFailed(
             f"Ansible ended with {code}: {why}",
             f"See {self.path / 'logs' / 'ansible.log'}",
         )
 
-    def _ansible(self, verb: str, results: Results, progress: Progress) -> int:
+    def _run_ansible(self, verb: str, results: Results, progress: ApplyProgress) -> int:
         def hear(event: dict[str, Any]) -> bool:
             # Results first: ansible-runner passes over a full disk and a terminal that is gone.
-            happened = heard(event)
-            if happened is not None and happened.node not in results.nodes:
-                happened = None
-            node = results.hear(happened) if happened is not None else None
+            parsed = parse_event(event)
+            if parsed is not None and parsed.node not in results.nodes:
+                parsed = None
+            node = results.record(parsed) if parsed is not None else None
             said = str(event.get("stdout") or "")
             self._log(said)
             self._screen.detail(said)
-            if happened is not None and node is not None:
-                progress.hear(happened, node)
+            if parsed is not None and node is not None:
+                progress.show_event(parsed, node)
             return False  # ansible-runner need not write it to a file
 
         runner = run_ansible(
@@ -172,7 +172,7 @@ class Run:
 
 
 def document(
-    request: Request, started: datetime, ended: datetime, results: Results
+    request: ApplyRequest, started: datetime, ended: datetime, results: Results
 ) -> dict[str, Any]:
     """Return results.json; docs/results.schema.json describes it."""
     head = Head(request.verb, request.site, request.limit, started)
@@ -181,7 +181,7 @@ def document(
 
 
 @contextmanager
-def open_run(request: Request, mask: Mask, screen: Screen) -> Iterator[Run]:
+def open_run(request: ApplyRequest, mask: Mask, screen: Screen) -> Iterator[Run]:
     """Provide a run with a new directory."""
     with RunDirectory(request.verb, mask) as directory:
         yield Run(request, directory, screen)

@@ -115,7 +115,7 @@ def _result(
     names = tuple(node.name for node in fleet.nodes)
     if not despite_state and (wrong := state.findings(fleet.site, names)):
         return Result(names, options.backend, wrong)
-    with screen.moving("connecting", unit="sizes") as moving, connect(fleet) as connection:
+    with screen.meter("connecting", unit="sizes") as moving, connect(fleet) as connection:
         teller = _Teller(directory, screen, moving)
         return Gate(
             fleet.nodes,

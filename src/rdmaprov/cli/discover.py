@@ -34,14 +34,16 @@ def discover(site: Path, limit: str | None, write: bool, vault_password_file: Pa
         raise SiteError(f"{site}: there are no nodes to read", f"See: rdmaprov check {site}")
     answers = _asked(site, limit, vault_password_file, len(nodes))
     for host, facts in sorted(answers.facts.items()):
-        found = variables.news(variables.from_facts(facts, nodes.get(host)), nodes[host])
+        found = variables.new_variables(
+            variables.host_variables(facts, nodes.get(host)), nodes[host]
+        )
         if write:
-            path = merge.into(site, host, found) if found else None
+            path = merge.merge_host_vars(site, host, found) if found else None
             if verbosity() is not Verbosity.QUIET:
                 click.echo(f"wrote {path}" if path else f"{host}: nothing new")
         else:
             click.echo(f"# host_vars/{host}.yml")
-            click.echo(merge.text(found) if found else "# nothing new")
+            click.echo(merge.format_yaml(found) if found else "# nothing new")
     silent = sorted(nodes.keys() - answers.facts.keys())
     if silent:
         reason = answers.failures.get(silent[0], "no answer")
@@ -52,7 +54,7 @@ def discover(site: Path, limit: str | None, write: bool, vault_password_file: Pa
     return ExitCode.OK
 
 
-def _asked(site: Path, limit: str | None, vault: Path | None, count: int) -> reach.Answers:
+def _asked(site: Path, limit: str | None, vault: Path | None, count: int) -> reach.NodeFacts:
     """Return what the nodes say; show how many have said it."""
     with meter("discover", count) as moving:
 
@@ -61,4 +63,4 @@ def _asked(site: Path, limit: str | None, vault: Path | None, count: int) -> rea
             if verbosity() is Verbosity.VERBOSE:
                 click.echo(said, err=True)
 
-        return reach.collect(site, limit, vault, hear)
+        return reach.read_nodes(site, limit, vault, hear)

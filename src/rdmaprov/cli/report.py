@@ -25,7 +25,7 @@ def report(run: str) -> int:
     the run's: 0 if the page was made, 1 if it could not be written, 2 if there is no such run, 4
     if what the run found cannot be read.
     """
-    directory = read.found(run, Path(RUNS))
+    directory = read.find_run(run, Path(RUNS))
     try:
         click.echo(write_page(directory))
     except ImportError as error:

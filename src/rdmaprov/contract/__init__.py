@@ -18,7 +18,7 @@ from rdmaprov.contract import (
 )
 from rdmaprov.contract.rule import FleetRule, Rule
 from rdmaprov.inventory.model import Fleet
-from rdmaprov.problem import Problem, merged
+from rdmaprov.problem import Problem, merge_problems
 
 __all__ = ["RULES", "FleetRule", "Rule", "problems"]
 
@@ -41,4 +41,4 @@ RULES: tuple[Rule | FleetRule, ...] = (
 def problems(fleet: Fleet) -> list[Problem]:
     """Return all that is wrong with a site, its loading included, sorted by file and line."""
     found = [problem for rule in RULES for problem in rule.problems(fleet.nodes)]
-    return merged([*fleet.problems, *found])
+    return merge_problems([*fleet.problems, *found])

@@ -19,14 +19,14 @@ def _yaml() -> YAML:
     return yaml
 
 
-def text(variables: Mapping[str, Any]) -> str:
+def format_yaml(variables: Mapping[str, Any]) -> str:
     """Return variables as YAML."""
     stream = StringIO()
     _yaml().dump(dict(variables), stream)
     return stream.getvalue()
 
 
-def into(site: Path, host: str, variables: Mapping[str, Any]) -> Path | None:
+def merge_host_vars(site: Path, host: str, variables: Mapping[str, Any]) -> Path | None:
     """Merge variables into a host's file and return it; None if there was nothing to change."""
     path = next(
         (found for suffix in ("yml", "yaml") if (found := _file(site, host, suffix)).is_file()),

@@ -21,19 +21,19 @@ _EVENTS = {"runner_on_failed", "runner_on_unreachable"}
 
 
 @dataclass(frozen=True)
-class Answers:
+class NodeFacts:
     """What the nodes said: facts by host, and why others said nothing."""
 
     facts: dict[str, dict[str, Any]]
     failures: dict[str, str]
 
 
-def collect(
+def read_nodes(
     site: Path,
     limit: str | None,
     vault_password_file: Path | None = None,
     hear: Callable[[str, bool], None] = lambda _said, _bad: None,
-) -> Answers:
+) -> NodeFacts:
     """Run the collector on the nodes of a site and return what each said.
 
     Args:
@@ -43,10 +43,10 @@ def collect(
         hear: is told what Ansible prints, and for each node whether it could not be read.
 
     """
-    answers = Answers({}, {})
+    answers = NodeFacts({}, {})
 
     def hear_event(event: dict[str, Any]) -> None:
-        _hear(event, answers)
+        _record_event(event, answers)
         kind = event.get("event")
         if kind in {"runner_on_ok", *_EVENTS}:
             hear(str(event.get("stdout") or ""), kind != "runner_on_ok")
@@ -65,7 +65,7 @@ def collect(
     return answers
 
 
-def _hear(event: dict[str, Any], answers: Answers) -> None:
+def _record_event(event: dict[str, Any], answers: NodeFacts) -> None:
     data = event.get("event_data", {})
     host, result = str(data.get("host", "")), data.get("res", {})
     if event.get("event") == "runner_on_ok" and host:

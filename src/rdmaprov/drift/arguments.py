@@ -31,8 +31,8 @@ class Arguments:
 
     def __init__(self, fleet: Fleet, roles: Sequence[str]) -> None:
         self._fleet = fleet
-        self._asked = collection.module("plugin_utils.role_files").asked(roles, _load)
-        self._roles = collection.module("module_utils.roles")
+        self._asked = collection.import_plugin("plugin_utils.role_files").asked(roles, _load)
+        self._roles = collection.import_plugin("module_utils.roles")
         self._known: dict[tuple[str, str], Any] = {}
 
     @property
@@ -51,12 +51,12 @@ class Arguments:
         found = {}
         for role, raw in self._asked.arguments.items():
             try:
-                found[role] = self._typed(role, variables.rendered(raw))
+                found[role] = self._convert_types(role, variables.rendered(raw))
             except ResolveError as error:
                 raise NotCertain(f"{role}: {error.message}") from error
         return found
 
-    def _typed(self, role: str, given: Any) -> Any:  # noqa: ANN401 - whatever the site says
+    def _convert_types(self, role: str, given: Any) -> Any:  # noqa: ANN401 - whatever the site says
         """Return arguments in their types; those that nodes share are converted once."""
         try:
             # As Ansible sends them to a node: a number as a key becomes a text.

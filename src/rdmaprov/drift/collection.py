@@ -20,7 +20,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 @cache
-def module(name: str) -> Any:  # noqa: ANN401 - a module
+def import_plugin(name: str) -> Any:  # noqa: ANN401 - a module
     """Return a module of the collection's plugins, such as module_utils.roles."""
     find_plugins()
     return importlib.import_module(f"{_PLUGINS}.{name}")

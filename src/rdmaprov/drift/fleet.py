@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from rdmaprov.apply.results import Probed
+from rdmaprov.apply.results import ProbeResult
 from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain
-from rdmaprov.drift.verdict import judged
+from rdmaprov.drift.verdict import judge_answer
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.connection import Command
 from rdmaprov.probe.errors import NodeError
@@ -34,12 +34,12 @@ main()
 """
 
 
-def probed(
+def probe_fleet(
     fleet: Fleet,
     roles: Sequence[str],
     become_password: str = "",
     count: Callable[[], None] = lambda: None,
-) -> dict[str, Probed]:
+) -> dict[str, ProbeResult]:
     """Return what is known of each node, by name, without Ansible.
 
     Args:
@@ -50,7 +50,7 @@ def probed(
 
     """
     arguments, targets = Arguments(fleet, roles), Targets(become_password)
-    found: dict[str, Probed] = {}
+    found: dict[str, ProbeResult] = {}
     everyone = [node.name for node in fleet.nodes]
     for names in (everyone[at : at + _AT_ONCE] for at in range(0, len(everyone), _AT_ONCE)):
         reached: dict[str, Target] = {}
@@ -60,34 +60,34 @@ def probed(
                 given[name] = json.dumps(arguments.of(name)).encode()
                 reached[name] = targets.of(name, fleet.variables(name))
             except NotCertain as error:
-                found[name] = Probed(printable(str(error)))
+                found[name] = ProbeResult(printable(str(error)))
             except NodeError as error:
-                found[name] = judged(error, arguments.roles)
-        found.update(_asked(reached, given, arguments, count))
-    return {name: _without(name, found[name]) for name in everyone}
+                found[name] = judge_answer(error, arguments.roles)
+        found.update(_survey_nodes(reached, given, arguments, count))
+    return {name: _drop_name(name, found[name]) for name in everyone}
 
 
-def _without(name: str, one: Probed) -> Probed:
+def _drop_name(name: str, one: ProbeResult) -> ProbeResult:
     """Return what is known of a node, without its name: the same of many nodes is said once."""
     return replace(one, why=one.why.removeprefix(f"{name}: "))
 
 
-def _asked(
+def _survey_nodes(
     reached: Mapping[str, Target],
     given: Mapping[str, bytes],
     arguments: Arguments,
     count: Callable[[], None],
-) -> dict[str, Probed]:
-    commands = {name: command(target, given[name]) for name, target in reached.items()}
+) -> dict[str, ProbeResult]:
+    commands = {name: survey_command(target, given[name]) for name, target in reached.items()}
     probe = Probe(reached, Limits(open=_AT_ONCE))
     try:
         answers = probe.run_all(commands, count)
     finally:
         probe.close()
-    return {name: judged(answer, arguments.roles) for name, answer in answers.items()}
+    return {name: judge_answer(answer, arguments.roles) for name, answer in answers.items()}
 
 
-def command(target: Target, arguments: bytes) -> Command:
+def survey_command(target: Target, arguments: bytes) -> Command:
     """Return the survey as a node's command; what it reads has the code and the arguments."""
     archive = collection.archive()
     boot = _BOOT.format(size=len(archive), package=collection.PACKAGE)

@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from rdmaprov.apply.events import survey_of
-from rdmaprov.apply.results import Probed
+from rdmaprov.apply.events import parse_survey
+from rdmaprov.apply.results import ProbeResult
 from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.problem import printable
@@ -16,7 +16,7 @@ PROTOCOL = 1  # as module_utils.probed has it
 _LISTS = ("changes", "reboot")
 
 
-def judged(answer: Answer | NodeError, roles: Collection[str]) -> Probed:
+def judge_answer(answer: Answer | NodeError, roles: Collection[str]) -> ProbeResult:
     """Return what an answer proves.
 
     Args:
@@ -25,22 +25,22 @@ def judged(answer: Answer | NodeError, roles: Collection[str]) -> Probed:
 
     """
     if isinstance(answer, NodeError):
-        return Probed(printable(str(answer)))
+        return ProbeResult(printable(str(answer)))
     if answer.rc != 0:
         lines = answer.err.strip().splitlines() or ["it does not say why"]
-        return Probed(printable(f"its survey ended with {answer.rc}: {lines[-1]}"))
+        return ProbeResult(printable(f"its survey ended with {answer.rc}: {lines[-1]}"))
     try:
         data = json.loads(answer.out)
     except (ValueError, RecursionError):
-        return Probed("its survey is no JSON")
-    if odd := _odd(data, roles):
-        return Probed(f"its survey {odd}")
-    survey = survey_of(data)
+        return ProbeResult("its survey is no JSON")
+    if odd := _defect(data, roles):
+        return ProbeResult(f"its survey {odd}")
+    survey = parse_survey(data)
     warnings = tuple(str(one) for one in data["warnings"])
-    return Probed(_why(data), survey, warnings)
+    return ProbeResult(_reasons(data), survey, warnings)
 
 
-def _odd(data: Any, roles: Collection[str]) -> str:  # noqa: ANN401 - whatever a node sent
+def _defect(data: Any, roles: Collection[str]) -> str:  # noqa: ANN401 - whatever a node sent
     """Return what is not as a survey must be, empty if all is."""
     if not isinstance(data, Mapping) or data.get("protocol") != PROTOCOL:
         return f"is not of protocol {PROTOCOL}"
@@ -57,7 +57,7 @@ def _odd(data: Any, roles: Collection[str]) -> str:  # noqa: ANN401 - whatever a
     return "" if entries and whole and data.get("boot_id") else "lacks a part"
 
 
-def _why(data: Mapping[str, Any]) -> str:
+def _reasons(data: Mapping[str, Any]) -> str:
     """Return why Ansible must look at a node that was read."""
     said = [str(problem) for problem in data["problems"]]
     differs = [role for role, entry in data["roles"].items() if entry["changes"] or entry["waits"]]

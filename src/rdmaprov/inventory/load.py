@@ -24,7 +24,7 @@ from rdmaprov.inventory.locate import Locator
 from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.places import Places
 from rdmaprov.inventory.resolve import Renderer, ResolveError, Variables
-from rdmaprov.problem import Position, Problem, merged
+from rdmaprov.problem import Position, Problem, merge_problems
 
 
 class SiteError(RdmaprovError):
@@ -111,7 +111,7 @@ class _Loader:
         problems = list(files.problems(self._site, self._inventory))
         if problems:
             problems += heard.duplicates(self._heard)
-            return Fleet(self._site, (), tuple(merged(problems)))
+            return Fleet(self._site, (), tuple(merge_problems(problems)))
         self._inventory.parse()
         problems += heard.duplicates(self._heard)
         problems += heard.problems(self._places, self._heard)
@@ -129,7 +129,7 @@ class _Loader:
         return Fleet(
             self._site,
             tuple(nodes),
-            tuple(merged(problems)),
+            tuple(merge_problems(problems)),
             self._secrets,
             self._of_node,
             self._of_roles,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rdmaprov.report.model import ORDER, Cell, Grid, Row, Tone
+from rdmaprov.report.model import ORDER, Cell, Grid, GridRow, Tone
 from rdmaprov.runs import groups
 
 ALL = "all nodes together"
@@ -30,13 +30,15 @@ def grid(
     alike: dict[tuple[Cell, ...], list[str]] = {}
     for node, own in cells.items():
         alike.setdefault(own, []).append(node)
-    rows = [Row(groups.label(names, len(cells)), tuple(names), own) for own, names in alike.items()]
+    rows = [
+        GridRow(groups.label(names, len(cells)), tuple(names), own) for own, names in alike.items()
+    ]
     if together:
-        rows.append(Row(ALL, (), together))
+        rows.append(GridRow(ALL, (), together))
     rows.sort(key=lambda row: (ORDER[row.tone], -_bad(row), len(row.nodes)))
     return Grid(subject, tuple(columns), tuple(rows), words)
 
 
-def _bad(row: Row) -> int:
+def _bad(row: GridRow) -> int:
     """Return how many cells are as bad as the worst, if that is bad at all."""
     return sum(cell.tone is row.tone for cell in row.cells if row.tone is not Tone.GOOD)

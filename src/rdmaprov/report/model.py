@@ -45,7 +45,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class GridRow:
     """Nodes that are alike, with a cell for each subject."""
 
     label: str
@@ -72,12 +72,12 @@ class Grid:
 
     subject: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
     words: tuple[tuple[Tone, str], ...]
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Issue:
     """One thing that went wrong, on one node or many alike.
 
     Args:
@@ -159,7 +159,7 @@ class View:
     headline: str
     summary: str
     grid: Grid
-    troubles: tuple[Trouble, ...] = ()
+    issues: tuple[Issue, ...] = ()
     skips: tuple[Skip, ...] = ()
     changes: tuple[Changes, ...] = ()
     changes_title: str = ""

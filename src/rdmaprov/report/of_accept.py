@@ -8,9 +8,9 @@ from typing import Any
 
 from rdmaprov.report import bandwidth, pairs, rails, ranks
 from rdmaprov.report.grid import grid
+from rdmaprov.report.issues import Message, Scope, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Tone, View
-from rdmaprov.report.troubles import Said, Site, alike
-from rdmaprov.report.words import counted
+from rdmaprov.report.words import quantity
 
 _HEADLINES = {
     "ok": "Accepted",
@@ -30,7 +30,7 @@ _Subject = tuple[str, int | None]  # node or "", rail or None
 
 def view(data: Mapping[str, Any]) -> View:
     """Return what results.json of accept says, with its plots."""
-    site = Site(data["site"], data["limit"], data["nodes"])
+    site = Scope(data["site"], data["limit"], data["nodes"])
     wrong = Counter(bool(each["proven"]) for each in data["findings"])
     found = [
         f"{wrong[True]:,} wrong" if wrong[True] else "",
@@ -39,12 +39,12 @@ def view(data: Mapping[str, Any]) -> View:
     floor = data["floor"]
     return View(
         headline=_HEADLINES[data["verdict"]],
-        summary=f"{counted(len(data['nodes']), 'node')}, {counted(data['world_size'], 'rank')}"
+        summary=f"{quantity(len(data['nodes']), 'node')}, {quantity(data['world_size'], 'rank')}"
         f" · {', '.join(part for part in found if part) or 'nothing wrong was found'}"
         + (f" · {floor['sentence']}" if floor else "")
         + (" · gloo: bandwidth and RDMA are not proven" if data["backend"] == "gloo" else ""),
         grid=_grid(data),
-        troubles=alike(_said(data), site),
+        issues=group_messages(_messages(data), site),
         plots=tuple(_plots(data)),
         facts=tuple(_facts(data)),
         notes=tuple(data["notes"]),
@@ -52,11 +52,11 @@ def view(data: Mapping[str, Any]) -> View:
     )
 
 
-def _said(data: Mapping[str, Any]) -> Iterator[Said]:
+def _messages(data: Mapping[str, Any]) -> Iterator[Message]:
     for each in data["findings"]:
         tone = Tone.BAD if each["proven"] else Tone.UNKNOWN
         where = "" if each["rail"] is None else f"rail {each['rail']}"
-        yield Said(tone, where, each["node"], each["what"], each["remedy"])
+        yield Message(tone, where, each["node"], each["what"], each["remedy"])
 
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

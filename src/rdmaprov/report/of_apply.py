@@ -8,9 +8,9 @@ from typing import Any
 from rdmaprov.apply.changes import change_lines
 from rdmaprov.apply.events import Change
 from rdmaprov.report.grid import grid
+from rdmaprov.report.issues import Message, Scope, group_messages
 from rdmaprov.report.model import Cell, Changes, Grid, Tone, View
-from rdmaprov.report.troubles import Said, Site, alike
-from rdmaprov.report.words import counted, nodes_by_state
+from rdmaprov.report.words import nodes_by_state, quantity
 from rdmaprov.runs import groups
 
 _HEADLINES = {
@@ -53,12 +53,12 @@ def view(data: Mapping[str, Any]) -> View:
     planned = any(node["state"] == "pending" for node in data["nodes"].values())
     verb = "plan" if planned else data["verb"]
     headline = _HEADLINES.get((verb, verdict)) or _OTHERWISE[verdict]
-    site = Site(data["site"], data["limit"], data["nodes"])
+    site = Scope(data["site"], data["limit"], data["nodes"])
     return View(
         headline=headline,
         summary=nodes_by_state(data["nodes"], _STATES),
         grid=_grid(data["nodes"]),
-        troubles=alike(_said(data, site), site),
+        issues=group_messages(_messages(data, site), site),
         changes=tuple(_changes(data["nodes"])),
         changes_title="What is to change" if planned else "What was changed",
         facts=tuple(_facts(data)),
@@ -69,37 +69,39 @@ def view(data: Mapping[str, Any]) -> View:
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "roles", ", ".join(data["roles"]) or "all"
     if proven := sum(node["probed"] for node in data["nodes"].values()):
-        yield "proven by a probe, without Ansible", counted(proven, "node")
+        yield "proven by a probe, without Ansible", quantity(proven, "node")
 
 
-def _said(data: Mapping[str, Any], site: Site) -> Iterator[Said]:
+def _messages(data: Mapping[str, Any], site: Scope) -> Iterator[Message]:
     for name, node in data["nodes"].items():
         again = site.command(data["verb"], [name])
-        yield from _of_state(name, node, again, site)
+        yield from _state_messages(name, node, again, site)
         if node["reboot"] and node["state"] != "pending":
             reboot = site.command("apply", [name], "--reboot", "if-needed")
             why = f"a reboot is due: {'; '.join(node['reboot'])}"
-            yield Said(Tone.DUE, "reboot", name, why, f"Run: {reboot}")
+            yield Message(Tone.DUE, "reboot", name, why, f"Run: {reboot}")
 
 
-def _of_state(name: str, node: Mapping[str, Any], again: str, site: Site) -> Iterator[Said]:
+def _state_messages(
+    name: str, node: Mapping[str, Any], again: str, site: Scope
+) -> Iterator[Message]:
     state, why = node["state"], "; ".join(node["problems"]) or "no reason given"
     if state == "failed":
         remedy = f"Repair what it names, then run: {again}"
-        yield Said(Tone.BAD, node["failed_task"], name, why, remedy)
+        yield Message(Tone.BAD, node["failed_task"], name, why, remedy)
     elif state == "unreachable":
         during = f"while {node['roles_run'][-1]} ran: " if node["roles_run"] else ""
         remedy = f"Have ssh reach it as Ansible does, then run: {again}"
-        yield Said(Tone.UNKNOWN, "unreachable", name, during + why, remedy)
+        yield Message(Tone.UNKNOWN, "unreachable", name, during + why, remedy)
     elif state == "half_done":
         ran = f"the run ended at {node['roles_run'][-1]}, and the node was not read again"
-        yield Said(Tone.UNKNOWN, "half done", name, ran, f"Run: {again}")
+        yield Message(Tone.UNKNOWN, "half done", name, ran, f"Run: {again}")
     elif state == "not_begun":
         what = "the run ended before it came to this node"
-        yield Said(Tone.UNKNOWN, "not begun", name, what, f"Run: {again}")
+        yield Message(Tone.UNKNOWN, "not begun", name, what, f"Run: {again}")
     elif state == "pending":
         what = "it is not yet as the site says; see what is to change"
-        yield Said(Tone.DUE, "to change", name, what, f"Run: {site.command('apply', [name])}")
+        yield Message(Tone.DUE, "to change", name, what, f"Run: {site.command('apply', [name])}")
 
 
 def _grid(nodes: Mapping[str, Any]) -> Grid:
@@ -139,5 +141,5 @@ def _changes(nodes: Mapping[str, Any]) -> Iterator[Changes]:
             for name, node in nodes.items()
             if role in node["changes"]
         }
-        lines = groups.by_text(said).items()
+        lines = groups.group_by_text(said).items()
         yield Changes(role, tuple((groups.label(own, len(nodes)), text) for text, own in lines))

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rdmaprov.report.grid import grid
+from rdmaprov.report.issues import Message, Scope, group_messages, group_skips
 from rdmaprov.report.model import Cell, Grid, Tone, View
-from rdmaprov.report.troubles import Said, Site, alike, skipped
-from rdmaprov.report.words import counted, nodes_by_state
+from rdmaprov.report.words import nodes_by_state, quantity
 from rdmaprov.runs.groups import subject
 
 _HEADLINES = {
@@ -31,18 +31,18 @@ _NOT_JUDGED = Cell(Tone.UNKNOWN, "", "nothing was judged")
 
 def view(data: Mapping[str, Any]) -> View:
     """Return what results.json of validate says."""
-    site = Site(data["site"], data["limit"], data["nodes"])
+    site = Scope(data["site"], data["limit"], data["nodes"])
     counts = data["counts"]
-    checks = counted(sum(counts.values()), "check")
+    checks = quantity(sum(counts.values()), "check")
     return View(
         headline=_HEADLINES[data["verdict"]],
         summary=f"{nodes_by_state(data['nodes'], _STATES)} · {checks}: "
         + ", ".join(f"{count:,} {what}" for what, count in counts.items() if count),
         grid=_grid(data),
-        troubles=alike(_said(data["checks"], site), site),
-        skips=skipped(
+        issues=group_messages(_messages(data["checks"], site), site),
+        skips=group_skips(
             (
-                Said(Tone.IDLE, subject(each["test"]), each["node"], each["message"], "")
+                Message(Tone.IDLE, subject(each["test"]), each["node"], each["message"], "")
                 for each in data["checks"]
                 if each["outcome"] == "skipped"
             ),
@@ -52,7 +52,7 @@ def view(data: Mapping[str, Any]) -> View:
     )
 
 
-def _said(checks: list[dict[str, str]], site: Site) -> Iterator[Said]:
+def _messages(checks: list[dict[str, str]], site: Scope) -> Iterator[Message]:
     for each in checks:
         if each["outcome"] in _TONES:
             text, _, remedy = each["message"].partition(". Run: ")
@@ -60,7 +60,7 @@ def _said(checks: list[dict[str, str]], site: Site) -> Iterator[Said]:
             nodes = [each["node"]] if each["node"] else []
             again = site.command("validate", nodes or list(site.nodes))
             remedy = f"Run: {remedy}" if remedy else f"Repair what it names, then run: {again}"
-            yield Said(_TONES[each["outcome"]], function, each["node"], text, remedy)
+            yield Message(_TONES[each["outcome"]], function, each["node"], text, remedy)
 
 
 def _grid(data: Mapping[str, Any]) -> Grid:

@@ -25,7 +25,7 @@ _TONES = {
 }
 _WORDS = {Tone.BAD: "wrong:", Tone.UNKNOWN: "not known:", Tone.DUE: "due:"}
 # What is shown at once, and what at all: results.json has the rest, and a page stays a few MB.
-_MOST = {"most_rows": 40, "most_troubles": 40, "most_in_all": 1000, "most_messages": 50}
+_MOST = {"most_rows": 40, "most_issues": 40, "most_in_all": 1000, "most_messages": 50}
 
 
 def html(data: Mapping[str, Any]) -> str:
@@ -50,7 +50,7 @@ def html(data: Mapping[str, Any]) -> str:
         view=view,
         tone=_TONES[data["verdict"]],
         tones=_WORDS,
-        cause=view.troubles[0] if view.troubles else None,
+        cause=view.issues[0] if view.issues else None,
         started=_time(data["started"]),
         facts=_facts(data, view),
         **_MOST,

@@ -26,7 +26,7 @@ _Ends = tuple[str, str, str]  # plane, from, to
 
 
 @dataclass(frozen=True)
-class Map:
+class HeatMap:
     """A rectangle of bandwidths.
 
     Args:
@@ -57,8 +57,8 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     if not rates:
         return None
     slow = slowest({ends: rate for ends, (rate, _) in rates.items()})
-    found = mapped({ends: rate for ends, (rate, _) in rates.items()}, slow, list(data["nodes"]))
-    words = f"{len(slow):,} of {len(rates):,} directions are outliers{_named(slow)}"
+    found = heat_map({ends: rate for ends, (rate, _) in rates.items()}, slow, list(data["nodes"]))
+    words = f"{len(slow):,} of {len(rates):,} directions are outliers{_name_outliers(slow)}"
     size = (9, 7.6 if found.down else min(8.0, 1.6 + 0.3 * len(found.rows)))
     return Plot(
         "pairs",
@@ -83,15 +83,17 @@ def slowest(rates: Mapping[_Ends, float]) -> list[_Ends]:
     return sorted(found, key=rates.__getitem__)
 
 
-def mapped(rates: Mapping[_Ends, float], slow: Iterable[_Ends], nodes: Sequence[str]) -> Map:
+def heat_map(rates: Mapping[_Ends, float], slow: Iterable[_Ends], nodes: Sequence[str]) -> HeatMap:
     """Return the map of all with all, or of all with the first node if no others were measured."""
     hub = nodes[0] if nodes else ""
     if all(hub in ends[1:] for ends in rates):
-        return _of_hub(rates, set(slow), nodes, hub)
-    return _of_all(rates, set(slow), nodes)
+        return _map_of_hub(rates, set(slow), nodes, hub)
+    return _map_of_all(rates, set(slow), nodes)
 
 
-def _of_hub(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str], hub: str) -> Map:
+def _map_of_hub(
+    rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str], hub: str
+) -> HeatMap:
     """Return a row for each plane and direction, and a column for each node."""
     planes = dict.fromkeys(plane for plane, _, _ in rates)
     places = {(plane, way): 2 * n + way for n, plane in enumerate(planes) for way in (0, 1)}
@@ -104,10 +106,10 @@ def _of_hub(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str]
             marked.add(place)
     ways = (f"from {short(hub)}", f"to {short(hub)}")
     rows = tuple(f"{plane}, {ways[way]}" for plane, way in places)
-    return Map(rows, tuple(columns), gb_s, frozenset(marked), "", "node")
+    return HeatMap(rows, tuple(columns), gb_s, frozenset(marked), "", "node")
 
 
-def _of_all(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str]) -> Map:
+def _map_of_all(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str]) -> HeatMap:
     """Return senders by receivers, the slowest plane of each; many nodes share a cell."""
     share = -(-len(nodes) // _MOST_CELLS)
     place_of = {name: number // share for number, name in enumerate(nodes)}
@@ -117,10 +119,10 @@ def _of_all(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str]
         place = place_of[source], place_of[target]
         gb_s[place] = min(rate, gb_s.get(place, math.inf))
     marked = frozenset((place_of[source], place_of[target]) for _, source, target in slow)
-    return Map(names, names, gb_s, marked, "sends", "receives")
+    return HeatMap(names, names, gb_s, marked, "sends", "receives")
 
 
-def _draw(axes: Axes, found: Map) -> None:
+def _draw(axes: Axes, found: HeatMap) -> None:
     grid = [
         [found.gb_s.get((row, column), math.nan) for column in range(len(found.columns))]
         for row in range(len(found.rows))
@@ -149,7 +151,7 @@ def _draw(axes: Axes, found: Map) -> None:
     bar.outline.set_visible(False)
 
 
-def _label(axes: Axes, found: Map) -> None:
+def _label(axes: Axes, found: HeatMap) -> None:
     across = range(0, len(found.columns), -(-len(found.columns) // _MOST_LABELS))
     axes.set_xticks(list(across), [short(found.columns[place]) for place in across], rotation=60,
                     ha="right", rotation_mode="anchor")  # fmt: skip
@@ -160,7 +162,7 @@ def _label(axes: Axes, found: Map) -> None:
     axes.set_ylabel(found.down)
 
 
-def _named(slow: list[_Ends]) -> str:
+def _name_outliers(slow: list[_Ends]) -> str:
     """Return the directions, or of many the nodes that most of them have in common."""
     if not slow:
         return ""

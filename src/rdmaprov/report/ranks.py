@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rdmaprov.nccl_log.judgement import numbers
 from rdmaprov.report.drawing import BAD, DASHES, INK, MARKERS, SERIES, drawn, short
 from rdmaprov.report.model import Plot, Table
-from rdmaprov.report.words import counted
+from rdmaprov.report.words import quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,20 +27,20 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     ]
     if not planes:
         return None
-    words = f"Late: {_late(planes)}"
+    words = f"Late: {_name_stragglers(planes)}"
     ranks = max(len(plane["ranks"]) for plane in planes)
     return Plot(
         "ranks",
         "Skew of the ranks",
         drawn("ranks", (9, 3.2), lambda axes: _draw(axes, planes)),
         words,
-        f"How late each of {counted(ranks, 'rank')} comes to a small all-reduce, the median of 50; "
+        f"How late each of {quantity(ranks, 'rank')} comes to a small all-reduce: the median of 50; "
         f"no clocks are compared. {words}.",
         _table(planes),
     )
 
 
-def _late(planes: list[Mapping[str, Any]]) -> str:
+def _name_stragglers(planes: list[Mapping[str, Any]]) -> str:
     """Return the nodes whose ranks come late on any plane."""
     late: dict[str, set[int]] = {}
     for plane in planes:

@@ -20,7 +20,7 @@ class RunUnknown(UnreachableError):
     """What a run found cannot be read."""
 
 
-def found(named: str, runs: Path) -> Path:
+def find_run(named: str, runs: Path) -> Path:
     """Return the directory of a run.
 
     Args:
@@ -59,7 +59,7 @@ def newest_first(runs: Path) -> list[Path]:
     return sorted(kept, key=age, reverse=True)
 
 
-def results(directory: Path) -> dict[str, Any]:
+def read_results(directory: Path) -> dict[str, Any]:
     """Return the results.json of a run, with the head that every verb's has.
 
     Raises:
@@ -72,11 +72,11 @@ def results(directory: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise RunUnknown(
             f"{path} is missing: the run was cut before its end, or goes on",
-            _others(directory),
+            _hint(directory),
         ) from None
     except (ValueError, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not whole"
-        raise RunUnknown(f"{path} cannot be read: {why}", _others(directory)) from error
+        raise RunUnknown(f"{path} cannot be read: {why}", _hint(directory)) from error
     schema = data.get("schema") if isinstance(data, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         raise RunUnknown(
@@ -85,17 +85,17 @@ def results(directory: Path) -> dict[str, Any]:
         )
     for name, kind in _HEAD.items():
         if schema != SCHEMA or not isinstance(data.get(name), kind):
-            raise damaged(path, name if schema == SCHEMA else "schema")
+            raise damage_error(path, name if schema == SCHEMA else "schema")
     return dict(data)
 
 
-def damaged(path: Path, what: str) -> RunUnknown:
+def damage_error(path: Path, what: str) -> RunUnknown:
     """Return the error that a results.json is not as docs/results.schema.json says."""
     message = printable(f"{path} is no whole result of a run: {what} is missing or wrong")
-    return RunUnknown(message, _others(path.parent))
+    return RunUnknown(message, _hint(path.parent))
 
 
-def _others(directory: Path) -> str:
+def _hint(directory: Path) -> str:
     """Return what to do about a run that cannot be read: name the newest that ended."""
     for other in newest_first(directory.parent):
         if other != directory and (other / "results.json").is_file():

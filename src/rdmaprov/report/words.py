@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def counted(number: int, what: str) -> str:
+def quantity(number: int, what: str) -> str:
     """Return a number of things, such as `1,024 nodes`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
@@ -35,4 +35,4 @@ def nodes_by_state(nodes: Mapping[str, Any], words: Mapping[str, str]) -> str:
     """
     counts = Counter(node["state"] for node in nodes.values())
     states = [f"{counts[state]:,} {word}" for state, word in words.items() if counts[state]]
-    return f"{counted(len(nodes), 'node')}: {', '.join(states)}"
+    return f"{quantity(len(nodes), 'node')}: {', '.join(states)}"

@@ -22,12 +22,12 @@ def write_page(directory: Path) -> Path:
     """
     from rdmaprov.report.page import html
 
-    data = read.results(directory)
+    data = read.read_results(directory)
     try:
         text = html(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise read.damaged(directory / "results.json", what) from error
+        raise read.damage_error(directory / "results.json", what) from error
     path = directory / NAME
     unfinished = path.with_suffix(".html.new")
     try:
@@ -50,11 +50,11 @@ def report_page(directory: Path) -> str:
     try:
         return f"report: {write_page(directory)}"
     except Exception as error:
-        why = printable(_why(error))
+        why = printable(_reason(error))
         return f"report: not made: {why}. Once that is repaired, run: rdmaprov report {directory}"
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, ImportError):
         return f"the Python package {error.name or error} cannot be imported"
     if isinstance(error, OSError):

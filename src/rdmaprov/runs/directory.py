@@ -27,12 +27,12 @@ class RunDirectory:
     def __init__(self, verb: str, mask: Mask, log: str = "ansible.log") -> None:
         self._mask = mask
         self._log_name = log
-        self.path = _made(Path(RUNS), f"{datetime.now():%Y%m%d-%H%M%S}-{verb}")
+        self.path = _make_directory(Path(RUNS), f"{datetime.now():%Y%m%d-%H%M%S}-{verb}")
         (self.path / "logs").mkdir(mode=0o700)
 
     def __enter__(self) -> RunDirectory:
         """Open the log."""
-        self._log = _private(self.path / "logs" / self._log_name)
+        self._log = _open_private(self.path / "logs" / self._log_name)
         return self
 
     def __exit__(
@@ -45,13 +45,13 @@ class RunDirectory:
         """Add what was printed."""
         lines = text.replace("\r\n", "\n").translate(_CONTROL).rstrip("\n")
         if lines:
-            with _named(self.path / "logs" / self._log_name):
+            with _name_in_errors(self.path / "logs" / self._log_name):
                 os.write(self._log, (self._mask.text(lines) + "\n").encode(errors="replace"))
 
     def write_lines(self, name: str, lines: Iterable[str]) -> None:
         """Write a further file, which is not there yet."""
         path = self.path / name
-        with _named(path), os.fdopen(_private(path), "w", encoding="utf-8") as opened:
+        with _name_in_errors(path), os.fdopen(_open_private(path), "w", encoding="utf-8") as opened:
             opened.writelines(f"{line}\n" for line in lines)
 
     def write_results(self, results: Mapping[str, Any]) -> str:
@@ -59,15 +59,15 @@ class RunDirectory:
         text = json.dumps(self._mask.data(results), indent=2, ensure_ascii=False) + "\n"
         path = self.path / "results.json"
         unfinished = path.with_suffix(".json.new")
-        file = _private(unfinished)
-        with _named(path), os.fdopen(file, "w", encoding="utf-8") as opened:
+        file = _open_private(unfinished)
+        with _name_in_errors(path), os.fdopen(file, "w", encoding="utf-8") as opened:
             opened.write(text)
         unfinished.replace(path)
         return text
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _name_in_errors(path: Path) -> Iterator[None]:
     """Have an error of the system's name the file: of a full disk it does not by itself."""
     try:
         yield
@@ -75,7 +75,7 @@ def _named(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _made(runs: Path, name: str) -> Path:
+def _make_directory(runs: Path, name: str) -> Path:
     """Return a new directory; a second run within a second gets a number behind its name."""
     runs.mkdir(mode=0o700, exist_ok=True)
     for suffix in ("", *(f"-{number}" for number in range(2, 100))):
@@ -88,5 +88,5 @@ def _made(runs: Path, name: str) -> Path:
     raise FileExistsError(17, "there are 99 runs of this second", str(runs / name))
 
 
-def _private(path: Path) -> int:
+def _open_private(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)

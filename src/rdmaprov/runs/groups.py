@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 _MOST_PARTS = 6
 
 
-def by_text(said: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+def group_by_text(said: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     """Return what nodes say, turned around: each text with the nodes that say it."""
     nodes: dict[str, list[str]] = {}
     for node, lines in said.items():
@@ -23,13 +23,13 @@ def label(nodes: Sequence[str], total: int) -> str:
         return nodes[0]
     if len(nodes) == total:
         return f"{total} nodes"
-    return f"{len(nodes)} nodes ({folded(nodes)})"
+    return f"{len(nodes)} nodes ({fold_names(nodes)})"
 
 
-def folded(nodes: Iterable[str]) -> str:
+def fold_names(nodes: Iterable[str]) -> str:
     """Return names on one short line, those with consecutive numbers as first-last.
 
-    >>> folded(["gpu01", "gpu02", "gpu03", "login"])
+    >>> fold_names(["gpu01", "gpu02", "gpu03", "login"])
     'gpu01-gpu03, login'
     """
     runs: list[list[str]] = []

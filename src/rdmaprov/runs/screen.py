@@ -10,7 +10,7 @@ from rich.text import Text
 
 from rdmaprov.problem import printable
 from rdmaprov.runs.masks import Mask
-from rdmaprov.terminal import Line, Meter, Verbosity, moving_console
+from rdmaprov.terminal import Line, Meter, Verbosity, progress_console
 
 
 class Screen:
@@ -31,7 +31,7 @@ class Screen:
         self.verbosity = verbosity
         self._meter: Meter | None = None
 
-    def moving(
+    def meter(
         self,
         what: str,
         total: int = 0,
@@ -39,10 +39,10 @@ class Screen:
         above: Callable[[], Table] | None = None,
     ) -> Meter:
         """Return what moves below the lines from now on."""
-        self._meter = Meter(moving_console(self.verbosity), what, total, unit, above)
+        self._meter = Meter(progress_console(self.verbosity), what, total, unit, above)
         return self._meter
 
-    def masked(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """Return a text without secrets."""
         return self._mask.text(text)
 

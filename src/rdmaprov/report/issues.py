@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from rdmaprov.report.model import ORDER, Skip, Tone, Trouble
+from rdmaprov.report.model import ORDER, Issue, Skip, Tone
 from rdmaprov.runs import groups
 
 _NAMED = 8  # nodes that a command names before the rest is left to the list below it
@@ -21,7 +21,7 @@ _DEVICE = re.compile(r"\b(?:en[opsx]\d\w*|eth\d+|bond\d+|ib[ps]?\d\w*|mlx[45]_\d
 
 
 @dataclass(frozen=True)
-class Said:
+class Message:
     """One message of one node, or of none.
 
     Args:
@@ -41,7 +41,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Site:
+class Scope:
     """What a command needs to name nodes: the site, the run's own limit, the run's nodes."""
 
     path: str
@@ -57,10 +57,10 @@ class Site:
         return shlex.join(["rdmaprov", verb, self.path, *limit, *more])
 
 
-def masker(names: Collection[str]) -> Callable[[str], str]:
+def name_masker(names: Collection[str]) -> Callable[[str], str]:
     """Return a function that takes out of a message what differs between nodes and devices.
 
-    >>> masker({"gpu1"})("gpu1 ens1: MTU is 1500, wanted 9000 (/sys/class/net/ens1/mtu)")
+    >>> name_masker({"gpu1"})("gpu1 ens1: MTU is 1500, wanted 9000 (/sys/class/net/ens1/mtu)")
     '* *: MTU is 1500, wanted 9000 (/sys/class/net/*/mtu)'
     """
     known = frozenset(names)
@@ -75,33 +75,33 @@ def masker(names: Collection[str]) -> Callable[[str], str]:
     return masked
 
 
-def alike(said: Iterable[Said], site: Site) -> tuple[Trouble, ...]:
+def group_messages(said: Iterable[Message], site: Scope) -> tuple[Issue, ...]:
     """Return messages that differ only in node and device as one, the worst first."""
-    masked = masker(site.nodes)
-    found: dict[tuple[str, ...], list[Said]] = {}
+    masked = name_masker(site.nodes)
+    found: dict[tuple[str, ...], list[Message]] = {}
     for each in said:
         key = (each.tone, masked(each.text), masked(each.remedy))
         found.setdefault(key, []).append(each)
-    troubles = [_trouble(own, site) for own in found.values()]
-    return tuple(sorted(troubles, key=lambda each: (ORDER[each.tone], -len(each.nodes))))
+    issues = [_merge_messages(own, site) for own in found.values()]
+    return tuple(sorted(issues, key=lambda each: (ORDER[each.tone], -len(each.nodes))))
 
 
-def _trouble(own: list[Said], site: Site) -> Trouble:
+def _merge_messages(own: list[Message], site: Scope) -> Issue:
     first = own[0]
     nodes = tuple(dict.fromkeys(each.node for each in own if each.node))
     where = tuple(dict.fromkeys(each.where for each in own))
-    return Trouble(
+    return Issue(
         first.tone,
         where[0] if len(where) == 1 else f"{where[0]} and {len(where) - 1} more",
         first.text,
-        for_all(first.remedy, nodes, site),
+        widen_remedy(first.remedy, nodes, site),
         groups.label(nodes, len(site.nodes)) if nodes else "",
         nodes,
         tuple(dict.fromkeys(each.text for each in own)),
     )
 
 
-def for_all(remedy: str, nodes: tuple[str, ...], site: Site) -> str:
+def widen_remedy(remedy: str, nodes: tuple[str, ...], site: Scope) -> str:
     """Return a remedy whose command is for one node as one that is for all of these."""
     one = f" --limit {nodes[0]}" if nodes else ""
     if len(nodes) < 2 or nodes[0] not in _TOKEN.findall(remedy):
@@ -116,10 +116,10 @@ def for_all(remedy: str, nodes: tuple[str, ...], site: Site) -> str:
     return f"{remedy} (for all {len(nodes)}, give their names, which are below)"
 
 
-def skipped(said: Iterable[Said], site: Site) -> tuple[Skip, ...]:
+def group_skips(said: Iterable[Message], site: Scope) -> tuple[Skip, ...]:
     """Return skipped checks by their reason, the commonest first."""
-    masked = masker(site.nodes)
-    found: dict[str, list[Said]] = {}
+    masked = name_masker(site.nodes)
+    found: dict[str, list[Message]] = {}
     for each in said:
         found.setdefault(masked(each.text), []).append(each)
     skips = []
