@@ -67,7 +67,7 @@ def test_node_that_is_down_could_not_be_told(site):
     done = rdmaprov("discover", site)
     assert done.returncode == 4
     assert "# host_vars/node1.yml" in done.stdout
-    assert "1 of 2 nodes could not be read, node2" in done.stderr
+    assert "could not read 1 of 2 nodes; e.g. node2" in done.stderr
 
 
 def test_node_with_another_host_key_is_not_read(lab, site, tmp_path, monkeypatch):

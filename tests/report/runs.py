@@ -117,7 +117,7 @@ def report(findings: Findings, name: str, node: str, outcome: str, message: str 
 
 # --- plan, apply --------------------------------------------------------------------------------
 def applied(count: int, verb: str = "apply", *, bad: bool = True) -> dict[str, Any]:
-    """Return a run of roles; if bad, one node fails, one is lost, one is half done."""
+    """Return a run of roles; if bad, one node fails, one is lost, one is incomplete."""
     fleet = names(count)
     results = Results(fleet, applies=verb == "apply")
     for number, node in enumerate(fleet):

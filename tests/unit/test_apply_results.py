@@ -23,10 +23,10 @@ def events(name):
 
 def run(name, *, applies=True, until=None):
     results = Results(("node1", "node2", "node3"), applies=applies)
-    for event in events(name)[:until]:
-        happened = parse_event(event)
-        if happened is not None:
-            results.record(happened)
+    for raw in events(name)[:until]:
+        event = parse_event(raw)
+        if event is not None:
+            results.record(event)
     return results
 
 
@@ -71,7 +71,7 @@ def test_plan_names_each_setting_once_with_its_layers():
         "  node1: /etc/systemd/network/20-rdmaprov-ens1.network.d/rdmaprov-mtu.conf\n"
     )
     assert text.count("    +MTUBytes=4200\n") == 2
-    assert text.endswith("3 nodes: 1 to change, 1 unreachable, 1 not begun")
+    assert text.endswith("3 nodes: 1 pending, 1 unreachable (node2), 1 not started (node3)")
 
 
 def test_failure_is_named_with_task_and_reason():
@@ -81,7 +81,7 @@ def test_failure_is_named_with_task_and_reason():
         "  node1: mtu: Set the MTU of the rails: /etc/systemd/network/20-rdmaprov-ens1.network.d/"
         "rdmaprov-mtu.conf cannot be written: Operation not permitted\n"
     ) in text
-    assert "not begun; the run stopped after failures\n  node3\n" in text
+    assert "not started; the run stopped after failures\n  node3\n" in text
     assert results.exit_code() == ExitCode.FAILED
 
 
@@ -94,19 +94,21 @@ def test_changes_are_those_the_role_made():
     assert node.roles_started == ("mtu",)
 
 
-def test_node_between_a_role_and_the_last_survey_is_half_done():
+def test_node_between_a_role_and_the_last_survey_is_incomplete():
     until = index("changed", "runner_on_start", "Read what the node is now")
     results = run("changed", until=until)
     assert results.nodes["node1"].state is NodeState.INCOMPLETE
-    assert "ran mtu" in shown(summary.apply_lines(results))
+    assert "roles started: mtu" in shown(summary.apply_lines(results))
 
 
-def test_interrupted_run_says_which_nodes_are_done_half_done_and_not_begun():
+def test_interrupted_run_names_finished_incomplete_and_not_started_nodes():
     half = run("changed", until=index("changed", "runner_on_start", "Read what the node is now"))
     nodes = (FINE, half.nodes["node1"], NodeResult("late", True))
     text = shown(summary.apply_lines(results_of(*nodes, interrupted=True)))
-    assert "not begun\n  late\n" in text
-    assert "done\n  fine\nhalf done; what runs on a node ends by itself\n  node1: ran mtu\n" in text
+    assert "not started\n  late\n" in text
+    assert "finished\n  fine\nincomplete; a task that still runs on a node ends by itself\n" in text
+    assert "  node1: roles started: mtu\n" in text
+    assert text.endswith("3 nodes: 1 unchanged, 1 incomplete (node1), 1 not started (late)")
 
 
 def node_event(kind, *, role="", **more):
@@ -150,10 +152,10 @@ def test_node_that_is_lost_during_a_role_says_so():
             results_of(became(FIT, node_event("unreachable", role="reboot", message="gone")))
         )
     )
-    assert "unreachable\n  n: while reboot ran: gone\n" in text
+    assert "unreachable\n  n: connection lost during reboot: gone\n" in text
 
 
-def test_node_that_was_only_read_is_not_begun():
+def test_node_that_was_only_surveyed_is_not_started():
     until = index("changed", "runner_on_start", "Set the MTU of the rails")
     assert run("changed", until=until).nodes["node1"].state is NodeState.NOT_STARTED
 
@@ -196,16 +198,17 @@ def test_exit_code_is_the_worst_of_the_nodes(nodes, code):
     assert results_of(*nodes, interrupted=True).exit_code() == ExitCode.INTERRUPTED
 
 
-def test_reboot_is_said_with_its_reason():
+def test_required_reboot_has_its_reason():
     text = shown(summary.apply_lines(results_of(FINE, REBOOT)))
-    assert "reboot due\n  boot: mlx5_core: a=1\n" in text
+    assert "reboot required\n  boot: mlx5_core: a=1\n" in text
+    assert text.endswith("2 nodes: 2 unchanged; reboot required on boot")
 
 
 def test_role_that_waits_is_pending():
     waits = RolePlan(waits="there is no /sys/module/mlx5_core")
     survey = Survey({"ofed": RolePlan(), "mlx5": waits}, ("ofed", "mlx5"))
     text = shown(summary.plan_lines(results_of(NodeResult("n", before=survey)), diffs=False))
-    assert "mlx5\n  n: mlx5 after there is no /sys/module/mlx5_core\n" in text
+    assert "mlx5\n  n: waits for an earlier role: there is no /sys/module/mlx5_core\n" in text
 
 
 def test_setting_that_is_still_wrong_after_the_run_is_the_failure_s_reason():
@@ -223,10 +226,10 @@ def test_setting_that_is_still_wrong_after_the_run_is_the_failure_s_reason():
             },
         },
     }
-    happened = parse_event(event)
-    assert happened is not None
-    assert happened.message == (
-        "not as described after the run: mtu: ens1 MTU (running) is 1500, wanted 9000"
+    parsed = parse_event(event)
+    assert parsed is not None
+    assert parsed.message == (
+        "still different from the site after apply: mtu: ens1 MTU (running) is 1500, wanted 9000"
     )
 
 
@@ -235,9 +238,9 @@ def test_censored_result_says_no_more_than_that():
         "event": "runner_on_failed",
         "event_data": {"host": "n", "task": "t", "res": {"censored": "hidden by no_log"}},
     }
-    happened = parse_event(event)
-    assert happened is not None
-    assert happened.message == "hidden by no_log"
+    parsed = parse_event(event)
+    assert parsed is not None
+    assert parsed.message == "hidden by no_log"
 
 
 def test_text_of_a_node_cannot_move_the_cursor():
@@ -260,7 +263,7 @@ def test_full_disk_is_named_though_no_module_could_start():
             },
         },
     }
-    happened = parse_event(event)
-    assert happened is not None
-    assert happened.message.startswith("No space left on device")
-    assert "df -h" in happened.message
+    parsed = parse_event(event)
+    assert parsed is not None
+    assert parsed.message.startswith("No space left on device")
+    assert "df -h" in parsed.message

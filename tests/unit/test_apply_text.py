@@ -89,7 +89,7 @@ def test_longer_secret_goes_first_and_data_is_masked_within():
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "x", "", "0%", "101%", "10 %", "%"])
 def test_wrong_serial_is_refused(text):
-    with pytest.raises(UsageError, match=r"--serial .*is not possible"):
+    with pytest.raises(UsageError, match=r"--serial must be at least 1 \(or 1% to 100%\)"):
         limits.parse_share("--serial", text, 1)
 
 

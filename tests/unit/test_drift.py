@@ -65,23 +65,23 @@ def test_survey_with_nothing_to_do_is_a_proof():
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (survey(pending=["mtu"], roles=of_mtu(changes=[CHANGE])), "mtu to change"),
-        (survey(roles=of_mtu(changes=[CHANGE])), "mtu to change"),
-        (survey(roles=of_mtu(waits="no driver")), "mtu to change"),
-        (survey(pending=["limits"]), "limits to change"),
+        (survey(pending=["mtu"], roles=of_mtu(changes=[CHANGE])), "pending: mtu"),
+        (survey(roles=of_mtu(changes=[CHANGE])), "pending: mtu"),
+        (survey(roles=of_mtu(waits="no driver")), "pending: mtu"),
+        (survey(pending=["limits"]), "pending: limits"),
         (survey(problems=["mtu: ens1: no such device"]), "mtu: ens1: no such device"),
-        (survey(roles=of_mtu(reboot=["1 GiB pages"])), "a reboot is due: 1 GiB pages"),
-        (survey(protocol=PROTOCOL + 1), f"is not of protocol {PROTOCOL}"),
-        (survey(protocol=None), "is not of protocol"),
-        (survey(roles={"mtu": ENTRY}), "is about other roles"),
-        (survey(roles={}), "is about other roles"),
-        (survey(roles={"mtu": {}, "limits": ENTRY}), "lacks a part"),
-        (survey(pending=None), "lacks a part"),
-        (survey(boot_id=""), "lacks a part"),
-        ([], "is not of protocol"),
-        ("", "is no JSON"),
-        (json.dumps(survey())[:-2], "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
+        (survey(roles=of_mtu(reboot=["1 GiB pages"])), "reboot required: 1 GiB pages"),
+        (survey(protocol=PROTOCOL + 1), f"has another protocol than {PROTOCOL}"),
+        (survey(protocol=None), "has another protocol"),
+        (survey(roles={"mtu": ENTRY}), "covers other roles"),
+        (survey(roles={}), "covers other roles"),
+        (survey(roles={"mtu": {}, "limits": ENTRY}), "is incomplete"),
+        (survey(pending=None), "is incomplete"),
+        (survey(boot_id=""), "is incomplete"),
+        ([], "has another protocol"),
+        ("", "is not JSON"),
+        (json.dumps(survey())[:-2], "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
     ],
 )
 def test_anything_else_is_none(data, why):
@@ -92,7 +92,7 @@ def test_anything_else_is_none(data, why):
 
 def test_survey_that_failed_says_why():
     found = verdict(survey(), rc=1, err="Traceback\nthis needs root on the node\n")
-    assert found.why == "its survey ended with 1: this needs root on the node"
+    assert found.why == "survey failed with exit code 1: this needs root on the node"
     unreachable = judge_answer(NodeUnreachable("n1: no route to the node", "Is it up?"), [])
     assert unreachable.why == "n1: no route to the node. Is it up?"
 

@@ -19,7 +19,7 @@ from rdmaprov.report.issues import (
     widen_remedy,
 )
 from rdmaprov.report.model import Cell, Tone
-from rdmaprov.report.words import duration
+from rdmaprov.words import duration
 
 FLEET = runs.names(20)
 SITE = Scope("inventory/prod", None, FLEET)
@@ -81,12 +81,12 @@ def test_remedy_is_for_all_nodes(nodes, limit, command):
 
 def test_remedy_of_many_nodes_points_to_their_names():
     remedy = widen_remedy("Run: x --limit gpu01", FLEET[:9], SITE)
-    assert remedy == "Run: x --limit gpu01 (for all 9, give their names, which are below)"
+    assert remedy == "Run: x --limit gpu01 (for all 9 nodes, pass the names below)"
     # gpu01 is the beginning of another name here.
     other = "Run: x --limit gpu012"
     assert widen_remedy(other, FLEET[:3], SITE) == other
     assert widen_remedy("Run: reboot gpu01", FLEET[:3], SITE).endswith(
-        "(and the same on the other nodes)"
+        "(likewise on the other nodes)"
     )
 
 
@@ -102,7 +102,7 @@ def test_skips_with_one_reason_are_one():
         [said(name, f"{name}: ib: PFC does not apply") for name in site.nodes], site
     )
     (skip,) = found
-    assert (skip.checks, skip.label) == (1024, "1024 nodes")
+    assert (skip.checks, skip.label) == (1024, "1,024 nodes")
 
 
 def test_grid_has_odd_nodes_first_and_those_alike_in_one_row():
@@ -151,10 +151,10 @@ def test_nodes_by_roles():
 
 def test_plan_that_was_refused_is_no_apply():
     view = of_apply.view({**runs.applied(2, "plan", bad=False), "verb": "apply"})
-    assert (view.headline, view.changes_title) == ("Changes are due", "What is to change")
+    assert (view.headline, view.changes_title) == ("Changes pending", "Pending changes")
     applied = of_apply.view(runs.applied(2, bad=False))
     assert (applied.headline, applied.changes_title) == (
-        "All nodes are as the site says", "What was changed",
+        "All nodes match the site", "Changes made",
     )  # fmt: skip
 
 
@@ -162,7 +162,7 @@ def test_nodes_that_a_probe_proved_are_counted():
     data = runs.applied(3, bad=False)
     assert of_apply.view(data).facts == (("roles", "all"),)
     data["nodes"]["gpu2"]["probed"] = True
-    assert of_apply.view(data).facts[1:] == (("proven by a probe, without Ansible", "1 node"),)
+    assert of_apply.view(data).facts[1:] == (("verified by the probe, without Ansible", "1 node"),)
 
 
 def test_plan_names_each_setting_with_its_nodes():
@@ -171,7 +171,9 @@ def test_plan_names_each_setting_with_its_nodes():
     assert changes["mtu"][0] == (
         "3 nodes (gpu1, gpu3, gpu4)", "ens1 MTU 1500 → 9000 (running, configured)",
     )  # fmt: skip
-    assert changes["nccl"] == (("gpu3", "after the rails' addresses, which fabric sets"),)
+    assert changes["nccl"] == (
+        ("gpu3", "waits for an earlier role: the rails' addresses, which fabric sets"),
+    )
 
 
 def test_rail_that_carries_little_is_named():
@@ -230,7 +232,7 @@ def test_map_of_very_many_nodes_shares_cells_and_hides_no_slow_one():
 def test_outliers_are_said_marked_and_first_in_the_table():
     plot = pairs.plot(runs.accepted(6, pairs=True))
     assert plot is not None
-    assert "10 of 30 directions are outliers; nodes with most of them: gpu4 (10)" in plot.words
+    assert "10 of 30 directions are outliers; most often: gpu4 (10)" in plot.words
     assert [row[-1] for row in plot.table.rows] == ["outlier"] * 10 + [""] * 20
     fine = pairs.plot(runs.accepted(6, bad=False, pairs=True))
     assert fine is not None
@@ -242,7 +244,7 @@ def test_late_ranks_are_named_with_their_node():
     plot = ranks.plot(runs.accepted(4))
     assert plot is not None
     assert "gpu3 (rank 16-23)" in plot.words
-    assert [row[-1] for row in plot.table.rows[:9]] == ["late"] * 8 + [""]
+    assert [row[-1] for row in plot.table.rows[:9]] == ["straggler"] * 8 + [""]
 
 
 def test_run_that_ended_before_it_measured_has_a_page_without_plots():
@@ -296,4 +298,4 @@ def test_mask_leaves_other_words():
 @pytest.mark.parametrize("nccl", [True, False])
 def test_headline_says_what_gloo_does_not_prove(nccl):
     summary = of_accept.view(runs.accepted(3, bad=False, nccl=nccl)).summary
-    assert ("bandwidth and RDMA are not proven" in summary) is not nccl
+    assert ("bandwidth and RDMA are not verified" in summary) is not nccl

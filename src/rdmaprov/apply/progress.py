@@ -1,4 +1,4 @@
-"""What a user sees while a run goes on: lines that stay, and on a terminal one that moves."""
+"""The progress of a run: lines that stay, and on a terminal a bar that moves below them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from rdmaprov.apply.results import NodeResult
 from rdmaprov.problem import printable
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import MANY_NODES, Line, Verbosity
+from rdmaprov.words import quantity
 
-# As many nodes at work as are shown; the others are counted.
+# Nodes at work that are shown; the others are counted.
 _MOST_ROWS = 12
-# As many nodes as are named for one and the same trouble; the summary has them all.
-_MOST_ALIKE = 10
+# Nodes that are named for the same failure; the summary has all of them.
+_MOST_REPEATS = 10
 
 
 class ApplyProgress:
-    """How far a run is.
+    """Shows the progress of a run.
 
-    A node's role that changed something, and whatever went wrong, is one line that stays. On a
-    terminal, the nodes at work and a bar move below. Each event costs the same, however many
-    nodes there are; of many, what is alike is left to the summary.
+    Each role that changed a node and each failure is one line that stays. On a terminal, the
+    nodes at work and a bar move below. The cost of an event does not depend on the number of
+    nodes; on a large fleet, repeated lines are left to the summary.
     """
 
     def __init__(self, screen: Screen, verb: str, total: int) -> None:
@@ -34,23 +35,23 @@ class ApplyProgress:
         self._at_work: dict[str, tuple[str, float]] = {}
         self._done: set[str] = set()
         self._bad: set[str] = set()
-        self._alike: Counter[tuple[str, ...]] = Counter()
+        self._repeats: Counter[tuple[str, ...]] = Counter()
         self._many = total > MANY_NODES and screen.verbosity is not Verbosity.VERBOSE
         self._meter = screen.meter(verb, total, above=self._rows)
 
     def __enter__(self) -> ApplyProgress:
-        """Begin to show."""
+        """Start to show the bar."""
         self._meter.start()
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType
     ) -> None:
-        """Take the moving part away."""
+        """Remove the bar."""
         self._meter.stop()
 
     def show_event(self, event: NodeEvent, node: NodeResult) -> None:
-        """Take in what event, and what the node is since."""
+        """Show an event, given the node's result since then."""
         if event.kind == "started":
             what = self._screen.mask_text(printable(event.role or event.task))
             self._at_work[node.name] = (what, time.monotonic())
@@ -66,15 +67,15 @@ class ApplyProgress:
             self._screen.remark(line)
 
     def _is_for_summary(self, event: NodeEvent) -> bool:
-        """Return whether the summary says it for many nodes at once."""
+        """Return whether to leave an event to the summary, which groups nodes."""
         if not self._many:
             return False
         if event.kind == "done":
             return True
         text = event.message.replace(event.node, "")
-        alike = (event.kind, event.role, event.task, text)
-        self._alike[alike] += 1
-        return self._alike[alike] > _MOST_ALIKE
+        key = (event.kind, event.role, event.task, text)
+        self._repeats[key] += 1
+        return self._repeats[key] > _MOST_REPEATS
 
     def _rows(self) -> Table:
         """Return the nodes at work."""
@@ -89,14 +90,13 @@ class ApplyProgress:
 
 
 def event_line(event: NodeEvent) -> Line | None:
-    """Return the line that stays of an event; None if it is not worth one."""
+    """Return the line of an event; None if it has none."""
     where = ": ".join(part for part in (event.node, event.role) if part)
     if event.kind == "unreachable":
         return Line(printable(f"{where}: unreachable: {event.message}"), "red")
     if event.kind == "failed":
         return Line(printable(f"{where}: {event.task}: failed: {event.message}"), "red")
     if event.kind == "done" and event.role and event.changed:
-        number = len(event.changes)
-        what = f"{number} change{'s' if number != 1 else ''}" if number else "changed"
+        what = quantity(len(event.changes), "change") if event.changes else "changed"
         return Line(printable(f"{where}: {what}"), "yellow")
     return None

@@ -1,4 +1,4 @@
-"""What became of each node: events → results, which are plain values."""
+"""The result of each node, from its events."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from rdmaprov.exit_codes import ExitCode
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What was learnt of a node before Ansible ran.
+    """What the probe found on a node.
 
     Args:
-        why: why Ansible must look at it, on one line; empty if it is proven to be as described.
-        survey: what it is, if it was read.
-        warnings: what works against a role, and is not a role's to change.
+        why: why Ansible must run on it, on one line; empty if the probe verified that the node
+            matches the site.
+        survey: the node's state, if the probe read it.
+        warnings: settings that work against a role and that no role changes.
 
     """
 
@@ -28,35 +29,35 @@ class ProbeResult:
 
 
 class NodeState(StrEnum):
-    """What became of a node."""
+    """The state of a node at the end of a run, or so far."""
 
-    UNCHANGED = "unchanged"  # it is as described, and was before
-    PENDING = "pending"  # plan: it has something to change
-    CHANGED = "changed"  # it is as described now
+    UNCHANGED = "unchanged"  # it matched the site before the run
+    PENDING = "pending"  # plan: apply would change it
+    CHANGED = "changed"  # the run changed it, and it matches the site now
     FAILED = "failed"
     UNREACHABLE = "unreachable"
-    INCOMPLETE = "half_done"  # the run stopped while roles ran; the next one goes on
+    INCOMPLETE = "half_done"  # the run stopped while roles ran; the next run resumes
     NOT_STARTED = "not_begun"  # the run stopped before any role ran
 
 
 @dataclass(frozen=True)
 class NodeResult:
-    """What became of one node.
+    """The result of one node.
 
     Args:
         name: the node.
-        applies: whether the run is to change it; otherwise it is only read.
-        before: what it was; None if it was not read.
-        after: what it is by the last survey after a role ran; None without one.
+        applies: whether the run may change it; otherwise the run only surveys it.
+        before: its first survey; None if there was none.
+        after: its last survey after a role ran; None if there was none.
         roles_started: the roles that did something, in their order.
         running: the role that runs; empty between roles.
-        changes: by role, what it changed.
+        changes: the changes of each role.
         failed: the task that failed, with its role in front; empty if none did.
-        problem: why it failed or could not be reached, on one line.
-        unreachable: whether it could not be reached.
-        seconds: how long its tasks took.
-        probed: whether the probe proved that it is as described, so that Ansible did not run.
-        not_proven: why the probe did not; empty if there was no probe.
+        problem: why it failed or is unreachable, on one line.
+        unreachable: whether ssh had no connection to it.
+        seconds: the duration of its tasks.
+        probed: whether the probe verified that it matches the site, so that Ansible did not run.
+        not_proven: why the probe did not verify it; empty if there was no probe.
 
     """
 
@@ -76,7 +77,7 @@ class NodeResult:
 
     @property
     def state(self) -> NodeState:
-        """Return what became of the node."""
+        """Return the state that the surveys and roles so far add up to."""
         if self.unreachable:
             return NodeState.UNREACHABLE
         if self.failed:
@@ -95,19 +96,19 @@ class NodeResult:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles that ran, the one that still does last."""
+        """Return the roles that ran, the running one last."""
         return tuple(
             dict.fromkeys((*self.roles_started, *([self.running] if self.running else [])))
         )
 
     @property
     def finished(self) -> bool:
-        """Return whether the run is through with the node."""
+        """Return whether the run has nothing left to do on the node."""
         return self.state not in (NodeState.NOT_STARTED, NodeState.INCOMPLETE)
 
     @property
     def reboot(self) -> tuple[str, ...]:
-        """Return why a reboot is due, or for a pending node will be; only what was read counts."""
+        """Return why a reboot is required, or will be on a pending node, by the last survey."""
         if self.after is not None:
             return self.after.reboot
         if self.before is None or self.state not in (NodeState.UNCHANGED, NodeState.PENDING):
@@ -116,7 +117,7 @@ class NodeResult:
 
 
 def next_result(node: NodeResult, event: NodeEvent) -> NodeResult:
-    """Return what a node is once something event to it."""
+    """Return a node's result after one more event."""
     role = event.role
     node = replace(
         node,
@@ -142,7 +143,7 @@ def next_result(node: NodeResult, event: NodeEvent) -> NodeResult:
 
 
 class Results:
-    """The results of a run, which grow with its events."""
+    """The results of all nodes of a run, updated by its events."""
 
     def __init__(
         self,
@@ -161,7 +162,7 @@ class Results:
             )
 
     def record(self, event: NodeEvent) -> NodeResult:
-        """Take in what event; return what the node is now."""
+        """Record an event; return the node's result since then."""
         self.nodes[event.node] = now = next_result(self.nodes[event.node], event)
         return now
 
@@ -170,10 +171,10 @@ class Results:
         return [node for node in self.nodes.values() if node.state in states]
 
     def exit_code(self) -> ExitCode:
-        """Return what the run tells its caller.
+        """Return the run's exit code.
 
-        The first that is true of: it was interrupted; a node failed; a node is not known, or
-        was not come to; changes or a reboot are due.
+        The first that is true of: the run was interrupted; a node failed; a node is unreachable,
+        incomplete or not started; changes are pending or a reboot is required.
         """
         states = {node.state for node in self.nodes.values()}
         if self.interrupted:
@@ -192,10 +193,10 @@ class Results:
 
 
 def role_states(node: NodeResult) -> dict[str, str]:
-    """Return for each role that the node was surveyed for, or that ran, what became of it.
+    """Return the state of each role that a survey covered or that ran.
 
-    That is unchanged, changed, failed, half_done, pending (it has something to change and did not
-    run) or waiting (for what an earlier role brings).
+    That is unchanged, changed, failed, half_done, pending (it would change something and did not
+    run) or waiting (for something that an earlier role installs).
     """
     surveyed = node.before.roles if node.before is not None else {}
     return {role: _role_state(node, role) for role in dict.fromkeys((*surveyed, *node.roles))}

@@ -1,4 +1,4 @@
-"""One run: a site's nodes, Ansible on them, and everything that it says kept and shown."""
+"""One run of Ansible on the nodes of a site: shown, logged, and its results written."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from rdmaprov.runs.screen import Screen
 
 
 class AnsibleFailed(RdmaprovError):
-    """Ansible ended early, and not because of a node."""
+    """Ansible failed, and not because of a node."""
 
     exit_code = ExitCode.UNKNOWN
 
 
 @dataclass(frozen=True)
 class ApplyRequest:
-    """What a user asks for.
+    """What a user asks of plan or apply.
 
     Args:
         verb: "plan" or "apply".
@@ -40,8 +40,8 @@ class ApplyRequest:
         nodes: the nodes' names.
         limit: Ansible's pattern, if there is one.
         roles: names of the roles; empty for all.
-        variables: for the playbook.
-        arguments: further ones of ansible-playbook.
+        variables: extra variables of the playbook.
+        arguments: more arguments of ansible-playbook.
 
     """
 
@@ -73,35 +73,35 @@ class Run:
         return self._directory.path
 
     def add_variables(self, variables: Mapping[str, object]) -> None:
-        """Give the playbook further variables."""
+        """Add variables for the playbook."""
         self._variables.update(variables)
 
     def leave_out_proven(self, probed: Mapping[str, ProbeResult]) -> None:
-        """Have Ansible run on the nodes that the probe did not prove to be as described."""
+        """Run Ansible only on the nodes that the probe could not verify."""
         self._probed = probed
         self._nodes = tuple(name for name in self._request.nodes if probed[name].why)
         self._directory.write_lines("not-proven", self._nodes)
         for name, one in probed.items():
             for warning in one.warnings:
                 self._log(f"[WARNING]: {name}: {warning}")
-            self._log(f"{name}: {one.why or 'as described, by the probe'}")
+            self._log(f"{name}: {one.why or 'unchanged, verified by the probe'}")
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Return the nodes that Ansible is to run on."""
+        """Return the nodes that Ansible runs on."""
         return self._nodes
 
     def results_so_far(self, *, interrupted: bool) -> Results:
-        """Return the results of a run in which Ansible was not started."""
+        """Return the results before Ansible starts."""
         results = Results(self._request.nodes, applies=True, probed=self._probed)
         results.interrupted = interrupted
         return results
 
     def run_playbook(self, verb: str) -> Results:
-        """Run a verb's playbook; return what became of the nodes, up to an interrupt.
+        """Run a verb's playbook; return the results, on an interrupt those so far.
 
         Raises:
-            AnsibleFailed: it ended early, and not because of a node.
+            AnsibleFailed: Ansible failed, and not because of a node.
 
         """
         if not self._nodes:
@@ -118,26 +118,26 @@ class Run:
         return results
 
     def _raise_unexplained(self, code: int, results: Results) -> None:
-        """Raise if Ansible failed and no node says why."""
+        """Raise if Ansible failed and no node has a problem."""
         if any(node.problem for node in results.nodes.values()):
             return
         self.write(results)
-        why = self._screen.mask_text(printable(self._last_error)) or "it does not say why"
+        why = self._screen.mask_text(printable(self._last_error)) or "no reason given"
         raise AnsibleFailed(
-            f"Ansible ended with {code}: {why}",
+            f"Ansible failed with exit code {code}: {why}",
             f"See {self.path / 'logs' / 'ansible.log'}",
         )
 
     def _run_ansible(self, verb: str, results: Results, progress: ApplyProgress) -> int:
-        def hear(event: dict[str, Any]) -> bool:
-            # Results first: ansible-runner passes over a full disk and a terminal that is gone.
+        def handle(event: dict[str, Any]) -> bool:
+            # Results first: ansible-runner ignores the error of a full disk or a closed terminal.
             parsed = parse_event(event)
             if parsed is not None and parsed.node not in results.nodes:
                 parsed = None
             node = results.record(parsed) if parsed is not None else None
-            said = str(event.get("stdout") or "")
-            self._log(said)
-            self._screen.detail(said)
+            output = str(event.get("stdout") or "")
+            self._log(output)
+            self._screen.detail(output)
             if parsed is not None and node is not None:
                 progress.show_event(parsed, node)
             return False  # ansible-runner need not write it to a file
@@ -150,7 +150,7 @@ class Run:
             extravars={"apply_roles": list(self._request.roles), **self._variables},
             cmdline=shlex.join(self._request.arguments) or None,
             envvars={"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"},
-            event_handler=hear,
+            event_handler=handle,
         )
         return int(runner.rc)
 
@@ -174,7 +174,7 @@ class Run:
 def document(
     request: ApplyRequest, started: datetime, ended: datetime, results: Results
 ) -> dict[str, Any]:
-    """Return results.json; docs/results.schema.json describes it."""
+    """Return results.json, as docs/results.schema.json defines it."""
     head = Head(request.verb, request.site, request.limit, started)
     more = {"roles": list(request.roles)}
     return results_document(head, ended, results.exit_code(), results.as_data(), more)

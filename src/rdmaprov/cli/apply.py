@@ -20,6 +20,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.report.write import report_page
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
+from rdmaprov.words import quantity
 
 
 @click.command(short_help="Make nodes what the site says.")
@@ -90,7 +91,7 @@ def apply(
 def _narrowed(run: Run, ready: run_options.Prepared, roles: tuple[str, ...]) -> bool:
     """Leave the nodes to run on that the probe cannot prove; return False for an interrupt."""
     count = len(ready.nodes)
-    ready.screen.remark(Line(f"probing {count} node{'s' if count > 1 else ''}"))
+    ready.screen.remark(Line(f"probing {quantity(count, 'node')}"))
     try:
         with ready.screen.meter("probing", count) as moving:
             found = probe_fleet(ready.fleet, roles, ready.given.become, moving.advance)

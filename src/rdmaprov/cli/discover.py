@@ -13,6 +13,7 @@ from rdmaprov.errors import UnreachableError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import SiteError, load_site
 from rdmaprov.terminal import Verbosity
+from rdmaprov.words import quantity
 
 
 @click.command("discover", short_help="Read nodes into host variables.")
@@ -48,7 +49,8 @@ def discover(site: Path, limit: str | None, write: bool, vault_password_file: Pa
     if silent:
         reason = answers.failures.get(silent[0], "no answer")
         raise UnreachableError(
-            f"{len(silent)} of {len(nodes)} nodes could not be read, {silent[0]} first: {reason}",
+            f"could not read {len(silent)} of {quantity(len(nodes), 'node')}; "
+            f"e.g. {silent[0]}: {reason}",
             f"Try: ansible -i {site} {silent[0]} -m ping",
         )
     return ExitCode.OK

@@ -1,4 +1,4 @@
-"""Host variables into host_vars files, which keep their comments and their order."""
+"""Write host variables to host_vars files; keep comments and order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def format_yaml(variables: Mapping[str, Any]) -> str:
 
 
 def merge_host_vars(site: Path, host: str, variables: Mapping[str, Any]) -> Path | None:
-    """Merge variables into a host's file and return it; None if there was nothing to change."""
+    """Merge variables into a host's file; return its path, or None if it did not change."""
     path = next(
         (found for suffix in ("yml", "yaml") if (found := _file(site, host, suffix)).is_file()),
         _file(site, host, "yml"),

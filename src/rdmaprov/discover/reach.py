@@ -1,4 +1,4 @@
-"""The collector, run on nodes with Ansible's own connection settings."""
+"""Run the collector on nodes, with Ansible's connection settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rdmaprov.runner import run_ansible
 COLLECTOR = Path(__file__).with_name("collector.py")
 _PYTHON = '{{ ansible_python_interpreter | default("python3") }}'
 _TASK = {
-    "name": "Read what the node is",
+    "name": "Read the hardware of the node",
     "ansible.builtin.script": {"cmd": shlex.quote(str(COLLECTOR)), "executable": _PYTHON},
 }
 _EVENTS = {"runner_on_failed", "runner_on_unreachable"}
@@ -22,7 +22,7 @@ _EVENTS = {"runner_on_failed", "runner_on_unreachable"}
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What the nodes said: facts by host, and why others said nothing."""
+    """The facts of each node that was read, and why each other node was not."""
 
     facts: dict[str, dict[str, Any]]
     failures: dict[str, str]
@@ -32,20 +32,20 @@ def read_nodes(
     site: Path,
     limit: str | None,
     vault_password_file: Path | None = None,
-    hear: Callable[[str, bool], None] = lambda _said, _bad: None,
+    hear: Callable[[str, bool], None] = lambda _output, _bad: None,
 ) -> NodeFacts:
-    """Run the collector on the nodes of a site and return what each said.
+    """Run the collector on the nodes of a site; return the facts of each.
 
     Args:
         site: the inventory directory.
         limit: Ansible's pattern, if there is one.
         vault_password_file: opens vaulted values.
-        hear: is told what Ansible prints, and for each node whether it could not be read.
+        hear: called per node with Ansible's output, and whether reading the node failed.
 
     """
     answers = NodeFacts({}, {})
 
-    def hear_event(event: dict[str, Any]) -> None:
+    def handle(event: dict[str, Any]) -> None:
         _record_event(event, answers)
         kind = event.get("event")
         if kind in {"runner_on_ok", *_EVENTS}:
@@ -60,7 +60,7 @@ def read_nodes(
             if vault_password_file
             else None
         ),
-        event_handler=hear_event,
+        event_handler=handle,
     )
     return answers
 
@@ -72,7 +72,7 @@ def _record_event(event: dict[str, Any], answers: NodeFacts) -> None:
         try:
             answers.facts[host] = json.loads(result.get("stdout", ""))
         except ValueError:
-            answers.failures[host] = "the collector's answer is not JSON"
+            answers.failures[host] = "the collector printed no JSON"
     elif event.get("event") in _EVENTS and host:
         reason = result.get("stderr") or result.get("msg") or "no reason given"
         answers.failures[host] = " ".join(str(reason).split())

@@ -1,4 +1,4 @@
-"""What the collector found, as host variables."""
+"""The collector's facts as host variables."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ _RATES = (10, 25, 40, 50, 56, 100, 200, 400, 800)
 
 
 def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[str, Any]:
-    """Return host variables for what a node is.
+    """Return the host variables that describe a node's hardware.
 
     Args:
         facts: the collector's output.
-        node: the node as the site has it now; what it says of a rail's address, gateway and
-            GPUs is kept.
+        node: the node in the site; its addresses, gateways and GPUs of rails are kept.
 
     """
-    # The way to the node is no rail, whatever RDMA device sits on it.
+    # The management path is no rail, even if it has an RDMA device.
     found = [rail for rail in facts["rails"] if not rail["default_route"] and _key(rail)]
     rails = [_rail(rail) for rail in found]
     _assign_gpus(rails, found, facts["gpus"])
@@ -42,16 +41,16 @@ def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[s
 
 
 def new_variables(variables: Mapping[str, Any], node: Node) -> dict[str, Any]:
-    """Return the variables that the site does not say already."""
+    """Return the variables that the site does not set to the same value."""
     return {name: value for name, value in variables.items() if not _is_in_site(name, value, node)}
 
 
 def _is_in_site(name: str, value: object, node: Node) -> bool:
-    said = node.get(name)
-    if name == "fabric_memory_bytes" and isinstance(value, int) and said:
-        # The kernel keeps some of the installed memory for itself, more of it the newer it is.
-        return bool(value <= said <= value * _KERNEL_KEEPS)
-    return bool(said == value)
+    current = node.get(name)
+    if name == "fabric_memory_bytes" and isinstance(value, int) and current:
+        # The kernel reserves some of the installed memory; newer kernels reserve more.
+        return bool(value <= current <= value * _KERNEL_KEEPS)
+    return bool(current == value)
 
 
 def _key(rail: Mapping[str, Any]) -> str:
@@ -72,11 +71,11 @@ def _rail(rail: Mapping[str, Any]) -> dict[str, Any]:
 def _in_site_order(
     rails: list[dict[str, Any]], found: list[Mapping[str, Any]], node: Node | None
 ) -> list[dict[str, Any]]:
-    """Return the rails in the site's order, with what the site says of them."""
-    described = list(node.get("fabric_rails") or []) if node is not None else []
+    """Return the rails in the site's order, with the values that the site sets."""
+    in_site = list(node.get("fabric_rails") or []) if node is not None else []
     merged: list[dict[str, Any]] = []
     left = list(range(len(rails)))
-    for entry in described:
+    for entry in in_site:
         same = [i for i in left if _is_same_rail(entry, found[i])]
         if same:
             merged.append(
@@ -87,7 +86,7 @@ def _in_site_order(
 
 
 def _by_name(rail: dict[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rail that the site names by its network device, still named so."""
+    """Return a rail by its network device, as the site names it, instead of its PCI address."""
     return {**{key: value for key, value in rail.items() if key != "pci"}, **entry}
 
 
@@ -102,7 +101,7 @@ def _nominal_gbps(gbps: float) -> int:
 
 
 def _count_common(one: list[str], other: list[str]) -> int:
-    """Return how many bridges two devices have in common, from the host bridge down."""
+    """Return the number of bridges that two devices share, from the host bridge down."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -110,7 +109,7 @@ def _count_common(one: list[str], other: list[str]) -> int:
 def _assign_gpus(
     rails: list[dict[str, Any]], found: list[Mapping[str, Any]], gpus: list[Mapping[str, Any]]
 ) -> None:
-    """Give each GPU to the rail it shares most of its PCI path with, the emptiest of those."""
+    """Assign each GPU to the nearest rail in the PCI tree; of equals, to that with fewest GPUs."""
     if not rails or not gpus:
         return
     owned: list[list[int]] = [[] for _ in rails]

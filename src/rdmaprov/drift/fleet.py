@@ -1,4 +1,4 @@
-"""All nodes of a fleet surveyed side by side, each over one connection, with one command."""
+"""Survey all nodes of a fleet at the same time: one connection and one command per node."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rdmaprov.probe.session import Limits
 from rdmaprov.probe.target import Target, Targets
 from rdmaprov.problem import printable
 
-# An initramfs that is new takes some 20 s to look into on one old core.
+# Listing a new initramfs takes about 20 s on one slow core.
 SURVEY_LIMIT_S = 90
-# Connections at the same time: each is a process, and three open files.
+# Connections at the same time; each takes a process and three open files.
 _AT_ONCE = 1024
-# An archive in memory, as zipimport reads a file: nothing is written on the node.
+# The archive stays in memory, and zipimport reads it from there: nothing is written to disk.
 _BOOT = """\
 import os,sys
 f=os.memfd_create("survey")
@@ -40,13 +40,13 @@ def probe_fleet(
     become_password: str = "",
     count: Callable[[], None] = lambda: None,
 ) -> dict[str, ProbeResult]:
-    """Return what is known of each node, by name, without Ansible.
+    """Return the probe's result for each node, by name; Ansible does not run.
 
     Args:
         fleet: the site's.
         roles: names of the roles; empty for all.
-        become_password: that the user typed; nodes that have their own use that.
-        count: is called for each node that has answered, or will not.
+        become_password: typed by the user; a node with a password of its own uses that.
+        count: called once per node, when it has answered or failed.
 
     """
     arguments, targets = Arguments(fleet, roles), Targets(become_password)
@@ -68,7 +68,7 @@ def probe_fleet(
 
 
 def _drop_name(name: str, one: ProbeResult) -> ProbeResult:
-    """Return what is known of a node, without its name: the same of many nodes is said once."""
+    """Return a result without the node's name, so that equal results can be grouped."""
     return replace(one, why=one.why.removeprefix(f"{name}: "))
 
 
@@ -88,7 +88,7 @@ def _survey_nodes(
 
 
 def survey_command(target: Target, arguments: bytes) -> Command:
-    """Return the survey as a node's command; what it reads has the code and the arguments."""
+    """Return the command of a survey; its standard input has the code and the arguments."""
     archive = collection.archive()
     boot = _BOOT.format(size=len(archive), package=collection.PACKAGE)
     text = f"{target.interpreter} -I -S -c {shlex.quote(boot)}"
