@@ -152,7 +152,7 @@ def test_node_that_is_lost_during_a_role_says_so():
             results_of(became(FIT, node_event("unreachable", role="reboot", message="gone")))
         )
     )
-    assert "unreachable\n  n: connection lost during reboot: gone\n" in text
+    assert "unreachable\n  n: connection lost during role reboot: gone\n" in text
 
 
 def test_node_that_was_only_surveyed_is_not_started():

@@ -114,7 +114,7 @@ def _failure_lines(results: Results) -> Iterator[Line]:
 
 def _why_unreachable(node: NodeResult) -> str:
     """Return why a node is unreachable, with the role that this cut off."""
-    during = f"connection lost during {node.roles[-1]}: " if node.roles else ""
+    during = f"connection lost during role {node.roles[-1]}: " if node.roles else ""
     return f"{during}{node.problem}"
 
 

@@ -32,12 +32,13 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
         if rows
     ]
     against = [f"{what} {format_gb_s(rate)}" for what, rate in limits.items()]
+    words = "; ".join([*peaks, *against])
     return Plot(
         "bandwidth",
         "Bus bandwidth by message size",
         drawn("bandwidth", (9, 3.8), lambda axes: _draw(axes, curves, limits)),
-        "; ".join([*peaks, *against]),
-        "busbw as nccl-tests defines it, from the median time of the slowest rank, in place."
+        words,
+        f"{words}. busbw as nccl-tests defines it: in place, median time of the slowest rank."
         + ("" if floor else " There is no floor: gloo does not measure RDMA."),
         _table(curves),
     )

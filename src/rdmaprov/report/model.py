@@ -131,7 +131,6 @@ class Plot:
         words: what it shows, for screen readers.
         note: the caption.
         table: its numbers.
-        wide: whether it needs the page's whole width.
 
     """
 
@@ -141,7 +140,6 @@ class Plot:
     words: str
     note: str
     table: Table
-    wide: bool = True
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ _SIGNS = (
     (Tone.BAD, "failed"),
     (Tone.UNKNOWN, "incomplete or unknown"),
     (Tone.DUE, "pending"),
-    (Tone.GOOD, "matches the site; a number counts the changed settings"),
+    (Tone.GOOD, "matches the site (number: changed settings; +: another change)"),
 )
 _NOT_READ = Cell(Tone.UNKNOWN, "", "unknown: the node was not surveyed")
 
@@ -89,17 +89,18 @@ def _messages(data: Mapping[str, Any], site: Scope) -> Iterator[Message]:
 def _state_messages(
     name: str, node: Mapping[str, Any], again: str, site: Scope
 ) -> Iterator[Message]:
+    role = node["roles_run"][-1] if node["roles_run"] else ""
     state, why = node["state"], "; ".join(node["problems"]) or "no reason given"
     if state == "failed":
         remedy = f"Fix the cause, then run: {again}"
         yield Message(Tone.BAD, node["failed_task"], name, why, remedy)
     elif state == "unreachable":
-        during = f"connection lost during {node['roles_run'][-1]}: " if node["roles_run"] else ""
+        during = f"connection lost during role {role}: " if role else ""
         ping = shlex.join(["ansible", "-i", site.path, name, "-m", "ping"])
         remedy = f"Restore ssh from the controller (check: {ping}), then run: {again}"
         yield Message(Tone.UNKNOWN, "unreachable", name, during + why, remedy)
     elif state == "half_done":
-        what = f"the run ended during {node['roles_run'][-1]}; the node was not surveyed again"
+        what = f"the run ended at role {role}; no survey confirmed the result"
         yield Message(Tone.UNKNOWN, "incomplete", name, what, f"Run: {again}")
     elif state == "not_begun":
         what = "the run ended before it changed this node"

@@ -21,7 +21,7 @@ _TONES = {"failed": Tone.BAD, "error": Tone.UNKNOWN}
 _STATES = {"failed": "failed", "unknown": "unknown", "passed": "passed"}
 _OUTCOMES = {"error": "unknown", "skipped": "skipped (not verified)"}
 _SIGNS = (
-    (Tone.BAD, "failed"),
+    (Tone.BAD, "failed (n/m: n of m checks)"),
     (Tone.UNKNOWN, "unknown"),
     (Tone.IDLE, "skipped (not verified)"),
     (Tone.GOOD, "passed"),
