@@ -171,6 +171,15 @@ def _message(result: Mapping[str, Any], survey: Survey | None) -> str:
     last = stderr.splitlines()[-1] if stderr else ""
     text = f"{message} ({last})" if last and last not in str(message) else str(message)
     text = next((cause for sign, cause in _CAUSES.items() if sign in text), text)
+    return clean_reason(text)
+
+
+def clean_reason(text: str) -> str:
+    """Return why a task failed, on one line, without what Ansible writes before the cause.
+
+    >>> clean_reason("Task failed: Failed to connect to the host via ssh: ssh: no route\\n")
+    'ssh: no route'
+    """
     return _WRAPPED.sub("", " ".join(text.split()))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rdmaprov.apply.events import clean_reason
 from rdmaprov.runner import run_ansible
 
 COLLECTOR = Path(__file__).with_name("collector.py")
@@ -75,4 +76,4 @@ def _record_event(event: dict[str, Any], answers: NodeFacts) -> None:
             answers.failures[host] = "the collector printed no JSON"
     elif event.get("event") in _EVENTS and host:
         reason = result.get("stderr") or result.get("msg") or "no reason given"
-        answers.failures[host] = " ".join(str(reason).split())
+        answers.failures[host] = clean_reason(str(reason))
