@@ -10,6 +10,7 @@ from rdmaprov.apply.events import Change
 from rdmaprov.errors import UsageError
 from rdmaprov.runs import groups
 from rdmaprov.runs.masks import MASK, Mask
+from rdmaprov.words import quantity
 
 
 def change(layer, seen, wanted="9000", device="ens1"):
@@ -63,6 +64,25 @@ def test_label_counts_all_and_names_some():
     assert groups.label(["a", "b"], 2) == "2 nodes"
     assert groups.label(["a", "b"], 3) == "2 nodes (a, b)"
     assert groups.label(["a"], 1) == "a"
+
+
+@pytest.mark.parametrize(
+    ("states", "text"),
+    [
+        ({"a": "ok", "b": "bad", "c": "ok"}, "3 nodes: 2 passed, 1 failed (b)"),
+        ({"a": "bad", "b": "bad"}, "2 nodes: 2 failed"),
+        ({"a": "ok"}, "1 node: 1 passed"),
+    ],
+)
+def test_states_are_counted_and_bad_nodes_named(states, text):
+    assert groups.count_states(states, {"ok": "passed", "bad": "failed"}, ["bad"]) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 nodes"), (1, "1 node"), (2, "2 nodes"), (1024, "1,024 nodes")]
+)
+def test_quantity_is_singular_or_plural(number, text):
+    assert quantity(number, "node") == text
 
 
 @pytest.mark.parametrize(
