@@ -3,15 +3,15 @@
     python bench/apply.py [NODES [NODES_OF_BASELINES]]     as root; 64 and 16 by default
     python bench/apply.py --drifted [NODES]                128 by default; baselines on 16 of them
 
-Two baselines: stock (Ansible's own defaults: 5 forks, facts, no pipelining) and tuned (50 forks,
-pipelining, ControlPersist, no facts). They run on fewer nodes and are scaled, as their cost grows
-with the number. Each runs first on nodes with nothing set, and again with nothing to do. Nodes
-and controller share this machine's processors (see fleet.py), so the ratios count and the seconds
-do not. Nodes have no RDMA device: the settings are those of the role limits, 24 kernel settings
-and the locked memory of logins, which is 26 stock tasks.
+Two baselines: stock (Ansible's defaults: 5 forks, facts, no pipelining) and tuned (50 forks,
+pipelining, ControlPersist, no facts). They run on fewer nodes and are scaled, as their time is
+proportional to the number of nodes. Each runs on nodes with nothing set, then again with nothing
+to do. Nodes and controller share the processors of this machine (see fleet.py), so compare the
+ratios, not the seconds. Nodes have no RDMA device: the settings are those of the role limits, 24
+kernel settings and the locked memory of logins, which is 26 stock tasks.
 
-With --drifted: nothing to do, then one setting lost on one node. That no other node was touched is
-read from the nodes' own sshd: one session each, the probe's.
+With --drifted: nothing to do, then one setting lost on one node. The nodes' sshd logs show that no
+other node was changed: one session each, that of the probe.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ TUNED = {
 
 
 def stock_tasks() -> list[dict[str, object]]:
-    """Return the settings as tasks of ansible.builtin, one for each, as a playbook has them."""
+    """Return the settings as tasks of ansible.builtin, one per setting, as in a usual playbook."""
     tasks: list[dict[str, object]] = [
         {
             "name": f"Set {name}",
@@ -73,19 +73,19 @@ def stock_tasks() -> list[dict[str, object]]:
     ]
     tasks.append(
         {
-            "name": "Put all of them in force",
+            "name": "Load the settings",
             "ansible.builtin.command": "sysctl -q -p /etc/sysctl.d/99-bench.conf",
             "changed_when": False,
         }
     )
     text = "".join(f"{user} - memlock unlimited\n" for user in MEMLOCK_USERS)
     copy = {"dest": "/etc/security/limits.d/99-bench.conf", "content": text, "mode": "0644"}
-    tasks.append({"name": "Lift locked memory", "ansible.builtin.copy": copy})
+    tasks.append({"name": "Raise the limit of locked memory", "ansible.builtin.copy": copy})
     return tasks
 
 
-def timed(name: str, argv: list[object], environment: dict[str, str]) -> float:
-    """Return how many seconds a command took."""
+def measure_time(name: str, argv: list[object], environment: dict[str, str]) -> float:
+    """Run a command; return its duration in seconds."""
     home = {"HOME": str(Path(environment["FLEET"]) / "home"), **environment}
     start = time.perf_counter()
     done = subprocess.run(
@@ -104,8 +104,8 @@ def timed(name: str, argv: list[object], environment: dict[str, str]) -> float:
     return seconds
 
 
-def prepared(fleet: Fleet) -> tuple[dict[str, str], list[object]]:
-    """Return the environment of commands on a fleet, and ansible-playbook with the stock tasks."""
+def prepare_fleet(fleet: Fleet) -> tuple[dict[str, str], list[object]]:
+    """Write site and playbook; return the environment, and the command that runs stock tasks."""
     (fleet.site / "group_vars").mkdir()
     (fleet.site / "group_vars/all.yml").write_text(json.dumps(SITE))
     playbook = fleet.directory / "stock.yml"
@@ -114,21 +114,21 @@ def prepared(fleet: Fleet) -> tuple[dict[str, str], list[object]]:
     return environment, [BIN / "ansible-playbook", "-i", fleet.site, playbook]
 
 
-def ours(fleet: Fleet, *options: str) -> list[object]:
+def our_command(fleet: Fleet, *options: str) -> list[object]:
     """Return the command line of rdmaprov on a fleet."""
     return [BIN / "rdmaprov", "apply", fleet.site, "--roles", "limits", *options]
 
 
-def cell(kind: str, count: int) -> dict[str, float]:
-    """Return the seconds of a first and of a second run on nodes with nothing set."""
+def measure_kind(kind: str, count: int) -> dict[str, float]:
+    """Return the seconds of a first and a second run on nodes with nothing set."""
     with Fleet(count) as fleet:
-        environment, argv = prepared(fleet)
+        environment, argv = prepare_fleet(fleet)
         if kind == "tuned":
             environment.update(TUNED)
         if kind == "rdmaprov":
-            argv = ours(fleet)
+            argv = our_command(fleet)
         return {
-            turn: timed(f"{kind}, {count} nodes, {turn}", argv, environment)
+            turn: measure_time(f"{kind}, {count} nodes, {turn}", argv, environment)
             for turn in ("first", "again")
         }
 
@@ -136,8 +136,8 @@ def cell(kind: str, count: int) -> dict[str, float]:
 def measure(count: int, baselines_count: int) -> None:
     """Run all cells for a number of nodes, and print the ratios."""
     print(f"{count} nodes, {len(stock_tasks())} stock tasks, {os.cpu_count()} processors")
-    ours = cell("rdmaprov", count)
-    baselines = {name: cell(name, baselines_count) for name in ("tuned", "stock")}
+    ours = measure_kind("rdmaprov", count)
+    baselines = {name: measure_kind(name, baselines_count) for name in ("tuned", "stock")}
     scale = count / baselines_count
     note = "" if scale == 1 else f" (scaled from {baselines_count} nodes)"
     for turn in ("first", "again"):
@@ -146,54 +146,60 @@ def measure(count: int, baselines_count: int) -> None:
             print(f"  {turn}: {ratio:.1f} x as fast as {name}{note}")
 
 
-def sessions(fleet: Fleet) -> list[int]:
-    """Return how many commands each node's sshd has run."""
+def count_sessions(fleet: Fleet) -> list[int]:
+    """Return the number of commands that each node's sshd has run."""
     logs = [fleet.directory / f"n{index:03}" / "log" for index in range(fleet.count)]
     return [log.read_text().count("Starting session: ") for log in logs]
 
 
-def drifted(count: int) -> None:
-    """Measure `apply --drifted` on nodes that are as described, and with one that is not."""
+def measure_drifted(count: int) -> None:
+    """Measure `apply --drifted` on nodes that match the site, and with one that differs."""
     print(f"{count} nodes, {len(stock_tasks())} stock tasks, {os.cpu_count()} processors")
     with Fleet(count) as fleet:
-        environment, stock = prepared(fleet)
-        timed(f"apply, {count} nodes, first", ours(fleet), environment)
-        nothing = timed(f"--drifted, {count} nodes", ours(fleet, "--drifted"), environment)
-        touched(fleet, [])
-        before = sessions(fleet)
+        environment, stock = prepare_fleet(fleet)
+        measure_time(f"apply, {count} nodes, first", our_command(fleet), environment)
+        nothing = measure_time(
+            f"--drifted, {count} nodes", our_command(fleet, "--drifted"), environment
+        )
+        check_changed(fleet, [])
+        before = count_sessions(fleet)
         lost = count // 2
         set_back = ["sysctl", "-qw", "net.ipv4.conf.rail0.arp_filter=0"]
         subprocess.run(["ip", "netns", "exec", f"rdmaprov{lost}", *set_back], check=True)
-        timed(f"--drifted, {count} nodes, 1 lost", ours(fleet, "--drifted"), environment)
-        touched(fleet, [f"n{lost:03}"])
-        asked = [now - then for now, then in zip(sessions(fleet), before, strict=True)]
+        measure_time(
+            f"--drifted, {count} nodes, 1 lost", our_command(fleet, "--drifted"), environment
+        )
+        check_changed(fleet, [f"n{lost:03}"])
+        asked = [now - then for now, then in zip(count_sessions(fleet), before, strict=True)]
         others = [number for index, number in enumerate(asked) if index != lost]
         if set(others) - {1} or asked[lost] < 2:
             raise SystemExit(f"commands on the nodes: {asked}, wanted 1, and more on {lost}")
         few = min(count, 16)
         of_few = ["--limit", ",".join(f"n{index:03}" for index in range(few))]
         for name, more in (("tuned", TUNED), ("stock", {})):
-            timed(f"{name}, {few} nodes, first", [*stock, *of_few], {**environment, **more})
-            again = timed(f"{name}, {few} nodes, again", [*stock, *of_few], {**environment, **more})
+            measure_time(f"{name}, {few} nodes, first", [*stock, *of_few], {**environment, **more})
+            again = measure_time(
+                f"{name}, {few} nodes, again", [*stock, *of_few], {**environment, **more}
+            )
             note = "" if few == count else f" (scaled from {few} nodes)"
             print(f"  nothing to do: {again * count / few / nothing:.1f} x as fast as {name}{note}")
 
 
-def touched(fleet: Fleet, wanted: list[str]) -> None:
-    """End unless the last run changed exactly these nodes, and proved all others."""
+def check_changed(fleet: Fleet, wanted: list[str]) -> None:
+    """Exit unless the last run changed exactly these nodes and only probed all others."""
     run = max((fleet.directory / "runs").glob("*-apply*"), key=lambda path: path.stat().st_mtime)
     nodes = json.loads((run / "results.json").read_text())["nodes"]
     changed = [name for name, node in nodes.items() if node["state"] == "changed"]
     rest = [name for name, node in nodes.items() if not node["probed"]]
     if changed != wanted or rest != wanted:
-        raise SystemExit(f"changed: {changed}, not proven: {rest}, wanted: {wanted}")
+        raise SystemExit(f"changed: {changed}, not verified by the probe: {rest}, wanted: {wanted}")
 
 
 if __name__ == "__main__":
     if os.geteuid() != 0:
         raise SystemExit("bench/apply.py makes network namespaces: run it as root")
     if sys.argv[1:2] == ["--drifted"]:
-        drifted(int((sys.argv[2:] or ["128"])[0]))
+        measure_drifted(int((sys.argv[2:] or ["128"])[0]))
     else:
         words = [int(word) for word in sys.argv[1:]] or [64, 16]
         measure(words[0], words[-1])

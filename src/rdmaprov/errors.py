@@ -1,4 +1,4 @@
-"""Errors that a user can do something about."""
+"""Errors that a user can fix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rdmaprov.exit_codes import ExitCode
 
 
 class RdmaprovError(Exception):
-    """A problem of the user's, shown as two lines: what is wrong, and what to do.
+    """An error that is shown as two lines: what is wrong, and what to do.
 
     Args:
         message: what is wrong, naming the thing.
@@ -23,12 +23,12 @@ class RdmaprovError(Exception):
 
 
 class UsageError(RdmaprovError):
-    """The command line asks for something that does not exist or does not go together."""
+    """The command line names something that does not exist, or options that exclude each other."""
 
     exit_code = ExitCode.USAGE
 
 
 class UnreachableError(RdmaprovError):
-    """Something did not answer, so nothing is known about it."""
+    """Something gave no answer that can be used, so its state is unknown."""
 
     exit_code = ExitCode.UNKNOWN

@@ -1,4 +1,4 @@
-"""How a run of Ansible is stopped: asked, made to after a while, and nothing is left of it."""
+"""Stop a run of Ansible: ask it to stop, kill it after a while, leave no process behind."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MARK = "RDMAPROV_RUN"
 
 
 def _signals() -> list[signal.Signals]:
-    """Return the signals that mean to stop; SIGHUP not under nohup, which ignores it."""
+    """Return the signals to stop; without SIGHUP under nohup, which ignores it."""
     hung_up = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
     return [signal.SIGINT, signal.SIGTERM, *hung_up]
 
 
 @contextlib.contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Have every signal to stop raise KeyboardInterrupt, so that what is open gets closed."""
+    """Turn every signal to stop into KeyboardInterrupt, so that contexts are closed."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -39,10 +39,10 @@ def signals_interrupt() -> Iterator[None]:
 
 
 class Interrupt:
-    """The wish to stop a run of Ansible: SIGINT, SIGTERM, or SIGHUP when the terminal is gone.
+    """The signals that stop a run of Ansible: SIGINT, SIGTERM, and SIGHUP when the terminal closes.
 
-    As a context it takes these signals; afterwards they are what they were, and no process of the
-    run is left if it was stopped, or if the block raised. Processes are known by a variable in
+    As a context it handles these signals and restores the handlers at the end. If the run was
+    stopped or the block raised, it ends all processes of the run. It finds them by a variable in
     their environment: Ansible's workers have sessions of their own, ssh's masters no parent.
     """
 
@@ -53,18 +53,18 @@ class Interrupt:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return what each process of the run must have in its environment."""
+        """Return the variable that marks each process of the run."""
         return {_MARK: self._id}
 
     def __enter__(self) -> Interrupt:
-        """Take the signals."""
-        self._before = {number: signal.signal(number, self._hear) for number in _signals()}
+        """Handle the signals."""
+        self._before = {number: signal.signal(number, self._count_signal) for number in _signals()}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType
     ) -> None:
-        """Give the signals back, when nothing of a stopped run is left."""
+        """End what a stopped run left, then restore the handlers."""
         try:
             if self.count or kind is not None:
                 self._end_leftovers()
@@ -72,13 +72,13 @@ class Interrupt:
             for number, handler in self._before.items():
                 signal.signal(number, handler)
 
-    def _hear(self, _number: int, _frame: FrameType | None) -> None:
+    def _count_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
 
-    def due(self) -> bool:
-        """Return whether Ansible must be killed; ask it to stop when that is first wished.
+    def must_kill(self) -> bool:
+        """Return whether Ansible must be killed; ask it to stop after the first signal.
 
-        A second signal means at once. To be called about once a second.
+        A second signal means at once. Call it about once a second.
         """
         if not self.count:
             return False

@@ -1,4 +1,4 @@
-"""What is wrong with a site, and where it stands."""
+"""The problems of a site, and their places in its files."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Problem:
     """One thing that is wrong with a site.
 
     Args:
-        position: where the user wrote it, or where it should have been written.
-        variable: the variable, or the file's, host's or group's name.
+        position: where it is written, or where it is missing.
+        variable: the name of the variable, file, host or group.
         message: what is wrong.
         remedy: what to write, without a full stop.
-        rule: id of the contract's rule, or of the kind of problem.
-        hosts: the nodes it concerns; empty when it concerns the site.
+        rule: the id of the contract's rule, or of the kind of problem.
+        hosts: the nodes that have it; empty if the whole site has it.
 
     """
 
@@ -38,15 +38,15 @@ class Problem:
     hosts: tuple[str, ...] = field(default=(), compare=False)
 
     def text(self, relative_to: Path | None = None) -> str:
-        """Return the problem as one line, with its file relative to a directory where it can be."""
+        """Return the problem as one line, with its file relative to a directory if possible."""
         at = self.position
-        nodes = f" [{_some(self.hosts)}]" if self.hosts else ""
-        where = f"{shown(at.file, relative_to)}:{at.line}:{at.column}"
+        nodes = f" [{_format_hosts(self.hosts)}]" if self.hosts else ""
+        where = f"{display_path(at.file, relative_to)}:{at.line}:{at.column}"
         return printable(f"{where}: {self.variable}: {self.message}; {self.remedy}{nodes}")
 
 
 def printable(text: str) -> str:
-    """Return a text on one line, with nothing that a terminal would act on."""
+    """Return a text on one line, with control characters escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -54,7 +54,7 @@ def printable(text: str) -> str:
     )
 
 
-def shown(file: str, relative_to: Path | None) -> str:
+def display_path(file: str, relative_to: Path | None) -> str:
     """Return the file's name as a user types it from a directory."""
     if relative_to is None:
         return file
@@ -64,13 +64,13 @@ def shown(file: str, relative_to: Path | None) -> str:
         return file
 
 
-def _some(hosts: tuple[str, ...], most: int = 3) -> str:
+def _format_hosts(hosts: tuple[str, ...], most: int = 3) -> str:
     rest = len(hosts) - most
     return ", ".join(hosts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def merged(problems: Iterable[Problem]) -> list[Problem]:
-    """Return the problems sorted by place, the same problem of several nodes as one."""
+def merge_problems(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems sorted by position; equal problems of several nodes are one."""
     hosts: dict[Problem, dict[str, None]] = {}
     for problem in problems:
         hosts.setdefault(problem, {}).update(dict.fromkeys(problem.hosts))

@@ -1,4 +1,4 @@
-"""Where the files lie that are shipped beside the code: the collection, the lab's recipe, sites."""
+"""Paths of the files that ship beside the code: the collection, the lab's recipe, sites."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def data_dir(name: str) -> Path:
-    """Return the directory `name` of an installed wheel, or of the checkout this code lies in.
+    """Return the directory `name` of the installed wheel, or of the checkout.
 
     Raises:
         FileNotFoundError: neither has it; the installation is incomplete.
@@ -22,7 +22,9 @@ def data_dir(name: str) -> Path:
     for candidate in candidates:
         if candidate.is_dir():
             return candidate
-    raise FileNotFoundError(f"rdmaprov's own directory {name}/ is missing; looked at {candidates}")
+    raise FileNotFoundError(
+        f"rdmaprov is not installed completely: {name}/ is missing; searched {candidates}"
+    )
 
 
 def suite_dir() -> Path:

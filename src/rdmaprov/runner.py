@@ -1,4 +1,4 @@
-"""Ansible, run by ansible-runner."""
+"""Run Ansible with ansible-runner."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ansible import constants
 from rdmaprov import tuning
 from rdmaprov.interrupt import Interrupt
 
-# How often a wish to stop is looked at.
+# How often to look for a signal to stop.
 _POLL_S = 1
 
 
 def run_ansible(hosts: int = 0, **settings: object) -> ansible_runner.Runner:
     """Run Ansible with ansible-runner's settings and return its runner.
 
-    It runs in the working directory, as ansible-playbook would, so that ansible.cfg and relative
-    names mean the same. What ansible-runner writes has all variables and results in it; it is
-    gone when this returns. Signals to stop it do so (see Interrupt) and raise
-    KeyboardInterrupt: ansible-runner alone would kill it, and keep the signals.
+    It runs in the working directory, as ansible-playbook does, so that ansible.cfg and relative
+    names mean the same. The files of ansible-runner hold all variables and results; they are
+    removed before this returns. A signal to stop ends Ansible (see Interrupt) and raises
+    KeyboardInterrupt; ansible-runner alone would kill Ansible and keep the signal handlers.
 
     Args:
-        hosts: how many there are, for the number of forks; 0 leaves it to Ansible.
-        settings: ansible-runner's; paths must be absolute.
+        hosts: the number of hosts, which limits the forks; 0 leaves the forks to Ansible.
+        settings: of ansible-runner; paths must be absolute.
 
     """
     given = settings.pop("envvars", {})
@@ -39,18 +39,18 @@ def run_ansible(hosts: int = 0, **settings: object) -> ansible_runner.Runner:
             private_data_dir=directory,
             project_dir=str(Path.cwd()),
             envvars={
-                # The ansible that is installed beside this Python, whatever PATH says.
+                # The ansible beside this Python comes first in PATH.
                 "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
-                # As Ansible has it: ansible-runner would turn host keys' checking off.
+                # Ansible's own setting: ansible-runner would turn host key checking off.
                 "ANSIBLE_HOST_KEY_CHECKING": str(constants.HOST_KEY_CHECKING),
                 **tuning.environment(hosts),
                 **interrupt.environment,
                 **(given if isinstance(given, dict) else {}),
             },
             quiet=True,
-            # Its copy of what Ansible prints would have secrets in it.
+            # Its copy of Ansible's output would hold secrets.
             settings={"pexpect_timeout": _POLL_S, "suppress_output_file": True},
-            cancel_callback=interrupt.due,
+            cancel_callback=interrupt.must_kill,
             **settings,
         )
     if interrupt.count:

@@ -1,7 +1,7 @@
-"""What a user sees of work that takes a while: one place that decides what moves, and where.
+"""The progress line on a terminal.
 
-What a program may read goes to standard output. What moves goes to standard error, and only to a
-terminal that can move (TERM is not dumb), so nothing of it reaches a pipe or a file.
+Results go to standard output. Progress goes to standard error, and only to a terminal that can
+move the cursor (TERM is not dumb), so that none of it reaches a pipe or a file.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-# Who waits less than this wants to see the answer, not a picture that goes away at once.
+# Work that is done sooner shows no progress line, which would only flash.
 DELAY_S = 2.0
-# Up to so many nodes, each may have lines of its own; above, what is alike is said once.
+# Up to this many nodes, each may have lines of its own; above, equal lines are grouped.
 MANY_NODES = 64
 _REFRESH_HZ = 4
 
@@ -45,15 +45,17 @@ class Verbosity(IntEnum):
     VERBOSE = 1
 
 
-def colourless() -> bool:
-    """Return whether NO_COLOR is set to something (no-color.org)."""
+def no_colour() -> bool:
+    """Return whether NO_COLOR is set and not empty (no-color.org)."""
     return bool(os.environ.get("NO_COLOR"))
 
 
-def moving_console(verbosity: Verbosity = Verbosity.NORMAL, file: TextIO | None = None) -> Console:
-    """Return the console of what moves; it is quiet where nothing may move.
+def progress_console(
+    verbosity: Verbosity = Verbosity.NORMAL, file: TextIO | None = None
+) -> Console:
+    """Return the console for progress; it is quiet if standard error is no such terminal.
 
-    Not as rich would decide: FORCE_COLOR makes it take a pipe for a terminal.
+    rich alone would decide wrongly: with FORCE_COLOR it takes a pipe for a terminal.
     """
     file = file or sys.stderr
     console = Console(file=file, highlight=False)
@@ -61,10 +63,10 @@ def moving_console(verbosity: Verbosity = Verbosity.NORMAL, file: TextIO | None 
     return console
 
 
-def elapsed(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """Return a time as minutes and seconds, with hours if there are any.
 
-    >>> elapsed(75), elapsed(3675)
+    >>> format_elapsed(75), format_elapsed(3675)
     ('1:15', '1:01:15')
     """
     minutes, rest = divmod(int(seconds), 60)
@@ -73,22 +75,22 @@ def elapsed(seconds: float) -> str:
 
 
 class Meter:
-    """What goes on, how far it is and for how long, on a line that moves below all others.
+    """The progress line below all others: the current stage, counts and elapsed time.
 
-    It is there after DELAY_S, and gone at the end.
+    It appears after DELAY_S and disappears at the end.
 
     Args:
-        console: of `moving_console`.
-        what: what goes on.
-        total: how many there are to do; 0 if that is not known.
-        unit: what they are, in the plural.
-        above: gives what moves above the line, if anything does.
+        console: of `progress_console`.
+        what: the current stage.
+        total: the number of items; 0 if unknown.
+        unit: their name, in the plural.
+        above: returns the rows above the line, if there are any.
 
     Attributes:
-        what: may be changed while it moves, as may the following.
+        what: can be changed while the line is shown, as can the following.
         total: as above.
-        done: how many are done.
-        bad: of those, how many have problems.
+        done: the number of finished items.
+        bad: how many of those have problems.
 
     """
 
@@ -111,18 +113,18 @@ class Meter:
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start."""
         self.start()
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType
     ) -> None:
-        """End."""
+        """Stop."""
         self.stop()
 
     def start(self) -> None:
-        """Begin; what moves is shown after a while."""
+        """Start to count; show the line after DELAY_S."""
         self._began = time.monotonic()
         if self._console.quiet:
             return
@@ -134,7 +136,7 @@ class Meter:
             self._timer.start()
 
     def stop(self) -> None:
-        """Take away what moves."""
+        """Remove the line."""
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
@@ -158,28 +160,28 @@ class Meter:
 
     @property
     def console(self) -> Console | None:
-        """Return where lines must be printed while something moves there; else None."""
+        """Return the console to print on while the line is shown; else None."""
         live = self._live
         return live.console if live is not None else None
 
     def advance(self, *, bad: bool = False) -> None:
-        """Count one that is done."""
+        """Count one finished item."""
         self.done += 1
         self.bad += bad
 
     def count(self, done: int, total: int) -> None:
-        """Set how many are done, and of how many."""
+        """Set the number of finished items, and the total."""
         self.done, self.total = done, total
 
     def text(self) -> str:
-        """Return the line: what goes on, counts if there are any, time since it began."""
+        """Return the line: stage, counts if there are any, elapsed time."""
         counts = f"{self.done:,} of {self.total:,} {self.unit}" if self.total else ""
         bad = f"{self.bad:,} with problems" if self.bad else ""
-        time_ = elapsed(time.monotonic() - self._began)
+        time_ = format_elapsed(time.monotonic() - self._began)
         return ", ".join(part for part in (self.what, counts, bad, time_) if part)
 
     def __rich__(self) -> RenderableType:
-        """Return what moves."""
+        """Return the line with the rows above it."""
         line = Table.grid(padding=(0, 2))
         words = Text(self.text(), overflow="ellipsis", no_wrap=True)
         if self.total:

@@ -1,4 +1,4 @@
-"""What makes Ansible fast, where the user's own environment and ansible.cfg say nothing."""
+"""Settings that make Ansible fast; the user's environment and ansible.cfg take precedence."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _FORKS_PER_CORE = 8
 # sun_path has 108 bytes with its end. ssh binds the name with a dot and 16 characters added, then
 # renames it; Ansible's name has 10.
 _LONGEST_DIRECTORY = 107 - len("/0123456789.ABCDEFGHIJKLMNOP")
-# Ansible's own arguments, with connections that outlive the pause between `plan` and `apply`,
-# and an end for those to nodes that died.
+# Ansible's own arguments, with connections that last from `plan` to `apply`, and keepalives that
+# end the connections to dead nodes.
 _SSH_ARGS = (
     "-C -o ControlMaster=auto -o ControlPersist=120s "
     "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"
@@ -28,7 +28,7 @@ _SSH_ARGS = (
 
 
 def environment(hosts: int) -> dict[str, str]:
-    """Return the environment variables for Ansible to be fast with this many hosts."""
+    """Return environment variables that make Ansible fast with this many hosts."""
     chosen = {}
     if _is_default("pipelining", "ssh"):
         chosen["ANSIBLE_PIPELINING"] = "True"
@@ -42,7 +42,7 @@ def environment(hosts: int) -> dict[str, str]:
 
 
 def forks(hosts: int, cores: int, free_bytes: int) -> int:
-    """Return how many nodes to work on at once: all, or as many as the machine carries."""
+    """Return how many nodes to work on at a time: all, or as many as the controller can."""
     return max(1, min(hosts, cores * _FORKS_PER_CORE, free_bytes // _BYTES_PER_FORK))
 
 
@@ -58,7 +58,7 @@ def _is_default(setting: str, connection: str = "") -> bool:
 
 
 def _control_path_dir() -> dict[str, str]:
-    """Return where ssh's control sockets go if their names get too long in Ansible's place."""
+    """Return a directory for ssh's control sockets if their paths in Ansible's are too long."""
     usual = Path(
         constants.config.get_config_value(
             "control_path_dir", plugin_type="connection", plugin_name="ssh"
@@ -71,7 +71,7 @@ def _control_path_dir() -> dict[str, str]:
     short.mkdir(mode=0o700, exist_ok=True)
     found = short.lstat()
     if short.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        return {}  # another user's: Ansible then says that the name is too long
+        return {}  # another user's; Ansible will report that the path is too long
     return {"ANSIBLE_SSH_CONTROL_PATH_DIR": str(short)}
 
 

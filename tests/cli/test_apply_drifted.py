@@ -62,13 +62,13 @@ def test_fleet_that_is_as_described_costs_no_ansible(site):
     found, log = results(site)
     node = found["nodes"]["n1"]
     assert (node["state"], node["probed"], node["not_proven"]) == ("unchanged", True, "")
-    assert log == "n1: as described, by the probe\n"
+    assert log == "n1: unchanged, verified by the probe\n"
 
 
 def test_node_that_does_not_answer_is_left_to_ansible_alone(site):
     done = drifted(site, "--limit", "n1:n2")
     assert done.returncode == 4, done.stdout + done.stderr
-    assert "2 nodes: 1 unchanged (probed), 1 unreachable" in done.stdout
+    assert "2 nodes: 1 unchanged (probed), 1 unreachable (n2)" in done.stdout
     found, log = results(site)
     assert [found["nodes"][name]["state"] for name in ("n1", "n2")] == ["unchanged", "unreachable"]
     assert "connection refused" in found["nodes"]["n2"]["not_proven"]
@@ -90,7 +90,7 @@ def test_interrupt_while_nodes_are_probed_ends_the_run(site, tmp_path):
     while not (tmp_path / "started").exists():
         assert run.isalive()
     run.sendintr()
-    run.expect("2 nodes: 2 not begun")
+    run.expect("2 nodes: 2 not started")
     run.read()
     run.close()
     assert run.exitstatus == 130
@@ -105,9 +105,9 @@ def test_plan_is_asked_about_the_drifted_node_only(site):
     asked.sendline("n")
     asked.read()
     asked.close()
-    assert "limits to change" in shown
+    assert "pending: limits" in shown
     assert f"{SETTING}" in shown
-    assert "2 nodes: 1 unchanged (probed), 1 to change" in shown
+    assert "2 nodes: 1 unchanged (probed), 1 pending" in shown
     assert asked.exitstatus == 5
     found, log = results(site)
     assert (found["nodes"]["n1"]["probed"], found["nodes"]["n3"]["probed"]) == (True, False)

@@ -74,10 +74,13 @@ def test_newest_run_is_taken_whatever_its_verb(place, capsys):
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (None, "is missing: the run was cut before its end, or goes on"),
-        ('{"schema": 1, "verb"', "cannot be read: it is not whole"),
-        ("[]", "is no whole result of a run: schema is missing or wrong"),
-        ({**runs.applied(2), "schema": 2}, "is of schema 2, wanted 1: a newer rdmaprov wrote it"),
+        (None, "is missing: the run was killed, or is still running"),
+        ('{"schema": 1, "verb"', "cannot be read: the file is incomplete"),
+        ("[]", "is not a valid result of a run: schema is missing or wrong"),
+        (
+            {**runs.applied(2), "schema": 2},
+            "has schema 2, this rdmaprov reads 1: a newer one wrote it",
+        ),
         ({**runs.applied(2), "nodes": None}, "nodes is missing or wrong"),
         ({**runs.applied(2), "nodes": {"n": {}}}, "KeyError: 'state' is missing or wrong"),
         ({**runs.applied(2), "verb": "later"}, "KeyError: 'later' is missing or wrong"),
@@ -89,7 +92,7 @@ def test_run_that_cannot_be_read_is_not_known(place, capsys, data, says):
     error, hint = capsys.readouterr().err.splitlines()
     assert error.startswith("error: runs/20260303-000000-apply/results.json ")
     assert says in error
-    assert f"rdmaprov report runs/{WHOLE}" in hint or "newer rdmaprov" in hint
+    assert f"rdmaprov report runs/{WHOLE}" in hint or "Update rdmaprov" in hint
     assert not (directory / "report.html").exists()
 
 
@@ -118,7 +121,7 @@ def test_page_that_cannot_be_written_is_one_line(place, capsys):
     directory = place / "runs" / WHOLE
     (directory / "report.html.new").mkdir()  # what root cannot write over either
     (line,) = write.report_page(directory).splitlines()
-    assert line.startswith(f"report: not made: {directory}/report.html.new: Is a directory. Once")
+    assert line.startswith(f"report: not written: {directory}/report.html.new: Is a directory. Fix")
     assert run(["report"]) == ExitCode.FAILED
     assert "Is a directory" in capsys.readouterr().err
 
@@ -164,7 +167,9 @@ def test_missing_library_leaves_the_verdict(place):
     command = [sys.executable, "-c", SPOILT]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
     (line,) = done.stdout.splitlines()
-    assert line.startswith("report: not made: the Python package jinja2.loaders cannot be imported")
+    assert line.startswith(
+        "report: not written: the Python package jinja2.loaders cannot be imported"
+    )
 
 
 @pytest.mark.parametrize(
@@ -218,4 +223,4 @@ def test_page_of_1024_nodes_that_all_differ_stays_small(make):
         ]  # fmt: skip
     page = html(data)
     assert len(page.encode()) < 4_000_000
-    assert "more are in results.json" in page
+    assert "more in results.json" in page

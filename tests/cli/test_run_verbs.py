@@ -134,8 +134,8 @@ def test_vault_is_opened_as_by_ansible(vaulted):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--serial", "0"], "--serial 0 is not possible"),
-        (["--max-failures", "many"], "--max-failures many is not possible"),
+        (["--serial", "0"], "--serial must be at least 1 (or 1% to 100%), not 0"),
+        (["--max-failures", "many"], "--max-failures must be at least 0 (or 0% to 100%), not many"),
         (["--roles", "mtu,mut"], "there is no role mut"),
         (["--ask"], "--ask needs a terminal"),
         (["--reboot", "always"], "Invalid value for '--reboot'"),
@@ -161,7 +161,7 @@ def test_limit_that_leaves_nothing_is_refused(site, words, says):
 def test_ansible_that_fails_by_itself_says_why(site):
     done = rdmaprov(site, "plan", "site", ANSIBLE_STRATEGY="no_such_strategy")
     assert done.returncode == 4
-    assert "Ansible ended with" in done.stderr
+    assert "Ansible failed with exit code" in done.stderr
     assert "no_such_strategy" in done.stderr
     assert done.stdout.endswith(f"report: runs/{runs(site)[-1].name}/report.html\n")
     assert {node["state"] for node in results(site)["nodes"].values()} == {"not_begun"}
@@ -208,7 +208,7 @@ def test_interrupt_leaves_results_and_no_process(site, number):
             process.send_signal(number)
             said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "not begun\n  2 nodes\n" in said
+    assert "not started\n  2 nodes\n" in said
     assert results(site)["interrupted"] is True
     assert {node["state"] for node in results(site)["nodes"].values()} == {"not_begun"}
     assert processes_with(str(site.parent)) == []

@@ -18,8 +18,8 @@ from rich.console import Console
 from tests.unit import sites
 
 from rdmaprov import terminal
-from rdmaprov.apply.events import Change, Heard
-from rdmaprov.apply.progress import Progress
+from rdmaprov.apply.events import Change, NodeEvent
+from rdmaprov.apply.progress import ApplyProgress
 from rdmaprov.apply.results import NodeResult
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.masks import Mask
@@ -163,7 +163,7 @@ def test_meter_shows_counts_and_elapsed_time(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setenv("TERM", "xterm-256color")
-    moving = Meter(terminal.moving_console(file=Terminal()), "probing", 1024)
+    moving = Meter(terminal.progress_console(file=Terminal()), "probing", 1024)
     now[0] += 75
     moving.advance()
     moving.advance(bad=True)
@@ -173,14 +173,14 @@ def test_meter_shows_counts_and_elapsed_time(monkeypatch):
 def test_short_work_moves_nothing(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     file = Terminal()
-    with Meter(terminal.moving_console(file=file), "probing", 2) as moving:
+    with Meter(terminal.progress_console(file=file), "probing", 2) as moving:
         moving.advance()
     assert file.getvalue() == ""
 
 
 def test_meter_is_nothing_where_nothing_moves():
     file = io.StringIO()
-    with Meter(terminal.moving_console(file=file), "probing", 2) as moving:
+    with Meter(terminal.progress_console(file=file), "probing", 2) as moving:
         moving.advance()
         assert moving.console is None
     assert file.getvalue() == ""
@@ -192,12 +192,16 @@ def test_thousand_nodes_that_fail_alike_are_not_a_thousand_lines(verbosity):
     screen = Screen(Console(file=out), Mask(()), verbosity)
     names = [f"gpu{number:04}" for number in range(1000)]
     change = Change("running", "ens1", "MTU", "1500", "9000")
-    with Progress(screen, "apply", len(names)) as progress:
+    with ApplyProgress(screen, "apply", len(names)) as progress:
         for name in names:
             node = NodeResult(name)
-            progress.hear(Heard("started", name, "mtu", ""), node)
-            progress.hear(Heard("done", name, "mtu", "", changed=True, changes=(change,)), node)
-            progress.hear(Heard("unreachable", name, "mtu", "", message=f"{name}: lost"), node)
+            progress.show_event(NodeEvent("started", name, "mtu", ""), node)
+            progress.show_event(
+                NodeEvent("done", name, "mtu", "", changed=True, changes=(change,)), node
+            )
+            progress.show_event(
+                NodeEvent("unreachable", name, "mtu", "", message=f"{name}: lost"), node
+            )
     lines = len(out.getvalue().splitlines())
     assert lines == {Verbosity.QUIET: 0, Verbosity.NORMAL: 10, Verbosity.VERBOSE: 2000}[verbosity]
 

@@ -94,8 +94,8 @@ def test_interrupted_apply_says_what_is_half_done_and_the_next_one_converges(lab
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "  node1: ran mtu\n" in said
-    assert "not begun\n  node2\n" in said
+    assert "  node1: roles started: mtu\n" in said
+    assert "not started\n  node2\n" in said
     states = {name: node["state"] for name, node in results(site)["nodes"].items()}
     assert states == {"node1": "half_done", "node2": "not_begun"}
     assert not [

@@ -80,7 +80,7 @@ def test_every_step_of_the_demonstration_ends_as_it_must(lab, fleet, capfd):
     steps = demo.steps(str(fleet.site), str(SUITE), ["--dir", str(lab.directory)])
     assert demo.run(steps, fleet.directory) == ExitCode.OK, capfd.readouterr().out
     said = capfd.readouterr().out
-    assert "2 nodes: 2 to change" in said
+    assert "2 nodes: 2 pending" in said
     assert "2 nodes: 2 changed" in said
     assert f"test_pfc_only_on_lossless_priority[{demo.NODE}-rail0]" in said
     assert "2 nodes: 1 unchanged (probed), 1 changed" in said

@@ -16,9 +16,9 @@ from rdmaprov.acceptance.counters import Moved
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.plan import Plane
 from rdmaprov.acceptance.result import GLOO_NOTE, Result
-from rdmaprov.apply.events import Change, Heard, RolePlan, Survey
+from rdmaprov.apply.events import Change, NodeEvent, RolePlan, Survey
 from rdmaprov.apply.results import Results
-from rdmaprov.apply.run import Request, document
+from rdmaprov.apply.run import ApplyRequest, document
 from rdmaprov.bandwidth import floor
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.cli import accept
@@ -117,12 +117,12 @@ def report(findings: Findings, name: str, node: str, outcome: str, message: str 
 
 # --- plan, apply --------------------------------------------------------------------------------
 def applied(count: int, verb: str = "apply", *, bad: bool = True) -> dict[str, Any]:
-    """Return a run of roles; if bad, one node fails, one is lost, one is half done."""
+    """Return a run of roles; if bad, one node fails, one is lost, one is incomplete."""
     fleet = names(count)
     results = Results(fleet, applies=verb == "apply")
     for number, node in enumerate(fleet):
         _applied(results, node, number, verb, bad)
-    request = Request(verb, SITE, fleet, None, (), {}, ())
+    request = ApplyRequest(verb, SITE, fleet, None, (), {}, ())
     return plain(document(request, STARTED, STARTED + timedelta(seconds=3725), results))
 
 
@@ -140,7 +140,7 @@ def _applied(results: Results, node: str, number: int, verb: str, bad: bool) -> 
     before = Survey({**plans, **changed}, tuple(changed))
 
     def hear(kind: str, role: str = "", **more: Any) -> None:
-        results.hear(Heard(kind, node, role, f"Set {role}" if role else "Read it", **more))
+        results.record(NodeEvent(kind, node, role, f"Set {role}" if role else "Read it", **more))
 
     if bad and number == 1:
         hear("unreachable", message="ssh: connect to host 198.51.100.2 port 22: No route to host")

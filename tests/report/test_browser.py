@@ -37,7 +37,7 @@ PAGES: dict[str, Callable[[], dict[str, Any]]] = {
     "accept 1024": lambda: runs.accepted(1024, per_node=2),
 }
 HEADLINES = {
-    "validate": ("Failed", "Passed"), "apply": ("Failed", ""), "plan": ("Could not tell", ""),
+    "validate": ("Failed", "Passed"), "apply": ("Failed", ""), "plan": ("Unknown", ""),
     "accept": ("Refused", "Accepted"),
 }  # fmt: skip
 PLOTS = ["bandwidth", "pairs", "rails", "ranks"]

@@ -50,7 +50,7 @@ from tests.roles import (
 )
 from tests.roles.fake import FakeMachine
 
-from rdmaprov.drift.verdict import judged
+from rdmaprov.drift.verdict import judge_answer
 from rdmaprov.probe.connection import Answer
 
 # What a role leaves on a node that is no setting of it.
@@ -204,7 +204,7 @@ def is_right(case: Case, node: FakeMachine) -> bool:
     name = ORDER[0]
     found = survey(node, {name: case.arguments}, lambda _, *given: case.role.plan(*given))
     answer = json.dumps({"protocol": PROTOCOL, **found, "boot_id": "67b5"})
-    return not judged(Answer(0, answer, ""), [name]).why
+    return not judge_answer(Answer(0, answer, ""), [name]).why
 
 
 def carry_out(case: Case, node: FakeMachine) -> None:

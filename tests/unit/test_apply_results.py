@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rdmaprov.apply import summary
-from rdmaprov.apply.events import Change, Heard, RolePlan, Survey, heard
-from rdmaprov.apply.progress import said
-from rdmaprov.apply.results import NodeResult, Results, State, after
+from rdmaprov.apply.events import Change, NodeEvent, RolePlan, Survey, parse_event
+from rdmaprov.apply.progress import event_line
+from rdmaprov.apply.results import NodeResult, NodeState, Results, next_result
 from rdmaprov.exit_codes import ExitCode
 
 EVENTS = Path(__file__).parents[1] / "fixtures" / "ansible_events"
@@ -23,10 +23,10 @@ def events(name):
 
 def run(name, *, applies=True, until=None):
     results = Results(("node1", "node2", "node3"), applies=applies)
-    for event in events(name)[:until]:
-        happened = heard(event)
-        if happened is not None:
-            results.hear(happened)
+    for raw in events(name)[:until]:
+        event = parse_event(raw)
+        if event is not None:
+            results.record(event)
     return results
 
 
@@ -45,21 +45,25 @@ def index(name, kind, task):
 @pytest.mark.parametrize(
     ("name", "applies", "state"),
     [
-        ("plan", False, State.PENDING),
-        ("failed", True, State.FAILED),
-        ("changed", True, State.CHANGED),
-        ("unchanged", True, State.UNCHANGED),
+        ("plan", False, NodeState.PENDING),
+        ("failed", True, NodeState.FAILED),
+        ("changed", True, NodeState.CHANGED),
+        ("unchanged", True, NodeState.UNCHANGED),
     ],
 )
 def test_node_s_state_is_what_became_of_it(name, applies, state):
     results = run(name, applies=applies)
     states = {node.name: node.state for node in results.nodes.values()}
-    assert states == {"node1": state, "node2": State.UNREACHABLE, "node3": State.NOT_BEGUN}
+    assert states == {
+        "node1": state,
+        "node2": NodeState.UNREACHABLE,
+        "node3": NodeState.NOT_STARTED,
+    }
     assert results.nodes["node2"].problem == REFUSED
 
 
 def test_plan_names_each_setting_once_with_its_layers():
-    text = shown(summary.of_plan(run("plan", applies=False), diffs=True))
+    text = shown(summary.plan_lines(run("plan", applies=False), diffs=True))
     assert text.startswith(
         "mtu\n"
         "  node1: ens1 MTU 1500 → 4200 (running, configured)\n"
@@ -67,17 +71,17 @@ def test_plan_names_each_setting_once_with_its_layers():
         "  node1: /etc/systemd/network/20-rdmaprov-ens1.network.d/rdmaprov-mtu.conf\n"
     )
     assert text.count("    +MTUBytes=4200\n") == 2
-    assert text.endswith("3 nodes: 1 to change, 1 unreachable, 1 not begun")
+    assert text.endswith("3 nodes: 1 pending, 1 unreachable (node2), 1 not started (node3)")
 
 
 def test_failure_is_named_with_task_and_reason():
     results = run("failed")
-    text = shown(summary.of_apply(results))
+    text = shown(summary.apply_lines(results))
     assert (
         "  node1: mtu: Set the MTU of the rails: /etc/systemd/network/20-rdmaprov-ens1.network.d/"
         "rdmaprov-mtu.conf cannot be written: Operation not permitted\n"
     ) in text
-    assert "not begun; the run stopped after failures\n  node3\n" in text
+    assert "not started; the run stopped after failures\n  node3\n" in text
     assert results.exit_code() == ExitCode.FAILED
 
 
@@ -87,48 +91,53 @@ def test_changes_are_those_the_role_made():
         ("configured", "ens1"),
         ("configured", "ens2"),
     ]
-    assert node.begun == ("mtu",)
+    assert node.roles_started == ("mtu",)
 
 
-def test_node_between_a_role_and_the_last_survey_is_half_done():
+def test_node_between_a_role_and_the_last_survey_is_incomplete():
     until = index("changed", "runner_on_start", "Read what the node is now")
     results = run("changed", until=until)
-    assert results.nodes["node1"].state is State.HALF_DONE
-    assert "ran mtu" in shown(summary.of_apply(results))
+    assert results.nodes["node1"].state is NodeState.INCOMPLETE
+    assert "roles started: mtu" in shown(summary.apply_lines(results))
 
 
-def test_interrupted_run_says_which_nodes_are_done_half_done_and_not_begun():
+def test_interrupted_run_names_finished_incomplete_and_not_started_nodes():
     half = run("changed", until=index("changed", "runner_on_start", "Read what the node is now"))
     nodes = (FINE, half.nodes["node1"], NodeResult("late", True))
-    text = shown(summary.of_apply(results_of(*nodes, interrupted=True)))
-    assert "not begun\n  late\n" in text
-    assert "done\n  fine\nhalf done; what runs on a node ends by itself\n  node1: ran mtu\n" in text
+    text = shown(summary.apply_lines(results_of(*nodes, interrupted=True)))
+    assert "not started\n  late\n" in text
+    assert "finished\n  fine\nincomplete; a task that still runs on a node ends by itself\n" in text
+    assert "  node1: roles started: mtu\n" in text
+    assert text.endswith("3 nodes: 1 unchanged, 1 incomplete (node1), 1 not started (late)")
 
 
-def happened(kind, *, role="", **more):
-    return Heard(kind, "n", role, "task", **more)
+def node_event(kind, *, role="", **more):
+    return NodeEvent(kind, "n", role, "task", **more)
 
 
 def became(*events_):
     node = NodeResult("n", True)
     for event in events_:
-        node = after(node, event)
+        node = next_result(node, event)
     return node
 
 
-FIT = happened("done", survey=Survey())
+FIT = node_event("done", survey=Survey())
 
 
 @pytest.mark.parametrize(
     ("then", "state"),
     [
-        ([], State.UNCHANGED),
-        ([happened("started", role="reboot")], State.HALF_DONE),
-        ([happened("started", role="reboot"), happened("skipped", role="reboot")], State.UNCHANGED),
-        ([happened("done", role="reboot")], State.UNCHANGED),
-        ([happened("done", role="reboot", changed=True)], State.HALF_DONE),
-        ([happened("done", role="reboot", changed=True), FIT], State.CHANGED),
-        ([FIT, happened("unreachable", role="reboot", message="gone")], State.UNREACHABLE),
+        ([], NodeState.UNCHANGED),
+        ([node_event("started", role="reboot")], NodeState.INCOMPLETE),
+        (
+            [node_event("started", role="reboot"), node_event("skipped", role="reboot")],
+            NodeState.UNCHANGED,
+        ),
+        ([node_event("done", role="reboot")], NodeState.UNCHANGED),
+        ([node_event("done", role="reboot", changed=True)], NodeState.INCOMPLETE),
+        ([node_event("done", role="reboot", changed=True), FIT], NodeState.CHANGED),
+        ([FIT, node_event("unreachable", role="reboot", message="gone")], NodeState.UNREACHABLE),
     ],
 )
 def test_role_that_runs_on_a_node_with_nothing_pending_counts_if_it_changes(then, state):
@@ -139,20 +148,20 @@ def test_role_that_runs_on_a_node_with_nothing_pending_counts_if_it_changes(then
 
 def test_node_that_is_lost_during_a_role_says_so():
     text = shown(
-        summary.of_apply(
-            results_of(became(FIT, happened("unreachable", role="reboot", message="gone")))
+        summary.apply_lines(
+            results_of(became(FIT, node_event("unreachable", role="reboot", message="gone")))
         )
     )
-    assert "unreachable\n  n: while reboot ran: gone\n" in text
+    assert "unreachable\n  n: connection lost during role reboot: gone\n" in text
 
 
-def test_node_that_was_only_read_is_not_begun():
+def test_node_that_was_only_surveyed_is_not_started():
     until = index("changed", "runner_on_start", "Set the MTU of the rails")
-    assert run("changed", until=until).nodes["node1"].state is State.NOT_BEGUN
+    assert run("changed", until=until).nodes["node1"].state is NodeState.NOT_STARTED
 
 
 def test_lines_that_stay_are_changes_and_failures_only():
-    lines = [said(happened) for event in events("changed") if (happened := heard(event))]
+    lines = [event_line(event) for raw in events("changed") if (event := parse_event(raw))]
     assert [line.text for line in lines if line] == [
         f"node2: unreachable: {REFUSED}",
         "node1: mtu: 2 changes",
@@ -189,16 +198,17 @@ def test_exit_code_is_the_worst_of_the_nodes(nodes, code):
     assert results_of(*nodes, interrupted=True).exit_code() == ExitCode.INTERRUPTED
 
 
-def test_reboot_is_said_with_its_reason():
-    text = shown(summary.of_apply(results_of(FINE, REBOOT)))
-    assert "reboot due\n  boot: mlx5_core: a=1\n" in text
+def test_required_reboot_has_its_reason():
+    text = shown(summary.apply_lines(results_of(FINE, REBOOT)))
+    assert "reboot required\n  boot: mlx5_core: a=1\n" in text
+    assert text.endswith("2 nodes: 2 unchanged; reboot required on boot")
 
 
 def test_role_that_waits_is_pending():
     waits = RolePlan(waits="there is no /sys/module/mlx5_core")
     survey = Survey({"ofed": RolePlan(), "mlx5": waits}, ("ofed", "mlx5"))
-    text = shown(summary.of_plan(results_of(NodeResult("n", before=survey)), diffs=False))
-    assert "mlx5\n  n: mlx5 after there is no /sys/module/mlx5_core\n" in text
+    text = shown(summary.plan_lines(results_of(NodeResult("n", before=survey)), diffs=False))
+    assert "mlx5\n  n: waits for an earlier role: there is no /sys/module/mlx5_core\n" in text
 
 
 def test_setting_that_is_still_wrong_after_the_run_is_the_failure_s_reason():
@@ -216,10 +226,10 @@ def test_setting_that_is_still_wrong_after_the_run_is_the_failure_s_reason():
             },
         },
     }
-    happened = heard(event)
-    assert happened is not None
-    assert happened.message == (
-        "not as described after the run: mtu: ens1 MTU (running) is 1500, wanted 9000"
+    parsed = parse_event(event)
+    assert parsed is not None
+    assert parsed.message == (
+        "still different from the site after apply: mtu: ens1 MTU (running) is 1500, wanted 9000"
     )
 
 
@@ -228,14 +238,14 @@ def test_censored_result_says_no_more_than_that():
         "event": "runner_on_failed",
         "event_data": {"host": "n", "task": "t", "res": {"censored": "hidden by no_log"}},
     }
-    happened = heard(event)
-    assert happened is not None
-    assert happened.message == "hidden by no_log"
+    parsed = parse_event(event)
+    assert parsed is not None
+    assert parsed.message == "hidden by no_log"
 
 
 def test_text_of_a_node_cannot_move_the_cursor():
     broken = NodeResult("n", True, failed="t", problem="\x1b[2Jgone\nnode9: fine")
-    text = shown(summary.of_apply(results_of(broken)))
+    text = shown(summary.apply_lines(results_of(broken)))
     assert "\x1b" not in text
     assert "\n  n: t: \\x1b[2Jgone\\nnode9: fine\n" in text
 
@@ -253,7 +263,7 @@ def test_full_disk_is_named_though_no_module_could_start():
             },
         },
     }
-    happened = heard(event)
-    assert happened is not None
-    assert happened.message.startswith("No space left on device")
-    assert "df -h" in happened.message
+    parsed = parse_event(event)
+    assert parsed is not None
+    assert parsed.message.startswith("No space left on device")
+    assert "df -h" in parsed.message

@@ -10,6 +10,7 @@ from rdmaprov.apply.events import Change
 from rdmaprov.errors import UsageError
 from rdmaprov.runs import groups
 from rdmaprov.runs.masks import MASK, Mask
+from rdmaprov.words import quantity
 
 
 def change(layer, seen, wanted="9000", device="ens1"):
@@ -56,13 +57,32 @@ def test_layers_are_merged_where_they_agree(changes, lines):
     ],
 )
 def test_names_are_folded(names, text):
-    assert groups.folded(names) == text
+    assert groups.fold_names(names) == text
 
 
 def test_label_counts_all_and_names_some():
     assert groups.label(["a", "b"], 2) == "2 nodes"
     assert groups.label(["a", "b"], 3) == "2 nodes (a, b)"
     assert groups.label(["a"], 1) == "a"
+
+
+@pytest.mark.parametrize(
+    ("states", "text"),
+    [
+        ({"a": "ok", "b": "bad", "c": "ok"}, "3 nodes: 2 passed, 1 failed (b)"),
+        ({"a": "bad", "b": "bad"}, "2 nodes: 2 failed"),
+        ({"a": "ok"}, "1 node: 1 passed"),
+    ],
+)
+def test_states_are_counted_and_bad_nodes_named(states, text):
+    assert groups.count_states(states, {"ok": "passed", "bad": "failed"}, ["bad"]) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 nodes"), (1, "1 node"), (2, "2 nodes"), (1024, "1,024 nodes")]
+)
+def test_quantity_is_singular_or_plural(number, text):
+    assert quantity(number, "node") == text
 
 
 @pytest.mark.parametrize(
@@ -89,8 +109,8 @@ def test_longer_secret_goes_first_and_data_is_masked_within():
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "x", "", "0%", "101%", "10 %", "%"])
 def test_wrong_serial_is_refused(text):
-    with pytest.raises(UsageError, match=r"--serial .*is not possible"):
-        limits.share("--serial", text, 1)
+    with pytest.raises(UsageError, match=r"--serial must be at least 1 \(or 1% to 100%\)"):
+        limits.parse_share("--serial", text, 1)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +126,10 @@ def test_wrong_serial_is_refused(text):
     ],
 )
 def test_failures_that_stop_are_as_many_as_was_said(most, serial, hosts, stops, goes_on):
-    batch = limits.share("--serial", serial, 1) if serial else None
-    percentage = limits.max_fail_percentage(limits.share("--max-failures", most, 0), batch, hosts)
+    batch = limits.parse_share("--serial", serial, 1) if serial else None
+    percentage = limits.max_fail_percentage(
+        limits.parse_share("--max-failures", most, 0), batch, hosts
+    )
     size = min(batch.of(hosts), hosts) if batch else hosts
 
     def stopped(failures):  # ansible/plugins/strategy/linear.py

@@ -20,8 +20,8 @@ from tests.unit import sites
 
 from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain
-from rdmaprov.drift.fleet import command, probed
-from rdmaprov.drift.verdict import PROTOCOL, judged
+from rdmaprov.drift.fleet import probe_fleet, survey_command
+from rdmaprov.drift.verdict import PROTOCOL, judge_answer
 from rdmaprov.inventory import load_site
 from rdmaprov.inventory.ansible_api import read_yaml
 from rdmaprov.probe.connection import Answer
@@ -51,7 +51,7 @@ def of_mtu(**changed):
 
 def verdict(data, rc=0, err=""):
     text = data if isinstance(data, str) else json.dumps(data)
-    return judged(Answer(rc, text, err), ["mtu", "limits"])
+    return judge_answer(Answer(rc, text, err), ["mtu", "limits"])
 
 
 def test_survey_with_nothing_to_do_is_a_proof():
@@ -65,23 +65,23 @@ def test_survey_with_nothing_to_do_is_a_proof():
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (survey(pending=["mtu"], roles=of_mtu(changes=[CHANGE])), "mtu to change"),
-        (survey(roles=of_mtu(changes=[CHANGE])), "mtu to change"),
-        (survey(roles=of_mtu(waits="no driver")), "mtu to change"),
-        (survey(pending=["limits"]), "limits to change"),
+        (survey(pending=["mtu"], roles=of_mtu(changes=[CHANGE])), "pending: mtu"),
+        (survey(roles=of_mtu(changes=[CHANGE])), "pending: mtu"),
+        (survey(roles=of_mtu(waits="no driver")), "pending: mtu"),
+        (survey(pending=["limits"]), "pending: limits"),
         (survey(problems=["mtu: ens1: no such device"]), "mtu: ens1: no such device"),
-        (survey(roles=of_mtu(reboot=["1 GiB pages"])), "a reboot is due: 1 GiB pages"),
-        (survey(protocol=PROTOCOL + 1), f"is not of protocol {PROTOCOL}"),
-        (survey(protocol=None), "is not of protocol"),
-        (survey(roles={"mtu": ENTRY}), "is about other roles"),
-        (survey(roles={}), "is about other roles"),
-        (survey(roles={"mtu": {}, "limits": ENTRY}), "lacks a part"),
-        (survey(pending=None), "lacks a part"),
-        (survey(boot_id=""), "lacks a part"),
-        ([], "is not of protocol"),
-        ("", "is no JSON"),
-        (json.dumps(survey())[:-2], "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
+        (survey(roles=of_mtu(reboot=["1 GiB pages"])), "reboot required: 1 GiB pages"),
+        (survey(protocol=PROTOCOL + 1), f"has another protocol than {PROTOCOL}"),
+        (survey(protocol=None), "has another protocol"),
+        (survey(roles={"mtu": ENTRY}), "covers other roles"),
+        (survey(roles={}), "covers other roles"),
+        (survey(roles={"mtu": {}, "limits": ENTRY}), "is incomplete"),
+        (survey(pending=None), "is incomplete"),
+        (survey(boot_id=""), "is incomplete"),
+        ([], "has another protocol"),
+        ("", "is not JSON"),
+        (json.dumps(survey())[:-2], "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
     ],
 )
 def test_anything_else_is_none(data, why):
@@ -92,8 +92,8 @@ def test_anything_else_is_none(data, why):
 
 def test_survey_that_failed_says_why():
     found = verdict(survey(), rc=1, err="Traceback\nthis needs root on the node\n")
-    assert found.why == "its survey ended with 1: this needs root on the node"
-    unreachable = judged(NodeUnreachable("n1: no route to the node", "Is it up?"), [])
+    assert found.why == "survey failed with exit code 1: this needs root on the node"
+    unreachable = judge_answer(NodeUnreachable("n1: no route to the node", "Is it up?"), [])
     assert unreachable.why == "n1: no route to the node. Is it up?"
 
 
@@ -103,11 +103,11 @@ def given_by_ansible(site, name):
     inventory = InventoryManager(loader, sources=[str(site)])
     host = inventory.get_host(name)
     variables = VariableManager(loader, inventory).get_vars(host=host)
-    asked = collection.module("plugin_utils.role_files").asked(
+    asked = collection.import_plugin("plugin_utils.role_files").asked(
         [], lambda path: read_yaml(Path(path))
     )
     templar = Templar(loader, variables={**asked.defaults, **variables})
-    typed = collection.module("module_utils.roles").typed
+    typed = collection.import_plugin("module_utils.roles").typed
     return {
         role: typed(role, json.loads(json.dumps(templar.template(raw))))
         for role, raw in asked.arguments.items()
@@ -172,7 +172,7 @@ def test_what_only_ansible_knows_proves_nothing(tmp_path, value, why):
 )
 def test_same_reason_of_many_nodes_has_the_same_words(tmp_path, variables, why):
     more = {"group_vars/nodes.yml": f"---\n{variables}\n"}
-    found = probed(load_site(sites.write(tmp_path, {**sites.GOOD, **more})), ["limits"])
+    found = probe_fleet(load_site(sites.write(tmp_path, {**sites.GOOD, **more})), ["limits"])
     (said,) = {one.why for one in found.values()}
     assert len(found) == 2
     assert said.startswith(why)
@@ -222,14 +222,16 @@ print(json.dumps(shipped.sources(install.OWNER, install.MODULES)))
 def test_survey_runs_from_its_input():
     """As on a node: no file, no Ansible."""
     target = Target("n1", "", ("/bin/sh", "-c"), sys.executable, 10, sys.executable)
-    asked = command(target, json.dumps({"limits": {
+    asked = survey_command(target, json.dumps({"limits": {
         "memlock": "unlimited", "memlock_users": [], "memlock_services": [],
         "sysctl": {"kernel.ostype": "Linux"},
     }}).encode())  # fmt: skip
     done = subprocess.run(
         ["/bin/sh", "-c", asked.text], input=asked.given, capture_output=True, check=False
     )
-    found = judged(Answer(done.returncode, done.stdout.decode(), done.stderr.decode()), ["limits"])
+    found = judge_answer(
+        Answer(done.returncode, done.stdout.decode(), done.stderr.decode()), ["limits"]
+    )
     assert found.survey is not None, found.why
     assert found.survey.problems == ()
     assert [change.seen for change in found.survey.roles["limits"].changes] == ["absent"]

@@ -10,17 +10,24 @@ from tests.report import runs
 from rdmaprov.report import of_accept, of_apply, of_validate, pairs, rails, ranks
 from rdmaprov.report.drawing import BAD, drawn, short
 from rdmaprov.report.grid import ALL, grid
+from rdmaprov.report.issues import (
+    Message,
+    Scope,
+    group_messages,
+    group_skips,
+    name_masker,
+    widen_remedy,
+)
 from rdmaprov.report.model import Cell, Tone
-from rdmaprov.report.troubles import Said, Site, alike, for_all, masker, skipped
-from rdmaprov.report.words import duration
+from rdmaprov.words import duration
 
 FLEET = runs.names(20)
-SITE = Site("inventory/prod", None, FLEET)
+SITE = Scope("inventory/prod", None, FLEET)
 GOOD, WRONG, LOST = (Cell(tone, "", tone) for tone in (Tone.GOOD, Tone.BAD, Tone.UNKNOWN))
 
 
 def said(node, text, remedy="", tone=Tone.BAD):
-    return Said(tone, "test", node, text, remedy)
+    return Message(tone, "test", node, text, remedy)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +44,13 @@ def said(node, text, remedy="", tone=Tone.BAD):
     ],
 )
 def test_messages_are_alike_but_for_node_and_device(one, other, same):
-    assert len(alike([said("gpu01", one), said("gpu02", other)], SITE)) == (1 if same else 2)
+    assert len(group_messages([said("gpu01", one), said("gpu02", other)], SITE)) == (
+        1 if same else 2
+    )
 
 
 def test_failures_come_before_what_is_not_known_and_the_commonest_first():
-    found = alike(
+    found = group_messages(
         [
             said("gpu01", "lost", tone=Tone.UNKNOWN),
             said("gpu02", "rare"),
@@ -66,32 +75,34 @@ def test_failures_come_before_what_is_not_known_and_the_commonest_first():
     ],
 )
 def test_remedy_is_for_all_nodes(nodes, limit, command):
-    site = Site("s", limit, FLEET)
-    assert for_all("Run: rdmaprov apply s --limit gpu01 --roles mtu", nodes, site) == command
+    site = Scope("s", limit, FLEET)
+    assert widen_remedy("Run: rdmaprov apply s --limit gpu01 --roles mtu", nodes, site) == command
 
 
 def test_remedy_of_many_nodes_points_to_their_names():
-    remedy = for_all("Run: x --limit gpu01", FLEET[:9], SITE)
-    assert remedy == "Run: x --limit gpu01 (for all 9, give their names, which are below)"
+    remedy = widen_remedy("Run: x --limit gpu01", FLEET[:9], SITE)
+    assert remedy == "Run: x --limit gpu01 (for all 9 nodes, pass the names below)"
     # gpu01 is the beginning of another name here.
     other = "Run: x --limit gpu012"
-    assert for_all(other, FLEET[:3], SITE) == other
-    assert for_all("Run: reboot gpu01", FLEET[:3], SITE).endswith(
-        "(and the same on the other nodes)"
+    assert widen_remedy(other, FLEET[:3], SITE) == other
+    assert widen_remedy("Run: reboot gpu01", FLEET[:3], SITE).endswith(
+        "(likewise on the other nodes)"
     )
 
 
 def test_command_quotes_what_a_shell_would_act_on():
-    site = Site("my site", "!rack1", ("a;b", "c"))
+    site = Scope("my site", "!rack1", ("a;b", "c"))
     assert site.command("apply", ["a;b"]) == "rdmaprov apply 'my site' --limit 'a;b'"
     assert site.command("apply", ["a;b", "c"]) == "rdmaprov apply 'my site' --limit '!rack1'"
 
 
 def test_skips_with_one_reason_are_one():
-    site = Site("s", None, runs.names(1024))
-    found = skipped([said(name, f"{name}: ib: PFC does not apply") for name in site.nodes], site)
+    site = Scope("s", None, runs.names(1024))
+    found = group_skips(
+        [said(name, f"{name}: ib: PFC does not apply") for name in site.nodes], site
+    )
     (skip,) = found
-    assert (skip.checks, skip.label) == (1024, "1024 nodes")
+    assert (skip.checks, skip.label) == (1024, "1,024 nodes")
 
 
 def test_grid_has_odd_nodes_first_and_those_alike_in_one_row():
@@ -108,9 +119,9 @@ def test_grid_has_odd_nodes_first_and_those_alike_in_one_row():
 def test_each_failed_check_is_in_one_trouble_with_a_remedy():
     data = runs.validated(64)
     view = of_validate.view(data)
-    assert all(each.remedy for each in view.troubles)
+    assert all(each.remedy for each in view.issues)
     wrong = {check["node"] for check in data["checks"] if check["outcome"] != "skipped"}
-    assert {node for each in view.troubles for node in each.nodes} == wrong
+    assert {node for each in view.issues for node in each.nodes} == wrong
     (row,) = [row for row in view.grid.rows if row.nodes == ("gpu02",)]
     assert {cell.tone for cell in row.cells} == {Tone.UNKNOWN, Tone.NONE}
 
@@ -132,18 +143,18 @@ def test_nodes_by_roles():
         "gpu3": (Tone.BAD, ""),
         "gpu4": (Tone.UNKNOWN, ""),
     }
-    assert [(each.tone, each.label) for each in view.troubles] == [
+    assert [(each.tone, each.label) for each in view.issues] == [
         ("bad", "gpu3"), ("unknown", "gpu2"), ("unknown", "gpu4"), ("due", "gpu1"),
     ]  # fmt: skip
-    assert view.troubles[-1].remedy.endswith("--limit gpu1 --reboot if-needed")
+    assert view.issues[-1].remedy.endswith("--limit gpu1 --reboot if-needed")
 
 
 def test_plan_that_was_refused_is_no_apply():
     view = of_apply.view({**runs.applied(2, "plan", bad=False), "verb": "apply"})
-    assert (view.headline, view.changes_title) == ("Changes are due", "What is to change")
+    assert (view.headline, view.changes_title) == ("Changes pending", "Pending changes")
     applied = of_apply.view(runs.applied(2, bad=False))
     assert (applied.headline, applied.changes_title) == (
-        "All nodes are as the site says", "What was changed",
+        "All nodes match the site", "Changes made",
     )  # fmt: skip
 
 
@@ -151,7 +162,7 @@ def test_nodes_that_a_probe_proved_are_counted():
     data = runs.applied(3, bad=False)
     assert of_apply.view(data).facts == (("roles", "all"),)
     data["nodes"]["gpu2"]["probed"] = True
-    assert of_apply.view(data).facts[1:] == (("proven by a probe, without Ansible", "1 node"),)
+    assert of_apply.view(data).facts[1:] == (("verified by the probe, without Ansible", "1 node"),)
 
 
 def test_plan_names_each_setting_with_its_nodes():
@@ -160,7 +171,9 @@ def test_plan_names_each_setting_with_its_nodes():
     assert changes["mtu"][0] == (
         "3 nodes (gpu1, gpu3, gpu4)", "ens1 MTU 1500 → 9000 (running, configured)",
     )  # fmt: skip
-    assert changes["nccl"] == (("gpu3", "after the rails' addresses, which fabric sets"),)
+    assert changes["nccl"] == (
+        ("gpu3", "waits for an earlier role: the rails' addresses, which fabric sets"),
+    )
 
 
 def test_rail_that_carries_little_is_named():
@@ -188,7 +201,7 @@ def test_rails_that_nothing_compares_have_no_plot(sent):
 
 def test_map_of_the_first_node_has_a_row_for_each_direction():
     rates = {("p", "a", "b"): 4.0, ("p", "b", "a"): 3.0, ("p", "a", "c"): 2.0}
-    found = pairs.mapped(rates, [("p", "a", "c")], ["a", "b", "c"])
+    found = pairs.heat_map(rates, [("p", "a", "c")], ["a", "b", "c"])
     assert (found.rows, found.columns) == (("p, from a", "p, to a"), ("b", "c"))
     assert (dict(found.gb_s), set(found.marked)) == (
         {(0, 0): 4.0, (1, 0): 3.0, (0, 1): 2.0},
@@ -201,7 +214,7 @@ def test_map_of_all_pairs_has_the_slowest_plane_and_marks_what_stands_out():
     rates = {(p, a, b): 40.0 for p in "xy" for a in names for b in names if a != b}
     rates["y", "gpu2", "gpu5"] = 4.0
     slow = pairs.slowest(rates)
-    found = pairs.mapped(rates, slow, names)
+    found = pairs.heat_map(rates, slow, names)
     assert slow == [("y", "gpu2", "gpu5")]
     assert (found.gb_s[1, 4], set(found.marked)) == (4.0, {(1, 4)})
 
@@ -210,7 +223,7 @@ def test_map_of_very_many_nodes_shares_cells_and_hides_no_slow_one():
     names = runs.names(600)
     rates = {("p", a, b): 40.0 for a in names[::30] for b in names if a != b}
     rates["p", names[30], names[599]] = 1.0
-    found = pairs.mapped(rates, pairs.slowest(rates), names)
+    found = pairs.heat_map(rates, pairs.slowest(rates), names)
     assert len(found.rows) == 200
     assert min(found.gb_s.values()) == found.gb_s[10, 199] == 1.0
     assert found.marked == {(10, 199)}
@@ -219,7 +232,7 @@ def test_map_of_very_many_nodes_shares_cells_and_hides_no_slow_one():
 def test_outliers_are_said_marked_and_first_in_the_table():
     plot = pairs.plot(runs.accepted(6, pairs=True))
     assert plot is not None
-    assert "10 of 30 directions are outliers; nodes with most of them: gpu4 (10)" in plot.words
+    assert "10 of 30 directions are outliers; most often: gpu4 (10)" in plot.words
     assert [row[-1] for row in plot.table.rows] == ["outlier"] * 10 + [""] * 20
     fine = pairs.plot(runs.accepted(6, bad=False, pairs=True))
     assert fine is not None
@@ -231,7 +244,7 @@ def test_late_ranks_are_named_with_their_node():
     plot = ranks.plot(runs.accepted(4))
     assert plot is not None
     assert "gpu3 (rank 16-23)" in plot.words
-    assert [row[-1] for row in plot.table.rows[:9]] == ["late"] * 8 + [""]
+    assert [row[-1] for row in plot.table.rows[:9]] == ["straggler"] * 8 + [""]
 
 
 def test_run_that_ended_before_it_measured_has_a_page_without_plots():
@@ -279,10 +292,10 @@ def test_name_fits_into_a_picture(name, text):
 
 
 def test_mask_leaves_other_words():
-    assert masker({"a"})("a b: a.c is not a") == "* b: a.c is not *"
+    assert name_masker({"a"})("a b: a.c is not a") == "* b: a.c is not *"
 
 
 @pytest.mark.parametrize("nccl", [True, False])
 def test_headline_says_what_gloo_does_not_prove(nccl):
     summary = of_accept.view(runs.accepted(3, bad=False, nccl=nccl)).summary
-    assert ("bandwidth and RDMA are not proven" in summary) is not nccl
+    assert ("bandwidth and RDMA are not verified" in summary) is not nccl

@@ -63,19 +63,21 @@ CHANGED = {"mtu": MTU.changes}
         (NodeResult("n", before=SURVEY), ["unchanged", "pending", "waiting"]),
         (NodeResult("n", before=SURVEY, running="mtu"), ["unchanged", "half_done", "waiting"]),
         (
-            NodeResult("n", before=SURVEY, begun=("mtu",), failed="mtu: Set it", problem="disk"),
+            NodeResult("n", before=SURVEY, roles_started=("mtu",),
+                       failed="mtu: Set it", problem="disk"),
             ["unchanged", "failed", "waiting"],
         ),
         (
-            NodeResult("n", before=SURVEY, begun=("mtu",), unreachable=True),
+            NodeResult("n", before=SURVEY, roles_started=("mtu",), unreachable=True),
             ["unchanged", "half_done", "waiting"],
         ),
         (
-            NodeResult("n", before=SURVEY, after=Survey(), begun=("mtu", "nccl"), changes=CHANGED),
+            NodeResult("n", before=SURVEY, after=Survey(),
+                       roles_started=("mtu", "nccl"), changes=CHANGED),
             ["unchanged", "changed", "unchanged"],
         ),
         (
-            NodeResult("n", before=SURVEY, after=SURVEY, begun=("mtu",), changes=CHANGED),
+            NodeResult("n", before=SURVEY, after=SURVEY, roles_started=("mtu",), changes=CHANGED),
             ["unchanged", "half_done", "waiting"],
         ),
         (

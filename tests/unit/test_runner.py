@@ -57,8 +57,10 @@ def test_failures_end_a_run_as_ansible_counts_them(tmp_path: Path, most: str, be
     """Each batch of three has a failure: n2 of the first, n4 and n5 of the second."""
     file = tmp_path / "hosts.yml"
     file.write_text("all:\n  hosts: {" + ", ".join(f"n{i}: {{}}" for i in range(1, 9)) + "}\n")
-    serial = limits.share("--serial", "3", 1)
-    percentage = limits.max_fail_percentage(limits.share("--max-failures", most, 0), serial, 8)
+    serial = limits.parse_share("--serial", "3", 1)
+    percentage = limits.max_fail_percentage(
+        limits.parse_share("--max-failures", most, 0), serial, 8
+    )
     fail = {"ansible.builtin.fail": {}, "when": "inventory_hostname in ['n2', 'n4', 'n5']"}
     play = {
         "hosts": "all",

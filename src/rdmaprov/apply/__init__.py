@@ -1,1 +1,1 @@
-"""What `rdmaprov plan` and `rdmaprov apply` do: Ansible's events → results → text and files."""
+"""`rdmaprov plan` and `rdmaprov apply`: Ansible's events → results → text and files."""

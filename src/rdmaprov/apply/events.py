@@ -1,4 +1,4 @@
-"""What Ansible's events say, as far as a run is about: surveys, roles, failures."""
+"""Ansible's events, parsed: surveys, changes of roles, failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SURVEY = "survey"
 
 @dataclass(frozen=True)
 class Change:
-    """One setting that is not, or was not, what it must be; see module_utils.plan of a node."""
+    """One setting that differs, or differed, from the site; as module_utils.plan writes it."""
 
     layer: str
     device: str
@@ -42,24 +42,24 @@ class Survey:
 
     @property
     def reboot(self) -> tuple[str, ...]:
-        """Return why a reboot is due, or will be once the roles ran."""
+        """Return why a reboot is required, now or once the roles ran."""
         return tuple(reason for plan in self.roles.values() for reason in plan.reboot)
 
 
 @dataclass(frozen=True)
-class Heard:
-    """One thing that happened to a node.
+class NodeEvent:
+    """One event of a node.
 
     Args:
         kind: "started", "done", "skipped", "failed", "unreachable".
-        node: whose.
-        role: whose task it was; empty for the play's own.
-        task: its name.
-        survey: what the node is, where the task was a survey.
+        node: its name.
+        role: the role of the task; empty for a task of the play.
+        task: the task's name.
+        survey: the state of the node, if the task was a survey.
         changed: whether the task changed the node.
-        changes: what it changed, where the role says.
+        changes: what it changed, if the role reports it.
         message: why it failed, on one line.
-        seconds: how long it took.
+        seconds: the duration of the task.
 
     """
 
@@ -74,17 +74,18 @@ class Heard:
     seconds: float = 0.0
 
 
-# Ansible puts it before a role's first task; roles that are only depended on have no other.
+# Ansible runs it before a role's first task; a role that is only a dependency has no other.
 _VALIDATION = "ansible.builtin.validate_argument_spec"
-# Sentences of Ansible's that only say that there is a cause, which follows.
+# What Ansible writes before the cause.
 _WRAPPED = re.compile(
     r"\A(?:Task failed: )?(?:Data could not be sent to remote host \S+ "
     r"Make sure this host can be reached over ssh: |Failed to connect to the host via ssh: )?"
 )
-# What Ansible says where its module could not even start, and what that means.
+# What Ansible writes if its module could not start, and what that means.
 _CAUSES = {
     "No usable temporary directory found": "No space left on device for temporary files (/tmp, "
-    "/var/tmp), so nothing was changed; free some, then run the same again. See: df -h"
+    "/var/tmp); nothing was changed. Free space on the node (df -h shows where), then run the same "
+    "command again"
 }
 _KINDS = {
     "runner_on_start": "started",
@@ -95,8 +96,8 @@ _KINDS = {
 }
 
 
-def heard(event: Mapping[str, Any]) -> Heard | None:
-    """Return what an event of ansible-runner's says; None if it is about no node."""
+def parse_event(event: Mapping[str, Any]) -> NodeEvent | None:
+    """Return an event of ansible-runner; None if it is about no node."""
     kind = _KINDS.get(str(event.get("event", "")))
     data = _mapping(event.get("event_data"))
     node = str(data.get("host") or "")
@@ -105,10 +106,10 @@ def heard(event: Mapping[str, Any]) -> Heard | None:
     result = _mapping(data.get("res"))
     action = str(data.get("resolved_action") or data.get("task_action") or "")
     own = action.removeprefix(COLLECTION) if action.startswith(COLLECTION) else ""
-    survey = survey_of(result) if own == SURVEY and kind != "started" else None
+    survey = parse_survey(result) if own == SURVEY and kind != "started" else None
     if kind == "failed" and data.get("ignore_errors"):
         kind = "done"
-    return Heard(
+    return NodeEvent(
         kind=kind,
         node=node,
         role=_role(data, action),
@@ -122,14 +123,14 @@ def heard(event: Mapping[str, Any]) -> Heard | None:
 
 
 def _role(data: Mapping[str, Any], action: str) -> str:
-    """Return the role that a task is of; none for one that only reads the site's variables."""
+    """Return the role of a task; empty for a task that only reads the site's variables."""
     if action == _VALIDATION:
         return ""
     return str(data.get("role") or "").rpartition(".")[2]
 
 
-def survey_of(result: Mapping[str, Any]) -> Survey | None:
-    """Return a survey's answer; None if it has none, because the module did not come so far."""
+def parse_survey(result: Mapping[str, Any]) -> Survey | None:
+    """Return the survey in a module's result; None if the module failed before it."""
     if not isinstance(result.get("roles"), Mapping):
         return None
     roles = {str(name): _role_plan(_mapping(plan)) for name, plan in result["roles"].items()}
@@ -164,17 +165,26 @@ def _message(result: Mapping[str, Any], survey: Survey | None) -> str:
     if survey is not None and survey.problems:
         return "; ".join(survey.problems)
     if survey is not None and survey.pending:
-        return "not as described after the run: " + "; ".join(_left(survey))
-    said = result.get("msg") or result.get("censored") or "no reason given"
+        return "still different from the site after apply: " + "; ".join(_remaining_changes(survey))
+    message = result.get("msg") or result.get("censored") or "no reason given"
     stderr = str(result.get("module_stderr") or result.get("stderr") or "").strip()
     last = stderr.splitlines()[-1] if stderr else ""
-    text = f"{said} ({last})" if last and last not in str(said) else str(said)
+    text = f"{message} ({last})" if last and last not in str(message) else str(message)
     text = next((cause for sign, cause in _CAUSES.items() if sign in text), text)
+    return clean_reason(text)
+
+
+def clean_reason(text: str) -> str:
+    """Return why a task failed, on one line, without what Ansible writes before the cause.
+
+    >>> clean_reason("Task failed: Failed to connect to the host via ssh: ssh: no route\\n")
+    'ssh: no route'
+    """
     return _WRAPPED.sub("", " ".join(text.split()))
 
 
-def _left(survey: Survey) -> list[str]:
-    """Return what a survey still finds to change."""
+def _remaining_changes(survey: Survey) -> list[str]:
+    """Return the changes that a survey still finds."""
     left = []
     for name in survey.pending:
         plan = survey.roles.get(name, RolePlan())
@@ -182,7 +192,7 @@ def _left(survey: Survey) -> list[str]:
             f"{c.device} {c.setting} ({c.layer}) is {c.seen}, wanted {c.wanted}"
             for c in plan.changes
         )
-        left.append(f"{name}: {changes or plan.waits or 'something is left to do'}")
+        left.append(f"{name}: {changes or plan.waits or 'changes pending'}")
     return left
 
 

@@ -1,4 +1,4 @@
-"""How much of a fleet at once, and how many failures: numbers and percentages, as Ansible's."""
+"""Shares of a fleet, as numbers or percentages: how many nodes at a time, how many failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ansible.utils.helpers import pct_to_int
 
 from rdmaprov.errors import UsageError
 
-# Of a failure more than N, as Ansible compares shares of a batch by "more than".
+# Added to N failures, as Ansible stops at a share of a batch above its limit.
 _NEARLY_ONE = 0.99
 
 
@@ -25,12 +25,12 @@ class Share:
         return f"{self.number}{'%' if self.percent else ''}"
 
     def of(self, total: int) -> int:
-        """Return how many of so many nodes, as Ansible's serial counts: at least one."""
+        """Return the number of nodes out of a total, as Ansible's serial counts: at least one."""
         return int(pct_to_int(str(self), total))
 
 
-def share(option: str, text: str, least: int) -> Share:
-    """Return what an option says.
+def parse_share(option: str, text: str, least: int) -> Share:
+    """Return the share that an option names.
 
     Raises:
         UsageError: it is not N or N%, or out of range.
@@ -42,13 +42,13 @@ def share(option: str, text: str, least: int) -> Share:
         if parsed.number >= least and not (parsed.percent and parsed.number > 100):
             return parsed
     raise UsageError(
-        f"{option} {text} is not possible",
-        f"Write a number of nodes from {least} on, or {least}% to 100%.",
+        f"{option} must be at least {least} (or {least}% to 100%), not {text or 'empty'}",
+        "Pass a number of nodes, such as 8, or a percentage, such as 25%.",
     )
 
 
 def max_fail_percentage(most: Share, serial: Share | None, hosts: int) -> float:
-    """Return Ansible's max_fail_percentage that stops a batch at the first failure too many.
+    """Return the max_fail_percentage with which Ansible stops a batch after more than N failures.
 
     Ansible stops when failures / batch size is more than it, so N itself must lie below and
     N + 1 above. It takes one percentage for all batches: the highest that is right for a whole

@@ -1,4 +1,4 @@
-"""What a user sees while a run goes on: lines that stay, and on a terminal one that moves."""
+"""The progress of a run: lines that stay, and on a terminal a bar that moves below them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from types import TracebackType
 from rich.table import Table
 from rich.text import Text
 
-from rdmaprov.apply.events import Heard
+from rdmaprov.apply.events import NodeEvent
 from rdmaprov.apply.results import NodeResult
 from rdmaprov.problem import printable
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import MANY_NODES, Line, Verbosity
+from rdmaprov.words import quantity
 
-# As many nodes at work as are shown; the others are counted.
+# Nodes at work that are shown; the others are counted.
 _MOST_ROWS = 12
-# As many nodes as are named for one and the same trouble; the summary has them all.
-_MOST_ALIKE = 10
+# Nodes that are named for the same failure; the summary has all of them.
+_MOST_REPEATS = 10
 
 
-class Progress:
-    """How far a run is.
+class ApplyProgress:
+    """Shows the progress of a run.
 
-    A node's role that changed something, and whatever went wrong, is one line that stays. On a
-    terminal, the nodes at work and a bar move below. Each event costs the same, however many
-    nodes there are; of many, what is alike is left to the summary.
+    Each role that changed a node and each failure is one line that stays. On a terminal, the
+    nodes at work and a bar move below. The cost of an event does not depend on the number of
+    nodes; on a large fleet, repeated lines are left to the summary.
     """
 
     def __init__(self, screen: Screen, verb: str, total: int) -> None:
@@ -34,47 +35,47 @@ class Progress:
         self._at_work: dict[str, tuple[str, float]] = {}
         self._done: set[str] = set()
         self._bad: set[str] = set()
-        self._alike: Counter[tuple[str, ...]] = Counter()
+        self._repeats: Counter[tuple[str, ...]] = Counter()
         self._many = total > MANY_NODES and screen.verbosity is not Verbosity.VERBOSE
-        self._meter = screen.moving(verb, total, above=self._rows)
+        self._meter = screen.meter(verb, total, above=self._rows)
 
-    def __enter__(self) -> Progress:
-        """Begin to show."""
+    def __enter__(self) -> ApplyProgress:
+        """Start to show the bar."""
         self._meter.start()
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType
     ) -> None:
-        """Take the moving part away."""
+        """Remove the bar."""
         self._meter.stop()
 
-    def hear(self, happened: Heard, node: NodeResult) -> None:
-        """Take in what happened, and what the node is since."""
-        if happened.kind == "started":
-            what = self._screen.masked(printable(happened.role or happened.task))
+    def show_event(self, event: NodeEvent, node: NodeResult) -> None:
+        """Show an event, given the node's result since then."""
+        if event.kind == "started":
+            what = self._screen.mask_text(printable(event.role or event.task))
             self._at_work[node.name] = (what, time.monotonic())
             return
         self._at_work.pop(node.name, None)
-        if happened.kind in ("failed", "unreachable"):
+        if event.kind in ("failed", "unreachable"):
             self._bad.add(node.name)
         if node.finished:
             self._done.add(node.name)
         self._meter.done, self._meter.bad = len(self._done), len(self._bad)
-        line = said(happened)
-        if line is not None and not self._is_left_out(happened):
+        line = event_line(event)
+        if line is not None and not self._is_for_summary(event):
             self._screen.remark(line)
 
-    def _is_left_out(self, happened: Heard) -> bool:
-        """Return whether the summary says it for many nodes at once."""
+    def _is_for_summary(self, event: NodeEvent) -> bool:
+        """Return whether to leave an event to the summary, which groups nodes."""
         if not self._many:
             return False
-        if happened.kind == "done":
+        if event.kind == "done":
             return True
-        text = happened.message.replace(happened.node, "")
-        alike = (happened.kind, happened.role, happened.task, text)
-        self._alike[alike] += 1
-        return self._alike[alike] > _MOST_ALIKE
+        text = event.message.replace(event.node, "")
+        key = (event.kind, event.role, event.task, text)
+        self._repeats[key] += 1
+        return self._repeats[key] > _MOST_REPEATS
 
     def _rows(self) -> Table:
         """Return the nodes at work."""
@@ -88,15 +89,14 @@ class Progress:
         return table
 
 
-def said(happened: Heard) -> Line | None:
-    """Return the line that stays of an event; None if it is not worth one."""
-    where = ": ".join(part for part in (happened.node, happened.role) if part)
-    if happened.kind == "unreachable":
-        return Line(printable(f"{where}: unreachable: {happened.message}"), "red")
-    if happened.kind == "failed":
-        return Line(printable(f"{where}: {happened.task}: failed: {happened.message}"), "red")
-    if happened.kind == "done" and happened.role and happened.changed:
-        number = len(happened.changes)
-        what = f"{number} change{'s' if number != 1 else ''}" if number else "changed"
+def event_line(event: NodeEvent) -> Line | None:
+    """Return the line of an event; None if it has none."""
+    where = ": ".join(part for part in (event.node, event.role) if part)
+    if event.kind == "unreachable":
+        return Line(printable(f"{where}: unreachable: {event.message}"), "red")
+    if event.kind == "failed":
+        return Line(printable(f"{where}: {event.task}: failed: {event.message}"), "red")
+    if event.kind == "done" and event.role and event.changed:
+        what = quantity(len(event.changes), "change") if event.changes else "changed"
         return Line(printable(f"{where}: {what}"), "yellow")
     return None

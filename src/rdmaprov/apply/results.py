@@ -1,4 +1,4 @@
-"""What became of each node: events → results, which are plain values."""
+"""The result of each node, from its events."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from rdmaprov.apply.events import Change, Heard, RolePlan, Survey
+from rdmaprov.apply.events import Change, NodeEvent, RolePlan, Survey
 from rdmaprov.exit_codes import ExitCode
 
 
 @dataclass(frozen=True)
-class Probed:
-    """What was learnt of a node before Ansible ran.
+class ProbeResult:
+    """What the probe found on a node.
 
     Args:
-        why: why Ansible must look at it, on one line; empty if it is proven to be as described.
-        survey: what it is, if it was read.
-        warnings: what works against a role, and is not a role's to change.
+        why: why Ansible must run on it, on one line; empty if the probe verified that the node
+            matches the site.
+        survey: the node's state, if the probe read it.
+        warnings: settings that work against a role and that no role changes.
 
     """
 
@@ -27,36 +28,36 @@ class Probed:
     warnings: tuple[str, ...] = ()
 
 
-class State(StrEnum):
-    """What became of a node."""
+class NodeState(StrEnum):
+    """The state of a node at the end of a run, or so far."""
 
-    UNCHANGED = "unchanged"  # it is as described, and was before
-    PENDING = "pending"  # plan: it has something to change
-    CHANGED = "changed"  # it is as described now
+    UNCHANGED = "unchanged"  # it matched the site before the run
+    PENDING = "pending"  # plan: apply would change it
+    CHANGED = "changed"  # the run changed it, and it matches the site now
     FAILED = "failed"
     UNREACHABLE = "unreachable"
-    HALF_DONE = "half_done"  # the run stopped while roles ran; the next one goes on
-    NOT_BEGUN = "not_begun"  # the run stopped before any role ran
+    INCOMPLETE = "half_done"  # the run stopped while roles ran; the next run resumes
+    NOT_STARTED = "not_begun"  # the run stopped before any role ran
 
 
 @dataclass(frozen=True)
 class NodeResult:
-    """What became of one node.
+    """The result of one node.
 
     Args:
         name: the node.
-        applies: whether the run is to change it; otherwise it is only read.
-        before: what it was; None if it was not read.
-        after: what it is by the last survey after a role ran; None without one.
-        begun: the roles that did something, in their order.
+        applies: whether the run may change it; otherwise the run only surveys it.
+        before: its first survey; None if there was none.
+        after: its last survey after a role ran; None if there was none.
+        roles_started: the roles that did something, in their order.
         running: the role that runs; empty between roles.
-        changes: by role, what it changed.
+        changes: the changes of each role.
         failed: the task that failed, with its role in front; empty if none did.
-        problem: why it failed or could not be reached, on one line.
-        unreachable: whether it could not be reached.
-        seconds: how long its tasks took.
-        probed: whether the probe proved that it is as described, so that Ansible did not run.
-        not_proven: why the probe did not; empty if there was no probe.
+        problem: why it failed or is unreachable, on one line.
+        unreachable: whether ssh had no connection to it.
+        seconds: the duration of its tasks.
+        probed: whether the probe verified that it matches the site, so that Ansible did not run.
+        not_proven: why the probe did not verify it; empty if there was no probe.
 
     """
 
@@ -64,7 +65,7 @@ class NodeResult:
     applies: bool = False
     before: Survey | None = None
     after: Survey | None = None
-    begun: tuple[str, ...] = ()
+    roles_started: tuple[str, ...] = ()
     running: str = ""
     changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
     failed: str = ""
@@ -75,75 +76,81 @@ class NodeResult:
     not_proven: str = ""
 
     @property
-    def state(self) -> State:
-        """Return what became of the node."""
+    def state(self) -> NodeState:
+        """Return the state that the surveys and roles so far add up to."""
         if self.unreachable:
-            return State.UNREACHABLE
+            return NodeState.UNREACHABLE
         if self.failed:
-            return State.FAILED
+            return NodeState.FAILED
         if self.before is None:
-            return State.NOT_BEGUN
+            return NodeState.NOT_STARTED
         if self.running:
-            return State.HALF_DONE
+            return NodeState.INCOMPLETE
         if not self.before.pending and not self.changes:
-            return State.UNCHANGED
-        if not self.begun:
-            return State.NOT_BEGUN if self.applies else State.PENDING
+            return NodeState.UNCHANGED
+        if not self.roles_started:
+            return NodeState.NOT_STARTED if self.applies else NodeState.PENDING
         if self.after is None or self.after.pending:
-            return State.HALF_DONE
-        return State.CHANGED if self.changes else State.UNCHANGED
+            return NodeState.INCOMPLETE
+        return NodeState.CHANGED if self.changes else NodeState.UNCHANGED
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles that ran, the one that still does last."""
-        return tuple(dict.fromkeys((*self.begun, *([self.running] if self.running else []))))
+        """Return the roles that ran, the running one last."""
+        return tuple(
+            dict.fromkeys((*self.roles_started, *([self.running] if self.running else [])))
+        )
 
     @property
     def finished(self) -> bool:
-        """Return whether the run is through with the node."""
-        return self.state not in (State.NOT_BEGUN, State.HALF_DONE)
+        """Return whether the run has nothing left to do on the node."""
+        return self.state not in (NodeState.NOT_STARTED, NodeState.INCOMPLETE)
 
     @property
     def reboot(self) -> tuple[str, ...]:
-        """Return why a reboot is due, or for a pending node will be; only what was read counts."""
+        """Return why a reboot is required, or will be on a pending node, by the last survey."""
         if self.after is not None:
             return self.after.reboot
-        if self.before is None or self.state not in (State.UNCHANGED, State.PENDING):
+        if self.before is None or self.state not in (NodeState.UNCHANGED, NodeState.PENDING):
             return ()
         return self.before.reboot
 
 
-def after(node: NodeResult, happened: Heard) -> NodeResult:
-    """Return what a node is once something happened to it."""
-    role = happened.role
+def next_result(node: NodeResult, event: NodeEvent) -> NodeResult:
+    """Return a node's result after one more event."""
+    role = event.role
     node = replace(
         node,
-        seconds=node.seconds + happened.seconds,
-        running=role if happened.kind == "started" else "",
+        seconds=node.seconds + event.seconds,
+        running=role if event.kind == "started" else "",
     )
-    if happened.survey is not None:
-        if node.begun:
-            node = replace(node, after=happened.survey)
+    if event.survey is not None:
+        if node.roles_started:
+            node = replace(node, after=event.survey)
         else:
-            node = replace(node, before=happened.survey)
-    if role and happened.kind not in ("started", "skipped"):
-        node = replace(node, begun=tuple(dict.fromkeys((*node.begun, role))))
-    if happened.kind == "unreachable":
-        return replace(node, unreachable=True, problem=happened.message)
-    if happened.kind == "failed":
+            node = replace(node, before=event.survey)
+    if role and event.kind not in ("started", "skipped"):
+        node = replace(node, roles_started=tuple(dict.fromkeys((*node.roles_started, role))))
+    if event.kind == "unreachable":
+        return replace(node, unreachable=True, problem=event.message)
+    if event.kind == "failed":
         where = f"{role}: " if role else ""
-        return replace(node, failed=f"{where}{happened.task}", problem=happened.message)
-    if role and happened.changed:
-        done = (*node.changes.get(role, ()), *happened.changes)
+        return replace(node, failed=f"{where}{event.task}", problem=event.message)
+    if role and event.changed:
+        done = (*node.changes.get(role, ()), *event.changes)
         node = replace(node, changes={**node.changes, role: done})
     return node
 
 
 class Results:
-    """The results of a run, which grow with its events."""
+    """The results of all nodes of a run, updated by its events."""
 
     def __init__(
-        self, nodes: Iterable[str], *, applies: bool, probed: Mapping[str, Probed] | None = None
+        self,
+        nodes: Iterable[str],
+        *,
+        applies: bool,
+        probed: Mapping[str, ProbeResult] | None = None,
     ) -> None:
         self.nodes = {name: NodeResult(name, applies) for name in nodes}
         self.interrupted = False
@@ -154,29 +161,29 @@ class Results:
                 else replace(self.nodes[name], before=one.survey, probed=True)
             )
 
-    def hear(self, happened: Heard) -> NodeResult:
-        """Take in what happened; return what the node is now."""
-        self.nodes[happened.node] = now = after(self.nodes[happened.node], happened)
+    def record(self, event: NodeEvent) -> NodeResult:
+        """Record an event; return the node's result since then."""
+        self.nodes[event.node] = now = next_result(self.nodes[event.node], event)
         return now
 
-    def of(self, *states: State) -> list[NodeResult]:
+    def in_state(self, *states: NodeState) -> list[NodeResult]:
         """Return the nodes in these states."""
         return [node for node in self.nodes.values() if node.state in states]
 
     def exit_code(self) -> ExitCode:
-        """Return what the run tells its caller.
+        """Return the run's exit code.
 
-        The first that is true of: it was interrupted; a node failed; a node is not known, or
-        was not come to; changes or a reboot are due.
+        The first that is true of: the run was interrupted; a node failed; a node is unreachable,
+        incomplete or not started; changes are pending or a reboot is required.
         """
         states = {node.state for node in self.nodes.values()}
         if self.interrupted:
             return ExitCode.INTERRUPTED
-        if State.FAILED in states:
+        if NodeState.FAILED in states:
             return ExitCode.FAILED
-        if states & {State.UNREACHABLE, State.HALF_DONE, State.NOT_BEGUN}:
+        if states & {NodeState.UNREACHABLE, NodeState.INCOMPLETE, NodeState.NOT_STARTED}:
             return ExitCode.UNKNOWN
-        if State.PENDING in states or any(node.reboot for node in self.nodes.values()):
+        if NodeState.PENDING in states or any(node.reboot for node in self.nodes.values()):
             return ExitCode.PENDING
         return ExitCode.OK
 
@@ -186,10 +193,10 @@ class Results:
 
 
 def role_states(node: NodeResult) -> dict[str, str]:
-    """Return for each role that the node was surveyed for, or that ran, what became of it.
+    """Return the state of each role that a survey covered or that ran.
 
-    That is unchanged, changed, failed, half_done, pending (it has something to change and did not
-    run) or waiting (for what an earlier role brings).
+    That is unchanged, changed, failed, half_done, pending (it would change something and did not
+    run) or waiting (for something that an earlier role installs).
     """
     surveyed = node.before.roles if node.before is not None else {}
     return {role: _role_state(node, role) for role in dict.fromkeys((*surveyed, *node.roles))}
@@ -200,12 +207,12 @@ def _role_state(node: NodeResult, role: str) -> str:
     problems = (node.failed, *before.problems, *left.problems)
     if any(problem.startswith(f"{role}: ") for problem in problems):
         return "failed"
-    cut = node.unreachable and role == node.begun[-1] if node.begun else False
-    if role == node.running or cut or (role in node.begun and role in left.pending):
+    cut = node.unreachable and role == node.roles_started[-1] if node.roles_started else False
+    if role == node.running or cut or (role in node.roles_started and role in left.pending):
         return "half_done"
     if role in node.changes:
         return "changed"
-    if role in node.begun or role not in (*before.pending, *left.pending):
+    if role in node.roles_started or role not in (*before.pending, *left.pending):
         return "unchanged"
     return "waiting" if before.roles.get(role, RolePlan()).waits else "pending"
 
@@ -213,7 +220,7 @@ def _role_state(node: NodeResult, role: str) -> str:
 def _as_data(node: NodeResult) -> dict[str, Any]:
     changes: Mapping[str, tuple[Change, ...]] = node.changes
     waits: dict[str, str] = {}
-    if node.state is State.PENDING and node.before is not None:
+    if node.state is NodeState.PENDING and node.before is not None:
         plans = {name: node.before.roles[name] for name in node.before.pending}
         changes = {name: plan.changes for name, plan in plans.items()}
         waits = {name: plan.waits for name, plan in plans.items() if plan.waits}

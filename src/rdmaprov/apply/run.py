@@ -1,4 +1,4 @@
-"""One run: a site's nodes, Ansible on them, and everything that it says kept and shown."""
+"""One run of Ansible on the nodes of a site: shown, logged, and its results written."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.apply.events import heard
-from rdmaprov.apply.progress import Progress
-from rdmaprov.apply.results import Probed, Results
+from rdmaprov.apply.events import parse_event
+from rdmaprov.apply.progress import ApplyProgress
+from rdmaprov.apply.results import ProbeResult, Results
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import printable
@@ -25,14 +25,14 @@ from rdmaprov.runs.screen import Screen
 
 
 class AnsibleFailed(RdmaprovError):
-    """Ansible ended early, and not because of a node."""
+    """Ansible failed, and not because of a node."""
 
     exit_code = ExitCode.UNKNOWN
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a user asks for.
+class ApplyRequest:
+    """What a user asks of plan or apply.
 
     Args:
         verb: "plan" or "apply".
@@ -40,8 +40,8 @@ class Request:
         nodes: the nodes' names.
         limit: Ansible's pattern, if there is one.
         roles: names of the roles; empty for all.
-        variables: for the playbook.
-        arguments: further ones of ansible-playbook.
+        variables: extra variables of the playbook.
+        arguments: more arguments of ansible-playbook.
 
     """
 
@@ -57,13 +57,13 @@ class Request:
 class Run:
     """A run with its directory; see `open_run`."""
 
-    def __init__(self, request: Request, directory: RunDirectory, screen: Screen) -> None:
+    def __init__(self, request: ApplyRequest, directory: RunDirectory, screen: Screen) -> None:
         self._request = request
         self._directory = directory
         self._screen = screen
         self._started = datetime.now(UTC)
         self._last_error = ""
-        self._probed: Mapping[str, Probed] = {}
+        self._probed: Mapping[str, ProbeResult] = {}
         self._nodes = request.nodes
         self._variables = dict(request.variables)
 
@@ -72,74 +72,74 @@ class Run:
         """Return the run's directory."""
         return self._directory.path
 
-    def set(self, variables: Mapping[str, object]) -> None:
-        """Give the playbook further variables."""
+    def add_variables(self, variables: Mapping[str, object]) -> None:
+        """Add variables for the playbook."""
         self._variables.update(variables)
 
-    def narrow(self, probed: Mapping[str, Probed]) -> None:
-        """Have Ansible run on the nodes that the probe did not prove to be as described."""
+    def leave_out_proven(self, probed: Mapping[str, ProbeResult]) -> None:
+        """Run Ansible only on the nodes that the probe could not verify."""
         self._probed = probed
         self._nodes = tuple(name for name in self._request.nodes if probed[name].why)
         self._directory.write_lines("not-proven", self._nodes)
         for name, one in probed.items():
             for warning in one.warnings:
                 self._log(f"[WARNING]: {name}: {warning}")
-            self._log(f"{name}: {one.why or 'as described, by the probe'}")
+            self._log(f"{name}: {one.why or 'unchanged, verified by the probe'}")
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Return the nodes that Ansible is to run on."""
+        """Return the nodes that Ansible runs on."""
         return self._nodes
 
-    def nothing(self, *, interrupted: bool) -> Results:
-        """Return the results of a run in which Ansible was not started."""
+    def results_so_far(self, *, interrupted: bool) -> Results:
+        """Return the results before Ansible starts."""
         results = Results(self._request.nodes, applies=True, probed=self._probed)
         results.interrupted = interrupted
         return results
 
-    def play(self, verb: str) -> Results:
-        """Run a verb's playbook; return what became of the nodes, up to an interrupt.
+    def run_playbook(self, verb: str) -> Results:
+        """Run a verb's playbook; return the results, on an interrupt those so far.
 
         Raises:
-            AnsibleFailed: it ended early, and not because of a node.
+            AnsibleFailed: Ansible failed, and not because of a node.
 
         """
         if not self._nodes:
-            return self.nothing(interrupted=False)
+            return self.results_so_far(interrupted=False)
         results = Results(self._request.nodes, applies=verb == "apply", probed=self._probed)
-        with Progress(self._screen, verb, len(self._nodes)) as progress:
+        with ApplyProgress(self._screen, verb, len(self._nodes)) as progress:
             try:
-                code = self._ansible(verb, results, progress)
+                code = self._run_ansible(verb, results, progress)
             except KeyboardInterrupt:
                 results.interrupted = True
                 return results
         if code != 0 and results.exit_code() in (ExitCode.OK, ExitCode.UNKNOWN):
-            self._refuse_silence(code, results)
+            self._raise_unexplained(code, results)
         return results
 
-    def _refuse_silence(self, code: int, results: Results) -> None:
-        """Raise if Ansible failed and no node says why."""
+    def _raise_unexplained(self, code: int, results: Results) -> None:
+        """Raise if Ansible failed and no node has a problem."""
         if any(node.problem for node in results.nodes.values()):
             return
         self.write(results)
-        why = self._screen.masked(printable(self._last_error)) or "it does not say why"
+        why = self._screen.mask_text(printable(self._last_error)) or "no reason given"
         raise AnsibleFailed(
-            f"Ansible ended with {code}: {why}",
+            f"Ansible failed with exit code {code}: {why}",
             f"See {self.path / 'logs' / 'ansible.log'}",
         )
 
-    def _ansible(self, verb: str, results: Results, progress: Progress) -> int:
-        def hear(event: dict[str, Any]) -> bool:
-            # Results first: ansible-runner passes over a full disk and a terminal that is gone.
-            happened = heard(event)
-            if happened is not None and happened.node not in results.nodes:
-                happened = None
-            node = results.hear(happened) if happened is not None else None
-            said = str(event.get("stdout") or "")
-            self._log(said)
-            self._screen.detail(said)
-            if happened is not None and node is not None:
-                progress.hear(happened, node)
+    def _run_ansible(self, verb: str, results: Results, progress: ApplyProgress) -> int:
+        def handle(event: dict[str, Any]) -> bool:
+            # Results first: ansible-runner ignores the error of a full disk or a closed terminal.
+            parsed = parse_event(event)
+            if parsed is not None and parsed.node not in results.nodes:
+                parsed = None
+            node = results.record(parsed) if parsed is not None else None
+            output = str(event.get("stdout") or "")
+            self._log(output)
+            self._screen.detail(output)
+            if parsed is not None and node is not None:
+                progress.show_event(parsed, node)
             return False  # ansible-runner need not write it to a file
 
         runner = run_ansible(
@@ -150,7 +150,7 @@ class Run:
             extravars={"apply_roles": list(self._request.roles), **self._variables},
             cmdline=shlex.join(self._request.arguments) or None,
             envvars={"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"},
-            event_handler=hear,
+            event_handler=handle,
         )
         return int(runner.rc)
 
@@ -172,16 +172,16 @@ class Run:
 
 
 def document(
-    request: Request, started: datetime, ended: datetime, results: Results
+    request: ApplyRequest, started: datetime, ended: datetime, results: Results
 ) -> dict[str, Any]:
-    """Return results.json; docs/results.schema.json describes it."""
+    """Return results.json, as docs/results.schema.json defines it."""
     head = Head(request.verb, request.site, request.limit, started)
     more = {"roles": list(request.roles)}
     return results_document(head, ended, results.exit_code(), results.as_data(), more)
 
 
 @contextmanager
-def open_run(request: Request, mask: Mask, screen: Screen) -> Iterator[Run]:
+def open_run(request: ApplyRequest, mask: Mask, screen: Screen) -> Iterator[Run]:
     """Provide a run with a new directory."""
     with RunDirectory(request.verb, mask) as directory:
         yield Run(request, directory, screen)

@@ -1,4 +1,4 @@
-"""A run in words: what a plan would change, what an apply did."""
+"""The summary of a run: what plan found pending, what apply changed."""
 
 from __future__ import annotations
 
@@ -7,78 +7,82 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rdmaprov.apply.changes import change_lines
 from rdmaprov.apply.events import RolePlan
-from rdmaprov.apply.results import NodeResult, Probed, Results, State
+from rdmaprov.apply.results import NodeResult, NodeState, ProbeResult, Results
 from rdmaprov.problem import printable
 from rdmaprov.runs import groups
 from rdmaprov.terminal import Line
 
 
-def of_plan(results: Results, *, diffs: bool) -> Iterator[Line]:
-    """Yield what would change, by role, with what cannot be told."""
-    pending = results.of(State.PENDING)
+def plan_lines(results: Results, *, diffs: bool) -> Iterator[Line]:
+    """Yield the pending changes by role, then failures and counts."""
+    pending = results.in_state(NodeState.PENDING)
     total = len(results.nodes)
-    for role in _roles(pending):
+    for role in _pending_roles(pending):
         yield Line(role, "bold")
         plans = {
             node.name: node.before.roles.get(role, RolePlan())
             for node in pending
             if node.before is not None and role in node.before.pending
         }
-        said = {node: _planned(role, plan) for node, plan in plans.items()}
-        yield from _grouped(said, total)
+        texts = {node: _planned_changes(plan) for node, plan in plans.items()}
+        yield from _group_lines(texts, total)
         if diffs:
-            yield from _diffs(plans, total)
-    yield from _trouble(results)
-    yield from _reboots(results, "reboot due once applied")
+            yield from _diff_lines(plans, total)
+    yield from _failure_lines(results)
+    yield from _reboot_lines(results, "reboot required after apply")
     yield Line(_counts(results), "bold")
 
 
-def of_apply(results: Results) -> Iterator[Line]:
-    """Yield what became of the nodes."""
+def apply_lines(results: Results) -> Iterator[Line]:
+    """Yield the changes by role, then failures and counts."""
     changed = [node for node in results.nodes.values() if node.changes]
     total = len(results.nodes)
     roles = dict.fromkeys(role for node in changed for role in node.changes)
     for role in roles:
         yield Line(role, "bold")
-        said = {
+        texts = {
             node.name: change_lines(node.changes[role]) or ["changed"]
             for node in changed
             if role in node.changes
         }
-        yield from _grouped(said, total)
-    yield from _trouble(results)
+        yield from _group_lines(texts, total)
+    yield from _failure_lines(results)
     if results.interrupted:
-        done = [node.name for node in results.of(State.CHANGED, State.UNCHANGED)]
-        yield Line("done", "green")
-        yield Line(f"  {groups.label(done, total) if done else 'no node'}")
-    half = {node.name: [f"ran {', '.join(node.roles)}"] for node in results.of(State.HALF_DONE)}
-    yield from _section("half done; what runs on a node ends by itself", half, total, "yellow")
-    yield from _reboots(results, "reboot due")
+        done = [node.name for node in results.in_state(NodeState.CHANGED, NodeState.UNCHANGED)]
+        yield Line("finished", "green")
+        yield Line(f"  {groups.label(done, total) if done else 'no nodes'}")
+    half = {
+        node.name: [f"roles started: {', '.join(node.roles)}"]
+        for node in results.in_state(NodeState.INCOMPLETE)
+    }
+    title = "incomplete; a task that still runs on a node ends by itself"
+    yield from _section_lines(title, half, total, "yellow")
+    yield from _reboot_lines(results, "reboot required")
     yield Line(_counts(results), "bold")
 
 
-def of_probe(probed: Mapping[str, Probed]) -> Iterator[Line]:
-    """Yield which nodes Ansible must look at, and why."""
-    said = {name: [one.why] for name, one in probed.items() if one.why}
-    yield from _section("not proven by the probe", said, len(probed), "yellow")
+def probe_lines(probed: Mapping[str, ProbeResult]) -> Iterator[Line]:
+    """Yield the nodes that Ansible must run on, and why."""
+    texts = {name: [one.why] for name, one in probed.items() if one.why}
+    yield from _section_lines("Ansible runs on", texts, len(probed), "yellow")
 
 
-def _roles(nodes: Iterable[NodeResult]) -> list[str]:
-    """Return the pending roles in the order in which they run, which any survey knows."""
+def _pending_roles(nodes: Iterable[NodeResult]) -> list[str]:
+    """Return the pending roles in the order in which they run."""
     surveys = [node.before for node in nodes if node.before is not None]
     pending = {role for survey in surveys for role in survey.pending}
     order = dict.fromkeys(role for survey in surveys for role in (*survey.roles, *survey.pending))
     return [role for role in order if role in pending]
 
 
-def _planned(role: str, plan: RolePlan) -> list[str]:
+def _planned_changes(plan: RolePlan) -> list[str]:
     if plan.waits:
-        return [f"{role} after {plan.waits}"]
-    return change_lines(plan.changes) or ["runs, with no setting to change"]
+        return [f"waits for an earlier role: {plan.waits}"]
+    return change_lines(plan.changes) or ["runs; changes no setting"]
 
 
-def _diffs(plans: Mapping[str, RolePlan], total: int) -> Iterator[Line]:
-    """Yield the files' differences, those that several nodes share once."""
+def _diff_lines(plans: Mapping[str, RolePlan], total: int) -> Iterator[Line]:
+    """Yield the differences in files, equal ones once."""
     nodes: dict[tuple[str, str, str], list[str]] = {}
     for name, plan in plans.items():
         for diff in plan.diffs:
@@ -93,61 +97,67 @@ def _diffs(plans: Mapping[str, RolePlan], total: int) -> Iterator[Line]:
             yield Line("    " + printable(line.replace("\t", "    ")), style)
 
 
-def _trouble(results: Results) -> Iterator[Line]:
+def _failure_lines(results: Results) -> Iterator[Line]:
     total = len(results.nodes)
-    failed = {node.name: [f"{node.failed}: {node.problem}"] for node in results.of(State.FAILED)}
-    yield from _section("failed", failed, total, "red")
-    missing = results.of(State.NOT_BEGUN)
+    failed = {
+        node.name: [f"{node.failed}: {node.problem}"] for node in results.in_state(NodeState.FAILED)
+    }
+    yield from _section_lines("failed", failed, total, "red")
+    missing = results.in_state(NodeState.NOT_STARTED)
     if missing:
         why = "" if results.interrupted or not failed else "; the run stopped after failures"
-        yield Line(f"not begun{why}", "yellow")
+        yield Line(f"not started{why}", "yellow")
         yield Line(f"  {groups.label([node.name for node in missing], total)}")
-    lost = {node.name: [_lost(node)] for node in results.of(State.UNREACHABLE)}
-    yield from _section("unreachable", lost, total, "red")
+    lost = {node.name: [_why_unreachable(node)] for node in results.in_state(NodeState.UNREACHABLE)}
+    yield from _section_lines("unreachable", lost, total, "red")
 
 
-def _lost(node: NodeResult) -> str:
-    """Return why a node could not be reached, and what may be half done on it."""
-    return f"while {node.roles[-1]} ran: {node.problem}" if node.roles else node.problem
+def _why_unreachable(node: NodeResult) -> str:
+    """Return why a node is unreachable, with the role that this cut off."""
+    during = f"connection lost during role {node.roles[-1]}: " if node.roles else ""
+    return f"{during}{node.problem}"
 
 
-def _reboots(results: Results, title: str) -> Iterator[Line]:
+def _reboot_lines(results: Results, title: str) -> Iterator[Line]:
     due = {node.name: node.reboot for node in results.nodes.values() if node.reboot}
-    yield from _section(title, due, len(results.nodes), "yellow")
+    yield from _section_lines(title, due, len(results.nodes), "yellow")
 
 
-def _section(
-    title: str, said: Mapping[str, Iterable[str]], total: int, style: str
+def _section_lines(
+    title: str, texts: Mapping[str, Iterable[str]], total: int, style: str
 ) -> Iterator[Line]:
-    if said:
+    if texts:
         yield Line(title, style)
-        yield from _grouped(said, total)
+        yield from _group_lines(texts, total)
 
 
-def _grouped(said: Mapping[str, Iterable[str]], total: int) -> Iterator[Line]:
-    for text, nodes in groups.by_text(said).items():
+def _group_lines(texts: Mapping[str, Iterable[str]], total: int) -> Iterator[Line]:
+    for text, nodes in groups.group_by_text(texts).items():
         yield Line(printable(f"  {groups.label(nodes, total)}: {text}"))
 
 
+_PROBED = "unchanged (probed)"
 _WORDS = {
-    State.PENDING: "to change",
-    State.CHANGED: "changed",
-    State.UNCHANGED: "unchanged",
-    State.FAILED: "failed",
-    State.UNREACHABLE: "unreachable",
-    State.HALF_DONE: "half done",
-    State.NOT_BEGUN: "not begun",
+    _PROBED: _PROBED,
+    NodeState.PENDING: "pending",
+    NodeState.CHANGED: "changed",
+    NodeState.UNCHANGED: "unchanged",
+    NodeState.FAILED: "failed",
+    NodeState.UNREACHABLE: "unreachable",
+    NodeState.INCOMPLETE: "incomplete",
+    NodeState.NOT_STARTED: "not started",
 }
+_NAMED = (
+    NodeState.FAILED,
+    NodeState.UNREACHABLE,
+    NodeState.INCOMPLETE,
+    NodeState.NOT_STARTED,
+)
 
 
 def _counts(results: Results) -> str:
-    numbers = {word: len(results.of(state)) for state, word in _WORDS.items()}
-    probed = sum(1 for node in results.nodes.values() if node.probed)
-    numbers[_WORDS[State.UNCHANGED]] -= probed
-    numbers = {f"{_WORDS[State.UNCHANGED]} (probed)": probed, **numbers}
-    counts = [f"{number} {word}" for word, number in numbers.items() if number]
-    reboots = sum(1 for node in results.nodes.values() if node.reboot)
-    if reboots:
-        counts.append(f"{reboots} to reboot")
-    total = len(results.nodes)
-    return f"{total} node{'s' if total != 1 else ''}: {', '.join(counts)}"
+    nodes = results.nodes.values()
+    states = {node.name: _PROBED if node.probed else node.state for node in nodes}
+    reboot = [node.name for node in nodes if node.reboot]
+    more = f"; reboot required on {groups.label(reboot, len(nodes))}" if reboot else ""
+    return groups.count_states(states, _WORDS, _NAMED) + more

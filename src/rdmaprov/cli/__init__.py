@@ -14,7 +14,7 @@ from rdmaprov.cli.lazy import LazyGroup
 from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import MEANINGS, ExitCode
-from rdmaprov.terminal import colourless
+from rdmaprov.terminal import no_colour
 
 PROGRAM = "rdmaprov"
 
@@ -62,7 +62,7 @@ def _refuse(message: str, hint: str, code: int) -> int:
 
 def _colour() -> bool | None:
     """Return False if NO_COLOR asks for none, which click ignores; else None, click's default."""
-    return False if colourless() else None
+    return False if no_colour() else None
 
 
 def _usage_hint(error: click.ClickException) -> str:

@@ -121,7 +121,7 @@ def _result(
     names = tuple(node.name for node in fleet.nodes)
     if not ignore_validate and (wrong := state.findings(fleet.site, names)):
         return Result(names, options.backend, wrong)
-    with screen.moving("connecting", unit="sizes") as moving, connect(fleet) as connection:
+    with screen.meter("connecting", unit="sizes") as moving, connect(fleet) as connection:
         progress = _Progress(directory, screen, moving)
         return Gate(
             fleet.nodes,

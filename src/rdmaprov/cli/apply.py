@@ -9,17 +9,18 @@ from typing import IO, Unpack
 import click
 
 from rdmaprov.apply import limits, summary
-from rdmaprov.apply.results import State
-from rdmaprov.apply.run import Request, Run
+from rdmaprov.apply.results import NodeState
+from rdmaprov.apply.run import ApplyRequest, Run
 from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument
 from rdmaprov.cli.verbosity import verbosity_options
-from rdmaprov.drift.fleet import probed
+from rdmaprov.drift.fleet import probe_fleet
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.report.write import report_page
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
+from rdmaprov.words import quantity
 
 
 @click.command(
@@ -70,34 +71,36 @@ def apply(
     if ask and not sys.stdin.isatty():
         raise UsageError("--ask needs a terminal", "Leave it out, or run first: rdmaprov plan")
     named = run_options.known_roles(roles)
-    batch = limits.share("--serial", serial, 1) if serial is not None else None
-    most = limits.share("--max-failures", max_failures, 0) if max_failures is not None else None
+    batch = limits.parse_share("--serial", serial, 1) if serial is not None else None
+    most = (
+        limits.parse_share("--max-failures", max_failures, 0) if max_failures is not None else None
+    )
     with run_options.prepare(site, limit, json_file, passwords) as ready:
-        request = Request("apply", site, ready.nodes, limit, named, {}, ready.arguments)
+        request = ApplyRequest("apply", site, ready.nodes, limit, named, {}, ready.arguments)
         with run_options.start_run(request, ready) as run:
             if drifted and not _narrow(run, ready, named):
-                stopped = run.nothing(interrupted=True)
-                lines = summary.of_apply(stopped)
+                stopped = run.results_so_far(interrupted=True)
+                lines = summary.apply_lines(stopped)
                 return run_options.finish(run, stopped, lines, ready.screen, json_file)
-            run.set(_variables(batch, most, reboot, len(run.nodes)))
+            run.add_variables(_variables(batch, most, reboot, len(run.nodes)))
             if ask and (code := _confirm(run, ready.screen, json_file)) is not None:
                 return code
-            results = run.play("apply")
-            lines = summary.of_apply(results)
+            results = run.run_playbook("apply")
+            lines = summary.apply_lines(results)
             return run_options.finish(run, results, lines, ready.screen, json_file)
 
 
 def _narrow(run: Run, ready: run_options.Prepared, roles: tuple[str, ...]) -> bool:
     """Probe the nodes and drop those that need nothing; return False for an interrupt."""
     count = len(ready.nodes)
-    ready.screen.remark(Line(f"probing {count} node{'s' if count > 1 else ''}"))
+    ready.screen.remark(Line(f"probing {quantity(count, 'node')}"))
     try:
-        with ready.screen.moving("probing", count) as moving:
-            found = probed(ready.fleet, roles, ready.given.become, moving.advance)
+        with ready.screen.meter("probing", count) as moving:
+            found = probe_fleet(ready.fleet, roles, ready.given.become, moving.advance)
     except KeyboardInterrupt:
         return False
-    run.narrow(found)
-    for line in summary.of_probe(found):
+    run.leave_out_proven(found)
+    for line in summary.probe_lines(found):
         ready.screen.show(line)
     return True
 
@@ -118,9 +121,9 @@ def _variables(
 
 def _confirm(run: Run, screen: Screen, json_file: IO[str] | None) -> ExitCode | None:
     """Show the plan and ask; return an exit code if nothing is pending or the answer is no."""
-    planned = run.play("plan")
-    lines = summary.of_plan(planned, diffs=False)
-    if planned.interrupted or not planned.of(State.PENDING):
+    planned = run.run_playbook("plan")
+    lines = summary.plan_lines(planned, diffs=False)
+    if planned.interrupted or not planned.in_state(NodeState.PENDING):
         return run_options.finish(run, planned, lines, screen, json_file)
     run.write(planned)
     report_page(run.path)  # the page stays if the user says no

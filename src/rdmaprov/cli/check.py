@@ -14,8 +14,8 @@ from rdmaprov import contract
 from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet, load_site
-from rdmaprov.problem import Problem, shown
-from rdmaprov.terminal import Verbosity, colourless
+from rdmaprov.problem import Problem, display_path
+from rdmaprov.terminal import Verbosity, no_colour
 
 site_argument = click.argument("site", type=click.Path(path_type=Path))
 limit_option = click.option(
@@ -99,10 +99,10 @@ def as_json(problem: Problem) -> dict[str, object]:
 def colour_line(problem: Problem) -> str:
     """Return a problem's line, in colour on a terminal."""
     text = problem.text(Path.cwd())
-    if not sys.stdout.isatty() or colourless():
+    if not sys.stdout.isatty() or no_colour():
         return text
     at = problem.position
-    where = f"{shown(at.file, Path.cwd())}:{at.line}:{at.column}: "
+    where = f"{display_path(at.file, Path.cwd())}:{at.line}:{at.column}: "
     rest = text.removeprefix(where).removeprefix(f"{problem.variable}: ")
     return click.style(where, bold=True) + click.style(f"{problem.variable}: ", fg="red") + rest
 
@@ -110,7 +110,7 @@ def colour_line(problem: Problem) -> str:
 def annotation(problem: Problem) -> str:
     """Return a problem as a GitHub workflow command."""
     at = problem.position
-    file = _escape(shown(at.file, Path.cwd()), property_=True)
+    file = _escape(display_path(at.file, Path.cwd()), property_=True)
     title = _escape(f"{problem.variable} ({problem.rule})", property_=True)
     text = _escape(f"{problem.message}; {problem.remedy}")
     return f"::error file={file},line={at.line},col={at.column},title={title}::{text}"

@@ -13,6 +13,7 @@ from rdmaprov.errors import UnreachableError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import SiteError, load_site
 from rdmaprov.terminal import Verbosity
+from rdmaprov.words import quantity
 
 
 @click.command(
@@ -38,25 +39,28 @@ def discover(site: Path, limit: str | None, write: bool, vault_password_file: Pa
         raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
     answers = _collect(site, limit, vault_password_file, len(nodes))
     for host, facts in sorted(answers.facts.items()):
-        found = variables.news(variables.from_facts(facts, nodes.get(host)), nodes[host])
+        found = variables.new_variables(
+            variables.host_variables(facts, nodes.get(host)), nodes[host]
+        )
         if write:
-            path = merge.into(site, host, found) if found else None
+            path = merge.merge_host_vars(site, host, found) if found else None
             if verbosity() is not Verbosity.QUIET:
                 click.echo(f"wrote {path}" if path else f"{host}: nothing new")
         else:
             click.echo(f"# host_vars/{host}.yml")
-            click.echo(merge.text(found) if found else "# nothing new")
+            click.echo(merge.format_yaml(found) if found else "# nothing new")
     silent = sorted(nodes.keys() - answers.facts.keys())
     if silent:
         reason = answers.failures.get(silent[0], "no answer")
         raise UnreachableError(
-            f"could not read {len(silent)} of {len(nodes)} nodes; e.g. {silent[0]}: {reason}",
+            f"could not read {len(silent)} of {quantity(len(nodes), 'node')}; "
+            f"e.g. {silent[0]}: {reason}",
             f"Try: ansible -i {site} {silent[0]} -m ping",
         )
     return ExitCode.OK
 
 
-def _collect(site: Path, limit: str | None, vault: Path | None, count: int) -> reach.Answers:
+def _collect(site: Path, limit: str | None, vault: Path | None, count: int) -> reach.NodeFacts:
     """Return the nodes' answers; show the progress."""
     with meter("discover", count) as moving:
 
@@ -65,4 +69,4 @@ def _collect(site: Path, limit: str | None, vault: Path | None, count: int) -> r
             if verbosity() is Verbosity.VERBOSE:
                 click.echo(said, err=True)
 
-        return reach.collect(site, limit, vault, hear)
+        return reach.read_nodes(site, limit, vault, hear)

@@ -8,7 +8,7 @@ from typing import IO, Unpack
 import click
 
 from rdmaprov.apply import summary
-from rdmaprov.apply.run import Request
+from rdmaprov.apply.run import ApplyRequest
 from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument
 from rdmaprov.cli.verbosity import verbosity_options
@@ -40,8 +40,8 @@ def plan(
     """
     named = run_options.known_roles(roles)
     with run_options.prepare(site, limit, json_file, passwords) as ready:
-        request = Request("plan", site, ready.nodes, limit, named, {}, ready.arguments)
+        request = ApplyRequest("plan", site, ready.nodes, limit, named, {}, ready.arguments)
         with run_options.start_run(request, ready) as run:
-            results = run.play("plan")
-            lines = summary.of_plan(results, diffs=diff)
+            results = run.run_playbook("plan")
+            lines = summary.plan_lines(results, diffs=diff)
             return run_options.finish(run, results, lines, ready.screen, json_file)

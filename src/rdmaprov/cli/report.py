@@ -27,7 +27,7 @@ def report(run: str) -> int:
 
     RUN is the name of a directory in runs/, or a path.  [default: the newest run]
     """
-    directory = read.found(run, Path(RUNS))
+    directory = read.find_run(run, Path(RUNS))
     try:
         click.echo(write_page(directory))
     except ImportError as error:

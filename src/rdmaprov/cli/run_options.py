@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from rdmaprov.apply.results import Results
-from rdmaprov.apply.run import AnsibleFailed, Request, Run, open_run
+from rdmaprov.apply.run import AnsibleFailed, ApplyRequest, Run, open_run
 from rdmaprov.cli.check import read, vault_file_option
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
@@ -173,7 +173,7 @@ def prepare(
 
 
 @contextmanager
-def start_run(request: Request, ready: Prepared) -> Iterator[Run]:
+def start_run(request: ApplyRequest, ready: Prepared) -> Iterator[Run]:
     """Provide a run; one that Ansible ended early gets its page, too."""
     with open_run(request, ready.mask, ready.screen) as run:
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rdmaprov.terminal import Meter, Verbosity, moving_console
+from rdmaprov.terminal import Meter, Verbosity, progress_console
 
 _KEY = "rdmaprov.verbosity"
 
@@ -51,4 +51,4 @@ def verbosity() -> Verbosity:
 
 def meter(what: str, total: int = 0, unit: str = "nodes") -> Meter:
     """Return the progress line on standard error."""
-    return Meter(moving_console(verbosity()), what, total, unit)
+    return Meter(progress_console(verbosity()), what, total, unit)

@@ -18,7 +18,7 @@ from rdmaprov.contract import (
 )
 from rdmaprov.contract.rule import FleetRule, Rule
 from rdmaprov.inventory.model import Fleet
-from rdmaprov.problem import Problem, merged
+from rdmaprov.problem import Problem, merge_problems
 
 __all__ = ["RULES", "FleetRule", "Rule", "problems"]
 
@@ -41,7 +41,7 @@ RULES: tuple[Rule | FleetRule, ...] = (
 def problems(fleet: Fleet) -> list[Problem]:
     """Return every problem of a site, those of loading it included, sorted by file and line."""
     found = [problem for rule in RULES for problem in rule.problems(fleet.nodes)]
-    return merged([*fleet.problems, *_causes(found, fleet)])
+    return merge_problems([*fleet.problems, *_causes(found, fleet)])
 
 
 def _causes(problems: list[Problem], fleet: Fleet) -> list[Problem]:

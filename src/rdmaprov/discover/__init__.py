@@ -1,1 +1,1 @@
-"""Real nodes, read into host variables."""
+"""Read nodes into host variables."""

@@ -1,4 +1,4 @@
-"""Host variables into host_vars files, which keep their comments and their order."""
+"""Write host variables to host_vars files; keep comments and order."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def _yaml() -> YAML:
     return yaml
 
 
-def text(variables: Mapping[str, Any]) -> str:
+def format_yaml(variables: Mapping[str, Any]) -> str:
     """Return variables as YAML."""
     stream = StringIO()
     _yaml().dump(dict(variables), stream)
     return stream.getvalue()
 
 
-def into(site: Path, host: str, variables: Mapping[str, Any]) -> Path | None:
-    """Merge variables into a host's file and return it; None if there was nothing to change."""
+def merge_host_vars(site: Path, host: str, variables: Mapping[str, Any]) -> Path | None:
+    """Merge variables into a host's file; return its path, or None if it did not change."""
     path = next(
         (found for suffix in ("yml", "yaml") if (found := _file(site, host, suffix)).is_file()),
         _file(site, host, "yml"),

@@ -1,4 +1,4 @@
-"""The collector, run on nodes with Ansible's own connection settings."""
+"""Run the collector on nodes, with Ansible's connection settings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rdmaprov.apply.events import clean_reason
 from rdmaprov.probe.script import node_script
 from rdmaprov.runner import run_ansible
 
@@ -19,32 +20,32 @@ _EVENTS = {"runner_on_failed", "runner_on_unreachable"}
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What the nodes said: facts by host, and why others said nothing."""
+class NodeFacts:
+    """The facts of each node that was read, and why each other node was not."""
 
     facts: dict[str, dict[str, Any]]
     failures: dict[str, str]
 
 
-def collect(
+def read_nodes(
     site: Path,
     limit: str | None,
     vault_password_file: Path | None = None,
-    hear: Callable[[str, bool], None] = lambda _said, _bad: None,
-) -> Answers:
-    """Run the collector on the nodes of a site and return what each said.
+    hear: Callable[[str, bool], None] = lambda _output, _bad: None,
+) -> NodeFacts:
+    """Run the collector on the nodes of a site; return the facts of each.
 
     Args:
         site: the inventory directory.
         limit: Ansible's pattern, if there is one.
         vault_password_file: opens vaulted values.
-        hear: is told what Ansible prints, and for each node whether it could not be read.
+        hear: called per node with Ansible's output, and whether reading the node failed.
 
     """
-    answers = Answers({}, {})
+    answers = NodeFacts({}, {})
 
-    def hear_event(event: dict[str, Any]) -> None:
-        _hear(event, answers)
+    def handle(event: dict[str, Any]) -> None:
+        _record_event(event, answers)
         kind = event.get("event")
         if kind in {"runner_on_ok", *_EVENTS}:
             hear(str(event.get("stdout") or ""), kind != "runner_on_ok")
@@ -61,24 +62,24 @@ def collect(
                 if vault_password_file
                 else None
             ),
-            event_handler=hear_event,
+            event_handler=handle,
         )
     return answers
 
 
 def _task(script: Path) -> dict[str, Any]:
     command = {"cmd": shlex.quote(str(script)), "executable": _PYTHON}
-    return {"name": "Read what the node is", "ansible.builtin.script": command}
+    return {"name": "Read the hardware of the node", "ansible.builtin.script": command}
 
 
-def _hear(event: dict[str, Any], answers: Answers) -> None:
+def _record_event(event: dict[str, Any], answers: NodeFacts) -> None:
     data = event.get("event_data", {})
     host, result = str(data.get("host", "")), data.get("res", {})
     if event.get("event") == "runner_on_ok" and host:
         try:
             answers.facts[host] = json.loads(result.get("stdout", ""))
         except ValueError:
-            answers.failures[host] = "the collector's answer is not JSON"
+            answers.failures[host] = "the collector printed no JSON"
     elif event.get("event") in _EVENTS and host:
         reason = result.get("stderr") or result.get("msg") or "no reason given"
-        answers.failures[host] = " ".join(str(reason).split())
+        answers.failures[host] = clean_reason(str(reason))

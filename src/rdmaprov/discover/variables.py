@@ -1,4 +1,4 @@
-"""What the collector found, as host variables."""
+"""The collector's facts as host variables."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ _KERNEL_KEEPS = 1.1  # of installed memory to MemTotal, at most
 _RATES = (10, 25, 40, 50, 56, 100, 200, 400, 800)
 
 
-def from_facts(facts: Mapping[str, Any], node: Node | None = None) -> dict[str, Any]:
-    """Return host variables for what a node is.
+def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[str, Any]:
+    """Return the host variables that describe a node's hardware.
 
     Args:
         facts: the collector's output.
-        node: the node as the site has it now; what it says of a rail's address, gateway and
-            GPUs is kept.
+        node: the node in the site; its addresses, gateways and GPUs of rails are kept.
 
     """
-    # The way to the node is no rail, whatever RDMA device sits on it.
+    # The management path is no rail, even if it has an RDMA device.
     found = [rail for rail in facts["rails"] if not rail["default_route"] and _key(rail)]
     rails = [_rail(rail) for rail in found]
-    _share(rails, found, facts["gpus"])
-    variables: dict[str, Any] = {"fabric_rails": _kept(rails, found, node)} if rails else {}
-    rates = {_rate(rail["gbps"]) for rail in found}
+    _assign_gpus(rails, found, facts["gpus"])
+    variables: dict[str, Any] = (
+        {"fabric_rails": _in_site_order(rails, found, node)} if rails else {}
+    )
+    rates = {_nominal_gbps(rail["gbps"]) for rail in found}
     if len(rates) == 1 and (rate := rates.pop()):
         variables["fabric_link_gbps"] = rate
     variables["fabric_gpu_count"] = len(facts["gpus"])
@@ -39,17 +40,17 @@ def from_facts(facts: Mapping[str, Any], node: Node | None = None) -> dict[str, 
     return variables | {name: value for name, value in optional.items() if value}
 
 
-def news(variables: Mapping[str, Any], node: Node) -> dict[str, Any]:
-    """Return the variables that the site does not say already."""
-    return {name: value for name, value in variables.items() if not _said(name, value, node)}
+def new_variables(variables: Mapping[str, Any], node: Node) -> dict[str, Any]:
+    """Return the variables that the site does not set to the same value."""
+    return {name: value for name, value in variables.items() if not _is_in_site(name, value, node)}
 
 
-def _said(name: str, value: object, node: Node) -> bool:
-    said = node.get(name)
-    if name == "fabric_memory_bytes" and isinstance(value, int) and said:
-        # The kernel keeps some of the installed memory for itself, more of it the newer it is.
-        return bool(value <= said <= value * _KERNEL_KEEPS)
-    return bool(said == value)
+def _is_in_site(name: str, value: object, node: Node) -> bool:
+    current = node.get(name)
+    if name == "fabric_memory_bytes" and isinstance(value, int) and current:
+        # The kernel reserves some of the installed memory; newer kernels reserve more.
+        return bool(value <= current <= value * _KERNEL_KEEPS)
+    return bool(current == value)
 
 
 def _key(rail: Mapping[str, Any]) -> str:
@@ -67,15 +68,15 @@ def _rail(rail: Mapping[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _kept(
+def _in_site_order(
     rails: list[dict[str, Any]], found: list[Mapping[str, Any]], node: Node | None
 ) -> list[dict[str, Any]]:
-    """Return the rails in the site's order, with what the site says of them."""
-    described = list(node.get("fabric_rails") or []) if node is not None else []
+    """Return the rails in the site's order, with the values that the site sets."""
+    in_site = list(node.get("fabric_rails") or []) if node is not None else []
     merged: list[dict[str, Any]] = []
     left = list(range(len(rails)))
-    for entry in described:
-        same = [i for i in left if _same(entry, found[i])]
+    for entry in in_site:
+        same = [i for i in left if _is_same_rail(entry, found[i])]
         if same:
             merged.append(
                 {**rails[same[0]], **entry} if "pci" in entry else _by_name(rails[same[0]], entry)
@@ -85,30 +86,30 @@ def _kept(
 
 
 def _by_name(rail: dict[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rail that the site names by its network device, still named so."""
+    """Return a rail by its network device, as the site names it, instead of its PCI address."""
     return {**{key: value for key, value in rail.items() if key != "pci"}, **entry}
 
 
-def _same(entry: Mapping[str, Any], rail: Mapping[str, Any]) -> bool:
+def _is_same_rail(entry: Mapping[str, Any], rail: Mapping[str, Any]) -> bool:
     if entry.get("pci"):
         return bool(str(entry["pci"]).lower() == rail["pci"])
     return bool(entry.get("netdev") == rail["netdev"])
 
 
-def _rate(gbps: float) -> int:
+def _nominal_gbps(gbps: float) -> int:
     return min(_RATES, key=lambda rate: abs(rate - gbps)) if gbps >= min(_RATES) / 2 else 0
 
 
-def _shared(one: list[str], other: list[str]) -> int:
-    """Return how many bridges two devices have in common, from the host bridge down."""
+def _count_common(one: list[str], other: list[str]) -> int:
+    """Return the number of bridges that two devices share, from the host bridge down."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _share(
+def _assign_gpus(
     rails: list[dict[str, Any]], found: list[Mapping[str, Any]], gpus: list[Mapping[str, Any]]
 ) -> None:
-    """Give each GPU to the rail it shares most of its PCI path with, the emptiest of those."""
+    """Assign each GPU to the nearest rail in the PCI tree; of equals, to that with fewest GPUs."""
     if not rails or not gpus:
         return
     owned: list[list[int]] = [[] for _ in rails]
@@ -116,7 +117,7 @@ def _share(
         best = max(
             range(len(rails)),
             key=lambda i: (
-                _shared(found[i]["path"], gpu["path"]),
+                _count_common(found[i]["path"], gpu["path"]),
                 found[i]["numa_node"] == gpu["numa_node"],
                 -len(owned[i]),
                 -i,

@@ -1,1 +1,1 @@
-"""Which nodes differ from the site, by the roles' own survey over the probe's connection."""
+"""Find the nodes that differ from the site: the roles' survey, over the probe's connections."""

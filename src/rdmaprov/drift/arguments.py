@@ -1,4 +1,4 @@
-"""What each role's module would be given on a node, without Ansible running."""
+"""The arguments of each role's module on a node, without running Ansible."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rdmaprov.inventory.resolve import ResolveError
 
 
 class NotCertain(Exception):
-    """What a role would be given is not known before Ansible runs; the message says why."""
+    """Only Ansible can tell a role's arguments; the message says why."""
 
 
 class Arguments:
     """The arguments of roles' modules, node by node.
 
-    The roles' tasks and defaults are read by the code by which the collection's survey reads them,
-    and rendered by Ansible's templates; types are converted by Ansible's own validator.
+    The code of the collection's survey reads the roles' tasks and defaults, Ansible's templates
+    render them, and Ansible's validator converts their types.
 
     Args:
         fleet: the site.
@@ -31,38 +31,38 @@ class Arguments:
 
     def __init__(self, fleet: Fleet, roles: Sequence[str]) -> None:
         self._fleet = fleet
-        self._asked = collection.module("plugin_utils.role_files").asked(roles, _load)
-        self._roles = collection.module("module_utils.roles")
+        self._role_files = collection.import_plugin("plugin_utils.role_files").asked(roles, _load)
+        self._roles = collection.import_plugin("module_utils.roles")
         self._known: dict[tuple[str, str], Any] = {}
 
     @property
     def roles(self) -> frozenset[str]:
-        """Return the roles that a survey of a node says something of."""
-        return frozenset(self._asked.arguments)
+        """Return the roles that a survey covers."""
+        return frozenset(self._role_files.arguments)
 
     def of(self, node: str) -> dict[str, Any]:
         """Return the arguments by role, in their types, as plain data.
 
         Raises:
-            NotCertain: a variable is only known when Ansible runs, or has no value of its type.
+            NotCertain: only a run of Ansible knows a variable, or its value has the wrong type.
 
         """
-        variables = self._fleet.role_variables(node, self._asked.defaults)
+        variables = self._fleet.role_variables(node, self._role_files.defaults)
         found = {}
-        for role, raw in self._asked.arguments.items():
+        for role, raw in self._role_files.arguments.items():
             try:
-                found[role] = self._typed(role, variables.render(raw))
+                found[role] = self._convert_types(role, variables.render(raw))
             except ResolveError as error:
                 raise NotCertain(f"{role}: {error.message}") from error
         return found
 
-    def _typed(self, role: str, given: Any) -> Any:  # noqa: ANN401 - whatever the site says
-        """Return arguments in their types; those that nodes share are converted once."""
+    def _convert_types(self, role: str, arguments: Any) -> Any:  # noqa: ANN401 - whatever the site says
+        """Return arguments in their types; convert equal ones once."""
         try:
             # As Ansible sends them to a node: a number as a key becomes a text.
-            text = json.dumps(given)
+            text = json.dumps(arguments)
         except (TypeError, ValueError) as error:
-            raise NotCertain(f"{role}: its arguments are no plain data: {error}") from error
+            raise NotCertain(f"{role}: its arguments cannot be written as JSON: {error}") from error
         key = (role, text)
         if key not in self._known:
             try:

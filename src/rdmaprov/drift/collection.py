@@ -1,4 +1,4 @@
-"""The collection's own Python that the controller shares with Ansible: tasks, types, the survey."""
+"""The collection's plugins as Python modules of the controller, and as an archive for nodes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rdmaprov.inventory.ansible_api import find_plugins
 from rdmaprov.resources import data_dir
 
 PACKAGE = "rdmaprov_survey"
-# They need Ansible's library.
+# These import Ansible, which nodes do not have.
 _ON_THE_CONTROLLER = ("converge.py", "roles.py")
 _PLUGINS = "ansible_collections.rdmaprov.node.plugins"
-# As old as a zip can say; so the archive of the same files is the same.
+# The oldest date that a zip can hold, so that equal files make an equal archive.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 @cache
-def module(name: str) -> Any:  # noqa: ANN401 - a module
+def import_plugin(name: str) -> Any:  # noqa: ANN401 - a module
     """Return a module of the collection's plugins, such as module_utils.roles."""
     find_plugins()
     return importlib.import_module(f"{_PLUGINS}.{name}")

@@ -1,4 +1,4 @@
-"""All nodes of a fleet surveyed side by side, each over one connection, with one command."""
+"""Survey all nodes of a fleet at the same time: one connection and one command per node."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from rdmaprov.apply.results import Probed
+from rdmaprov.apply.results import ProbeResult
 from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain
-from rdmaprov.drift.verdict import judged
+from rdmaprov.drift.verdict import judge_answer
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.connection import Command
 from rdmaprov.probe.errors import NodeError
@@ -19,11 +19,11 @@ from rdmaprov.probe.session import Limits
 from rdmaprov.probe.target import Target, Targets
 from rdmaprov.problem import printable
 
-# An initramfs that is new takes some 20 s to look into on one old core.
+# Listing a new initramfs takes about 20 s on one slow core.
 SURVEY_LIMIT_S = 90
-# Connections at the same time: each is a process, and three open files.
+# Connections at the same time; each takes a process and three open files.
 _AT_ONCE = 1024
-# An archive in memory, as zipimport reads a file: nothing is written on the node.
+# The archive stays in memory, and zipimport reads it from there: nothing is written to disk.
 _BOOT = """\
 import os,sys
 f=os.memfd_create("survey")
@@ -34,23 +34,23 @@ main()
 """
 
 
-def probed(
+def probe_fleet(
     fleet: Fleet,
     roles: Sequence[str],
     become_password: str = "",
     count: Callable[[], None] = lambda: None,
-) -> dict[str, Probed]:
-    """Return what is known of each node, by name, without Ansible.
+) -> dict[str, ProbeResult]:
+    """Return the probe's result for each node, by name; Ansible does not run.
 
     Args:
         fleet: the site's.
         roles: names of the roles; empty for all.
-        become_password: that the user typed; nodes that have their own use that.
-        count: is called for each node that has answered, or will not.
+        become_password: typed by the user; a node with a password of its own uses that.
+        count: called once per node, when it has answered or failed.
 
     """
     arguments, targets = Arguments(fleet, roles), Targets(become_password)
-    found: dict[str, Probed] = {}
+    found: dict[str, ProbeResult] = {}
     everyone = [node.name for node in fleet.nodes]
     for names in (everyone[at : at + _AT_ONCE] for at in range(0, len(everyone), _AT_ONCE)):
         reached: dict[str, Target] = {}
@@ -60,35 +60,35 @@ def probed(
                 given[name] = json.dumps(arguments.of(name)).encode()
                 reached[name] = targets.of(name, fleet.variables(name))
             except NotCertain as error:
-                found[name] = Probed(printable(str(error)))
+                found[name] = ProbeResult(printable(str(error)))
             except NodeError as error:
-                found[name] = judged(error, arguments.roles)
-        found.update(_asked(reached, given, arguments, count))
-    return {name: _without(name, found[name]) for name in everyone}
+                found[name] = judge_answer(error, arguments.roles)
+        found.update(_survey_nodes(reached, given, arguments, count))
+    return {name: _drop_name(name, found[name]) for name in everyone}
 
 
-def _without(name: str, one: Probed) -> Probed:
-    """Return what is known of a node, without its name: the same of many nodes is said once."""
+def _drop_name(name: str, one: ProbeResult) -> ProbeResult:
+    """Return a result without the node's name, so that equal results can be grouped."""
     return replace(one, why=one.why.removeprefix(f"{name}: "))
 
 
-def _asked(
+def _survey_nodes(
     reached: Mapping[str, Target],
     given: Mapping[str, bytes],
     arguments: Arguments,
     count: Callable[[], None],
-) -> dict[str, Probed]:
-    commands = {name: command(target, given[name]) for name, target in reached.items()}
+) -> dict[str, ProbeResult]:
+    commands = {name: survey_command(target, given[name]) for name, target in reached.items()}
     probe = Probe(reached, Limits(open=_AT_ONCE))
     try:
         answers = probe.run_all(commands, count)
     finally:
         probe.close()
-    return {name: judged(answer, arguments.roles) for name, answer in answers.items()}
+    return {name: judge_answer(answer, arguments.roles) for name, answer in answers.items()}
 
 
-def command(target: Target, arguments: bytes) -> Command:
-    """Return the survey as a node's command; what it reads has the code and the arguments."""
+def survey_command(target: Target, arguments: bytes) -> Command:
+    """Return the command of a survey; its standard input has the code and the arguments."""
     archive = collection.archive()
     boot = _BOOT.format(size=len(archive), package=collection.PACKAGE)
     text = f"{target.interpreter} -I -S -c {shlex.quote(boot)}"

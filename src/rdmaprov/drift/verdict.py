@@ -1,4 +1,4 @@
-"""What an answer of the survey proves: that a node is as described, or nothing."""
+"""The verdict on a survey's answer: the node matches the site, or Ansible must run on it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from rdmaprov.apply.events import survey_of
-from rdmaprov.apply.results import Probed
+from rdmaprov.apply.events import parse_survey
+from rdmaprov.apply.results import ProbeResult
 from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.problem import printable
@@ -16,37 +16,37 @@ PROTOCOL = 1  # as module_utils.probed has it
 _LISTS = ("changes", "reboot")
 
 
-def judged(answer: Answer | NodeError, roles: Collection[str]) -> Probed:
-    """Return what an answer proves.
+def judge_answer(answer: Answer | NodeError, roles: Collection[str]) -> ProbeResult:
+    """Return the result of a probe.
 
     Args:
         answer: of the survey.
-        roles: those that it was asked about.
+        roles: the roles that it had to cover.
 
     """
     if isinstance(answer, NodeError):
-        return Probed(printable(str(answer)))
+        return ProbeResult(printable(str(answer)))
     if answer.rc != 0:
-        lines = answer.err.strip().splitlines() or ["it does not say why"]
-        return Probed(printable(f"its survey ended with {answer.rc}: {lines[-1]}"))
+        lines = answer.err.strip().splitlines() or ["no reason given"]
+        return ProbeResult(printable(f"survey failed with exit code {answer.rc}: {lines[-1]}"))
     try:
         data = json.loads(answer.out)
     except (ValueError, RecursionError):
-        return Probed("its survey is no JSON")
-    if odd := _odd(data, roles):
-        return Probed(f"its survey {odd}")
-    survey = survey_of(data)
+        return ProbeResult("survey output is not JSON")
+    if defect := _defect(data, roles):
+        return ProbeResult(f"survey output {defect}")
+    survey = parse_survey(data)
     warnings = tuple(str(one) for one in data["warnings"])
-    return Probed(_why(data), survey, warnings)
+    return ProbeResult(_reasons(data), survey, warnings)
 
 
-def _odd(data: Any, roles: Collection[str]) -> str:  # noqa: ANN401 - whatever a node sent
-    """Return what is not as a survey must be, empty if all is."""
+def _defect(data: Any, roles: Collection[str]) -> str:  # noqa: ANN401 - whatever a node sent
+    """Return what is wrong with a survey's output, empty if nothing is."""
     if not isinstance(data, Mapping) or data.get("protocol") != PROTOCOL:
-        return f"is not of protocol {PROTOCOL}"
+        return f"has another protocol than {PROTOCOL}"
     found = data.get("roles")
     if not isinstance(found, Mapping) or set(found) != set(roles):
-        return "is about other roles"
+        return "covers other roles"
     entries = all(
         isinstance(entry, Mapping)
         and all(isinstance(entry.get(name), list) for name in _LISTS)
@@ -54,17 +54,17 @@ def _odd(data: Any, roles: Collection[str]) -> str:  # noqa: ANN401 - whatever a
         for entry in found.values()
     )
     whole = all(isinstance(data.get(name), list) for name in ("pending", "problems", "warnings"))
-    return "" if entries and whole and data.get("boot_id") else "lacks a part"
+    return "" if entries and whole and data.get("boot_id") else "is incomplete"
 
 
-def _why(data: Mapping[str, Any]) -> str:
-    """Return why Ansible must look at a node that was read."""
-    said = [str(problem) for problem in data["problems"]]
+def _reasons(data: Mapping[str, Any]) -> str:
+    """Return why Ansible must run on a node that was surveyed, empty if it need not."""
+    reasons = [str(problem) for problem in data["problems"]]
     differs = [role for role, entry in data["roles"].items() if entry["changes"] or entry["waits"]]
     pending = list(dict.fromkeys([*map(str, data["pending"]), *differs]))
     if pending:
-        said.append(f"{', '.join(pending)} to change")
-    reasons = [reason for entry in data["roles"].values() for reason in entry["reboot"]]
-    if reasons:
-        said.append("a reboot is due: " + ", ".join(map(str, reasons)))
-    return printable("; ".join(said))
+        reasons.append(f"pending: {', '.join(pending)}")
+    reboot = [reason for entry in data["roles"].values() for reason in entry["reboot"]]
+    if reboot:
+        reasons.append("reboot required: " + ", ".join(map(str, reboot)))
+    return printable("; ".join(reasons))

@@ -24,7 +24,7 @@ from rdmaprov.inventory.host_positions import HostPositions
 from rdmaprov.inventory.locator import Locator
 from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.resolve import Renderer, ResolveError, Variables
-from rdmaprov.problem import Position, Problem, merged
+from rdmaprov.problem import Position, Problem, merge_problems
 
 
 class SiteError(RdmaprovError):
@@ -111,7 +111,7 @@ class _Loader:
         problems = list(files.problems(self._site, self._inventory))
         if problems:
             problems += ansible_warnings.duplicates(self._warnings)
-            return Fleet(self._site, (), tuple(merged(problems)))
+            return Fleet(self._site, (), tuple(merge_problems(problems)))
         self._inventory.parse()
         problems += ansible_warnings.duplicates(self._warnings)
         problems += ansible_warnings.problems(self._positions, self._warnings)
@@ -129,7 +129,7 @@ class _Loader:
         return Fleet(
             self._site,
             tuple(nodes),
-            tuple(merged(problems)),
+            tuple(merge_problems(problems)),
             self._secrets,
             self._node_variables,
             self._role_variables,

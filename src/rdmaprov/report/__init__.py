@@ -1,1 +1,1 @@
-"""A run's results.json, and the page that is made of it."""
+"""Read a run's results.json and write its report page."""

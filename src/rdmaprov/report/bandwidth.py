@@ -1,4 +1,4 @@
-"""Bus bandwidth over the size of the message, against floor and ceiling."""
+"""The plot of bus bandwidth by message size, against floor and ceiling."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     floor = data["floor"]
     limits = {"ceiling": floor["ceiling_gb_s"], "floor": floor["floor_gb_s"]} if floor else {}
     peaks = [
-        f"{name} reaches {format_gb_s(max(row['busbw_gb_s'] for row in rows.values()))}"
+        f"{name}: peak {format_gb_s(max(row['busbw_gb_s'] for row in rows.values()))}"
         for name, rows in curves.items()
         if rows
     ]
     against = [f"{what} {format_gb_s(rate)}" for what, rate in limits.items()]
+    words = "; ".join([*peaks, *against])
     return Plot(
         "bandwidth",
-        "Bus bandwidth by size of message",
+        "Bus bandwidth by message size",
         drawn("bandwidth", (9, 3.8), lambda axes: _draw(axes, curves, limits)),
-        "; ".join([*peaks, *against]),
-        "busbw as nccl-tests have it, from the median time of the slowest rank, in place."
-        + ("" if floor else " gloo proves no bandwidth, so no floor is demanded."),
+        words,
+        f"{words}. busbw as nccl-tests defines it: in place, median time of the slowest rank."
+        + ("" if floor else " There is no floor: gloo does not measure RDMA."),
         _table(curves),
     )
 
@@ -77,8 +78,8 @@ def _draw(axes: Axes, curves: _Curves, limits: Mapping[str, float]) -> None:
         [*limits.values(), *(r["busbw_gb_s"] for own in curves.values() for r in own.values())]
     )
     axes.set_ylim(0, top * 1.1)
-    axes.set_xlabel("size of the message")
-    axes.set_ylabel("busbw, GB/s")
+    axes.set_xlabel("message size")
+    axes.set_ylabel("busbw (GB/s)")
     if len(curves) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
 

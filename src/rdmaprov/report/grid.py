@@ -1,13 +1,13 @@
-"""Nodes by subjects, with nodes that are alike in one row."""
+"""The grid of nodes by subjects; equal nodes share a row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rdmaprov.report.model import ORDER, Cell, Grid, Row, Tone
+from rdmaprov.report.model import ORDER, Cell, Grid, GridRow, Tone
 from rdmaprov.runs import groups
 
-ALL = "all nodes together"
+ALL = "whole fleet"
 
 
 def grid(
@@ -23,20 +23,23 @@ def grid(
         subject: what the columns are.
         columns: their names.
         cells: a node's cells, by its name.
-        words: what the signs mean.
-        together: the cells of what concerns all nodes at once; none if nothing does.
+        words: the legend of the signs.
+        together: the cells of the whole fleet; none if no finding concerns it.
 
     """
-    alike: dict[tuple[Cell, ...], list[str]] = {}
+    groups_of: dict[tuple[Cell, ...], list[str]] = {}
     for node, own in cells.items():
-        alike.setdefault(own, []).append(node)
-    rows = [Row(groups.label(names, len(cells)), tuple(names), own) for own, names in alike.items()]
+        groups_of.setdefault(own, []).append(node)
+    rows = [
+        GridRow(groups.label(names, len(cells)), tuple(names), own)
+        for own, names in groups_of.items()
+    ]
     if together:
-        rows.append(Row(ALL, (), together))
+        rows.append(GridRow(ALL, (), together))
     rows.sort(key=lambda row: (ORDER[row.tone], -_bad(row), len(row.nodes)))
     return Grid(subject, tuple(columns), tuple(rows), words)
 
 
-def _bad(row: Row) -> int:
-    """Return how many cells are as bad as the worst, if that is bad at all."""
+def _bad(row: GridRow) -> int:
+    """Return how many cells are as bad as the worst, 0 if all are good."""
     return sum(cell.tone is row.tone for cell in row.cells if row.tone is not Tone.GOOD)

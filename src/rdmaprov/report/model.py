@@ -1,4 +1,4 @@
-"""What a page shows: plain values, of which the template makes HTML."""
+"""The content of a page, as plain values for the template."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Tone(StrEnum):
-    """How good something is, the worst first; NONE: there is nothing to be good or bad."""
+    """The state that a colour and a sign show, the worst first; NONE: nothing to show."""
 
     BAD = "bad"
     UNKNOWN = "unknown"
@@ -18,7 +18,7 @@ class Tone(StrEnum):
 
     @property
     def symbol(self) -> str:
-        """Return a sign that tells it without a colour."""
+        """Return the sign that shows it without a colour."""
         return _SYMBOLS[self]
 
 
@@ -30,12 +30,12 @@ ORDER = {tone: place for place, tone in enumerate(Tone)}
 
 @dataclass(frozen=True)
 class Cell:
-    """What became of one subject on a node.
+    """The state of one subject on a node.
 
     Args:
-        tone: how good it is.
-        text: a short figure beside the sign; may be empty.
-        words: the same in words, for a reader who does not see the sign.
+        tone: its colour and sign.
+        text: a short number beside the sign; may be empty.
+        words: the same in words, for screen readers and the tooltip.
 
     """
 
@@ -45,8 +45,8 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
-    """Nodes that are alike, with a cell for each subject."""
+class GridRow:
+    """Nodes with equal cells, and these cells, one per subject."""
 
     label: str
     nodes: tuple[str, ...]
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def tone(self) -> Tone:
-        """Return the worst of the cells."""
+        """Return the worst tone of the cells."""
         return min((cell.tone for cell in self.cells), key=ORDER.__getitem__, default=Tone.NONE)
 
 
@@ -63,31 +63,31 @@ class Grid:
     """Nodes by subjects.
 
     Args:
-        subject: what the columns are: subjects, roles, rails.
+        subject: what a column is: subject, role or rail.
         columns: their names.
-        rows: the odd ones first.
-        words: what the signs mean.
+        rows: those with problems first.
+        words: the legend of the signs.
 
     """
 
     subject: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
     words: tuple[tuple[Tone, str], ...]
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """One thing that went wrong, on one node or many alike.
+class Issue:
+    """One finding, on one node or on many with equal messages.
 
     Args:
-        tone: BAD: it is wrong; UNKNOWN: it could not be told; DUE: it is to be done.
+        tone: BAD: failed; UNKNOWN: unknown; DUE: pending.
         where: the test, task or rail.
         text: the first message.
-        remedy: what to write or run.
-        label: the nodes, folded.
-        nodes: their names; empty if it concerns no single one.
-        messages: all that differ.
+        remedy: what to do.
+        label: the nodes' names, folded.
+        nodes: their names; empty if it concerns the whole fleet.
+        messages: all different messages.
 
     """
 
@@ -102,7 +102,7 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Skip:
-    """Checks that were skipped for one reason, which proves nothing."""
+    """Checks that were skipped for one reason: not verified."""
 
     reason: str
     checks: int
@@ -113,7 +113,7 @@ class Skip:
 
 @dataclass(frozen=True)
 class Table:
-    """The numbers behind a plot; `left_out` says what it lacks of them."""
+    """The numbers of a plot; `left_out` says which of them are missing."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -122,16 +122,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture with its numbers.
+    """A plot with its numbers.
 
     Args:
         name: its id in the page.
         title: its heading.
-        svg: the picture, an <svg> element.
-        words: what it shows, for a reader who does not see it.
-        note: how to read it.
+        svg: an <svg> element.
+        words: what it shows, for screen readers.
+        note: the caption.
         table: its numbers.
-        wide: whether it needs the page's whole width.
 
     """
 
@@ -141,12 +140,11 @@ class Plot:
     words: str
     note: str
     table: Table
-    wide: bool = True
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed, or is to: a role's settings, each with the nodes that share it."""
+    """The changes of a role, made or pending, each with its nodes."""
 
     role: str
     lines: tuple[tuple[str, str], ...]  # nodes, setting
@@ -154,12 +152,12 @@ class Changes:
 
 @dataclass(frozen=True)
 class View:
-    """What is special to one verb."""
+    """The parts of a page that differ between verbs."""
 
     headline: str
     summary: str
     grid: Grid
-    troubles: tuple[Trouble, ...] = ()
+    issues: tuple[Issue, ...] = ()
     skips: tuple[Skip, ...] = ()
     changes: tuple[Changes, ...] = ()
     changes_title: str = ""

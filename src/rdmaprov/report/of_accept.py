@@ -1,4 +1,4 @@
-"""What the page of `accept` shows."""
+"""The page of `accept`."""
 
 from __future__ import annotations
 
@@ -8,43 +8,38 @@ from typing import Any
 
 from rdmaprov.report import bandwidth, pairs, rails, ranks
 from rdmaprov.report.grid import grid
+from rdmaprov.report.issues import Message, Scope, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Tone, View
-from rdmaprov.report.troubles import Said, Site, alike
-from rdmaprov.report.words import counted
+from rdmaprov.words import quantity
 
 _HEADLINES = {
     "ok": "Accepted",
     "failed": "Refused",
-    "unknown": "Could not tell",
+    "unknown": "Unknown",
     "interrupted": "Interrupted",
 }
 _SIGNS = (
-    (Tone.BAD, "something is wrong"),
-    (Tone.UNKNOWN, "something could not be told"),
+    (Tone.BAD, "failed"),
+    (Tone.UNKNOWN, "unknown"),
     (Tone.IDLE, "not measured"),
-    (Tone.GOOD, "nothing wrong was found"),
+    (Tone.GOOD, "passed: no finding"),
 )
 _NODE = "node"
 _Subject = tuple[str, int | None]  # node or "", rail or None
 
 
 def view(data: Mapping[str, Any]) -> View:
-    """Return what results.json of accept says, with its plots."""
-    site = Site(data["site"], data["limit"], data["nodes"])
-    wrong = Counter(bool(each["proven"]) for each in data["findings"])
-    found = [
-        f"{wrong[True]:,} wrong" if wrong[True] else "",
-        f"{wrong[False]:,} not known" if wrong[False] else "",
-    ]
+    """Return the content of the page, with its plots."""
+    site = Scope(data["site"], data["limit"], data["nodes"])
     floor = data["floor"]
     return View(
         headline=_HEADLINES[data["verdict"]],
-        summary=f"{counted(len(data['nodes']), 'node')}, {counted(data['world_size'], 'rank')}"
-        f" · {', '.join(part for part in found if part) or 'nothing wrong was found'}"
+        summary=f"{quantity(len(data['nodes']), 'node')}, {quantity(data['world_size'], 'rank')}"
+        f" · {_count_findings(data['findings'])}"
         + (f" · {floor['sentence']}" if floor else "")
-        + (" · gloo: bandwidth and RDMA are not proven" if data["backend"] == "gloo" else ""),
+        + (" · gloo: bandwidth and RDMA are not verified" if data["backend"] == "gloo" else ""),
         grid=_grid(data),
-        troubles=alike(_said(data), site),
+        issues=group_messages(_messages(data), site),
         plots=tuple(_plots(data)),
         facts=tuple(_facts(data)),
         notes=tuple(data["notes"]),
@@ -52,18 +47,24 @@ def view(data: Mapping[str, Any]) -> View:
     )
 
 
-def _said(data: Mapping[str, Any]) -> Iterator[Said]:
+def _count_findings(findings: list[Mapping[str, Any]]) -> str:
+    count = Counter("wrong" if each["proven"] else "unknown" for each in findings)
+    parts = ", ".join(f"{count[word]:,} {word}" for word in ("wrong", "unknown") if count[word])
+    return f"{quantity(len(findings), 'finding')}: {parts}" if parts else "no findings"
+
+
+def _messages(data: Mapping[str, Any]) -> Iterator[Message]:
     for each in data["findings"]:
         tone = Tone.BAD if each["proven"] else Tone.UNKNOWN
         where = "" if each["rail"] is None else f"rail {each['rail']}"
-        yield Said(tone, where, each["node"], each["what"], each["remedy"])
+        yield Message(tone, where, each["node"], each["what"], each["remedy"])
 
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "backend", data["backend"] or "not decided"
+    yield "backend", data["backend"] or "not chosen"
     if floor := data["floor"]:
         yield "floor", f"{floor['floor_gb_s']:.4g} GB/s; ceiling {floor['ceiling_gb_s']:.4g} GB/s"
-        yield "why that floor", floor["derivation"]
+        yield "floor derived from", floor["derivation"]
         if floor["likely_causes"]:
             yield "likely causes", "; ".join(floor["likely_causes"])
     for what in ("torch", "nccl"):
@@ -73,7 +74,7 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _grid(data: Mapping[str, Any]) -> Grid:
-    """Return nodes by rails, with a column for what concerns the node as a whole."""
+    """Return nodes by rails, with a column for findings on the node as a whole."""
     found: dict[_Subject, list[bool]] = {}
     for each in data["findings"]:
         found.setdefault((each["node"], each["rail"]), []).append(each["proven"])
@@ -92,11 +93,11 @@ def _grid(data: Mapping[str, Any]) -> Grid:
 
 def _cell(proven: list[bool], measured: bool) -> Cell:
     if any(proven):
-        return Cell(Tone.BAD, str(sum(proven)), f"{sum(proven)} wrong")
+        return Cell(Tone.BAD, str(sum(proven)), quantity(sum(proven), "finding"))
     if proven:
-        return Cell(Tone.UNKNOWN, str(len(proven)), f"{len(proven)} not known")
+        return Cell(Tone.UNKNOWN, str(len(proven)), f"{len(proven)} unknown")
     if measured:
-        return Cell(Tone.GOOD, "", "nothing wrong was found")
+        return Cell(Tone.GOOD, "", "no finding")
     return Cell(Tone.IDLE, "", "not measured")
 
 

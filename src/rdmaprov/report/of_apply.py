@@ -1,34 +1,36 @@
-"""What the page of `plan` and `apply` shows."""
+"""The page of `plan` and `apply`."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rdmaprov.apply.changes import change_lines
 from rdmaprov.apply.events import Change
 from rdmaprov.report.grid import grid
+from rdmaprov.report.issues import Message, Scope, group_messages
 from rdmaprov.report.model import Cell, Changes, Grid, Tone, View
-from rdmaprov.report.troubles import Said, Site, alike
-from rdmaprov.report.words import counted, nodes_by_state
 from rdmaprov.runs import groups
+from rdmaprov.words import quantity
 
 _HEADLINES = {
     ("plan", "ok"): "Nothing to change",
-    ("plan", "pending"): "Changes are due",
-    ("apply", "ok"): "All nodes are as the site says",
-    ("apply", "pending"): "A reboot is due",
+    ("plan", "pending"): "Changes pending",
+    ("apply", "ok"): "All nodes match the site",
+    ("apply", "pending"): "Reboot required",
 }
-_OTHERWISE = {"failed": "Failed", "unknown": "Could not tell", "interrupted": "Interrupted"}
+_OTHERWISE = {"failed": "Failed", "unknown": "Unknown", "interrupted": "Interrupted"}
 _STATES = {
     "failed": "failed",
     "unreachable": "unreachable",
-    "half_done": "half done",
-    "not_begun": "not begun",
-    "pending": "to change",
+    "half_done": "incomplete",
+    "not_begun": "not started",
+    "pending": "pending",
     "changed": "changed",
     "unchanged": "unchanged",
 }
+_NAMED = ("failed", "unreachable", "half_done", "not_begun")
 _TONES = {
     "failed": Tone.BAD,
     "half_done": Tone.UNKNOWN,
@@ -39,28 +41,30 @@ _TONES = {
 }
 _SIGNS = (
     (Tone.BAD, "failed"),
-    (Tone.UNKNOWN, "half done, or not known"),
-    (Tone.DUE, "to change"),
-    (Tone.GOOD, "as the site says; with a number: so many settings changed"),
+    (Tone.UNKNOWN, "incomplete or unknown"),
+    (Tone.DUE, "pending"),
+    (Tone.GOOD, "matches the site (number: changed settings; +: another change)"),
 )
-_NOT_READ = Cell(Tone.UNKNOWN, "", "not known: the node was not read")
+_NOT_READ = Cell(Tone.UNKNOWN, "", "unknown: the node was not surveyed")
 
 
 def view(data: Mapping[str, Any]) -> View:
-    """Return what results.json of plan or apply says."""
+    """Return the content of the page."""
     verdict = data["verdict"]
-    # `apply --ask` that was answered with no has planned, and no more.
+    # `apply --ask` only planned if the answer was no.
     planned = any(node["state"] == "pending" for node in data["nodes"].values())
     verb = "plan" if planned else data["verb"]
     headline = _HEADLINES.get((verb, verdict)) or _OTHERWISE[verdict]
-    site = Site(data["site"], data["limit"], data["nodes"])
+    site = Scope(data["site"], data["limit"], data["nodes"])
     return View(
         headline=headline,
-        summary=nodes_by_state(data["nodes"], _STATES),
+        summary=groups.count_states(
+            {name: node["state"] for name, node in data["nodes"].items()}, _STATES, _NAMED
+        ),
         grid=_grid(data["nodes"]),
-        troubles=alike(_said(data, site), site),
+        issues=group_messages(_messages(data, site), site),
         changes=tuple(_changes(data["nodes"])),
-        changes_title="What is to change" if planned else "What was changed",
+        changes_title="Pending changes" if planned else "Changes made",
         facts=tuple(_facts(data)),
         files=("results.json", "logs/ansible.log"),
     )
@@ -69,37 +73,41 @@ def view(data: Mapping[str, Any]) -> View:
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "roles", ", ".join(data["roles"]) or "all"
     if proven := sum(node["probed"] for node in data["nodes"].values()):
-        yield "proven by a probe, without Ansible", counted(proven, "node")
+        yield "verified by the probe, without Ansible", quantity(proven, "node")
 
 
-def _said(data: Mapping[str, Any], site: Site) -> Iterator[Said]:
+def _messages(data: Mapping[str, Any], site: Scope) -> Iterator[Message]:
     for name, node in data["nodes"].items():
         again = site.command(data["verb"], [name])
-        yield from _of_state(name, node, again, site)
+        yield from _state_messages(name, node, again, site)
         if node["reboot"] and node["state"] != "pending":
             reboot = site.command("apply", [name], "--reboot", "if-needed")
-            why = f"a reboot is due: {'; '.join(node['reboot'])}"
-            yield Said(Tone.DUE, "reboot", name, why, f"Run: {reboot}")
+            why = f"reboot required: {'; '.join(node['reboot'])}"
+            yield Message(Tone.DUE, "reboot", name, why, f"Run: {reboot}")
 
 
-def _of_state(name: str, node: Mapping[str, Any], again: str, site: Site) -> Iterator[Said]:
+def _state_messages(
+    name: str, node: Mapping[str, Any], again: str, site: Scope
+) -> Iterator[Message]:
+    role = node["roles_run"][-1] if node["roles_run"] else ""
     state, why = node["state"], "; ".join(node["problems"]) or "no reason given"
     if state == "failed":
-        remedy = f"Repair what it names, then run: {again}"
-        yield Said(Tone.BAD, node["failed_task"], name, why, remedy)
+        remedy = f"Fix the cause, then run: {again}"
+        yield Message(Tone.BAD, node["failed_task"], name, why, remedy)
     elif state == "unreachable":
-        during = f"while {node['roles_run'][-1]} ran: " if node["roles_run"] else ""
-        remedy = f"Have ssh reach it as Ansible does, then run: {again}"
-        yield Said(Tone.UNKNOWN, "unreachable", name, during + why, remedy)
+        during = f"connection lost during role {role}: " if role else ""
+        ping = shlex.join(["ansible", "-i", site.path, name, "-m", "ping"])
+        remedy = f"Restore ssh from the controller (check: {ping}), then run: {again}"
+        yield Message(Tone.UNKNOWN, "unreachable", name, during + why, remedy)
     elif state == "half_done":
-        ran = f"the run ended at {node['roles_run'][-1]}, and the node was not read again"
-        yield Said(Tone.UNKNOWN, "half done", name, ran, f"Run: {again}")
+        what = f"the run ended at role {role}; no survey confirmed the result"
+        yield Message(Tone.UNKNOWN, "incomplete", name, what, f"Run: {again}")
     elif state == "not_begun":
-        what = "the run ended before it came to this node"
-        yield Said(Tone.UNKNOWN, "not begun", name, what, f"Run: {again}")
+        what = "the run ended before it changed this node"
+        yield Message(Tone.UNKNOWN, "not started", name, what, f"Run: {again}")
     elif state == "pending":
-        what = "it is not yet as the site says; see what is to change"
-        yield Said(Tone.DUE, "to change", name, what, f"Run: {site.command('apply', [name])}")
+        what = "the node differs from the site; see Pending changes"
+        yield Message(Tone.DUE, "pending", name, what, f"Run: {site.command('apply', [name])}")
 
 
 def _grid(nodes: Mapping[str, Any]) -> Grid:
@@ -116,28 +124,28 @@ def _cell(node: Mapping[str, Any], role: str) -> Cell:
     if state is None:
         return _NOT_READ
     number = len(node["changes"].get(role, ()))
-    words = state.replace("_", " ")
+    words = _STATES.get(state, state)
     if state == "waiting":
-        words = f"waits: {node['waits'].get(role, '')}"
+        words = f"waits for an earlier role: {node['waits'].get(role, '')}"
     elif number:
-        words += f": {number} setting{'s' if number != 1 else ''}"
+        words += f": {quantity(number, 'setting')}"
     text = str(number) if number else "+" if state == "changed" else ""
     return Cell(_TONES[state], text, words)
 
 
 def _changes(nodes: Mapping[str, Any]) -> Iterator[Changes]:
-    """Yield what each role changed or is to change, nodes with the same settings together."""
+    """Yield the changes of each role, made or pending; nodes with equal changes together."""
     roles = dict.fromkeys(role for node in nodes.values() for role in node["changes"])
     for role in roles:
-        said = {
+        texts = {
             name: change_lines([Change(**each) for each in node["changes"][role]])
             or [
-                f"after {node['waits'][role]}"
+                f"waits for an earlier role: {node['waits'][role]}"
                 if role in node["waits"]
-                else "runs, with no setting to name"
+                else "runs; changes no setting"
             ]
             for name, node in nodes.items()
             if role in node["changes"]
         }
-        lines = groups.by_text(said).items()
+        lines = groups.group_by_text(texts).items()
         yield Changes(role, tuple((groups.label(own, len(nodes)), text) for text, own in lines))

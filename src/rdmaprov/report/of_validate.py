@@ -1,4 +1,4 @@
-"""What the page of `validate` shows."""
+"""The page of `validate`."""
 
 from __future__ import annotations
 
@@ -6,43 +6,41 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rdmaprov.report.grid import grid
+from rdmaprov.report.issues import Message, Scope, group_messages, group_skips
 from rdmaprov.report.model import Cell, Grid, Tone, View
-from rdmaprov.report.troubles import Said, Site, alike, skipped
-from rdmaprov.report.words import counted, nodes_by_state
-from rdmaprov.runs.groups import subject
+from rdmaprov.runs.groups import count_states, subject
+from rdmaprov.words import quantity
 
 _HEADLINES = {
     "ok": "Passed",
     "failed": "Failed",
-    "unknown": "Could not tell",
+    "unknown": "Unknown",
     "interrupted": "Interrupted",
 }
 _TONES = {"failed": Tone.BAD, "error": Tone.UNKNOWN}
 _STATES = {"failed": "failed", "unknown": "unknown", "passed": "passed"}
+_OUTCOMES = {"error": "unknown", "skipped": "skipped (not verified)"}
 _SIGNS = (
-    (Tone.BAD, "failed"),
-    (Tone.UNKNOWN, "could not tell"),
-    (Tone.IDLE, "skipped: not proven"),
+    (Tone.BAD, "failed (n/m: n of m checks)"),
+    (Tone.UNKNOWN, "unknown"),
+    (Tone.IDLE, "skipped (not verified)"),
     (Tone.GOOD, "passed"),
 )
-_NOTHING = Cell(Tone.NONE, "", "nothing to judge")
-_NOT_JUDGED = Cell(Tone.UNKNOWN, "", "nothing was judged")
+_NOTHING = Cell(Tone.NONE, "", "no check")
+_NOT_JUDGED = Cell(Tone.UNKNOWN, "", "no check ran")
 
 
 def view(data: Mapping[str, Any]) -> View:
-    """Return what results.json of validate says."""
-    site = Site(data["site"], data["limit"], data["nodes"])
-    counts = data["counts"]
-    checks = counted(sum(counts.values()), "check")
+    """Return the content of the page."""
+    site = Scope(data["site"], data["limit"], data["nodes"])
     return View(
         headline=_HEADLINES[data["verdict"]],
-        summary=f"{nodes_by_state(data['nodes'], _STATES)} · {checks}: "
-        + ", ".join(f"{count:,} {what}" for what, count in counts.items() if count),
+        summary=_summary(data),
         grid=_grid(data),
-        troubles=alike(_said(data["checks"], site), site),
-        skips=skipped(
+        issues=group_messages(_messages(data["checks"], site), site),
+        skips=group_skips(
             (
-                Said(Tone.IDLE, subject(each["test"]), each["node"], each["message"], "")
+                Message(Tone.IDLE, subject(each["test"]), each["node"], each["message"], "")
                 for each in data["checks"]
                 if each["outcome"] == "skipped"
             ),
@@ -52,15 +50,27 @@ def view(data: Mapping[str, Any]) -> View:
     )
 
 
-def _said(checks: list[dict[str, str]], site: Site) -> Iterator[Said]:
+def _summary(data: Mapping[str, Any]) -> str:
+    states = {name: node["state"] for name, node in data["nodes"].items()}
+    nodes = count_states(states, _STATES, ("failed", "unknown"))
+    return (
+        f"{nodes} · {quantity(sum(data['counts'].values()), 'check')}: {_outcomes(data['counts'])}"
+    )
+
+
+def _outcomes(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n:,} {_OUTCOMES.get(name, name)}" for name, n in counts.items() if n)
+
+
+def _messages(checks: list[dict[str, str]], site: Scope) -> Iterator[Message]:
     for each in checks:
         if each["outcome"] in _TONES:
             text, _, remedy = each["message"].partition(". Run: ")
             function = each["test"].partition("[")[0].rpartition("/")[2]
             nodes = [each["node"]] if each["node"] else []
             again = site.command("validate", nodes or list(site.nodes))
-            remedy = f"Run: {remedy}" if remedy else f"Repair what it names, then run: {again}"
-            yield Said(_TONES[each["outcome"]], function, each["node"], text, remedy)
+            remedy = f"Run: {remedy}" if remedy else f"Fix the cause, then run: {again}"
+            yield Message(_TONES[each["outcome"]], function, each["node"], text, remedy)
 
 
 def _grid(data: Mapping[str, Any]) -> Grid:
@@ -78,7 +88,7 @@ def _cells(own: Mapping[str, Mapping[str, int]], columns: list[str]) -> tuple[Ce
 
 def _cell(counts: Mapping[str, int]) -> Cell:
     total = sum(counts.values())
-    words = ", ".join(f"{count} {what}" for what, count in counts.items())
+    words = _outcomes(counts)
     for outcome, tone in _TONES.items():
         if counts.get(outcome):
             return Cell(tone, f"{counts[outcome]}/{total}", words)

@@ -1,4 +1,4 @@
-"""A run's page: results.json → one HTML file that needs nothing else."""
+"""The page of a run: results.json → one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from rdmaprov.report import of_accept, of_apply, of_validate
 from rdmaprov.report.model import Tone, View
-from rdmaprov.report.words import duration
+from rdmaprov.words import duration
 
 _VIEWS: Mapping[str, Callable[[Mapping[str, Any]], View]] = {
     "plan": of_apply.view,
@@ -23,9 +23,9 @@ _TONES = {
     "pending": Tone.DUE,
     "interrupted": Tone.UNKNOWN,
 }
-_WORDS = {Tone.BAD: "wrong:", Tone.UNKNOWN: "not known:", Tone.DUE: "due:"}
-# What is shown at once, and what at all: results.json has the rest, and a page stays a few MB.
-_MOST = {"most_rows": 40, "most_troubles": 40, "most_in_all": 1000, "most_messages": 50}
+_WORDS = {Tone.BAD: "failed:", Tone.UNKNOWN: "unknown:", Tone.DUE: "pending:"}
+# What the page shows at once, and in all; results.json has the rest, so a page stays a few MB.
+_MOST = {"most_rows": 40, "most_issues": 40, "most_in_all": 1000, "most_messages": 50}
 
 
 def html(data: Mapping[str, Any]) -> str:
@@ -35,7 +35,7 @@ def html(data: Mapping[str, Any]) -> str:
         data: results.json, as docs/results.schema.json describes it.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: it is not as described.
+        KeyError, TypeError, ValueError, AttributeError: it does not match the schema.
 
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -50,7 +50,7 @@ def html(data: Mapping[str, Any]) -> str:
         view=view,
         tone=_TONES[data["verdict"]],
         tones=_WORDS,
-        cause=view.troubles[0] if view.troubles else None,
+        cause=view.issues[0] if view.issues else None,
         started=_time(data["started"]),
         facts=_facts(data, view),
         **_MOST,
@@ -61,7 +61,7 @@ def _facts(data: Mapping[str, Any], view: View) -> list[tuple[str, str]]:
     code = f"{data['exit_code']} ({data['verdict']})"
     return [
         ("started", _time(data["started"])),
-        ("took", duration(data["seconds"])),
+        ("duration", duration(data["seconds"])),
         ("exit code", code),
         *view.facts,
         ("written by", f"rdmaprov {data['rdmaprov']}"),

@@ -1,4 +1,4 @@
-"""What each node sends to each other one, as a heat map with the outliers marked."""
+"""The heat map of bandwidth between nodes, with outliers marked."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from rdmaprov.report.model import Plot, Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# A burst of 4 MiB takes milliseconds, so that healthy ones differ; see acceptance.paths.
+# A 4 MiB burst takes milliseconds, so healthy ones differ; see acceptance.paths.
 LEAST_RATIO = 2.0
 _MOST_CELLS = 256  # along one edge: more would be less than a pixel of a screen
 _MOST_LABELS = 16
 _MOST_NAMED = 4
-_MOST_ROWS = 512  # of the table; the rest is in results.json
+_MOST_ROWS = 512  # of the table; results.json has all
 _Ends = tuple[str, str, str]  # plane, from, to
 
 
 @dataclass(frozen=True)
-class Map:
+class HeatMap:
     """A rectangle of bandwidths.
 
     Args:
         rows, columns: names of both.
         gb_s: by place (row, column).
         marked: places of outliers.
-        down: what a row is.
-        across: what a column is.
+        down: the label of the rows.
+        across: the label of the columns.
 
     """
 
@@ -47,7 +47,7 @@ class Map:
 
 
 def plot(data: Mapping[str, Any]) -> Plot | None:
-    """Return the heat map of all directions, None if none was measured."""
+    """Return the plot, None if no pair was measured."""
     rates = {
         (plane["name"], pair["from"], pair["to"]): (pair["gb_s"], pair["us"])
         for plane in data["planes"]
@@ -57,41 +57,43 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     if not rates:
         return None
     slow = slowest({ends: rate for ends, (rate, _) in rates.items()})
-    found = mapped({ends: rate for ends, (rate, _) in rates.items()}, slow, list(data["nodes"]))
-    words = f"{len(slow):,} of {len(rates):,} directions are outliers{_named(slow)}"
+    found = heat_map({ends: rate for ends, (rate, _) in rates.items()}, slow, list(data["nodes"]))
+    words = f"{len(slow):,} of {len(rates):,} directions are outliers{_name_outliers(slow)}"
     size = (9, 7.6 if found.down else min(8.0, 1.6 + 0.3 * len(found.rows)))
     return Plot(
         "pairs",
         "Bandwidth between nodes",
         drawn("pairs", size, lambda axes: _draw(axes, found)),
         words,
-        f"A burst of 4 MiB in each direction, brighter is faster. {words}. "
-        f"An outlier is {LEAST_RATIO:g} times and eight robust deviations slower than the median "
-        "of its plane; a ring marks it.",
+        f"A 4 MiB burst in each direction; brighter is faster. {words}. A ring marks an outlier: "
+        f"at least {LEAST_RATIO:g} times slower than the median of its rails, and by more than "
+        "eight robust standard deviations.",
         _table(rates, slow),
     )
 
 
 def slowest(rates: Mapping[_Ends, float]) -> list[_Ends]:
-    """Return the directions that are far slower than the others of their plane, slowest first."""
+    """Return the directions that are far slower than others of their plane, slowest first."""
     planes: dict[str, dict[str, float]] = {}
     ends_of = {" ".join(ends): ends for ends in rates}
     for key, ends in ends_of.items():
-        # Time per byte: of what stands out, the statistic knows only the high side.
+        # Time per byte, as the statistic finds only high outliers.
         planes.setdefault(ends[0], {})[key] = 1 / rates[ends] if rates[ends] > 0 else math.inf
     found = [ends_of[key] for own in planes.values() for key in outliers.high(own, LEAST_RATIO)]
     return sorted(found, key=rates.__getitem__)
 
 
-def mapped(rates: Mapping[_Ends, float], slow: Iterable[_Ends], nodes: Sequence[str]) -> Map:
-    """Return the map of all with all, or of all with the first node if no others were measured."""
+def heat_map(rates: Mapping[_Ends, float], slow: Iterable[_Ends], nodes: Sequence[str]) -> HeatMap:
+    """Return the map of all pairs, or of the first node with all others if only these exist."""
     hub = nodes[0] if nodes else ""
     if all(hub in ends[1:] for ends in rates):
-        return _of_hub(rates, set(slow), nodes, hub)
-    return _of_all(rates, set(slow), nodes)
+        return _map_of_hub(rates, set(slow), nodes, hub)
+    return _map_of_all(rates, set(slow), nodes)
 
 
-def _of_hub(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str], hub: str) -> Map:
+def _map_of_hub(
+    rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str], hub: str
+) -> HeatMap:
     """Return a row for each plane and direction, and a column for each node."""
     planes = dict.fromkeys(plane for plane, _, _ in rates)
     places = {(plane, way): 2 * n + way for n, plane in enumerate(planes) for way in (0, 1)}
@@ -104,11 +106,11 @@ def _of_hub(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str]
             marked.add(place)
     ways = (f"from {short(hub)}", f"to {short(hub)}")
     rows = tuple(f"{plane}, {ways[way]}" for plane, way in places)
-    return Map(rows, tuple(columns), gb_s, frozenset(marked), "", "node")
+    return HeatMap(rows, tuple(columns), gb_s, frozenset(marked), "", "node")
 
 
-def _of_all(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str]) -> Map:
-    """Return senders by receivers, the slowest plane of each; many nodes share a cell."""
+def _map_of_all(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str]) -> HeatMap:
+    """Return senders by receivers, the slowest plane of each; on large fleets nodes share cells."""
     share = -(-len(nodes) // _MOST_CELLS)
     place_of = {name: number // share for number, name in enumerate(nodes)}
     names = tuple(nodes[first] for first in range(0, len(nodes), share))
@@ -117,17 +119,17 @@ def _of_all(rates: Mapping[_Ends, float], slow: set[_Ends], nodes: Sequence[str]
         place = place_of[source], place_of[target]
         gb_s[place] = min(rate, gb_s.get(place, math.inf))
     marked = frozenset((place_of[source], place_of[target]) for _, source, target in slow)
-    return Map(names, names, gb_s, marked, "sends", "receives")
+    return HeatMap(names, names, gb_s, marked, "sender", "receiver")
 
 
-def _draw(axes: Axes, found: Map) -> None:
+def _draw(axes: Axes, found: HeatMap) -> None:
     grid = [
         [found.gb_s.get((row, column), math.nan) for column in range(len(found.columns))]
         for row in range(len(found.rows))
     ]
     most = max(found.gb_s.values())
     square = len(found.rows) == len(found.columns) and bool(found.down)
-    # Its colours are the same in both schemes; cividis reads alike without colour vision.
+    # The same colours in both schemes; cividis is readable without colour vision.
     image = axes.imshow(
         grid, cmap="cividis", vmin=0, vmax=most, interpolation="none",
         aspect="equal" if square else "auto",
@@ -136,7 +138,7 @@ def _draw(axes: Axes, found: Map) -> None:
     axes.spines[:].set_visible(False)
     if found.marked:
         rows, columns = zip(*sorted(found.marked), strict=True)
-        # Points squared: not larger than a cell, of which there are so many in some 400 points.
+        # In points squared; a ring is no larger than a cell, and all columns span about 400 points.
         ring = min(70.0, max(6.0, (330 / len(found.columns)) ** 2))
         for colour, width in (("#ffffff", 2.6), ("#b3202a", 1.3)):
             axes.scatter(
@@ -149,7 +151,7 @@ def _draw(axes: Axes, found: Map) -> None:
     bar.outline.set_visible(False)
 
 
-def _label(axes: Axes, found: Map) -> None:
+def _label(axes: Axes, found: HeatMap) -> None:
     across = range(0, len(found.columns), -(-len(found.columns) // _MOST_LABELS))
     axes.set_xticks(list(across), [short(found.columns[place]) for place in across], rotation=60,
                     ha="right", rotation_mode="anchor")  # fmt: skip
@@ -160,19 +162,19 @@ def _label(axes: Axes, found: Map) -> None:
     axes.set_ylabel(found.down)
 
 
-def _named(slow: list[_Ends]) -> str:
-    """Return the directions, or of many the nodes that most of them have in common."""
+def _name_outliers(slow: list[_Ends]) -> str:
+    """Return the directions; if there are many, the nodes with most of them."""
     if not slow:
         return ""
     if len(slow) <= _MOST_NAMED:
         return ": " + ", ".join(f"{source} → {target} ({plane})" for plane, source, target in slow)
     counts = Counter(node for _, *ends in slow for node in ends)
     most = ", ".join(f"{node} ({count})" for node, count in counts.most_common(_MOST_NAMED))
-    return f"; nodes with most of them: {most}"
+    return f"; most often: {most}"
 
 
 def _table(rates: Mapping[_Ends, tuple[float, float]], slow: list[_Ends]) -> Table:
-    """Return the directions, the slowest first."""
+    """Return the table of directions, the slowest first."""
     odd = set(slow)
     ordered = sorted(rates, key=lambda ends: rates[ends][0])[:_MOST_ROWS]
     rows = tuple(
@@ -185,7 +187,5 @@ def _table(rates: Mapping[_Ends, tuple[float, float]], slow: list[_Ends]) -> Tab
         for ends in ordered
     )
     rest = len(rates) - len(rows)
-    left_out = (
-        f"The slowest {len(rows)} of {len(rates):,}; all are in results.json." if rest else ""
-    )
-    return Table(("plane", "from", "to", "bandwidth", "latency", ""), rows, left_out)
+    left_out = f"The slowest {len(rows)} of {len(rates):,}; results.json has all." if rest else ""
+    return Table(("rails", "from", "to", "bandwidth", "latency", ""), rows, left_out)

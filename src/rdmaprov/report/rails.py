@@ -1,4 +1,4 @@
-"""What each rail carried of its node's mean: rails that carry less are marked."""
+"""The plot of rail balance: bytes that each rail sent, against the mean of its node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Shares = Mapping[int, Mapping[str, float]]  # rail, node, share of the node's m
 
 
 def plot(data: Mapping[str, Any]) -> Plot | None:
-    """Return the plot, None if no two rails of a node were counted."""
+    """Return the plot, None if no node has counters of two rails."""
     found = shares(data["rails"])
     if not found:
         return None
@@ -31,24 +31,24 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     )
     some = ", ".join(f"{node} rail {rail} ({share:.0%})" for share, node, rail in low[:_MOST_NAMED])
     more = f" and {len(low) - _MOST_NAMED} more" if len(low) > _MOST_NAMED else ""
-    words = f"Below {LEAST_SHARE:.0%} of its node's mean: {some or 'no rail'}{more}"
+    words = f"Below {LEAST_SHARE:.0%} of the node's mean: {some or 'no rail'}{more}"
     return Plot(
         "rails",
-        "Balance of the rails",
+        "Rail balance",
         drawn("rails", (9, 3.2), lambda axes: _draw(axes, found)),
         words,
-        f"Bytes that a rail sent, against the mean of its node's rails. {words}.",
+        f"Bytes sent by each rail, relative to the mean of its node. {words}.",
         _table(found),
     )
 
 
-def shares(counted: list[Mapping[str, Any]]) -> dict[int, dict[str, float]]:
+def shares(counters: list[Mapping[str, Any]]) -> dict[int, dict[str, float]]:
     """Return what each rail sent, as a share of its node's mean, by rail and node.
 
-    Nodes with one rail, or with one that nothing counts, are left out.
+    Leaves out nodes with one rail, and nodes with a rail that has no counters.
     """
     by_node: dict[str, dict[int, int | None]] = {}
-    for each in counted:
+    for each in counters:
         by_node.setdefault(each["node"], {})[each["rail"]] = each["sent_bytes"]
     found: dict[int, dict[str, float]] = {}
     for node, own in by_node.items():
@@ -65,7 +65,7 @@ def _draw(axes: Axes, found: _Shares) -> None:
     axes.axhline(100, color=LINES, linewidth=1)
     axes.axhline(100 * LEAST_SHARE, color=BAD, linestyle="--", linewidth=1.5)
     axes.annotate(
-        f"{LEAST_SHARE:.0%}: less is wrong", (0, 100 * LEAST_SHARE), (4, -4), va="top", color=BAD,
+        f"limit {LEAST_SHARE:.0%}", (0, 100 * LEAST_SHARE), (4, -4), va="top", color=BAD,
         xycoords=("axes fraction", "data"), textcoords="offset points",
     )  # fmt: skip
     labelled = 0
@@ -90,7 +90,7 @@ def _draw(axes: Axes, found: _Shares) -> None:
 
 
 def _spread(axes: Axes, place: int, values: list[float]) -> None:
-    """Draw the nodes of a rail: one by one, or from the least to the most with their median."""
+    """Draw the nodes of a rail: one by one, or the range with the median."""
     if not values:
         return
     if len(values) <= _MOST_POINTS:
@@ -110,5 +110,5 @@ def _table(found: _Shares) -> Table:
         figures = (min(values), statistics.median(values), max(values))
         low = sum(value < LEAST_SHARE for value in values)
         rows.append((f"rail {rail}", *(f"{value:.1%}" for value in figures), least, str(low)))
-    head = ("rail", "least", "median", "most", "node with the least", f"below {LEAST_SHARE:.0%}")
+    head = ("rail", "lowest", "median", "highest", "lowest on", f"below {LEAST_SHARE:.0%}")
     return Table(head, tuple(rows))

@@ -1,4 +1,4 @@
-"""How late each rank comes to a small all-reduce: those that keep the others waiting are marked."""
+"""The plot of stragglers: the delay of each rank in a small all-reduce."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from rdmaprov.nccl_log.judgement import numbers
 from rdmaprov.report.drawing import BAD, DASHES, INK, MARKERS, SERIES, drawn, short
 from rdmaprov.report.model import Plot, Table
-from rdmaprov.report.words import counted
+from rdmaprov.words import quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_MARKERS = 64
 _MOST_NAMED = 6
-_MOST_ROWS = 512  # of the table; the rest is in results.json
+_MOST_ROWS = 512  # of the table; results.json has all
 
 
 def plot(data: Mapping[str, Any]) -> Plot | None:
-    """Return the plot of all planes, None if it was not measured."""
+    """Return the plot, None if no delay was measured."""
     planes = [
         plane
         for plane in data["planes"]
@@ -27,21 +27,21 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     ]
     if not planes:
         return None
-    words = f"Late: {_late(planes)}"
+    words = f"Stragglers: {_name_stragglers(planes)}"
     ranks = max(len(plane["ranks"]) for plane in planes)
     return Plot(
         "ranks",
-        "Skew of the ranks",
+        "Stragglers",
         drawn("ranks", (9, 3.2), lambda axes: _draw(axes, planes)),
         words,
-        f"How late each of {counted(ranks, 'rank')} comes to a small all-reduce, the median of 50; "
-        f"no clocks are compared. {words}.",
+        f"How long after the first of {quantity(ranks, 'rank')} each enters a small all-reduce: "
+        f"median of 50, without comparing clocks. {words}.",
         _table(planes),
     )
 
 
-def _late(planes: list[Mapping[str, Any]]) -> str:
-    """Return the nodes whose ranks come late on any plane."""
+def _name_stragglers(planes: list[Mapping[str, Any]]) -> str:
+    """Return the nodes with a straggler on any plane."""
     late: dict[str, set[int]] = {}
     for plane in planes:
         for rank in plane["ranks"]:
@@ -49,7 +49,7 @@ def _late(planes: list[Mapping[str, Any]]) -> str:
                 late.setdefault(rank["node"], set()).add(rank["rank"])
     named = [f"{node} (rank {numbers(own)})" for node, own in late.items()]
     more = f" and {len(named) - _MOST_NAMED} more nodes" if len(named) > _MOST_NAMED else ""
-    return (", ".join(named[:_MOST_NAMED]) or "no rank") + more
+    return (", ".join(named[:_MOST_NAMED]) or "none") + more
 
 
 def _draw(axes: Axes, planes: list[Mapping[str, Any]]) -> None:
@@ -72,7 +72,7 @@ def _draw(axes: Axes, planes: list[Mapping[str, Any]]) -> None:
             if rank["rank"] in plane["late_ranks"]:
                 _mark(axes, rank, named)
     axes.set_xlabel("rank")
-    axes.set_ylabel("late, µs")
+    axes.set_ylabel("delay (µs)")
     axes.set_ylim(0, 1.2 * max(1.0, *(rank["late_us"] or 0 for p in planes for rank in p["ranks"])))
     axes.locator_params(axis="x", integer=True)
     if len(planes) > 1:
@@ -80,7 +80,7 @@ def _draw(axes: Axes, planes: list[Mapping[str, Any]]) -> None:
 
 
 def _mark(axes: Axes, rank: Mapping[str, Any], named: set[str]) -> None:
-    """Mark a late rank; name its node once, and of few nodes only."""
+    """Mark a straggler; name its node once, if there are few nodes."""
     place = (rank["rank"], rank["late_us"])
     axes.plot(*place, marker="X", color=BAD, markersize=9, linestyle="none")
     if rank["node"] not in named and len(named) < _MOST_NAMED:
@@ -91,20 +91,20 @@ def _mark(axes: Axes, rank: Mapping[str, Any], named: set[str]) -> None:
 
 
 def _table(planes: list[Mapping[str, Any]]) -> Table:
-    """Return the ranks, the latest first."""
+    """Return the table of ranks, the longest delay first."""
     ranks = [(plane, rank) for plane in planes for rank in plane["ranks"]]
     ranks.sort(key=lambda each: -(each[1]["late_us"] or 0))
     rows = tuple(
         (
             plane["name"], str(rank["rank"]), rank["node"], _us(rank["late_us"]),
             _us(rank["median_us"]), _us(rank["p99_us"]),
-            "late" if rank["rank"] in plane["late_ranks"] else "",
+            "straggler" if rank["rank"] in plane["late_ranks"] else "",
         )
         for plane, rank in ranks[:_MOST_ROWS]
     )  # fmt: skip
     rest = len(ranks) - len(rows)
-    left_out = f"The latest {len(rows)} of {len(ranks):,}; all are in results.json." if rest else ""
-    head = ("plane", "rank", "node", "late", "all-reduce, median", "99th percentile", "")
+    left_out = f"The slowest {len(rows)} of {len(ranks):,}; results.json has all." if rest else ""
+    head = ("rails", "rank", "node", "delay", "all-reduce, median", "99th percentile", "")
     return Table(head, rows, left_out)
 
 

@@ -1,4 +1,4 @@
-"""Runs that are kept, and what each of them says."""
+"""Find the runs in runs/ and read their results."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.problem import printable
 from rdmaprov.runs.envelope import SCHEMA
 
-# As apply.rundir names them.
+# As runs.directory names them.
 _NAME = re.compile(r"(?P<time>\d{8}-\d{6})-(?P<verb>plan|apply|validate|accept)(?:-(?P<n>\d+))?")
 _HEAD = {"verb": str, "site": str, "started": str, "verdict": str, "exit_code": int, "nodes": dict}
 
 
 class RunUnknown(UnreachableError):
-    """What a run found cannot be read."""
+    """The results of a run cannot be read."""
 
 
-def found(named: str, runs: Path) -> Path:
+def find_run(named: str, runs: Path) -> Path:
     """Return the directory of a run.
 
     Args:
-        named: its path, or its name below `runs`; empty for the newest.
-        runs: where runs are kept.
+        named: its path, or its name in `runs`; empty for the newest.
+        runs: the directory of all runs.
 
     Raises:
         UsageError: there is no such run.
@@ -35,7 +35,8 @@ def found(named: str, runs: Path) -> Path:
     if not named:
         if not kept:
             raise UsageError(
-                f"{runs}: there is no run", "Run: rdmaprov validate SITE; or name a run's directory"
+                f"{runs}: there is no run",
+                "Run first: rdmaprov validate SITE; or pass the directory of a run",
             )
         return kept[0]
     path = Path(named)
@@ -43,27 +44,29 @@ def found(named: str, runs: Path) -> Path:
     for candidate in (path, runs / path):
         if candidate.is_dir():
             return candidate
-    hint = f"The newest is {kept[0]}" if kept else "Name the directory of one, such as runs/…-apply"
+    hint = (
+        f"The newest is {kept[0]}" if kept else "Pass the directory of a run, such as runs/…-apply"
+    )
     raise UsageError(printable(f"{named}: there is no such run"), hint)
 
 
 def newest_first(runs: Path) -> list[Path]:
-    """Return the directories of all runs, also of those that were cut."""
+    """Return the directories of all runs, complete or not."""
 
     def age(path: Path) -> tuple[str, int, str]:
         parts = _NAME.fullmatch(path.name)
-        assert parts is not None  # noqa: S101 - the others were left out
+        assert parts is not None  # noqa: S101 - filtered below
         return parts["time"], int(parts["n"] or 1), path.name
 
     kept = [path for path in runs.glob("*-*-*") if _NAME.fullmatch(path.name) and path.is_dir()]
     return sorted(kept, key=age, reverse=True)
 
 
-def results(directory: Path) -> dict[str, Any]:
-    """Return the results.json of a run, with the head that every verb's has.
+def read_results(directory: Path) -> dict[str, Any]:
+    """Return the results.json of a run; check the head that all verbs share.
 
     Raises:
-        RunUnknown: it is missing, cut, damaged, or of a newer schema.
+        RunUnknown: it is missing, incomplete, damaged, or of a newer schema.
 
     """
     path = directory / "results.json"
@@ -71,33 +74,33 @@ def results(directory: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunUnknown(
-            f"{path} is missing: the run was cut before its end, or goes on",
-            _others(directory),
+            f"{path} is missing: the run was killed, or is still running",
+            _hint(directory),
         ) from None
     except (ValueError, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not whole"
-        raise RunUnknown(f"{path} cannot be read: {why}", _others(directory)) from error
+        why = error.strerror if isinstance(error, OSError) else "the file is incomplete"
+        raise RunUnknown(f"{path} cannot be read: {why}", _hint(directory)) from error
     schema = data.get("schema") if isinstance(data, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         raise RunUnknown(
-            f"{path} is of schema {schema}, wanted {SCHEMA}: a newer rdmaprov wrote it",
-            "Install the newer rdmaprov, and run it again there",
+            f"{path} has schema {schema}, this rdmaprov reads {SCHEMA}: a newer one wrote it",
+            "Update rdmaprov, then run the same command again",
         )
     for name, kind in _HEAD.items():
         if schema != SCHEMA or not isinstance(data.get(name), kind):
-            raise damaged(path, name if schema == SCHEMA else "schema")
+            raise damage_error(path, name if schema == SCHEMA else "schema")
     return dict(data)
 
 
-def damaged(path: Path, what: str) -> RunUnknown:
-    """Return the error that a results.json is not as docs/results.schema.json says."""
-    message = printable(f"{path} is no whole result of a run: {what} is missing or wrong")
-    return RunUnknown(message, _others(path.parent))
+def damage_error(path: Path, what: str) -> RunUnknown:
+    """Return the error for a results.json that does not match docs/results.schema.json."""
+    message = printable(f"{path} is not a valid result of a run: {what} is missing or wrong")
+    return RunUnknown(message, _hint(path.parent))
 
 
-def _others(directory: Path) -> str:
-    """Return what to do about a run that cannot be read: name the newest that ended."""
+def _hint(directory: Path) -> str:
+    """Return what to do about a run that cannot be read; name the newest complete one."""
     for other in newest_first(directory.parent):
         if other != directory and (other / "results.json").is_file():
-            return f"Run the verb again, or look at another run: rdmaprov report {other}"
+            return f"Run the verb again, or show another run: rdmaprov report {other}"
     return "Run the verb again"

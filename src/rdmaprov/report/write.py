@@ -1,4 +1,4 @@
-"""The page of a run, written beside what it is made of."""
+"""Write the page of a run beside its results.json."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = "report.html"
 
 
 def write_page(directory: Path) -> Path:
-    """Write a run's page, whole or not at all; return its path.
+    """Write a run's page completely or not at all; return its path.
 
     Raises:
         RunUnknown: the run's results.json cannot be read.
@@ -22,16 +22,16 @@ def write_page(directory: Path) -> Path:
     """
     from rdmaprov.report.page import html
 
-    data = read.results(directory)
+    data = read.read_results(directory)
     try:
         text = html(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise read.damaged(directory / "results.json", what) from error
+        raise read.damage_error(directory / "results.json", what) from error
     path = directory / NAME
     unfinished = path.with_suffix(".html.new")
     try:
-        # A run is for its user only, like all of its files.
+        # Only its user can read a run, and so all of its files.
         file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(file, "w", encoding="utf-8", errors="backslashreplace") as opened:
             opened.write(text)
@@ -45,16 +45,16 @@ def write_page(directory: Path) -> Path:
 def report_page(directory: Path) -> str:
     """Write a run's page; return the line that names it, or says why there is none.
 
-    Whatever goes wrong: the run has ended, and its verdict stands.
+    It never raises: the run has ended, and its verdict stands.
     """
     try:
         return f"report: {write_page(directory)}"
     except Exception as error:
-        why = printable(_why(error))
-        return f"report: not made: {why}. Once that is repaired, run: rdmaprov report {directory}"
+        why = printable(_reason(error))
+        return f"report: not written: {why}. Fix this, then run: rdmaprov report {directory}"
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, ImportError):
         return f"the Python package {error.name or error} cannot be imported"
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""The directory of a run: what happened, for later, without secrets."""
+"""The directory of a run: log and results, without secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ del _CONTROL[ord("\t")], _CONTROL[ord("\n")]
 
 
 class RunDirectory:
-    """`runs/<time>-<verb>/` in the working directory; nobody else can read it.
+    """`runs/<time>-<verb>/` in the working directory; only its user can read it.
 
     As a context it keeps the log open, which grows while Ansible or pytest runs.
     """
@@ -27,12 +27,12 @@ class RunDirectory:
     def __init__(self, verb: str, mask: Mask, log: str = "ansible.log") -> None:
         self._mask = mask
         self._log_name = log
-        self.path = _made(Path(RUNS), f"{datetime.now():%Y%m%d-%H%M%S}-{verb}")
+        self.path = _make_directory(Path(RUNS), f"{datetime.now():%Y%m%d-%H%M%S}-{verb}")
         (self.path / "logs").mkdir(mode=0o700)
 
     def __enter__(self) -> RunDirectory:
         """Open the log."""
-        self._log = _private(self.path / "logs" / self._log_name)
+        self._log = _open_private(self.path / "logs" / self._log_name)
         return self
 
     def __exit__(
@@ -42,41 +42,41 @@ class RunDirectory:
         os.close(self._log)
 
     def log(self, text: str) -> None:
-        """Add what was printed."""
+        """Add text to the log."""
         lines = text.replace("\r\n", "\n").translate(_CONTROL).rstrip("\n")
         if lines:
-            with _named(self.path / "logs" / self._log_name):
+            with _name_in_errors(self.path / "logs" / self._log_name):
                 os.write(self._log, (self._mask.text(lines) + "\n").encode(errors="replace"))
 
     def write_lines(self, name: str, lines: Iterable[str]) -> None:
-        """Write a further file, which is not there yet."""
+        """Write another file; it must not exist yet."""
         path = self.path / name
-        with _named(path), os.fdopen(_private(path), "w", encoding="utf-8") as opened:
+        with _name_in_errors(path), os.fdopen(_open_private(path), "w", encoding="utf-8") as opened:
             opened.writelines(f"{line}\n" for line in lines)
 
     def write_results(self, results: Mapping[str, Any]) -> str:
-        """Write results.json, whole or not at all; return its text."""
+        """Write results.json completely or not at all; return its text."""
         text = json.dumps(self._mask.data(results), indent=2, ensure_ascii=False) + "\n"
         path = self.path / "results.json"
         unfinished = path.with_suffix(".json.new")
-        file = _private(unfinished)
-        with _named(path), os.fdopen(file, "w", encoding="utf-8") as opened:
+        file = _open_private(unfinished)
+        with _name_in_errors(path), os.fdopen(file, "w", encoding="utf-8") as opened:
             opened.write(text)
         unfinished.replace(path)
         return text
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Have an error of the system's name the file: of a full disk it does not by itself."""
+def _name_in_errors(path: Path) -> Iterator[None]:
+    """Add the file's name to an OSError, which lacks it when the disk is full."""
     try:
         yield
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _made(runs: Path, name: str) -> Path:
-    """Return a new directory; a second run within a second gets a number behind its name."""
+def _make_directory(runs: Path, name: str) -> Path:
+    """Create and return a directory; append a number if another run started in this second."""
     runs.mkdir(mode=0o700, exist_ok=True)
     for suffix in ("", *(f"-{number}" for number in range(2, 100))):
         path = runs / (name + suffix)
@@ -85,8 +85,8 @@ def _made(runs: Path, name: str) -> Path:
         except FileExistsError:
             continue
         return path
-    raise FileExistsError(17, "there are 99 runs of this second", str(runs / name))
+    raise FileExistsError(17, "99 runs started in this second", str(runs / name))
 
 
-def _private(path: Path) -> int:
+def _open_private(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)

@@ -1,4 +1,4 @@
-"""What results.json of every verb begins with; docs/results.schema.json describes all of it."""
+"""The head of every verb's results.json; docs/results.schema.json defines all of it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import rdmaprov
 from rdmaprov.exit_codes import ExitCode
 
-SCHEMA = 1  # a reader refuses one that is newer than its own
+SCHEMA = 1  # a reader refuses a newer one
 
 
 @dataclass(frozen=True)
 class Head:
-    """What a run was asked for.
+    """The request of a run, and its start.
 
     Args:
         verb: plan, apply, validate or accept.
@@ -35,14 +35,14 @@ class Head:
 def results_document(
     head: Head, ended: datetime, code: ExitCode, nodes: Mapping[str, Any], more: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return results.json's content.
+    """Return the content of results.json.
 
     Args:
-        head: what was asked for.
-        ended: when the last node was through, with its time zone.
-        code: what the run tells its caller; the verdict is its name.
-        nodes: by name, what became of each; has `state`, or `findings` of accept.
-        more: what only this verb has.
+        head: the request.
+        ended: the end of the run, with its time zone.
+        code: the exit code; its name is the verdict.
+        nodes: the result of each, by name: `state`, or `findings` of accept.
+        more: the keys of this verb alone.
 
     """
     return {

@@ -1,35 +1,59 @@
-"""The same thing on many nodes, said once: nodes grouped, names folded, tests by subject."""
+"""Many nodes in few words: grouped by text, counted by state, names folded."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from rdmaprov.words import quantity
 
 _MOST_PARTS = 6
 
 
-def by_text(said: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """Return what nodes say, turned around: each text with the nodes that say it."""
+def group_by_text(texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Return each text with the nodes that have it, from the texts of each node."""
     nodes: dict[str, list[str]] = {}
-    for node, lines in said.items():
+    for node, lines in texts.items():
         for line in dict.fromkeys(lines):
             nodes.setdefault(line, []).append(node)
     return nodes
 
 
 def label(nodes: Sequence[str], total: int) -> str:
-    """Return how to call some of a run's nodes: by name, or by number if they are all of many."""
+    """Return some nodes of a run by name, or all of them by their number."""
     if len(nodes) == 1:
         return nodes[0]
     if len(nodes) == total:
-        return f"{total} nodes"
-    return f"{len(nodes)} nodes ({folded(nodes)})"
+        return quantity(total, "node")
+    return f"{quantity(len(nodes), 'node')} ({fold_names(nodes)})"
 
 
-def folded(nodes: Iterable[str]) -> str:
+def count_states(
+    states: Mapping[str, str], words: Mapping[str, str], named: Collection[str] = ()
+) -> str:
+    """Return how many nodes are in which state.
+
+    >>> count_states({"n1": "ok", "n2": "bad"}, {"ok": "passed", "bad": "failed"}, ["bad"])
+    '2 nodes: 1 passed, 1 failed (n2)'
+
+    Args:
+        states: by node.
+        words: how to call each state, in the order of the text.
+        named: the states whose nodes are named, unless all nodes are in one of them.
+
+    """
+    parts = []
+    for state, word in words.items():
+        nodes = [node for node, own in states.items() if own == state]
+        names = f" ({fold_names(nodes)})" if state in named and len(nodes) < len(states) else ""
+        parts += [f"{len(nodes):,} {word}{names}"] if nodes else []
+    return f"{quantity(len(states), 'node')}: {', '.join(parts)}"
+
+
+def fold_names(nodes: Iterable[str]) -> str:
     """Return names on one short line, those with consecutive numbers as first-last.
 
-    >>> folded(["gpu01", "gpu02", "gpu03", "login"])
+    >>> fold_names(["gpu01", "gpu02", "gpu03", "login"])
     'gpu01-gpu03, login'
     """
     runs: list[list[str]] = []

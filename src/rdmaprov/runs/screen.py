@@ -1,4 +1,4 @@
-"""Where a run is shown to its user."""
+"""The output of a run for its user."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from rich.text import Text
 
 from rdmaprov.problem import printable
 from rdmaprov.runs.masks import Mask
-from rdmaprov.terminal import Line, Meter, Verbosity, moving_console
+from rdmaprov.terminal import Line, Meter, Verbosity, progress_console
 
 
 class Screen:
-    """Where a run is shown, with no secret in it.
+    """Prints the lines of a run, without secrets.
 
     Args:
-        console: rich's, of the lines that stay; it heeds NO_COLOR and TERM=dumb.
+        console: rich's, for the lines that stay; it respects NO_COLOR and TERM=dumb.
         mask: hides secrets.
-        verbosity: how much is said.
+        verbosity: how much to print.
 
     """
 
@@ -31,35 +31,35 @@ class Screen:
         self.verbosity = verbosity
         self._meter: Meter | None = None
 
-    def moving(
+    def meter(
         self,
         what: str,
         total: int = 0,
         unit: str = "nodes",
         above: Callable[[], Table] | None = None,
     ) -> Meter:
-        """Return what moves below the lines from now on."""
-        self._meter = Meter(moving_console(self.verbosity), what, total, unit, above)
+        """Return a meter; from now on lines are printed above it."""
+        self._meter = Meter(progress_console(self.verbosity), what, total, unit, above)
         return self._meter
 
-    def masked(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """Return a text without secrets."""
         return self._mask.text(text)
 
     def show(self, line: Line) -> None:
         """Print a line; a long one is left to the terminal to wrap."""
-        # What moves and what stays on one terminal must be drawn by the same hand.
+        # On one terminal, the same console must print the lines and draw the meter.
         moving = self._meter.console if self._meter is not None else None
         console = moving if moving is not None and self._console.is_terminal else self._console
         console.print(Text(self._mask.text(line.text), style=line.style), soft_wrap=True)
 
     def remark(self, line: Line) -> None:
-        """Print a line of the way to the result, unless the user wants the result alone."""
+        """Print a line of progress, unless --quiet is set."""
         if self.verbosity is not Verbosity.QUIET:
             self.show(line)
 
     def detail(self, text: str) -> None:
-        """Print what a program below said, if the user wants to see that."""
+        """Print the output of Ansible or ssh, if --verbose is set."""
         if self.verbosity is Verbosity.VERBOSE:
             for line in text.splitlines():
                 self.show(Line(printable(line), "dim"))

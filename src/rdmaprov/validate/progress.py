@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rdmaprov.runs.groups import label
-from rdmaprov.terminal import Meter, moving_console
+from rdmaprov.terminal import Meter, progress_console
 from rdmaprov.validate.results import message
 
 # As many kinds of trouble as are shown of a large fleet; results.json has them all.
@@ -45,7 +45,7 @@ class Progress:
             return
         # A copy: pytest captures what is written to the original.
         file = self._open.enter_context(os.fdopen(os.dup(2), "w"))
-        console = moving_console(file=file)
+        console = progress_console(file=file)
         if not console.quiet:
             self._meter = Meter(console, "judging", len(session.items), "checks")
             self._meter.start()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.runs.groups import folded, subject
+from rdmaprov.runs.groups import fold_names, subject
 
 
 class Outcome(StrEnum):
@@ -143,7 +143,7 @@ def lines(findings: Findings) -> Iterable[str]:
         states.setdefault(_state(findings.by_node.get(name, Counter())), []).append(name)
     for state in ("failed", "unknown"):
         if names := states.get(state):
-            yield f"{len(names)} nodes {state}: {folded(names)}"
+            yield f"{len(names)} nodes {state}: {fold_names(names)}"
     passed, all_of = len(states.get("passed", [])), len(findings.nodes)
     skipped = findings.counts[Outcome.SKIPPED]
     note = f"; {skipped} checks skipped, which proves nothing" if skipped else ""

@@ -1,4 +1,4 @@
-"""What went wrong, the same thing on many nodes said once."""
+"""The findings of a page; equal ones of many nodes are one."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ import shlex
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from rdmaprov.report.model import ORDER, Skip, Tone, Trouble
+from rdmaprov.report.grid import ALL
+from rdmaprov.report.model import ORDER, Issue, Skip, Tone
 from rdmaprov.runs import groups
 
-_NAMED = 8  # nodes that a command names before the rest is left to the list below it
+_NAMED = 8  # most nodes that a command names; above, the list below it has the names
 _TOKEN = re.compile(r"[\w.-]+")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b[0-9a-f:]*::[0-9a-f:]*\b")
 _RAIL = re.compile(r"\brail \d+\b")
-# What stands before a message's first colon, such as `gpu07 left_port3 mlx5_0 (rail 0)`, and names
+# The part before a message's first colon, such as `gpu07 left_port3 mlx5_0 (rail 0)`, and names
 # that systemd and rdma-core give (systemd.net-naming-scheme(7), 60-rdma-persistent-naming.rules).
 _IN_HEAD = re.compile(r"[A-Za-z]\w*\d\b")
 _DEVICE = re.compile(r"\b(?:en[opsx]\d\w*|eth\d+|bond\d+|ib[ps]?\d\w*|mlx[45]_\d+|rocep\d\w*)\b")
 
 
 @dataclass(frozen=True)
-class Said:
-    """One message of one node, or of none.
+class Message:
+    """One message of a node, or of the whole fleet.
 
     Args:
-        tone: how bad it is.
+        tone: BAD: failed; UNKNOWN: unknown; DUE: pending; IDLE: skipped.
         where: the test, task or rail.
-        node: its name; empty if it concerns no single one.
+        node: its name; empty for the whole fleet.
         text: what is wrong.
-        remedy: what to write or run.
+        remedy: what to do.
 
     """
 
@@ -41,8 +42,8 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Site:
-    """What a command needs to name nodes: the site, the run's own limit, the run's nodes."""
+class Scope:
+    """The nodes of a run, and how a command names them: the site and the run's own limit."""
 
     path: str
     limit: str | None
@@ -57,75 +58,75 @@ class Site:
         return shlex.join(["rdmaprov", verb, self.path, *limit, *more])
 
 
-def masker(names: Collection[str]) -> Callable[[str], str]:
-    """Return a function that takes out of a message what differs between nodes and devices.
+def name_masker(names: Collection[str]) -> Callable[[str], str]:
+    """Return a function that masks the parts of a message that differ by node or device.
 
-    >>> masker({"gpu1"})("gpu1 ens1: MTU is 1500, wanted 9000 (/sys/class/net/ens1/mtu)")
+    >>> name_masker({"gpu1"})("gpu1 ens1: MTU is 1500, wanted 9000 (/sys/class/net/ens1/mtu)")
     '* *: MTU is 1500, wanted 9000 (/sys/class/net/*/mtu)'
     """
     known = frozenset(names)
 
-    def masked(text: str) -> str:
+    def mask(text: str) -> str:
         first, _, rest = text.partition(" ")
         devices = set(_IN_HEAD.findall(rest.partition(":")[0])) if first in known else set()
         odd = known | devices
         text = _DEVICE.sub("*", _ADDRESS.sub("*", _RAIL.sub("rail *", text)))
         return _TOKEN.sub(lambda found: "*" if found[0] in odd else found[0], text)
 
-    return masked
+    return mask
 
 
-def alike(said: Iterable[Said], site: Site) -> tuple[Trouble, ...]:
-    """Return messages that differ only in node and device as one, the worst first."""
-    masked = masker(site.nodes)
-    found: dict[tuple[str, ...], list[Said]] = {}
-    for each in said:
-        key = (each.tone, masked(each.text), masked(each.remedy))
+def group_messages(messages: Iterable[Message], site: Scope) -> tuple[Issue, ...]:
+    """Return the findings; messages that differ only in node or device are one. The worst first."""
+    mask = name_masker(site.nodes)
+    found: dict[tuple[str, ...], list[Message]] = {}
+    for each in messages:
+        key = (each.tone, mask(each.text), mask(each.remedy))
         found.setdefault(key, []).append(each)
-    troubles = [_trouble(own, site) for own in found.values()]
-    return tuple(sorted(troubles, key=lambda each: (ORDER[each.tone], -len(each.nodes))))
+    issues = [_merge_messages(own, site) for own in found.values()]
+    return tuple(sorted(issues, key=lambda each: (ORDER[each.tone], -len(each.nodes))))
 
 
-def _trouble(own: list[Said], site: Site) -> Trouble:
+def _merge_messages(own: list[Message], site: Scope) -> Issue:
     first = own[0]
     nodes = tuple(dict.fromkeys(each.node for each in own if each.node))
     where = tuple(dict.fromkeys(each.where for each in own))
-    return Trouble(
+    return Issue(
         first.tone,
         where[0] if len(where) == 1 else f"{where[0]} and {len(where) - 1} more",
         first.text,
-        for_all(first.remedy, nodes, site),
+        widen_remedy(first.remedy, nodes, site),
         groups.label(nodes, len(site.nodes)) if nodes else "",
         nodes,
         tuple(dict.fromkeys(each.text for each in own)),
     )
 
 
-def for_all(remedy: str, nodes: tuple[str, ...], site: Site) -> str:
-    """Return a remedy whose command is for one node as one that is for all of these."""
+def widen_remedy(remedy: str, nodes: tuple[str, ...], site: Scope) -> str:
+    """Return a remedy for one node as a remedy for all of these nodes."""
     one = f" --limit {nodes[0]}" if nodes else ""
     if len(nodes) < 2 or nodes[0] not in _TOKEN.findall(remedy):
         return remedy
     if not re.search(re.escape(one) + r"(?![\w.,-])", remedy):
-        return f"{remedy} (and the same on the other nodes)"
+        return f"{remedy} (likewise on the other nodes)"
     if len(nodes) == len(site.nodes):
         every = f" --limit {shlex.quote(site.limit)}" if site.limit else ""
         return remedy.replace(one, every)
     if len(nodes) <= _NAMED:
         return remedy.replace(one, " --limit " + shlex.quote(",".join(nodes)))
-    return f"{remedy} (for all {len(nodes)}, give their names, which are below)"
+    return f"{remedy} (for all {len(nodes)} nodes, pass the names below)"
 
 
-def skipped(said: Iterable[Said], site: Site) -> tuple[Skip, ...]:
-    """Return skipped checks by their reason, the commonest first."""
-    masked = masker(site.nodes)
-    found: dict[str, list[Said]] = {}
-    for each in said:
-        found.setdefault(masked(each.text), []).append(each)
+def group_skips(messages: Iterable[Message], site: Scope) -> tuple[Skip, ...]:
+    """Return the skipped checks by reason, the most frequent first."""
+    mask = name_masker(site.nodes)
+    found: dict[str, list[Message]] = {}
+    for each in messages:
+        found.setdefault(mask(each.text), []).append(each)
     skips = []
     for own in found.values():
         nodes = tuple(dict.fromkeys(each.node for each in own if each.node))
-        label = groups.label(nodes, len(site.nodes)) if nodes else "all nodes together"
+        label = groups.label(nodes, len(site.nodes)) if nodes else ALL
         subjects = tuple(dict.fromkeys(each.where for each in own))
         skips.append(Skip(own[0].text or "no reason given", len(own), label, nodes, subjects))
     return tuple(sorted(skips, key=lambda each: -each.checks))
