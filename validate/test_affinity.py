@@ -7,8 +7,8 @@ from testinfra.host import Host
 
 from rdmaprov.facts import devices, pci
 from rdmaprov.facts.devices import Devices
-from rdmaprov.facts.verdict import not_applicable, reject, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import Setting, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -18,11 +18,14 @@ def test_gpu_is_on_the_rails_numa_node(host: Host, node: Node, rail: Rail) -> No
     functions = pci.Functions.read(host)
     nic = devices.port(host, rail).pci
     for index, gpu in _gpus(node, rail, functions).items():
-        require(
-            node, nic, f"NUMA node of GPU {index} ({gpu})", seen=functions.numa_node(gpu),
-            wanted=functions.numa_node(nic), variable="fabric_rails[].gpus",
-            where=f"{devices.PCI}/{gpu}/numa_node", run="nvidia-smi topo -m",
-        )  # fmt: skip
+        Setting(
+            node,
+            nic,
+            f"NUMA node of GPU {index} ({gpu})",
+            "fabric_rails[].gpus",
+            where=f"{devices.PCI}/{gpu}/numa_node",
+            look="nvidia-smi topo -m",
+        ).require(functions.numa_node(gpu), functions.numa_node(nic))
 
 
 def test_no_other_rail_is_nearer_to_the_gpu(host: Host, node: Node, rail: Rail) -> None:
@@ -35,11 +38,14 @@ def test_no_other_rail_is_nearer_to_the_gpu(host: Host, node: Node, rail: Rail) 
         best = max(near.values())
         nearest = [number for number, length in near.items() if length == best]
         if rail.index not in nearest:
-            reject(
-                node, f"GPU {index} ({gpu})", "rail", seen=rail.index,
-                wanted=f"{nearest[0]}, below the same PCIe switch", variable="fabric_rails[].gpus",
-                where=f"{devices.PCI} (nvidia-smi topo -m)", run="nvidia-smi topo -m",
-            )  # fmt: skip
+            Setting(
+                node,
+                f"GPU {index} ({gpu})",
+                "rail",
+                "fabric_rails[].gpus",
+                where=f"{devices.PCI} (nvidia-smi topo -m)",
+                look="nvidia-smi topo -m",
+            ).reject(rail.index, f"{nearest[0]}, below the same PCIe switch")
 
 
 def _gpus(node: Node, rail: Rail, functions: pci.Functions) -> dict[int, str]:
@@ -49,10 +55,14 @@ def _gpus(node: Node, rail: Rail, functions: pci.Functions) -> dict[int, str]:
     there = functions.gpus()
     for index in rail.gpus:
         if index >= len(there):
-            reject(
-                node, f"GPU {index}", "PCI device", seen=None, wanted="present",
-                variable="fabric_rails[].gpus", where=devices.PCI, run="lspci -nn -d 10de:",
-            )  # fmt: skip
+            Setting(
+                node,
+                f"GPU {index}",
+                "PCI device",
+                "fabric_rails[].gpus",
+                where=devices.PCI,
+                look="lspci -nn -d 10de:",
+            ).reject(None, "present")
     return {index: there[index] for index in rail.gpus}
 
 

@@ -7,8 +7,8 @@ from testinfra.host import Host
 
 from rdmaprov.facts import memlock, sysctl, units
 from rdmaprov.facts.text import read_files
-from rdmaprov.facts.verdict import AFTER_REBOOT, CONFIGURED, not_applicable, reject, require
 from rdmaprov.inventory import Node
+from rdmaprov.validate.verdict import AFTER_REBOOT, CONFIGURED, Setting, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -17,10 +17,13 @@ def test_memlock_of_a_login_running(host: Host, node: Node) -> None:
     """A login may lock as much memory as the site says: this one does."""
     limit = memlock.of_site(node.get("limits_memlock"))
     for kind, seen in zip(("soft", "hard"), memlock.of_login(host), strict=True):
-        require(
-            node, "login", f"{kind} memlock", seen=memlock.said(seen), wanted=memlock.said(limit),
-            variable="limits_memlock", where=f"ulimit -{kind[0].upper()} -l",
-        )  # fmt: skip
+        Setting(
+            node,
+            "login",
+            f"{kind} memlock",
+            "limits_memlock",
+            where=f"ulimit -{kind[0].upper()} -l",
+        ).require(memlock.said(seen), memlock.said(limit))
 
 
 def test_memlock_of_logins_configured(host: Host, node: Node) -> None:
@@ -32,11 +35,14 @@ def test_memlock_of_logins_configured(host: Host, node: Node) -> None:
         for kind in ("soft", "hard"):
             text, path = found.get(kind, ("", "/etc/security/limits.d"))
             seen = memlock.said(memlock.in_kib(text, path)) if text else None
-            require(
-                node, f"login of {user}", f"{kind} memlock", seen=seen,
-                wanted=memlock.said(limit), variable="limits_memlock", where=path,
+            Setting(
+                node,
+                f"login of {user}",
+                f"{kind} memlock",
+                "limits_memlock",
+                where=path,
                 truth=CONFIGURED,
-            )  # fmt: skip
+            ).require(seen, memlock.said(limit))
 
 
 def test_memlock_of_services_configured(host: Host, node: Node) -> None:
@@ -45,11 +51,14 @@ def test_memlock_of_services_configured(host: Host, node: Node) -> None:
     for unit, seen in _services(host, node).items():
         for kind, key in (("soft", "LimitMEMLOCKSoft"), ("hard", "LimitMEMLOCK")):
             value = memlock.in_bytes(seen.get(key, ""), f"{unit} {key}")
-            require(
-                node, unit, f"{kind} memlock", seen=memlock.said(value),
-                wanted=memlock.said(limit), variable="limits_memlock",
-                where=f"systemctl show {unit} --property={key}", truth=CONFIGURED,
-            )  # fmt: skip
+            Setting(
+                node,
+                unit,
+                f"{kind} memlock",
+                "limits_memlock",
+                where=f"systemctl show {unit} --property={key}",
+                truth=CONFIGURED,
+            ).require(memlock.said(value), memlock.said(limit))
 
 
 def test_memlock_of_services_running(host: Host, node: Node) -> None:
@@ -58,11 +67,13 @@ def test_memlock_of_services_running(host: Host, node: Node) -> None:
     installed = sorted(_services(host, node))
     for unit, limits in memlock.of_services(host, installed).items():
         for kind, seen in zip(("soft", "hard"), limits, strict=True):
-            require(
-                node, unit, f"{kind} memlock", seen=memlock.said(seen),
-                wanted=memlock.said(limit), variable="limits_memlock",
+            Setting(
+                node,
+                unit,
+                f"{kind} memlock",
+                "limits_memlock",
                 where=f"/proc/PID/limits of {unit}'s main process",
-            )  # fmt: skip
+            ).require(memlock.said(seen), memlock.said(limit))
 
 
 def test_sysctl_running(host: Host, node: Node) -> None:
@@ -71,10 +82,9 @@ def test_sysctl_running(host: Host, node: Node) -> None:
     files = read_files(host, *(sysctl.path_of(name) for name in sorted(wanted)))
     for name, value in wanted.items():
         path = sysctl.path_of(name)
-        require(
-            node, "kernel", name, seen=_same_blanks(files.must(path)), wanted=_same_blanks(value),
-            variable="limits_sysctl", where=path,
-        )  # fmt: skip
+        Setting(node, "kernel", name, "limits_sysctl", where=path).require(
+            _same_blanks(files.must(path)), _same_blanks(value)
+        )
 
 
 def test_sysctl_after_reboot(host: Host, node: Node) -> None:
@@ -82,10 +92,9 @@ def test_sysctl_after_reboot(host: Host, node: Node) -> None:
     at_boot = sysctl.at_boot(read_files(host, *sysctl.PATHS))
     for name, value in _settings(node).items():
         seen, file = at_boot.get(sysctl.path_of(name), (None, "/etc/sysctl.d"))
-        require(
-            node, "kernel", name, seen=seen if seen is None else _same_blanks(seen),
-            wanted=_same_blanks(value), variable="limits_sysctl", where=file, truth=AFTER_REBOOT,
-        )  # fmt: skip
+        Setting(node, "kernel", name, "limits_sysctl", where=file, truth=AFTER_REBOOT).require(
+            seen if seen is None else _same_blanks(seen), _same_blanks(value)
+        )
 
 
 def _services(host: Host, node: Node) -> dict[str, dict[str, str]]:
@@ -100,11 +109,15 @@ def _services(host: Host, node: Node) -> dict[str, dict[str, str]]:
         not_applicable(f"none of these services is installed: {', '.join(asked)}")
     for unit, each in found.items():
         if each.get("NeedDaemonReload") == "yes":
-            reject(
-                node, unit, "unit's file", seen="changed and not read", wanted="read",
-                variable="limits_memlock_services", where=f"systemctl show {unit}",
-                truth=CONFIGURED, run="systemctl daemon-reload",
-            )  # fmt: skip
+            Setting(
+                node,
+                unit,
+                "unit's file",
+                "limits_memlock_services",
+                where=f"systemctl show {unit}",
+                truth=CONFIGURED,
+                fix="systemctl daemon-reload",
+            ).reject("changed and not read", "read")
     return found
 
 

@@ -11,8 +11,8 @@ from testinfra.host import Host
 from rdmaprov.facts import CouldNotTell, counters, devices, ip, pci
 from rdmaprov.facts.devices import Devices, Port
 from rdmaprov.facts.text import read_files
-from rdmaprov.facts.verdict import not_applicable, reject, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import Setting, not_applicable
 
 pytestmark = pytest.mark.links
 
@@ -28,23 +28,27 @@ _SHAPERS = ("netem", "tbf", "htb", "hfsc", "cbq", "cake")
 def test_port_is_active(host: Host, node: Node, rail: Rail) -> None:
     """The RDMA port is active: cable in, switch port on, subnet manager content."""
     here, port, rdma = _port(host, rail)
-    require(
-        node, f"{port.netdev} {rdma}", "port state",
-        seen=here.port(rdma, "state").partition(": ")[2], wanted="ACTIVE",
-        variable="fabric_rails", where=f"{devices.INFINIBAND}/{rdma}/ports/1/state",
-        run=f"ethtool {port.netdev}; check cable and switch port",
-    )  # fmt: skip
+    Setting(
+        node,
+        f"{port.netdev} {rdma}",
+        "port state",
+        "fabric_rails",
+        where=f"{devices.INFINIBAND}/{rdma}/ports/1/state",
+        look=f"ethtool {port.netdev}, then check cable and switch port",
+    ).require(here.port(rdma, "state").partition(": ")[2], "ACTIVE")
 
 
 def test_physical_link_is_up(host: Host, node: Node, rail: Rail) -> None:
     """The physical link is up."""
     here, port, rdma = _port(host, rail)
-    require(
-        node, f"{port.netdev} {rdma}", "physical state",
-        seen=here.port(rdma, "phys_state").partition(": ")[2], wanted="LinkUp",
-        variable="fabric_rails", where=f"{devices.INFINIBAND}/{rdma}/ports/1/phys_state",
-        run=f"mlxlink -d {port.pci or rdma}; check cable and switch port",
-    )  # fmt: skip
+    Setting(
+        node,
+        f"{port.netdev} {rdma}",
+        "physical state",
+        "fabric_rails",
+        where=f"{devices.INFINIBAND}/{rdma}/ports/1/phys_state",
+        look=f"mlxlink -d {port.pci or rdma}, then check cable and switch port",
+    ).require(here.port(rdma, "phys_state").partition(": ")[2], "LinkUp")
 
 
 def test_rate(host: Host, node: Node, rail: Rail) -> None:
@@ -59,10 +63,14 @@ def test_rate(host: Host, node: Node, rail: Rail) -> None:
     else:
         path = f"{devices.NET}/{port.netdev}/speed"
         seen = here.files.number(path) / 1000
-    require(
-        node, f"{port.netdev} {rdma}", "rate Gb/s", seen=f"{seen:g}", wanted=f"{wanted:g}",
-        variable="fabric_link_gbps", where=path, run=f"mlxlink -d {port.pci}",
-    )  # fmt: skip
+    Setting(
+        node,
+        f"{port.netdev} {rdma}",
+        "rate Gb/s",
+        "fabric_link_gbps",
+        where=path,
+        look=f"mlxlink -d {port.pci}",
+    ).require(f"{seen:g}", f"{wanted:g}")
 
 
 def test_pcie_link(host: Host, node: Node, rail: Rail) -> None:
@@ -76,12 +84,14 @@ def test_pcie_link(host: Host, node: Node, rail: Rail) -> None:
     hops = pci.hops(host, path)
     narrowest, wanted = pci.narrowest(hops), hops[-1].most
     if narrowest.current.gbps < wanted.gbps:
-        reject(
-            node, f"{port.netdev} {rdma}", f"PCIe link above {narrowest.address}",
-            seen=narrowest.current, wanted=f"{wanted}, which {path[-1]} can do",
-            variable="fabric_rails", where=f"{devices.PCI}/{narrowest.address}/current_link_*",
-            run=f"lspci -s {narrowest.address} -vv; reseat the card or its riser",
-        )  # fmt: skip
+        Setting(
+            node,
+            f"{port.netdev} {rdma}",
+            f"PCIe link above {narrowest.address}",
+            "fabric_rails",
+            where=f"{devices.PCI}/{narrowest.address}/current_link_*",
+            look=f"lspci -s {narrowest.address} -vv, then reseat the card or its riser",
+        ).reject(narrowest.current, f"{wanted}, which {path[-1]} can do")
 
 
 def test_counters_are_those_of_a_good_link(host: Host, node: Node, rail: Rail) -> None:
@@ -92,15 +102,19 @@ def test_counters_are_those_of_a_good_link(host: Host, node: Node, rail: Rail) -
     # port_rcv_data counts words of four bytes (IBTA, PortCounters).
     received = max(nic.get("rx_bytes_phy", 0), 4 * rdmas.get("port_rcv_data", 0))
     allowed = int(8 * received * _BIT_ERROR_RATIO) + 1
-    for name, seen in {**_of(nic, counters.PHYSICAL),
-                       **_of(rdmas, counters.INFINIBAND_ERRORS)}.items():  # fmt: skip
+    for name, seen in {
+        **_of(nic, counters.PHYSICAL),
+        **_of(rdmas, counters.INFINIBAND_ERRORS),
+    }.items():
         if seen > allowed:
-            reject(
-                node, f"{port.netdev} {rdma}", name, seen=seen,
-                wanted=f"at most {allowed} for {received} bytes received",
-                variable="fabric_rails", where=f"ethtool -S {port.netdev}, counters of {rdma}",
-                run=f"mlxlink -d {port.pci or rdma} -c; clean or change the cable",
-            )  # fmt: skip
+            Setting(
+                node,
+                f"{port.netdev} {rdma}",
+                name,
+                "fabric_rails",
+                where=f"ethtool -S {port.netdev}, counters of {rdma}",
+                look=f"mlxlink -d {port.pci or rdma} -c, then clean or replace the cable",
+            ).reject(seen, f"at most {allowed} for {received} bytes received")
 
 
 def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
@@ -113,11 +127,14 @@ def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
     allowed = _CHANGES_AT_START + _CHANGES_A_DAY * int(uptime) // 86400
     seen = here.files.number(path)
     if seen > allowed:
-        reject(
-            node, port.netdev, "changes of the carrier", seen=seen,
-            wanted=f"at most {allowed} in {int(uptime) // 3600} hours", variable="fabric_rails",
-            where=path, run="dmesg -T | grep -i link; change the cable",
-        )  # fmt: skip
+        Setting(
+            node,
+            port.netdev,
+            "changes of the carrier",
+            "fabric_rails",
+            where=path,
+            look="dmesg -T | grep -i link, then replace the cable",
+        ).reject(seen, f"at most {allowed} in {int(uptime) // 3600} hours")
 
 
 def test_nothing_holds_packets_back(host: Host, node: Node, rail: Rail) -> None:
@@ -125,11 +142,14 @@ def test_nothing_holds_packets_back(host: Host, node: Node, rail: Rail) -> None:
     _, port, _ = _port(host, rail)
     kinds = ip.disciplines(host).get(port.netdev, ())
     shapers = [kind for kind in kinds if kind in _SHAPERS]
-    require(
-        node, port.netdev, "queueing discipline that shapes", seen=shapers, wanted=[],
-        variable="fabric_link_gbps", where=f"tc qdisc show dev {port.netdev}",
-        run=f"tc qdisc del dev {port.netdev} root",
-    )  # fmt: skip
+    Setting(
+        node,
+        port.netdev,
+        "queueing discipline that shapes",
+        "fabric_link_gbps",
+        where=f"tc qdisc show dev {port.netdev}",
+        fix=f"tc qdisc del dev {port.netdev} root",
+    ).require(shapers, [])
 
 
 def _port(host: Host, rail: Rail) -> tuple[Devices, Port, str]:

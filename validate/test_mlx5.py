@@ -10,8 +10,8 @@ from testinfra.host import Host
 from rdmaprov.facts import devices, firmware, initramfs, kernel_modules, pci
 from rdmaprov.facts.kernel_modules import same_value
 from rdmaprov.facts.text import read_files
-from rdmaprov.facts.verdict import AFTER_REBOOT, CONFIGURED, not_applicable, reject, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import AFTER_REBOOT, CONFIGURED, Setting, not_applicable, reboot
 
 pytestmark = pytest.mark.state
 
@@ -33,9 +33,7 @@ def test_module_parameters_running(host: Host, node: Node) -> None:
             continue  # it gets them when it is loaded: test_module_parameters_configured
         seen = files.value(path)
         if seen is None or not same_value(seen, value):
-            reject(
-                node, module, name, seen=seen, wanted=value, variable=_VARIABLE, where=path,
-            )  # fmt: skip
+            Setting(node, module, name, _VARIABLE, where=path).reject(seen, value)
 
 
 def test_module_parameters_configured(host: Host, node: Node) -> None:
@@ -44,10 +42,7 @@ def test_module_parameters_configured(host: Host, node: Node) -> None:
     for module, name, value in _wanted(node):
         seen, file = configuration.option(module, name) or (None, "/etc/modprobe.d")
         if seen is None or not same_value(seen, value):
-            reject(
-                node, module, name, seen=seen, wanted=value, variable=_VARIABLE, where=file,
-                truth=CONFIGURED,
-            )  # fmt: skip
+            Setting(node, module, name, _VARIABLE, where=file, truth=CONFIGURED).reject(seen, value)
 
 
 def test_module_parameters_after_reboot(host: Host, node: Node) -> None:
@@ -60,10 +55,9 @@ def test_module_parameters_after_reboot(host: Host, node: Node) -> None:
                 continue  # loaded later, from the disk
             seen, file = image.configuration.option(module, name) or (None, "modprobe.d")
             if seen is None or not same_value(seen, value):
-                reject(
-                    node, module, name, seen=seen, wanted=value, variable=_VARIABLE,
-                    where=f"{file} in {path}", truth=AFTER_REBOOT,
-                )  # fmt: skip
+                Setting(
+                    node, module, name, _VARIABLE, where=f"{file} in {path}", truth=AFTER_REBOOT
+                ).reject(seen, value)
 
 
 def test_firmware_version_running(host: Host, node: Node, rail: Rail) -> None:
@@ -74,10 +68,9 @@ def test_firmware_version_running(host: Host, node: Node, rail: Rail) -> None:
     here = devices.read(host)
     rdma = devices.port_of(here, rail).require_rdma()
     path = f"{devices.INFINIBAND}/{rdma}/fw_ver"
-    require(
-        node, rdma, "firmware", seen=here.files.must(path), wanted=wanted,
-        variable="mlx5_firmware_version", where=path, run="mlxfwmanager --query",
-    )  # fmt: skip
+    Setting(
+        node, rdma, "firmware", "mlx5_firmware_version", where=path, look="mlxfwmanager --query"
+    ).require(here.files.must(path), wanted)
 
 
 def test_firmware_settings_running(host: Host, node: Node, rail: Rail) -> None:
@@ -86,22 +79,28 @@ def test_firmware_settings_running(host: Host, node: Node, rail: Rail) -> None:
         if not setting.current:
             not_applicable(f"{address}: this firmware does not say what is in force")
         if not firmware.means(setting.current, value):
-            reject(
-                node, address, name, seen=setting.current, wanted=value,
-                variable="mlx5_firmware_settings", where=firmware.command(address),
-                run=f"reboot {node.name}",
-            )  # fmt: skip
+            Setting(
+                node,
+                address,
+                name,
+                "mlx5_firmware_settings",
+                where=firmware.command(address),
+                fix=reboot(node),
+            ).reject(setting.current, value)
 
 
 def test_firmware_settings_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The rail's NIC starts with the site's firmware settings."""
     for address, name, value, setting in _settings(host, node, rail):
         if not firmware.means(setting.next_boot, value):
-            reject(
-                node, address, name, seen=setting.next_boot, wanted=value,
-                variable="mlx5_firmware_settings", where=firmware.command(address),
+            Setting(
+                node,
+                address,
+                name,
+                "mlx5_firmware_settings",
+                where=firmware.command(address),
                 truth=AFTER_REBOOT,
-            )  # fmt: skip
+            ).reject(setting.next_boot, value)
 
 
 def _wanted(node: Node) -> Iterator[tuple[str, str, str]]:

@@ -6,8 +6,8 @@ import pytest
 from testinfra.host import Host
 
 from rdmaprov.facts import devices, gids, nccl_conf
-from rdmaprov.facts.verdict import CONFIGURED, needs_roce, not_applicable, reject, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import CONFIGURED, Setting, needs_roce, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -85,10 +85,14 @@ def test_every_line_is_read_as_it_looks(host: Host, node: Node) -> None:
     if found is None:
         _variable(host, node, "file", "present", "nccl_conf_existing")
     elif found.odd:
-        reject(
-            node, nccl_conf.PATH, "line", seen=found.odd[0], wanted="NAME=VALUE, nothing else",
-            variable="nccl_conf_existing", where=nccl_conf.PATH, truth=CONFIGURED,
-        )  # fmt: skip
+        Setting(
+            node,
+            nccl_conf.PATH,
+            "line",
+            "nccl_conf_existing",
+            where=nccl_conf.PATH,
+            truth=CONFIGURED,
+        ).reject(found.odd[0], "NAME=VALUE, nothing else")
 
 
 def test_rail_has_the_gid_that_nccl_takes(host: Host, node: Node, rail: Rail) -> None:
@@ -99,20 +103,25 @@ def test_rail_has_the_gid_that_nccl_takes(host: Host, node: Node, rail: Rail) ->
     index = node.get("nccl_ib_gid_index")
     if index != -1:
         kind = next((gid.type for gid in here if gid.index == index), None)
-        require(
-            node, rdma, f"GID {index}", seen=kind, wanted=gids.ROCE_V2,
-            variable="nccl_ib_gid_index",
+        Setting(
+            node,
+            rdma,
+            f"GID {index}",
+            "nccl_ib_gid_index",
             where=f"{devices.INFINIBAND}/{rdma}/ports/1/gid_attrs/types/{index}",
-        )  # fmt: skip
+        ).require(kind, gids.ROCE_V2)
         return
     if rail.address is None:
         not_applicable("the site gives this rail no address")
     if gids.chosen(here, str(rail.address.ip)) is None:
         seen = [f"{gid.index}: {gid.address} ({gid.type})" for gid in here]
-        reject(
-            node, rdma, "RoCE v2 GID", seen=seen, wanted=f"one of {rail.address.ip}",
-            variable="fabric_rails", where=f"{devices.INFINIBAND}/{rdma}/ports/1/gids",
-        )  # fmt: skip
+        Setting(
+            node,
+            rdma,
+            "RoCE v2 GID",
+            "fabric_rails",
+            where=f"{devices.INFINIBAND}/{rdma}/ports/1/gids",
+        ).reject(seen, f"one of {rail.address.ip}")
 
 
 def _variable(host: Host, node: Node, name: str, wanted: str | None, variable: str) -> None:
@@ -121,7 +130,6 @@ def _variable(host: Host, node: Node, name: str, wanted: str | None, variable: s
     where = nccl_conf.PATH + (", which is absent" if found is None else "")
     if found is None and wanted is None:
         return
-    require(
-        node, nccl_conf.PATH, name, seen=seen, wanted=wanted, variable=variable, where=where,
-        truth=CONFIGURED,
-    )  # fmt: skip
+    Setting(node, nccl_conf.PATH, name, variable, where=where, truth=CONFIGURED).require(
+        seen, wanted
+    )

@@ -13,10 +13,10 @@ import pytest
 
 from rdmaprov.facts import CouldNotTell, ring, wire
 from rdmaprov.facts.ring import Path, rounds
-from rdmaprov.facts.verdict import finding, not_applicable, settle
 from rdmaprov.facts.wire import Exchange
 from rdmaprov.inventory import Fleet
 from rdmaprov.validate.hosts import Hosts
+from rdmaprov.validate.verdict import Setting, not_applicable, rdmaprov, settle
 
 pytestmark = pytest.mark.path
 
@@ -57,8 +57,16 @@ def test_full_packets_pass_uncut(fleet: Fleet, hosts: Hosts) -> None:
             seen = f"{ping.answered} of {ping.sent} answered" + (
                 ping.message and f": {ping.message}"
             )
-            findings.append(_finding(path, "packets of full size", seen, "all", "fabric_mtu_bytes",
-                                     f"ping -M do -I {path.ends[0].address}"))  # fmt: skip
+            findings.append(
+                _finding(
+                    path,
+                    "ping with full-size packets",
+                    seen,
+                    "all",
+                    "fabric_mtu_bytes",
+                    f"ping -M do -I {path.ends[0].address}",
+                )
+            )
     settle(findings, unknown)
 
 
@@ -73,8 +81,16 @@ def test_neighbours_are_the_rails(fleet: Fleet, hosts: Hosts) -> None:
             continue  # a router is the neighbour
         wanted = path.ends[1].mac
         if mac != wanted:
-            findings.append(_finding(path, "MAC address of its neighbour", mac, wanted,
-                                     "fabric_source_routing", "ip neigh show"))  # fmt: skip
+            findings.append(
+                _finding(
+                    path,
+                    "MAC address of its neighbour",
+                    mac,
+                    wanted,
+                    "fabric_source_routing",
+                    "ip neigh show",
+                )
+            )
     settle(findings, unknown)
 
 
@@ -105,8 +121,16 @@ def test_data_stays_on_its_rail(marked: Traffic) -> None:
             stray = risen.get(f"rx_prio{priority}_packets", 0)
             if netdev != path.ends[1].netdev and stray > wire.MESSAGES // 10:
                 seen = f"{stray} packets on {path.far.name} {netdev}"
-                findings.append(_finding(path, "arrival of its data", seen, "its own rail alone",
-                                         "fabric_rails", "ethtool -S"))  # fmt: skip
+                findings.append(
+                    _finding(
+                        path,
+                        "arrival of its data",
+                        seen,
+                        "its own rail alone",
+                        "fabric_rails",
+                        "ethtool -S",
+                    )
+                )
     settle(findings, marked.unknown)
 
 
@@ -116,19 +140,26 @@ def test_receiver_keeps_up(marked: Traffic) -> None:
     for path, exchange in marked.exchanges:
         priority = path.far.get("fabric_lossless_priority")
         names = (
-            f"rx_prio{priority}_discards", f"rx_prio{priority}_buf_discard",
-            f"tx_prio{priority}_pause", "rx_discards_phy", "rx_out_of_buffer",
-        )  # fmt: skip
+            f"rx_prio{priority}_discards",
+            f"rx_prio{priority}_buf_discard",
+            f"tx_prio{priority}_pause",
+            "rx_discards_phy",
+            "rx_out_of_buffer",
+        )
         netdev = path.ends[1].netdev
         for name in names:
             risen = exchange.risen.get(netdev, {}).get(name, 0)
             if risen:
-                findings.append(finding(
-                    path.far, f"{netdev} (rail {path.rail.index})", f"{name} during light traffic",
-                    seen=risen, wanted=0, variable="fabric_lossless_priority",
-                    where=f"ethtool -S {netdev}, with ib_write_bw from {path.near.name}",
-                    run=f"ethtool -S {netdev} | grep -E 'discard|pause'",
-                ))  # fmt: skip
+                findings.append(
+                    Setting(
+                        path.far,
+                        f"{netdev} (rail {path.rail.index})",
+                        f"{name} during light traffic",
+                        "fabric_lossless_priority",
+                        where=f"ethtool -S {netdev}, with ib_write_bw from {path.near.name}",
+                        look=f"ethtool -S {netdev} | grep -E 'discard|pause'",
+                    ).text(risen, 0)
+                )
     settle(findings, marked.unknown)
 
 
@@ -158,11 +189,16 @@ def _judge_priority(traffic: Traffic, tool: str, variable: str, least: int) -> N
         seen = {number: count for number, count in counts.items() if count and count > least // 10}
         if set(seen) != {wanted} or seen[wanted] < least:
             said = ", ".join(f"{count} on priority {number}" for number, count in seen.items())
-            findings.append(_finding(
-                path, f"packets of {tool} that arrived", said or "none",
-                f"at least {least} on priority {wanted}, few on others", variable,
-                f"ethtool -S {path.ends[1].netdev}",
-            ))  # fmt: skip
+            findings.append(
+                _finding(
+                    path,
+                    f"packets of {tool} that arrived",
+                    said or "none",
+                    f"at least {least} on priority {wanted}, few on others",
+                    variable,
+                    f"ethtool -S {path.ends[1].netdev}",
+                )
+            )
     settle(findings, unknown)
 
 
@@ -177,11 +213,14 @@ def _failures(traffic: Traffic, tool: str, variable: str) -> list[str]:
 def _finding(
     path: Path, setting: str, seen: object, wanted: object, variable: str, where: str
 ) -> str:
-    return finding(
-        path.near, path.device, f"{setting} to {path.to}", seen=seen, wanted=wanted,
-        variable=variable, where=where,
-        run=f"rdmaprov validate SITE --limit {path.near.name},{path.far.name} -m 'state or links'",
-    )  # fmt: skip
+    return Setting(
+        path.near,
+        path.device,
+        f"{setting} to {path.to}",
+        variable,
+        where=where,
+        look=rdmaprov("validate", path.near, path.far) + " -m 'state or links'",
+    ).text(seen, wanted)
 
 
 def _needs_roce(fleet: Fleet) -> None:

@@ -10,8 +10,8 @@ from testinfra.host import Host
 
 from rdmaprov.facts import CouldNotTell, boot, devices, interrupts, pci, sysctl, units
 from rdmaprov.facts.text import read_files
-from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable, reboot
 
 pytestmark = pytest.mark.state
 
@@ -22,8 +22,13 @@ _POLICIES = "/sys/devices/system/cpu/cpufreq/policy*"
 # Linux Documentation/admin-guide/kernel-parameters.txt
 _IOMMU = {"passthrough": ("iommu=pt", "iommu.passthrough=1"), "off": ("iommu=off",)}
 _IOMMU_NAMES = ("iommu", "iommu.passthrough")
-_DESCRIBED = ("max_read_request_bytes", "acs_redirect", "numa_balancing", "irq_affinity",
-              "cpu_governor")  # fmt: skip
+_DESCRIBED = (
+    "max_read_request_bytes",
+    "acs_redirect",
+    "numa_balancing",
+    "irq_affinity",
+    "cpu_governor",
+)
 
 
 def test_max_read_request(host: Host, node: Node, rail: Rail) -> None:
@@ -32,11 +37,13 @@ def test_max_read_request(host: Host, node: Node, rail: Rail) -> None:
     seen = pci.max_read_request(pci.config_spaces(host, [address])[address], address)
     if seen is None:
         not_applicable(f"{address} is not PCI Express")
-    require(
-        node, address, "MaxReadReq bytes", seen=seen,
-        wanted=node.get("pcie_max_read_request_bytes"), variable="pcie_max_read_request_bytes",
+    Setting(
+        node,
+        address,
+        "MaxReadReq bytes",
+        "pcie_max_read_request_bytes",
         where=f"lspci -s {address} -vv",
-    )  # fmt: skip
+    ).require(seen, node.get("pcie_max_read_request_bytes"))
 
 
 def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) -> None:
@@ -50,10 +57,13 @@ def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) 
     if not bridges:
         not_applicable(f"rail {rail.index} has no GPU below the same PCIe switch")
     for address, space in pci.config_spaces(host, bridges).items():
-        require(
-            node, address, "ACS redirect", seen=pci.acs_redirects(space, address), wanted=(),
-            variable="pcie_acs_redirect", where=f"lspci -s {address} -vv (ACSCtl)",
-        )  # fmt: skip
+        Setting(
+            node,
+            address,
+            "ACS redirect",
+            "pcie_acs_redirect",
+            where=f"lspci -s {address} -vv (ACSCtl)",
+        ).require(pci.acs_redirects(space, address), ())
 
 
 def test_iommu_mode_running(host: Host, node: Node) -> None:
@@ -61,11 +71,9 @@ def test_iommu_mode_running(host: Host, node: Node) -> None:
     wanted = _iommu(host, node)
     seen = boot.read(host).running
     if not set(seen.of(_IOMMU_NAMES)) & set(wanted):
-        reject(
-            node, "kernel", "command line", seen=seen.of(_IOMMU_NAMES),
-            wanted=" or ".join(wanted), variable="pcie_iommu", where=seen.file,
-            run=f"reboot {node.name}",
-        )  # fmt: skip
+        Setting(
+            node, "kernel", "command line", "pcie_iommu", where=seen.file, fix=reboot(node)
+        ).reject(seen.of(_IOMMU_NAMES), " or ".join(wanted))
 
 
 def test_iommu_mode_of_the_rail_running(host: Host, node: Node, rail: Rail) -> None:
@@ -76,10 +84,9 @@ def test_iommu_mode_of_the_rail_running(host: Host, node: Node, rail: Rail) -> N
     seen = read_files(host, path).value(path) if address else None
     if seen is None:
         not_applicable(f"rail {rail.index} is in no IOMMU group: nothing translates for it")
-    require(
-        node, address, "IOMMU mode", seen=seen, wanted="identity", variable="pcie_iommu",
-        where=path, run=f"reboot {node.name}",
-    )  # fmt: skip
+    Setting(node, address, "IOMMU mode", "pcie_iommu", where=path, fix=reboot(node)).require(
+        seen, "identity"
+    )
 
 
 def test_iommu_mode_after_reboot(host: Host, node: Node) -> None:
@@ -87,11 +94,14 @@ def test_iommu_mode_after_reboot(host: Host, node: Node) -> None:
     wanted = _iommu(host, node)
     for entry in boot.read(host).entries:
         if not set(entry.of(_IOMMU_NAMES)) & set(wanted):
-            reject(
-                node, entry.kernel, "command line", seen=entry.of(_IOMMU_NAMES),
-                wanted=" or ".join(wanted), variable="pcie_iommu", where=entry.file,
+            Setting(
+                node,
+                entry.kernel,
+                "command line",
+                "pcie_iommu",
+                where=entry.file,
                 truth=AFTER_REBOOT,
-            )  # fmt: skip
+            ).reject(entry.of(_IOMMU_NAMES), " or ".join(wanted))
 
 
 def test_numa_balancing_running(host: Host, node: Node) -> None:
@@ -99,22 +109,24 @@ def test_numa_balancing_running(host: Host, node: Node) -> None:
     seen = read_files(host, _BALANCING).value(_BALANCING)
     if seen is None and not node.get("pcie_numa_balancing"):
         not_applicable(f"this kernel has no NUMA balancing ({_BALANCING})")
-    require(
-        node, "kernel", "NUMA balancing", seen=None if seen is None else seen != "0",
-        wanted=bool(node.get("pcie_numa_balancing")), variable="pcie_numa_balancing",
-        where=_BALANCING,
-    )  # fmt: skip
+    Setting(node, "kernel", "NUMA balancing", "pcie_numa_balancing", where=_BALANCING).require(
+        None if seen is None else seen != "0", bool(node.get("pcie_numa_balancing"))
+    )
 
 
 def test_numa_balancing_after_reboot(host: Host, node: Node) -> None:
     """No file for sysctl sets NUMA balancing otherwise than the site."""
     found = sysctl.at_boot(read_files(host, *sysctl.PATHS)).get(_BALANCING)
     if found is not None:
-        require(
-            node, "kernel", "NUMA balancing", seen=found[0] != "0",
-            wanted=bool(node.get("pcie_numa_balancing")), variable="pcie_numa_balancing",
-            where=found[1], truth=AFTER_REBOOT, run=f"remove the line from {found[1]}",
-        )  # fmt: skip
+        Setting(
+            node,
+            "kernel",
+            "NUMA balancing",
+            "pcie_numa_balancing",
+            where=found[1],
+            truth=AFTER_REBOOT,
+            fix=f"remove the line from {found[1]}",
+        ).require(found[0] != "0", bool(node.get("pcie_numa_balancing")))
 
 
 def test_interrupts_run_on_own_numa_node(host: Host, node: Node, rail: Rail) -> None:
@@ -135,11 +147,13 @@ def test_interrupts_run_on_own_numa_node(host: Host, node: Node, rail: Rail) -> 
         not_applicable(f"NUMA node {numa_node} has no processors")
     for number, on in seen.affinities.items():
         if not on <= near:
-            reject(
-                node, address, f"processors of interrupt {number}", seen=sorted(on),
-                wanted=f"those of NUMA node {numa_node}", variable="pcie_irq_affinity",
+            Setting(
+                node,
+                address,
+                f"processors of interrupt {number}",
+                "pcie_irq_affinity",
                 where=f"/proc/irq/{number}/smp_affinity_list",
-            )  # fmt: skip
+            ).reject(sorted(on), f"those of NUMA node {numa_node}")
 
 
 def test_cpu_governor(host: Host, node: Node) -> None:
@@ -152,20 +166,22 @@ def test_cpu_governor(host: Host, node: Node) -> None:
     if not found:
         not_applicable("the kernel does not set frequencies (/sys/devices/system/cpu/cpufreq)")
     for match, seen in found:
-        require(
-            node, match[1], "frequency governor", seen=seen, wanted=wanted,
-            variable="pcie_cpu_governor", where=match[0],
-        )  # fmt: skip
+        Setting(node, match[1], "frequency governor", "pcie_cpu_governor", where=match[0]).require(
+            seen, wanted
+        )
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
     """A boot starts the unit that sets what a boot loses."""
     seen = units.show(host, _UNIT)[_UNIT]
-    require(
-        node, _UNIT, "unit", seen=seen.get("UnitFileState") or "absent", wanted="enabled",
-        variable="pcie_max_read_request_bytes", where=f"systemctl show {_UNIT}",
+    Setting(
+        node,
+        _UNIT,
+        "unit",
+        "pcie_max_read_request_bytes",
+        where=f"systemctl show {_UNIT}",
         truth=AFTER_REBOOT,
-    )  # fmt: skip
+    ).require(seen.get("UnitFileState") or "absent", "enabled")
 
 
 def test_settings_after_reboot(host: Host, node: Node) -> None:
@@ -176,10 +192,9 @@ def test_settings_after_reboot(host: Host, node: Node) -> None:
     except ValueError as error:
         raise CouldNotTell(f"{_DESCRIPTION}: it is no JSON") from error
     for name in _DESCRIBED:
-        require(
-            node, "kernel", name, seen=seen.get(name), wanted=node.get(f"pcie_{name}"),
-            variable=f"pcie_{name}", where=_DESCRIPTION, truth=AFTER_REBOOT,
-        )  # fmt: skip
+        Setting(
+            node, "kernel", name, f"pcie_{name}", where=_DESCRIPTION, truth=AFTER_REBOOT
+        ).require(seen.get(name), node.get(f"pcie_{name}"))
 
 
 def _nic(host: Host, rail: Rail) -> str:

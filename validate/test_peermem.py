@@ -10,8 +10,8 @@ from testinfra.host import Host
 from rdmaprov.facts import kernel_modules, pci
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.text import output, read_files
-from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
 from rdmaprov.inventory import Node
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -27,10 +27,9 @@ _LOADED_AT_BOOT = ("/etc/modules-load.d/*.conf", "/usr/lib/modules-load.d/*.conf
 def test_module_is_loaded(host: Host, node: Node) -> None:
     """nvidia-peermem is loaded where it is how the NICs reach GPU memory."""
     _needs_peermem(host, node)
-    require(
-        node, _MODULE, "module", seen=read_files(host, _STATE).value(_STATE), wanted="live",
-        variable="peermem_mode", where=_STATE,
-    )  # fmt: skip
+    Setting(node, _MODULE, "module", "peermem_mode", where=_STATE).require(
+        read_files(host, _STATE).value(_STATE), "live"
+    )
 
 
 def test_module_is_a_client_of_rdma(host: Host, node: Node) -> None:
@@ -40,23 +39,23 @@ def test_module_is_a_client_of_rdma(host: Host, node: Node) -> None:
     clients = [match[1] for match, _ in files.matching(_CLIENTS + "/([^/]+)/version")]
     kernel_shows_none = not clients and files.value(f"/sys/module/{_MODULE}/version")
     if not {"nv_mem", "nv_mem_nc"} & set(clients) and not kernel_shows_none:
-        reject(
-            node, _MODULE, "client of the RDMA drivers", seen=clients,
-            wanted="nv_mem or nv_mem_nc", variable="peermem_mode", where=_CLIENTS,
-        )  # fmt: skip
+        Setting(node, _MODULE, "client of the RDMA drivers", "peermem_mode", where=_CLIENTS).reject(
+            clients, "nv_mem or nv_mem_nc"
+        )
 
 
 def test_module_is_loaded_after_reboot(host: Host, node: Node) -> None:
     """A boot loads nvidia-peermem."""
     _needs_peermem(host, node)
     files = read_files(host, *_LOADED_AT_BOOT)
-    lines = {line.strip().replace("-", "_") for text in files.texts.values()
-             for line in text.splitlines()}  # fmt: skip
-    require(
-        node, _MODULE, "module", seen="loaded" if _MODULE in lines else "not loaded",
-        wanted="loaded", variable="peermem_mode", where="/etc/modules-load.d",
-        truth=AFTER_REBOOT,
-    )  # fmt: skip
+    lines = {
+        line.strip().replace("-", "_")
+        for text in files.texts.values()
+        for line in text.splitlines()
+    }
+    Setting(
+        node, _MODULE, "module", "peermem_mode", where="/etc/modules-load.d", truth=AFTER_REBOOT
+    ).require("loaded" if _MODULE in lines else "not loaded", "loaded")
 
 
 def test_module_is_not_denied_after_reboot(host: Host, node: Node) -> None:
@@ -64,10 +63,15 @@ def test_module_is_not_denied_after_reboot(host: Host, node: Node) -> None:
     _needs_peermem(host, node)
     denied = kernel_modules.read(host).denied(_MODULE)
     if denied:
-        reject(
-            node, _MODULE, "module", seen=denied, wanted="no such line", variable="peermem_mode",
-            where="/etc/modprobe.d", truth=AFTER_REBOOT, run="remove that line",
-        )  # fmt: skip
+        Setting(
+            node,
+            _MODULE,
+            "module",
+            "peermem_mode",
+            where="/etc/modprobe.d",
+            truth=AFTER_REBOOT,
+            fix="remove that line",
+        ).reject(denied, "no such line")
 
 
 def test_node_can_do_dmabuf(host: Host, node: Node) -> None:
@@ -76,10 +80,9 @@ def test_node_can_do_dmabuf(host: Host, node: Node) -> None:
         not_applicable(f"peermem_mode: {node.get('peermem_mode')}")
     obstacle = _obstacle(host)
     if obstacle:
-        reject(
-            node, "dma-buf", "support", seen=obstacle, wanted="Linux 5.12 and the open GPU driver",
-            variable="peermem_mode", where=f"{_RELEASE}, {_DRIVER}",
-        )  # fmt: skip
+        Setting(node, "dma-buf", "support", "peermem_mode", where=f"{_RELEASE}, {_DRIVER}").reject(
+            obstacle, "Linux 5.12 and the open GPU driver"
+        )
 
 
 def test_gpu_driver_is_of_the_sites_flavour(host: Host, node: Node) -> None:
@@ -87,10 +90,9 @@ def test_gpu_driver_is_of_the_sites_flavour(host: Host, node: Node) -> None:
     wanted = node.get("peermem_gpu_module")
     if not wanted:
         not_applicable("the site does not say peermem_gpu_module")
-    require(
-        node, "nvidia", "flavour", seen=_flavour(host), wanted=wanted,
-        variable="peermem_gpu_module", where=_DRIVER, run="modinfo nvidia",
-    )  # fmt: skip
+    Setting(
+        node, "nvidia", "flavour", "peermem_gpu_module", where=_DRIVER, look="modinfo nvidia"
+    ).require(_flavour(host), wanted)
 
 
 def _needs_peermem(host: Host, node: Node) -> None:

@@ -13,15 +13,8 @@ from testinfra.host import Host
 
 from rdmaprov.facts import CouldNotTell, congestion, devices, units
 from rdmaprov.facts.text import read_files
-from rdmaprov.facts.verdict import (
-    AFTER_REBOOT,
-    RUNNING,
-    needs_roce,
-    not_applicable,
-    reject,
-    require,
-)
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import AFTER_REBOOT, RUNNING, Setting, needs_roce, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -37,29 +30,29 @@ def test_ecn_on_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
         not_applicable(f"{netdev}: Linux's own driver has no switch by priority; firmware has")
     wanted = tuple(priority in node.get("roce_qos_ecn_priorities") for priority in range(8))
     for end, flags in seen.ecn.items():
-        require(
-            node, netdev, f"ECN of priorities 0 to 7 ({end})", seen=flags, wanted=wanted,
-            variable="roce_qos_ecn_priorities", where=f"{seen.directory}/{end}/enable",
-        )  # fmt: skip
+        Setting(
+            node,
+            netdev,
+            f"ECN of priorities 0 to 7 ({end})",
+            "roce_qos_ecn_priorities",
+            where=f"{seen.directory}/{end}/enable",
+        ).require(flags, wanted)
 
 
 def test_cnps_leave_with_their_dscp(host: Host, node: Node, rail: Rail) -> None:
     """Congestion notification packets leave with the site's DSCP."""
     netdev, seen = _congestion(host, node, rail)
-    require(
-        node, netdev, "DSCP of CNPs", seen=seen.cnp_dscp, wanted=node.get("fabric_cnp_dscp"),
-        variable="fabric_cnp_dscp", where=seen.directory,
-    )  # fmt: skip
+    Setting(node, netdev, "DSCP of CNPs", "fabric_cnp_dscp", where=seen.directory).require(
+        seen.cnp_dscp, node.get("fabric_cnp_dscp")
+    )
 
 
 def test_cnps_leave_with_their_priority(host: Host, node: Node, rail: Rail) -> None:
     """Congestion notification packets leave with the site's priority."""
     netdev, seen = _congestion(host, node, rail)
-    require(
-        node, netdev, "priority of CNPs", seen=seen.cnp_priority,
-        wanted=node.get("fabric_cnp_priority"), variable="fabric_cnp_priority",
-        where=seen.directory,
-    )  # fmt: skip
+    Setting(node, netdev, "priority of CNPs", "fabric_cnp_priority", where=seen.directory).require(
+        seen.cnp_priority, node.get("fabric_cnp_priority")
+    )
 
 
 def test_dcqcn_parameters(host: Host, node: Node, rail: Rail) -> None:
@@ -68,10 +61,9 @@ def test_dcqcn_parameters(host: Host, node: Node, rail: Rail) -> None:
     if not node.get("roce_qos_dcqcn"):
         not_applicable("roce_qos_dcqcn: {}")
     for name, value in node.get("roce_qos_dcqcn").items():
-        require(
-            node, netdev, name, seen=seen.parameter(name), wanted=int(value),
-            variable="roce_qos_dcqcn", where=seen.directory,
-        )  # fmt: skip
+        Setting(node, netdev, name, "roce_qos_dcqcn", where=seen.directory).require(
+            seen.parameter(name), int(value)
+        )
 
 
 def test_forced_traffic_class(host: Host, node: Node, rail: Rail) -> None:
@@ -91,11 +83,9 @@ def test_forced_traffic_class(host: Host, node: Node, rail: Rail) -> None:
     seen = lines[0].partition("=")[2].strip() if lines else None
     if not forced and seen in (str(node.get("roce_qos_tos")), None):
         return
-    require(
-        node, rdma, "forced traffic class", seen=seen,
-        wanted=str(node.get("roce_qos_tos")) if forced else "none",
-        variable="roce_qos_force_traffic_class", where=path,
-    )  # fmt: skip
+    Setting(node, rdma, "forced traffic class", "roce_qos_force_traffic_class", where=path).require(
+        seen, str(node.get("roce_qos_tos")) if forced else "none"
+    )
 
 
 def test_rdma_cm_marks_with_tos(host: Host, node: Node, rail: Rail) -> None:
@@ -110,10 +100,9 @@ def test_rdma_cm_marks_with_tos(host: Host, node: Node, rail: Rail) -> None:
     path = f"{_CM}/{rdma}/ports/1/default_roce_tos"
     if files.get(path) is None:
         not_applicable(f"{rdma}: {_CM}/{rdma} is not open; test_path.py proves it on the wire")
-    require(
-        node, rdma, "ToS of rdma_cm", seen=files.number(path), wanted=node.get("roce_qos_tos"),
-        variable="roce_qos_tos", where=path,
-    )  # fmt: skip
+    Setting(node, rdma, "ToS of rdma_cm", "roce_qos_tos", where=path).require(
+        files.number(path), node.get("roce_qos_tos")
+    )
 
 
 def test_lldpad_is_off(host: Host, node: Node) -> None:
@@ -129,20 +118,27 @@ def test_lldpad_is_off(host: Host, node: Node) -> None:
 def test_unit_ran(host: Host, node: Node, rail: Rail) -> None:
     """The unit that sets the rail's QoS has run without an error since the device appeared."""
     netdev, seen = _unit(host, node, rail)
-    require(
-        node, netdev, "QoS unit", seen=seen.get("ActiveState") or "absent", wanted="active",
-        variable="fabric_rails", where=f"systemctl show {_unit_name(netdev)}",
-        run=f"journalctl -u {_unit_name(netdev)}",
-    )  # fmt: skip
+    Setting(
+        node,
+        netdev,
+        "QoS unit",
+        "fabric_rails",
+        where=f"systemctl show {_unit_name(netdev)}",
+        look=f"journalctl -u {_unit_name(netdev)}",
+    ).require(seen.get("ActiveState") or "absent", "active")
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The unit runs whenever the device appears, as at boot."""
     netdev, seen = _unit(host, node, rail)
-    require(
-        node, netdev, "QoS unit", seen=seen.get("UnitFileState") or "absent", wanted="enabled",
-        variable="fabric_rails", where=f"systemctl show {_unit_name(netdev)}", truth=AFTER_REBOOT,
-    )  # fmt: skip
+    Setting(
+        node,
+        netdev,
+        "QoS unit",
+        "fabric_rails",
+        where=f"systemctl show {_unit_name(netdev)}",
+        truth=AFTER_REBOOT,
+    ).require(seen.get("UnitFileState") or "absent", "enabled")
 
 
 def test_qos_after_reboot(host: Host, node: Node, rail: Rail) -> None:
@@ -156,19 +152,31 @@ def test_qos_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     except ValueError as error:
         raise CouldNotTell(f"{path}: it is no JSON") from error
     for key, variable in _described().items():
-        require(
-            node, netdev, key, seen=_plain(seen.get(key)), wanted=_plain(node.get(variable)),
-            variable=variable, where=path, truth=AFTER_REBOOT,
-        )  # fmt: skip
+        Setting(node, netdev, key, variable, where=path, truth=AFTER_REBOOT).require(
+            _plain(seen.get(key)), _plain(node.get(variable))
+        )
 
 
 def _described() -> Mapping[str, str]:
     """Return by its key in the description the site's variable."""
     names = (
-        "trust", "dscp_priorities", "pfc_priorities", "global_pause", "priority_tc", "tc_strict",
-        "tc_percent", "buffer_bytes", "priority_buffer", "cable_length_m", "ecn_priorities",
-        "dcqcn", "tos", "rdma_cm_mode", "force_traffic_class", "dcbx",
-    )  # fmt: skip
+        "trust",
+        "dscp_priorities",
+        "pfc_priorities",
+        "global_pause",
+        "priority_tc",
+        "tc_strict",
+        "tc_percent",
+        "buffer_bytes",
+        "priority_buffer",
+        "cable_length_m",
+        "ecn_priorities",
+        "dcqcn",
+        "tos",
+        "rdma_cm_mode",
+        "force_traffic_class",
+        "dcbx",
+    )
     fabric = {"cnp_dscp": "fabric_cnp_dscp", "cnp_priority": "fabric_cnp_priority"}
     return {**{name: f"roce_qos_{name}" for name in names}, **fabric}
 
@@ -204,8 +212,12 @@ def _unit(host: Host, node: Node, rail: Rail) -> tuple[str, Mapping[str, str]]:
 
 
 def _reject_lldpad(node: Node, unit: str, seen: str, truth: str) -> None:
-    reject(
-        node, unit, "unit", seen=seen, wanted="off", variable="roce_qos_lldpad",
-        where=f"systemctl show {unit}", truth=truth,
-        run="systemctl mask --now lldpad.service lldpad.socket",
-    )  # fmt: skip
+    Setting(
+        node,
+        unit,
+        "unit",
+        "roce_qos_lldpad",
+        where=f"systemctl show {unit}",
+        truth=truth,
+        fix="systemctl mask --now lldpad.service lldpad.socket",
+    ).reject(seen, "off")

@@ -9,8 +9,8 @@ from testinfra.host import Host
 
 from rdmaprov.facts import software
 from rdmaprov.facts.text import ran, read_files
-from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
 from rdmaprov.inventory import Node
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -27,10 +27,9 @@ def test_packages_are_the_sites(host: Host, node: Node) -> None:
     for name in names:
         version, pin = seen[name], wanted.get(name)
         if version is None or (pin is not None and not software.build(version, pin)):
-            reject(
-                node, python, name, seen=version, wanted=pin or "any version", variable=_VARIABLE,
-                where=f"{python} -m pip list",
-            )  # fmt: skip
+            Setting(node, python, name, _VARIABLE, where=f"{python} -m pip list").reject(
+                version, pin or "any version"
+            )
 
 
 def test_environment_is_whole(host: Host, node: Node) -> None:
@@ -40,11 +39,14 @@ def test_environment_is_whole(host: Host, node: Node) -> None:
     directory = node.get("torch_runtime_directory").rstrip("/")
     configuration = f"{directory}/pyvenv.cfg"
     seen = read_files(host, configuration).get(configuration)
-    require(
-        node, directory, "virtual environment", wanted="present",
-        seen="absent" if seen is None else "present", variable="torch_runtime_directory",
-        where=configuration, truth=AFTER_REBOOT,
-    )  # fmt: skip
+    Setting(
+        node,
+        directory,
+        "virtual environment",
+        "torch_runtime_directory",
+        where=configuration,
+        truth=AFTER_REBOOT,
+    ).require("absent" if seen is None else "present", "present")
 
 
 def test_image_is_present(host: Host, node: Node) -> None:
@@ -56,10 +58,13 @@ def test_image_is_present(host: Host, node: Node) -> None:
         not_applicable(f"images of {tool} are files that the site brings itself")
     command = f"{tool} image inspect --format '{{{{.Id}}}}' {shlex.quote(image)}"
     if ran(host, command).rc != 0:
-        reject(
-            node, tool, f"image {image}", seen=None, wanted="present",
-            variable="torch_runtime_image", where=f"{tool} image inspect {image}",
-        )  # fmt: skip
+        Setting(
+            node,
+            tool,
+            f"image {image}",
+            "torch_runtime_image",
+            where=f"{tool} image inspect {image}",
+        ).reject(None, "present")
 
 
 def _python(node: Node) -> str:
@@ -71,10 +76,9 @@ def _python(node: Node) -> str:
 
 def _require_there(host: Host, node: Node, python: str) -> None:
     if not software.is_program(host, python):
-        reject(
-            node, python, "Python", seen=None, wanted="with torch",
-            variable="torch_runtime_kind", where=f"ls -l {python}",
-        )  # fmt: skip
+        Setting(node, python, "Python", "torch_runtime_kind", where=f"ls -l {python}").reject(
+            None, "with torch"
+        )
 
 
 def _pins(node: Node) -> dict[str, str]:

@@ -14,8 +14,8 @@ from testinfra.host import Host
 from rdmaprov.facts import devices, software, uniform
 from rdmaprov.facts.text import read_files
 from rdmaprov.facts.uniform import Sample
-from rdmaprov.facts.verdict import finding, not_applicable, settle
 from rdmaprov.inventory import Fleet, Node
+from rdmaprov.validate.verdict import Setting, not_applicable, settle
 
 pytestmark = pytest.mark.state
 
@@ -141,12 +141,14 @@ def _uniform(
             samples += of(hosts[name], node)
         except Exception as error:  # each kind of connection has its own
             unknown.append(f"{name}: {getattr(error, 'why', error)}")
-    settle([
-        finding(
-            nodes[odd.sample.node], odd.sample.device, setting, seen=odd.sample.value,
-            wanted=f"{odd.usual} ({odd.share})", variable=variable, where=where,
-        )
-        for odd in uniform.odd_ones(samples)
-    ], unknown)  # fmt: skip
+    settle(
+        [
+            Setting(nodes[odd.sample.node], odd.sample.device, setting, variable, where=where).text(
+                odd.sample.value, f"{odd.usual} ({odd.share})"
+            )
+            for odd in uniform.odd_ones(samples)
+        ],
+        unknown,
+    )
     if not samples:
         not_applicable("no selected node has such a thing")

@@ -50,7 +50,7 @@ class Boot:
     @property
     def where(self) -> str:
         """Return the files in words."""
-        return ", ".join(self.files) or "no file of a link manager names it"
+        return ", ".join(self.files) or "link managers' files, none of which names it"
 
 
 def read(host: Host) -> Files:

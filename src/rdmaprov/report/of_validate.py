@@ -10,6 +10,7 @@ from rdmaprov.report.model import Cell, Grid, Tone, View
 from rdmaprov.report.troubles import Said, Site, alike, skipped
 from rdmaprov.report.words import counted, nodes_by_state
 from rdmaprov.runs.groups import subject
+from rdmaprov.validate.verdict import split_remedy
 
 _HEADLINES = {
     "ok": "Passed",
@@ -55,11 +56,11 @@ def view(data: Mapping[str, Any]) -> View:
 def _said(checks: list[dict[str, str]], site: Site) -> Iterator[Said]:
     for each in checks:
         if each["outcome"] in _TONES:
-            text, _, remedy = each["message"].partition(". Run: ")
+            text, remedy = split_remedy(each["message"])
             function = each["test"].partition("[")[0].rpartition("/")[2]
             nodes = [each["node"]] if each["node"] else []
             again = site.command("validate", nodes or list(site.nodes))
-            remedy = f"Run: {remedy}" if remedy else f"Repair what it names, then run: {again}"
+            remedy = remedy or f"Fix it, then, from the controller: {again}"
             yield Said(_TONES[each["outcome"]], function, each["node"], text, remedy)
 
 
