@@ -39,7 +39,7 @@ def test_all_reduce(fleet: Fleet, request: pytest.FixtureRequest, tmp_path: Path
 
 def _accepted(fleet: Fleet, selection: Selection, directory: Path) -> Result:
     if selection.probe is None:
-        raise CouldNotTell("the acceptance needs rdmaprov's connections: give --hosts a pattern")
+        raise CouldNotTell("acceptance needs rdmaprov's own connections: pass a pattern to --hosts")
 
     def keep(name: str, text: str) -> Path:
         path = directory / name

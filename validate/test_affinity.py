@@ -51,7 +51,7 @@ def test_no_other_rail_is_nearer_to_the_gpu(host: Host, node: Node, rail: Rail) 
 def _gpus(node: Node, rail: Rail, functions: pci.Functions) -> dict[int, str]:
     """Return PCI addresses of the GPUs that use a rail, by their index."""
     if not rail.gpus:
-        not_applicable(f"the site names no GPU of rail {rail.index}")
+        not_applicable(f"the site lists no GPU on rail {rail.index}")
     there = functions.gpus()
     for index in rail.gpus:
         if index >= len(there):

@@ -35,7 +35,7 @@ def test_rail_has_network_device(host: Host, node: Node, rail: Rail) -> None:
             "fabric_rails",
             where=devices.NET,
             look="ip link; lspci -nnk",
-        ).reject("absent: " + error.message, rail.netdev or rail.pci)
+        ).reject("absent: " + error.why, rail.netdev or rail.pci)
 
 
 def test_rail_has_rdma_device(host: Host, node: Node, rail: Rail) -> None:
@@ -191,7 +191,7 @@ def test_node_has_its_gpus(host: Host, node: Node) -> None:
     """All GPUs of the node are on its PCI bus."""
     wanted = node.get("fabric_gpu_count")
     if not wanted:
-        not_applicable("the site does not say fabric_gpu_count")
+        not_applicable("the site does not set fabric_gpu_count")
     seen = pci.Functions.read(host).gpus()
     if len(seen) != wanted:
         Setting(
@@ -203,7 +203,7 @@ def test_node_has_its_numa_nodes(host: Host, node: Node) -> None:
     """The node has the NUMA nodes that the site counts on."""
     wanted = node.get("fabric_numa_nodes")
     if wanted is None:
-        not_applicable("the site does not say fabric_numa_nodes")
+        not_applicable("the site does not set fabric_numa_nodes")
     path = f"{_NODES}/online"
     seen = len(processors(read_files(host, path).must(path), path))
     if seen < wanted:
@@ -221,7 +221,7 @@ def test_node_has_its_memory(host: Host, node: Node) -> None:
     """No memory module is missing, beyond what the kernel keeps for itself."""
     wanted = node.get("fabric_memory_bytes")
     if wanted is None:
-        not_applicable("the site does not say fabric_memory_bytes")
+        not_applicable("the site does not set fabric_memory_bytes")
     seen = memory.total_bytes(host)
     if seen < memory.least(wanted):
         Setting(
@@ -236,7 +236,7 @@ def test_node_has_its_memory(host: Host, node: Node) -> None:
 
 def _address(rail: Rail) -> Interface:
     if rail.address is None:
-        not_applicable("the site gives this rail no address")
+        not_applicable("the site sets no address on this rail")
     return rail.address
 
 
@@ -251,7 +251,7 @@ def _routed(node: Node, rail: Rail) -> tuple[Interface, int]:
 def _ipv4_routed(node: Node, rail: Rail) -> None:
     address, _ = _routed(node, rail)
     if address.version != 4:
-        not_applicable("IPv6 has no ARP: neighbours are answered by the device with the address")
+        not_applicable("IPv6 has no ARP")
 
 
 def _arp_running(host: Host, node: Node, rail: Rail, name: str, wanted: str) -> None:

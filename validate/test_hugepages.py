@@ -48,7 +48,7 @@ def test_pages_are_taken_after_reboot(host: Host, node: Node) -> None:
         for numa_node, pages in _spread(node, here, size).items()
     }
     if not wanted:
-        not_applicable("the site wants no hugepages that a unit would take")
+        not_applicable("the site sets no hugepages that the unit allocates")
     for (kib, numa_node), pages in wanted.items():
         Setting(
             node,
@@ -63,7 +63,7 @@ def test_pages_are_taken_after_reboot(host: Host, node: Node) -> None:
 def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
     """The unit that takes hugepages starts at boot."""
     if not any(_pages(node, size) and not _by_kernel(node, size) for size in _KIB):
-        not_applicable("the site wants no hugepages that a unit would take")
+        not_applicable("the site sets no hugepages that the unit allocates")
     seen = units.show(host, hugepages.UNIT)[hugepages.UNIT]
     Setting(
         node,
@@ -104,7 +104,9 @@ def _running(host: Host, node: Node, size: str) -> None:
     if not any(wanted.values()) and not any(seen.values()):
         return
     if here.doca and not any(wanted.values()):
-        not_applicable(f"doca-hugepages owns this size ({hugepages.DOCA}); the site says nothing")
+        not_applicable(
+            f"doca-hugepages manages this size ({hugepages.DOCA}); the site does not set it"
+        )
     exact = bool(node.get(f"hugepages_{size}_per_numa_node"))
     if not exact and _fits(seen, wanted, _by_kernel(node, size)):
         return

@@ -106,7 +106,7 @@ def _services(host: Host, node: Node) -> dict[str, dict[str, str]]:
     shown = units.show(host, *asked)
     found = {each["Id"]: dict(each) for each in shown.values() if each["LoadState"] == "loaded"}
     if not found:
-        not_applicable(f"none of these services is installed: {', '.join(asked)}")
+        not_applicable(f"not installed: {', '.join(asked)}")
     for unit, each in found.items():
         if each.get("NeedDaemonReload") == "yes":
             Setting(

@@ -56,7 +56,7 @@ def test_rate(host: Host, node: Node, rail: Rail) -> None:
     here, port, rdma = _port(host, rail)
     wanted = node.get("fabric_link_gbps")
     if here.is_software(rdma):
-        not_applicable(f"{rdma} is Soft-RoCE, which has no rate of its own")
+        not_applicable(f"{rdma} is Soft-RoCE, which has no link rate")
     if node.get("fabric_kind") == "infiniband":
         path = f"{devices.INFINIBAND}/{rdma}/ports/1/rate"
         seen = _infiniband_gbps(here.port(rdma, "rate"), path)
@@ -162,7 +162,7 @@ def _infiniband_gbps(text: str, path: str) -> float:
     """Return the rate in such as `400 Gb/sec (4X NDR)`."""
     found = re.match(r"(\d+(?:\.\d+)?) Gb/sec", text)
     if found is None:
-        raise CouldNotTell(f"{path} shows {text!r}, which is no rate")
+        raise CouldNotTell(f"{path} shows {text!r}, not a rate")
     return float(found[1])
 
 

@@ -64,7 +64,7 @@ def test_firmware_version_running(host: Host, node: Node, rail: Rail) -> None:
     """The rail's NIC runs the site's firmware."""
     wanted = node.get("mlx5_firmware_version")
     if not wanted:
-        not_applicable("mlx5_firmware_version is empty: any firmware is right")
+        not_applicable("mlx5_firmware_version is empty: any version is accepted")
     here = devices.read(host)
     rdma = devices.port_of(here, rail).require_rdma()
     path = f"{devices.INFINIBAND}/{rdma}/fw_ver"
@@ -77,7 +77,7 @@ def test_firmware_settings_running(host: Host, node: Node, rail: Rail) -> None:
     """The rail's NIC has the site's firmware settings in force."""
     for address, name, value, setting in _settings(host, node, rail):
         if not setting.current:
-            not_applicable(f"{address}: this firmware does not say what is in force")
+            not_applicable(f"{address}: this firmware does not show current values")
         if not firmware.means(setting.current, value):
             Setting(
                 node,
@@ -122,7 +122,7 @@ def _settings(
         not_applicable("mlx5_firmware_settings: {}")
     address = devices.port(host, rail).pci
     if not address or pci.Functions.read(host).vendor(address) != _MELLANOX:
-        not_applicable(f"rail {rail.index} is no NVIDIA NIC, so it has none of these settings")
+        not_applicable(f"rail {rail.index} is not an NVIDIA NIC")
     seen = firmware.read(host, address, tuple(sorted(wanted)))
     for name, value in wanted.items():
         yield address, name, value, seen[name]

@@ -32,7 +32,7 @@ def test_traffic_class_is_the_fabrics(host: Host, node: Node) -> None:
 def test_service_level_is_the_fabrics(host: Host, node: Node) -> None:
     """NCCL's data has the site's service level."""
     if node.get("fabric_kind") != "infiniband":
-        not_applicable("RoCE: NCCL_IB_SL does not apply")
+        not_applicable("fabric_kind: roce, where NCCL_IB_SL does not apply")
     _variable(host, node, "NCCL_IB_SL", str(node.get("nccl_ib_sl")), "nccl_ib_sl")
 
 
@@ -48,7 +48,7 @@ def test_address_family(host: Host, node: Node) -> None:
     """NCCL chooses the GID by the family of the rails' addresses."""
     needs_roce(node, "NCCL_IB_ADDR_FAMILY")
     if node.get("nccl_ib_gid_index") != -1:
-        not_applicable("the site gives nccl_ib_gid_index in its place")
+        not_applicable("the site sets nccl_ib_gid_index instead")
     wanted = _FAMILIES[node.get("nccl_ib_address_family")]
     _variable(host, node, "NCCL_IB_ADDR_FAMILY", wanted, "nccl_ib_address_family")
 
@@ -112,7 +112,7 @@ def test_rail_has_the_gid_that_nccl_takes(host: Host, node: Node, rail: Rail) ->
         ).require(kind, gids.ROCE_V2)
         return
     if rail.address is None:
-        not_applicable("the site gives this rail no address")
+        not_applicable("the site sets no address on this rail")
     if gids.chosen(here, str(rail.address.ip)) is None:
         seen = [f"{gid.index}: {gid.address} ({gid.type})" for gid in here]
         Setting(

@@ -93,7 +93,7 @@ def test_driver_running(host: Host, node: Node) -> None:
     """The mlx5_core that runs is the site's: the vendor's has a version, the kernel's own none."""
     module = software.modules(host).get("mlx5_core")
     if module is None:
-        not_applicable("mlx5_core is not loaded: the node has no such card")
+        not_applicable("mlx5_core is not loaded: the node has no NVIDIA NIC")
     vendors = node.get("ofed_source") != "inbox"
     Setting(
         node, "mlx5_core", "version", "ofed_source", where="/sys/module/mlx5_core/version"
@@ -121,10 +121,10 @@ def test_driver_after_reboot(host: Host, node: Node) -> None:
 def test_packages_are_held_together(host: Host, node: Node) -> None:
     """The vendor's drivers and the kernel they were built for are on hold."""
     if node.get("ofed_source") == "inbox" or not node.get("ofed_hold"):
-        not_applicable("inbox drivers come with each kernel; nothing has to be held")
+        not_applicable("inbox drivers come with the kernel: no package to hold")
     release = read_files(host, _RELEASE).must(_RELEASE)
     if any(name == "kernel-core" for name in software.packages(host)):
-        not_applicable("dnf's locks are not in the package database")
+        not_applicable("dnf keeps versionlocks outside the package database")
     for name, each in software.packages(host).items():
         ours = name == f"linux-image-{release}" or _VENDORS_VERSION.search(each.version)
         if ours and not each.held:

@@ -225,16 +225,16 @@ def _finding(
 
 def _needs_roce(fleet: Fleet) -> None:
     if all(node.get("fabric_kind") != "roce" for node in fleet.nodes):
-        not_applicable("ib: DSCP does not apply")
+        not_applicable("fabric_kind: infiniband, where DSCP does not apply")
 
 
 def _paths(fleet: Fleet, hosts: Hosts) -> tuple[list[Path], list[str]]:
     """Return the paths of the ring, and a line for each node that could not be told."""
     if len(fleet.nodes) < 2:
-        not_applicable("one node is selected: a path has two ends")
+        not_applicable("only one node is selected; a path needs two")
     paths, unknown = ring.paths(fleet.nodes, hosts)
     if not paths and not unknown:
-        not_applicable("no rail of two nodes has an address: nothing leads from one to the other")
+        not_applicable("no rail has an address on two nodes")
     return paths, unknown
 
 

@@ -83,7 +83,9 @@ def test_iommu_mode_of_the_rail_running(host: Host, node: Node, rail: Rail) -> N
     path = f"{devices.PCI}/{address}/iommu_group/type"
     seen = read_files(host, path).value(path) if address else None
     if seen is None:
-        not_applicable(f"rail {rail.index} is in no IOMMU group: nothing translates for it")
+        not_applicable(
+            f"rail {rail.index} is in no IOMMU group, so nothing translates its addresses"
+        )
     Setting(node, address, "IOMMU mode", "pcie_iommu", where=path, fix=reboot(node)).require(
         seen, "identity"
     )
@@ -138,10 +140,10 @@ def test_interrupts_run_on_own_numa_node(host: Host, node: Node, rail: Rail) -> 
         not_applicable(f"rail {rail.index} is not on PCI")
     seen = interrupts.read(host, address)
     if len(seen.processors) < 2:
-        not_applicable("the machine has one NUMA node")
+        not_applicable("the node has one NUMA node")
     numa_node = pci.Functions.read(host).numa_node(address)
     if numa_node not in seen.processors:
-        raise CouldNotTell(f"{address}: the firmware does not say its NUMA node ({numa_node})")
+        raise CouldNotTell(f"{address}: the firmware does not report its NUMA node ({numa_node})")
     near = seen.processors[numa_node]
     if not near:
         not_applicable(f"NUMA node {numa_node} has no processors")
@@ -164,7 +166,9 @@ def test_cpu_governor(host: Host, node: Node) -> None:
     pattern = r"/sys/devices/system/cpu/cpufreq/(policy\d+)/scaling_governor"
     found = list(read_files(host, f"{_POLICIES}/scaling_governor").matching(pattern))
     if not found:
-        not_applicable("the kernel does not set frequencies (/sys/devices/system/cpu/cpufreq)")
+        not_applicable(
+            "the kernel does not scale CPU frequencies (/sys/devices/system/cpu/cpufreq)"
+        )
     for match, seen in found:
         Setting(node, match[1], "frequency governor", "pcie_cpu_governor", where=match[0]).require(
             seen, wanted
@@ -190,7 +194,7 @@ def test_settings_after_reboot(host: Host, node: Node) -> None:
     try:
         seen: Mapping[str, object] = {} if text is None else json.loads(text)
     except ValueError as error:
-        raise CouldNotTell(f"{_DESCRIPTION}: it is no JSON") from error
+        raise CouldNotTell(f"{_DESCRIPTION}: not JSON") from error
     for name in _DESCRIBED:
         Setting(
             node, "kernel", name, f"pcie_{name}", where=_DESCRIPTION, truth=AFTER_REBOOT
@@ -204,9 +208,11 @@ def _nic(host: Host, rail: Rail) -> str:
     if not port.pci:
         not_applicable(f"rail {rail.index} is not on PCI")
     if pci.Functions.read(host).vendor(port.pci) == pci.VIRTIO:
-        not_applicable(f"rail {rail.index} is virtio, which reads nothing over PCI Express")
+        not_applicable(f"rail {rail.index} is virtio, which makes no PCIe read requests")
     if devices.is_virtual_function(host, port.netdev):
-        not_applicable(f"rail {rail.index} is a virtual function; its physical one's counts")
+        not_applicable(
+            f"rail {rail.index} is a virtual function; the physical function's value counts"
+        )
     return port.pci
 
 
@@ -226,5 +232,5 @@ def _iommu(host: Host, node: Node) -> tuple[str, ...]:
     if wanted == "keep":
         not_applicable("pcie_iommu: keep")
     if not pci.has_iommu(host):
-        not_applicable("the machine has no IOMMU (/sys/class/iommu, ACPI tables)")
+        not_applicable("the node has no IOMMU (/sys/class/iommu, ACPI tables)")
     return _IOMMU[wanted]

@@ -89,7 +89,7 @@ def test_gpu_driver_is_of_the_sites_flavour(host: Host, node: Node) -> None:
     """The GPU's kernel module is the open or the proprietary one, as the site says."""
     wanted = node.get("peermem_gpu_module")
     if not wanted:
-        not_applicable("the site does not say peermem_gpu_module")
+        not_applicable("the site does not set peermem_gpu_module")
     Setting(
         node, "nvidia", "flavour", "peermem_gpu_module", where=_DRIVER, look="modinfo nvidia"
     ).require(_flavour(host), wanted)
@@ -102,9 +102,9 @@ def _needs_peermem(host: Host, node: Node) -> None:
         not_applicable(f"peermem_mode: {mode}")
     if mode == "auto":
         if not pci.Functions.read(host).gpus():
-            not_applicable("peermem_mode: auto, on a node without an NVIDIA GPU")
+            not_applicable("peermem_mode: auto, and the node has no NVIDIA GPU")
         if not _obstacle(host):
-            not_applicable("peermem_mode: auto, on a node that has what dma-buf needs")
+            not_applicable("peermem_mode: auto, and the node supports dma-buf")
 
 
 def _obstacle(host: Host) -> str:
@@ -112,7 +112,7 @@ def _obstacle(host: Host) -> str:
     release = read_files(host, _RELEASE).must(_RELEASE)
     found = re.match(r"(\d+)\.(\d+)", release)
     if found is None:
-        raise CouldNotTell(f"{_RELEASE} shows {release!r}, which is no kernel")
+        raise CouldNotTell(f"{_RELEASE} shows {release!r}, not a kernel release")
     if (int(found[1]), int(found[2])) < _DMABUF_KERNEL:
         return f"kernel {release}"
     flavour = _flavour(host)

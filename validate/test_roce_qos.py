@@ -95,7 +95,7 @@ def test_cable_length(host: Host, node: Node, rail: Rail) -> None:
     """The firmware derives the thresholds of PFC from the length of the site's cables."""
     netdev, seen = _dcb(host, node, rail)
     if not seen.pfc and not node.get("roce_qos_pfc_priorities"):
-        not_applicable("roce_qos_pfc_priorities: [], so no threshold depends on it")
+        not_applicable("roce_qos_pfc_priorities: []: no PFC threshold to set")
     Setting(
         node,
         netdev,
@@ -154,7 +154,7 @@ def test_receive_buffers(host: Host, node: Node, rail: Rail) -> None:
     sizes = _numbers(node.get("roce_qos_buffer_bytes"))
     buffers = _numbers(node.get("roce_qos_priority_buffer"))
     if not sizes and not buffers:
-        not_applicable("the site leaves the receive buffers to the firmware")
+        not_applicable("the site leaves receive buffers to the firmware")
     if seen.buffer_bytes is None or seen.priority_buffer is None:
         raise CouldNotTell(f"{netdev}: dcb buffer show dev {netdev} shows no receive buffers")
     for what, wanted, has in (
@@ -180,14 +180,14 @@ def _dcb(host: Host, node: Node, rail: Rail) -> tuple[str, Dcb]:
     if seen is not None:
         return port.netdev, seen
     if devices.is_virtual_function(host, port.netdev):
-        not_applicable(f"{port.netdev} is a virtual function, whose port belongs to the physical")
-    raise CouldNotTell(f"{port.netdev}: it has no DCB; is its driver loaded?")
+        not_applicable(f"{port.netdev} is a virtual function; its physical function owns the port")
+    raise CouldNotTell(f"{port.netdev} has no DCB: its driver may not be loaded")
 
 
 def _dscp(host: Host, node: Node, rail: Rail) -> tuple[str, Dcb]:
     netdev, seen = _dcb(host, node, rail)
     if node.get("roce_qos_trust") != "dscp":
-        not_applicable("roce_qos_trust: pcp, so no DSCP has a priority")
+        not_applicable("roce_qos_trust: pcp, which ignores DSCP")
     return netdev, seen
 
 

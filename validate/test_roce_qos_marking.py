@@ -27,7 +27,7 @@ def test_ecn_on_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
     """Congestion control reacts to ECN on the site's priorities, at both ends, on no other."""
     netdev, seen = _congestion(host, node, rail)
     if seen.ecn is None:
-        not_applicable(f"{netdev}: Linux's own driver has no switch by priority; firmware has")
+        not_applicable(f"{netdev}: the inbox driver does not show ECN per priority")
     wanted = tuple(priority in node.get("roce_qos_ecn_priorities") for priority in range(8))
     for end, flags in seen.ecn.items():
         Setting(
@@ -78,7 +78,9 @@ def test_forced_traffic_class(host: Host, node: Node, rail: Rail) -> None:
     forced = node.get("roce_qos_force_traffic_class")
     text = files.get(path)
     if text is None and not forced:
-        not_applicable("only the vendor's driver can force one, and the site does not want it")
+        not_applicable(
+            "only the vendor's driver can force a traffic class, and the site does not ask for it"
+        )
     lines = [line for line in (text or "").splitlines() if line.startswith("Global tclass=")]
     seen = lines[0].partition("=")[2].strip() if lines else None
     if not forced and seen in (str(node.get("roce_qos_tos")), None):
@@ -99,7 +101,9 @@ def test_rdma_cm_marks_with_tos(host: Host, node: Node, rail: Rail) -> None:
     files = read_files(host, f"{_CM}/*/ports/1/default_roce_tos")
     path = f"{_CM}/{rdma}/ports/1/default_roce_tos"
     if files.get(path) is None:
-        not_applicable(f"{rdma}: {_CM}/{rdma} is not open; test_path.py proves it on the wire")
+        not_applicable(
+            f"{rdma}: {_CM}/{rdma} does not exist; test_path.py verifies the ToS on the wire"
+        )
     Setting(node, rdma, "ToS of rdma_cm", "roce_qos_tos", where=path).require(
         files.number(path), node.get("roce_qos_tos")
     )
@@ -150,7 +154,7 @@ def test_qos_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     try:
         seen = {} if text is None else json.loads(text)
     except ValueError as error:
-        raise CouldNotTell(f"{path}: it is no JSON") from error
+        raise CouldNotTell(f"{path}: not JSON") from error
     for key, variable in _described().items():
         Setting(node, netdev, key, variable, where=path, truth=AFTER_REBOOT).require(
             _plain(seen.get(key)), _plain(node.get(variable))
@@ -194,7 +198,7 @@ def _congestion(host: Host, node: Node, rail: Rail) -> tuple[str, congestion.Con
     seen = congestion.read(host, port.netdev, port.pci)
     if seen is None:
         not_applicable(
-            f"{port.netdev}: its driver shows no congestion control; the firmware's own settings "
+            f"{port.netdev}: its driver shows no congestion control; the firmware's settings "
             "count (mlx5_firmware_settings)"
         )
     return port.netdev, seen

@@ -55,7 +55,7 @@ def test_image_is_present(host: Host, node: Node) -> None:
         not_applicable(f"torch_runtime_kind: {node.get('torch_runtime_kind')}")
     tool, image = node.get("torch_runtime_container_tool"), node.get("torch_runtime_image")
     if tool not in ("docker", "podman"):
-        not_applicable(f"images of {tool} are files that the site brings itself")
+        not_applicable(f"images of {tool} are files, which the site provides")
     command = f"{tool} image inspect --format '{{{{.Id}}}}' {shlex.quote(image)}"
     if ran(host, command).rc != 0:
         Setting(

@@ -132,7 +132,7 @@ def _uniform(
 ) -> None:
     """Fail with a line for each node that is not like the others; unreadable ones are an error."""
     if len(fleet.nodes) < 2:
-        not_applicable("one node is selected: there is none to compare it with")
+        not_applicable("only one node is selected; comparing needs two")
     nodes = {node.name: node for node in fleet.nodes}
     samples: list[Sample] = []
     unknown = []
@@ -151,4 +151,4 @@ def _uniform(
         unknown,
     )
     if not samples:
-        not_applicable("no selected node has such a thing")
+        not_applicable("no selected node has one")

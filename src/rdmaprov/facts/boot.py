@@ -57,7 +57,8 @@ def parse(files: Files) -> CommandLine:
     entries = [*_bls(files)] or [*_grub(files)]
     if not entries:
         raise CouldNotTell(
-            f"no kernel to start in {' , '.join(GRUB)} or {BLS}; their directories may need root"
+            f"no kernel to start in {', '.join(GRUB)} or {BLS}; "
+            "reading their directories may require root"
         )
     return CommandLine(running, tuple(entries))
 

@@ -43,7 +43,7 @@ def read(host: Host, address: str, names: tuple[str, ...]) -> dict[str, Setting]
     tool = "$(command -v mstconfig || echo mlxconfig)"
     done = ran(host, f"{tool} -d {shlex.quote(address)} -e query")
     if done.rc != 0:
-        raise CouldNotTell(f"{command(address)}: {done.last}; it needs root")
+        raise CouldNotTell(f"{command(address)}: {done.last}; it may require root")
     found = parse(done.stdout)
     for name in names:
         if name not in found:
@@ -73,7 +73,7 @@ def parse(text: str) -> dict[str, Setting]:
         of = dict(zip(columns, values, strict=True))
         found[row[1]] = Setting(of.get("Current", ""), of.get("Next Boot", ""))
     if not columns:
-        raise CouldNotTell(f"a query of firmware settings shows no columns: {text[:60]!r}")
+        raise CouldNotTell(f"the query of firmware settings shows no columns: {text[:60]!r}")
     return found
 
 

@@ -57,7 +57,7 @@ def read(host: Host) -> dict[str, tuple[Gid, ...]]:
         try:
             address = ipaddress.IPv6Address(text)
         except ValueError as error:
-            raise CouldNotTell(f"{match[0]} shows {text[:60]!r}, which is no GID") from error
+            raise CouldNotTell(f"{match[0]} shows {text[:60]!r}, not a GID") from error
         if int(address) == 0:
             continue
         attrs = f"{INFINIBAND}/{device}/ports/1/gid_attrs"

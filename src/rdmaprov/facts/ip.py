@@ -129,5 +129,5 @@ def _entries(text: str, command: str) -> list[dict[str, Any]]:
     if shown is None:
         return []
     if not isinstance(shown, list) or not all(isinstance(each, dict) for each in shown):
-        raise CouldNotTell(f"{command}: no list of entries: {text[:60]!r}")
+        raise CouldNotTell(f"{command}: not a list of entries: {text[:60]!r}")
     return [each for each in shown if each]  # iproute2 prints {} for what it filtered

@@ -207,7 +207,7 @@ def _yaml(text: str, path: str, netdev: str) -> dict[str, list[dict[str, str]]] 
                 entry: dict[str, list[dict[str, str]]] = network[kind][netdev] or {}
                 return entry
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise CouldNotTell(f"{path}: it is not netplan's YAML") from error
+        raise CouldNotTell(f"{path}: not netplan's YAML") from error
     return None
 
 
@@ -246,6 +246,6 @@ def _stanzas(text: str, netdev: str) -> Iterator[list[str]]:
 def _mtu(values: Iterable[str], used: tuple[str, ...]) -> int | None:
     for value in values:
         if not value.isdigit():
-            raise CouldNotTell(f"{', '.join(used)}: MTU {value!r} is no number")
+            raise CouldNotTell(f"{', '.join(used)}: MTU {value!r} is not a number")
         return int(value)
     return None

@@ -35,7 +35,7 @@ def in_bytes(text: str, where: str) -> int | None:
     if text.strip() in _NONE:
         return None
     if not re.fullmatch(r"\d+", text.strip()):
-        raise CouldNotTell(f"{where} shows {text.strip()[:40]!r}, which is no limit")
+        raise CouldNotTell(f"{where} shows {text.strip()[:40]!r}, not a limit")
     return int(text)
 
 
@@ -78,7 +78,7 @@ def parse_services(body: str) -> dict[str, tuple[int | None, int | None]]:
         unit, _, rest = line.partition(" ")
         words = re.fullmatch(r"Max locked memory\s+(\S+)\s+(\S+)\s+bytes\s*", rest)
         if words is None:
-            raise CouldNotTell(f"{unit}: its process shows {rest[:60]!r}, no limit of memory")
+            raise CouldNotTell(f"{unit}: its process shows {rest[:60]!r}, not a memory limit")
         found[unit] = (in_bytes(words[1], unit), in_bytes(words[2], unit))
     return found
 

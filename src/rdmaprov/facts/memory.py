@@ -23,7 +23,7 @@ def total_bytes(host: Host) -> int:
     """
     found = re.search(r"(?m)^MemTotal:\s+(\d+) kB$", read_files(host, _PATH).must(_PATH))
     if found is None:
-        raise CouldNotTell(f"{_PATH} does not say MemTotal")
+        raise CouldNotTell(f"{_PATH} shows no MemTotal")
     return int(found[1]) << 10
 
 

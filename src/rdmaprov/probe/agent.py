@@ -219,7 +219,7 @@ class Agent:
         if pipe == job.input:
             job.feed()
         elif not job.read(pipe):
-            self.give_up(job, "it prints more than {} bytes".format(MOST_BYTES))
+            self.give_up(job, "its output exceeds {} bytes".format(MOST_BYTES))
 
     def patience(self):
         """Return how many seconds nothing may happen before there is something to do."""
@@ -254,7 +254,7 @@ class Agent:
             try:
                 self.running.append(Job(*request))
             except (OSError, ValueError) as error:
-                refuse(request[0], "it cannot be started: {}".format(error))
+                refuse(request[0], "it cannot start: {}".format(error))
             finally:
                 self.starting = False
             if self.leaving:

@@ -27,7 +27,7 @@ _SHOWN = 60
 # Behind a connection's mark: sudo's prompt, and what Python says that has got past sudo.
 _ASKS = "-password:"
 _UP = "-up"
-_PASSWORD = "Look at ansible_become_password, or give the right one with --ask-become-pass"  # noqa: S105
+_PASSWORD = "Check ansible_become_password, or pass the right one with --ask-become-pass"  # noqa: S105
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Connection:
             if line.rstrip() == mark.encode():
                 return
         if self._refused:
-            raise NodeUnreachable(f"{self._target.name}: sudo refuses the password", _PASSWORD)
+            raise NodeUnreachable(f"{self._target.name}: sudo rejects the password", _PASSWORD)
         raise await self._ended()
 
     def _answer_sudo(self) -> None:
@@ -171,8 +171,8 @@ class Connection:
         except (ValueError, KeyError):
             self.fail(
                 NodeUnreachable(
-                    f"{self._target.name}: something else writes into the connection",
-                    "Look at what the login shell starts in the background",
+                    f"{self._target.name}: unexpected output on the connection",
+                    "Check what the login shell starts in the background",
                 )
             )
 

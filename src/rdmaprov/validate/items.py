@@ -99,7 +99,8 @@ class Check(pytest.Item):
     def _tell(self, report: pytest.TestReport, found: pytest.ExceptionInfo[BaseException]) -> None:
         if isinstance(found.value, pytest.skip.Exception):
             report.outcome = "skipped"
-            report.longrepr = (*outcome.where(found), f"Skipped: {found.value.msg}")
+            file, line, _ = self.location  # and not the place in pytest that raises
+            report.longrepr = (file, (line or 0) + 1, f"Skipped: {found.value.msg}")
             return
         report.outcome = "failed"
         if outcome.wants_one_line(self.config):

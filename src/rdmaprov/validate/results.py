@@ -12,6 +12,7 @@ import pytest
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.groups import folded, subject
+from rdmaprov.validate.outcome import is_unreachable
 
 
 class Outcome(StrEnum):
@@ -19,8 +20,8 @@ class Outcome(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
-    ERROR = "error"  # could not tell
-    SKIPPED = "skipped"  # with its reason: not proven
+    ERROR = "error"  # unknown, or the node is unreachable
+    SKIPPED = "skipped"  # not verified, with a reason
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Findings:
     counts: Counter[str] = field(default_factory=Counter)
     by_node: dict[str, Counter[str]] = field(default_factory=dict)
     by_subject: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
+    unreachable: set[str] = field(default_factory=set)
     judged: list[Judged] = field(default_factory=list)
     interrupted: bool = False
 
@@ -66,6 +68,8 @@ class Findings:
         else:
             outcome = Outcome.SKIPPED if report.skipped else Outcome.PASSED
         node = str(dict(report.user_properties).get("node", ""))
+        if is_unreachable(report):
+            self.unreachable.add(node)
         self._add(Judged(report.nodeid, node, outcome, message(report)))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -137,14 +141,35 @@ def message(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def lines(findings: Findings) -> Iterable[str]:
-    """Yield what a person reads last: nodes that failed or are unknown, and the counts."""
+    """Yield the summary: nodes by state, those that did not pass by name, and checks by outcome."""
     states: dict[str, list[str]] = {}
     for name in findings.nodes:
-        states.setdefault(_state(findings.by_node.get(name, Counter())), []).append(name)
-    for state in ("failed", "unknown"):
-        if names := states.get(state):
-            yield f"{len(names)} nodes {state}: {folded(names)}"
-    passed, all_of = len(states.get("passed", [])), len(findings.nodes)
-    skipped = findings.counts[Outcome.SKIPPED]
-    note = f"; {skipped} checks skipped, which proves nothing" if skipped else ""
-    yield f"{passed} of {all_of} nodes passed{note}"
+        states.setdefault(_shown_state(findings, name), []).append(name)
+    nodes = ", ".join(_nodes(state, states[state]) for state in _SHOWN if state in states)
+    yield f"{_number(len(findings.nodes), 'node')}: {nodes}; {_checks(findings.counts)}"
+
+
+_SHOWN = ("passed", "failed", "unreachable", "unknown")
+_OTHERS = {
+    Outcome.FAILED: "failed",
+    Outcome.ERROR: "unknown",
+    Outcome.SKIPPED: "skipped (not verified)",
+}
+
+
+def _shown_state(findings: Findings, name: str) -> str:
+    state = _state(findings.by_node.get(name, Counter()))
+    return "unreachable" if state == "unknown" and name in findings.unreachable else state
+
+
+def _nodes(state: str, names: list[str]) -> str:
+    return f"{len(names):,} {state}" + (f" ({folded(names)})" if state != "passed" else "")
+
+
+def _checks(counts: Counter[str]) -> str:
+    others = [f"{counts[each]:,} {words}" for each, words in _OTHERS.items() if counts[each]]
+    return ", ".join([f"{_number(counts[Outcome.PASSED], 'check')} passed", *others])
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
