@@ -1,4 +1,4 @@
-"""Each GPU's rail is near it: on its NUMA node, and below its PCIe switch if any rail is."""
+"""Each GPU uses the nearest rail: on its NUMA node, and below its PCIe switch if there is one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_gpu_is_on_the_rails_numa_node(host: Host, node: Node, rail: Rail) -> No
 
 
 def test_no_other_rail_is_nearer_to_the_gpu(host: Host, node: Node, rail: Rail) -> None:
-    """No other rail shares more of its way on PCIe with a GPU than the one that the GPU uses."""
+    """No other rail shares more PCIe bridges with a GPU than the rail that the GPU uses."""
     here = devices.read(host)
     shared = {each.index: _way(here, each) for each in node.rails}
     for index, gpu in _gpus(node, rail, pci.Functions.read(host)).items():

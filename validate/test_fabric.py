@@ -1,4 +1,4 @@
-"""The rails: there, up, with their address, answering for themselves alone; and the node fits."""
+"""The rails: present, up, addressed, routed, with their own ARP; and the node's GPUs and memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NODES = "/sys/devices/system/node"
 
 
 def test_rail_has_network_device(host: Host, node: Node, rail: Rail) -> None:
-    """The network device that the site names is there."""
+    """The rail's network device exists."""
     here = devices.read(host)
     try:
         devices.port_of(here, rail)
@@ -39,7 +39,7 @@ def test_rail_has_network_device(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_rail_has_rdma_device(host: Host, node: Node, rail: Rail) -> None:
-    """There is an RDMA device on the rail's network device."""
+    """The rail's network device has an RDMA device."""
     port = devices.port(host, rail)
     if not port.rdma:
         Setting(
@@ -67,7 +67,7 @@ def test_rail_is_of_the_fabrics_kind(host: Host, node: Node, rail: Rail) -> None
 
 
 def test_rail_is_up(host: Host, node: Node, rail: Rail) -> None:
-    """The rail's network device is switched on; whether a cable is in, test_links.py says."""
+    """The rail's network device is administratively up; test_links.py checks the cable."""
     here = devices.read(host)
     netdev = devices.port_of(here, rail).netdev
     flags = int(here.netdev(netdev, "flags"), 16)
@@ -77,7 +77,7 @@ def test_rail_is_up(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_rail_has_its_address(host: Host, node: Node, rail: Rail) -> None:
-    """The rail has the address of the site, and with it the GID by which others reach it."""
+    """The rail has the site's address, and so the GID that its peers use."""
     address = _address(rail)
     netdev = devices.port(host, rail).netdev
     seen = ip.addresses(host).get(netdev, ())
@@ -88,7 +88,7 @@ def test_rail_has_its_address(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_rail_has_no_other_rails_address(host: Host, node: Node, rail: Rail) -> None:
-    """No address of another rail is on this one: cables or names would be exchanged."""
+    """The rail has no address of another rail: cables or names would be swapped."""
     netdev = devices.port(host, rail).netdev
     others = {str(each.address.ip): each.index for each in node.rails if each.address}
     for seen in ip.addresses(host).get(netdev, ()):
@@ -100,7 +100,7 @@ def test_rail_has_no_other_rails_address(host: Host, node: Node, rail: Rail) -> 
 
 
 def test_address_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """A boot gives the rail its address."""
+    """The next boot sets the rail's address."""
     address = _address(rail)
     netdev = devices.port(host, rail).netdev
     boot = link_files.of_device(link_files.read(host), netdev)
@@ -111,7 +111,7 @@ def test_address_after_reboot(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_source_routing_rule_running(host: Host, node: Node, rail: Rail) -> None:
-    """What is sent from the rail's address goes by the rail's own table."""
+    """Packets from the rail's address use the rail's own routing table."""
     address, table = _routed(node, rail)
     netdev = devices.port(host, rail).netdev
     wanted = ip.Rule(_RULE_PRIORITY + rail.index, str(address.ip), table)
@@ -127,7 +127,7 @@ def test_source_routing_rule_running(host: Host, node: Node, rail: Rail) -> None
 
 
 def test_source_routing_table_running(host: Host, node: Node, rail: Rail) -> None:
-    """The rail's own table leads to its subnet, and to its router if it has one."""
+    """The rail's routing table has its subnet, and its gateway if the site sets one."""
     address, table = _routed(node, rail)
     netdev = devices.port(host, rail).netdev
     wanted = {ip.Route(str(address.network), "", netdev)}
@@ -144,7 +144,7 @@ def test_source_routing_table_running(host: Host, node: Node, rail: Rail) -> Non
 
 
 def test_source_routing_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """A boot makes the rule that leads to the rail's own table."""
+    """The next boot sets the rule that selects the rail's routing table."""
     address, table = _routed(node, rail)
     netdev = devices.port(host, rail).netdev
     boot = link_files.of_device(link_files.read(host), netdev)
@@ -165,17 +165,17 @@ def test_arp_ignore_running(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_arp_announce_running(host: Host, node: Node, rail: Rail) -> None:
-    """The rail asks in the name of an address that its peers know."""
+    """The rail sends ARP requests from its own address."""
     _arp_running(host, node, rail, "arp_announce", "2")
 
 
 def test_rp_filter_running(host: Host, node: Node, rail: Rail) -> None:
-    """The rail takes in what its peers send by tables of their own."""
+    """The rail accepts packets that its peers route by their own tables (loose rp_filter)."""
     _arp_running(host, node, rail, "rp_filter", "2")
 
 
 def test_arp_settings_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """A boot has the rail answer for itself alone."""
+    """The next boot sets the rail's ARP settings."""
     _ipv4_routed(node, rail)
     netdev = devices.port(host, rail).netdev
     at_boot = sysctl.at_boot(read_files(host, *sysctl.PATHS))
@@ -188,7 +188,7 @@ def test_arp_settings_after_reboot(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_node_has_its_gpus(host: Host, node: Node) -> None:
-    """All GPUs of the node are on its PCI bus."""
+    """All GPUs of the node are on the PCI bus."""
     wanted = node.get("fabric_gpu_count")
     if not wanted:
         not_applicable("the site does not set fabric_gpu_count")
@@ -200,7 +200,7 @@ def test_node_has_its_gpus(host: Host, node: Node) -> None:
 
 
 def test_node_has_its_numa_nodes(host: Host, node: Node) -> None:
-    """The node has the NUMA nodes that the site counts on."""
+    """The node has at least the site's number of NUMA nodes."""
     wanted = node.get("fabric_numa_nodes")
     if wanted is None:
         not_applicable("the site does not set fabric_numa_nodes")
@@ -218,7 +218,7 @@ def test_node_has_its_numa_nodes(host: Host, node: Node) -> None:
 
 
 def test_node_has_its_memory(host: Host, node: Node) -> None:
-    """No memory module is missing, beyond what the kernel keeps for itself."""
+    """The node has its memory, less what the kernel reserves: no module is missing."""
     wanted = node.get("fabric_memory_bytes")
     if wanted is None:
         not_applicable("the site does not set fabric_memory_bytes")

@@ -1,4 +1,4 @@
-"""Hugepages, for each size and NUMA node, now and at boot."""
+"""Hugepages for each size and NUMA node, running and after a reboot."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _ARGUMENTS = ("default_hugepagesz", "hugepagesz", "hugepages")
 
 
 def test_2m_pages_running(host: Host, node: Node) -> None:
-    """Each NUMA node keeps its pages of 2 MiB."""
+    """Each NUMA node has its 2 MiB pages."""
     _running(host, node, "2m")
 
 
 def test_1g_pages_running(host: Host, node: Node) -> None:
-    """Each NUMA node keeps its pages of 1 GiB."""
+    """Each NUMA node has its 1 GiB pages."""
     _running(host, node, "1g")
 
 
 def test_default_size_running(host: Host, node: Node) -> None:
-    """A plain hugepage has the size that the site says."""
+    """The default hugepage size is the site's."""
     wanted = _KIB[node.get("hugepages_default_size").lower()]
     Setting(
         node,
@@ -39,7 +39,7 @@ def test_default_size_running(host: Host, node: Node) -> None:
 
 
 def test_pages_are_taken_after_reboot(host: Host, node: Node) -> None:
-    """The unit takes, at each boot, the pages that are not taken by the kernel's command line."""
+    """At boot, the unit allocates the pages that the kernel's command line does not."""
     here = hugepages.read(host)
     wanted = {
         (_KIB[size], numa_node): pages
@@ -61,7 +61,7 @@ def test_pages_are_taken_after_reboot(host: Host, node: Node) -> None:
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
-    """The unit that takes hugepages starts at boot."""
+    """The unit that allocates hugepages starts at boot."""
     if not any(_pages(node, size) and not _by_kernel(node, size) for size in _KIB):
         not_applicable("the site sets no hugepages that the unit allocates")
     seen = units.show(host, hugepages.UNIT)[hugepages.UNIT]
@@ -76,7 +76,7 @@ def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
 
 
 def test_kernel_was_started_for_hugepages(host: Host, node: Node) -> None:
-    """The running kernel was given its hugepage arguments, and no others."""
+    """The running kernel has exactly the site's hugepage arguments."""
     wanted = _wanted_arguments(host, node)
     seen = boot.read(host).running
     Setting(
@@ -85,7 +85,7 @@ def test_kernel_was_started_for_hugepages(host: Host, node: Node) -> None:
 
 
 def test_kernel_arguments_after_reboot(host: Host, node: Node) -> None:
-    """Each kernel that a boot may start is given its hugepage arguments, and no others."""
+    """Each kernel that may boot next gets exactly the site's hugepage arguments."""
     wanted = _wanted_arguments(host, node)
     for entry in boot.read(host).entries:
         Setting(

@@ -1,4 +1,4 @@
-"""Locked memory, for logins and services, and kernel settings."""
+"""Locked-memory limits of logins and services, and sysctl settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.state
 
 
 def test_memlock_of_a_login_running(host: Host, node: Node) -> None:
-    """A login may lock as much memory as the site says: this one does."""
+    """A login has the site's locked-memory limit."""
     limit = memlock.of_site(node.get("limits_memlock"))
     for kind, seen in zip(("soft", "hard"), memlock.of_login(host), strict=True):
         Setting(
@@ -27,7 +27,7 @@ def test_memlock_of_a_login_running(host: Host, node: Node) -> None:
 
 
 def test_memlock_of_logins_configured(host: Host, node: Node) -> None:
-    """Files give each user of the site's the limit at the next login."""
+    """The configuration gives each of the site's users the limit at the next login."""
     limit = memlock.of_site(node.get("limits_memlock"))
     files = read_files(host, *memlock.LIMITS)
     for user in node.get("limits_memlock_users"):
@@ -46,7 +46,7 @@ def test_memlock_of_logins_configured(host: Host, node: Node) -> None:
 
 
 def test_memlock_of_services_configured(host: Host, node: Node) -> None:
-    """The service manager gives each service that is installed the limit when it starts."""
+    """systemd gives each installed service the limit at its next start."""
     limit = memlock.of_site(node.get("limits_memlock"))
     for unit, seen in _services(host, node).items():
         for kind, key in (("soft", "LimitMEMLOCKSoft"), ("hard", "LimitMEMLOCK")):
@@ -62,7 +62,7 @@ def test_memlock_of_services_configured(host: Host, node: Node) -> None:
 
 
 def test_memlock_of_services_running(host: Host, node: Node) -> None:
-    """Each service that runs has the limit, and so has what it starts."""
+    """Each running service has the limit, which its children inherit."""
     limit = memlock.of_site(node.get("limits_memlock"))
     installed = sorted(_services(host, node))
     for unit, limits in memlock.of_services(host, installed).items():
@@ -77,7 +77,7 @@ def test_memlock_of_services_running(host: Host, node: Node) -> None:
 
 
 def test_sysctl_running(host: Host, node: Node) -> None:
-    """The kernel has the site's settings."""
+    """The kernel runs with the site's sysctl settings."""
     wanted = _settings(node)
     files = read_files(host, *(sysctl.path_of(name) for name in sorted(wanted)))
     for name, value in wanted.items():
@@ -88,7 +88,7 @@ def test_sysctl_running(host: Host, node: Node) -> None:
 
 
 def test_sysctl_after_reboot(host: Host, node: Node) -> None:
-    """A boot gives the kernel the site's settings."""
+    """The next boot sets the site's sysctl settings."""
     at_boot = sysctl.at_boot(read_files(host, *sysctl.PATHS))
     for name, value in _settings(node).items():
         seen, file = at_boot.get(sysctl.path_of(name), (None, "/etc/sysctl.d"))

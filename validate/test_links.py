@@ -1,4 +1,4 @@
-"""The rails' links: state, rate, PCIe below, errors, flaps; nothing that slows them down."""
+"""The rails' links: state, rate, PCIe link, errors, flaps, traffic shaping."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHAPERS = ("netem", "tbf", "htb", "hfsc", "cbq", "cake")
 
 
 def test_port_is_active(host: Host, node: Node, rail: Rail) -> None:
-    """The RDMA port is active: cable in, switch port on, subnet manager content."""
+    """The RDMA port is ACTIVE: cable, switch port and, on InfiniBand, subnet manager are good."""
     here, port, rdma = _port(host, rail)
     Setting(
         node,
@@ -52,7 +52,7 @@ def test_physical_link_is_up(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_rate(host: Host, node: Node, rail: Rail) -> None:
-    """The link has the fabric's rate: width and speed of a lane are what was negotiated."""
+    """The link negotiated the fabric's rate (lanes × speed)."""
     here, port, rdma = _port(host, rail)
     wanted = node.get("fabric_link_gbps")
     if here.is_software(rdma):
@@ -74,7 +74,7 @@ def test_rate(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_pcie_link(host: Host, node: Node, rail: Rail) -> None:
-    """No PCIe link on the way to the NIC carries less than the NIC can take."""
+    """No PCIe link between root port and NIC is slower than the NIC supports."""
     here, port, rdma = _port(host, rail)
     path = here.pci_of(f"{devices.NET}/{port.netdev}")
     if not path:
@@ -95,7 +95,7 @@ def test_pcie_link(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_counters_are_those_of_a_good_link(host: Host, node: Node, rail: Rail) -> None:
-    """The port has counted no more errors than the bit error ratio of a good link explains."""
+    """The port's error counters stay within the bit error ratio of a good link."""
     _, port, rdma = _port(host, rail)
     nic = counters.ethtool(host, port.netdev)
     rdmas = counters.rdma(host).get(rdma, {})
@@ -118,7 +118,7 @@ def test_counters_are_those_of_a_good_link(host: Host, node: Node, rail: Rail) -
 
 
 def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
-    """The link has not come and gone again and again since the node started."""
+    """The link has not flapped since boot."""
     here, port, _ = _port(host, rail)
     path = f"{devices.NET}/{port.netdev}/carrier_changes"
     uptime = read_files(host, "/proc/uptime").must("/proc/uptime").partition(".")[0]
@@ -138,7 +138,7 @@ def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_nothing_holds_packets_back(host: Host, node: Node, rail: Rail) -> None:
-    """No queueing discipline drops, delays or shapes what leaves the rail."""
+    """No queueing discipline on the rail drops, delays or shapes packets."""
     _, port, _ = _port(host, rail)
     kinds = ip.disciplines(host).get(port.netdev, ())
     shapers = [kind for kind in kinds if kind in _SHAPERS]

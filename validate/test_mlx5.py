@@ -20,7 +20,7 @@ _MELLANOX = "0x15b3"
 
 
 def test_module_parameters_running(host: Host, node: Node) -> None:
-    """Modules that are loaded run with the site's parameters.
+    """Loaded modules run with the site's parameters.
 
     The kernel ignores a parameter that a module lacks, so only /sys/module proves one.
     """
@@ -37,7 +37,7 @@ def test_module_parameters_running(host: Host, node: Node) -> None:
 
 
 def test_module_parameters_configured(host: Host, node: Node) -> None:
-    """At its next load, each module gets the site's parameters."""
+    """Each module gets the site's parameters at its next load."""
     configuration = kernel_modules.read(host)
     for module, name, value in _wanted(node):
         seen, file = configuration.option(module, name) or (None, "/etc/modprobe.d")
@@ -46,7 +46,7 @@ def test_module_parameters_configured(host: Host, node: Node) -> None:
 
 
 def test_module_parameters_after_reboot(host: Host, node: Node) -> None:
-    """An initramfs that carries a module gives it the site's parameters."""
+    """An initramfs that contains a module gives it the site's parameters."""
     wanted = list(_wanted(node))
     modules = sorted({module for module, _, _ in wanted})
     for path, image in initramfs.read(host, modules).items():
@@ -74,7 +74,7 @@ def test_firmware_version_running(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_firmware_settings_running(host: Host, node: Node, rail: Rail) -> None:
-    """The rail's NIC has the site's firmware settings in force."""
+    """The rail's NIC runs with the site's firmware settings."""
     for address, name, value, setting in _settings(host, node, rail):
         if not setting.current:
             not_applicable(f"{address}: this firmware does not show current values")

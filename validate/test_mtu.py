@@ -27,7 +27,7 @@ def test_mtu_running(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_mtu_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """A boot gives the rail's network device the fabric's MTU."""
+    """The next boot sets the fabric's MTU on the rail's network device."""
     netdev = devices.port(host, rail).netdev
     boot = link_files.of_device(link_files.read(host), netdev)
     Setting(node, netdev, "MTU", "fabric_mtu_bytes", where=boot.where, truth=AFTER_REBOOT).require(
@@ -36,7 +36,7 @@ def test_mtu_after_reboot(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_rdma_mtu_running(host: Host, node: Node, rail: Rail) -> None:
-    """RDMA packets are as large as the MTU allows; only ibv_devinfo shows it."""
+    """The active RDMA MTU is the site's; only ibv_devinfo shows it."""
     rdma = devices.port(host, rail).require_rdma()
     command = f"ibv_devinfo -d {shlex.quote(rdma)}"
     found = re.search(r"active_mtu:\s+(\d+)", output(host, command))

@@ -15,7 +15,7 @@ _FAMILIES = {"ipv4": "AF_INET", "ipv6": "AF_INET6"}
 
 
 def test_hcas_are_the_rails(host: Host, node: Node) -> None:
-    """NCCL uses the RDMA devices of the rails, by exact name, in the rails' order."""
+    """NCCL_IB_HCA lists the rails' RDMA devices by exact name, in the rails' order."""
     wanted = node.get("nccl_ib_hca")
     if not wanted:
         here = devices.read(host)
@@ -24,20 +24,20 @@ def test_hcas_are_the_rails(host: Host, node: Node) -> None:
 
 
 def test_traffic_class_is_the_fabrics(host: Host, node: Node) -> None:
-    """NCCL's data has the DSCP that the switches expect."""
+    """NCCL_IB_TC has the DSCP that the switches expect."""
     needs_roce(node, "NCCL_IB_TC")
     _variable(host, node, "NCCL_IB_TC", str(node.get("nccl_ib_tc")), "nccl_ib_tc")
 
 
 def test_service_level_is_the_fabrics(host: Host, node: Node) -> None:
-    """NCCL's data has the site's service level."""
+    """NCCL_IB_SL is the site's service level."""
     if node.get("fabric_kind") != "infiniband":
         not_applicable("fabric_kind: roce, where NCCL_IB_SL does not apply")
     _variable(host, node, "NCCL_IB_SL", str(node.get("nccl_ib_sl")), "nccl_ib_sl")
 
 
 def test_gid_index(host: Host, node: Node) -> None:
-    """NCCL is told an index only if the site gives one: it beats the address family, and moves."""
+    """NCCL_IB_GID_INDEX is set only if the site sets it: it overrides the address family."""
     needs_roce(node, "NCCL_IB_GID_INDEX")
     index = node.get("nccl_ib_gid_index")
     wanted = None if index == -1 else str(index)
@@ -45,7 +45,7 @@ def test_gid_index(host: Host, node: Node) -> None:
 
 
 def test_address_family(host: Host, node: Node) -> None:
-    """NCCL chooses the GID by the family of the rails' addresses."""
+    """NCCL selects the GID by the address family of the rails."""
     needs_roce(node, "NCCL_IB_ADDR_FAMILY")
     if node.get("nccl_ib_gid_index") != -1:
         not_applicable("the site sets nccl_ib_gid_index instead")
@@ -54,25 +54,25 @@ def test_address_family(host: Host, node: Node) -> None:
 
 
 def test_address_range(host: Host, node: Node) -> None:
-    """NCCL takes only GIDs of the site's network."""
+    """NCCL uses only GIDs in the site's address range."""
     needs_roce(node, "NCCL_IB_ADDR_RANGE")
     wanted = node.get("nccl_ib_address_range") if node.get("nccl_ib_gid_index") == -1 else ""
     _variable(host, node, "NCCL_IB_ADDR_RANGE", wanted or None, "nccl_ib_address_range")
 
 
 def test_socket_ifname(host: Host, node: Node) -> None:
-    """NCCL's first contact goes over the site's network devices."""
+    """NCCL bootstraps over the site's network devices."""
     wanted = node.get("nccl_socket_ifname") or None
     _variable(host, node, "NCCL_SOCKET_IFNAME", wanted, "nccl_socket_ifname")
 
 
 def test_cross_nic(host: Host, node: Node) -> None:
-    """NCCL keeps a ring on one rail, or not, as the site says."""
+    """NCCL_CROSS_NIC is the site's: whether a ring may change rails."""
     _variable(host, node, "NCCL_CROSS_NIC", str(node.get("nccl_cross_nic")), "nccl_cross_nic")
 
 
 def test_environment(host: Host, node: Node) -> None:
-    """NCCL has the site's further variables."""
+    """NCCL gets the site's other variables."""
     if not node.get("nccl_environment"):
         not_applicable("nccl_environment: {}")
     for name, value in node.get("nccl_environment").items():
@@ -80,7 +80,7 @@ def test_environment(host: Host, node: Node) -> None:
 
 
 def test_every_line_is_read_as_it_looks(host: Host, node: Node) -> None:
-    """No quote, blank, comment or `export` has become a part of a name or a value."""
+    """No quote, blank, comment or `export` is part of a name or a value."""
     found = nccl_conf.read(host)
     if found is None:
         _variable(host, node, "file", "present", "nccl_conf_existing")
@@ -96,7 +96,7 @@ def test_every_line_is_read_as_it_looks(host: Host, node: Node) -> None:
 
 
 def test_rail_has_the_gid_that_nccl_takes(host: Host, node: Node, rail: Rail) -> None:
-    """The rail has a RoCE v2 GID of its address, or at the site's index."""
+    """The rail has a RoCE v2 GID for its address, or at the site's index."""
     needs_roce(node, "a GID of RoCE v2")
     rdma = devices.port(host, rail).require_rdma()
     here = gids.read(host).get(rdma, ())

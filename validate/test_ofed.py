@@ -1,4 +1,4 @@
-"""The RDMA drivers: of the site's source, whole, for each kernel, held; and packages can change."""
+"""The RDMA drivers: source, version, complete for each kernel, held; and packages can be installed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEAST_FREE_BYTES = 256 << 20
 
 
 def test_tools_are_installed(host: Host, node: Node) -> None:
-    """The tools by which RDMA is proven are there."""
+    """The RDMA diagnostic tools are installed."""
     seen = software.packages(host)
     for names in _TOOLS:
         if not set(names) & set(seen):
@@ -44,7 +44,7 @@ def test_tools_are_installed(host: Host, node: Node) -> None:
 
 
 def test_packages_are_whole(host: Host, node: Node) -> None:
-    """No installation of the RDMA stack, the kernel or the GPU driver stopped halfway."""
+    """No package of the RDMA stack, the kernel or the GPU driver is half installed."""
     halfway = sorted(name for name, each in software.packages(host).items() if not each.whole)
     Setting(
         node,
@@ -58,7 +58,7 @@ def test_packages_are_whole(host: Host, node: Node) -> None:
 
 
 def test_drivers_are_of_the_sites_source(host: Host, node: Node) -> None:
-    """The node has one flavour of the drivers, the site's."""
+    """The node has the drivers of one source, the site's."""
     source = node.get("ofed_source")
     seen = software.packages(host)
     found = {name for name, form in _META.items() if any(re.fullmatch(form, each) for each in seen)}
@@ -73,7 +73,7 @@ def test_drivers_are_of_the_sites_source(host: Host, node: Node) -> None:
 
 
 def test_version_is_the_sites(host: Host, node: Node) -> None:
-    """The packages are of the site's version."""
+    """The packages have the site's version."""
     source, wanted = node.get("ofed_source"), node.get("ofed_version")
     if source == "inbox" or wanted in ("", "latest"):
         not_applicable(f"ofed_source: {source}, ofed_version: {wanted or 'empty'}")
@@ -90,7 +90,7 @@ def test_version_is_the_sites(host: Host, node: Node) -> None:
 
 
 def test_driver_running(host: Host, node: Node) -> None:
-    """The mlx5_core that runs is the site's: the vendor's has a version, the kernel's own none."""
+    """The loaded mlx5_core is the site's: the vendor's has a version, the inbox one has none."""
     module = software.modules(host).get("mlx5_core")
     if module is None:
         not_applicable("mlx5_core is not loaded: the node has no NVIDIA NIC")
@@ -104,7 +104,7 @@ def test_driver_running(host: Host, node: Node) -> None:
 
 
 def test_driver_after_reboot(host: Host, node: Node) -> None:
-    """Each kernel that a boot may start has the site's mlx5_core."""
+    """Each kernel that may boot next has the site's mlx5_core."""
     vendors = node.get("ofed_source") != "inbox"
     for kernel, path in software.drivers_on_disk(host).items():
         seen = "a vendor's" if re.search(r"/(updates|extra|weak-updates)/", path) else "its own"
@@ -119,7 +119,7 @@ def test_driver_after_reboot(host: Host, node: Node) -> None:
 
 
 def test_packages_are_held_together(host: Host, node: Node) -> None:
-    """The vendor's drivers and the kernel they were built for are on hold."""
+    """The vendor's drivers and their kernel are on hold."""
     if node.get("ofed_source") == "inbox" or not node.get("ofed_hold"):
         not_applicable("inbox drivers come with the kernel: no package to hold")
     release = read_files(host, _RELEASE).must(_RELEASE)
@@ -134,7 +134,7 @@ def test_packages_are_held_together(host: Host, node: Node) -> None:
 
 
 def test_no_installation_is_under_way(host: Host, node: Node) -> None:
-    """Nobody holds the lock of dpkg: what is being installed is not there to be judged yet."""
+    """No process holds dpkg's lock: a running installation changes what is checked."""
     holder = disk.dpkg_lock_holder(host)
     if holder:
         Setting(
@@ -148,7 +148,7 @@ def test_no_installation_is_under_way(host: Host, node: Node) -> None:
 
 
 def test_disk_has_room(host: Host, node: Node) -> None:
-    """The root disk has room for a file: without, tools fail each in its own way."""
+    """The root file system has free space."""
     free = disk.free_bytes(host, "/")
     if free < _LEAST_FREE_BYTES:
         Setting(

@@ -1,4 +1,4 @@
-"""Between nodes, rail by rail: full packets, verbs, and the marks that arrive.
+"""Traffic between nodes on each rail: full-size packets, verbs, priority on arrival.
 
 Nodes are taken in a ring, so that each sends to one and receives from one. No node is an end of
 two exchanges at the same time: what its ports count belongs to one of them.
@@ -49,7 +49,7 @@ def marked_traffic(fleet: Fleet, hosts: Hosts) -> Traffic:
 
 
 def test_full_packets_pass_uncut(fleet: Fleet, hosts: Hosts) -> None:
-    """Packets as large as the MTU get through, each of them, with nobody cutting them."""
+    """Every MTU-sized packet passes without fragmentation."""
     findings = []
     results, unknown = _pinged(fleet, hosts)
     for path, ping, _ in results:
@@ -71,7 +71,7 @@ def test_full_packets_pass_uncut(fleet: Fleet, hosts: Hosts) -> None:
 
 
 def test_neighbours_are_the_rails(fleet: Fleet, hosts: Hosts) -> None:
-    """An address is answered by the network device that has it, and by no other (ARP flux)."""
+    """Only the network device that has an address answers ARP for it (no ARP flux)."""
     findings = []
     results, unknown = _pinged(fleet, hosts)
     for path, _, mac in results:
@@ -95,7 +95,7 @@ def test_neighbours_are_the_rails(fleet: Fleet, hosts: Hosts) -> None:
 
 
 def test_verbs_pingpong_over_nccls_gid(fleet: Fleet, hosts: Hosts) -> None:
-    """A queue pair over the GID that NCCL would use carries messages."""
+    """A queue pair over NCCL's GID carries messages."""
 
     def commands(path: Path) -> tuple[str, str]:
         return wire.pingpong(*path.ends, path.rail.index, path.near.get("mtu_rdma_bytes"))
@@ -105,7 +105,7 @@ def test_verbs_pingpong_over_nccls_gid(fleet: Fleet, hosts: Hosts) -> None:
 
 
 def test_data_arrives_on_lossless_priority(marked: Traffic) -> None:
-    """RDMA writes with NCCL's traffic class raise the lossless priority's counter at the receiver.
+    """RDMA writes with NCCL's traffic class arrive on the lossless priority alone.
 
     No other's: not even a part of the data may be lossy.
     """
@@ -113,7 +113,7 @@ def test_data_arrives_on_lossless_priority(marked: Traffic) -> None:
 
 
 def test_data_stays_on_its_rail(marked: Traffic) -> None:
-    """RDMA writes on a rail arrive on the same rail of the receiver, and on no other."""
+    """RDMA writes on a rail arrive on the same rail of the receiver alone."""
     findings = _failures(marked, "ib_write_bw", "nccl_ib_tc")
     for path, exchange in marked.exchanges:
         priority = path.far.get("fabric_lossless_priority")
@@ -135,7 +135,7 @@ def test_data_stays_on_its_rail(marked: Traffic) -> None:
 
 
 def test_receiver_keeps_up(marked: Traffic) -> None:
-    """A receiver discards nothing of some light traffic, and asks for no pause."""
+    """A receiver of light traffic discards no packet and sends no pause frame."""
     findings = _failures(marked, "ib_write_bw", "nccl_ib_tc")
     for path, exchange in marked.exchanges:
         priority = path.far.get("fabric_lossless_priority")
@@ -164,7 +164,7 @@ def test_receiver_keeps_up(marked: Traffic) -> None:
 
 
 def test_rdma_cm_arrives_on_lossless_priority(fleet: Fleet, hosts: Hosts) -> None:
-    """Connections of rdma_cm are marked with its ToS: it is lost with each reload of drivers."""
+    """rdma_cm connections arrive on the lossless priority: a driver reload resets their ToS."""
 
     def commands(path: Path) -> tuple[str, str]:
         return wire.by_rdma_cm(*path.ends, path.rail.index, path.far_netdevs)

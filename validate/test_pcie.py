@@ -1,4 +1,4 @@
-"""PCIe read requests, ACS, the IOMMU mode, and what of a rail runs on which processor."""
+"""PCIe read request size, ACS, IOMMU mode, NUMA balancing, interrupt affinity, CPU governor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DESCRIBED = (
 
 
 def test_max_read_request(host: Host, node: Node, rail: Rail) -> None:
-    """The rail's NIC asks for as much at once as the site says. Reading it needs root."""
+    """The rail's NIC has the site's maximum read request size; reading it requires root."""
     address = _nic(host, rail)
     seen = pci.max_read_request(pci.config_spaces(host, [address])[address], address)
     if seen is None:
@@ -47,7 +47,7 @@ def test_max_read_request(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) -> None:
-    """Nothing between the rail's NIC and a GPU below one switch sends their traffic to the root."""
+    """No bridge between a NIC and a GPU below one PCIe switch redirects their traffic to the root port."""
     if node.get("pcie_acs_redirect") == "keep":
         not_applicable("pcie_acs_redirect: keep")
     here = devices.read(host)
@@ -67,7 +67,7 @@ def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) 
 
 
 def test_iommu_mode_running(host: Host, node: Node) -> None:
-    """The kernel was started in the site's IOMMU mode."""
+    """The kernel was booted with the site's IOMMU mode."""
     wanted = _iommu(host, node)
     seen = boot.read(host).running
     if not set(seen.of(_IOMMU_NAMES)) & set(wanted):
@@ -77,7 +77,7 @@ def test_iommu_mode_running(host: Host, node: Node) -> None:
 
 
 def test_iommu_mode_of_the_rail_running(host: Host, node: Node, rail: Rail) -> None:
-    """Nothing translates the rail's memory accesses, by effect and not by argument."""
+    """The IOMMU group of the rail's NIC has the site's mode, whatever the kernel's arguments."""
     _iommu(host, node)
     address = devices.port(host, rail).pci
     path = f"{devices.PCI}/{address}/iommu_group/type"
@@ -92,7 +92,7 @@ def test_iommu_mode_of_the_rail_running(host: Host, node: Node, rail: Rail) -> N
 
 
 def test_iommu_mode_after_reboot(host: Host, node: Node) -> None:
-    """Each kernel that a boot may start is started in the site's IOMMU mode."""
+    """Each kernel that may boot next gets the site's IOMMU mode."""
     wanted = _iommu(host, node)
     for entry in boot.read(host).entries:
         if not set(entry.of(_IOMMU_NAMES)) & set(wanted):
@@ -107,7 +107,7 @@ def test_iommu_mode_after_reboot(host: Host, node: Node) -> None:
 
 
 def test_numa_balancing_running(host: Host, node: Node) -> None:
-    """The kernel moves memory between NUMA nodes by itself, or not, as the site says."""
+    """Automatic NUMA balancing is on or off as the site states."""
     seen = read_files(host, _BALANCING).value(_BALANCING)
     if seen is None and not node.get("pcie_numa_balancing"):
         not_applicable(f"this kernel has no NUMA balancing ({_BALANCING})")
@@ -117,7 +117,7 @@ def test_numa_balancing_running(host: Host, node: Node) -> None:
 
 
 def test_numa_balancing_after_reboot(host: Host, node: Node) -> None:
-    """No file for sysctl sets NUMA balancing otherwise than the site."""
+    """No sysctl file sets another NUMA balancing than the site's."""
     found = sysctl.at_boot(read_files(host, *sysctl.PATHS)).get(_BALANCING)
     if found is not None:
         Setting(
@@ -132,7 +132,7 @@ def test_numa_balancing_after_reboot(host: Host, node: Node) -> None:
 
 
 def test_interrupts_run_on_own_numa_node(host: Host, node: Node, rail: Rail) -> None:
-    """The rail's interrupts run on processors of its own NUMA node."""
+    """The rail's interrupts run on CPUs of its own NUMA node."""
     if node.get("pcie_irq_affinity") != "local":
         not_applicable(f"pcie_irq_affinity: {node.get('pcie_irq_affinity')}")
     address = devices.port(host, rail).pci
@@ -159,7 +159,7 @@ def test_interrupts_run_on_own_numa_node(host: Host, node: Node, rail: Rail) -> 
 
 
 def test_cpu_governor(host: Host, node: Node) -> None:
-    """All processors have the site's frequency governor."""
+    """All CPUs have the site's frequency governor."""
     wanted = node.get("pcie_cpu_governor")
     if wanted == "keep":
         not_applicable("pcie_cpu_governor: keep")
@@ -176,7 +176,7 @@ def test_cpu_governor(host: Host, node: Node) -> None:
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
-    """A boot starts the unit that sets what a boot loses."""
+    """The unit that restores the PCIe settings starts at boot."""
     seen = units.show(host, _UNIT)[_UNIT]
     Setting(
         node,
@@ -189,7 +189,7 @@ def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
 
 
 def test_settings_after_reboot(host: Host, node: Node) -> None:
-    """What the unit sets is what the site says."""
+    """The unit sets the site's values at boot."""
     text = read_files(host, _DESCRIPTION).get(_DESCRIPTION)
     try:
         seen: Mapping[str, object] = {} if text is None else json.loads(text)

@@ -1,4 +1,4 @@
-"""How the NICs reach GPU memory: nvidia-peermem or dma-buf, by its effect."""
+"""GPUDirect RDMA: nvidia-peermem or dma-buf."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOADED_AT_BOOT = ("/etc/modules-load.d/*.conf", "/usr/lib/modules-load.d/*.conf
 
 
 def test_module_is_loaded(host: Host, node: Node) -> None:
-    """nvidia-peermem is loaded where it is how the NICs reach GPU memory."""
+    """nvidia-peermem is loaded where the NICs reach GPU memory by it."""
     _needs_peermem(host, node)
     Setting(node, _MODULE, "module", "peermem_mode", where=_STATE).require(
         read_files(host, _STATE).value(_STATE), "live"
@@ -33,7 +33,7 @@ def test_module_is_loaded(host: Host, node: Node) -> None:
 
 
 def test_module_is_a_client_of_rdma(host: Host, node: Node) -> None:
-    """The RDMA drivers know nvidia-peermem, as NCCL asks; that it is loaded proves nothing."""
+    """nvidia-peermem is registered with the RDMA drivers, which loading alone does not ensure."""
     _needs_peermem(host, node)
     files = read_files(host, f"{_CLIENTS}/*/version", f"/sys/module/{_MODULE}/version")
     clients = [match[1] for match, _ in files.matching(_CLIENTS + "/([^/]+)/version")]
@@ -45,7 +45,7 @@ def test_module_is_a_client_of_rdma(host: Host, node: Node) -> None:
 
 
 def test_module_is_loaded_after_reboot(host: Host, node: Node) -> None:
-    """A boot loads nvidia-peermem."""
+    """The next boot loads nvidia-peermem."""
     _needs_peermem(host, node)
     files = read_files(host, *_LOADED_AT_BOOT)
     lines = {
@@ -59,7 +59,7 @@ def test_module_is_loaded_after_reboot(host: Host, node: Node) -> None:
 
 
 def test_module_is_not_denied_after_reboot(host: Host, node: Node) -> None:
-    """No line of modprobe.d or of the kernel's command line keeps a boot from loading it."""
+    """No line of modprobe.d or the kernel's command line blocks nvidia-peermem at boot."""
     _needs_peermem(host, node)
     denied = kernel_modules.read(host).denied(_MODULE)
     if denied:
@@ -75,7 +75,7 @@ def test_module_is_not_denied_after_reboot(host: Host, node: Node) -> None:
 
 
 def test_node_can_do_dmabuf(host: Host, node: Node) -> None:
-    """Kernel and GPU driver have what dma-buf needs; the NICs' part, the acceptance proves."""
+    """Kernel and GPU driver support dma-buf; acceptance verifies the NICs' part."""
     if node.get("peermem_mode") != "dmabuf":
         not_applicable(f"peermem_mode: {node.get('peermem_mode')}")
     obstacle = _obstacle(host)
@@ -86,7 +86,7 @@ def test_node_can_do_dmabuf(host: Host, node: Node) -> None:
 
 
 def test_gpu_driver_is_of_the_sites_flavour(host: Host, node: Node) -> None:
-    """The GPU's kernel module is the open or the proprietary one, as the site says."""
+    """The GPU's kernel module is the site's: open or proprietary."""
     wanted = node.get("peermem_gpu_module")
     if not wanted:
         not_applicable("the site does not set peermem_gpu_module")

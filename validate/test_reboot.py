@@ -1,4 +1,4 @@
-"""Nothing waits for a reboot, and the last one went well."""
+"""No reboot is required, and the last one succeeded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FAILED = (
 
 
 def test_drivers_on_disk_run(host: Host, node: Node) -> None:
-    """Each module of the RDMA stack that runs is the one that a boot would load."""
+    """Each loaded module of the RDMA stack is the one on disk."""
     for name, module in software.modules(host).items():
         if module.source and module.disk_source and module.source != module.disk_source:
             Setting(
@@ -39,7 +39,7 @@ def test_drivers_on_disk_run(host: Host, node: Node) -> None:
 
 
 def test_running_kernel_has_its_modules(host: Host, node: Node) -> None:
-    """The running kernel's modules are on disk: its package was not removed under it."""
+    """The running kernel's modules are on disk: its package was not removed."""
     release = read_files(host, _RELEASE).must(_RELEASE)
     path = f"/lib/modules/{release}/modules.dep"
     text = read_files(host, path).get(path)
@@ -49,7 +49,7 @@ def test_running_kernel_has_its_modules(host: Host, node: Node) -> None:
 
 
 def test_kernel_runs_with_what_a_boot_gives(host: Host, node: Node) -> None:
-    """The running kernel has those arguments of rdmaprov's that a boot would give it."""
+    """The running kernel has the arguments that the next boot gives it."""
     lines = boot.read(host)
     for entry in lines.entries:
         Setting(
@@ -63,7 +63,7 @@ def test_kernel_runs_with_what_a_boot_gives(host: Host, node: Node) -> None:
 
 
 def test_units_of_rdmaprov_have_not_failed(host: Host, node: Node) -> None:
-    """No unit that sets something at boot has failed."""
+    """No rdmaprov unit has failed."""
     body = whole(host.run(_FAILED).stdout, "systemctl list-units")
     failed = [line.split()[0].lstrip("●*") or line for line in body.splitlines() if line.strip()]
     if failed:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.state
 
 
 def test_host_or_firmware_decides(host: Host, node: Node, rail: Rail) -> None:
-    """Who decides on QoS is as the site says: a firmware that does may undo the rest."""
+    """DCBX is controlled by the host or the firmware as the site states; firmware may undo the rest."""
     netdev, seen = _dcb(host, node, rail)
     Setting(node, netdev, "DCBX", "roce_qos_dcbx", where=f"dcb dcbx show dev {netdev}").require(
         "host" if seen.host else "firmware", node.get("roce_qos_dcbx")
@@ -27,7 +27,7 @@ def test_host_or_firmware_decides(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_trust(host: Host, node: Node, rail: Rail) -> None:
-    """The port reads a packet's priority from what the site says."""
+    """The port trusts DSCP or PCP, as the site states."""
     netdev, seen = _dcb(host, node, rail)
     Setting(node, netdev, "trust", "roce_qos_trust", where=f"dcb app show dev {netdev}").require(
         seen.trust, node.get("roce_qos_trust")
@@ -35,17 +35,17 @@ def test_trust(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_roce_data_rides_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
-    """A packet with the DSCP of RoCE data gets the lossless priority."""
+    """Packets with the RoCE DSCP get the lossless priority."""
     _rides(host, node, rail, node.get("fabric_roce_dscp"))
 
 
 def test_cnps_ride_their_priority(host: Host, node: Node, rail: Rail) -> None:
-    """A congestion notification packet that arrives gets its own priority."""
+    """Congestion notification packets (CNPs) get their own priority on arrival."""
     _rides(host, node, rail, node.get("fabric_cnp_dscp"))
 
 
 def test_other_dscps_ride_their_priority(host: Host, node: Node, rail: Rail) -> None:
-    """Every other DSCP gets the site's priority: none of them may ride the lossless one."""
+    """Every other DSCP gets the site's priority, and none the lossless one."""
     netdev, seen = _dscp(host, node, rail)
     special = {node.get("fabric_roce_dscp"), node.get("fabric_cnp_dscp")}
     wrong = {
@@ -66,7 +66,7 @@ def test_other_dscps_ride_their_priority(host: Host, node: Node, rail: Rail) -> 
 
 
 def test_pfc_only_on_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
-    """PFC is on for the lossless priority and for no other."""
+    """PFC is on for the lossless priority and no other."""
     netdev, seen = _dcb(host, node, rail)
     Setting(
         node,
@@ -78,7 +78,7 @@ def test_pfc_only_on_lossless_priority(host: Host, node: Node, rail: Rail) -> No
 
 
 def test_global_pause(host: Host, node: Node, rail: Rail) -> None:
-    """Global pause is off beside PFC: it would stop every priority."""
+    """Global pause is off: it would stop every priority."""
     netdev, _ = _dcb(host, node, rail)
     wanted = node.get("roce_qos_global_pause")
     for name, seen in zip(("RX", "TX"), counters.pause(host, netdev), strict=True):
@@ -92,7 +92,7 @@ def test_global_pause(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_cable_length(host: Host, node: Node, rail: Rail) -> None:
-    """The firmware derives the thresholds of PFC from the length of the site's cables."""
+    """The cable length, from which the firmware derives PFC thresholds, is the site's."""
     netdev, seen = _dcb(host, node, rail)
     if not seen.pfc and not node.get("roce_qos_pfc_priorities"):
         not_applicable("roce_qos_pfc_priorities: []: no PFC threshold to set")
@@ -106,7 +106,7 @@ def test_cable_length(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_priorities_have_their_traffic_class(host: Host, node: Node, rail: Rail) -> None:
-    """Each priority is in its traffic class, so the lossless one shares its queue with none."""
+    """Each priority is in its traffic class; the lossless one has a queue of its own."""
     netdev, seen = _dcb(host, node, rail)
     classes = _numbers(node.get("roce_qos_priority_tc"))
     wanted = tuple(classes.get(priority, 0) for priority in range(8))
@@ -120,7 +120,7 @@ def test_priorities_have_their_traffic_class(host: Host, node: Node, rail: Rail)
 
 
 def test_traffic_classes_are_served(host: Host, node: Node, rail: Rail) -> None:
-    """Each traffic class is strict or shares, as the site says."""
+    """Each traffic class is strict or weighted (ETS), as the site states."""
     netdev, seen = _dcb(host, node, rail)
     strict = node.get("roce_qos_tc_strict")
     wanted = tuple("strict" if tc in strict else "ets" for tc in range(8))
@@ -134,7 +134,7 @@ def test_traffic_classes_are_served(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_traffic_classes_have_their_share(host: Host, node: Node, rail: Rail) -> None:
-    """Each traffic class that shares has its percentage; of a strict one it means nothing."""
+    """Each ETS traffic class has its share of the bandwidth."""
     netdev, seen = _dcb(host, node, rail)
     shares = _numbers(node.get("roce_qos_tc_percent"))
     strict = node.get("roce_qos_tc_strict")
@@ -149,7 +149,7 @@ def test_traffic_classes_have_their_share(host: Host, node: Node, rail: Rail) ->
 
 
 def test_receive_buffers(host: Host, node: Node, rail: Rail) -> None:
-    """Receive buffers that the site describes have their size, and their priorities."""
+    """Receive buffers have the site's sizes and priorities."""
     netdev, seen = _dcb(host, node, rail)
     sizes = _numbers(node.get("roce_qos_buffer_bytes"))
     buffers = _numbers(node.get("roce_qos_priority_buffer"))

@@ -1,4 +1,4 @@
-"""Lossless RoCE on each rail: ECN, congestion notification, marking, and the unit of a boot.
+"""Lossless RoCE on each rail: ECN, CNPs, ToS marking, and the unit that restores them at boot.
 
 That the marks are on the wire is for test_path.py.
 """
@@ -24,7 +24,7 @@ _LLDPAD = ("lldpad.service", "lldpad.socket")
 
 
 def test_ecn_on_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
-    """Congestion control reacts to ECN on the site's priorities, at both ends, on no other."""
+    """Congestion control reacts to ECN on exactly the site's priorities, at both ends."""
     netdev, seen = _congestion(host, node, rail)
     if seen.ecn is None:
         not_applicable(f"{netdev}: the inbox driver does not show ECN per priority")
@@ -40,7 +40,7 @@ def test_ecn_on_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_cnps_leave_with_their_dscp(host: Host, node: Node, rail: Rail) -> None:
-    """Congestion notification packets leave with the site's DSCP."""
+    """CNPs are sent with the site's DSCP."""
     netdev, seen = _congestion(host, node, rail)
     Setting(node, netdev, "DSCP of CNPs", "fabric_cnp_dscp", where=seen.directory).require(
         seen.cnp_dscp, node.get("fabric_cnp_dscp")
@@ -48,7 +48,7 @@ def test_cnps_leave_with_their_dscp(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_cnps_leave_with_their_priority(host: Host, node: Node, rail: Rail) -> None:
-    """Congestion notification packets leave with the site's priority."""
+    """CNPs are sent with the site's priority."""
     netdev, seen = _congestion(host, node, rail)
     Setting(node, netdev, "priority of CNPs", "fabric_cnp_priority", where=seen.directory).require(
         seen.cnp_priority, node.get("fabric_cnp_priority")
@@ -56,7 +56,7 @@ def test_cnps_leave_with_their_priority(host: Host, node: Node, rail: Rail) -> N
 
 
 def test_dcqcn_parameters(host: Host, node: Node, rail: Rail) -> None:
-    """Congestion control runs with the site's parameters."""
+    """DCQCN runs with the site's parameters."""
     netdev, seen = _congestion(host, node, rail)
     if not node.get("roce_qos_dcqcn"):
         not_applicable("roce_qos_dcqcn: {}")
@@ -67,7 +67,7 @@ def test_dcqcn_parameters(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_forced_traffic_class(host: Host, node: Node, rail: Rail) -> None:
-    """The driver puts into packets what programs ask for, or the site's ToS if that is forced.
+    """The driver uses the programs' traffic class, or the site's ToS where that is forced.
 
     What is forced beats NCCL_IB_TC.
     """
@@ -91,7 +91,7 @@ def test_forced_traffic_class(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_rdma_cm_marks_with_tos(host: Host, node: Node, rail: Rail) -> None:
-    """rdma_cm marks connections with the site's ToS, where it shows that without a change.
+    """rdma_cm marks connections with the site's ToS, where it can be read without a change.
 
     Its directory of a device has to be made to be read, and this suite makes none. On the wire,
     test_path.py has it in any case.
@@ -110,7 +110,7 @@ def test_rdma_cm_marks_with_tos(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_lldpad_is_off(host: Host, node: Node) -> None:
-    """No lldpad runs, or starts at boot: it would overwrite all of this."""
+    """lldpad neither runs nor starts at boot: it would overwrite these settings."""
     needs_roce(node, "lldpad's DCB")
     for unit, seen in units.show(host, *_LLDPAD).items():
         if seen.get("ActiveState") in ("active", "activating", "reloading"):
@@ -120,7 +120,7 @@ def test_lldpad_is_off(host: Host, node: Node) -> None:
 
 
 def test_unit_ran(host: Host, node: Node, rail: Rail) -> None:
-    """The unit that sets the rail's QoS has run without an error since the device appeared."""
+    """The rail's QoS unit has run without an error."""
     netdev, seen = _unit(host, node, rail)
     Setting(
         node,
@@ -133,7 +133,7 @@ def test_unit_ran(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """The unit runs whenever the device appears, as at boot."""
+    """The rail's QoS unit runs at boot."""
     netdev, seen = _unit(host, node, rail)
     Setting(
         node,
@@ -146,7 +146,7 @@ def test_unit_is_enabled_after_reboot(host: Host, node: Node, rail: Rail) -> Non
 
 
 def test_qos_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """What the unit sets at boot is what the site says."""
+    """The rail's QoS unit sets the site's values at boot."""
     needs_roce(node, "QoS")
     netdev = devices.port(host, rail).netdev
     path = f"{_DESCRIPTIONS}/{netdev}.json"

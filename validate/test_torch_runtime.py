@@ -1,4 +1,4 @@
-"""The Python with torch in which the acceptance runs. That it imports, the acceptance proves."""
+"""The Python with torch that acceptance runs; acceptance verifies that it imports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VARIABLE = "torch_runtime_requirements"
 
 
 def test_packages_are_the_sites(host: Host, node: Node) -> None:
-    """The Python has torch, and each package in the version that the site pins."""
+    """The Python has torch, and each pinned package in its version."""
     python = _python(node)
     wanted = _pins(node)
     names = tuple(sorted({"torch", *wanted}))
@@ -33,7 +33,7 @@ def test_packages_are_the_sites(host: Host, node: Node) -> None:
 
 
 def test_environment_is_whole(host: Host, node: Node) -> None:
-    """The environment's name leads to a place that is there, now and after a boot."""
+    """The virtual environment exists, now and after a reboot."""
     if node.get("torch_runtime_kind") != "venv":
         not_applicable(f"torch_runtime_kind: {node.get('torch_runtime_kind')}")
     directory = node.get("torch_runtime_directory").rstrip("/")

@@ -1,4 +1,4 @@
-"""Nodes of one kind have the same software and firmware; the odd ones are named.
+"""Nodes of one kind have the same software and firmware; those that differ are named.
 
 What makes nodes comparable is read, not configured: the same model of machine for its BIOS, the
 same model of NIC for its firmware, the same values of the site for software that it describes.
@@ -34,7 +34,7 @@ def test_kernel(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
 
 def test_drivers(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """The same modules of the RDMA stack run everywhere, in the same version and build."""
+    """All nodes run the same version and build of each module of the RDMA stack."""
 
     def of(host: Host, node: Node) -> list[Sample]:
         release = read_files(host, _RELEASE).must(_RELEASE)
@@ -46,7 +46,7 @@ def test_drivers(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
 
 def test_ofed(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """Nodes for which the site says the same have the same OFED."""
+    """Nodes with equal site values have the same OFED."""
 
     def of(host: Host, node: Node) -> list[Sample]:
         says = software.ofed(host)
@@ -58,7 +58,7 @@ def test_ofed(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
 
 def test_nic_firmware(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """Rails with the same model of NIC run the same firmware."""
+    """NICs of the same model run the same firmware."""
     boards = f"{devices.INFINIBAND}/*/board_id"
 
     def of(host: Host, node: Node) -> list[Sample]:
@@ -78,7 +78,7 @@ def test_nic_firmware(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
 
 def test_bios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """Machines of the same model have the same BIOS."""
+    """Nodes of the same model have the same BIOS version."""
 
     def of(host: Host, node: Node) -> list[Sample]:
         files = read_files(host, f"{_DMI}/bios_version", f"{_DMI}/product_name")
@@ -91,7 +91,7 @@ def test_bios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
 
 def test_nccl(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """Nodes for which the site says the same have the same NCCL, of the system and of torch."""
+    """Nodes with equal site values have the same NCCL, of the system and of torch."""
 
     def of(host: Host, node: Node) -> list[Sample]:
         package = software.packages(host).get("libnccl2")
@@ -107,7 +107,7 @@ def test_nccl(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
 
 def test_torch(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """Nodes for which the site says the same have the same torch."""
+    """Nodes with equal site values have the same torch."""
 
     def of(host: Host, node: Node) -> list[Sample]:
         python = software.python_of(node)

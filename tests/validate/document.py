@@ -15,11 +15,11 @@ ROOT = Path(__file__).resolve().parents[2]
 _HEAD = """\
 # The checks
 
-Every check of `validate/`, what it demands, and the faults that it is proven to find. Those *of
-the lab* are made by `rdmaprov lab fault` on a real kernel, the others on a made-up node
-(`tests/validate/faults.yml`). [suite.md](suite.md) says how checks judge,
-[validate.md](validate.md) how they are run. Written by `python -m tests.validate.document` from
-the tests themselves."""
+Every check of `validate/`, what it requires, and the faults that it is tested to find.
+`rdmaprov lab fault` makes those *of the lab* on a real kernel; the others are made on a simulated
+node (`tests/validate/faults.yml`). [suite.md](suite.md) explains how checks decide, and
+[validate.md](validate.md) how to run them. `python -m tests.validate.document` writes this page
+from the tests."""
 
 
 def checks() -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
@@ -59,7 +59,7 @@ def markdown() -> str:
     """Return docs/checks.md."""
     lines, faults, real = [_HEAD], found(), set(lab_faults.catalogue())
     for file, subject, tests in checks():
-        lines += ["", f"## {file}", "", subject, "", "| check | demands | finds |", "|---|---|---|"]
+        lines += ["", f"## {file}", "", subject, "", "| check | requires | finds |", "|---|---|---|"]
         for test, sentence in tests:
             names = faults.get(f"{file}::{test}", [])
             finds = ", ".join(f"`{name}`{' (of the lab)' * (name in real)}" for name in names)
