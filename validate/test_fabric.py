@@ -103,7 +103,7 @@ def test_address_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The next boot sets the rail's address."""
     address = _address(rail)
     netdev = devices.port(host, rail).netdev
-    boot = link_files.of_device(link_files.read(host), netdev)
+    boot = link_files.boot_settings(link_files.read(host), netdev)
     if not any(ip.same(each, str(address)) for each in boot.addresses):
         Setting(
             node, netdev, "address", "fabric_rails", where=boot.where, truth=AFTER_REBOOT
@@ -114,7 +114,7 @@ def test_source_routing_rule_running(host: Host, node: Node, rail: Rail) -> None
     """Packets from the rail's address use the rail's own routing table."""
     address, table = _routed(node, rail)
     netdev = devices.port(host, rail).netdev
-    wanted = ip.Rule(_RULE_PRIORITY + rail.index, str(address.ip), table)
+    wanted = ip.RoutingRule(_RULE_PRIORITY + rail.index, str(address.ip), table)
     seen = ip.rules(host, address.version)
     if wanted not in seen:
         Setting(
@@ -147,7 +147,7 @@ def test_source_routing_after_reboot(host: Host, node: Node, rail: Rail) -> None
     """The next boot sets the rule that selects the rail's routing table."""
     address, table = _routed(node, rail)
     netdev = devices.port(host, rail).netdev
-    boot = link_files.of_device(link_files.read(host), netdev)
+    boot = link_files.boot_settings(link_files.read(host), netdev)
     if (str(address.ip), str(table)) not in boot.rules:
         Setting(
             node,
@@ -223,7 +223,7 @@ def test_node_has_its_memory(host: Host, node: Node) -> None:
     if wanted is None:
         not_applicable("the site does not set fabric_memory_bytes")
     seen = memory.total_bytes(host)
-    if seen < memory.least(wanted):
+    if seen < memory.minimum_bytes(wanted):
         Setting(
             node,
             "memory",

@@ -81,7 +81,7 @@ def test_kernel_was_started_for_hugepages(host: Host, node: Node) -> None:
     seen = boot.read(host).running
     Setting(
         node, "kernel", "command line", "hugepages_1g_count", where=seen.file, fix=reboot(node)
-    ).require(seen.of(_ARGUMENTS), wanted)
+    ).require(seen.arguments(_ARGUMENTS), wanted)
 
 
 def test_kernel_arguments_after_reboot(host: Host, node: Node) -> None:
@@ -95,12 +95,12 @@ def test_kernel_arguments_after_reboot(host: Host, node: Node) -> None:
             "hugepages_1g_count",
             where=entry.file,
             truth=AFTER_REBOOT,
-        ).require(entry.of(_ARGUMENTS), wanted)
+        ).require(entry.arguments(_ARGUMENTS), wanted)
 
 
 def _running(host: Host, node: Node, size: str) -> None:
     here = hugepages.read(host)
-    wanted, seen = _spread(node, here, size), here.of(_KIB[size])
+    wanted, seen = _spread(node, here, size), here.by_numa_node(_KIB[size])
     if not any(wanted.values()) and not any(seen.values()):
         return
     if here.doca and not any(wanted.values()):

@@ -15,26 +15,26 @@ pytestmark = pytest.mark.state
 
 def test_memlock_of_a_login_running(host: Host, node: Node) -> None:
     """A login has the site's locked-memory limit."""
-    limit = memlock.of_site(node.get("limits_memlock"))
-    for kind, seen in zip(("soft", "hard"), memlock.of_login(host), strict=True):
+    limit = memlock.site_limit(node.get("limits_memlock"))
+    for kind, seen in zip(("soft", "hard"), memlock.login_limits(host), strict=True):
         Setting(
             node,
             "login",
             f"{kind} memlock",
             "limits_memlock",
             where=f"ulimit -{kind[0].upper()} -l",
-        ).require(memlock.said(seen), memlock.said(limit))
+        ).require(memlock.limit_text(seen), memlock.limit_text(limit))
 
 
 def test_memlock_of_logins_configured(host: Host, node: Node) -> None:
     """The configuration gives each of the site's users the limit at the next login."""
-    limit = memlock.of_site(node.get("limits_memlock"))
+    limit = memlock.site_limit(node.get("limits_memlock"))
     files = read_files(host, *memlock.LIMITS)
     for user in node.get("limits_memlock_users"):
-        found = memlock.configured(files, user)
+        found = memlock.file_limits(files, user)
         for kind in ("soft", "hard"):
             text, path = found.get(kind, ("", "/etc/security/limits.d"))
-            seen = memlock.said(memlock.in_kib(text, path)) if text else None
+            seen = memlock.limit_text(memlock.in_kib(text, path)) if text else None
             Setting(
                 node,
                 f"login of {user}",
@@ -42,12 +42,12 @@ def test_memlock_of_logins_configured(host: Host, node: Node) -> None:
                 "limits_memlock",
                 where=path,
                 truth=CONFIGURED,
-            ).require(seen, memlock.said(limit))
+            ).require(seen, memlock.limit_text(limit))
 
 
 def test_memlock_of_services_configured(host: Host, node: Node) -> None:
-    """systemd gives each installed service the limit at its next start."""
-    limit = memlock.of_site(node.get("limits_memlock"))
+    """Each installed service gets the limit from systemd at its next start."""
+    limit = memlock.site_limit(node.get("limits_memlock"))
     for unit, seen in _services(host, node).items():
         for kind, key in (("soft", "LimitMEMLOCKSoft"), ("hard", "LimitMEMLOCK")):
             value = memlock.in_bytes(seen.get(key, ""), f"{unit} {key}")
@@ -58,14 +58,14 @@ def test_memlock_of_services_configured(host: Host, node: Node) -> None:
                 "limits_memlock",
                 where=f"systemctl show {unit} --property={key}",
                 truth=CONFIGURED,
-            ).require(memlock.said(value), memlock.said(limit))
+            ).require(memlock.limit_text(value), memlock.limit_text(limit))
 
 
 def test_memlock_of_services_running(host: Host, node: Node) -> None:
     """Each running service has the limit, which its children inherit."""
-    limit = memlock.of_site(node.get("limits_memlock"))
+    limit = memlock.site_limit(node.get("limits_memlock"))
     installed = sorted(_services(host, node))
-    for unit, limits in memlock.of_services(host, installed).items():
+    for unit, limits in memlock.service_limits(host, installed).items():
         for kind, seen in zip(("soft", "hard"), limits, strict=True):
             Setting(
                 node,
@@ -73,7 +73,7 @@ def test_memlock_of_services_running(host: Host, node: Node) -> None:
                 f"{kind} memlock",
                 "limits_memlock",
                 where=f"/proc/PID/limits of {unit}'s main process",
-            ).require(memlock.said(seen), memlock.said(limit))
+            ).require(memlock.limit_text(seen), memlock.limit_text(limit))
 
 
 def test_sysctl_running(host: Host, node: Node) -> None:

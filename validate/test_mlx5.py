@@ -78,7 +78,7 @@ def test_firmware_settings_running(host: Host, node: Node, rail: Rail) -> None:
     for address, name, value, setting in _settings(host, node, rail):
         if not setting.current:
             not_applicable(f"{address}: this firmware does not show current values")
-        if not firmware.means(setting.current, value):
+        if not firmware.is_value(setting.current, value):
             Setting(
                 node,
                 address,
@@ -92,7 +92,7 @@ def test_firmware_settings_running(host: Host, node: Node, rail: Rail) -> None:
 def test_firmware_settings_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The rail's NIC starts with the site's firmware settings."""
     for address, name, value, setting in _settings(host, node, rail):
-        if not firmware.means(setting.next_boot, value):
+        if not firmware.is_value(setting.next_boot, value):
             Setting(
                 node,
                 address,
@@ -116,7 +116,7 @@ def _wanted(node: Node) -> Iterator[tuple[str, str, str]]:
 
 def _settings(
     host: Host, node: Node, rail: Rail
-) -> Iterator[tuple[str, str, object, firmware.Setting]]:
+) -> Iterator[tuple[str, str, object, firmware.FirmwareSetting]]:
     wanted = node.get("mlx5_firmware_settings")
     if not wanted:
         not_applicable("mlx5_firmware_settings: {}")

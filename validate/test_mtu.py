@@ -29,7 +29,7 @@ def test_mtu_running(host: Host, node: Node, rail: Rail) -> None:
 def test_mtu_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The next boot sets the fabric's MTU on the rail's network device."""
     netdev = devices.port(host, rail).netdev
-    boot = link_files.of_device(link_files.read(host), netdev)
+    boot = link_files.boot_settings(link_files.read(host), netdev)
     Setting(node, netdev, "MTU", "fabric_mtu_bytes", where=boot.where, truth=AFTER_REBOOT).require(
         boot.mtu_bytes, node.get("fabric_mtu_bytes")
     )

@@ -113,7 +113,7 @@ def test_rail_has_the_gid_that_nccl_takes(host: Host, node: Node, rail: Rail) ->
         return
     if rail.address is None:
         not_applicable("the site sets no address on this rail")
-    if gids.chosen(here, str(rail.address.ip)) is None:
+    if gids.nccl_gid(here, str(rail.address.ip)) is None:
         seen = [f"{gid.index}: {gid.address} ({gid.type})" for gid in here]
         Setting(
             node,

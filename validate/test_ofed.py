@@ -1,4 +1,4 @@
-"""The RDMA drivers: source, version, complete for each kernel, held; and packages can be installed."""
+"""The RDMA drivers: source, version, kernels, hold; and whether packages can be installed."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def marked_traffic(fleet: Fleet, hosts: Hosts) -> Traffic:
 
     def commands(path: Path) -> tuple[str, str]:
         mtu, traffic_class = path.near.get("mtu_rdma_bytes"), path.near.get("nccl_ib_tc")
-        return wire.marked(*path.ends, path.rail.index, mtu, traffic_class, path.far_netdevs)
+        return wire.rdma_writes(*path.ends, path.rail.index, mtu, traffic_class, path.far_netdevs)
 
     _needs_roce(fleet)
     return _exchanged(*_paths(fleet, hosts), hosts, commands)
@@ -167,7 +167,7 @@ def test_rdma_cm_arrives_on_lossless_priority(fleet: Fleet, hosts: Hosts) -> Non
     """rdma_cm connections arrive on the lossless priority: a driver reload resets their ToS."""
 
     def commands(path: Path) -> tuple[str, str]:
-        return wire.by_rdma_cm(*path.ends, path.rail.index, path.far_netdevs)
+        return wire.rdma_cm_exchange(*path.ends, path.rail.index, path.far_netdevs)
 
     _needs_roce(fleet)
     traffic = _exchanged(*_paths(fleet, hosts), hosts, commands)

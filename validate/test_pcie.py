@@ -47,7 +47,7 @@ def test_max_read_request(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) -> None:
-    """No bridge between a NIC and a GPU below one PCIe switch redirects their traffic to the root port."""
+    """No bridge between a NIC and a GPU below one PCIe switch redirects traffic to the root."""
     if node.get("pcie_acs_redirect") == "keep":
         not_applicable("pcie_acs_redirect: keep")
     here = devices.read(host)
@@ -70,10 +70,10 @@ def test_iommu_mode_running(host: Host, node: Node) -> None:
     """The kernel was booted with the site's IOMMU mode."""
     wanted = _iommu(host, node)
     seen = boot.read(host).running
-    if not set(seen.of(_IOMMU_NAMES)) & set(wanted):
+    if not set(seen.arguments(_IOMMU_NAMES)) & set(wanted):
         Setting(
             node, "kernel", "command line", "pcie_iommu", where=seen.file, fix=reboot(node)
-        ).reject(seen.of(_IOMMU_NAMES), " or ".join(wanted))
+        ).reject(seen.arguments(_IOMMU_NAMES), " or ".join(wanted))
 
 
 def test_iommu_mode_of_the_rail_running(host: Host, node: Node, rail: Rail) -> None:
@@ -95,7 +95,7 @@ def test_iommu_mode_after_reboot(host: Host, node: Node) -> None:
     """Each kernel that may boot next gets the site's IOMMU mode."""
     wanted = _iommu(host, node)
     for entry in boot.read(host).entries:
-        if not set(entry.of(_IOMMU_NAMES)) & set(wanted):
+        if not set(entry.arguments(_IOMMU_NAMES)) & set(wanted):
             Setting(
                 node,
                 entry.kernel,
@@ -103,7 +103,7 @@ def test_iommu_mode_after_reboot(host: Host, node: Node) -> None:
                 "pcie_iommu",
                 where=entry.file,
                 truth=AFTER_REBOOT,
-            ).reject(entry.of(_IOMMU_NAMES), " or ".join(wanted))
+            ).reject(entry.arguments(_IOMMU_NAMES), " or ".join(wanted))
 
 
 def test_numa_balancing_running(host: Host, node: Node) -> None:

@@ -61,7 +61,7 @@ def test_module_is_loaded_after_reboot(host: Host, node: Node) -> None:
 def test_module_is_not_denied_after_reboot(host: Host, node: Node) -> None:
     """No line of modprobe.d or the kernel's command line blocks nvidia-peermem at boot."""
     _needs_peermem(host, node)
-    denied = kernel_modules.read(host).denied(_MODULE)
+    denied = kernel_modules.read(host).blocking_line(_MODULE)
     if denied:
         Setting(
             node,

@@ -59,7 +59,7 @@ def test_kernel_runs_with_what_a_boot_gives(host: Host, node: Node) -> None:
             "reboot_policy",
             where=f"{lines.running.file}, {entry.file}",
             fix=reboot(node),
-        ).require(lines.running.of(_OWNED), entry.of(_OWNED))
+        ).require(lines.running.arguments(_OWNED), entry.arguments(_OWNED))
 
 
 def test_units_of_rdmaprov_have_not_failed(host: Host, node: Node) -> None:

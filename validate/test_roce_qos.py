@@ -19,7 +19,7 @@ pytestmark = pytest.mark.state
 
 
 def test_host_or_firmware_decides(host: Host, node: Node, rail: Rail) -> None:
-    """DCBX is controlled by the host or the firmware as the site states; firmware may undo the rest."""
+    """The host or the firmware controls DCBX, as the site states; firmware may undo the rest."""
     netdev, seen = _dcb(host, node, rail)
     Setting(node, netdev, "DCBX", "roce_qos_dcbx", where=f"dcb dcbx show dev {netdev}").require(
         "host" if seen.host else "firmware", node.get("roce_qos_dcbx")

@@ -110,7 +110,7 @@ def test_rdma_cm_marks_with_tos(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_lldpad_is_off(host: Host, node: Node) -> None:
-    """lldpad neither runs nor starts at boot: it would overwrite these settings."""
+    """No lldpad runs or starts at boot: it would overwrite these settings."""
     needs_roce(node, "lldpad's DCB")
     for unit, seen in units.show(host, *_LLDPAD).items():
         if seen.get("ActiveState") in ("active", "activating", "reloading"):
@@ -205,7 +205,7 @@ def _congestion(host: Host, node: Node, rail: Rail) -> tuple[str, congestion.Con
 
 
 def _unit_name(netdev: str) -> str:
-    return f"rdmaprov-roce-qos@{units.escaped(netdev)}.service"
+    return f"rdmaprov-roce-qos@{units.escape(netdev)}.service"
 
 
 def _unit(host: Host, node: Node, rail: Rail) -> tuple[str, Mapping[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 from testinfra.host import Host
 
 from rdmaprov.facts import software
-from rdmaprov.facts.text import ran, read_files
+from rdmaprov.facts.text import read_files, run_program
 from rdmaprov.inventory import Node
 from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable
 
@@ -26,7 +26,7 @@ def test_packages_are_the_sites(host: Host, node: Node) -> None:
     seen = software.python_packages(host, python, names)
     for name in names:
         version, pin = seen[name], wanted.get(name)
-        if version is None or (pin is not None and not software.build(version, pin)):
+        if version is None or (pin is not None and not software.is_version(version, pin)):
             Setting(node, python, name, _VARIABLE, where=f"{python} -m pip list").reject(
                 version, pin or "any version"
             )
@@ -57,7 +57,7 @@ def test_image_is_present(host: Host, node: Node) -> None:
     if tool not in ("docker", "podman"):
         not_applicable(f"images of {tool} are files, which the site provides")
     command = f"{tool} image inspect --format '{{{{.Id}}}}' {shlex.quote(image)}"
-    if ran(host, command).rc != 0:
+    if run_program(host, command).rc != 0:
         Setting(
             node,
             tool,

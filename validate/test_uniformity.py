@@ -40,7 +40,7 @@ def test_drivers(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
         release = read_files(host, _RELEASE).must(_RELEASE)
         loaded = software.modules(host)
         values = {name: each.version or each.source for name, each in loaded.items()}
-        return uniform.of_mapping(node.name, values, (release, node.get("ofed_source")))
+        return uniform.make_samples(node.name, values, (release, node.get("ofed_source")))
 
     _uniform(fleet, hosts, "driver", "ofed_version", "/sys/module/*/version", of)
 
@@ -101,7 +101,7 @@ def test_nccl(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
             names = ("nvidia-nccl-cu12", "nvidia-nccl-cu13")
             seen = software.python_packages(host, python, names)
             values |= {name: version or "absent" for name, version in seen.items()}
-        return uniform.of_mapping(node.name, values, (node.get("nccl_version"), python))
+        return uniform.make_samples(node.name, values, (node.get("nccl_version"), python))
 
     _uniform(fleet, hosts, "version", "nccl_version", "dpkg -l libnccl2; pip list", of)
 

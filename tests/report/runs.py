@@ -25,7 +25,7 @@ from rdmaprov.cli import accept
 from rdmaprov.inventory import Node
 from rdmaprov.runs.envelope import Head
 from rdmaprov.validate import run as validate_run
-from rdmaprov.validate.results import Findings
+from rdmaprov.validate.results import CheckResults
 from rdmaprov.validate.verdict import Setting
 
 SITE = Path("inventory/prod")
@@ -60,7 +60,7 @@ def plain(data: dict[str, Any]) -> dict[str, Any]:
 def validated(count: int, *, bad: bool = True, rails: int = 8) -> dict[str, Any]:
     """Return a run of the suite; if bad, nodes with wrong MTUs, one that is lost, and skips."""
     fleet = names(count)
-    findings = Findings(fleet)
+    findings = CheckResults(fleet)
     for node in fleet:
         for file, functions in TESTS.items():
             for function in functions:
@@ -112,7 +112,7 @@ def _judge(findings, fleet, node, test, bad):
         report(findings, name, node, "passed")
 
 
-def report(findings: Findings, name: str, node: str, outcome: str, message: str = "") -> None:
+def report(findings: CheckResults, name: str, node: str, outcome: str, message: str = "") -> None:
     """Have findings hear a report of pytest's own class."""
     file, _, function = name.partition("::")
     where: Any = message or None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from rdmaprov.facts import CouldNotTell
+from rdmaprov.inventory import Node
 from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, rdmaprov, reboot, settle, split_remedy
 
-NODE = SimpleNamespace(name="gpu07")
-OTHER = SimpleNamespace(name="gpu08")
+NODE = cast(Node, SimpleNamespace(name="gpu07"))
+OTHER = cast(Node, SimpleNamespace(name="gpu08"))
 
 
 @pytest.fixture(autouse=True)

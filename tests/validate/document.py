@@ -59,7 +59,15 @@ def markdown() -> str:
     """Return docs/checks.md."""
     lines, faults, real = [_HEAD], found(), set(lab_faults.catalogue())
     for file, subject, tests in checks():
-        lines += ["", f"## {file}", "", subject, "", "| check | requires | finds |", "|---|---|---|"]
+        lines += [
+            "",
+            f"## {file}",
+            "",
+            subject,
+            "",
+            "| check | requires | finds |",
+            "|---|---|---|",
+        ]
         for test, sentence in tests:
             names = faults.get(f"{file}::{test}", [])
             finds = ", ".join(f"`{name}`{' (of the lab)' * (name in real)}" for name in names)

@@ -28,7 +28,7 @@ class Entry:
     words: tuple[str, ...]
     file: str
 
-    def of(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def arguments(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the arguments with these names, as they are written, in their order."""
         return tuple(word for word in self.words if word.partition("=")[0] in names)
 

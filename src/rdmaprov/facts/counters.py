@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from rdmaprov.facts.devices import INFINIBAND
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
-from rdmaprov.facts.text import output, ran, read_files
+from rdmaprov.facts.text import output, read_files, run_program
 
 # Physical errors of a port, by the names of mlx5's `ethtool -S`.
 # Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst
@@ -37,7 +37,7 @@ def ethtool(host: Host, netdev: str) -> dict[str, int]:
 
     """
     command = ethtool_command(netdev)
-    done = ran(host, command)
+    done = run_program(host, command)
     if "no stats available" in done.stderr:
         return {}
     if done.rc != 0:

@@ -71,6 +71,6 @@ def _index(gid: Gid) -> int:
     return gid.index
 
 
-def chosen(gids: tuple[Gid, ...], address: str) -> Gid | None:
+def nccl_gid(gids: tuple[Gid, ...], address: str) -> Gid | None:
     """Return the GID that NCCL takes for an address: the RoCE v2 one, None if there is none."""
     return next((gid for gid in gids if gid.type == ROCE_V2 and gid.is_of(address)), None)

@@ -40,7 +40,7 @@ class Hugepages:
     default_kib: int
     doca: bool
 
-    def of(self, kib: int) -> dict[int, int]:
+    def by_numa_node(self, kib: int) -> dict[int, int]:
         """Return the pages of a size by NUMA node; 0 where the machine has no such pages."""
         return {node: self.pages.get((kib, node), 0) for node in self.numa_nodes}
 

@@ -90,5 +90,7 @@ def _image(text: str, path: str) -> Image:
             modules.add(module[1].replace("-", "_"))
         else:
             raise CouldNotTell(f"{path}: unexpected content: {line[:80]}")
-    lines = [line for name in sorted(files) for line in kernel_modules.of_file(files[name], name)]
+    lines = [
+        line for name in sorted(files) for line in kernel_modules.parse_text(files[name], name)
+    ]
     return Image(frozenset(modules), Configuration(tuple(lines)))

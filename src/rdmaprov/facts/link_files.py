@@ -58,7 +58,7 @@ def read(host: Host) -> Files:
     return read_files(host, *PATHS)
 
 
-def of_device(files: Files, netdev: str) -> Boot:
+def boot_settings(files: Files, netdev: str) -> Boot:
     """Return what the files give a device: the first manager that has something for it.
 
     Raises:

@@ -27,6 +27,6 @@ def total_bytes(host: Host) -> int:
     return int(found[1]) << 10
 
 
-def least(installed_bytes: int) -> int:
+def minimum_bytes(installed_bytes: int) -> int:
     """Return the least that a kernel has of this much memory."""
     return int(installed_bytes * (1 - _SHARE)) - _BYTES

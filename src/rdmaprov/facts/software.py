@@ -10,7 +10,7 @@ from typing import Any
 
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
-from rdmaprov.facts.text import END, output, parse_json, ran, whole
+from rdmaprov.facts.text import END, output, parse_json, run_program, whole
 from rdmaprov.inventory import Node
 
 # The RDMA stack, and what stands on it.
@@ -190,7 +190,7 @@ def python_packages(host: Host, python: str, names: tuple[str, ...]) -> Mapping[
 
     """
     command = " ".join(map(shlex.quote, (python, "-I", "-c", _VERSIONS, *names)))
-    done = ran(host, command)
+    done = run_program(host, command)
     if done.rc != 0:
         raise CouldNotTell(f"{python}: {done.last} (exit code {done.rc})")
     found: Any = parse_json(done.stdout, python)
@@ -204,7 +204,7 @@ def is_program(host: Host, path: str) -> bool:
     return host.run(f"test -x {shlex.quote(path)}").rc == 0
 
 
-def build(version: str, wanted: str) -> bool:
+def is_version(version: str, wanted: str) -> bool:
     """Return whether a version is the wanted one; +cpu and the like count only if asked for.
 
     Source: PEP 440, version matching.

@@ -173,7 +173,7 @@ class Output:
         return lines[-1].strip() if lines else "no message"
 
 
-def ran(host: Host, command: str) -> Output:
+def run_program(host: Host, command: str) -> Output:
     """Return what a program did in the C locale.
 
     Raises:
@@ -182,7 +182,7 @@ def ran(host: Host, command: str) -> Output:
 
     """
     result = host.run(f"LC_ALL=C {command}; echo {END} $?")
-    command = shortened(command)
+    command = short_command(command)
     found = re.fullmatch(rf"(?s)(.*){END} (\d+)\n?", result.stdout)
     if found is None:
         raise CouldNotTell(f"{command}: the output is truncated: {result.stdout[-60:]!r}")
@@ -191,7 +191,7 @@ def ran(host: Host, command: str) -> Output:
     return Output(int(found[2]), found[1], result.stderr)
 
 
-def shortened(command: str) -> str:
+def short_command(command: str) -> str:
     """Return a command as a message has it: without lists of properties and code."""
     short = re.sub(r" --(?:no-pager|property=\S+)| -- ", " ", command.partition("\n")[0])
     return " ".join(short.split())[:120]
@@ -204,10 +204,12 @@ def output(host: Host, command: str) -> str:
         CouldNotTell: not installed, or failed; with its last line.
 
     """
-    done = ran(host, command)
+    done = run_program(host, command)
     if done.rc != 0:
         last = done.last
-        raise CouldNotTell(f"{shortened(command)}: exit code {done.rc}: {last}{_needs_root(last)}")
+        raise CouldNotTell(
+            f"{short_command(command)}: exit code {done.rc}: {last}{_needs_root(last)}"
+        )
     return done.stdout
 
 

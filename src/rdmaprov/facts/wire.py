@@ -135,7 +135,7 @@ def pingpong(near: End, far: End, rail: int, mtu_bytes: int) -> tuple[str, str]:
     return client_command(f"{client} {shlex.quote(far.address)}"), server_command(server, [])
 
 
-def marked(
+def rdma_writes(
     near: End, far: End, rail: int, mtu_bytes: int, traffic_class: int, netdevs: Sequence[str]
 ) -> tuple[str, str]:
     """Return the client's and the server's command of RDMA writes with a traffic class.
@@ -151,7 +151,7 @@ def marked(
     return client_command(f"{client} {shlex.quote(far.address)}"), server_command(server, netdevs)
 
 
-def by_rdma_cm(near: End, far: End, rail: int, netdevs: Sequence[str]) -> tuple[str, str]:
+def rdma_cm_exchange(near: End, far: End, rail: int, netdevs: Sequence[str]) -> tuple[str, str]:
     """Return the client's and the server's command of an exchange by rdma_cm, with its own ToS."""
     words = f"-p {_PORT + rail} -C {MESSAGES // 4} -S {MESSAGE_BYTES}"
     client = f"rping -c -I {shlex.quote(near.address)} -a {shlex.quote(far.address)} {words}"

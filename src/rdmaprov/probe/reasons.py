@@ -90,11 +90,11 @@ def reason(said: str, code: int | None, target: Target) -> Reason:
         "node": target.name,
         "address": target.address,
         "key": target.key_name,
-        "ssh": target.by_hand,
+        "ssh": target.login_command,
     }
     for pattern, what, remedy in _KNOWN:
         if re.search(pattern, said):
             return Reason(what.format(**names), remedy.format(**names))
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = printable(lines[-1])[:200] if lines else "no message"
-    return Reason(f"the connection ended ({code}): {last}", f"Try: {target.by_hand}")
+    return Reason(f"the connection ended ({code}): {last}", f"Try: {target.login_command}")

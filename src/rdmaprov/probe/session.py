@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from rdmaprov.probe.connection import Answer, Command, Connection, opened
+from rdmaprov.probe.connection import Answer, Command, Connection, open_connection
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.target import Target
 
@@ -78,7 +78,7 @@ class Session:
         if isinstance(self._target, NodeError):
             raise self._target
         async with self._shared.opening:
-            return await opened(self._target, self._shared.source)
+            return await open_connection(self._target, self._shared.source)
 
     async def ask(self, command: Command) -> Answer:
         """Return a command's answer, run now; raise NodeError if there is none."""

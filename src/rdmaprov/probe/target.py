@@ -69,7 +69,7 @@ class Target:
     port: str = ""
 
     @property
-    def by_hand(self) -> str:
+    def login_command(self) -> str:
         """Return the command with which a person goes there."""
         if not self.address:
             return "a shell on this machine"

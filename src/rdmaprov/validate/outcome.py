@@ -39,7 +39,7 @@ def first_line(found: pytest.ExceptionInfo[BaseException]) -> str:
     return text if known and text else f"{type(found.value).__name__}: {text}".rstrip(": ")
 
 
-def shown(found: pytest.ExceptionInfo[BaseException]) -> ReprExceptionInfo:
+def one_line(found: pytest.ExceptionInfo[BaseException]) -> ReprExceptionInfo:
     """Return an exception as one line for pytest's report and for its summary."""
     line = first_line(found)
     entry = ReprEntryNative([line + "\n"])

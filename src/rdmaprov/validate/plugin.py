@@ -21,7 +21,7 @@ from rdmaprov.inventory import Fleet
 from rdmaprov.probe.session import Limits
 from rdmaprov.validate import fixtures, items, outcome
 from rdmaprov.validate.fixtures import SELECTION
-from rdmaprov.validate.items import node_by_node, of
+from rdmaprov.validate.items import node_by_node, target_of
 from rdmaprov.validate.progress import Progress
 from rdmaprov.validate.selection import (
     ALL,
@@ -149,7 +149,7 @@ def pytest_pycollect_makeitem(
     if selection is None or not inspect.isfunction(obj) or not isinstance(collector, pytest.Module):
         return None
     return (
-        items.checks(collector, name, obj, selection)
+        items.make_checks(collector, name, obj, selection)
         if collector.istestfunction(obj, name)
         else None
     )
@@ -179,7 +179,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort by node: the commands of the first are then fetched from all others at once."""
     items[:] = list(node_by_node(items))
     for item in items:
-        if (target := of(item)) is not None:
+        if (target := target_of(item)) is not None:
             item.user_properties.append(("node", target.node.name))
 
 
@@ -237,7 +237,7 @@ def pytest_runtest_makereport(
         item, "fixturenames", ()
     ):
         if report.failed and call.excinfo is not None and outcome.wants_one_line(item.config):
-            report.longrepr = outcome.shown(call.excinfo)
+            report.longrepr = outcome.one_line(call.excinfo)
         outcome.classify(report, call.excinfo)
     return report
 

@@ -25,7 +25,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Judged:
+class CheckResult:
     """One check that was made.
 
     Args:
@@ -43,7 +43,7 @@ class Judged:
 
 
 @dataclass
-class Findings:
+class CheckResults:
     """Everything that a run found so far; a plugin of pytest's that hears each report.
 
     Args:
@@ -56,7 +56,7 @@ class Findings:
     by_node: dict[str, Counter[str]] = field(default_factory=dict)
     by_subject: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
     unreachable: set[str] = field(default_factory=set)
-    judged: list[Judged] = field(default_factory=list)
+    judged: list[CheckResult] = field(default_factory=list)
     interrupted: bool = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -70,18 +70,18 @@ class Findings:
         node = str(dict(report.user_properties).get("node", ""))
         if is_unreachable(report):
             self.unreachable.add(node)
-        self._add(Judged(report.nodeid, node, outcome, message(report)))
+        self._add(CheckResult(report.nodeid, node, outcome, message(report)))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note a file of the suite that cannot be read."""
         if report.failed:
-            self._add(Judged(report.nodeid, "", Outcome.ERROR, message(report)))
+            self._add(CheckResult(report.nodeid, "", Outcome.ERROR, message(report)))
 
     def pytest_keyboard_interrupt(self) -> None:
         """Note that the user has stopped the run."""
         self.interrupted = True
 
-    def _add(self, found: Judged) -> None:
+    def _add(self, found: CheckResult) -> None:
         self.counts[found.outcome] += 1
         self.by_node.setdefault(found.node, Counter())[found.outcome] += 1
         subjects = self.by_subject.setdefault(found.node, {})
@@ -140,7 +140,7 @@ def message(report: pytest.TestReport | pytest.CollectReport) -> str:
     return lines[-1] if lines and crash is None else "".join(lines[:1])
 
 
-def lines(findings: Findings) -> Iterable[str]:
+def lines(findings: CheckResults) -> Iterable[str]:
     """Yield the summary: nodes by state, those that did not pass by name, and checks by outcome."""
     states: dict[str, list[str]] = {}
     for name in findings.nodes:
@@ -157,7 +157,7 @@ _OTHERS = {
 }
 
 
-def _shown_state(findings: Findings, name: str) -> str:
+def _shown_state(findings: CheckResults, name: str) -> str:
     state = _state(findings.by_node.get(name, Counter()))
     return "unreachable" if state == "unknown" and name in findings.unreachable else state
 
