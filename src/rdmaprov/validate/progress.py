@@ -36,11 +36,14 @@ class Progress:
     def __init__(self, *, moves: bool, grouped: bool, nodes: int) -> None:
         self._moves, self._grouped, self._nodes = moves, grouped, nodes
         self._meter: Meter | None = None
+        self._ended = False
         self._open = ExitStack()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Start the moving line if tests will run and standard error is a terminal."""
         reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and self._grouped:
+            reporter.showfspath = False  # no dots follow a file's name
         if not self._moves or session.config.option.collectonly or reporter is None:
             return
         # A copy: pytest captures what is written to the original.
@@ -56,6 +59,7 @@ class Progress:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Remove the moving line; where failures are grouped, also pytest's own list of them."""
         self._open.close()
+        self._ended = True  # from here on, pytest asks for the words of its own summary
         option = session.config.option
         if self._grouped and option.tbstyle == "auto":
             option.tbstyle = "no"
@@ -65,7 +69,8 @@ class Progress:
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Count a check without printing anything for it."""
-        if (self._meter is None and not self._grouped) or hasattr(report, "wasxfail"):
+        quiet = self._meter is not None or self._grouped
+        if not quiet or self._ended or hasattr(report, "wasxfail"):
             return None
         counts = not report.passed or report.when == "call"
         if self._meter is not None and counts:
