@@ -1,7 +1,7 @@
-"""Nodes together move over the fabric what they must; see docs/acceptance.md.
+"""Collectives of all nodes over the fabric; see docs/acceptance.md.
 
-It loads every rail of every node, so it runs only when it is asked for: `-m acceptance`, or by its
-file. Nodes whose settings were found wrong before it in the same run are not measured.
+It loads every rail of every node, so it runs only on request: `-m acceptance`, or by its file.
+Nodes that failed a check earlier in the same run are not measured.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.acceptance
 
 
 def test_all_reduce(fleet: Fleet, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """Every value of an all-reduce over all nodes is right, and so is all of its evidence."""
+    """An all-reduce over all nodes returns correct values, and all evidence passes."""
     selection = request.config.stash[SELECTION]
     wrong = _wrong_state(request.config)
     findings = wrong or _accepted(fleet, selection, tmp_path).findings
@@ -39,7 +39,7 @@ def test_all_reduce(fleet: Fleet, request: pytest.FixtureRequest, tmp_path: Path
 
 def _accepted(fleet: Fleet, selection: Selection, directory: Path) -> Result:
     if selection.probe is None:
-        raise CouldNotTell("the acceptance needs rdmaprov's connections: give --hosts a pattern")
+        raise CouldNotTell("acceptance needs rdmaprov's own connections: pass a pattern to --hosts")
 
     def keep(name: str, text: str) -> Path:
         path = directory / name

@@ -1,4 +1,4 @@
-"""Each GPU's rail is near it: on its NUMA node, and below its PCIe switch if any rail is."""
+"""Each GPU uses the nearest rail: on its NUMA node, and below its PCIe switch if there is one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from testinfra.host import Host
 
 from rdmaprov.facts import devices, pci
 from rdmaprov.facts.devices import Devices
-from rdmaprov.facts.verdict import not_applicable, reject, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import Setting, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -18,15 +18,18 @@ def test_gpu_is_on_the_rails_numa_node(host: Host, node: Node, rail: Rail) -> No
     functions = pci.Functions.read(host)
     nic = devices.port(host, rail).pci
     for index, gpu in _gpus(node, rail, functions).items():
-        require(
-            node, nic, f"NUMA node of GPU {index} ({gpu})", seen=functions.numa_node(gpu),
-            wanted=functions.numa_node(nic), variable="fabric_rails[].gpus",
-            where=f"{devices.PCI}/{gpu}/numa_node", run="nvidia-smi topo -m",
-        )  # fmt: skip
+        Setting(
+            node,
+            nic,
+            f"NUMA node of GPU {index} ({gpu})",
+            "fabric_rails[].gpus",
+            where=f"{devices.PCI}/{gpu}/numa_node",
+            look="nvidia-smi topo -m",
+        ).require(functions.numa_node(gpu), functions.numa_node(nic))
 
 
 def test_no_other_rail_is_nearer_to_the_gpu(host: Host, node: Node, rail: Rail) -> None:
-    """No other rail shares more of its way on PCIe with a GPU than the one that the GPU uses."""
+    """No other rail shares more PCIe bridges with a GPU than the rail that the GPU uses."""
     here = devices.read(host)
     shared = {each.index: _way(here, each) for each in node.rails}
     for index, gpu in _gpus(node, rail, pci.Functions.read(host)).items():
@@ -35,24 +38,31 @@ def test_no_other_rail_is_nearer_to_the_gpu(host: Host, node: Node, rail: Rail) 
         best = max(near.values())
         nearest = [number for number, length in near.items() if length == best]
         if rail.index not in nearest:
-            reject(
-                node, f"GPU {index} ({gpu})", "rail", seen=rail.index,
-                wanted=f"{nearest[0]}, below the same PCIe switch", variable="fabric_rails[].gpus",
-                where=f"{devices.PCI} (nvidia-smi topo -m)", run="nvidia-smi topo -m",
-            )  # fmt: skip
+            Setting(
+                node,
+                f"GPU {index} ({gpu})",
+                "rail",
+                "fabric_rails[].gpus",
+                where=f"{devices.PCI} (nvidia-smi topo -m)",
+                look="nvidia-smi topo -m",
+            ).reject(rail.index, f"{nearest[0]}, below the same PCIe switch")
 
 
 def _gpus(node: Node, rail: Rail, functions: pci.Functions) -> dict[int, str]:
     """Return PCI addresses of the GPUs that use a rail, by their index."""
     if not rail.gpus:
-        not_applicable(f"the site names no GPU of rail {rail.index}")
+        not_applicable(f"the site lists no GPU on rail {rail.index}")
     there = functions.gpus()
     for index in rail.gpus:
         if index >= len(there):
-            reject(
-                node, f"GPU {index}", "PCI device", seen=None, wanted="present",
-                variable="fabric_rails[].gpus", where=devices.PCI, run="lspci -nn -d 10de:",
-            )  # fmt: skip
+            Setting(
+                node,
+                f"GPU {index}",
+                "PCI device",
+                "fabric_rails[].gpus",
+                where=devices.PCI,
+                look="lspci -nn -d 10de:",
+            ).reject(None, "present")
     return {index: there[index] for index in rail.gpus}
 
 

@@ -1,4 +1,4 @@
-"""Hugepages, for each size and NUMA node, now and at boot."""
+"""Hugepages for each size and NUMA node, running and after a reboot."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from testinfra.host import Host
 
 from rdmaprov.facts import boot, hugepages, units
 from rdmaprov.facts.hugepages import Hugepages
-from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
 from rdmaprov.inventory import Node
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable, reboot
 
 pytestmark = pytest.mark.state
 
@@ -17,26 +17,29 @@ _ARGUMENTS = ("default_hugepagesz", "hugepagesz", "hugepages")
 
 
 def test_2m_pages_running(host: Host, node: Node) -> None:
-    """Each NUMA node keeps its pages of 2 MiB."""
+    """Each NUMA node has its 2 MiB pages."""
     _running(host, node, "2m")
 
 
 def test_1g_pages_running(host: Host, node: Node) -> None:
-    """Each NUMA node keeps its pages of 1 GiB."""
+    """Each NUMA node has its 1 GiB pages."""
     _running(host, node, "1g")
 
 
 def test_default_size_running(host: Host, node: Node) -> None:
-    """A plain hugepage has the size that the site says."""
+    """The default hugepage size is the site's."""
     wanted = _KIB[node.get("hugepages_default_size").lower()]
-    require(
-        node, "kernel", "default hugepage size", seen=hugepages.read(host).default_kib,
-        wanted=wanted, variable="hugepages_default_size", where="/proc/meminfo, Hugepagesize, KiB",
-    )  # fmt: skip
+    Setting(
+        node,
+        "kernel",
+        "default hugepage size",
+        "hugepages_default_size",
+        where="/proc/meminfo, Hugepagesize, KiB",
+    ).require(hugepages.read(host).default_kib, wanted)
 
 
 def test_pages_are_taken_after_reboot(host: Host, node: Node) -> None:
-    """The unit takes, at each boot, the pages that are not taken by the kernel's command line."""
+    """At boot, the unit allocates the pages that the kernel's command line does not."""
     here = hugepages.read(host)
     wanted = {
         (_KIB[size], numa_node): pages
@@ -45,64 +48,76 @@ def test_pages_are_taken_after_reboot(host: Host, node: Node) -> None:
         for numa_node, pages in _spread(node, here, size).items()
     }
     if not wanted:
-        not_applicable("the site wants no hugepages that a unit would take")
+        not_applicable("the site sets no hugepages that the unit allocates")
     for (kib, numa_node), pages in wanted.items():
-        require(
-            node, f"NUMA node {numa_node}", f"hugepages of {kib} KiB",
-            seen=(here.unit or {}).get((kib, numa_node)), wanted=pages,
-            variable=_variable(node, "2m" if kib == _KIB["2m"] else "1g"),
-            where=hugepages.UNIT_PATH, truth=AFTER_REBOOT,
-        )  # fmt: skip
+        Setting(
+            node,
+            f"NUMA node {numa_node}",
+            f"hugepages of {kib} KiB",
+            _variable(node, "2m" if kib == _KIB["2m"] else "1g"),
+            where=hugepages.UNIT_PATH,
+            truth=AFTER_REBOOT,
+        ).require((here.unit or {}).get((kib, numa_node)), pages)
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
-    """The unit that takes hugepages starts at boot."""
+    """The unit that allocates hugepages starts at boot."""
     if not any(_pages(node, size) and not _by_kernel(node, size) for size in _KIB):
-        not_applicable("the site wants no hugepages that a unit would take")
+        not_applicable("the site sets no hugepages that the unit allocates")
     seen = units.show(host, hugepages.UNIT)[hugepages.UNIT]
-    require(
-        node, hugepages.UNIT, "unit", seen=seen.get("UnitFileState") or "absent",
-        wanted="enabled", variable="hugepages_2m_count",
-        where=f"systemctl show {hugepages.UNIT}", truth=AFTER_REBOOT,
-    )  # fmt: skip
+    Setting(
+        node,
+        hugepages.UNIT,
+        "unit",
+        "hugepages_2m_count",
+        where=f"systemctl show {hugepages.UNIT}",
+        truth=AFTER_REBOOT,
+    ).require(seen.get("UnitFileState") or "absent", "enabled")
 
 
 def test_kernel_was_started_for_hugepages(host: Host, node: Node) -> None:
-    """The running kernel was given its hugepage arguments, and no others."""
+    """The running kernel has exactly the site's hugepage arguments."""
     wanted = _wanted_arguments(host, node)
     seen = boot.read(host).running
-    require(
-        node, "kernel", "command line", seen=seen.of(_ARGUMENTS), wanted=wanted,
-        variable="hugepages_1g_count", where=seen.file, run=f"reboot {node.name}",
-    )  # fmt: skip
+    Setting(
+        node, "kernel", "command line", "hugepages_1g_count", where=seen.file, fix=reboot(node)
+    ).require(seen.arguments(_ARGUMENTS), wanted)
 
 
 def test_kernel_arguments_after_reboot(host: Host, node: Node) -> None:
-    """Each kernel that a boot may start is given its hugepage arguments, and no others."""
+    """Each kernel that may boot next gets exactly the site's hugepage arguments."""
     wanted = _wanted_arguments(host, node)
     for entry in boot.read(host).entries:
-        require(
-            node, entry.kernel, "command line", seen=entry.of(_ARGUMENTS), wanted=wanted,
-            variable="hugepages_1g_count", where=entry.file, truth=AFTER_REBOOT,
-        )  # fmt: skip
+        Setting(
+            node,
+            entry.kernel,
+            "command line",
+            "hugepages_1g_count",
+            where=entry.file,
+            truth=AFTER_REBOOT,
+        ).require(entry.arguments(_ARGUMENTS), wanted)
 
 
 def _running(host: Host, node: Node, size: str) -> None:
     here = hugepages.read(host)
-    wanted, seen = _spread(node, here, size), here.of(_KIB[size])
+    wanted, seen = _spread(node, here, size), here.by_numa_node(_KIB[size])
     if not any(wanted.values()) and not any(seen.values()):
         return
     if here.doca and not any(wanted.values()):
-        not_applicable(f"doca-hugepages owns this size ({hugepages.DOCA}); the site says nothing")
+        not_applicable(
+            f"doca-hugepages manages this size ({hugepages.DOCA}); the site does not set it"
+        )
     exact = bool(node.get(f"hugepages_{size}_per_numa_node"))
     if not exact and _fits(seen, wanted, _by_kernel(node, size)):
         return
     for numa_node, pages in wanted.items():
-        require(
-            node, f"NUMA node {numa_node}", f"hugepages of {_KIB[size]} KiB",
-            seen=seen[numa_node], wanted=pages, variable=_variable(node, size),
+        Setting(
+            node,
+            f"NUMA node {numa_node}",
+            f"hugepages of {_KIB[size]} KiB",
+            _variable(node, size),
             where=hugepages.path_of(_KIB[size], numa_node),
-        )  # fmt: skip
+        ).require(seen[numa_node], pages)
 
 
 def _fits(seen: dict[int, int], wanted: dict[int, int], anywhere: bool) -> bool:
@@ -126,10 +141,13 @@ def _spread(node: Node, here: Hugepages, size: str) -> dict[int, int]:
     """Return the pages that each NUMA node must have."""
     listed: list[int] = node.get(f"hugepages_{size}_per_numa_node")
     if listed and len(listed) != len(here.numa_nodes):
-        reject(
-            node, "NUMA nodes", "number", seen=len(here.numa_nodes), wanted=len(listed),
-            variable=_variable(node, size), where=f"{hugepages.NODES}/has_normal_memory",
-        )  # fmt: skip
+        Setting(
+            node,
+            "NUMA nodes",
+            "number",
+            _variable(node, size),
+            where=f"{hugepages.NODES}/has_normal_memory",
+        ).reject(len(here.numa_nodes), len(listed))
     share, more = divmod(int(node.get(f"hugepages_{size}_count")), len(here.numa_nodes))
     spread = listed or [share + (place < more) for place in range(len(here.numa_nodes))]
     return dict(zip(here.numa_nodes, spread, strict=True))

@@ -1,4 +1,4 @@
-"""Locked memory, for logins and services, and kernel settings."""
+"""Locked-memory limits of logins and services, and sysctl settings."""
 
 from __future__ import annotations
 
@@ -7,85 +7,94 @@ from testinfra.host import Host
 
 from rdmaprov.facts import memlock, sysctl, units
 from rdmaprov.facts.text import read_files
-from rdmaprov.facts.verdict import AFTER_REBOOT, CONFIGURED, not_applicable, reject, require
 from rdmaprov.inventory import Node
+from rdmaprov.validate.verdict import AFTER_REBOOT, CONFIGURED, Setting, not_applicable
 
 pytestmark = pytest.mark.state
 
 
 def test_memlock_of_a_login_running(host: Host, node: Node) -> None:
-    """A login may lock as much memory as the site says: this one does."""
-    limit = memlock.of_site(node.get("limits_memlock"))
-    for kind, seen in zip(("soft", "hard"), memlock.of_login(host), strict=True):
-        require(
-            node, "login", f"{kind} memlock", seen=memlock.said(seen), wanted=memlock.said(limit),
-            variable="limits_memlock", where=f"ulimit -{kind[0].upper()} -l",
-        )  # fmt: skip
+    """A login has the site's locked-memory limit."""
+    limit = memlock.site_limit(node.get("limits_memlock"))
+    for kind, seen in zip(("soft", "hard"), memlock.login_limits(host), strict=True):
+        Setting(
+            node,
+            "login",
+            f"{kind} memlock",
+            "limits_memlock",
+            where=f"ulimit -{kind[0].upper()} -l",
+        ).require(memlock.limit_text(seen), memlock.limit_text(limit))
 
 
 def test_memlock_of_logins_configured(host: Host, node: Node) -> None:
-    """Files give each user of the site's the limit at the next login."""
-    limit = memlock.of_site(node.get("limits_memlock"))
+    """The configuration gives each of the site's users the limit at the next login."""
+    limit = memlock.site_limit(node.get("limits_memlock"))
     files = read_files(host, *memlock.LIMITS)
     for user in node.get("limits_memlock_users"):
-        found = memlock.configured(files, user)
+        found = memlock.file_limits(files, user)
         for kind in ("soft", "hard"):
             text, path = found.get(kind, ("", "/etc/security/limits.d"))
-            seen = memlock.said(memlock.in_kib(text, path)) if text else None
-            require(
-                node, f"login of {user}", f"{kind} memlock", seen=seen,
-                wanted=memlock.said(limit), variable="limits_memlock", where=path,
+            seen = memlock.limit_text(memlock.in_kib(text, path)) if text else None
+            Setting(
+                node,
+                f"login of {user}",
+                f"{kind} memlock",
+                "limits_memlock",
+                where=path,
                 truth=CONFIGURED,
-            )  # fmt: skip
+            ).require(seen, memlock.limit_text(limit))
 
 
 def test_memlock_of_services_configured(host: Host, node: Node) -> None:
-    """The service manager gives each service that is installed the limit when it starts."""
-    limit = memlock.of_site(node.get("limits_memlock"))
+    """Each installed service gets the limit from systemd at its next start."""
+    limit = memlock.site_limit(node.get("limits_memlock"))
     for unit, seen in _services(host, node).items():
         for kind, key in (("soft", "LimitMEMLOCKSoft"), ("hard", "LimitMEMLOCK")):
             value = memlock.in_bytes(seen.get(key, ""), f"{unit} {key}")
-            require(
-                node, unit, f"{kind} memlock", seen=memlock.said(value),
-                wanted=memlock.said(limit), variable="limits_memlock",
-                where=f"systemctl show {unit} --property={key}", truth=CONFIGURED,
-            )  # fmt: skip
+            Setting(
+                node,
+                unit,
+                f"{kind} memlock",
+                "limits_memlock",
+                where=f"systemctl show {unit} --property={key}",
+                truth=CONFIGURED,
+            ).require(memlock.limit_text(value), memlock.limit_text(limit))
 
 
 def test_memlock_of_services_running(host: Host, node: Node) -> None:
-    """Each service that runs has the limit, and so has what it starts."""
-    limit = memlock.of_site(node.get("limits_memlock"))
+    """Each running service has the limit, which its children inherit."""
+    limit = memlock.site_limit(node.get("limits_memlock"))
     installed = sorted(_services(host, node))
-    for unit, limits in memlock.of_services(host, installed).items():
+    for unit, limits in memlock.service_limits(host, installed).items():
         for kind, seen in zip(("soft", "hard"), limits, strict=True):
-            require(
-                node, unit, f"{kind} memlock", seen=memlock.said(seen),
-                wanted=memlock.said(limit), variable="limits_memlock",
+            Setting(
+                node,
+                unit,
+                f"{kind} memlock",
+                "limits_memlock",
                 where=f"/proc/PID/limits of {unit}'s main process",
-            )  # fmt: skip
+            ).require(memlock.limit_text(seen), memlock.limit_text(limit))
 
 
 def test_sysctl_running(host: Host, node: Node) -> None:
-    """The kernel has the site's settings."""
+    """The kernel runs with the site's sysctl settings."""
     wanted = _settings(node)
     files = read_files(host, *(sysctl.path_of(name) for name in sorted(wanted)))
     for name, value in wanted.items():
         path = sysctl.path_of(name)
-        require(
-            node, "kernel", name, seen=_same_blanks(files.must(path)), wanted=_same_blanks(value),
-            variable="limits_sysctl", where=path,
-        )  # fmt: skip
+        Setting(node, "kernel", name, "limits_sysctl", where=path).require(
+            _same_blanks(files.must(path)), _same_blanks(value)
+        )
 
 
 def test_sysctl_after_reboot(host: Host, node: Node) -> None:
-    """A boot gives the kernel the site's settings."""
+    """The next boot sets the site's sysctl settings."""
     at_boot = sysctl.at_boot(read_files(host, *sysctl.PATHS))
     for name, value in _settings(node).items():
         seen, file = at_boot.get(sysctl.path_of(name), (None, "/etc/sysctl.d"))
-        require(
-            node, "kernel", name, seen=seen if seen is None else _same_blanks(seen),
-            wanted=_same_blanks(value), variable="limits_sysctl", where=file, truth=AFTER_REBOOT,
-        )  # fmt: skip
+        Setting(node, "kernel", name, "limits_sysctl", where=file, truth=AFTER_REBOOT).require(
+            seen if seen is None else _same_blanks(seen), _same_blanks(value)
+        )
 
 
 def _services(host: Host, node: Node) -> dict[str, dict[str, str]]:
@@ -97,14 +106,18 @@ def _services(host: Host, node: Node) -> dict[str, dict[str, str]]:
     shown = units.show(host, *asked)
     found = {each["Id"]: dict(each) for each in shown.values() if each["LoadState"] == "loaded"}
     if not found:
-        not_applicable(f"none of these services is installed: {', '.join(asked)}")
+        not_applicable(f"not installed: {', '.join(asked)}")
     for unit, each in found.items():
         if each.get("NeedDaemonReload") == "yes":
-            reject(
-                node, unit, "unit's file", seen="changed and not read", wanted="read",
-                variable="limits_memlock_services", where=f"systemctl show {unit}",
-                truth=CONFIGURED, run="systemctl daemon-reload",
-            )  # fmt: skip
+            Setting(
+                node,
+                unit,
+                "unit's file",
+                "limits_memlock_services",
+                where=f"systemctl show {unit}",
+                truth=CONFIGURED,
+                fix="systemctl daemon-reload",
+            ).reject("changed and not read", "read")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The rails' links: state, rate, PCIe below, errors, flaps; nothing that slows them down."""
+"""The rails' links: state, rate, PCIe link, errors, flaps, traffic shaping."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from testinfra.host import Host
 from rdmaprov.facts import CouldNotTell, counters, devices, ip, pci
 from rdmaprov.facts.devices import Devices, Port
 from rdmaprov.facts.text import read_files
-from rdmaprov.facts.verdict import not_applicable, reject, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import Setting, not_applicable
 
 pytestmark = pytest.mark.links
 
@@ -26,47 +26,55 @@ _SHAPERS = ("netem", "tbf", "htb", "hfsc", "cbq", "cake")
 
 
 def test_port_is_active(host: Host, node: Node, rail: Rail) -> None:
-    """The RDMA port is active: cable in, switch port on, subnet manager content."""
+    """The RDMA port is ACTIVE: cable, switch port and, on InfiniBand, subnet manager are good."""
     here, port, rdma = _port(host, rail)
-    require(
-        node, f"{port.netdev} {rdma}", "port state",
-        seen=here.port(rdma, "state").partition(": ")[2], wanted="ACTIVE",
-        variable="fabric_rails", where=f"{devices.INFINIBAND}/{rdma}/ports/1/state",
-        run=f"ethtool {port.netdev}; check cable and switch port",
-    )  # fmt: skip
+    Setting(
+        node,
+        f"{port.netdev} {rdma}",
+        "port state",
+        "fabric_rails",
+        where=f"{devices.INFINIBAND}/{rdma}/ports/1/state",
+        look=f"ethtool {port.netdev}, then check cable and switch port",
+    ).require(here.port(rdma, "state").partition(": ")[2], "ACTIVE")
 
 
 def test_physical_link_is_up(host: Host, node: Node, rail: Rail) -> None:
     """The physical link is up."""
     here, port, rdma = _port(host, rail)
-    require(
-        node, f"{port.netdev} {rdma}", "physical state",
-        seen=here.port(rdma, "phys_state").partition(": ")[2], wanted="LinkUp",
-        variable="fabric_rails", where=f"{devices.INFINIBAND}/{rdma}/ports/1/phys_state",
-        run=f"mlxlink -d {port.pci or rdma}; check cable and switch port",
-    )  # fmt: skip
+    Setting(
+        node,
+        f"{port.netdev} {rdma}",
+        "physical state",
+        "fabric_rails",
+        where=f"{devices.INFINIBAND}/{rdma}/ports/1/phys_state",
+        look=f"mlxlink -d {port.pci or rdma}, then check cable and switch port",
+    ).require(here.port(rdma, "phys_state").partition(": ")[2], "LinkUp")
 
 
 def test_rate(host: Host, node: Node, rail: Rail) -> None:
-    """The link has the fabric's rate: width and speed of a lane are what was negotiated."""
+    """The link negotiated the fabric's rate (lanes × speed)."""
     here, port, rdma = _port(host, rail)
     wanted = node.get("fabric_link_gbps")
     if here.is_software(rdma):
-        not_applicable(f"{rdma} is Soft-RoCE, which has no rate of its own")
+        not_applicable(f"{rdma} is Soft-RoCE, which has no link rate")
     if node.get("fabric_kind") == "infiniband":
         path = f"{devices.INFINIBAND}/{rdma}/ports/1/rate"
         seen = _infiniband_gbps(here.port(rdma, "rate"), path)
     else:
         path = f"{devices.NET}/{port.netdev}/speed"
         seen = here.files.number(path) / 1000
-    require(
-        node, f"{port.netdev} {rdma}", "rate Gb/s", seen=f"{seen:g}", wanted=f"{wanted:g}",
-        variable="fabric_link_gbps", where=path, run=f"mlxlink -d {port.pci}",
-    )  # fmt: skip
+    Setting(
+        node,
+        f"{port.netdev} {rdma}",
+        "rate Gb/s",
+        "fabric_link_gbps",
+        where=path,
+        look=f"mlxlink -d {port.pci}",
+    ).require(f"{seen:g}", f"{wanted:g}")
 
 
 def test_pcie_link(host: Host, node: Node, rail: Rail) -> None:
-    """No PCIe link on the way to the NIC carries less than the NIC can take."""
+    """No PCIe link between root port and NIC is slower than the NIC supports."""
     here, port, rdma = _port(host, rail)
     path = here.pci_of(f"{devices.NET}/{port.netdev}")
     if not path:
@@ -76,35 +84,41 @@ def test_pcie_link(host: Host, node: Node, rail: Rail) -> None:
     hops = pci.hops(host, path)
     narrowest, wanted = pci.narrowest(hops), hops[-1].most
     if narrowest.current.gbps < wanted.gbps:
-        reject(
-            node, f"{port.netdev} {rdma}", f"PCIe link above {narrowest.address}",
-            seen=narrowest.current, wanted=f"{wanted}, which {path[-1]} can do",
-            variable="fabric_rails", where=f"{devices.PCI}/{narrowest.address}/current_link_*",
-            run=f"lspci -s {narrowest.address} -vv; reseat the card or its riser",
-        )  # fmt: skip
+        Setting(
+            node,
+            f"{port.netdev} {rdma}",
+            f"PCIe link above {narrowest.address}",
+            "fabric_rails",
+            where=f"{devices.PCI}/{narrowest.address}/current_link_*",
+            look=f"lspci -s {narrowest.address} -vv, then reseat the card or its riser",
+        ).reject(narrowest.current, f"{wanted}, which {path[-1]} can do")
 
 
 def test_counters_are_those_of_a_good_link(host: Host, node: Node, rail: Rail) -> None:
-    """The port has counted no more errors than the bit error ratio of a good link explains."""
+    """The port's error counters stay within the bit error ratio of a good link."""
     _, port, rdma = _port(host, rail)
     nic = counters.ethtool(host, port.netdev)
     rdmas = counters.rdma(host).get(rdma, {})
     # port_rcv_data counts words of four bytes (IBTA, PortCounters).
     received = max(nic.get("rx_bytes_phy", 0), 4 * rdmas.get("port_rcv_data", 0))
     allowed = int(8 * received * _BIT_ERROR_RATIO) + 1
-    for name, seen in {**_of(nic, counters.PHYSICAL),
-                       **_of(rdmas, counters.INFINIBAND_ERRORS)}.items():  # fmt: skip
+    for name, seen in {
+        **_of(nic, counters.PHYSICAL),
+        **_of(rdmas, counters.INFINIBAND_ERRORS),
+    }.items():
         if seen > allowed:
-            reject(
-                node, f"{port.netdev} {rdma}", name, seen=seen,
-                wanted=f"at most {allowed} for {received} bytes received",
-                variable="fabric_rails", where=f"ethtool -S {port.netdev}, counters of {rdma}",
-                run=f"mlxlink -d {port.pci or rdma} -c; clean or change the cable",
-            )  # fmt: skip
+            Setting(
+                node,
+                f"{port.netdev} {rdma}",
+                name,
+                "fabric_rails",
+                where=f"ethtool -S {port.netdev}, counters of {rdma}",
+                look=f"mlxlink -d {port.pci or rdma} -c, then clean or replace the cable",
+            ).reject(seen, f"at most {allowed} for {received} bytes received")
 
 
 def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
-    """The link has not come and gone again and again since the node started."""
+    """The link has not flapped since boot."""
     here, port, _ = _port(host, rail)
     path = f"{devices.NET}/{port.netdev}/carrier_changes"
     uptime = read_files(host, "/proc/uptime").must("/proc/uptime").partition(".")[0]
@@ -113,23 +127,29 @@ def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
     allowed = _CHANGES_AT_START + _CHANGES_A_DAY * int(uptime) // 86400
     seen = here.files.number(path)
     if seen > allowed:
-        reject(
-            node, port.netdev, "changes of the carrier", seen=seen,
-            wanted=f"at most {allowed} in {int(uptime) // 3600} hours", variable="fabric_rails",
-            where=path, run="dmesg -T | grep -i link; change the cable",
-        )  # fmt: skip
+        Setting(
+            node,
+            port.netdev,
+            "changes of the carrier",
+            "fabric_rails",
+            where=path,
+            look="dmesg -T | grep -i link, then replace the cable",
+        ).reject(seen, f"at most {allowed} in {int(uptime) // 3600} hours")
 
 
 def test_nothing_holds_packets_back(host: Host, node: Node, rail: Rail) -> None:
-    """No queueing discipline drops, delays or shapes what leaves the rail."""
+    """No queueing discipline on the rail drops, delays or shapes packets."""
     _, port, _ = _port(host, rail)
     kinds = ip.disciplines(host).get(port.netdev, ())
     shapers = [kind for kind in kinds if kind in _SHAPERS]
-    require(
-        node, port.netdev, "queueing discipline that shapes", seen=shapers, wanted=[],
-        variable="fabric_link_gbps", where=f"tc qdisc show dev {port.netdev}",
-        run=f"tc qdisc del dev {port.netdev} root",
-    )  # fmt: skip
+    Setting(
+        node,
+        port.netdev,
+        "queueing discipline that shapes",
+        "fabric_link_gbps",
+        where=f"tc qdisc show dev {port.netdev}",
+        fix=f"tc qdisc del dev {port.netdev} root",
+    ).require(shapers, [])
 
 
 def _port(host: Host, rail: Rail) -> tuple[Devices, Port, str]:
@@ -142,7 +162,7 @@ def _infiniband_gbps(text: str, path: str) -> float:
     """Return the rate in such as `400 Gb/sec (4X NDR)`."""
     found = re.match(r"(\d+(?:\.\d+)?) Gb/sec", text)
     if found is None:
-        raise CouldNotTell(f"{path} shows {text!r}, which is no rate")
+        raise CouldNotTell(f"{path} shows {text!r}, not a rate")
     return float(found[1])
 
 

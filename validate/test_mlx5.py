@@ -10,8 +10,8 @@ from testinfra.host import Host
 from rdmaprov.facts import devices, firmware, initramfs, kernel_modules, pci
 from rdmaprov.facts.kernel_modules import same_value
 from rdmaprov.facts.text import read_files
-from rdmaprov.facts.verdict import AFTER_REBOOT, CONFIGURED, not_applicable, reject, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import AFTER_REBOOT, CONFIGURED, Setting, not_applicable, reboot
 
 pytestmark = pytest.mark.state
 
@@ -20,7 +20,7 @@ _MELLANOX = "0x15b3"
 
 
 def test_module_parameters_running(host: Host, node: Node) -> None:
-    """Modules that are loaded run with the site's parameters.
+    """Loaded modules run with the site's parameters.
 
     The kernel ignores a parameter that a module lacks, so only /sys/module proves one.
     """
@@ -33,25 +33,20 @@ def test_module_parameters_running(host: Host, node: Node) -> None:
             continue  # it gets them when it is loaded: test_module_parameters_configured
         seen = files.value(path)
         if seen is None or not same_value(seen, value):
-            reject(
-                node, module, name, seen=seen, wanted=value, variable=_VARIABLE, where=path,
-            )  # fmt: skip
+            Setting(node, module, name, _VARIABLE, where=path).reject(seen, value)
 
 
 def test_module_parameters_configured(host: Host, node: Node) -> None:
-    """At its next load, each module gets the site's parameters."""
+    """Each module gets the site's parameters at its next load."""
     configuration = kernel_modules.read(host)
     for module, name, value in _wanted(node):
         seen, file = configuration.option(module, name) or (None, "/etc/modprobe.d")
         if seen is None or not same_value(seen, value):
-            reject(
-                node, module, name, seen=seen, wanted=value, variable=_VARIABLE, where=file,
-                truth=CONFIGURED,
-            )  # fmt: skip
+            Setting(node, module, name, _VARIABLE, where=file, truth=CONFIGURED).reject(seen, value)
 
 
 def test_module_parameters_after_reboot(host: Host, node: Node) -> None:
-    """An initramfs that carries a module gives it the site's parameters."""
+    """An initramfs that contains a module gives it the site's parameters."""
     wanted = list(_wanted(node))
     modules = sorted({module for module, _, _ in wanted})
     for path, image in initramfs.read(host, modules).items():
@@ -60,48 +55,52 @@ def test_module_parameters_after_reboot(host: Host, node: Node) -> None:
                 continue  # loaded later, from the disk
             seen, file = image.configuration.option(module, name) or (None, "modprobe.d")
             if seen is None or not same_value(seen, value):
-                reject(
-                    node, module, name, seen=seen, wanted=value, variable=_VARIABLE,
-                    where=f"{file} in {path}", truth=AFTER_REBOOT,
-                )  # fmt: skip
+                Setting(
+                    node, module, name, _VARIABLE, where=f"{file} in {path}", truth=AFTER_REBOOT
+                ).reject(seen, value)
 
 
 def test_firmware_version_running(host: Host, node: Node, rail: Rail) -> None:
     """The rail's NIC runs the site's firmware."""
     wanted = node.get("mlx5_firmware_version")
     if not wanted:
-        not_applicable("mlx5_firmware_version is empty: any firmware is right")
+        not_applicable("mlx5_firmware_version is empty: any version is accepted")
     here = devices.read(host)
     rdma = devices.port_of(here, rail).require_rdma()
     path = f"{devices.INFINIBAND}/{rdma}/fw_ver"
-    require(
-        node, rdma, "firmware", seen=here.files.must(path), wanted=wanted,
-        variable="mlx5_firmware_version", where=path, run="mlxfwmanager --query",
-    )  # fmt: skip
+    Setting(
+        node, rdma, "firmware", "mlx5_firmware_version", where=path, look="mlxfwmanager --query"
+    ).require(here.files.must(path), wanted)
 
 
 def test_firmware_settings_running(host: Host, node: Node, rail: Rail) -> None:
-    """The rail's NIC has the site's firmware settings in force."""
+    """The rail's NIC runs with the site's firmware settings."""
     for address, name, value, setting in _settings(host, node, rail):
         if not setting.current:
-            not_applicable(f"{address}: this firmware does not say what is in force")
-        if not firmware.means(setting.current, value):
-            reject(
-                node, address, name, seen=setting.current, wanted=value,
-                variable="mlx5_firmware_settings", where=firmware.command(address),
-                run=f"reboot {node.name}",
-            )  # fmt: skip
+            not_applicable(f"{address}: this firmware does not show current values")
+        if not firmware.is_value(setting.current, value):
+            Setting(
+                node,
+                address,
+                name,
+                "mlx5_firmware_settings",
+                where=firmware.command(address),
+                fix=reboot(node),
+            ).reject(setting.current, value)
 
 
 def test_firmware_settings_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The rail's NIC starts with the site's firmware settings."""
     for address, name, value, setting in _settings(host, node, rail):
-        if not firmware.means(setting.next_boot, value):
-            reject(
-                node, address, name, seen=setting.next_boot, wanted=value,
-                variable="mlx5_firmware_settings", where=firmware.command(address),
+        if not firmware.is_value(setting.next_boot, value):
+            Setting(
+                node,
+                address,
+                name,
+                "mlx5_firmware_settings",
+                where=firmware.command(address),
                 truth=AFTER_REBOOT,
-            )  # fmt: skip
+            ).reject(setting.next_boot, value)
 
 
 def _wanted(node: Node) -> Iterator[tuple[str, str, str]]:
@@ -117,13 +116,13 @@ def _wanted(node: Node) -> Iterator[tuple[str, str, str]]:
 
 def _settings(
     host: Host, node: Node, rail: Rail
-) -> Iterator[tuple[str, str, object, firmware.Setting]]:
+) -> Iterator[tuple[str, str, object, firmware.FirmwareSetting]]:
     wanted = node.get("mlx5_firmware_settings")
     if not wanted:
         not_applicable("mlx5_firmware_settings: {}")
     address = devices.port(host, rail).pci
     if not address or pci.Functions.read(host).vendor(address) != _MELLANOX:
-        not_applicable(f"rail {rail.index} is no NVIDIA NIC, so it has none of these settings")
+        not_applicable(f"rail {rail.index} is not an NVIDIA NIC")
     seen = firmware.read(host, address, tuple(sorted(wanted)))
     for name, value in wanted.items():
         yield address, name, value, seen[name]

@@ -10,8 +10,8 @@ from testinfra.host import Host
 
 from rdmaprov.facts import CouldNotTell, devices, link_files
 from rdmaprov.facts.text import output
-from rdmaprov.facts.verdict import AFTER_REBOOT, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting
 
 pytestmark = pytest.mark.state
 
@@ -21,30 +21,27 @@ def test_mtu_running(host: Host, node: Node, rail: Rail) -> None:
     here = devices.read(host)
     netdev = devices.port_of(here, rail).netdev
     path = f"{devices.NET}/{netdev}/mtu"
-    require(
-        node, netdev, "MTU", seen=here.files.number(path), wanted=node.get("fabric_mtu_bytes"),
-        variable="fabric_mtu_bytes", where=path,
-    )  # fmt: skip
+    Setting(node, netdev, "MTU", "fabric_mtu_bytes", where=path).require(
+        here.files.number(path), node.get("fabric_mtu_bytes")
+    )
 
 
 def test_mtu_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """A boot gives the rail's network device the fabric's MTU."""
+    """The next boot sets the fabric's MTU on the rail's network device."""
     netdev = devices.port(host, rail).netdev
-    boot = link_files.of_device(link_files.read(host), netdev)
-    require(
-        node, netdev, "MTU", seen=boot.mtu_bytes, wanted=node.get("fabric_mtu_bytes"),
-        variable="fabric_mtu_bytes", where=boot.where, truth=AFTER_REBOOT,
-    )  # fmt: skip
+    boot = link_files.boot_settings(link_files.read(host), netdev)
+    Setting(node, netdev, "MTU", "fabric_mtu_bytes", where=boot.where, truth=AFTER_REBOOT).require(
+        boot.mtu_bytes, node.get("fabric_mtu_bytes")
+    )
 
 
 def test_rdma_mtu_running(host: Host, node: Node, rail: Rail) -> None:
-    """RDMA packets are as large as the MTU allows; only ibv_devinfo shows it."""
+    """The active RDMA MTU is the site's; only ibv_devinfo shows it."""
     rdma = devices.port(host, rail).require_rdma()
     command = f"ibv_devinfo -d {shlex.quote(rdma)}"
     found = re.search(r"active_mtu:\s+(\d+)", output(host, command))
     if found is None:
         raise CouldNotTell(f"{rdma}: {command} shows no active_mtu")
-    require(
-        node, rdma, "RDMA MTU", seen=int(found[1]), wanted=node.get("mtu_rdma_bytes"),
-        variable="mtu_rdma_bytes", where=command,
-    )  # fmt: skip
+    Setting(node, rdma, "RDMA MTU", "mtu_rdma_bytes", where=command).require(
+        int(found[1]), node.get("mtu_rdma_bytes")
+    )

@@ -6,8 +6,8 @@ import pytest
 from testinfra.host import Host
 
 from rdmaprov.facts import devices, gids, nccl_conf
-from rdmaprov.facts.verdict import CONFIGURED, needs_roce, not_applicable, reject, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import CONFIGURED, Setting, needs_roce, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -15,7 +15,7 @@ _FAMILIES = {"ipv4": "AF_INET", "ipv6": "AF_INET6"}
 
 
 def test_hcas_are_the_rails(host: Host, node: Node) -> None:
-    """NCCL uses the RDMA devices of the rails, by exact name, in the rails' order."""
+    """NCCL_IB_HCA lists the rails' RDMA devices by exact name, in the rails' order."""
     wanted = node.get("nccl_ib_hca")
     if not wanted:
         here = devices.read(host)
@@ -24,20 +24,20 @@ def test_hcas_are_the_rails(host: Host, node: Node) -> None:
 
 
 def test_traffic_class_is_the_fabrics(host: Host, node: Node) -> None:
-    """NCCL's data has the DSCP that the switches expect."""
+    """NCCL_IB_TC has the DSCP that the switches expect."""
     needs_roce(node, "NCCL_IB_TC")
     _variable(host, node, "NCCL_IB_TC", str(node.get("nccl_ib_tc")), "nccl_ib_tc")
 
 
 def test_service_level_is_the_fabrics(host: Host, node: Node) -> None:
-    """NCCL's data has the site's service level."""
+    """NCCL_IB_SL is the site's service level."""
     if node.get("fabric_kind") != "infiniband":
-        not_applicable("RoCE: NCCL_IB_SL does not apply")
+        not_applicable("fabric_kind: roce, where NCCL_IB_SL does not apply")
     _variable(host, node, "NCCL_IB_SL", str(node.get("nccl_ib_sl")), "nccl_ib_sl")
 
 
 def test_gid_index(host: Host, node: Node) -> None:
-    """NCCL is told an index only if the site gives one: it beats the address family, and moves."""
+    """NCCL_IB_GID_INDEX is set only if the site sets it: it overrides the address family."""
     needs_roce(node, "NCCL_IB_GID_INDEX")
     index = node.get("nccl_ib_gid_index")
     wanted = None if index == -1 else str(index)
@@ -45,34 +45,34 @@ def test_gid_index(host: Host, node: Node) -> None:
 
 
 def test_address_family(host: Host, node: Node) -> None:
-    """NCCL chooses the GID by the family of the rails' addresses."""
+    """NCCL selects the GID by the address family of the rails."""
     needs_roce(node, "NCCL_IB_ADDR_FAMILY")
     if node.get("nccl_ib_gid_index") != -1:
-        not_applicable("the site gives nccl_ib_gid_index in its place")
+        not_applicable("the site sets nccl_ib_gid_index instead")
     wanted = _FAMILIES[node.get("nccl_ib_address_family")]
     _variable(host, node, "NCCL_IB_ADDR_FAMILY", wanted, "nccl_ib_address_family")
 
 
 def test_address_range(host: Host, node: Node) -> None:
-    """NCCL takes only GIDs of the site's network."""
+    """NCCL uses only GIDs in the site's address range."""
     needs_roce(node, "NCCL_IB_ADDR_RANGE")
     wanted = node.get("nccl_ib_address_range") if node.get("nccl_ib_gid_index") == -1 else ""
     _variable(host, node, "NCCL_IB_ADDR_RANGE", wanted or None, "nccl_ib_address_range")
 
 
 def test_socket_ifname(host: Host, node: Node) -> None:
-    """NCCL's first contact goes over the site's network devices."""
+    """NCCL bootstraps over the site's network devices."""
     wanted = node.get("nccl_socket_ifname") or None
     _variable(host, node, "NCCL_SOCKET_IFNAME", wanted, "nccl_socket_ifname")
 
 
 def test_cross_nic(host: Host, node: Node) -> None:
-    """NCCL keeps a ring on one rail, or not, as the site says."""
+    """NCCL_CROSS_NIC is the site's: whether a ring may change rails."""
     _variable(host, node, "NCCL_CROSS_NIC", str(node.get("nccl_cross_nic")), "nccl_cross_nic")
 
 
 def test_environment(host: Host, node: Node) -> None:
-    """NCCL has the site's further variables."""
+    """NCCL gets the site's other variables."""
     if not node.get("nccl_environment"):
         not_applicable("nccl_environment: {}")
     for name, value in node.get("nccl_environment").items():
@@ -80,39 +80,48 @@ def test_environment(host: Host, node: Node) -> None:
 
 
 def test_every_line_is_read_as_it_looks(host: Host, node: Node) -> None:
-    """No quote, blank, comment or `export` has become a part of a name or a value."""
+    """No quote, blank, comment or `export` is part of a name or a value."""
     found = nccl_conf.read(host)
     if found is None:
         _variable(host, node, "file", "present", "nccl_conf_existing")
     elif found.odd:
-        reject(
-            node, nccl_conf.PATH, "line", seen=found.odd[0], wanted="NAME=VALUE, nothing else",
-            variable="nccl_conf_existing", where=nccl_conf.PATH, truth=CONFIGURED,
-        )  # fmt: skip
+        Setting(
+            node,
+            nccl_conf.PATH,
+            "line",
+            "nccl_conf_existing",
+            where=nccl_conf.PATH,
+            truth=CONFIGURED,
+        ).reject(found.odd[0], "NAME=VALUE, nothing else")
 
 
 def test_rail_has_the_gid_that_nccl_takes(host: Host, node: Node, rail: Rail) -> None:
-    """The rail has a RoCE v2 GID of its address, or at the site's index."""
+    """The rail has a RoCE v2 GID for its address, or at the site's index."""
     needs_roce(node, "a GID of RoCE v2")
     rdma = devices.port(host, rail).require_rdma()
     here = gids.read(host).get(rdma, ())
     index = node.get("nccl_ib_gid_index")
     if index != -1:
         kind = next((gid.type for gid in here if gid.index == index), None)
-        require(
-            node, rdma, f"GID {index}", seen=kind, wanted=gids.ROCE_V2,
-            variable="nccl_ib_gid_index",
+        Setting(
+            node,
+            rdma,
+            f"GID {index}",
+            "nccl_ib_gid_index",
             where=f"{devices.INFINIBAND}/{rdma}/ports/1/gid_attrs/types/{index}",
-        )  # fmt: skip
+        ).require(kind, gids.ROCE_V2)
         return
     if rail.address is None:
-        not_applicable("the site gives this rail no address")
-    if gids.chosen(here, str(rail.address.ip)) is None:
+        not_applicable("the site sets no address on this rail")
+    if gids.nccl_gid(here, str(rail.address.ip)) is None:
         seen = [f"{gid.index}: {gid.address} ({gid.type})" for gid in here]
-        reject(
-            node, rdma, "RoCE v2 GID", seen=seen, wanted=f"one of {rail.address.ip}",
-            variable="fabric_rails", where=f"{devices.INFINIBAND}/{rdma}/ports/1/gids",
-        )  # fmt: skip
+        Setting(
+            node,
+            rdma,
+            "RoCE v2 GID",
+            "fabric_rails",
+            where=f"{devices.INFINIBAND}/{rdma}/ports/1/gids",
+        ).reject(seen, f"one of {rail.address.ip}")
 
 
 def _variable(host: Host, node: Node, name: str, wanted: str | None, variable: str) -> None:
@@ -121,7 +130,6 @@ def _variable(host: Host, node: Node, name: str, wanted: str | None, variable: s
     where = nccl_conf.PATH + (", which is absent" if found is None else "")
     if found is None and wanted is None:
         return
-    require(
-        node, nccl_conf.PATH, name, seen=seen, wanted=wanted, variable=variable, where=where,
-        truth=CONFIGURED,
-    )  # fmt: skip
+    Setting(node, nccl_conf.PATH, name, variable, where=where, truth=CONFIGURED).require(
+        seen, wanted
+    )

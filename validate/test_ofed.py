@@ -1,4 +1,4 @@
-"""The RDMA drivers: of the site's source, whole, for each kernel, held; and packages can change."""
+"""The RDMA drivers: source, version, kernels, hold; and whether packages can be installed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from testinfra.host import Host
 
 from rdmaprov.facts import disk, software
 from rdmaprov.facts.text import read_files
-from rdmaprov.facts.verdict import AFTER_REBOOT, CONFIGURED, not_applicable, reject, require
 from rdmaprov.inventory import Node
+from rdmaprov.validate.verdict import AFTER_REBOOT, CONFIGURED, Setting, not_applicable
 
 pytestmark = pytest.mark.state
 
 _RELEASE = "/proc/sys/kernel/osrelease"
 # Debian's names, then the Red Hat family's.
 _TOOLS = (
-    ("rdma-core",), ("ibverbs-utils", "libibverbs-utils"), ("rdmacm-utils", "librdmacm-utils"),
+    ("rdma-core",),
+    ("ibverbs-utils", "libibverbs-utils"),
+    ("rdmacm-utils", "librdmacm-utils"),
     ("perftest",),
-)  # fmt: skip
+)
 _META = {"doca": r"doca-(ofed|networking|roce|all)", "mlnx_ofed": r"mlnx-ofed-\w[\w-]*"}
 _VENDORS_VERSION = re.compile(r"mlnx|OFED|\.2\d{6}(?!\d)")
 # A log file's last megabytes, the initramfs that dracut or update-initramfs writes beside the old.
@@ -27,27 +29,36 @@ _LEAST_FREE_BYTES = 256 << 20
 
 
 def test_tools_are_installed(host: Host, node: Node) -> None:
-    """The tools by which RDMA is proven are there."""
+    """The RDMA diagnostic tools are installed."""
     seen = software.packages(host)
     for names in _TOOLS:
         if not set(names) & set(seen):
-            reject(
-                node, "packages", names[0], seen=None, wanted="installed", variable="ofed_source",
-                where=f"dpkg -l {names[0]} (rpm -q {names[-1]})", truth=CONFIGURED,
-            )  # fmt: skip
+            Setting(
+                node,
+                "packages",
+                names[0],
+                "ofed_source",
+                where=f"dpkg -l {names[0]} (rpm -q {names[-1]})",
+                truth=CONFIGURED,
+            ).reject(None, "installed")
 
 
 def test_packages_are_whole(host: Host, node: Node) -> None:
-    """No installation of the RDMA stack, the kernel or the GPU driver stopped halfway."""
+    """No package of the RDMA stack, the kernel or the GPU driver is half installed."""
     halfway = sorted(name for name, each in software.packages(host).items() if not each.whole)
-    require(
-        node, "packages", "installed halfway", seen=halfway, wanted=[], variable="ofed_source",
-        where="dpkg -l", truth=CONFIGURED, run="dpkg --configure -a",
-    )  # fmt: skip
+    Setting(
+        node,
+        "packages",
+        "installed halfway",
+        "ofed_source",
+        where="dpkg -l",
+        truth=CONFIGURED,
+        fix="dpkg --configure -a",
+    ).require(halfway, [])
 
 
 def test_drivers_are_of_the_sites_source(host: Host, node: Node) -> None:
-    """The node has one flavour of the drivers, the site's."""
+    """The node has the drivers of one source, the site's."""
     source = node.get("ofed_source")
     seen = software.packages(host)
     found = {name for name, form in _META.items() if any(re.fullmatch(form, each) for each in seen)}
@@ -56,92 +67,98 @@ def test_drivers_are_of_the_sites_source(host: Host, node: Node) -> None:
     found |= {says.flavour} if says else set()
     if not found and vendors:
         found = {f"a vendor's {vendors[0]}"}
-    require(
-        node, "drivers", "flavour", seen=sorted(found or {"inbox"}), wanted=[source],
-        variable="ofed_source", where="dpkg -l, ofed_info -s", truth=CONFIGURED,
-    )  # fmt: skip
+    Setting(
+        node, "drivers", "flavour", "ofed_source", where="dpkg -l, ofed_info -s", truth=CONFIGURED
+    ).require(sorted(found or {"inbox"}), [source])
 
 
 def test_version_is_the_sites(host: Host, node: Node) -> None:
-    """The packages are of the site's version."""
+    """The packages have the site's version."""
     source, wanted = node.get("ofed_source"), node.get("ofed_version")
     if source == "inbox" or wanted in ("", "latest"):
         not_applicable(f"ofed_source: {source}, ofed_version: {wanted or 'empty'}")
     packages = software.packages(host)
     for name, each in packages.items():
         if re.fullmatch(_META[source], name) and not _is_build(each.version, wanted):
-            reject(
-                node, name, "version", seen=each.version, wanted=wanted, variable="ofed_version",
-                where=f"dpkg -l {name}", truth=CONFIGURED,
-            )  # fmt: skip
+            Setting(
+                node, name, "version", "ofed_version", where=f"dpkg -l {name}", truth=CONFIGURED
+            ).reject(each.version, wanted)
     if not any(re.fullmatch(_META[source], name) for name in packages):
-        reject(
-            node, "packages", source, seen=None, wanted=wanted, variable="ofed_version",
-            where="dpkg -l", truth=CONFIGURED,
-        )  # fmt: skip
+        Setting(node, "packages", source, "ofed_version", where="dpkg -l", truth=CONFIGURED).reject(
+            None, wanted
+        )
 
 
 def test_driver_running(host: Host, node: Node) -> None:
-    """The mlx5_core that runs is the site's: the vendor's has a version, the kernel's own none."""
+    """The loaded mlx5_core is the site's: the vendor's has a version, the inbox one has none."""
     module = software.modules(host).get("mlx5_core")
     if module is None:
-        not_applicable("mlx5_core is not loaded: the node has no such card")
+        not_applicable("mlx5_core is not loaded: the node has no NVIDIA NIC")
     vendors = node.get("ofed_source") != "inbox"
-    require(
-        node, "mlx5_core", "version", seen=module.version or "the kernel's own",
-        wanted=module.version or "a vendor's" if vendors else "the kernel's own",
-        variable="ofed_source", where="/sys/module/mlx5_core/version",
-    )  # fmt: skip
+    Setting(
+        node, "mlx5_core", "version", "ofed_source", where="/sys/module/mlx5_core/version"
+    ).require(
+        module.version or "the kernel's own",
+        module.version or "a vendor's" if vendors else "the kernel's own",
+    )
 
 
 def test_driver_after_reboot(host: Host, node: Node) -> None:
-    """Each kernel that a boot may start has the site's mlx5_core."""
+    """Each kernel that may boot next has the site's mlx5_core."""
     vendors = node.get("ofed_source") != "inbox"
     for kernel, path in software.drivers_on_disk(host).items():
         seen = "a vendor's" if re.search(r"/(updates|extra|weak-updates)/", path) else "its own"
-        require(
-            node, f"kernel {kernel}", "mlx5_core", seen=seen if path else None,
-            wanted="a vendor's" if vendors else "its own", variable="ofed_source",
-            where=f"modinfo -k {kernel} mlx5_core", truth=AFTER_REBOOT,
-        )  # fmt: skip
+        Setting(
+            node,
+            f"kernel {kernel}",
+            "mlx5_core",
+            "ofed_source",
+            where=f"modinfo -k {kernel} mlx5_core",
+            truth=AFTER_REBOOT,
+        ).require(seen if path else None, "a vendor's" if vendors else "its own")
 
 
 def test_packages_are_held_together(host: Host, node: Node) -> None:
-    """The vendor's drivers and the kernel they were built for are on hold."""
+    """The vendor's drivers and their kernel are on hold."""
     if node.get("ofed_source") == "inbox" or not node.get("ofed_hold"):
-        not_applicable("inbox drivers come with each kernel; nothing has to be held")
+        not_applicable("inbox drivers come with the kernel: no package to hold")
     release = read_files(host, _RELEASE).must(_RELEASE)
     if any(name == "kernel-core" for name in software.packages(host)):
-        not_applicable("dnf's locks are not in the package database")
+        not_applicable("dnf keeps versionlocks outside the package database")
     for name, each in software.packages(host).items():
         ours = name == f"linux-image-{release}" or _VENDORS_VERSION.search(each.version)
         if ours and not each.held:
-            reject(
-                node, name, "hold", seen="none", wanted="held", variable="ofed_hold",
-                where="apt-mark showhold", truth=CONFIGURED,
-            )  # fmt: skip
+            Setting(
+                node, name, "hold", "ofed_hold", where="apt-mark showhold", truth=CONFIGURED
+            ).reject("none", "held")
 
 
 def test_no_installation_is_under_way(host: Host, node: Node) -> None:
-    """Nobody holds the lock of dpkg: what is being installed is not there to be judged yet."""
+    """No process holds dpkg's lock: a running installation changes what is checked."""
     holder = disk.dpkg_lock_holder(host)
     if holder:
-        reject(
-            node, "dpkg", "lock", seen=f"held by process {holder}", wanted="free",
-            variable="ofed_source", where="/var/lib/dpkg/lock-frontend, /proc/locks",
-            run=f"ps -fp {holder.split()[0]}",
-        )  # fmt: skip
+        Setting(
+            node,
+            "dpkg",
+            "lock",
+            "ofed_source",
+            where="/var/lib/dpkg/lock-frontend, /proc/locks",
+            look=f"ps -fp {holder.split()[0]}",
+        ).reject(f"held by process {holder}", "free")
 
 
 def test_disk_has_room(host: Host, node: Node) -> None:
-    """The root disk has room for a file: without, tools fail each in its own way."""
+    """The root file system has free space."""
     free = disk.free_bytes(host, "/")
     if free < _LEAST_FREE_BYTES:
-        reject(
-            node, "/", "free space", seen=f"{free >> 20} MiB",
-            wanted=f"at least {_LEAST_FREE_BYTES >> 20} MiB", variable="ofed_source",
-            where="df /", run="du -xh --max-depth=2 / | sort -h | tail",
-        )  # fmt: skip
+        Setting(
+            node,
+            "/",
+            "free space",
+            "ofed_source",
+            where="df /",
+            look="du -xh --max-depth=2 / | sort -h | tail",
+        ).reject(f"{free >> 20} MiB", f"at least {_LEAST_FREE_BYTES >> 20} MiB")
 
 
 def _is_build(version: str, wanted: str) -> bool:

@@ -1,4 +1,4 @@
-"""Between nodes, rail by rail: full packets, verbs, and the marks that arrive.
+"""Traffic between nodes on each rail: full-size packets, verbs, priority on arrival.
 
 Nodes are taken in a ring, so that each sends to one and receives from one. No node is an end of
 two exchanges at the same time: what its ports count belongs to one of them.
@@ -13,10 +13,10 @@ import pytest
 
 from rdmaprov.facts import CouldNotTell, ring, wire
 from rdmaprov.facts.ring import Path, rounds
-from rdmaprov.facts.verdict import finding, not_applicable, settle
 from rdmaprov.facts.wire import Exchange
 from rdmaprov.inventory import Fleet
 from rdmaprov.validate.hosts import Hosts
+from rdmaprov.validate.verdict import Setting, not_applicable, rdmaprov, settle
 
 pytestmark = pytest.mark.path
 
@@ -42,14 +42,14 @@ def marked_traffic(fleet: Fleet, hosts: Hosts) -> Traffic:
 
     def commands(path: Path) -> tuple[str, str]:
         mtu, traffic_class = path.near.get("mtu_rdma_bytes"), path.near.get("nccl_ib_tc")
-        return wire.marked(*path.ends, path.rail.index, mtu, traffic_class, path.far_netdevs)
+        return wire.rdma_writes(*path.ends, path.rail.index, mtu, traffic_class, path.far_netdevs)
 
     _needs_roce(fleet)
     return _exchanged(*_paths(fleet, hosts), hosts, commands)
 
 
 def test_full_packets_pass_uncut(fleet: Fleet, hosts: Hosts) -> None:
-    """Packets as large as the MTU get through, each of them, with nobody cutting them."""
+    """Every MTU-sized packet passes without fragmentation."""
     findings = []
     results, unknown = _pinged(fleet, hosts)
     for path, ping, _ in results:
@@ -57,13 +57,21 @@ def test_full_packets_pass_uncut(fleet: Fleet, hosts: Hosts) -> None:
             seen = f"{ping.answered} of {ping.sent} answered" + (
                 ping.message and f": {ping.message}"
             )
-            findings.append(_finding(path, "packets of full size", seen, "all", "fabric_mtu_bytes",
-                                     f"ping -M do -I {path.ends[0].address}"))  # fmt: skip
+            findings.append(
+                _finding(
+                    path,
+                    "ping with full-size packets",
+                    seen,
+                    "all",
+                    "fabric_mtu_bytes",
+                    f"ping -M do -I {path.ends[0].address}",
+                )
+            )
     settle(findings, unknown)
 
 
 def test_neighbours_are_the_rails(fleet: Fleet, hosts: Hosts) -> None:
-    """An address is answered by the network device that has it, and by no other (ARP flux)."""
+    """Only the network device that has an address answers ARP for it (no ARP flux)."""
     findings = []
     results, unknown = _pinged(fleet, hosts)
     for path, _, mac in results:
@@ -73,13 +81,21 @@ def test_neighbours_are_the_rails(fleet: Fleet, hosts: Hosts) -> None:
             continue  # a router is the neighbour
         wanted = path.ends[1].mac
         if mac != wanted:
-            findings.append(_finding(path, "MAC address of its neighbour", mac, wanted,
-                                     "fabric_source_routing", "ip neigh show"))  # fmt: skip
+            findings.append(
+                _finding(
+                    path,
+                    "MAC address of its neighbour",
+                    mac,
+                    wanted,
+                    "fabric_source_routing",
+                    "ip neigh show",
+                )
+            )
     settle(findings, unknown)
 
 
 def test_verbs_pingpong_over_nccls_gid(fleet: Fleet, hosts: Hosts) -> None:
-    """A queue pair over the GID that NCCL would use carries messages."""
+    """A queue pair over NCCL's GID carries messages."""
 
     def commands(path: Path) -> tuple[str, str]:
         return wire.pingpong(*path.ends, path.rail.index, path.near.get("mtu_rdma_bytes"))
@@ -89,7 +105,7 @@ def test_verbs_pingpong_over_nccls_gid(fleet: Fleet, hosts: Hosts) -> None:
 
 
 def test_data_arrives_on_lossless_priority(marked: Traffic) -> None:
-    """RDMA writes with NCCL's traffic class raise the lossless priority's counter at the receiver.
+    """RDMA writes with NCCL's traffic class arrive on the lossless priority alone.
 
     No other's: not even a part of the data may be lossy.
     """
@@ -97,7 +113,7 @@ def test_data_arrives_on_lossless_priority(marked: Traffic) -> None:
 
 
 def test_data_stays_on_its_rail(marked: Traffic) -> None:
-    """RDMA writes on a rail arrive on the same rail of the receiver, and on no other."""
+    """RDMA writes on a rail arrive on the same rail of the receiver alone."""
     findings = _failures(marked, "ib_write_bw", "nccl_ib_tc")
     for path, exchange in marked.exchanges:
         priority = path.far.get("fabric_lossless_priority")
@@ -105,38 +121,53 @@ def test_data_stays_on_its_rail(marked: Traffic) -> None:
             stray = risen.get(f"rx_prio{priority}_packets", 0)
             if netdev != path.ends[1].netdev and stray > wire.MESSAGES // 10:
                 seen = f"{stray} packets on {path.far.name} {netdev}"
-                findings.append(_finding(path, "arrival of its data", seen, "its own rail alone",
-                                         "fabric_rails", "ethtool -S"))  # fmt: skip
+                findings.append(
+                    _finding(
+                        path,
+                        "arrival of its data",
+                        seen,
+                        "its own rail alone",
+                        "fabric_rails",
+                        "ethtool -S",
+                    )
+                )
     settle(findings, marked.unknown)
 
 
 def test_receiver_keeps_up(marked: Traffic) -> None:
-    """A receiver discards nothing of some light traffic, and asks for no pause."""
+    """A receiver of light traffic discards no packet and sends no pause frame."""
     findings = _failures(marked, "ib_write_bw", "nccl_ib_tc")
     for path, exchange in marked.exchanges:
         priority = path.far.get("fabric_lossless_priority")
         names = (
-            f"rx_prio{priority}_discards", f"rx_prio{priority}_buf_discard",
-            f"tx_prio{priority}_pause", "rx_discards_phy", "rx_out_of_buffer",
-        )  # fmt: skip
+            f"rx_prio{priority}_discards",
+            f"rx_prio{priority}_buf_discard",
+            f"tx_prio{priority}_pause",
+            "rx_discards_phy",
+            "rx_out_of_buffer",
+        )
         netdev = path.ends[1].netdev
         for name in names:
             risen = exchange.risen.get(netdev, {}).get(name, 0)
             if risen:
-                findings.append(finding(
-                    path.far, f"{netdev} (rail {path.rail.index})", f"{name} during light traffic",
-                    seen=risen, wanted=0, variable="fabric_lossless_priority",
-                    where=f"ethtool -S {netdev}, with ib_write_bw from {path.near.name}",
-                    run=f"ethtool -S {netdev} | grep -E 'discard|pause'",
-                ))  # fmt: skip
+                findings.append(
+                    Setting(
+                        path.far,
+                        f"{netdev} (rail {path.rail.index})",
+                        f"{name} during light traffic",
+                        "fabric_lossless_priority",
+                        where=f"ethtool -S {netdev}, with ib_write_bw from {path.near.name}",
+                        look=f"ethtool -S {netdev} | grep -E 'discard|pause'",
+                    ).text(risen, 0)
+                )
     settle(findings, marked.unknown)
 
 
 def test_rdma_cm_arrives_on_lossless_priority(fleet: Fleet, hosts: Hosts) -> None:
-    """Connections of rdma_cm are marked with its ToS: it is lost with each reload of drivers."""
+    """rdma_cm connections arrive on the lossless priority: a driver reload resets their ToS."""
 
     def commands(path: Path) -> tuple[str, str]:
-        return wire.by_rdma_cm(*path.ends, path.rail.index, path.far_netdevs)
+        return wire.rdma_cm_exchange(*path.ends, path.rail.index, path.far_netdevs)
 
     _needs_roce(fleet)
     traffic = _exchanged(*_paths(fleet, hosts), hosts, commands)
@@ -158,11 +189,16 @@ def _judge_priority(traffic: Traffic, tool: str, variable: str, least: int) -> N
         seen = {number: count for number, count in counts.items() if count and count > least // 10}
         if set(seen) != {wanted} or seen[wanted] < least:
             said = ", ".join(f"{count} on priority {number}" for number, count in seen.items())
-            findings.append(_finding(
-                path, f"packets of {tool} that arrived", said or "none",
-                f"at least {least} on priority {wanted}, few on others", variable,
-                f"ethtool -S {path.ends[1].netdev}",
-            ))  # fmt: skip
+            findings.append(
+                _finding(
+                    path,
+                    f"packets of {tool} that arrived",
+                    said or "none",
+                    f"at least {least} on priority {wanted}, few on others",
+                    variable,
+                    f"ethtool -S {path.ends[1].netdev}",
+                )
+            )
     settle(findings, unknown)
 
 
@@ -177,25 +213,28 @@ def _failures(traffic: Traffic, tool: str, variable: str) -> list[str]:
 def _finding(
     path: Path, setting: str, seen: object, wanted: object, variable: str, where: str
 ) -> str:
-    return finding(
-        path.near, path.device, f"{setting} to {path.to}", seen=seen, wanted=wanted,
-        variable=variable, where=where,
-        run=f"rdmaprov validate SITE --limit {path.near.name},{path.far.name} -m 'state or links'",
-    )  # fmt: skip
+    return Setting(
+        path.near,
+        path.device,
+        f"{setting} to {path.to}",
+        variable,
+        where=where,
+        look=rdmaprov("validate", path.near, path.far) + " -m 'state or links'",
+    ).text(seen, wanted)
 
 
 def _needs_roce(fleet: Fleet) -> None:
     if all(node.get("fabric_kind") != "roce" for node in fleet.nodes):
-        not_applicable("ib: DSCP does not apply")
+        not_applicable("fabric_kind: infiniband, where DSCP does not apply")
 
 
 def _paths(fleet: Fleet, hosts: Hosts) -> tuple[list[Path], list[str]]:
     """Return the paths of the ring, and a line for each node that could not be told."""
     if len(fleet.nodes) < 2:
-        not_applicable("one node is selected: a path has two ends")
+        not_applicable("only one node is selected; a path needs two")
     paths, unknown = ring.paths(fleet.nodes, hosts)
     if not paths and not unknown:
-        not_applicable("no rail of two nodes has an address: nothing leads from one to the other")
+        not_applicable("no rail has an address on two nodes")
     return paths, unknown
 
 

@@ -1,4 +1,4 @@
-"""PCIe read requests, ACS, the IOMMU mode, and what of a rail runs on which processor."""
+"""PCIe read request size, ACS, IOMMU mode, NUMA balancing, interrupt affinity, CPU governor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from testinfra.host import Host
 
 from rdmaprov.facts import CouldNotTell, boot, devices, interrupts, pci, sysctl, units
 from rdmaprov.facts.text import read_files
-from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable, reboot
 
 pytestmark = pytest.mark.state
 
@@ -22,25 +22,32 @@ _POLICIES = "/sys/devices/system/cpu/cpufreq/policy*"
 # Linux Documentation/admin-guide/kernel-parameters.txt
 _IOMMU = {"passthrough": ("iommu=pt", "iommu.passthrough=1"), "off": ("iommu=off",)}
 _IOMMU_NAMES = ("iommu", "iommu.passthrough")
-_DESCRIBED = ("max_read_request_bytes", "acs_redirect", "numa_balancing", "irq_affinity",
-              "cpu_governor")  # fmt: skip
+_DESCRIBED = (
+    "max_read_request_bytes",
+    "acs_redirect",
+    "numa_balancing",
+    "irq_affinity",
+    "cpu_governor",
+)
 
 
 def test_max_read_request(host: Host, node: Node, rail: Rail) -> None:
-    """The rail's NIC asks for as much at once as the site says. Reading it needs root."""
+    """The rail's NIC has the site's maximum read request size; reading it requires root."""
     address = _nic(host, rail)
     seen = pci.max_read_request(pci.config_spaces(host, [address])[address], address)
     if seen is None:
         not_applicable(f"{address} is not PCI Express")
-    require(
-        node, address, "MaxReadReq bytes", seen=seen,
-        wanted=node.get("pcie_max_read_request_bytes"), variable="pcie_max_read_request_bytes",
+    Setting(
+        node,
+        address,
+        "MaxReadReq bytes",
+        "pcie_max_read_request_bytes",
         where=f"lspci -s {address} -vv",
-    )  # fmt: skip
+    ).require(seen, node.get("pcie_max_read_request_bytes"))
 
 
 def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) -> None:
-    """Nothing between the rail's NIC and a GPU below one switch sends their traffic to the root."""
+    """No bridge between a NIC and a GPU below one PCIe switch redirects traffic to the root."""
     if node.get("pcie_acs_redirect") == "keep":
         not_applicable("pcie_acs_redirect: keep")
     here = devices.read(host)
@@ -50,75 +57,82 @@ def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) 
     if not bridges:
         not_applicable(f"rail {rail.index} has no GPU below the same PCIe switch")
     for address, space in pci.config_spaces(host, bridges).items():
-        require(
-            node, address, "ACS redirect", seen=pci.acs_redirects(space, address), wanted=(),
-            variable="pcie_acs_redirect", where=f"lspci -s {address} -vv (ACSCtl)",
-        )  # fmt: skip
+        Setting(
+            node,
+            address,
+            "ACS redirect",
+            "pcie_acs_redirect",
+            where=f"lspci -s {address} -vv (ACSCtl)",
+        ).require(pci.acs_redirects(space, address), ())
 
 
 def test_iommu_mode_running(host: Host, node: Node) -> None:
-    """The kernel was started in the site's IOMMU mode."""
+    """The kernel was booted with the site's IOMMU mode."""
     wanted = _iommu(host, node)
     seen = boot.read(host).running
-    if not set(seen.of(_IOMMU_NAMES)) & set(wanted):
-        reject(
-            node, "kernel", "command line", seen=seen.of(_IOMMU_NAMES),
-            wanted=" or ".join(wanted), variable="pcie_iommu", where=seen.file,
-            run=f"reboot {node.name}",
-        )  # fmt: skip
+    if not set(seen.arguments(_IOMMU_NAMES)) & set(wanted):
+        Setting(
+            node, "kernel", "command line", "pcie_iommu", where=seen.file, fix=reboot(node)
+        ).reject(seen.arguments(_IOMMU_NAMES), " or ".join(wanted))
 
 
 def test_iommu_mode_of_the_rail_running(host: Host, node: Node, rail: Rail) -> None:
-    """Nothing translates the rail's memory accesses, by effect and not by argument."""
+    """The IOMMU group of the rail's NIC has the site's mode, whatever the kernel's arguments."""
     _iommu(host, node)
     address = devices.port(host, rail).pci
     path = f"{devices.PCI}/{address}/iommu_group/type"
     seen = read_files(host, path).value(path) if address else None
     if seen is None:
-        not_applicable(f"rail {rail.index} is in no IOMMU group: nothing translates for it")
-    require(
-        node, address, "IOMMU mode", seen=seen, wanted="identity", variable="pcie_iommu",
-        where=path, run=f"reboot {node.name}",
-    )  # fmt: skip
+        not_applicable(
+            f"rail {rail.index} is in no IOMMU group, so nothing translates its addresses"
+        )
+    Setting(node, address, "IOMMU mode", "pcie_iommu", where=path, fix=reboot(node)).require(
+        seen, "identity"
+    )
 
 
 def test_iommu_mode_after_reboot(host: Host, node: Node) -> None:
-    """Each kernel that a boot may start is started in the site's IOMMU mode."""
+    """Each kernel that may boot next gets the site's IOMMU mode."""
     wanted = _iommu(host, node)
     for entry in boot.read(host).entries:
-        if not set(entry.of(_IOMMU_NAMES)) & set(wanted):
-            reject(
-                node, entry.kernel, "command line", seen=entry.of(_IOMMU_NAMES),
-                wanted=" or ".join(wanted), variable="pcie_iommu", where=entry.file,
+        if not set(entry.arguments(_IOMMU_NAMES)) & set(wanted):
+            Setting(
+                node,
+                entry.kernel,
+                "command line",
+                "pcie_iommu",
+                where=entry.file,
                 truth=AFTER_REBOOT,
-            )  # fmt: skip
+            ).reject(entry.arguments(_IOMMU_NAMES), " or ".join(wanted))
 
 
 def test_numa_balancing_running(host: Host, node: Node) -> None:
-    """The kernel moves memory between NUMA nodes by itself, or not, as the site says."""
+    """Automatic NUMA balancing is on or off as the site states."""
     seen = read_files(host, _BALANCING).value(_BALANCING)
     if seen is None and not node.get("pcie_numa_balancing"):
         not_applicable(f"this kernel has no NUMA balancing ({_BALANCING})")
-    require(
-        node, "kernel", "NUMA balancing", seen=None if seen is None else seen != "0",
-        wanted=bool(node.get("pcie_numa_balancing")), variable="pcie_numa_balancing",
-        where=_BALANCING,
-    )  # fmt: skip
+    Setting(node, "kernel", "NUMA balancing", "pcie_numa_balancing", where=_BALANCING).require(
+        None if seen is None else seen != "0", bool(node.get("pcie_numa_balancing"))
+    )
 
 
 def test_numa_balancing_after_reboot(host: Host, node: Node) -> None:
-    """No file for sysctl sets NUMA balancing otherwise than the site."""
+    """No sysctl file sets another NUMA balancing than the site's."""
     found = sysctl.at_boot(read_files(host, *sysctl.PATHS)).get(_BALANCING)
     if found is not None:
-        require(
-            node, "kernel", "NUMA balancing", seen=found[0] != "0",
-            wanted=bool(node.get("pcie_numa_balancing")), variable="pcie_numa_balancing",
-            where=found[1], truth=AFTER_REBOOT, run=f"remove the line from {found[1]}",
-        )  # fmt: skip
+        Setting(
+            node,
+            "kernel",
+            "NUMA balancing",
+            "pcie_numa_balancing",
+            where=found[1],
+            truth=AFTER_REBOOT,
+            fix=f"remove the line from {found[1]}",
+        ).require(found[0] != "0", bool(node.get("pcie_numa_balancing")))
 
 
 def test_interrupts_run_on_own_numa_node(host: Host, node: Node, rail: Rail) -> None:
-    """The rail's interrupts run on processors of its own NUMA node."""
+    """The rail's interrupts run on CPUs of its own NUMA node."""
     if node.get("pcie_irq_affinity") != "local":
         not_applicable(f"pcie_irq_affinity: {node.get('pcie_irq_affinity')}")
     address = devices.port(host, rail).pci
@@ -126,60 +140,65 @@ def test_interrupts_run_on_own_numa_node(host: Host, node: Node, rail: Rail) -> 
         not_applicable(f"rail {rail.index} is not on PCI")
     seen = interrupts.read(host, address)
     if len(seen.processors) < 2:
-        not_applicable("the machine has one NUMA node")
+        not_applicable("the node has one NUMA node")
     numa_node = pci.Functions.read(host).numa_node(address)
     if numa_node not in seen.processors:
-        raise CouldNotTell(f"{address}: the firmware does not say its NUMA node ({numa_node})")
+        raise CouldNotTell(f"{address}: the firmware does not report its NUMA node ({numa_node})")
     near = seen.processors[numa_node]
     if not near:
         not_applicable(f"NUMA node {numa_node} has no processors")
     for number, on in seen.affinities.items():
         if not on <= near:
-            reject(
-                node, address, f"processors of interrupt {number}", seen=sorted(on),
-                wanted=f"those of NUMA node {numa_node}", variable="pcie_irq_affinity",
+            Setting(
+                node,
+                address,
+                f"processors of interrupt {number}",
+                "pcie_irq_affinity",
                 where=f"/proc/irq/{number}/smp_affinity_list",
-            )  # fmt: skip
+            ).reject(sorted(on), f"those of NUMA node {numa_node}")
 
 
 def test_cpu_governor(host: Host, node: Node) -> None:
-    """All processors have the site's frequency governor."""
+    """All CPUs have the site's frequency governor."""
     wanted = node.get("pcie_cpu_governor")
     if wanted == "keep":
         not_applicable("pcie_cpu_governor: keep")
     pattern = r"/sys/devices/system/cpu/cpufreq/(policy\d+)/scaling_governor"
     found = list(read_files(host, f"{_POLICIES}/scaling_governor").matching(pattern))
     if not found:
-        not_applicable("the kernel does not set frequencies (/sys/devices/system/cpu/cpufreq)")
+        not_applicable(
+            "the kernel does not scale CPU frequencies (/sys/devices/system/cpu/cpufreq)"
+        )
     for match, seen in found:
-        require(
-            node, match[1], "frequency governor", seen=seen, wanted=wanted,
-            variable="pcie_cpu_governor", where=match[0],
-        )  # fmt: skip
+        Setting(node, match[1], "frequency governor", "pcie_cpu_governor", where=match[0]).require(
+            seen, wanted
+        )
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
-    """A boot starts the unit that sets what a boot loses."""
+    """The unit that restores the PCIe settings starts at boot."""
     seen = units.show(host, _UNIT)[_UNIT]
-    require(
-        node, _UNIT, "unit", seen=seen.get("UnitFileState") or "absent", wanted="enabled",
-        variable="pcie_max_read_request_bytes", where=f"systemctl show {_UNIT}",
+    Setting(
+        node,
+        _UNIT,
+        "unit",
+        "pcie_max_read_request_bytes",
+        where=f"systemctl show {_UNIT}",
         truth=AFTER_REBOOT,
-    )  # fmt: skip
+    ).require(seen.get("UnitFileState") or "absent", "enabled")
 
 
 def test_settings_after_reboot(host: Host, node: Node) -> None:
-    """What the unit sets is what the site says."""
+    """The unit sets the site's values at boot."""
     text = read_files(host, _DESCRIPTION).get(_DESCRIPTION)
     try:
         seen: Mapping[str, object] = {} if text is None else json.loads(text)
     except ValueError as error:
-        raise CouldNotTell(f"{_DESCRIPTION}: it is no JSON") from error
+        raise CouldNotTell(f"{_DESCRIPTION}: not JSON") from error
     for name in _DESCRIBED:
-        require(
-            node, "kernel", name, seen=seen.get(name), wanted=node.get(f"pcie_{name}"),
-            variable=f"pcie_{name}", where=_DESCRIPTION, truth=AFTER_REBOOT,
-        )  # fmt: skip
+        Setting(
+            node, "kernel", name, f"pcie_{name}", where=_DESCRIPTION, truth=AFTER_REBOOT
+        ).require(seen.get(name), node.get(f"pcie_{name}"))
 
 
 def _nic(host: Host, rail: Rail) -> str:
@@ -189,9 +208,11 @@ def _nic(host: Host, rail: Rail) -> str:
     if not port.pci:
         not_applicable(f"rail {rail.index} is not on PCI")
     if pci.Functions.read(host).vendor(port.pci) == pci.VIRTIO:
-        not_applicable(f"rail {rail.index} is virtio, which reads nothing over PCI Express")
+        not_applicable(f"rail {rail.index} is virtio, which makes no PCIe read requests")
     if devices.is_virtual_function(host, port.netdev):
-        not_applicable(f"rail {rail.index} is a virtual function; its physical one's counts")
+        not_applicable(
+            f"rail {rail.index} is a virtual function; the physical function's value counts"
+        )
     return port.pci
 
 
@@ -211,5 +232,5 @@ def _iommu(host: Host, node: Node) -> tuple[str, ...]:
     if wanted == "keep":
         not_applicable("pcie_iommu: keep")
     if not pci.has_iommu(host):
-        not_applicable("the machine has no IOMMU (/sys/class/iommu, ACPI tables)")
+        not_applicable("the node has no IOMMU (/sys/class/iommu, ACPI tables)")
     return _IOMMU[wanted]

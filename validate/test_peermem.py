@@ -1,4 +1,4 @@
-"""How the NICs reach GPU memory: nvidia-peermem or dma-buf, by its effect."""
+"""GPUDirect RDMA: nvidia-peermem or dma-buf."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from testinfra.host import Host
 from rdmaprov.facts import kernel_modules, pci
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.text import output, read_files
-from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
 from rdmaprov.inventory import Node
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -25,72 +25,74 @@ _LOADED_AT_BOOT = ("/etc/modules-load.d/*.conf", "/usr/lib/modules-load.d/*.conf
 
 
 def test_module_is_loaded(host: Host, node: Node) -> None:
-    """nvidia-peermem is loaded where it is how the NICs reach GPU memory."""
+    """nvidia-peermem is loaded where the NICs reach GPU memory by it."""
     _needs_peermem(host, node)
-    require(
-        node, _MODULE, "module", seen=read_files(host, _STATE).value(_STATE), wanted="live",
-        variable="peermem_mode", where=_STATE,
-    )  # fmt: skip
+    Setting(node, _MODULE, "module", "peermem_mode", where=_STATE).require(
+        read_files(host, _STATE).value(_STATE), "live"
+    )
 
 
 def test_module_is_a_client_of_rdma(host: Host, node: Node) -> None:
-    """The RDMA drivers know nvidia-peermem, as NCCL asks; that it is loaded proves nothing."""
+    """nvidia-peermem is registered with the RDMA drivers, which loading alone does not ensure."""
     _needs_peermem(host, node)
     files = read_files(host, f"{_CLIENTS}/*/version", f"/sys/module/{_MODULE}/version")
     clients = [match[1] for match, _ in files.matching(_CLIENTS + "/([^/]+)/version")]
     kernel_shows_none = not clients and files.value(f"/sys/module/{_MODULE}/version")
     if not {"nv_mem", "nv_mem_nc"} & set(clients) and not kernel_shows_none:
-        reject(
-            node, _MODULE, "client of the RDMA drivers", seen=clients,
-            wanted="nv_mem or nv_mem_nc", variable="peermem_mode", where=_CLIENTS,
-        )  # fmt: skip
+        Setting(node, _MODULE, "client of the RDMA drivers", "peermem_mode", where=_CLIENTS).reject(
+            clients, "nv_mem or nv_mem_nc"
+        )
 
 
 def test_module_is_loaded_after_reboot(host: Host, node: Node) -> None:
-    """A boot loads nvidia-peermem."""
+    """The next boot loads nvidia-peermem."""
     _needs_peermem(host, node)
     files = read_files(host, *_LOADED_AT_BOOT)
-    lines = {line.strip().replace("-", "_") for text in files.texts.values()
-             for line in text.splitlines()}  # fmt: skip
-    require(
-        node, _MODULE, "module", seen="loaded" if _MODULE in lines else "not loaded",
-        wanted="loaded", variable="peermem_mode", where="/etc/modules-load.d",
-        truth=AFTER_REBOOT,
-    )  # fmt: skip
+    lines = {
+        line.strip().replace("-", "_")
+        for text in files.texts.values()
+        for line in text.splitlines()
+    }
+    Setting(
+        node, _MODULE, "module", "peermem_mode", where="/etc/modules-load.d", truth=AFTER_REBOOT
+    ).require("loaded" if _MODULE in lines else "not loaded", "loaded")
 
 
 def test_module_is_not_denied_after_reboot(host: Host, node: Node) -> None:
-    """No line of modprobe.d or of the kernel's command line keeps a boot from loading it."""
+    """No line of modprobe.d or the kernel's command line blocks nvidia-peermem at boot."""
     _needs_peermem(host, node)
-    denied = kernel_modules.read(host).denied(_MODULE)
+    denied = kernel_modules.read(host).blocking_line(_MODULE)
     if denied:
-        reject(
-            node, _MODULE, "module", seen=denied, wanted="no such line", variable="peermem_mode",
-            where="/etc/modprobe.d", truth=AFTER_REBOOT, run="remove that line",
-        )  # fmt: skip
+        Setting(
+            node,
+            _MODULE,
+            "module",
+            "peermem_mode",
+            where="/etc/modprobe.d",
+            truth=AFTER_REBOOT,
+            fix="remove that line",
+        ).reject(denied, "no such line")
 
 
 def test_node_can_do_dmabuf(host: Host, node: Node) -> None:
-    """Kernel and GPU driver have what dma-buf needs; the NICs' part, the acceptance proves."""
+    """Kernel and GPU driver support dma-buf; acceptance verifies the NICs' part."""
     if node.get("peermem_mode") != "dmabuf":
         not_applicable(f"peermem_mode: {node.get('peermem_mode')}")
     obstacle = _obstacle(host)
     if obstacle:
-        reject(
-            node, "dma-buf", "support", seen=obstacle, wanted="Linux 5.12 and the open GPU driver",
-            variable="peermem_mode", where=f"{_RELEASE}, {_DRIVER}",
-        )  # fmt: skip
+        Setting(node, "dma-buf", "support", "peermem_mode", where=f"{_RELEASE}, {_DRIVER}").reject(
+            obstacle, "Linux 5.12 and the open GPU driver"
+        )
 
 
 def test_gpu_driver_is_of_the_sites_flavour(host: Host, node: Node) -> None:
-    """The GPU's kernel module is the open or the proprietary one, as the site says."""
+    """The GPU's kernel module is the site's: open or proprietary."""
     wanted = node.get("peermem_gpu_module")
     if not wanted:
-        not_applicable("the site does not say peermem_gpu_module")
-    require(
-        node, "nvidia", "flavour", seen=_flavour(host), wanted=wanted,
-        variable="peermem_gpu_module", where=_DRIVER, run="modinfo nvidia",
-    )  # fmt: skip
+        not_applicable("the site does not set peermem_gpu_module")
+    Setting(
+        node, "nvidia", "flavour", "peermem_gpu_module", where=_DRIVER, look="modinfo nvidia"
+    ).require(_flavour(host), wanted)
 
 
 def _needs_peermem(host: Host, node: Node) -> None:
@@ -100,9 +102,9 @@ def _needs_peermem(host: Host, node: Node) -> None:
         not_applicable(f"peermem_mode: {mode}")
     if mode == "auto":
         if not pci.Functions.read(host).gpus():
-            not_applicable("peermem_mode: auto, on a node without an NVIDIA GPU")
+            not_applicable("peermem_mode: auto, and the node has no NVIDIA GPU")
         if not _obstacle(host):
-            not_applicable("peermem_mode: auto, on a node that has what dma-buf needs")
+            not_applicable("peermem_mode: auto, and the node supports dma-buf")
 
 
 def _obstacle(host: Host) -> str:
@@ -110,7 +112,7 @@ def _obstacle(host: Host) -> str:
     release = read_files(host, _RELEASE).must(_RELEASE)
     found = re.match(r"(\d+)\.(\d+)", release)
     if found is None:
-        raise CouldNotTell(f"{_RELEASE} shows {release!r}, which is no kernel")
+        raise CouldNotTell(f"{_RELEASE} shows {release!r}, not a kernel release")
     if (int(found[1]), int(found[2])) < _DMABUF_KERNEL:
         return f"kernel {release}"
     flavour = _flavour(host)

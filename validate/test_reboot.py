@@ -1,4 +1,4 @@
-"""Nothing waits for a reboot, and the last one went well."""
+"""No reboot is required, and the last one succeeded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from testinfra.host import Host
 
 from rdmaprov.facts import boot, software
 from rdmaprov.facts.text import END, read_files, whole
-from rdmaprov.facts.verdict import AFTER_REBOOT, reject, require
 from rdmaprov.inventory import Node
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, reboot
 
 pytestmark = pytest.mark.state
 
@@ -21,48 +21,60 @@ _FAILED = (
 
 
 def test_drivers_on_disk_run(host: Host, node: Node) -> None:
-    """Each module of the RDMA stack that runs is the one that a boot would load."""
+    """Each loaded module of the RDMA stack is the one on disk."""
     for name, module in software.modules(host).items():
         if module.source and module.disk_source and module.source != module.disk_source:
-            reject(
-                node, name, "driver on disk", seen=_said(module.disk_version, module.disk_source),
-                wanted=f"the one that runs, {_said(module.version, module.source)}",
-                variable="ofed_version", where=f"modinfo {name}; /sys/module/{name}/srcversion",
-                truth=AFTER_REBOOT, run=f"reboot {node.name}",
-            )  # fmt: skip
+            Setting(
+                node,
+                name,
+                "driver on disk",
+                "ofed_version",
+                where=f"modinfo {name}; /sys/module/{name}/srcversion",
+                truth=AFTER_REBOOT,
+                fix=reboot(node),
+            ).reject(
+                _said(module.disk_version, module.disk_source),
+                f"the one that runs, {_said(module.version, module.source)}",
+            )
 
 
 def test_running_kernel_has_its_modules(host: Host, node: Node) -> None:
-    """The running kernel's modules are on disk: its package was not removed under it."""
+    """The running kernel's modules are on disk: its package was not removed."""
     release = read_files(host, _RELEASE).must(_RELEASE)
     path = f"/lib/modules/{release}/modules.dep"
     text = read_files(host, path).get(path)
-    require(
-        node, f"kernel {release}", "modules", seen="absent" if text is None else "present",
-        wanted="present", variable="reboot_policy", where=path, run=f"reboot {node.name}",
-    )  # fmt: skip
+    Setting(
+        node, f"kernel {release}", "modules", "reboot_policy", where=path, fix="systemctl reboot"
+    ).require("absent" if text is None else "present", "present")
 
 
 def test_kernel_runs_with_what_a_boot_gives(host: Host, node: Node) -> None:
-    """The running kernel has those arguments of rdmaprov's that a boot would give it."""
+    """The running kernel has the arguments that the next boot gives it."""
     lines = boot.read(host)
     for entry in lines.entries:
-        require(
-            node, "kernel", "command line", seen=lines.running.of(_OWNED),
-            wanted=entry.of(_OWNED), variable="reboot_policy",
-            where=f"{lines.running.file}, {entry.file}", run=f"reboot {node.name}",
-        )  # fmt: skip
+        Setting(
+            node,
+            "kernel",
+            "command line",
+            "reboot_policy",
+            where=f"{lines.running.file}, {entry.file}",
+            fix=reboot(node),
+        ).require(lines.running.arguments(_OWNED), entry.arguments(_OWNED))
 
 
 def test_units_of_rdmaprov_have_not_failed(host: Host, node: Node) -> None:
-    """No unit that sets something at boot has failed."""
+    """No rdmaprov unit has failed."""
     body = whole(host.run(_FAILED).stdout, "systemctl list-units")
     failed = [line.split()[0].lstrip("●*") or line for line in body.splitlines() if line.strip()]
     if failed:
-        reject(
-            node, failed[0], "unit", seen="failed", wanted="no failure", variable="reboot_policy",
-            where="systemctl list-units --failed 'rdmaprov-*'", run=f"journalctl -u {failed[0]}",
-        )  # fmt: skip
+        Setting(
+            node,
+            failed[0],
+            "unit",
+            "reboot_policy",
+            where="systemctl list-units --failed 'rdmaprov-*'",
+            look=f"journalctl -u {failed[0]}",
+        ).reject("failed", "no failure")
 
 
 def _said(version: str, source: str) -> str:

@@ -12,43 +12,40 @@ from testinfra.host import Host
 
 from rdmaprov.facts import CouldNotTell, counters, dcb, devices
 from rdmaprov.facts.dcb import Dcb
-from rdmaprov.facts.verdict import needs_roce, not_applicable, reject, require
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import Setting, needs_roce, not_applicable
 
 pytestmark = pytest.mark.state
 
 
 def test_host_or_firmware_decides(host: Host, node: Node, rail: Rail) -> None:
-    """Who decides on QoS is as the site says: a firmware that does may undo the rest."""
+    """The host or the firmware controls DCBX, as the site states; firmware may undo the rest."""
     netdev, seen = _dcb(host, node, rail)
-    require(
-        node, netdev, "DCBX", seen="host" if seen.host else "firmware",
-        wanted=node.get("roce_qos_dcbx"), variable="roce_qos_dcbx",
-        where=f"dcb dcbx show dev {netdev}",
-    )  # fmt: skip
+    Setting(node, netdev, "DCBX", "roce_qos_dcbx", where=f"dcb dcbx show dev {netdev}").require(
+        "host" if seen.host else "firmware", node.get("roce_qos_dcbx")
+    )
 
 
 def test_trust(host: Host, node: Node, rail: Rail) -> None:
-    """The port reads a packet's priority from what the site says."""
+    """The port trusts DSCP or PCP, as the site states."""
     netdev, seen = _dcb(host, node, rail)
-    require(
-        node, netdev, "trust", seen=seen.trust, wanted=node.get("roce_qos_trust"),
-        variable="roce_qos_trust", where=f"dcb app show dev {netdev}",
-    )  # fmt: skip
+    Setting(node, netdev, "trust", "roce_qos_trust", where=f"dcb app show dev {netdev}").require(
+        seen.trust, node.get("roce_qos_trust")
+    )
 
 
 def test_roce_data_rides_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
-    """A packet with the DSCP of RoCE data gets the lossless priority."""
+    """Packets with the RoCE DSCP get the lossless priority."""
     _rides(host, node, rail, node.get("fabric_roce_dscp"))
 
 
 def test_cnps_ride_their_priority(host: Host, node: Node, rail: Rail) -> None:
-    """A congestion notification packet that arrives gets its own priority."""
+    """Congestion notification packets (CNPs) get their own priority on arrival."""
     _rides(host, node, rail, node.get("fabric_cnp_dscp"))
 
 
 def test_other_dscps_ride_their_priority(host: Host, node: Node, rail: Rail) -> None:
-    """Every other DSCP gets the site's priority: none of them may ride the lossless one."""
+    """Every other DSCP gets the site's priority, and none the lossless one."""
     netdev, seen = _dscp(host, node, rail)
     special = {node.get("fabric_roce_dscp"), node.get("fabric_cnp_dscp")}
     wrong = {
@@ -59,87 +56,105 @@ def test_other_dscps_ride_their_priority(host: Host, node: Node, rail: Rail) -> 
     if wrong:
         dscp, (has, wanted) = next(iter(wrong.items()))
         more = f" and {len(wrong) - 1} more DSCPs" if len(wrong) > 1 else ""
-        reject(
-            node, netdev, f"priority of DSCP {dscp}{more}", seen=has, wanted=wanted,
-            variable="roce_qos_dscp_priorities", where=f"dcb -N app show dev {netdev} dscp-prio",
-        )  # fmt: skip
+        Setting(
+            node,
+            netdev,
+            f"priority of DSCP {dscp}{more}",
+            "roce_qos_dscp_priorities",
+            where=f"dcb -N app show dev {netdev} dscp-prio",
+        ).reject(has, wanted)
 
 
 def test_pfc_only_on_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
-    """PFC is on for the lossless priority and for no other."""
+    """PFC is on for the lossless priority and no other."""
     netdev, seen = _dcb(host, node, rail)
-    require(
-        node, netdev, "PFC on priorities", seen=sorted(seen.pfc),
-        wanted=sorted(node.get("roce_qos_pfc_priorities")), variable="roce_qos_pfc_priorities",
+    Setting(
+        node,
+        netdev,
+        "PFC is on for priority",
+        "roce_qos_pfc_priorities",
         where=f"dcb pfc show dev {netdev}",
-    )  # fmt: skip
+    ).require(sorted(seen.pfc), sorted(node.get("roce_qos_pfc_priorities")))
 
 
 def test_global_pause(host: Host, node: Node, rail: Rail) -> None:
-    """Global pause is off beside PFC: it would stop every priority."""
+    """Global pause is off: it would stop every priority."""
     netdev, _ = _dcb(host, node, rail)
     wanted = node.get("roce_qos_global_pause")
     for name, seen in zip(("RX", "TX"), counters.pause(host, netdev), strict=True):
-        require(
-            node, netdev, f"global pause {name}", seen=seen, wanted=wanted,
-            variable="roce_qos_global_pause", where=f"ethtool -a {netdev}",
-        )  # fmt: skip
+        Setting(
+            node,
+            netdev,
+            f"global pause {name}",
+            "roce_qos_global_pause",
+            where=f"ethtool -a {netdev}",
+        ).require(seen, wanted)
 
 
 def test_cable_length(host: Host, node: Node, rail: Rail) -> None:
-    """The firmware derives the thresholds of PFC from the length of the site's cables."""
+    """The cable length, from which the firmware derives PFC thresholds, is the site's."""
     netdev, seen = _dcb(host, node, rail)
     if not seen.pfc and not node.get("roce_qos_pfc_priorities"):
-        not_applicable("roce_qos_pfc_priorities: [], so no threshold depends on it")
-    require(
-        node, netdev, "cable length", seen=seen.cable_length_m,
-        wanted=node.get("roce_qos_cable_length_m"), variable="roce_qos_cable_length_m",
+        not_applicable("roce_qos_pfc_priorities: []: no PFC threshold to set")
+    Setting(
+        node,
+        netdev,
+        "cable length",
+        "roce_qos_cable_length_m",
         where=f"dcb pfc show dev {netdev} (delay)",
-    )  # fmt: skip
+    ).require(seen.cable_length_m, node.get("roce_qos_cable_length_m"))
 
 
 def test_priorities_have_their_traffic_class(host: Host, node: Node, rail: Rail) -> None:
-    """Each priority is in its traffic class, so the lossless one shares its queue with none."""
+    """Each priority is in its traffic class; the lossless one has a queue of its own."""
     netdev, seen = _dcb(host, node, rail)
     classes = _numbers(node.get("roce_qos_priority_tc"))
     wanted = tuple(classes.get(priority, 0) for priority in range(8))
-    require(
-        node, netdev, "traffic classes of priorities 0 to 7", seen=seen.classes, wanted=wanted,
-        variable="roce_qos_priority_tc", where=f"dcb ets show dev {netdev} prio-tc",
-    )  # fmt: skip
+    Setting(
+        node,
+        netdev,
+        "traffic classes of priorities 0 to 7 are",
+        "roce_qos_priority_tc",
+        where=f"dcb ets show dev {netdev} prio-tc",
+    ).require(seen.classes, wanted)
 
 
 def test_traffic_classes_are_served(host: Host, node: Node, rail: Rail) -> None:
-    """Each traffic class is strict or shares, as the site says."""
+    """Each traffic class is strict or weighted (ETS), as the site states."""
     netdev, seen = _dcb(host, node, rail)
     strict = node.get("roce_qos_tc_strict")
     wanted = tuple("strict" if tc in strict else "ets" for tc in range(8))
-    require(
-        node, netdev, "service of traffic classes 0 to 7", seen=seen.tsa, wanted=wanted,
-        variable="roce_qos_tc_strict", where=f"dcb ets show dev {netdev} tc-tsa",
-    )  # fmt: skip
+    Setting(
+        node,
+        netdev,
+        "service of traffic classes 0 to 7",
+        "roce_qos_tc_strict",
+        where=f"dcb ets show dev {netdev} tc-tsa",
+    ).require(seen.tsa, wanted)
 
 
 def test_traffic_classes_have_their_share(host: Host, node: Node, rail: Rail) -> None:
-    """Each traffic class that shares has its percentage; of a strict one it means nothing."""
+    """Each ETS traffic class has its share of the bandwidth."""
     netdev, seen = _dcb(host, node, rail)
     shares = _numbers(node.get("roce_qos_tc_percent"))
     strict = node.get("roce_qos_tc_strict")
     classes = [tc for tc in range(8) if tc not in strict]
-    require(
-        node, netdev, f"percent of traffic classes {', '.join(map(str, classes))}",
-        seen=[seen.percent[tc] for tc in classes], wanted=[shares.get(tc, 0) for tc in classes],
-        variable="roce_qos_tc_percent", where=f"dcb ets show dev {netdev} tc-bw",
-    )  # fmt: skip
+    Setting(
+        node,
+        netdev,
+        f"percent of traffic classes {', '.join(map(str, classes))}",
+        "roce_qos_tc_percent",
+        where=f"dcb ets show dev {netdev} tc-bw",
+    ).require([seen.percent[tc] for tc in classes], [shares.get(tc, 0) for tc in classes])
 
 
 def test_receive_buffers(host: Host, node: Node, rail: Rail) -> None:
-    """Receive buffers that the site describes have their size, and their priorities."""
+    """Receive buffers have the site's sizes and priorities."""
     netdev, seen = _dcb(host, node, rail)
     sizes = _numbers(node.get("roce_qos_buffer_bytes"))
     buffers = _numbers(node.get("roce_qos_priority_buffer"))
     if not sizes and not buffers:
-        not_applicable("the site leaves the receive buffers to the firmware")
+        not_applicable("the site leaves receive buffers to the firmware")
     if seen.buffer_bytes is None or seen.priority_buffer is None:
         raise CouldNotTell(f"{netdev}: dcb buffer show dev {netdev} shows no receive buffers")
     for what, wanted, has in (
@@ -147,11 +162,13 @@ def test_receive_buffers(host: Host, node: Node, rail: Rail) -> None:
         ("receive buffer of priority", buffers, seen.priority_buffer),
     ):
         for number, value in wanted.items():
-            require(
-                node, netdev, f"{what} {number}", seen=has[number], wanted=value,
-                variable="roce_qos_buffer_bytes, roce_qos_priority_buffer",
+            Setting(
+                node,
+                netdev,
+                f"{what} {number}",
+                "roce_qos_buffer_bytes, roce_qos_priority_buffer",
                 where=f"dcb buffer show dev {netdev}",
-            )  # fmt: skip
+            ).require(has[number], value)
 
 
 def _dcb(host: Host, node: Node, rail: Rail) -> tuple[str, Dcb]:
@@ -163,24 +180,26 @@ def _dcb(host: Host, node: Node, rail: Rail) -> tuple[str, Dcb]:
     if seen is not None:
         return port.netdev, seen
     if devices.is_virtual_function(host, port.netdev):
-        not_applicable(f"{port.netdev} is a virtual function, whose port belongs to the physical")
-    raise CouldNotTell(f"{port.netdev}: it has no DCB; is its driver loaded?")
+        not_applicable(f"{port.netdev} is a virtual function; its physical function owns the port")
+    raise CouldNotTell(f"{port.netdev} has no DCB: its driver may not be loaded")
 
 
 def _dscp(host: Host, node: Node, rail: Rail) -> tuple[str, Dcb]:
     netdev, seen = _dcb(host, node, rail)
     if node.get("roce_qos_trust") != "dscp":
-        not_applicable("roce_qos_trust: pcp, so no DSCP has a priority")
+        not_applicable("roce_qos_trust: pcp, which ignores DSCP")
     return netdev, seen
 
 
 def _rides(host: Host, node: Node, rail: Rail, dscp: int) -> None:
     netdev, seen = _dscp(host, node, rail)
-    require(
-        node, netdev, f"priority of DSCP {dscp}", seen=seen.priority_of(dscp),
-        wanted=_map(node)[dscp], variable="roce_qos_dscp_priorities",
+    Setting(
+        node,
+        netdev,
+        f"priority of DSCP {dscp}",
+        "roce_qos_dscp_priorities",
         where=f"dcb -N app show dev {netdev} dscp-prio",
-    )  # fmt: skip
+    ).require(seen.priority_of(dscp), _map(node)[dscp])
 
 
 def _map(node: Node) -> dict[int, int]:

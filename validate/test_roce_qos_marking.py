@@ -1,4 +1,4 @@
-"""Lossless RoCE on each rail: ECN, congestion notification, marking, and the unit of a boot.
+"""Lossless RoCE on each rail: ECN, CNPs, ToS marking, and the unit that restores them at boot.
 
 That the marks are on the wire is for test_path.py.
 """
@@ -13,15 +13,8 @@ from testinfra.host import Host
 
 from rdmaprov.facts import CouldNotTell, congestion, devices, units
 from rdmaprov.facts.text import read_files
-from rdmaprov.facts.verdict import (
-    AFTER_REBOOT,
-    RUNNING,
-    needs_roce,
-    not_applicable,
-    reject,
-    require,
-)
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.verdict import AFTER_REBOOT, RUNNING, Setting, needs_roce, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -31,51 +24,50 @@ _LLDPAD = ("lldpad.service", "lldpad.socket")
 
 
 def test_ecn_on_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
-    """Congestion control reacts to ECN on the site's priorities, at both ends, on no other."""
+    """Congestion control reacts to ECN on exactly the site's priorities, at both ends."""
     netdev, seen = _congestion(host, node, rail)
     if seen.ecn is None:
-        not_applicable(f"{netdev}: Linux's own driver has no switch by priority; firmware has")
+        not_applicable(f"{netdev}: the inbox driver does not show ECN per priority")
     wanted = tuple(priority in node.get("roce_qos_ecn_priorities") for priority in range(8))
     for end, flags in seen.ecn.items():
-        require(
-            node, netdev, f"ECN of priorities 0 to 7 ({end})", seen=flags, wanted=wanted,
-            variable="roce_qos_ecn_priorities", where=f"{seen.directory}/{end}/enable",
-        )  # fmt: skip
+        Setting(
+            node,
+            netdev,
+            f"ECN of priorities 0 to 7 ({end})",
+            "roce_qos_ecn_priorities",
+            where=f"{seen.directory}/{end}/enable",
+        ).require(flags, wanted)
 
 
 def test_cnps_leave_with_their_dscp(host: Host, node: Node, rail: Rail) -> None:
-    """Congestion notification packets leave with the site's DSCP."""
+    """CNPs are sent with the site's DSCP."""
     netdev, seen = _congestion(host, node, rail)
-    require(
-        node, netdev, "DSCP of CNPs", seen=seen.cnp_dscp, wanted=node.get("fabric_cnp_dscp"),
-        variable="fabric_cnp_dscp", where=seen.directory,
-    )  # fmt: skip
+    Setting(node, netdev, "DSCP of CNPs", "fabric_cnp_dscp", where=seen.directory).require(
+        seen.cnp_dscp, node.get("fabric_cnp_dscp")
+    )
 
 
 def test_cnps_leave_with_their_priority(host: Host, node: Node, rail: Rail) -> None:
-    """Congestion notification packets leave with the site's priority."""
+    """CNPs are sent with the site's priority."""
     netdev, seen = _congestion(host, node, rail)
-    require(
-        node, netdev, "priority of CNPs", seen=seen.cnp_priority,
-        wanted=node.get("fabric_cnp_priority"), variable="fabric_cnp_priority",
-        where=seen.directory,
-    )  # fmt: skip
+    Setting(node, netdev, "priority of CNPs", "fabric_cnp_priority", where=seen.directory).require(
+        seen.cnp_priority, node.get("fabric_cnp_priority")
+    )
 
 
 def test_dcqcn_parameters(host: Host, node: Node, rail: Rail) -> None:
-    """Congestion control runs with the site's parameters."""
+    """DCQCN runs with the site's parameters."""
     netdev, seen = _congestion(host, node, rail)
     if not node.get("roce_qos_dcqcn"):
         not_applicable("roce_qos_dcqcn: {}")
     for name, value in node.get("roce_qos_dcqcn").items():
-        require(
-            node, netdev, name, seen=seen.parameter(name), wanted=int(value),
-            variable="roce_qos_dcqcn", where=seen.directory,
-        )  # fmt: skip
+        Setting(node, netdev, name, "roce_qos_dcqcn", where=seen.directory).require(
+            seen.parameter(name), int(value)
+        )
 
 
 def test_forced_traffic_class(host: Host, node: Node, rail: Rail) -> None:
-    """The driver puts into packets what programs ask for, or the site's ToS if that is forced.
+    """The driver uses the programs' traffic class, or the site's ToS where that is forced.
 
     What is forced beats NCCL_IB_TC.
     """
@@ -86,20 +78,20 @@ def test_forced_traffic_class(host: Host, node: Node, rail: Rail) -> None:
     forced = node.get("roce_qos_force_traffic_class")
     text = files.get(path)
     if text is None and not forced:
-        not_applicable("only the vendor's driver can force one, and the site does not want it")
+        not_applicable(
+            "only the vendor's driver can force a traffic class, and the site does not ask for it"
+        )
     lines = [line for line in (text or "").splitlines() if line.startswith("Global tclass=")]
     seen = lines[0].partition("=")[2].strip() if lines else None
     if not forced and seen in (str(node.get("roce_qos_tos")), None):
         return
-    require(
-        node, rdma, "forced traffic class", seen=seen,
-        wanted=str(node.get("roce_qos_tos")) if forced else "none",
-        variable="roce_qos_force_traffic_class", where=path,
-    )  # fmt: skip
+    Setting(node, rdma, "forced traffic class", "roce_qos_force_traffic_class", where=path).require(
+        seen, str(node.get("roce_qos_tos")) if forced else "none"
+    )
 
 
 def test_rdma_cm_marks_with_tos(host: Host, node: Node, rail: Rail) -> None:
-    """rdma_cm marks connections with the site's ToS, where it shows that without a change.
+    """rdma_cm marks connections with the site's ToS, where it can be read without a change.
 
     Its directory of a device has to be made to be read, and this suite makes none. On the wire,
     test_path.py has it in any case.
@@ -109,15 +101,16 @@ def test_rdma_cm_marks_with_tos(host: Host, node: Node, rail: Rail) -> None:
     files = read_files(host, f"{_CM}/*/ports/1/default_roce_tos")
     path = f"{_CM}/{rdma}/ports/1/default_roce_tos"
     if files.get(path) is None:
-        not_applicable(f"{rdma}: {_CM}/{rdma} is not open; test_path.py proves it on the wire")
-    require(
-        node, rdma, "ToS of rdma_cm", seen=files.number(path), wanted=node.get("roce_qos_tos"),
-        variable="roce_qos_tos", where=path,
-    )  # fmt: skip
+        not_applicable(
+            f"{rdma}: {_CM}/{rdma} does not exist; test_path.py verifies the ToS on the wire"
+        )
+    Setting(node, rdma, "ToS of rdma_cm", "roce_qos_tos", where=path).require(
+        files.number(path), node.get("roce_qos_tos")
+    )
 
 
 def test_lldpad_is_off(host: Host, node: Node) -> None:
-    """No lldpad runs, or starts at boot: it would overwrite all of this."""
+    """No lldpad runs or starts at boot: it would overwrite these settings."""
     needs_roce(node, "lldpad's DCB")
     for unit, seen in units.show(host, *_LLDPAD).items():
         if seen.get("ActiveState") in ("active", "activating", "reloading"):
@@ -127,26 +120,33 @@ def test_lldpad_is_off(host: Host, node: Node) -> None:
 
 
 def test_unit_ran(host: Host, node: Node, rail: Rail) -> None:
-    """The unit that sets the rail's QoS has run without an error since the device appeared."""
+    """The rail's QoS unit has run without an error."""
     netdev, seen = _unit(host, node, rail)
-    require(
-        node, netdev, "QoS unit", seen=seen.get("ActiveState") or "absent", wanted="active",
-        variable="fabric_rails", where=f"systemctl show {_unit_name(netdev)}",
-        run=f"journalctl -u {_unit_name(netdev)}",
-    )  # fmt: skip
+    Setting(
+        node,
+        netdev,
+        "QoS unit",
+        "fabric_rails",
+        where=f"systemctl show {_unit_name(netdev)}",
+        look=f"journalctl -u {_unit_name(netdev)}",
+    ).require(seen.get("ActiveState") or "absent", "active")
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """The unit runs whenever the device appears, as at boot."""
+    """The rail's QoS unit runs at boot."""
     netdev, seen = _unit(host, node, rail)
-    require(
-        node, netdev, "QoS unit", seen=seen.get("UnitFileState") or "absent", wanted="enabled",
-        variable="fabric_rails", where=f"systemctl show {_unit_name(netdev)}", truth=AFTER_REBOOT,
-    )  # fmt: skip
+    Setting(
+        node,
+        netdev,
+        "QoS unit",
+        "fabric_rails",
+        where=f"systemctl show {_unit_name(netdev)}",
+        truth=AFTER_REBOOT,
+    ).require(seen.get("UnitFileState") or "absent", "enabled")
 
 
 def test_qos_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """What the unit sets at boot is what the site says."""
+    """The rail's QoS unit sets the site's values at boot."""
     needs_roce(node, "QoS")
     netdev = devices.port(host, rail).netdev
     path = f"{_DESCRIPTIONS}/{netdev}.json"
@@ -154,21 +154,33 @@ def test_qos_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     try:
         seen = {} if text is None else json.loads(text)
     except ValueError as error:
-        raise CouldNotTell(f"{path}: it is no JSON") from error
+        raise CouldNotTell(f"{path}: not JSON") from error
     for key, variable in _described().items():
-        require(
-            node, netdev, key, seen=_plain(seen.get(key)), wanted=_plain(node.get(variable)),
-            variable=variable, where=path, truth=AFTER_REBOOT,
-        )  # fmt: skip
+        Setting(node, netdev, key, variable, where=path, truth=AFTER_REBOOT).require(
+            _plain(seen.get(key)), _plain(node.get(variable))
+        )
 
 
 def _described() -> Mapping[str, str]:
     """Return by its key in the description the site's variable."""
     names = (
-        "trust", "dscp_priorities", "pfc_priorities", "global_pause", "priority_tc", "tc_strict",
-        "tc_percent", "buffer_bytes", "priority_buffer", "cable_length_m", "ecn_priorities",
-        "dcqcn", "tos", "rdma_cm_mode", "force_traffic_class", "dcbx",
-    )  # fmt: skip
+        "trust",
+        "dscp_priorities",
+        "pfc_priorities",
+        "global_pause",
+        "priority_tc",
+        "tc_strict",
+        "tc_percent",
+        "buffer_bytes",
+        "priority_buffer",
+        "cable_length_m",
+        "ecn_priorities",
+        "dcqcn",
+        "tos",
+        "rdma_cm_mode",
+        "force_traffic_class",
+        "dcbx",
+    )
     fabric = {"cnp_dscp": "fabric_cnp_dscp", "cnp_priority": "fabric_cnp_priority"}
     return {**{name: f"roce_qos_{name}" for name in names}, **fabric}
 
@@ -186,14 +198,14 @@ def _congestion(host: Host, node: Node, rail: Rail) -> tuple[str, congestion.Con
     seen = congestion.read(host, port.netdev, port.pci)
     if seen is None:
         not_applicable(
-            f"{port.netdev}: its driver shows no congestion control; the firmware's own settings "
+            f"{port.netdev}: its driver shows no congestion control; the firmware's settings "
             "count (mlx5_firmware_settings)"
         )
     return port.netdev, seen
 
 
 def _unit_name(netdev: str) -> str:
-    return f"rdmaprov-roce-qos@{units.escaped(netdev)}.service"
+    return f"rdmaprov-roce-qos@{units.escape(netdev)}.service"
 
 
 def _unit(host: Host, node: Node, rail: Rail) -> tuple[str, Mapping[str, str]]:
@@ -204,8 +216,12 @@ def _unit(host: Host, node: Node, rail: Rail) -> tuple[str, Mapping[str, str]]:
 
 
 def _reject_lldpad(node: Node, unit: str, seen: str, truth: str) -> None:
-    reject(
-        node, unit, "unit", seen=seen, wanted="off", variable="roce_qos_lldpad",
-        where=f"systemctl show {unit}", truth=truth,
-        run="systemctl mask --now lldpad.service lldpad.socket",
-    )  # fmt: skip
+    Setting(
+        node,
+        unit,
+        "unit",
+        "roce_qos_lldpad",
+        where=f"systemctl show {unit}",
+        truth=truth,
+        fix="systemctl mask --now lldpad.service lldpad.socket",
+    ).reject(seen, "off")

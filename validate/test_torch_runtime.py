@@ -1,4 +1,4 @@
-"""The Python with torch in which the acceptance runs. That it imports, the acceptance proves."""
+"""The Python with torch that acceptance runs; acceptance verifies that it imports."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from testinfra.host import Host
 
 from rdmaprov.facts import software
-from rdmaprov.facts.text import ran, read_files
-from rdmaprov.facts.verdict import AFTER_REBOOT, not_applicable, reject, require
+from rdmaprov.facts.text import read_files, run_program
 from rdmaprov.inventory import Node
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -18,7 +18,7 @@ _VARIABLE = "torch_runtime_requirements"
 
 
 def test_packages_are_the_sites(host: Host, node: Node) -> None:
-    """The Python has torch, and each package in the version that the site pins."""
+    """The Python has torch, and each pinned package in its version."""
     python = _python(node)
     wanted = _pins(node)
     names = tuple(sorted({"torch", *wanted}))
@@ -26,25 +26,27 @@ def test_packages_are_the_sites(host: Host, node: Node) -> None:
     seen = software.python_packages(host, python, names)
     for name in names:
         version, pin = seen[name], wanted.get(name)
-        if version is None or (pin is not None and not software.build(version, pin)):
-            reject(
-                node, python, name, seen=version, wanted=pin or "any version", variable=_VARIABLE,
-                where=f"{python} -m pip list",
-            )  # fmt: skip
+        if version is None or (pin is not None and not software.is_version(version, pin)):
+            Setting(node, python, name, _VARIABLE, where=f"{python} -m pip list").reject(
+                version, pin or "any version"
+            )
 
 
 def test_environment_is_whole(host: Host, node: Node) -> None:
-    """The environment's name leads to a place that is there, now and after a boot."""
+    """The virtual environment exists, now and after a reboot."""
     if node.get("torch_runtime_kind") != "venv":
         not_applicable(f"torch_runtime_kind: {node.get('torch_runtime_kind')}")
     directory = node.get("torch_runtime_directory").rstrip("/")
     configuration = f"{directory}/pyvenv.cfg"
     seen = read_files(host, configuration).get(configuration)
-    require(
-        node, directory, "virtual environment", wanted="present",
-        seen="absent" if seen is None else "present", variable="torch_runtime_directory",
-        where=configuration, truth=AFTER_REBOOT,
-    )  # fmt: skip
+    Setting(
+        node,
+        directory,
+        "virtual environment",
+        "torch_runtime_directory",
+        where=configuration,
+        truth=AFTER_REBOOT,
+    ).require("absent" if seen is None else "present", "present")
 
 
 def test_image_is_present(host: Host, node: Node) -> None:
@@ -53,13 +55,16 @@ def test_image_is_present(host: Host, node: Node) -> None:
         not_applicable(f"torch_runtime_kind: {node.get('torch_runtime_kind')}")
     tool, image = node.get("torch_runtime_container_tool"), node.get("torch_runtime_image")
     if tool not in ("docker", "podman"):
-        not_applicable(f"images of {tool} are files that the site brings itself")
+        not_applicable(f"images of {tool} are files, which the site provides")
     command = f"{tool} image inspect --format '{{{{.Id}}}}' {shlex.quote(image)}"
-    if ran(host, command).rc != 0:
-        reject(
-            node, tool, f"image {image}", seen=None, wanted="present",
-            variable="torch_runtime_image", where=f"{tool} image inspect {image}",
-        )  # fmt: skip
+    if run_program(host, command).rc != 0:
+        Setting(
+            node,
+            tool,
+            f"image {image}",
+            "torch_runtime_image",
+            where=f"{tool} image inspect {image}",
+        ).reject(None, "present")
 
 
 def _python(node: Node) -> str:
@@ -71,10 +76,9 @@ def _python(node: Node) -> str:
 
 def _require_there(host: Host, node: Node, python: str) -> None:
     if not software.is_program(host, python):
-        reject(
-            node, python, "Python", seen=None, wanted="with torch",
-            variable="torch_runtime_kind", where=f"ls -l {python}",
-        )  # fmt: skip
+        Setting(node, python, "Python", "torch_runtime_kind", where=f"ls -l {python}").reject(
+            None, "with torch"
+        )
 
 
 def _pins(node: Node) -> dict[str, str]:

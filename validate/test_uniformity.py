@@ -1,4 +1,4 @@
-"""Nodes of one kind have the same software and firmware; the odd ones are named.
+"""Nodes of one kind have the same software and firmware; those that differ are named.
 
 What makes nodes comparable is read, not configured: the same model of machine for its BIOS, the
 same model of NIC for its firmware, the same values of the site for software that it describes.
@@ -14,8 +14,8 @@ from testinfra.host import Host
 from rdmaprov.facts import devices, software, uniform
 from rdmaprov.facts.text import read_files
 from rdmaprov.facts.uniform import Sample
-from rdmaprov.facts.verdict import finding, not_applicable, settle
 from rdmaprov.inventory import Fleet, Node
+from rdmaprov.validate.verdict import Setting, not_applicable, settle
 
 pytestmark = pytest.mark.state
 
@@ -34,19 +34,19 @@ def test_kernel(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
 
 def test_drivers(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """The same modules of the RDMA stack run everywhere, in the same version and build."""
+    """All nodes run the same version and build of each module of the RDMA stack."""
 
     def of(host: Host, node: Node) -> list[Sample]:
         release = read_files(host, _RELEASE).must(_RELEASE)
         loaded = software.modules(host)
         values = {name: each.version or each.source for name, each in loaded.items()}
-        return uniform.of_mapping(node.name, values, (release, node.get("ofed_source")))
+        return uniform.make_samples(node.name, values, (release, node.get("ofed_source")))
 
     _uniform(fleet, hosts, "driver", "ofed_version", "/sys/module/*/version", of)
 
 
 def test_ofed(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """Nodes for which the site says the same have the same OFED."""
+    """Nodes with equal site values have the same OFED."""
 
     def of(host: Host, node: Node) -> list[Sample]:
         says = software.ofed(host)
@@ -58,7 +58,7 @@ def test_ofed(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
 
 def test_nic_firmware(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """Rails with the same model of NIC run the same firmware."""
+    """NICs of the same model run the same firmware."""
     boards = f"{devices.INFINIBAND}/*/board_id"
 
     def of(host: Host, node: Node) -> list[Sample]:
@@ -78,7 +78,7 @@ def test_nic_firmware(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
 
 def test_bios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """Machines of the same model have the same BIOS."""
+    """Nodes of the same model have the same BIOS version."""
 
     def of(host: Host, node: Node) -> list[Sample]:
         files = read_files(host, f"{_DMI}/bios_version", f"{_DMI}/product_name")
@@ -91,7 +91,7 @@ def test_bios(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
 
 
 def test_nccl(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """Nodes for which the site says the same have the same NCCL, of the system and of torch."""
+    """Nodes with equal site values have the same NCCL, of the system and of torch."""
 
     def of(host: Host, node: Node) -> list[Sample]:
         package = software.packages(host).get("libnccl2")
@@ -101,13 +101,13 @@ def test_nccl(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
             names = ("nvidia-nccl-cu12", "nvidia-nccl-cu13")
             seen = software.python_packages(host, python, names)
             values |= {name: version or "absent" for name, version in seen.items()}
-        return uniform.of_mapping(node.name, values, (node.get("nccl_version"), python))
+        return uniform.make_samples(node.name, values, (node.get("nccl_version"), python))
 
     _uniform(fleet, hosts, "version", "nccl_version", "dpkg -l libnccl2; pip list", of)
 
 
 def test_torch(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
-    """Nodes for which the site says the same have the same torch."""
+    """Nodes with equal site values have the same torch."""
 
     def of(host: Host, node: Node) -> list[Sample]:
         python = software.python_of(node)
@@ -132,7 +132,7 @@ def _uniform(
 ) -> None:
     """Fail with a line for each node that is not like the others; unreadable ones are an error."""
     if len(fleet.nodes) < 2:
-        not_applicable("one node is selected: there is none to compare it with")
+        not_applicable("only one node is selected; comparing needs two")
     nodes = {node.name: node for node in fleet.nodes}
     samples: list[Sample] = []
     unknown = []
@@ -141,12 +141,14 @@ def _uniform(
             samples += of(hosts[name], node)
         except Exception as error:  # each kind of connection has its own
             unknown.append(f"{name}: {getattr(error, 'why', error)}")
-    settle([
-        finding(
-            nodes[odd.sample.node], odd.sample.device, setting, seen=odd.sample.value,
-            wanted=f"{odd.usual} ({odd.share})", variable=variable, where=where,
-        )
-        for odd in uniform.odd_ones(samples)
-    ], unknown)  # fmt: skip
+    settle(
+        [
+            Setting(nodes[odd.sample.node], odd.sample.device, setting, variable, where=where).text(
+                odd.sample.value, f"{odd.usual} ({odd.share})"
+            )
+            for odd in uniform.odd_ones(samples)
+        ],
+        unknown,
+    )
     if not samples:
-        not_applicable("no selected node has such a thing")
+        not_applicable("no selected node has one")

@@ -186,7 +186,9 @@ def test_missing_key(tmp_path):
         env={**os.environ, "COLUMNS": "300"},
     )
     assert done.returncode == ExitCode.UNKNOWN
-    assert "n1: its private key is not there. Look at ansible_ssh_private_key_file" in done.stdout
+    assert (
+        "n1: the private key file does not exist. Check ansible_ssh_private_key_file" in done.stdout
+    )
     assert "Traceback" not in done.stdout + done.stderr
 
 

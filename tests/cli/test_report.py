@@ -41,7 +41,7 @@ def test_page_is_made_for_its_user_only_and_again(place, capsys):
         assert capsys.readouterr().out == f"runs/{WHOLE}/report.html\n"
     page = place / "runs" / WHOLE / "report.html"
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
-    assert "MTU is 1500, wanted 9000" in page.read_text()
+    assert "MTU is 1500, expected 9000" in page.read_text()
     assert sorted(path.name for path in page.parent.iterdir()) == ["report.html", "results.json"]
 
 
@@ -218,7 +218,7 @@ def test_page_of_1024_nodes_that_all_differ_stays_small(make):
         node["subjects"] = {"mtu": {"failed": number + 1}}
         data["checks"] += [
             {"test": f"test_mtu.py::test_{number}_{n}[{name}]", "node": name, "outcome": "failed",
-             "message": f"{name} ens{n}: seen {number} {n} {'x' * 200}. Run: rdmaprov apply s"}
+             "message": f"{name} ens{n}: {number} {n} {'x' * 200}. Fix, on {name}: x"}
             for n in range(16)
         ]  # fmt: skip
     page = html(data)

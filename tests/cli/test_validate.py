@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -83,6 +84,24 @@ def test_exit_code_and_results(place, words, code, states):
     assert (directory / "junit.xml").read_text().count("<testcase") == sum(
         results["counts"].values()
     )
+
+
+def test_summary_tells_unreachable_from_unknown_and_groups_failures(place):
+    refused = "{unit: 3, ansible_host: 127.0.0.1, ansible_port: 1}"
+    (place / "site/hosts.yml").write_text(f"{HOSTS}    n3: {refused}\n")
+    own = (
+        "import pytest\n\n\ndef test_mtu(node):\n    assert 0, f'{node.name} ens1: MTU is 1500'\n"
+        "\n\ndef test_lost(host):\n    assert host.run('true').rc == 0\n"
+        "\n\ndef test_untold(node):\n    assert node.name != 'n2' or 1 / 0\n"
+        "\n\ndef test_skipped(node):\n    pytest.skip('not here')\n"
+    )
+    (place / "test_own.py").write_text(own)
+    done = validate(place, "-k", "not mtu")
+    summary = "3 nodes: 1 passed, 1 unreachable (n3), 1 unknown (n2); "
+    assert f"{summary}4 checks passed, 2 unknown, 3 skipped (not verified)\n" in done.stdout
+    assert re.search(r"SKIPPED \[3\] .*test_own.py:16: not here", done.stdout)
+    assert "_pytest/outcomes.py" not in done.stdout
+    assert "3 nodes: NODE ens1: MTU is 1500 [test_mtu]\n" in validate(place).stdout
 
 
 def test_run_is_kept_without_secrets_and_for_this_user_only(place):

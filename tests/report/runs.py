@@ -22,11 +22,11 @@ from rdmaprov.apply.run import ApplyRequest, document
 from rdmaprov.bandwidth import floor
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.cli import accept
-from rdmaprov.facts.verdict import finding
 from rdmaprov.inventory import Node
 from rdmaprov.runs.envelope import Head
 from rdmaprov.validate import run as validate_run
-from rdmaprov.validate.results import Findings
+from rdmaprov.validate.results import CheckResults
+from rdmaprov.validate.verdict import Setting
 
 SITE = Path("inventory/prod")
 STARTED = datetime(2026, 3, 2, 9, 12, tzinfo=UTC)
@@ -60,7 +60,7 @@ def plain(data: dict[str, Any]) -> dict[str, Any]:
 def validated(count: int, *, bad: bool = True, rails: int = 8) -> dict[str, Any]:
     """Return a run of the suite; if bad, nodes with wrong MTUs, one that is lost, and skips."""
     fleet = names(count)
-    findings = Findings(fleet)
+    findings = CheckResults(fleet)
     for node in fleet:
         for file, functions in TESTS.items():
             for function in functions:
@@ -76,22 +76,35 @@ def _judge(findings, fleet, node, test, bad):
     file, function, rail = test
     name = f"{file}::{function}[{node}{f'-rail{rail}' if rail is not None else ''}]"
     if bad and node == fleet[1]:
-        report(findings, name, node, "error", f"{node}: cannot be reached: Connection refused "
-               f"(ssh to 198.51.100.{len(fleet) % 200 + 1} port 22)")  # fmt: skip
+        report(
+            findings,
+            name,
+            node,
+            "error",
+            f"{node}: cannot be reached: Connection refused "
+            f"(ssh to 198.51.100.{len(fleet) % 200 + 1} port 22)",
+        )
     elif bad and function == "test_mtu_running" and node in fleet[:: max(2, len(fleet) // 12)]:
         of = cast(Node, SimpleNamespace(name=node))
-        said = finding(
-            of, f"ens{rail + 1}", "MTU", seen=1500, wanted=9000, variable="fabric_mtu_bytes",
+        said = Setting(
+            of,
+            f"ens{rail + 1}",
+            "MTU",
+            "fabric_mtu_bytes",
             where=f"/sys/class/net/ens{rail + 1}/mtu",
-            run=f"rdmaprov apply {SITE} --limit {node} --roles mtu",
-        )  # fmt: skip
+            fix=f"rdmaprov apply {SITE} --limit {node} --roles mtu",
+        ).text(1500, 9000)
         report(findings, name, node, "failed", said)
     elif bad and function == "test_trust" and node == fleet[-1] and rail == 3:
         of = cast(Node, SimpleNamespace(name=node))
-        said = finding(
-            of, "ens4", "trust", seen="pcp", wanted="dscp", variable="roce_qos_trust",
-            where="dcb app show", run=f"rdmaprov apply {SITE} --limit {node}",
-        )  # fmt: skip
+        said = Setting(
+            of,
+            "ens4",
+            "trust",
+            "roce_qos_trust",
+            where="dcb app show",
+            fix=f"rdmaprov apply {SITE} --limit {node}",
+        ).text("pcp", "dscp")
         report(findings, name, node, "failed", said)
     elif function == "test_torch_is_there":
         report(findings, name, node, "skipped", f"{node}: torch_runtime_mode is off")
@@ -99,7 +112,7 @@ def _judge(findings, fleet, node, test, bad):
         report(findings, name, node, "passed")
 
 
-def report(findings: Findings, name: str, node: str, outcome: str, message: str = "") -> None:
+def report(findings: CheckResults, name: str, node: str, outcome: str, message: str = "") -> None:
     """Have findings hear a report of pytest's own class."""
     file, _, function = name.partition("::")
     where: Any = message or None
@@ -109,10 +122,15 @@ def report(findings: Findings, name: str, node: str, outcome: str, message: str 
     state: Any = "failed" if outcome == "error" else outcome
     findings.pytest_runtest_logreport(
         pytest.TestReport(
-            name, (file, 1, function), {}, state, where, when,
+            name,
+            (file, 1, function),
+            {},
+            state,
+            where,
+            when,
             user_properties=[("node", node)] if node else [],
         )
-    )  # fmt: skip
+    )
 
 
 # --- plan, apply --------------------------------------------------------------------------------
@@ -177,9 +195,13 @@ def accepted(
     made = accept_runs.job(count, 4, sizes=sizes, rounds=rounds, **planes)
     renamed = dict(zip(made.nodes, fleet, strict=True))
     made = accept_runs.job(
-        count, 4, sizes=sizes, rounds=rounds, nodes=fleet,
+        count,
+        4,
+        sizes=sizes,
+        rounds=rounds,
+        nodes=fleet,
         **{**planes, "planes": tuple(_renamed(plane, renamed) for plane in made.planes)},
-    )  # fmt: skip
+    )
     ran = accept_runs.healthy(made)
     odd = fleet[count // 2]
     _numbers(ran, odd if bad else "", nccl)
@@ -196,11 +218,19 @@ def accepted(
         result.notes.append(GLOO_NOTE)
     if bad:
         result.findings += [
-            Finding("sent 11.2 GB, 21 % of its node's mean",
-                    "Look at NCCL_IB_HCA and at the rail's PCIe link", odd, 3),
-            Finding("its counters could not be read after the run", "Look at ssh", fleet[0],
-                    proven=False),
-        ]  # fmt: skip
+            Finding(
+                "sent 11.2 GB, 21 % of its node's mean",
+                "Look at NCCL_IB_HCA and at the rail's PCIe link",
+                odd,
+                3,
+            ),
+            Finding(
+                "its counters could not be read after the run",
+                "Look at ssh",
+                fleet[0],
+                proven=False,
+            ),
+        ]
         if result.judgement:
             result.findings.append(Finding(result.judgement.sentence, "Look at the rails"))
     head = Head("accept", SITE, "gpu*" if count > 4 else None, STARTED)

@@ -83,6 +83,23 @@ def test_no_module_imports_upwards(layer):
     assert found == {}
 
 
+def test_validate_alone_imports_pytest():
+    found = {
+        layer_of(path)
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in _names(node)
+        if name.partition(".")[0] in ("pytest", "_pytest")
+    }
+    assert found == {"validate"}
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
 def test_lab_stands_beside_the_others():
     """The lab is known to the command line alone, and needs nothing of a site's."""
     ground = set(ORDER[: ORDER.index("terminal") + 1]) | {"lab"}

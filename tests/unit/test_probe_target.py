@@ -21,7 +21,7 @@ for node in fleet.nodes:
     try:
         found = targets.of(node.name, fleet.variables(node.name))
         print(json.dumps([found.address, found.argv, found.python, found.connect_s,
-                          found.by_hand, found.key_name]))
+                          found.login_command, found.key_name]))
     except NodeError as error:
         print(json.dumps(str(error)))
 """

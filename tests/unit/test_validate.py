@@ -152,7 +152,7 @@ def test_wrong_site_is_one_line(suite, site, more):
 def test_no_site_is_one_line(suite):
     done = run(suite(), None, RDMAPROV_INVENTORY="")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "--inventory SITE or RDMAPROV_INVENTORY" in done.stderr
+    assert "Pass --inventory SITE or set RDMAPROV_INVENTORY" in done.stderr
 
 
 FAILS = """\
@@ -265,12 +265,12 @@ def test_nodes_in_trouble_are_errors_with_their_reason_and_others_are_judged(sui
     junit = tmp_path / "junit.xml"
     done = run(suite(ASKS), site, "-v", "--command-timeout=15", f"--junitxml={junit}")
     reasons = {
-        "swapped": "its host key is not the known one",
-        "unknown": "its host key is not known",
-        "stranger": "ssh refuses the user or the key",
-        "sudo": "sudo asks for a password",
+        "swapped": "its host key has changed",
+        "unknown": "its host key is unknown",
+        "stranger": "ssh rejects the user or the key",
+        "sudo": "sudo requires a password",
         "refused": "ssh: connection refused",
-        "nameless": "its name has no address",
+        "nameless": "its name does not resolve",
         "password": "ansible_password is set",
     }
     bad = {f"{test}[{name}]" for name in reasons for test in ("test_answers", "test_is_quick")}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tests.validate.runner import FakeHosts, judge
 
-# Of what the made-up site has not, or says to leave alone.
+# What the made-up site does not have, or keeps as it is.
 SKIPPED = {
-    "test_nccl.py::test_service_level_is_the_fabrics": "RoCE: NCCL_IB_SL does not apply",
+    "test_nccl.py::test_service_level_is_the_fabrics": (
+        "fabric_kind: roce, where NCCL_IB_SL does not apply"
+    ),
     "test_peermem.py::test_node_can_do_dmabuf": "peermem_mode: nvidia-peermem",
     "test_torch_runtime.py::test_image_is_present": "torch_runtime_kind: venv",
 }

@@ -28,7 +28,7 @@ class Entry:
     words: tuple[str, ...]
     file: str
 
-    def of(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def arguments(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the arguments with these names, as they are written, in their order."""
         return tuple(word for word in self.words if word.partition("=")[0] in names)
 
@@ -57,7 +57,8 @@ def parse(files: Files) -> CommandLine:
     entries = [*_bls(files)] or [*_grub(files)]
     if not entries:
         raise CouldNotTell(
-            f"no kernel to start in {' , '.join(GRUB)} or {BLS}; their directories may need root"
+            f"no kernel to start in {', '.join(GRUB)} or {BLS}; "
+            "reading their directories may require root"
         )
     return CommandLine(running, tuple(entries))
 

@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from rdmaprov.facts.devices import INFINIBAND
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
-from rdmaprov.facts.text import output, ran, read_files
+from rdmaprov.facts.text import output, read_files, run_program
 
-# Physical errors of a port, by the names of mlx5's `ethtool -S`, and received bytes.
+# Physical errors of a port, by the names of mlx5's `ethtool -S`.
 # Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst
 PHYSICAL = ("rx_crc_errors_phy", "rx_symbol_err_phy", "rx_in_range_len_errors_phy")
-# What a receiver loses for lack of room.
-DISCARDS = ("rx_discards_phy", "rx_out_of_buffer", "rx_buffer_passed_thres_phy")
 # Errors of an InfiniBand port. IBTA specification, PortCounters.
 INFINIBAND_ERRORS = (
     "symbol_error",
@@ -39,7 +37,7 @@ def ethtool(host: Host, netdev: str) -> dict[str, int]:
 
     """
     command = ethtool_command(netdev)
-    done = ran(host, command)
+    done = run_program(host, command)
     if "no stats available" in done.stderr:
         return {}
     if done.rc != 0:
@@ -61,7 +59,7 @@ def parse_ethtool(text: str, command: str) -> dict[str, int]:
     for line in lines[1:]:
         match = re.fullmatch(r"\s+(.+?):\s*(\d+)", line)
         if match is None:
-            raise CouldNotTell(f"{command}: {line[:60]!r} is no counter")
+            raise CouldNotTell(f"{command}: {line[:60]!r} is not a counter")
         found[match[1]] = int(match[2])
     return found
 
@@ -76,7 +74,7 @@ def parse_pause(text: str, command: str) -> tuple[bool, bool]:
     """Return what `ethtool -a` printed, as `pause` does."""
     found = [re.search(rf"(?m)^{each}:\s+(on|off)$", text) for each in ("RX", "TX")]
     if found[0] is None or found[1] is None:
-        raise CouldNotTell(f"{command}: {text[:60]!r} does not say whether pause is on")
+        raise CouldNotTell(f"{command}: {text[:60]!r} does not show whether pause is on")
     return found[0][1] == "on", found[1][1] == "on"
 
 
@@ -98,6 +96,6 @@ def rdma(host: Host) -> dict[str, Mapping[str, int]]:
         if text.startswith("N/A"):
             continue
         if not text.isdigit():
-            raise CouldNotTell(f"{match[0]} shows {text[:40]!r}, which is no number")
+            raise CouldNotTell(f"{match[0]} shows {text[:40]!r}, not a number")
         found.setdefault(match[1], {})[match[2]] = int(text)
     return dict(found)

@@ -84,13 +84,13 @@ def parse(stdout: str, netdev: str) -> Dcb | None:
     """
     blocks = _blocks(whole(stdout, f"dcb show dev {netdev}"))
     if missing := [each for each in OBJECTS if each not in blocks]:
-        raise CouldNotTell(f"dcb {missing[0]} show dev {netdev}: the answer is cut")
+        raise CouldNotTell(f"dcb {missing[0]} show dev {netdev}: the output is truncated")
     if _NO_DCB in blocks["pfc"] and _NO_DCB in blocks["ets"]:
         return None
     shown = {each: _object(blocks[each], each, netdev) for each in OBJECTS}
     app, pfc, ets, buffer = (shown[each] for each in OBJECTS[:4])
     if pfc is None or ets is None:
-        raise CouldNotTell(f"dcb pfc show dev {netdev}: only one of PFC and ETS is shown")
+        raise CouldNotTell(f"dcb pfc show dev {netdev}: it shows only one of PFC and ETS")
     flags = _eight(pfc, "prio_pfc", netdev)
     return Dcb(
         host=shown["dcbx"] is None or _is_on(shown["dcbx"].get("host", False)),
@@ -120,10 +120,10 @@ def _object(text: str, what: str, netdev: str) -> dict[str, Any] | None:
     # iproute2 6.1 prints a line of error beside good JSON now and then.
     lines = [line for line in text.splitlines() if line.lstrip().startswith(("{", "[", '"'))]
     if not lines:
-        raise CouldNotTell(f"{command}: {text.strip()[:80] or 'it printed nothing'}")
+        raise CouldNotTell(f"{command}: {text.strip()[:80] or 'no output'}")
     shown = parse_json("\n".join(lines), command)
     if not isinstance(shown, dict):
-        raise CouldNotTell(f"{command}: {text[:60]!r} is no object")
+        raise CouldNotTell(f"{command}: {text[:60]!r} is not a JSON object")
     return shown
 
 

@@ -40,7 +40,7 @@ def dpkg_lock_holder(host: Host) -> str:
     """Return process id and name of who holds dpkg's lock; empty if nobody does.
 
     Raises:
-        CouldNotTell: the answer is cut.
+        CouldNotTell: the output is truncated.
 
     """
     return parse_holder(whole(host.run(_LOCKS).stdout, "locks"))

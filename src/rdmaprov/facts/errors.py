@@ -19,12 +19,12 @@ class CouldNotTell(RdmaprovError):
     exit_code = ExitCode.UNKNOWN
 
     def __init__(self, why: str, run: str = "") -> None:
-        super().__init__(printable(f"could not tell: {why}"), run)
+        super().__init__(printable(f"unknown: {why}"), run)
         self.why = printable(why)
 
     def __str__(self) -> str:
         """Return it on one line."""
-        return f"{self.message}. Run: {self.hint}" if self.hint else self.message
+        return f"{self.message}. On the node: {self.hint}" if self.hint else self.message
 
 
 class NotInstalled(CouldNotTell):

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
-from rdmaprov.facts.text import ran
+from rdmaprov.facts.text import run_program
 
 _COLUMNS = ("Default", "Current", "Next Boot", "New")
 _ROW = re.compile(r"[* ]?(?:RO)?\s+([A-Z_]\w*(?:\[[\d.]+\])?)\s+(\S.*)")
 
 
 @dataclass(frozen=True)
-class Setting:
+class FirmwareSetting:
     """One setting, its values as the tool shows them, such as ETH(2).
 
     Args:
@@ -33,7 +33,7 @@ def command(address: str) -> str:
     return f"mstconfig -d {address} -e query"
 
 
-def read(host: Host, address: str, names: tuple[str, ...]) -> dict[str, Setting]:
+def read(host: Host, address: str, names: tuple[str, ...]) -> dict[str, FirmwareSetting]:
     """Return settings of a NIC by name.
 
     Raises:
@@ -41,9 +41,9 @@ def read(host: Host, address: str, names: tuple[str, ...]) -> dict[str, Setting]
 
     """
     tool = "$(command -v mstconfig || echo mlxconfig)"
-    done = ran(host, f"{tool} -d {shlex.quote(address)} -e query")
+    done = run_program(host, f"{tool} -d {shlex.quote(address)} -e query")
     if done.rc != 0:
-        raise CouldNotTell(f"{command(address)}: {done.last}; it needs root")
+        raise CouldNotTell(f"{command(address)}: {done.last}; it may require root")
     found = parse(done.stdout)
     for name in names:
         if name not in found:
@@ -51,7 +51,7 @@ def read(host: Host, address: str, names: tuple[str, ...]) -> dict[str, Setting]
     return found
 
 
-def parse(text: str) -> dict[str, Setting]:
+def parse(text: str) -> dict[str, FirmwareSetting]:
     """Return the settings in a query's output.
 
     The header tells which columns there are; they differ between versions and options.
@@ -61,7 +61,7 @@ def parse(text: str) -> dict[str, Setting]:
 
     """
     columns: list[str] = []
-    found: dict[str, Setting] = {}
+    found: dict[str, FirmwareSetting] = {}
     for line in text.splitlines():
         if line.startswith("Configurations:"):
             columns = re.findall("|".join(_COLUMNS), line)
@@ -71,13 +71,13 @@ def parse(text: str) -> dict[str, Setting]:
         if row is None or len(values) != len(columns):
             continue
         of = dict(zip(columns, values, strict=True))
-        found[row[1]] = Setting(of.get("Current", ""), of.get("Next Boot", ""))
+        found[row[1]] = FirmwareSetting(of.get("Current", ""), of.get("Next Boot", ""))
     if not columns:
-        raise CouldNotTell(f"a query of firmware settings shows no columns: {text[:60]!r}")
+        raise CouldNotTell(f"the query of firmware settings shows no columns: {text[:60]!r}")
     return found
 
 
-def means(shown: str, wanted: object) -> bool:
+def is_value(shown: str, wanted: object) -> bool:
     """Return whether a shown value, such as True(1), is what a site wrote: true, 1 or "True"."""
     text = str(int(wanted)) if isinstance(wanted, bool) else str(wanted).strip().lower()
     text = {"true": "1", "false": "0"}.get(text, text)

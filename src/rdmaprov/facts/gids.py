@@ -57,7 +57,7 @@ def read(host: Host) -> dict[str, tuple[Gid, ...]]:
         try:
             address = ipaddress.IPv6Address(text)
         except ValueError as error:
-            raise CouldNotTell(f"{match[0]} shows {text[:60]!r}, which is no GID") from error
+            raise CouldNotTell(f"{match[0]} shows {text[:60]!r}, not a GID") from error
         if int(address) == 0:
             continue
         attrs = f"{INFINIBAND}/{device}/ports/1/gid_attrs"
@@ -71,6 +71,6 @@ def _index(gid: Gid) -> int:
     return gid.index
 
 
-def chosen(gids: tuple[Gid, ...], address: str) -> Gid | None:
+def nccl_gid(gids: tuple[Gid, ...], address: str) -> Gid | None:
     """Return the GID that NCCL takes for an address: the RoCE v2 one, None if there is none."""
     return next((gid for gid in gids if gid.type == ROCE_V2 and gid.is_of(address)), None)

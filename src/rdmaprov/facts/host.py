@@ -33,7 +33,7 @@ class Host(Protocol):
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredHost:
     """A host whose answers are here already.
 
     Args:

@@ -40,7 +40,7 @@ class Hugepages:
     default_kib: int
     doca: bool
 
-    def of(self, kib: int) -> dict[int, int]:
+    def by_numa_node(self, kib: int) -> dict[int, int]:
         """Return the pages of a size by NUMA node; 0 where the machine has no such pages."""
         return {node: self.pages.get((kib, node), 0) for node in self.numa_nodes}
 
@@ -78,7 +78,7 @@ def parse(files: Files) -> Hugepages:
     text = files.value(name) or files.must(f"{NODES}/online")
     nodes = tuple(sorted(processors(text, name)))
     if not nodes:
-        raise CouldNotTell(f"{name} names no NUMA node")
+        raise CouldNotTell(f"{name} lists no NUMA node")
     pages = {}
     for match, _ in files.matching(_POOL):
         path = match[0]
@@ -86,7 +86,9 @@ def parse(files: Files) -> Hugepages:
         pages[int(match[2]), int(match[1])] = files.number(path) - surplus
     default = re.search(r"(?m)^Hugepagesize:\s+(\d+) kB$", files.must("/proc/meminfo"))
     if default is None:
-        raise CouldNotTell("/proc/meminfo shows no Hugepagesize; has the kernel hugepages?")
+        raise CouldNotTell(
+            "/proc/meminfo shows no Hugepagesize: the kernel may lack hugepage support"
+        )
     doca = any(True for _ in files.matching(r"/etc/mellanox/hugepages\.d/[^/]+"))
     return Hugepages(nodes, pages, _unit(files.get(UNIT_PATH)), int(default[1]), doca)
 
@@ -96,5 +98,5 @@ def _unit(text: str | None) -> dict[tuple[int, int], int] | None:
         return None
     start = re.search(r"(?ms)^ExecStart=(.*?)(?<!\\)$", text)
     if start is None:
-        raise CouldNotTell(f"{UNIT_PATH} starts nothing")
+        raise CouldNotTell(f"{UNIT_PATH} has no ExecStart")
     return {(int(m[2]), int(m[1])): int(m[3]) for m in _ARGUMENT.finditer(start[1])}

@@ -89,6 +89,8 @@ def _image(text: str, path: str) -> Image:
         elif module:
             modules.add(module[1].replace("-", "_"))
         else:
-            raise CouldNotTell(f"{path}: cannot tell what it carries: {line[:80]}")
-    lines = [line for name in sorted(files) for line in kernel_modules.of_file(files[name], name)]
+            raise CouldNotTell(f"{path}: unexpected content: {line[:80]}")
+    lines = [
+        line for name in sorted(files) for line in kernel_modules.parse_text(files[name], name)
+    ]
     return Image(frozenset(modules), Configuration(tuple(lines)))

@@ -8,7 +8,7 @@ from typing import Any
 
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
-from rdmaprov.facts.text import output, parse_json, ran
+from rdmaprov.facts.text import output, parse_json, run_program
 
 ADDRESSES = "ip -j address show"
 # Rules that only look at the source have these keys and no other.
@@ -17,7 +17,7 @@ _TABLES = {"local": 255, "main": 254, "default": 253}
 
 
 @dataclass(frozen=True)
-class Rule:
+class RoutingRule:
     """A routing rule: what comes from a source goes by a table."""
 
     priority: int
@@ -67,7 +67,7 @@ def parse_addresses(text: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def rules(host: Host, family: int) -> tuple[Rule, ...]:
+def rules(host: Host, family: int) -> tuple[RoutingRule, ...]:
     """Return the rules of a family, 4 or 6, that only look at the source."""
     command = f"ip -N -j -{family} rule show"
     return tuple(
@@ -77,12 +77,12 @@ def rules(host: Host, family: int) -> tuple[Rule, ...]:
     )
 
 
-def _rule(entry: dict[str, Any], command: str) -> Rule:
+def _rule(entry: dict[str, Any], command: str) -> RoutingRule:
     table = str(entry.get("table", ""))
     if "priority" not in entry or not (table.isdigit() or table in _TABLES):
         raise CouldNotTell(f"{command}: an entry has no priority and table: {entry}")
     length = f"/{entry['srclen']}" if "srclen" in entry else ""
-    return Rule(
+    return RoutingRule(
         int(entry["priority"]),
         str(entry.get("src", "all")) + length,
         int(table) if table.isdigit() else _TABLES[table],
@@ -92,7 +92,7 @@ def _rule(entry: dict[str, Any], command: str) -> Rule:
 def routes(host: Host, family: int, table: int) -> tuple[Route, ...]:
     """Return the routes of a table; none for one that does not exist."""
     command = f"ip -N -j -{family} route show table {table}"
-    done = ran(host, command)
+    done = run_program(host, command)
     if done.rc != 0 and "table does not exist" in done.stderr:
         return ()
     if done.rc != 0:
@@ -129,5 +129,5 @@ def _entries(text: str, command: str) -> list[dict[str, Any]]:
     if shown is None:
         return []
     if not isinstance(shown, list) or not all(isinstance(each, dict) for each in shown):
-        raise CouldNotTell(f"{command}: no list of entries: {text[:60]!r}")
+        raise CouldNotTell(f"{command}: not a list of entries: {text[:60]!r}")
     return [each for each in shown if each]  # iproute2 prints {} for what it filtered

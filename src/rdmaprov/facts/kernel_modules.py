@@ -54,7 +54,7 @@ class Configuration:
                     last = (value if equals else "1", line.file)
         return last
 
-    def denied(self, module: str) -> str:
+    def blocking_line(self, module: str) -> str:
         """Return what keeps systemd-modules-load from loading a module; empty if nothing does."""
         for line in self.lines:
             command = line.words[2].rpartition("/")[2] if len(line.words) > 2 else ""
@@ -86,12 +86,14 @@ def parse(files: Files) -> Configuration:
             if parent == directory and name.endswith(".conf") and "*" not in name:
                 chosen.setdefault(name, path)
     lines = [
-        line for name in sorted(chosen) for line in of_file(files.must(chosen[name]), chosen[name])
+        line
+        for name in sorted(chosen)
+        for line in parse_text(files.must(chosen[name]), chosen[name])
     ]
-    return Configuration((*lines, *_of_command_line(files.must(COMMAND_LINE))))
+    return Configuration((*lines, *_parse_command_line(files.must(COMMAND_LINE))))
 
 
-def of_file(text: str, path: str) -> Iterator[Line]:
+def parse_text(text: str, path: str) -> Iterator[Line]:
     """Yield the lines of a file's text, comments left out, a backslash's line joined."""
     for line in text.replace("\\\n", " ").splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
@@ -114,7 +116,7 @@ def words(text: str, where: str) -> tuple[str, ...]:
         raise CouldNotTell(f"{where}: {text.strip()[:60]!r}: {error}") from error
 
 
-def _of_command_line(text: str) -> Iterator[Line]:
+def _parse_command_line(text: str) -> Iterator[Line]:
     for word in words(text, COMMAND_LINE):
         key, equals, value = word.partition("=")
         module, dot, parameter = key.partition(".")

@@ -50,7 +50,7 @@ class Boot:
     @property
     def where(self) -> str:
         """Return the files in words."""
-        return ", ".join(self.files) or "no file of a link manager names it"
+        return ", ".join(self.files) or "link managers' files, none of which names it"
 
 
 def read(host: Host) -> Files:
@@ -58,7 +58,7 @@ def read(host: Host) -> Files:
     return read_files(host, *PATHS)
 
 
-def of_device(files: Files, netdev: str) -> Boot:
+def boot_settings(files: Files, netdev: str) -> Boot:
     """Return what the files give a device: the first manager that has something for it.
 
     Raises:
@@ -207,7 +207,7 @@ def _yaml(text: str, path: str, netdev: str) -> dict[str, list[dict[str, str]]] 
                 entry: dict[str, list[dict[str, str]]] = network[kind][netdev] or {}
                 return entry
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise CouldNotTell(f"{path}: it is not netplan's YAML") from error
+        raise CouldNotTell(f"{path}: not netplan's YAML") from error
     return None
 
 
@@ -246,6 +246,6 @@ def _stanzas(text: str, netdev: str) -> Iterator[list[str]]:
 def _mtu(values: Iterable[str], used: tuple[str, ...]) -> int | None:
     for value in values:
         if not value.isdigit():
-            raise CouldNotTell(f"{', '.join(used)}: MTU {value!r} is no number")
+            raise CouldNotTell(f"{', '.join(used)}: MTU {value!r} is not a number")
         return int(value)
     return None

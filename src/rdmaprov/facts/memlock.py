@@ -14,7 +14,7 @@ LIMITS = ("/etc/security/limits.conf", "/etc/security/limits.d/*.conf")
 _NONE = ("unlimited", "infinity", "-1", str((1 << 64) - 1))
 
 
-def of_site(text: str) -> int | None:
+def site_limit(text: str) -> int | None:
     """Return the limit that limits_memlock says, which is unlimited or a number of KiB."""
     return in_kib(text, "limits_memlock")
 
@@ -35,16 +35,16 @@ def in_bytes(text: str, where: str) -> int | None:
     if text.strip() in _NONE:
         return None
     if not re.fullmatch(r"\d+", text.strip()):
-        raise CouldNotTell(f"{where} shows {text.strip()[:40]!r}, which is no limit")
+        raise CouldNotTell(f"{where} shows {text.strip()[:40]!r}, not a limit")
     return int(text)
 
 
-def said(limit: int | None) -> str:
+def limit_text(limit: int | None) -> str:
     """Return a limit in words."""
     return "unlimited" if limit is None else f"{limit >> 10} KiB"
 
 
-def of_login(host: Host) -> tuple[int | None, int | None]:
+def login_limits(host: Host) -> tuple[int | None, int | None]:
     """Return the soft and the hard limit of the login that runs this command."""
     lines = whole(host.run(f"ulimit -S -l; ulimit -H -l; echo {END}").stdout, "ulimit").split()
     if len(lines) != 2:
@@ -52,7 +52,7 @@ def of_login(host: Host) -> tuple[int | None, int | None]:
     return in_kib(lines[0], "ulimit -S -l"), in_kib(lines[1], "ulimit -H -l")
 
 
-def of_services(host: Host, units: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
+def service_limits(host: Host, units: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
     """Return the soft and the hard limit of each unit's main process; those that run.
 
     Raises:
@@ -72,18 +72,18 @@ def of_services(host: Host, units: Sequence[str]) -> dict[str, tuple[int | None,
 
 
 def parse_services(body: str) -> dict[str, tuple[int | None, int | None]]:
-    """Return what `of_services` prints: UNIT, and the kernel's line of its process's limits."""
+    """Return what `service_limits` prints: UNIT, and the kernel's line of its process's limits."""
     found = {}
     for line in body.splitlines():
         unit, _, rest = line.partition(" ")
         words = re.fullmatch(r"Max locked memory\s+(\S+)\s+(\S+)\s+bytes\s*", rest)
         if words is None:
-            raise CouldNotTell(f"{unit}: its process shows {rest[:60]!r}, no limit of memory")
+            raise CouldNotTell(f"{unit}: its process shows {rest[:60]!r}, not a memory limit")
         found[unit] = (in_bytes(words[1], unit), in_bytes(words[2], unit))
     return found
 
 
-def configured(files: Files, user: str) -> dict[str, tuple[str, str]]:
+def file_limits(files: Files, user: str) -> dict[str, tuple[str, str]]:
     """Return by "soft" and "hard" what files give a user's logins, and the last file to say so.
 
     Args:

@@ -23,10 +23,10 @@ def total_bytes(host: Host) -> int:
     """
     found = re.search(r"(?m)^MemTotal:\s+(\d+) kB$", read_files(host, _PATH).must(_PATH))
     if found is None:
-        raise CouldNotTell(f"{_PATH} does not say MemTotal")
+        raise CouldNotTell(f"{_PATH} shows no MemTotal")
     return int(found[1]) << 10
 
 
-def least(installed_bytes: int) -> int:
+def minimum_bytes(installed_bytes: int) -> int:
     """Return the least that a kernel has of this much memory."""
     return int(installed_bytes * (1 - _SHARE)) - _BYTES

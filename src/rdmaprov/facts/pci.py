@@ -197,8 +197,8 @@ def acs_redirects(space: bytes, address: str) -> tuple[str, ...]:
 def _require(space: bytes, size: int, address: str) -> None:
     if len(space) < size:
         raise CouldNotTell(
-            f"{PCI}/{address}/config: {len(space)} bytes of its registers can be read; "
-            "more needs root: write ansible_become: true"
+            f"{PCI}/{address}/config: {len(space)} bytes of its registers are readable; "
+            "the rest requires root: set ansible_become: true"
         )
 
 

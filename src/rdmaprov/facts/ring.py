@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rdmaprov.facts import devices, gids
 from rdmaprov.facts.errors import CouldNotTell
-from rdmaprov.facts.host import Answered, Result
+from rdmaprov.facts.host import AnsweredHost, Result
 from rdmaprov.facts.text import files_command
 from rdmaprov.facts.wire import End
 from rdmaprov.inventory import Node, Rail
@@ -61,7 +61,7 @@ def paths(nodes: Sequence[Node], hosts: Hosts) -> tuple[list[Path], list[str]]:
     """
     found, unknown = [], []
     ends: dict[str, dict[int, End]] = {}
-    for name, host in _asked(nodes, hosts).items():
+    for name, host in _read_hosts(nodes, hosts).items():
         node = next(each for each in nodes if each.name == name)
         try:
             ends[name] = _ends(node, host)
@@ -78,7 +78,7 @@ def paths(nodes: Sequence[Node], hosts: Hosts) -> tuple[list[Path], list[str]]:
     return found, unknown
 
 
-def _asked(nodes: Sequence[Node], hosts: Hosts) -> dict[str, Answered]:
+def _read_hosts(nodes: Sequence[Node], hosts: Hosts) -> dict[str, AnsweredHost]:
     """Return hosts that know the devices and GIDs of their node, read from all at once."""
     commands = (
         devices.LISTING,
@@ -87,11 +87,12 @@ def _asked(nodes: Sequence[Node], hosts: Hosts) -> dict[str, Answered]:
     )
     answers = {each: hosts.run({node.name: each for node in nodes}) for each in commands}
     return {
-        node.name: Answered({each: answers[each][node.name] for each in commands}) for node in nodes
+        node.name: AnsweredHost({each: answers[each][node.name] for each in commands})
+        for node in nodes
     }
 
 
-def _ends(node: Node, host: Answered) -> dict[int, End]:
+def _ends(node: Node, host: AnsweredHost) -> dict[int, End]:
     """Return the ends of a node's rails that have an address."""
     here, table = devices.read(host), gids.read(host)
     found = {}
@@ -103,7 +104,7 @@ def _ends(node: Node, host: Answered) -> dict[int, End]:
         mac, index = here.netdev(port.netdev, "address"), None
         if node.get("fabric_kind") == "roce":
             given, there = node.get("nccl_ib_gid_index"), table.get(rdma, ())
-            chosen = gids.chosen(there, address)
+            chosen = gids.nccl_gid(there, address)
             if given != -1:
                 chosen = next((gid for gid in there if gid.index == given), None)
             index = None if chosen is None else chosen.index

@@ -10,7 +10,7 @@ from typing import Any
 
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
-from rdmaprov.facts.text import END, output, parse_json, ran, whole
+from rdmaprov.facts.text import END, output, parse_json, run_program, whole
 from rdmaprov.inventory import Node
 
 # The RDMA stack, and what stands on it.
@@ -91,7 +91,7 @@ def modules(host: Host) -> dict[str, Module]:
     """Return the modules of the RDMA stack that are loaded.
 
     Raises:
-        CouldNotTell: the answer is cut.
+        CouldNotTell: the output is truncated.
 
     """
     return parse_modules(whole(host.run(_MODULES).stdout, "modules"))
@@ -120,7 +120,7 @@ def drivers_on_disk(host: Host) -> dict[str, str]:
     for line in whole(host.run(_DRIVERS).stdout, "kernels").splitlines():
         kernel, bar, path = line.partition("|")
         if not bar:
-            raise CouldNotTell(f"kernels: {line[:80]!r} is no kernel with its driver")
+            raise CouldNotTell(f"kernels: {line[:80]!r} is not KERNEL|DRIVER")
         found[kernel] = _known(path)
     return found
 
@@ -177,7 +177,7 @@ def parse_ofed(text: str) -> Ofed:
     """
     found = _OFED.fullmatch(text.strip())
     if found is None:
-        raise CouldNotTell(f"ofed_info -s says {text.strip()[:60]!r}, which is no version")
+        raise CouldNotTell(f"ofed_info -s shows {text.strip()[:60]!r}, not a version")
     flavour = "mlnx_ofed" if found[1] == "MLNX_OFED_LINUX" else "doca"
     return Ofed(flavour, f"{found[2]}-{found[3]}")
 
@@ -190,12 +190,12 @@ def python_packages(host: Host, python: str, names: tuple[str, ...]) -> Mapping[
 
     """
     command = " ".join(map(shlex.quote, (python, "-I", "-c", _VERSIONS, *names)))
-    done = ran(host, command)
+    done = run_program(host, command)
     if done.rc != 0:
         raise CouldNotTell(f"{python}: {done.last} (exit code {done.rc})")
     found: Any = parse_json(done.stdout, python)
     if not isinstance(found, dict) or set(found) != set(names):
-        raise CouldNotTell(f"{python}: {done.stdout[:60]!r} are no versions")
+        raise CouldNotTell(f"{python}: {done.stdout[:60]!r} is not a list of versions")
     return found
 
 
@@ -204,7 +204,7 @@ def is_program(host: Host, path: str) -> bool:
     return host.run(f"test -x {shlex.quote(path)}").rc == 0
 
 
-def build(version: str, wanted: str) -> bool:
+def is_version(version: str, wanted: str) -> bool:
     """Return whether a version is the wanted one; +cpu and the like count only if asked for.
 
     Source: PEP 440, version matching.

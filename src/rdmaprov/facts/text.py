@@ -58,7 +58,7 @@ class Files:
         """
         value = self.value(path)
         if value is None:
-            raise CouldNotTell(f"there is no {path}")
+            raise CouldNotTell(f"{path} does not exist")
         return value
 
     def number(self, path: str) -> int:
@@ -86,7 +86,7 @@ def number(text: str, where: str) -> int:
 
     """
     if not re.fullmatch(r"-?[0-9]+", text.strip()):
-        raise CouldNotTell(f"{where} shows {text.strip()[:60]!r}, which is no number")
+        raise CouldNotTell(f"{where} shows {text.strip()[:60]!r}, not a number")
     return int(text)
 
 
@@ -154,7 +154,7 @@ def whole(stdout: str, what: str) -> str:
     """
     body, end, after = stdout.rpartition(END)
     if not end or after.strip() or (body and not body.endswith("\n")):
-        raise CouldNotTell(f"{what}: the answer is cut: {stdout[-60:]!r}")
+        raise CouldNotTell(f"{what}: the output is truncated: {stdout[-60:]!r}")
     return body
 
 
@@ -173,7 +173,7 @@ class Output:
         return lines[-1].strip() if lines else "no message"
 
 
-def ran(host: Host, command: str) -> Output:
+def run_program(host: Host, command: str) -> Output:
     """Return what a program did in the C locale.
 
     Raises:
@@ -182,16 +182,16 @@ def ran(host: Host, command: str) -> Output:
 
     """
     result = host.run(f"LC_ALL=C {command}; echo {END} $?")
-    command = shortened(command)
+    command = short_command(command)
     found = re.fullmatch(rf"(?s)(.*){END} (\d+)\n?", result.stdout)
     if found is None:
-        raise CouldNotTell(f"{command}: the answer is cut: {result.stdout[-60:]!r}")
+        raise CouldNotTell(f"{command}: the output is truncated: {result.stdout[-60:]!r}")
     if found[2] == "127":
-        raise NotInstalled(f"{command}: it is not installed")
+        raise NotInstalled(f"{command}: not installed")
     return Output(int(found[2]), found[1], result.stderr)
 
 
-def shortened(command: str) -> str:
+def short_command(command: str) -> str:
     """Return a command as a message has it: without lists of properties and code."""
     short = re.sub(r" --(?:no-pager|property=\S+)| -- ", " ", command.partition("\n")[0])
     return " ".join(short.split())[:120]
@@ -201,13 +201,15 @@ def output(host: Host, command: str) -> str:
     """Return what a program printed.
 
     Raises:
-        CouldNotTell: it is not installed, or failed; with its last line.
+        CouldNotTell: not installed, or failed; with its last line.
 
     """
-    done = ran(host, command)
+    done = run_program(host, command)
     if done.rc != 0:
         last = done.last
-        raise CouldNotTell(f"{shortened(command)}: exit code {done.rc}: {last}{_needs_root(last)}")
+        raise CouldNotTell(
+            f"{short_command(command)}: exit code {done.rc}: {last}{_needs_root(last)}"
+        )
     return done.stdout
 
 
@@ -223,7 +225,7 @@ def parse_json(text: str, what: str) -> Any:  # noqa: ANN401 (JSON)
     try:
         return json.loads(text)
     except ValueError as error:
-        raise CouldNotTell(f"{what}: no JSON: {text[:60]!r}") from error
+        raise CouldNotTell(f"{what}: not JSON: {text[:60]!r}") from error
 
 
 def processors(text: str, where: str) -> frozenset[int]:
@@ -237,11 +239,11 @@ def processors(text: str, where: str) -> frozenset[int]:
     for part in text.strip().split(",") if text.strip() else []:
         ends = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if ends is None:
-            raise CouldNotTell(f"{where} shows {text.strip()[:60]!r}, which is no list of numbers")
+            raise CouldNotTell(f"{where} shows {text.strip()[:60]!r}, not a list of numbers")
         found |= set(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
     return frozenset(found)
 
 
 def _needs_root(reason: str) -> str:
     denied = "Permission denied" in reason or "Operation not permitted" in reason
-    return "; it needs root: write ansible_become: true" if denied else ""
+    return "; requires root: set ansible_become: true" if denied else ""

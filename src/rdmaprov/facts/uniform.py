@@ -65,6 +65,6 @@ def _odd_of_kind(samples: list[Sample]) -> list[Odd]:
     ]
 
 
-def of_mapping(node: str, values: Mapping[str, str], kind: Hashable = None) -> list[Sample]:
+def make_samples(node: str, values: Mapping[str, str], kind: Hashable = None) -> list[Sample]:
     """Return a sample for each of a node's devices; each name is a kind of its own."""
     return [Sample(node, name, (name, kind), value) for name, value in values.items()]

@@ -39,7 +39,7 @@ def parse(text: str, names: tuple[str, ...]) -> dict[str, Mapping[str, str]]:
     return dict(zip(names, blocks, strict=True))
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text as it is in the name of a unit, as `systemd-escape` does."""
     body = "".join(
         each if each.isascii() and (each.isalnum() or each in "_.:") else _code(each)

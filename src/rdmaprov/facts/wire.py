@@ -82,7 +82,7 @@ def parse_pings(stdout: str) -> dict[int, tuple[Ping, str]]:
     """Return by rail what its ping found, and the far end's MAC address; empty if it has none.
 
     Raises:
-        CouldNotTell: the answer is cut, or ping did not run.
+        CouldNotTell: the output is truncated, or ping did not run.
 
     """
     parts = re.split(r"(?m)^== (\d+)\n", whole(stdout, "ping"))
@@ -95,7 +95,7 @@ def _ping(text: str) -> tuple[Ping, str]:
     errors = [line for line in said.splitlines() if line.startswith(("ping: ", "timeout: "))]
     message = errors[-1] if errors else ""
     if found is None and not message:
-        raise CouldNotTell(f"ping: {said.strip()[-80:] or 'it printed nothing'}")
+        raise CouldNotTell(f"ping: {said.strip()[-80:] or 'no output'}")
     if message.startswith("timeout: "):
         raise CouldNotTell("ping is not installed", "apt-get install iputils-ping")
     mac = re.search(r'"lladdr":"([0-9a-f:]+)"', neighbour)
@@ -135,7 +135,7 @@ def pingpong(near: End, far: End, rail: int, mtu_bytes: int) -> tuple[str, str]:
     return client_command(f"{client} {shlex.quote(far.address)}"), server_command(server, [])
 
 
-def marked(
+def rdma_writes(
     near: End, far: End, rail: int, mtu_bytes: int, traffic_class: int, netdevs: Sequence[str]
 ) -> tuple[str, str]:
     """Return the client's and the server's command of RDMA writes with a traffic class.
@@ -151,7 +151,7 @@ def marked(
     return client_command(f"{client} {shlex.quote(far.address)}"), server_command(server, netdevs)
 
 
-def by_rdma_cm(near: End, far: End, rail: int, netdevs: Sequence[str]) -> tuple[str, str]:
+def rdma_cm_exchange(near: End, far: End, rail: int, netdevs: Sequence[str]) -> tuple[str, str]:
     """Return the client's and the server's command of an exchange by rdma_cm, with its own ToS."""
     words = f"-p {_PORT + rail} -C {MESSAGES // 4} -S {MESSAGE_BYTES}"
     client = f"rping -c -I {shlex.quote(near.address)} -a {shlex.quote(far.address)} {words}"
@@ -196,13 +196,13 @@ def parse_exchange(client: str, server: str) -> Exchange:
     said = whole(client, "the client of an exchange").splitlines()
     found = re.fullmatch(r"rc (\d+)", said[0]) if said else None
     if found is None:
-        raise CouldNotTell(f"the client of an exchange printed {client[:60]!r}")
+        raise CouldNotTell(f"the client of the test traffic printed {client[:60]!r}")
     last = next((line.strip() for line in reversed(said[1:]) if line.strip()), "no message")
     if found[1] == "127":
         raise CouldNotTell(f"{last}", "apt-get install ibverbs-utils rdmacm-utils perftest")
     before, mark, after = whole(server, "the server").partition("@after\n")
     if not mark:
-        raise CouldNotTell("the server of an exchange did not come to its end")
+        raise CouldNotTell("the server of the test traffic did not finish")
     first, second = _counters(before), _counters(after)
     risen = {
         netdev: {name: value - first.get(netdev, {}).get(name, 0) for name, value in each.items()}

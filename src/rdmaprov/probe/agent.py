@@ -56,7 +56,7 @@ class Job:
                 self.pipes.append(ours)
                 theirs.append(other)
                 self.written[ours] = bytearray()
-            return started(command, theirs)
+            return start_command(command, theirs)
         except BaseException:
             self.close()
             raise
@@ -88,7 +88,7 @@ class Job:
             os.close(self.input)
             self.input = None
 
-    def ended(self):
+    def exit_status(self):
         """Return its exit status, or None if it has none yet."""
         if self.pipes:
             return None
@@ -128,7 +128,7 @@ def words(command):
     return found if known and len(parts) % 2 else []
 
 
-def started(command, streams):
+def start_command(command, streams):
     """Start a command in a session of its own, with these streams; return its process's number."""
     moves = [(os.POSIX_SPAWN_DUP2, stream, to) for to, stream in enumerate(streams)]
     options = {"file_actions": moves, "setsid": True, "setsigdef": IGNORED}
@@ -141,7 +141,7 @@ def started(command, streams):
     return os.posix_spawn("/bin/sh", ["/bin/sh", "-c", command], os.environ, **options)
 
 
-def started_by_old_python(command, streams):
+def start_by_old_python(command, streams):
     """Do the same before Python 3.8."""
     import subprocess
 
@@ -156,7 +156,7 @@ def started_by_old_python(command, streams):
 
 OLD = []  # type: ignore[var-annotated]
 if not hasattr(os, "posix_spawn"):
-    started = started_by_old_python
+    start_command = start_by_old_python
 
 
 def end_group(pid):
@@ -219,7 +219,7 @@ class Agent:
         if pipe == job.input:
             job.feed()
         elif not job.read(pipe):
-            self.give_up(job, "it prints more than {} bytes".format(MOST_BYTES))
+            self.give_up(job, "its output exceeds {} bytes".format(MOST_BYTES))
 
     def patience(self):
         """Return how many seconds nothing may happen before there is something to do."""
@@ -254,7 +254,7 @@ class Agent:
             try:
                 self.running.append(Job(*request))
             except (OSError, ValueError) as error:
-                refuse(request[0], "it cannot be started: {}".format(error))
+                refuse(request[0], "it cannot start: {}".format(error))
             finally:
                 self.starting = False
             if self.leaving:
@@ -264,7 +264,7 @@ class Agent:
         """Answer for what has ended, and end what is late."""
         now = time.monotonic()
         for job in list(self.running):
-            status = job.ended()
+            status = job.exit_status()
             if status is not None:
                 self.running.remove(job)
                 job.close()

@@ -27,7 +27,7 @@ _SHOWN = 60
 # Behind a connection's mark: sudo's prompt, and what Python says that has got past sudo.
 _ASKS = "-password:"
 _UP = "-up"
-_PASSWORD = "Look at ansible_become_password, or give the right one with --ask-become-pass"  # noqa: S105
+_PASSWORD = "Check ansible_become_password, or pass the right one with --ask-become-pass"  # noqa: S105
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Command:
 
 
 class Connection:
-    """A connection that is open; see `opened`."""
+    """A connection that is open; see `open_connection`."""
 
     def __init__(self, target: Target, mark: str, process: subprocess.Popen[bytes]) -> None:
         self._target = target
@@ -102,7 +102,7 @@ class Connection:
             await asyncio.wait_for(self._handshake(source), limit)
         except TimeoutError:
             error = NodeUnreachable(
-                f"{self._target.name}: no answer in {limit} s", f"Try: {self._target.by_hand}"
+                f"{self._target.name}: no answer in {limit} s", f"Try: {self._target.login_command}"
             )
             raise error from None
         self._tasks.append(asyncio.create_task(self._receive()))
@@ -111,18 +111,18 @@ class Connection:
         assert self._input is not None  # noqa: S101 - it was started
         if self._target.password:
             # What is written while sudo still asks would be another try at its password.
-            await self._marked(self._mark + _UP)
+            await self._await_mark(self._mark + _UP)
         self._is_up = True
         self._input.write(source)
-        await self._marked(self._mark)
+        await self._await_mark(self._mark)
 
-    async def _marked(self, mark: str) -> None:
+    async def _await_mark(self, mark: str) -> None:
         while line := await self._output.readline():
             if line.rstrip() == mark.encode():
                 return
         if self._refused:
-            raise NodeUnreachable(f"{self._target.name}: sudo refuses the password", _PASSWORD)
-        raise await self._ended()
+            raise NodeUnreachable(f"{self._target.name}: sudo rejects the password", _PASSWORD)
+        raise await self._end_reason()
 
     def _answer_sudo(self) -> None:
         assert self._input is not None  # noqa: S101 - it was started
@@ -165,14 +165,14 @@ class Connection:
                     future.set_exception(self._no_answer(command, err))
                 else:
                     future.set_result(Answer(int(status), out, err))
-            self.fail(await self._ended())
+            self.fail(await self._end_reason())
         except asyncio.IncompleteReadError:
-            self.fail(await self._ended())
+            self.fail(await self._end_reason())
         except (ValueError, KeyError):
             self.fail(
                 NodeUnreachable(
-                    f"{self._target.name}: something else writes into the connection",
-                    "Look at what the login shell starts in the background",
+                    f"{self._target.name}: unexpected output on the connection",
+                    "Check what the login shell starts in the background",
                 )
             )
 
@@ -184,7 +184,7 @@ class Connection:
 
     def _no_answer(self, command: Command, why: str) -> NoAnswer:
         what = f"{self._target.name}: {printable(why)}: {command.shown}"
-        return NoAnswer(what, f"Run it by hand: {self._target.by_hand}")
+        return NoAnswer(what, f"Run it by hand: {self._target.login_command}")
 
     async def _listen(self, errors: asyncio.StreamReader) -> None:
         while data := await errors.read(4096):
@@ -192,7 +192,7 @@ class Connection:
             if self._target.password and not self._is_up:
                 self._answer_sudo()
 
-    async def _ended(self) -> NodeUnreachable:
+    async def _end_reason(self) -> NodeUnreachable:
         """Return why the connection is at its end."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._tasks[0]), _END_S)
@@ -231,7 +231,7 @@ async def _reader(pipe: object) -> asyncio.StreamReader:
     return reader
 
 
-async def opened(target: Target, source: bytes) -> Connection:
+async def open_connection(target: Target, source: bytes) -> Connection:
     """Return a connection to a node with the agent at its other end.
 
     Args:

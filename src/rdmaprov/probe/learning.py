@@ -25,10 +25,10 @@ class Learning:
     together: bool = True
     _teacher: str = ""
     _list: dict[str, None] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)
+    _served: set[str] = field(default_factory=set)
     _once: dict[str, str] = field(default_factory=dict)
 
-    def asked(self, node: str, command: str) -> dict[str, list[str]]:
+    def plan(self, node: str, command: str) -> dict[str, list[str]]:
         """Note a question that has no answer yet; return what to fetch now, by node.
 
         What is returned for `node` may lack the command itself, which is then asked alone.
@@ -36,31 +36,31 @@ class Learning:
         if not self._teacher:
             self._teacher = node
         if node == self._teacher:
-            return self._taught(command)
-        if node not in self._told:
-            return self._tell(self._pupils() if self.together else [node])
-        return self._missed(node, command)
+            return self._learn(command)
+        if node not in self._served:
+            return self._teach(self._pupils() if self.together else [node])
+        return self._note_miss(node, command)
 
-    def failed(self, node: str) -> None:
+    def replace_teacher(self, node: str) -> None:
         """Note that a node answers no more: if others learn from it, another one must teach."""
-        if node == self._teacher and not self._told:
+        if node == self._teacher and not self._served:
             self._teacher = ""
 
-    def _taught(self, command: str) -> dict[str, list[str]]:
+    def _learn(self, command: str) -> dict[str, list[str]]:
         self._list[command] = None
-        return {node: [command] for node in self._told} if self._told and self.together else {}
+        return {node: [command] for node in self._served} if self._served and self.together else {}
 
     def _pupils(self) -> list[str]:
-        return [node for node in self.nodes if node != self._teacher and node not in self._told]
+        return [node for node in self.nodes if node != self._teacher and node not in self._served]
 
-    def _tell(self, nodes: Iterable[str]) -> dict[str, list[str]]:
+    def _teach(self, nodes: Iterable[str]) -> dict[str, list[str]]:
         told = list(nodes)
-        self._told.update(told)
+        self._served.update(told)
         return {node: list(self._list) for node in told}
 
-    def _missed(self, node: str, command: str) -> dict[str, list[str]]:
+    def _note_miss(self, node: str, command: str) -> dict[str, list[str]]:
         first = self._once.setdefault(command, node)
         if first == node:
             return {}
         self._list[command] = None
-        return {other: [command] for other in self._told} if self.together else {}
+        return {other: [command] for other in self._served} if self.together else {}

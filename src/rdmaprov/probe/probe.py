@@ -69,7 +69,7 @@ class Probe:
             return self._answer(name, self._ask(name, command))
         if text not in known:
             self._limit_of[text] = command.limit_s
-            for other, commands in self._learning.asked(name, text).items():
+            for other, commands in self._learning.plan(name, text).items():
                 self._fetch(other, commands)
         if text not in known:
             known[text] = self._ask(name, command)
@@ -105,7 +105,7 @@ class Probe:
         if isinstance(found, Answer):
             return found
         if isinstance(found, NodeUnreachable):
-            self._learning.failed(name)
+            self._learning.replace_teacher(name)
         # A new one: an exception that is raised again and again keeps every frame of it.
         raise type(found)(found.message, found.hint)
 

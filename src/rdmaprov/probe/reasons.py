@@ -22,27 +22,27 @@ class Reason:
 _KNOWN = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
-        "its host key is not the known one",
-        "If the machine was swapped, forget the old key (ssh-keygen -R {key}), "
+        "its host key has changed",
+        "If the node was replaced, remove the old key (ssh-keygen -R {key}), "
         "then connect once by hand",
     ),
     (
         r"Host key verification failed|requested strict checking",
-        "its host key is not known",
+        "its host key is unknown",
         "Connect once by hand and compare the key: {ssh}",
     ),
     (
         r"no such identity: [\s\S]*Permission denied \(",
-        "its private key is not there",
-        "Look at ansible_ssh_private_key_file; try: {ssh}",
+        "the private key file does not exist",
+        "Check ansible_ssh_private_key_file; try: {ssh}",
     ),
     (
         r"Permission denied \(|Too many authentication failures",
-        "ssh refuses the user or the key",
-        "Look at ansible_user and ansible_ssh_private_key_file; try: {ssh}",
+        "ssh rejects the user or the key",
+        "Check ansible_user and ansible_ssh_private_key_file; try: {ssh}",
     ),
     (r"Connection refused", "ssh: connection refused", "Is sshd running there? Try: {ssh}"),
-    (r"Could not resolve hostname", "its name has no address", "Write ansible_host for {node}"),
+    (r"Could not resolve hostname", "its name does not resolve", "Set ansible_host for {node}"),
     (
         r"No route to host|Network is unreachable|Host is unreachable",
         "no route to the node",
@@ -55,18 +55,24 @@ _KNOWN = (
     ),
     (
         r"sudo: .*(?:password is required|terminal is required|must have a tty)",
-        "sudo asks for a password",
-        "Let the user run sudo without one (NOPASSWD), or use --hosts ansible://{node}",
+        "sudo requires a password",
+        "Allow sudo without a password (NOPASSWD), or use --hosts ansible://{node}",
     ),
     (
         r"not in the sudoers file|may not run sudo|is not allowed to execute",
-        "sudo refuses the user",
-        "Let ansible_user become ansible_become_user in sudoers",
+        "sudo rejects the user",
+        "Allow ansible_user to become ansible_become_user in sudoers",
     ),
     (
-        r"(?:python\S*|sudo\S*|env): (?:command )?not found|(?:not found|No such file).*python",
-        "it has no python3 where it was looked for",
-        "Write ansible_python_interpreter for {node}",
+        # The shell or env says so; where sudo says it, its "sudo: " goes before another program.
+        r"\bsudo\S?: (?:(?:command )?not found|No such file)|command not found: sudo\b",
+        "sudo is not installed",
+        "Install it, or log in as root and set ansible_become: false for {node}",
+    ),
+    (
+        r"(?:python\S*|env): (?:command )?not found|(?:not found|No such file).*python",
+        "python3 was not found",
+        "Set ansible_python_interpreter for {node}",
     ),
 )
 
@@ -84,11 +90,11 @@ def reason(said: str, code: int | None, target: Target) -> Reason:
         "node": target.name,
         "address": target.address,
         "key": target.key_name,
-        "ssh": target.by_hand,
+        "ssh": target.login_command,
     }
     for pattern, what, remedy in _KNOWN:
         if re.search(pattern, said):
             return Reason(what.format(**names), remedy.format(**names))
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    last = printable(lines[-1])[:200] if lines else "and does not say why"
-    return Reason(f"the connection ended ({code}): {last}", f"Try: {target.by_hand}")
+    last = printable(lines[-1])[:200] if lines else "no message"
+    return Reason(f"the connection ended ({code}): {last}", f"Try: {target.login_command}")

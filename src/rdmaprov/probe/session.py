@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from rdmaprov.probe.connection import Answer, Command, Connection, opened
+from rdmaprov.probe.connection import Answer, Command, Connection, open_connection
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.target import Target
 
@@ -78,7 +78,7 @@ class Session:
         if isinstance(self._target, NodeError):
             raise self._target
         async with self._shared.opening:
-            return await opened(self._target, self._shared.source)
+            return await open_connection(self._target, self._shared.source)
 
     async def ask(self, command: Command) -> Answer:
         """Return a command's answer, run now; raise NodeError if there is none."""
@@ -108,7 +108,7 @@ class Session:
             there.add_done_callback(partial(_pass_on, here))
         _, late = await asyncio.wait(sent, timeout=limit)
         if late:
-            what = f"{len(late)} of {len(sent)} commands without an answer in {limit:g} s"
+            what = f"{len(late)} of {len(sent)} commands did not answer in {limit:g} s"
             connection.fail(self._stuck(what))
         self._fetching -= 1
         if not self._shared.stays and not self._fetching and not late:
@@ -116,7 +116,7 @@ class Session:
             self._connecting = None
 
     def _stuck(self, what: str) -> NodeUnreachable:
-        return NodeUnreachable(f"{self._name}: {what}", "Is the node hung? Look at its console")
+        return NodeUnreachable(f"{self._name}: {what}", "The node may hang: check its console")
 
     def close(self) -> None:
         """End the connection."""

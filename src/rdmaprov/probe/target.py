@@ -69,7 +69,7 @@ class Target:
     port: str = ""
 
     @property
-    def by_hand(self) -> str:
+    def login_command(self) -> str:
         """Return the command with which a person goes there."""
         if not self.address:
             return "a shell on this machine"
@@ -166,13 +166,13 @@ def _target(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) ->
         return Target(node, "", ("/bin/sh", "-c"), python, timeout, plain, password)
     if kind not in _SSH:
         raise NodeUnreachable(
-            f"{node}: ansible_connection is {kind}, and this connection is ssh",
-            f"Use testinfra's own, such as --hosts ansible://{node}",
+            f"{node}: ansible_connection is {kind}; rdmaprov connects by ssh",
+            f"Use testinfra's connection: --hosts ansible://{node}",
         )
     if settings["password"]:
         raise NodeUnreachable(
-            f"{node}: ansible_password is set, and this connection wants a key",
-            f"Write ansible_ssh_private_key_file, or use --hosts ansible://{node}",
+            f"{node}: ansible_password is set; rdmaprov needs a key",
+            f"Set ansible_ssh_private_key_file, or use --hosts ansible://{node}",
         )
     address = str(given.get("ansible_host", given.get("ansible_ssh_host", node)))
     argv = (*_ssh(settings), address)
@@ -210,8 +210,8 @@ def _become(node: str, given: Mapping[str, Any], settings: Mapping[str, Any]) ->
     method = str(given.get("ansible_become_method", constants.DEFAULT_BECOME_METHOD))
     if method not in _SUDO:
         raise NodeUnreachable(
-            f"{node}: ansible_become_method is {method}: this connection knows sudo only",
-            f"Write ansible_become_method: sudo, or use --hosts ansible://{node}",
+            f"{node}: ansible_become_method is {method}; rdmaprov supports sudo only",
+            f"Set ansible_become_method: sudo, or use --hosts ansible://{node}",
         )
     flags = shlex.split(settings["become_flags"] or "")
     if settings["become_pass"]:

@@ -9,6 +9,7 @@ from rdmaprov.report.grid import grid
 from rdmaprov.report.issues import Message, Scope, group_messages, group_skips
 from rdmaprov.report.model import Cell, Grid, Tone, View
 from rdmaprov.runs.groups import count_states, subject
+from rdmaprov.validate.verdict import split_remedy
 from rdmaprov.words import quantity
 
 _HEADLINES = {
@@ -65,11 +66,11 @@ def _outcomes(counts: Mapping[str, int]) -> str:
 def _messages(checks: list[dict[str, str]], site: Scope) -> Iterator[Message]:
     for each in checks:
         if each["outcome"] in _TONES:
-            text, _, remedy = each["message"].partition(". Run: ")
+            text, remedy = split_remedy(each["message"])
             function = each["test"].partition("[")[0].rpartition("/")[2]
             nodes = [each["node"]] if each["node"] else []
             again = site.command("validate", nodes or list(site.nodes))
-            remedy = f"Run: {remedy}" if remedy else f"Fix the cause, then run: {again}"
+            remedy = remedy or f"Fix the cause, then, from the controller: {again}"
             yield Message(_TONES[each["outcome"]], function, each["node"], text, remedy)
 
 

@@ -11,14 +11,14 @@ from testinfra.host import Host
 
 from rdmaprov.inventory import Fleet, Node, Rail
 from rdmaprov.validate.hosts import Hosts
-from rdmaprov.validate.selection import Selection, Target
+from rdmaprov.validate.selection import CheckTarget, Selection
 
 SELECTION = pytest.StashKey[Selection]()
 
 
 @pytest.fixture
-def _target(request: pytest.FixtureRequest) -> Target:
-    target: Target = request.param
+def _target(request: pytest.FixtureRequest) -> CheckTarget:
+    target: CheckTarget = request.param
     return target
 
 
@@ -28,13 +28,13 @@ def _selection(request: pytest.FixtureRequest) -> Selection:
 
 
 @pytest.fixture
-def node(_target: Target) -> Node:
+def node(_target: CheckTarget) -> Node:
     """Return what the site says of the node."""
     return _target.node
 
 
 @pytest.fixture
-def rail(_target: Target) -> Rail:
+def rail(_target: CheckTarget) -> Rail:
     """Return what the site says of the rail."""
     if _target.rail is None:
         raise LookupError("the test does not ask for `rail` itself, so it runs once for each node")
@@ -42,7 +42,7 @@ def rail(_target: Target) -> Rail:
 
 
 @pytest.fixture
-def host(_target: Target, _selection: Selection) -> Host:
+def host(_target: CheckTarget, _selection: Selection) -> Host:
     """Return testinfra's host of the node."""
     return _selection.hosts[_target.node.name]
 

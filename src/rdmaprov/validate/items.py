@@ -18,7 +18,7 @@ import pytest
 from _pytest.mark.structures import get_unpacked_marks
 
 from rdmaprov.validate import outcome
-from rdmaprov.validate.selection import Selection, Target
+from rdmaprov.validate.selection import CheckTarget, Selection
 
 ARGUMENTS = frozenset({"host", "node", "rail", "fleet", "hosts"})
 _OF_NODE = frozenset({"host", "node", "rail"})
@@ -37,7 +37,7 @@ class Check(pytest.Item):
         function: Callable[..., object],
         arguments: frozenset[str],
         selection: Selection,
-        target: Target | None,
+        target: CheckTarget | None,
         marks: list[pytest.Mark],
         place: tuple[str, int],
         live: bool,
@@ -76,7 +76,7 @@ class Check(pytest.Item):
             return self._selection.hosts[self.target.node.name]
         return getattr(self.target, name)
 
-    def judged(self) -> pytest.TestReport:
+    def make_report(self) -> pytest.TestReport:
         """Return the report of a run."""
         start = time.time()
         begun = time.perf_counter()
@@ -93,23 +93,26 @@ class Check(pytest.Item):
             (), seconds, start, start + seconds, self.user_properties,
         )  # fmt: skip
         if found is not None:
-            self._tell(report, found)
+            self._record(report, found)
         return report
 
-    def _tell(self, report: pytest.TestReport, found: pytest.ExceptionInfo[BaseException]) -> None:
+    def _record(
+        self, report: pytest.TestReport, found: pytest.ExceptionInfo[BaseException]
+    ) -> None:
         if isinstance(found.value, pytest.skip.Exception):
             report.outcome = "skipped"
-            report.longrepr = (*outcome.where(found), f"Skipped: {found.value.msg}")
+            file, line, _ = self.location  # and not the place in pytest that raises
+            report.longrepr = (file, (line or 0) + 1, f"Skipped: {found.value.msg}")
             return
         report.outcome = "failed"
         if outcome.wants_one_line(self.config):
-            report.longrepr = outcome.shown(found)
+            report.longrepr = outcome.one_line(found)
         else:
             report.longrepr = self.repr_failure(found)
         outcome.classify(report, found)
 
 
-def checks(
+def make_checks(
     collector: pytest.Module, name: str, function: Callable[..., object], selection: Selection
 ) -> list[Check] | None:
     """Return the checks that a test function is, None if it must be pytest's own."""
@@ -140,7 +143,7 @@ def checks(
 
 
 def _check(
-    collector: pytest.Module, name: str, target: Target | None, made: dict[str, Any]
+    collector: pytest.Module, name: str, target: CheckTarget | None, made: dict[str, Any]
 ) -> Check:
     # In a name that pytest joins itself, it does not tell what is in the brackets from the rest,
     # and --lf then finds no such test again.
@@ -152,7 +155,7 @@ def _check(
 _BEHIND = ARGUMENTS | {"_target", "_selection", "request"}
 
 
-def targets(asked: frozenset[str], selection: Selection) -> tuple[Target, ...]:
+def targets(asked: frozenset[str], selection: Selection) -> tuple[CheckTarget, ...]:
     """Return what a test with these arguments is run for."""
     return selection.rails if "rail" in asked else selection.nodes
 
@@ -161,7 +164,7 @@ def run(check: Check, next_item: pytest.Item | None) -> None:
     """Run a check and have everybody hear of it, as pytest does with an item."""
     hook = check.ihook
     hook.pytest_runtest_logstart(nodeid=check.nodeid, location=check.location)
-    hook.pytest_runtest_logreport(report=check.judged())
+    hook.pytest_runtest_logreport(report=check.make_report())
     hook.pytest_runtest_logfinish(nodeid=check.nodeid, location=check.location)
     _tear_down(check, next_item)
 
@@ -185,7 +188,7 @@ def run_many(session: pytest.Session) -> None:
     try:
         for item, following in itertools.pairwise([*session.items, None]):
             if isinstance(item, Check):
-                report(report=item.judged())
+                report(report=item.make_report())
                 _tear_down(item, following)
             elif item is not None:
                 item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -198,13 +201,13 @@ def run_many(session: pytest.Session) -> None:
             gc.enable()
 
 
-def of(item: pytest.Item) -> Target | None:
+def target_of(item: pytest.Item) -> CheckTarget | None:
     """Return what an item is about, None if it is about the fleet, or not ours."""
     if isinstance(item, Check):
         return item.target
     call = getattr(item, "callspec", None)
     found = call.params.get("_target") if call is not None else None
-    return found if isinstance(found, Target) else None
+    return found if isinstance(found, CheckTarget) else None
 
 
 def node_by_node(items: list[pytest.Item]) -> Iterator[pytest.Item]:
@@ -212,7 +215,7 @@ def node_by_node(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     by_node: dict[str, list[pytest.Item]] = {}
     others: list[pytest.Item] = []
     for item in items:
-        target = of(item)
+        target = target_of(item)
         (others if target is None else by_node.setdefault(target.node.name, [])).append(item)
     for own in by_node.values():
         yield from own

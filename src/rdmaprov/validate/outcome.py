@@ -1,4 +1,4 @@
-"""What a check found: passed, failed, skipped, or an error, which is "could not tell"."""
+"""What a check found: passed, failed, skipped, or unknown, which pytest calls an error."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import pytest
 import testinfra
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
+from rdmaprov.probe.errors import NodeUnreachable
+
 _TESTINFRA = str(Path(testinfra.__file__).parent)
 _FAILURES = (AssertionError, pytest.fail.Exception)
+_UNREACHABLE = "rdmaprov_unreachable"
 
 
 def where(found: pytest.ExceptionInfo[BaseException]) -> tuple[str, int]:
@@ -21,25 +24,22 @@ def where(found: pytest.ExceptionInfo[BaseException]) -> tuple[str, int]:
 
 
 def is_error(found: pytest.ExceptionInfo[BaseException]) -> bool:
-    """Return whether an exception says that nothing is known, and not that something is wrong.
+    """Return whether an exception leaves the setting unknown; else it was seen to be wrong.
 
-    An assertion of testinfra's own is one about a command that could not be run.
+    An assertion of testinfra's own is about a command that could not be run.
     """
     return not isinstance(found.value, _FAILURES) or where(found)[0].startswith(_TESTINFRA)
 
 
 def first_line(found: pytest.ExceptionInfo[BaseException]) -> str:
-    """Return what an exception says, on one line.
-
-    The assertion's own message comes first in it; what pytest adds about the values follows.
-    """
+    """Return an exception's message on one line, without what pytest adds about values."""
     lines = str(found.value).strip().splitlines()
     text = lines[0] if lines else ""
     known = isinstance(found.value, _FAILURES) or hasattr(found.value, "hint")
     return text if known and text else f"{type(found.value).__name__}: {text}".rstrip(": ")
 
 
-def shown(found: pytest.ExceptionInfo[BaseException]) -> ReprExceptionInfo:
+def one_line(found: pytest.ExceptionInfo[BaseException]) -> ReprExceptionInfo:
     """Return an exception as one line for pytest's report and for its summary."""
     line = first_line(found)
     entry = ReprEntryNative([line + "\n"])
@@ -48,11 +48,18 @@ def shown(found: pytest.ExceptionInfo[BaseException]) -> ReprExceptionInfo:
 
 
 def wants_one_line(config: pytest.Config) -> bool:
-    """Return whether the user left it to us how a failure is shown."""
+    """Return whether no option of pytest's asks for another form of failures."""
     return config.getoption("tbstyle") == "auto" and config.get_verbosity() < 2
 
 
 def classify(report: pytest.TestReport, found: pytest.ExceptionInfo[BaseException] | None) -> None:
-    """Have a report of a test's call say `error` where that is what was found."""
+    """Make the report of a test's call an error if its setting is unknown; mark lost nodes."""
     if report.when == "call" and report.failed and found is not None and is_error(found):
         report.when = "setup"  # what pytest calls an error
+        # An attribute of its own: xdist passes it on, and junit.xml stays as it is.
+        vars(report)[_UNREACHABLE] = isinstance(found.value, NodeUnreachable)
+
+
+def is_unreachable(report: object) -> bool:
+    """Return whether a report is of a node without a connection."""
+    return bool(getattr(report, _UNREACHABLE, False))

@@ -1,4 +1,4 @@
-"""pytest's options, fixtures and markers for judging a fleet's nodes by their site.
+"""pytest's options, fixtures and markers that verify a fleet's nodes against their site.
 
     pytest validate/ --hosts=all --inventory=inventory/prod
 
@@ -21,7 +21,7 @@ from rdmaprov.inventory import Fleet
 from rdmaprov.probe.session import Limits
 from rdmaprov.validate import fixtures, items, outcome
 from rdmaprov.validate.fixtures import SELECTION
-from rdmaprov.validate.items import node_by_node, of
+from rdmaprov.validate.items import node_by_node, target_of
 from rdmaprov.validate.progress import Progress
 from rdmaprov.validate.selection import (
     ALL,
@@ -35,9 +35,9 @@ from rdmaprov.validate.selection import (
 
 MARKERS = {
     "state": "settings: configured on disk, running now, after a reboot",
-    "links": "ports, their rate, width and errors",
-    items.LIVE: "between nodes, on the wire; nothing that such a test asks is fetched ahead",
-    "acceptance": "the fabric's performance",
+    "links": "ports: state, rate, PCIe link, errors",
+    items.LIVE: "traffic between nodes; commands of these tests always run anew",
+    "acceptance": "collectives over the fabric, with their bandwidth; runs only on request",
 }
 # From here on it is: 256 nodes with 60 checks each are 6 s of pytest's own time.
 _MANY = 256
@@ -54,29 +54,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--inventory",
         metavar="SITE",
         default=os.environ.get("RDMAPROV_INVENTORY", ""),
-        help="the site that says what nodes must be (default: RDMAPROV_INVENTORY)",
+        help="Verify nodes against this inventory directory (default: RDMAPROV_INVENTORY).",
     )
     limits = Limits()
     group.addoption(
         "--command-timeout", metavar="S", type=float, default=limits.command_s,
-        help="seconds that a command on a node may take (default: %(default)g)",
+        help="Time out a command on a node after S seconds (default: %(default)g).",
     )  # fmt: skip
     group.addoption(
         "--node-timeout", metavar="S", type=float, default=limits.node_s,
-        help="seconds that all of a node's commands may take (default: %(default)g)",
+        help="Time out all commands of a node after S seconds (default: %(default)g).",
     )  # fmt: skip
-    group.addoption("--vault-password-file", metavar="FILE", help="opens the site's vaulted values")
+    group.addoption(
+        "--vault-password-file",
+        metavar="FILE",
+        help="Decrypt vaulted values of the site with the password in FILE.",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the markers known."""
+    """Register the markers."""
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Load the site before anything else: a wrong one ends the run with one line."""
+    """Load the site first: an invalid one ends the run with one line."""
     config = session.config
     if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
         return
@@ -87,21 +91,21 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 class Preloaded:
-    """A plugin for a process that has loaded and checked the site already."""
+    """A plugin that passes on a site which this process has loaded and checked."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Hand the fleet over."""
+        """Pass the fleet on."""
         config.stash[_FLEET] = self._fleet
 
 
 def _selected(config: pytest.Config) -> Selection:
     site = config.getoption("inventory")
     if not site:
-        raise pytest.UsageError("no site is named. Give --inventory SITE or RDMAPROV_INVENTORY")
-    os.environ["RDMAPROV_INVENTORY"] = site  # messages say what to run for this site
+        raise pytest.UsageError("no site given. Pass --inventory SITE or set RDMAPROV_INVENTORY")
+    os.environ["RDMAPROV_INVENTORY"] = site  # remedies name it
     hosts = config.getoption("hosts") or ALL
     vault = config.getoption("vault_password_file")
     fleet = config.stash.get(_FLEET, None)
@@ -119,19 +123,19 @@ def _selected(config: pytest.Config) -> Selection:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Register the fixtures, behind all others, and what shows how far the run is."""
+    """Register the fixtures, after all others, and the progress line."""
     config = session.config
     config.pluginmanager.register(fixtures, "rdmaprov-fixtures")
     selection = config.stash.get(SELECTION, None)
     if selection is not None:
         shown = Progress(
-            moves=_may_move(config), many=_is_large(config), nodes=len(selection.fleet.nodes)
+            moves=_may_move(config), grouped=_is_grouped(config), nodes=len(selection.fleet.nodes)
         )
         config.pluginmanager.register(shown, "rdmaprov-progress")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End the connections."""
+    """Close the connections."""
     selection = session.config.stash.get(SELECTION, None)
     if selection is not None and selection.probe is not None:
         selection.probe.close()
@@ -145,7 +149,7 @@ def pytest_pycollect_makeitem(
     if selection is None or not inspect.isfunction(obj) or not isinstance(collector, pytest.Module):
         return None
     return (
-        items.checks(collector, name, obj, selection)
+        items.make_checks(collector, name, obj, selection)
         if collector.istestfunction(obj, name)
         else None
     )
@@ -153,7 +157,7 @@ def pytest_pycollect_makeitem(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Have xdist give all items of a node to the same worker, which then connects to it alone."""
+    """Make xdist run all items of a node in one worker, so that each node has one connection."""
     if config.getoption("dist") != "load":
         return None  # the user chose
     from rdmaprov.validate.distribute import ByNode  # xdist need not be there
@@ -162,7 +166,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Have a function of pytest's own run for each rail or each node that it is about."""
+    """Run a function of pytest's own for each rail or each node."""
     selection = metafunc.config.stash.get(SELECTION, None)
     if "_target" not in metafunc.fixturenames or selection is None:
         return
@@ -172,16 +176,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort by node: what the first one is asked is then fetched from all others at once."""
+    """Sort by node: the commands of the first are then fetched from all others at once."""
     items[:] = list(node_by_node(items))
     for item in items:
-        if (target := of(item)) is not None:
+        if (target := target_of(item)) is not None:
             item.user_properties.append(("node", target.node.name))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Run the checks of a large fleet in a loop that costs less than pytest's."""
+    """Run the checks of a large fleet in a loop that is faster than pytest's."""
     config = session.config
     if not _is_large(config) or session.testsfailed or config.option.collectonly:
         return None
@@ -190,14 +194,20 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def _may_move(config: pytest.Config) -> bool:
-    """Return whether the user left it to us how the run is shown, and nothing else prints."""
+    """Return whether a moving line may be shown: no option asks for other output."""
     plain = config.get_verbosity() == 0 and not config.getoption("usepdb")
     prints = config.getoption("capture") == "no" or hasattr(config, "workerinput")
     return plain and not prints and not config.pluginmanager.hasplugin("dsession")
 
 
+def _is_grouped(config: pytest.Config) -> bool:
+    """Return whether equal failures of several nodes are printed once."""
+    own = config.stash.get(_FLEET, None) is not None  # `rdmaprov validate`, and not pytest itself
+    return _is_large(config) or (own and config.get_verbosity() < 1)
+
+
 def _is_large(config: pytest.Config) -> bool:
-    """Return whether the fleet is so large that the user waits for pytest and not for nodes."""
+    """Return whether the fleet is so large that pytest takes longer than the nodes."""
     selection = config.stash.get(SELECTION, None)
     if selection is None or len(selection.fleet.nodes) <= _MANY:
         return False
@@ -221,20 +231,20 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Have what is no assertion be an error in functions of pytest's own too."""
+    """Make exceptions other than assertions errors in functions of pytest's own too."""
     report = yield
     if "_target" in getattr(item, "fixturenames", ()) or "_selection" in getattr(
         item, "fixturenames", ()
     ):
         if report.failed and call.excinfo is not None and outcome.wants_one_line(item.config):
-            report.longrepr = outcome.shown(call.excinfo)
+            report.longrepr = outcome.one_line(call.excinfo)
         outcome.classify(report, call.excinfo)
     return report
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Return the line that says what is judged."""
+    """Return the line that names the site and the number of nodes."""
     selection: Any = config.stash.get(SELECTION, None)
     if selection is None:
         return []
-    return [f"site: {selection.fleet.site}, {len(selection.fleet.nodes)} nodes"]
+    return [f"site: {selection.fleet.site}, nodes: {len(selection.fleet.nodes)}"]

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.runs.groups import fold_names, subject
+from rdmaprov.runs.groups import count_states, subject
+from rdmaprov.validate.outcome import is_unreachable
+from rdmaprov.words import quantity
 
 
 class Outcome(StrEnum):
@@ -19,12 +21,12 @@ class Outcome(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
-    ERROR = "error"  # could not tell
-    SKIPPED = "skipped"  # with its reason: not proven
+    ERROR = "error"  # unknown, or the node is unreachable
+    SKIPPED = "skipped"  # not verified, with a reason
 
 
 @dataclass(frozen=True)
-class Judged:
+class CheckResult:
     """One check that was made.
 
     Args:
@@ -42,7 +44,7 @@ class Judged:
 
 
 @dataclass
-class Findings:
+class CheckResults:
     """Everything that a run found so far; a plugin of pytest's that hears each report.
 
     Args:
@@ -54,7 +56,8 @@ class Findings:
     counts: Counter[str] = field(default_factory=Counter)
     by_node: dict[str, Counter[str]] = field(default_factory=dict)
     by_subject: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
-    judged: list[Judged] = field(default_factory=list)
+    unreachable: set[str] = field(default_factory=set)
+    judged: list[CheckResult] = field(default_factory=list)
     interrupted: bool = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -66,18 +69,20 @@ class Findings:
         else:
             outcome = Outcome.SKIPPED if report.skipped else Outcome.PASSED
         node = str(dict(report.user_properties).get("node", ""))
-        self._add(Judged(report.nodeid, node, outcome, message(report)))
+        if is_unreachable(report):
+            self.unreachable.add(node)
+        self._add(CheckResult(report.nodeid, node, outcome, message(report)))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note a file of the suite that cannot be read."""
         if report.failed:
-            self._add(Judged(report.nodeid, "", Outcome.ERROR, message(report)))
+            self._add(CheckResult(report.nodeid, "", Outcome.ERROR, message(report)))
 
     def pytest_keyboard_interrupt(self) -> None:
         """Note that the user has stopped the run."""
         self.interrupted = True
 
-    def _add(self, found: Judged) -> None:
+    def _add(self, found: CheckResult) -> None:
         self.counts[found.outcome] += 1
         self.by_node.setdefault(found.node, Counter())[found.outcome] += 1
         subjects = self.by_subject.setdefault(found.node, {})
@@ -136,15 +141,26 @@ def message(report: pytest.TestReport | pytest.CollectReport) -> str:
     return lines[-1] if lines and crash is None else "".join(lines[:1])
 
 
-def lines(findings: Findings) -> Iterable[str]:
-    """Yield what a person reads last: nodes that failed or are unknown, and the counts."""
-    states: dict[str, list[str]] = {}
-    for name in findings.nodes:
-        states.setdefault(_state(findings.by_node.get(name, Counter())), []).append(name)
-    for state in ("failed", "unknown"):
-        if names := states.get(state):
-            yield f"{len(names)} nodes {state}: {fold_names(names)}"
-    passed, all_of = len(states.get("passed", [])), len(findings.nodes)
-    skipped = findings.counts[Outcome.SKIPPED]
-    note = f"; {skipped} checks skipped, which proves nothing" if skipped else ""
-    yield f"{passed} of {all_of} nodes passed{note}"
+def lines(findings: CheckResults) -> Iterable[str]:
+    """Yield the summary: nodes by state, those that did not pass by name, and checks by outcome."""
+    states = {name: _shown_state(findings, name) for name in findings.nodes}
+    nodes = count_states(states, _SHOWN, _SHOWN.keys() - {"passed"})
+    yield f"{nodes}; {_checks(findings.counts)}"
+
+
+_SHOWN = {state: state for state in ("passed", "failed", "unreachable", "unknown")}
+_OTHERS = {
+    Outcome.FAILED: "failed",
+    Outcome.ERROR: "unknown",
+    Outcome.SKIPPED: "skipped (not verified)",
+}
+
+
+def _shown_state(findings: CheckResults, name: str) -> str:
+    state = _state(findings.by_node.get(name, Counter()))
+    return "unreachable" if state == "unknown" and name in findings.unreachable else state
+
+
+def _checks(counts: Counter[str]) -> str:
+    others = [f"{counts[each]:,} {words}" for each, words in _OTHERS.items() if counts[each]]
+    return ", ".join([f"{quantity(counts[Outcome.PASSED], 'check')} passed", *others])

@@ -18,7 +18,7 @@ from rdmaprov.runs.directory import RUNS, RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.masks import Mask
 from rdmaprov.validate import plugin
-from rdmaprov.validate.results import Findings
+from rdmaprov.validate.results import CheckResults
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Request:
 class Done:
     """A run that has ended: what it found, where that is kept, and results.json's text."""
 
-    findings: Findings
+    findings: CheckResults
     path: Path
     code: ExitCode
     text: str
@@ -59,7 +59,7 @@ def run(request: Request, fleet: Fleet, mask: Mask) -> Done:
 
     """
     started = datetime.now(UTC)
-    findings = Findings(tuple(node.name for node in fleet.nodes))
+    findings = CheckResults(tuple(node.name for node in fleet.nodes))
     with RunDirectory("validate", mask, log="pytest.log") as directory:
         junit = directory.path / "junit.xml"
         ended = pytest.main(
@@ -76,7 +76,7 @@ def run(request: Request, fleet: Fleet, mask: Mask) -> Done:
 
 
 def document(
-    request: Request, started: datetime, ended: datetime, code: ExitCode, findings: Findings
+    request: Request, started: datetime, ended: datetime, code: ExitCode, findings: CheckResults
 ) -> dict[str, Any]:
     """Return results.json; docs/results.schema.json describes it."""
     head = Head("validate", request.site, request.limit, started)
@@ -112,7 +112,7 @@ def _in_suite(suite: Path, word: str) -> str:
     return word if here else f"{path}{colons}{rest}"
 
 
-def _code(ended: int, findings: Findings) -> ExitCode:
+def _code(ended: int, findings: CheckResults) -> ExitCode:
     if ended == pytest.ExitCode.USAGE_ERROR:
         raise UsageError("pytest refuses its options; it says why above", "See: pytest --help")
     if ended == pytest.ExitCode.NO_TESTS_COLLECTED:

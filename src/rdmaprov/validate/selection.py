@@ -26,7 +26,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Target:
+class CheckTarget:
     """What one test is about: a node, or one of its rails."""
 
     node: Node
@@ -54,14 +54,14 @@ class Selection:
     probe: Probe | None = None
 
     @property
-    def nodes(self) -> tuple[Target, ...]:
+    def nodes(self) -> tuple[CheckTarget, ...]:
         """Return each node as a target."""
-        return tuple(Target(node) for node in self.fleet.nodes)
+        return tuple(CheckTarget(node) for node in self.fleet.nodes)
 
     @property
-    def rails(self) -> tuple[Target, ...]:
+    def rails(self) -> tuple[CheckTarget, ...]:
         """Return each rail of each node as a target."""
-        return tuple(Target(node, rail) for node in self.fleet.nodes for rail in node.rails)
+        return tuple(CheckTarget(node, rail) for node in self.fleet.nodes for rail in node.rails)
 
 
 def is_specification(hosts: str) -> bool:

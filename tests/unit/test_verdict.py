@@ -1,0 +1,109 @@
+"""The line that a check fails with, and how a report takes it apart."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from rdmaprov.facts import CouldNotTell
+from rdmaprov.inventory import Node
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, rdmaprov, reboot, settle, split_remedy
+
+NODE = cast(Node, SimpleNamespace(name="gpu07"))
+OTHER = cast(Node, SimpleNamespace(name="gpu08"))
+
+
+@pytest.fixture(autouse=True)
+def site(monkeypatch):
+    monkeypatch.setenv("RDMAPROV_INVENTORY", "inventory/prod")
+
+
+def setting(name="PFC is on for priority", **more):
+    return Setting(NODE, "ens1", name, "roce_qos_pfc_priorities", where="dcb pfc show", **more)
+
+
+def test_message_has_seen_expected_variable_place_and_fix():
+    assert setting().text([4], [3]) == (
+        "gpu07 ens1: running: PFC is on for priority 4, expected 3 "
+        "(roce_qos_pfc_priorities; read: dcb pfc show). "
+        "Fix, from the controller: rdmaprov apply inventory/prod --limit gpu07"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "remedy"),
+    [
+        (
+            {},
+            f"Fix, from the controller: {rdmaprov('apply', NODE)}".replace(
+                "SITE", "inventory/prod"
+            ),
+        ),
+        ({"fix": "systemctl daemon-reload"}, "Fix, on gpu07: systemctl daemon-reload"),
+        ({"look": "rdma link"}, "Look, on gpu07: rdma link"),
+        (
+            {"fix": "rdmaprov apply s --limit gpu07 --reboot if-needed"},
+            "Fix, from the controller: rdmaprov apply s --limit gpu07 --reboot if-needed",
+        ),
+    ],
+)
+def test_remedy_says_where_it_is_run(more, remedy):
+    what, found = split_remedy(setting(**more).text(1, 2))
+    assert what.endswith("(roce_qos_pfc_priorities; read: dcb pfc show)")
+    assert found == remedy
+
+
+def test_reboot_is_made_from_the_controller_by_apply():
+    text = setting(fix=reboot(NODE)).text(1, 2)
+    command = "rdmaprov apply inventory/prod --limit gpu07 --reboot if-needed"
+    assert text.endswith(f"Fix, from the controller: {command}")
+    assert "reboot gpu07" not in text
+
+
+def test_command_names_the_site_and_all_nodes():
+    assert (
+        rdmaprov("validate", NODE, OTHER) == "rdmaprov validate inventory/prod --limit gpu07,gpu08"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(None, "absent"), (True, "on"), (False, "off"), ((), "none"), ({3, 4}, "3, 4"), ("", "empty")],
+)
+def test_value_in_words(value, words):
+    assert f": MTU is {words}, expected 1 " in setting("MTU").text(value, 1).replace(
+        "running: ", ""
+    )
+
+
+def test_layer_is_shown():
+    assert setting(truth=AFTER_REBOOT).text(1, 2).startswith("gpu07 ens1: after reboot: ")
+
+
+def test_require_passes_an_equal_value_and_fails_another():
+    setting().require([3], [3])
+    with pytest.raises(AssertionError, match="expected 3"):
+        setting().require([4], [3])
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        ("gpu07: it hangs", ("gpu07: it hangs", "")),
+        ("no dcb. On the node: apt-get install x", ("no dcb", "On the node: apt-get install x")),
+        ("a. Fix, on gpu-7.s: b. Look, on c: d", ("a", "Fix, on gpu-7.s: b. Look, on c: d")),
+        ("a. Fix it", ("a. Fix it", "")),
+    ],
+)
+def test_message_is_split(message, parts):
+    assert split_remedy(message) == parts
+
+
+def test_failures_go_before_what_is_unknown():
+    settle([], [])
+    with pytest.raises(AssertionError, match="wrong\nlost"):
+        settle(["wrong"], ["lost"])
+    with pytest.raises(CouldNotTell, match="lost; gone"):
+        settle([], ["lost", "gone"])
