@@ -6,12 +6,10 @@ terminal that can move (TERM is not dumb), so nothing of it reaches a pipe or a 
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable
-from enum import IntEnum
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -21,24 +19,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from rdmaprov.verbosity import Verbosity
+
 # Who waits less than this wants to see the answer, not a picture that goes away at once.
 DELAY_S = 2.0
 # Up to so many nodes, each may have lines of its own; above, what is alike is said once.
 MANY_NODES = 64
 _REFRESH_HZ = 4
-
-
-class Verbosity(IntEnum):
-    """How much is said: QUIET the result alone, VERBOSE also what programs below say."""
-
-    QUIET = -1
-    NORMAL = 0
-    VERBOSE = 1
-
-
-def colourless() -> bool:
-    """Return whether NO_COLOR is set to something (no-color.org)."""
-    return bool(os.environ.get("NO_COLOR"))
 
 
 def moving_console(verbosity: Verbosity = Verbosity.NORMAL, file: TextIO | None = None) -> Console:

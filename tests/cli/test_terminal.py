@@ -23,7 +23,8 @@ from rdmaprov.apply.masks import Mask
 from rdmaprov.apply.progress import Progress, Screen
 from rdmaprov.apply.results import NodeResult
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.terminal import Meter, Verbosity
+from rdmaprov.terminal import Meter
+from rdmaprov.verbosity import Verbosity
 
 LOCAL = (
     "---\nnodes:\n  hosts:\n"

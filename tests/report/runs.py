@@ -21,7 +21,7 @@ from rdmaprov.acceptance.result import GLOO_NOTE, Result
 from rdmaprov.apply.events import Change, Heard, RolePlan, Survey
 from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import Request, document
-from rdmaprov.cli import accept
+from rdmaprov.cli import accept_run
 from rdmaprov.facts.verdict import finding
 from rdmaprov.inventory import Node
 from rdmaprov.report.envelope import Head
@@ -204,7 +204,7 @@ def accepted(
         if result.judgement:
             result.findings.append(Finding(result.judgement.sentence, "Look at the rails"))
     head = Head("accept", SITE, "gpu*" if count > 4 else None, STARTED)
-    return plain(accept.document(head, STARTED + timedelta(seconds=212), result))
+    return plain(accept_run.document(head, STARTED + timedelta(seconds=212), result))
 
 
 def _renamed(plane, renamed):

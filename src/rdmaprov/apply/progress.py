@@ -16,7 +16,8 @@ from rdmaprov.apply.masks import Mask
 from rdmaprov.apply.results import NodeResult
 from rdmaprov.apply.summary import Line
 from rdmaprov.problem import printable
-from rdmaprov.terminal import MANY_NODES, Meter, Verbosity, moving_console
+from rdmaprov.terminal import MANY_NODES, Meter, moving_console
+from rdmaprov.verbosity import Verbosity
 
 # As many nodes at work as are shown; the others are counted.
 _MOST_ROWS = 12

@@ -14,7 +14,7 @@ from rdmaprov.cli.lazy import LazyGroup
 from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import MEANINGS, ExitCode
-from rdmaprov.terminal import colourless
+from rdmaprov.verbosity import colourless
 
 PROGRAM = "rdmaprov"
 

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import IO, Unpack
+from typing import Any
 
 import click
 
-from rdmaprov.apply import limits, summary
-from rdmaprov.apply.progress import Screen
-from rdmaprov.apply.results import State
-from rdmaprov.apply.run import Request, Run, opened
-from rdmaprov.apply.summary import Line
-from rdmaprov.cli import run_options
-from rdmaprov.cli.check import limit_option, site_argument
+from rdmaprov.cli.options import (
+    json_option,
+    limit_option,
+    password_options,
+    roles_option,
+    site_argument,
+)
 from rdmaprov.cli.verbosity import verbosity_options
-from rdmaprov.drift.fleet import probed
-from rdmaprov.errors import UsageError
-from rdmaprov.exit_codes import ExitCode
-from rdmaprov.report.write import told
 
 
 @click.command(short_help="Make nodes what the site says.")
 @site_argument
 @limit_option
-@run_options.roles_option
+@roles_option
 @click.option("--serial", metavar="N|N%", help="Work on so many nodes at a time; all by default.")
 @click.option(
     "--max-failures",
@@ -43,21 +37,10 @@ from rdmaprov.report.write import told
     help="Probe all nodes first, and run only on those not proven to be as described.",
 )
 @click.option("--ask", is_flag=True, help="Show the plan and wait for a yes.")
-@run_options.json_option
-@run_options.password_options
+@json_option
+@password_options
 @verbosity_options
-def apply(
-    site: Path,
-    limit: str | None,
-    roles: str,
-    serial: str | None,
-    max_failures: str | None,
-    reboot: str | None,
-    drifted: bool,
-    ask: bool,
-    json_file: IO[str] | None,
-    **asked: Unpack[run_options.Asked],
-) -> int:
+def apply(**given: Any) -> int:  # noqa: ANN401 - apply_run.converge has their types
     """Make a site's nodes what it says, and read them again to be sure.
 
     A node that is as described costs one look, and with --drifted one without Ansible; an
@@ -65,65 +48,6 @@ def apply(
     Everything is kept under runs/, without secrets. Exits with 1 if a node failed, 4 if one
     could not be reached, 5 if a reboot is due.
     """
-    if ask and not sys.stdin.isatty():
-        raise UsageError("--ask needs a terminal to ask on", "Leave it out, or see: rdmaprov plan")
-    named = run_options.known_roles(roles)
-    batch = limits.share("--serial", serial, 1) if serial is not None else None
-    most = limits.share("--max-failures", max_failures, 0) if max_failures is not None else None
-    with run_options.prepared(site, limit, json_file, asked) as ready:
-        request = Request("apply", site, ready.nodes, limit, named, {}, ready.arguments)
-        with opened(request, ready.mask, ready.screen) as run:
-            if drifted and not _narrowed(run, ready, named):
-                stopped = run.nothing(interrupted=True)
-                lines = summary.of_apply(stopped)
-                return run_options.finish(run, stopped, lines, ready.screen, json_file)
-            run.set(_variables(batch, most, reboot, len(run.nodes)))
-            if ask and (code := _refused(run, ready.screen, json_file)) is not None:
-                return code
-            results = run.play("apply")
-            lines = summary.of_apply(results)
-            return run_options.finish(run, results, lines, ready.screen, json_file)
+    from rdmaprov.cli.apply_run import converge
 
-
-def _narrowed(run: Run, ready: run_options.Prepared, roles: tuple[str, ...]) -> bool:
-    """Leave the nodes to run on that the probe cannot prove; return False for an interrupt."""
-    count = len(ready.nodes)
-    ready.screen.remark(Line(f"probing {count} node{'s' if count > 1 else ''}"))
-    try:
-        with ready.screen.moving("probing", count) as moving:
-            found = probed(ready.fleet, roles, ready.given.become, moving.advance)
-    except KeyboardInterrupt:
-        return False
-    run.narrow(found)
-    for line in summary.of_probe(found):
-        ready.screen.show(line)
-    return True
-
-
-def _variables(
-    serial: limits.Share | None, most: limits.Share | None, reboot: str | None, nodes: int
-) -> dict[str, object]:
-    """Return the playbook's variables for the options that were given."""
-    variables: dict[str, object] = {}
-    if serial is not None:
-        variables["apply_serial"] = str(serial)
-    if most is not None:
-        variables["apply_max_failures"] = limits.max_fail_percentage(most, serial, nodes)
-    if reboot is not None:
-        variables["apply_reboot"] = reboot
-    return variables
-
-
-def _refused(run: Run, screen: Screen, json_file: IO[str] | None) -> ExitCode | None:
-    """Show the plan and ask; return the exit code if there is nothing to do or the answer is no."""
-    planned = run.play("plan")
-    lines = summary.of_plan(planned, diffs=False)
-    if planned.interrupted or not planned.of(State.PENDING):
-        return run_options.finish(run, planned, lines, screen, json_file)
-    run.write(planned)
-    told(run.path)  # the plan is on the screen; its page is there for who says no
-    for line in lines:
-        screen.show(line)
-    if click.confirm("Apply this?", err=True):
-        return None
-    return planned.exit_code()
+    return converge(**given)

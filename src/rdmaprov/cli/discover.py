@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from rdmaprov.cli.check import limit_option, site_argument, vault_file_option
+from rdmaprov.cli.options import limit_option, site_argument, vault_file_option
 from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
-from rdmaprov.discover import merge, reach, variables
 from rdmaprov.errors import UnreachableError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.inventory import SiteError, load_site
-from rdmaprov.terminal import Verbosity
+from rdmaprov.verbosity import Verbosity
+
+if TYPE_CHECKING:
+    from rdmaprov.discover import reach
 
 
 @click.command("discover", short_help="Read nodes into host variables.")
@@ -27,6 +29,9 @@ def discover(site: Path, limit: str | None, write: bool, vault_password_file: Pa
     Prints the host variables that the site does not say already, or merges them into host_vars,
     which keeps comments and order. Exits with 4 if a node does not answer.
     """
+    from rdmaprov.discover import merge, variables
+    from rdmaprov.inventory import SiteError, load_site
+
     with meter(f"reading {site}") as moving:
         fleet = load_site(site, limit, vault_password_file, moving.count)
     nodes = {node.name: node for node in fleet.nodes}
@@ -54,6 +59,8 @@ def discover(site: Path, limit: str | None, write: bool, vault_password_file: Pa
 
 def _asked(site: Path, limit: str | None, vault: Path | None, count: int) -> reach.Answers:
     """Return what the nodes say; show how many have said it."""
+    from rdmaprov.discover import reach
+
     with meter("discover", count) as moving:
 
         def hear(said: str, bad: bool) -> None:

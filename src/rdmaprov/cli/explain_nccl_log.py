@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from rdmaprov.acceptance import transport
-from rdmaprov.acceptance.judgement import absent
-from rdmaprov.acceptance.transport import Matrix, Problem, Transport, Verdict
-from rdmaprov.cli import nccl_log_view
 from rdmaprov.cli.verbosity import meter
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.terminal import Meter
+
+if TYPE_CHECKING:
+    from rdmaprov.acceptance.transport import Matrix, Problem, Verdict
+    from rdmaprov.terminal import Meter
 
 
 @click.command("nccl-log", short_help="Say which transport NCCL used, by its own logs.")
@@ -46,10 +46,14 @@ def nccl_log(
     Without: 0 a verdict; 1 mixed transports, sockets beside an HCA, or
     GPUDirect RDMA on some channels only; 4 the transport is unknown.
     """
+    from rdmaprov.acceptance import transport
+    from rdmaprov.acceptance.judgement import absent
+    from rdmaprov.cli import nccl_log_view
+
     with meter("reading", len(files), "files") as moving:
         matrix = transport.read(_counted(files, moving))
     verdict = transport.verdict(matrix)
-    wanted = Transport(expect) if expect else None
+    wanted = transport.Transport(expect) if expect else None
     gdr_required = wanted is not None and not no_gdr
     problems = transport.judge(matrix, wanted, None, gdr_required, every_rank=not partial)
     notes = [str(absent(matrix))] if matrix.absent and partial else []
@@ -69,6 +73,8 @@ def _counted(files: tuple[Path, ...], moving: Meter) -> Iterator[Path]:
 
 
 def _exit_code(verdict: Verdict, problems: list[Problem], *, expected: bool) -> ExitCode:
+    from rdmaprov.acceptance.transport import Transport
+
     if any(problem.proven for problem in problems):
         return ExitCode.FAILED
     if verdict.transport is Transport.UNKNOWN or (expected and problems):

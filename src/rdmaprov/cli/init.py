@@ -8,9 +8,7 @@ from pathlib import Path
 
 import click
 
-from rdmaprov import contract
 from rdmaprov.errors import UsageError
-from rdmaprov.inventory import load_site, schema, starter
 
 
 def _words(value: str) -> tuple[str, ...]:
@@ -53,6 +51,9 @@ def init(
 
     The site passes `rdmaprov check`. Nothing is written over.
     """
+    from rdmaprov import contract
+    from rdmaprov.inventory import load_site, schema, starter
+
     rates = schema.shipped().variables["fabric_link_gbps"].choices
     if gbps not in rates:
         raise UsageError(f"no rail has {gbps} Gb/s", f"Name one of {', '.join(map(str, rates))}")

@@ -7,20 +7,24 @@ from typing import IO, Unpack
 
 import click
 
-from rdmaprov.apply import summary
-from rdmaprov.apply.run import Request, opened
-from rdmaprov.cli import run_options
-from rdmaprov.cli.check import limit_option, site_argument
+from rdmaprov.cli.options import (
+    Asked,
+    json_option,
+    limit_option,
+    password_options,
+    roles_option,
+    site_argument,
+)
 from rdmaprov.cli.verbosity import verbosity_options
 
 
 @click.command(short_help="Say what apply would change.")
 @site_argument
 @limit_option
-@run_options.roles_option
+@roles_option
 @click.option("--diff", is_flag=True, help="Show the files' differences.")
-@run_options.json_option
-@run_options.password_options
+@json_option
+@password_options
 @verbosity_options
 def plan(
     site: Path,
@@ -28,7 +32,7 @@ def plan(
     roles: str,
     diff: bool,
     json_file: IO[str] | None,
-    **asked: Unpack[run_options.Asked],
+    **asked: Unpack[Asked],
 ) -> int:
     """Say what apply would change on a site's nodes, and change nothing.
 
@@ -36,10 +40,14 @@ def plan(
     secrets. Exits with 0 if nothing is to change, 5 if something is, 1 if a node does not fit
     the site, 4 if a node could not be read.
     """
-    named = run_options.known_roles(roles)
-    with run_options.prepared(site, limit, json_file, asked) as ready:
+    from rdmaprov.apply import summary
+    from rdmaprov.apply.run import Request, opened
+    from rdmaprov.cli import session
+
+    named = session.known_roles(roles)
+    with session.prepared(site, limit, json_file, asked) as ready:
         request = Request("plan", site, ready.nodes, limit, named, {}, ready.arguments)
         with opened(request, ready.mask, ready.screen) as run:
             results = run.play("plan")
             lines = summary.of_plan(results, diffs=diff)
-            return run_options.finish(run, results, lines, ready.screen, json_file)
+            return session.finish(run, results, lines, ready.screen, json_file)

@@ -7,15 +7,10 @@ from typing import IO
 
 import click
 
-from rdmaprov.cli import run_options
-from rdmaprov.cli.check import limit_option, site_argument, vault_file_option
+from rdmaprov.cli.options import json_option, limit_option, site_argument, vault_file_option
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
-from rdmaprov.interrupt import signals_interrupt
-from rdmaprov.report.write import told
-from rdmaprov.terminal import Verbosity
-from rdmaprov.validate.results import lines
-from rdmaprov.validate.run import Request, run
+from rdmaprov.verbosity import Verbosity
 
 # pytest has these options too, and takes those behind the site.
 _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE: ("-v",)}
@@ -32,7 +27,7 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
     metavar="SPEC,…",
     help="Use testinfra's own connections, such as ssh://gpu07 or local://.",
 )
-@run_options.json_option
+@json_option
 @vault_file_option
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST OPTIONS]…")
 def validate(
@@ -51,9 +46,15 @@ def validate(
     """
     if limit and hosts:
         raise UsageError("--limit and --hosts do not go together", "Give one of them.")
-    given = run_options.Passwords(vault_password_file, (), ())
+    from rdmaprov.cli import session
+    from rdmaprov.interrupt import signals_interrupt
+    from rdmaprov.report.write import told
+    from rdmaprov.validate.results import lines
+    from rdmaprov.validate.run import Request, run
+
+    given = session.Passwords(vault_password_file, (), ())
     with signals_interrupt():
-        fleet, mask = run_options.checked(site, limit, given)
+        fleet, mask = session.checked(site, limit, given)
         options = (*_VERBOSITY[verbosity()], *options)
         done = run(Request(site, limit, hosts, options, vault_password_file), fleet, mask)
     if json_file is not None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rdmaprov.terminal import Meter, Verbosity, moving_console
+from rdmaprov.verbosity import Verbosity
+
+if TYPE_CHECKING:
+    from rdmaprov.terminal import Meter
 
 _KEY = "rdmaprov.verbosity"
 
@@ -51,4 +54,6 @@ def verbosity() -> Verbosity:
 
 def meter(what: str, total: int = 0, unit: str = "nodes") -> Meter:
     """Return what moves on standard error while a verb works."""
+    from rdmaprov.terminal import Meter, moving_console
+
     return Meter(moving_console(verbosity()), what, total, unit)

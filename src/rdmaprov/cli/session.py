@@ -1,13 +1,13 @@
-"""What `plan` and `apply` have in common: options, the check before them, the end after them."""
+"""What verbs do before and after their work on nodes: passwords, the check, the results."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, TypedDict
+from typing import IO
 
 import click
 from rich.console import Console
@@ -17,7 +17,8 @@ from rdmaprov.apply.progress import Screen
 from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import Run
 from rdmaprov.apply.summary import Line
-from rdmaprov.cli.check import read, vault_file_option
+from rdmaprov.cli.check import read
+from rdmaprov.cli.options import Asked
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
@@ -25,27 +26,6 @@ from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet, SiteError
 from rdmaprov.report.write import told
 from rdmaprov.resources import data_dir
-
-roles_option = click.option(
-    "--roles", metavar="ROLE,…", default="", help="Look at these roles only; all by default."
-)
-json_option = click.option(
-    "--json",
-    "json_file",
-    type=click.File("w", lazy=True),
-    help="Write the results to a file too, - for stdout.",
-)
-
-
-def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name or ask for passwords."""
-    for option in (
-        click.option("--ask-become-pass", is_flag=True, help="Ask for sudo's password."),
-        click.option("--ask-vault-pass", is_flag=True, help="Ask for the vault's password."),
-        vault_file_option,
-    ):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True)
@@ -64,14 +44,6 @@ class Passwords:
     arguments: tuple[str, ...]
     secrets: tuple[str, ...]
     become: str = field(default="", repr=False)
-
-
-class Asked(TypedDict):
-    """The options of `password_options`."""
-
-    vault_password_file: Path | None
-    ask_vault_pass: bool
-    ask_become_pass: bool
 
 
 @contextmanager
