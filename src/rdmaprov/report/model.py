@@ -127,7 +127,7 @@ class Plot:
     Args:
         name: its id in the page.
         title: its heading.
-        svg: the picture, an <svg> element.
+        svg: the picture, an <svg> element; empty without matplotlib.
         words: what it shows, for a reader who does not see it.
         note: how to read it.
         table: its numbers.

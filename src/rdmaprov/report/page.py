@@ -28,11 +28,12 @@ _WORDS = {Tone.BAD: "wrong:", Tone.UNKNOWN: "not known:", Tone.DUE: "due:"}
 _MOST = {"most_rows": 40, "most_troubles": 40, "most_in_all": 1000, "most_messages": 50}
 
 
-def html(data: Mapping[str, Any]) -> str:
+def html(data: Mapping[str, Any], run: str = "") -> str:
     """Return the page of a run.
 
     Args:
         data: results.json, as docs/results.schema.json describes it.
+        run: the name of its directory, for commands that make the page again.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: it is not as described.
@@ -48,6 +49,7 @@ def html(data: Mapping[str, Any]) -> str:
     return environment.get_template("page.html.j2").render(
         head=data,
         view=view,
+        run=run,
         tone=_TONES[data["verdict"]],
         tones=_WORDS,
         cause=view.troubles[0] if view.troubles else None,

@@ -24,7 +24,7 @@ def write(directory: Path) -> Path:
 
     data = read.results(directory)
     try:
-        text = html(data)
+        text = html(data, directory.resolve().name)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
         raise read.damaged(directory / "results.json", what) from error
