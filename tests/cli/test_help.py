@@ -1,4 +1,4 @@
-"""Help and completion answer at once: what a verb needs to run is imported when it runs."""
+"""Help and completion answer at once; a mistake in the words is told before any work."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import subprocess
 import sys
 
 import pytest
+
+from rdmaprov.cli import run
+from rdmaprov.exit_codes import ExitCode
 
 HEAVY = (
     *("ansible", "ansible_runner", "asyncio", "ClusterShell", "jinja2", "matplotlib", "numpy"),
@@ -42,3 +45,10 @@ def test_what_only_shows_options_imports_nothing_heavy(tmp_path, code, environme
         check=True,
     )
     assert done.stderr.strip() == "[]"
+
+
+def test_option_in_the_site_s_place_is_named(capsys):
+    assert run(["validate", "-q", "dead"]) == ExitCode.USAGE
+    error = capsys.readouterr().err
+    assert "the site must come before -q" in error
+    assert "hint:  Run: rdmaprov validate SITE -q" in error

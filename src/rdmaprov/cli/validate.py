@@ -44,6 +44,8 @@ def validate(
     kept under runs/, without secrets. Exits with 1 if a check failed, and with 4 if the only
     trouble is that something could not be told, such as of a node that does not answer.
     """
+    if str(site).startswith("-"):
+        raise UsageError(f"the site must come before {site}", f"Run: rdmaprov validate SITE {site}")
     if limit and hosts:
         raise UsageError("--limit and --hosts do not go together", "Give one of them.")
     from rdmaprov.cli import session
