@@ -71,7 +71,7 @@ def test_ansible_tells_the_version_of_the_wheel_s_collection(installed, tmp_path
 
 def test_wheel_names_its_repository_as_the_collection_does(installed):
     (metadata,) = (each.metadata for each in distributions(path=[str(installed)]))
-    urls = dict(each.split(", ", 1) for each in metadata.get_all("Project-URL"))
+    urls = dict(each.split(", ", 1) for each in metadata.get_all("Project-URL") or [])
     galaxy = (installed / "ansible_collections/rdmaprov/node/galaxy.yml").read_text()
     assert f"repository: {urls['Repository']}\n" in galaxy
 
