@@ -11,6 +11,7 @@ import sysconfig
 import venv
 from importlib.metadata import distributions
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from tests.report import runs
@@ -67,6 +68,17 @@ def test_ansible_tells_the_version_of_the_wheel_s_collection(installed, tmp_path
     found = json.loads(done.stdout)[str(installed / "ansible_collections")]
     assert found == {"rdmaprov.node": {"version": rdmaprov.__version__}}
     assert not (installed / "galaxy.yml").exists()
+
+
+def test_editable_installation_has_the_checkout_s_collection_only(tmp_path):
+    """A second one in site-packages would come first, and lack the roles and modules."""
+    code = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = ZipFile(wheel).namelist()
+    assert any(name.endswith(".pth") for name in names)
+    assert not [name for name in names if name.startswith("ansible_collections")]
 
 
 def test_wheel_names_its_repository_as_the_collection_does(installed):
