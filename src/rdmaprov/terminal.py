@@ -6,13 +6,11 @@ move the cursor (TERM is not dumb), so that none of it reaches a pipe or a file.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -21,6 +19,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+
+from rdmaprov.verbosity import Verbosity
 
 # Work that is done sooner shows no progress line, which would only flash.
 DELAY_S = 2.0
@@ -35,19 +35,6 @@ class Line:
 
     text: str
     style: str = ""
-
-
-class Verbosity(IntEnum):
-    """How much is said: QUIET the result alone, VERBOSE also what programs below say."""
-
-    QUIET = -1
-    NORMAL = 0
-    VERBOSE = 1
-
-
-def no_colour() -> bool:
-    """Return whether NO_COLOR is set and not empty (no-color.org)."""
-    return bool(os.environ.get("NO_COLOR"))
 
 
 def progress_console(

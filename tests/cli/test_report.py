@@ -6,13 +6,14 @@ import json
 import stat
 import subprocess
 import sys
+from html import escape
 
 import pytest
 from tests.report import runs
 
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.report import write
+from rdmaprov.report import of_accept, write
 from rdmaprov.report.page import html
 
 ODD = "<script>alert(1)</script>"
@@ -136,26 +137,52 @@ def test_full_disk_leaves_the_page_that_was(place):
     assert not (directory / "report.html.new").is_symlink()
 
 
-PLOTS = f"""
-import sys
-sys.modules["matplotlib"] = None
-from rdmaprov.cli import run
-sys.exit(run(["report", "{WHOLE}"]))
-"""
+def report_without(library, place):
+    """Return how `report` ends where a library cannot be imported."""
+    keep(place, WHOLE, runs.accepted(2, pairs=True))
+    code = (
+        f"import sys; sys.modules[{library!r}] = None\n"
+        f"from rdmaprov.cli import run; sys.exit(run(['report', {WHOLE!r}]))"
+    )
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
 
 
 def test_missing_library_is_two_lines(tmp_path):
-    keep(tmp_path, WHOLE, runs.accepted(2))
-    command = [sys.executable, "-c", PLOTS]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = report_without("jinja2", tmp_path)
     assert done.returncode == ExitCode.FAILED
     error, hint = done.stderr.splitlines()
-    assert error.startswith("error: the Python package matplotlib")
+    assert error.startswith("error: the Python package jinja2")
     assert hint.startswith("hint:  ")
+
+
+@pytest.mark.parametrize("library", ["matplotlib", "numpy"])
+def test_page_without_matplotlib_has_all_numbers_and_says_how_to_add_plots(tmp_path, library):
+    done = report_without(library, tmp_path)
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "")
+    page = (tmp_path / "runs" / WHOLE / "report.html").read_text()
+    plots = of_accept.view(runs.accepted(2, pairs=True)).plots
+    assert len(plots) == 4
+    missing = f"pip install 'rdmaprov[plots]' and then: rdmaprov report {WHOLE}"
+    assert page.count(missing) == page.count("<details open>") == len(plots)
+    assert "<svg" not in page
+    for plot in plots:
+        assert f'<section id="{plot.name}"' in page
+        for cell in (cell for row in plot.table.rows for cell in row if cell):
+            assert f">{escape(cell)}</t" in page
+
+
+def test_page_with_matplotlib_has_plots(tmp_path):
+    keep(tmp_path, WHOLE, runs.accepted(2, pairs=True))
+    page = write.write_page(tmp_path / "runs" / WHOLE).read_text()
+    assert page.count("<svg") == 4
+    assert "rdmaprov[plots]" not in page
+    assert "<details open>" not in page
 
 
 SPOILT = """
 import sys
+from html import escape
 from pathlib import Path
 sys.modules["jinja2.loaders"] = None
 from rdmaprov.report.write import report_page

@@ -24,7 +24,8 @@ from rdmaprov.apply.results import NodeResult
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
-from rdmaprov.terminal import Meter, Verbosity
+from rdmaprov.terminal import Meter
+from rdmaprov.verbosity import Verbosity
 
 LOCAL = (
     "---\nnodes:\n  hosts:\n"
@@ -225,7 +226,7 @@ def test_thousand_nodes_that_cannot_be_judged_are_one_line(tmp_path):
     lines = done.stdout.splitlines()
     assert "300 nodes: NODE ens1: running: MTU is 1500 [test_mtu]" in lines
     assert "gpu0007: its name is wrong [test_name]" in lines
-    assert any(line.startswith("300 nodes: 300 failed (gpu") for line in lines)
+    assert any(line.startswith("300 nodes: 300 failed;") for line in lines)
     assert len(lines) < 30
     (run,) = (tmp_path / "runs").glob("*-validate")
     results = json.loads((run / "results.json").read_text())

@@ -9,11 +9,14 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from importlib.metadata import distributions
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from tests.report import runs
 
+import rdmaprov
 from rdmaprov import cli
 from rdmaprov.exit_codes import ExitCode
 
@@ -53,6 +56,44 @@ def test_wheel_carries_the_directory(installed, tmp_path, name):
 
 def test_wheel_leaves_a_lab_s_own_hosts_behind(installed):
     assert not (installed / "rdmaprov/_data/inventory/lab/hosts.yml").exists()
+
+
+def test_ansible_tells_the_version_of_the_wheel_s_collection(installed, tmp_path):
+    """As where pip has put it: on Python's path, and no setting names it."""
+    command = [sys.executable, "-m", "ansible", "galaxy", "collection", "list", "--format", "json"]
+    env = {**os.environ, "PYTHONPATH": str(installed), "ANSIBLE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)[str(installed / "ansible_collections")]
+    assert found == {"rdmaprov.node": {"version": rdmaprov.__version__}}
+    assert not (installed / "galaxy.yml").exists()
+
+
+def test_editable_installation_has_the_checkout_s_collection_only(tmp_path):
+    """A second one in site-packages would come first, and lack the roles and modules."""
+    code = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = ZipFile(wheel).namelist()
+    assert any(name.endswith(".pth") for name in names)
+    assert not [name for name in names if name.startswith("ansible_collections")]
+
+
+def test_wheel_names_its_repository_as_the_collection_does(installed):
+    (metadata,) = (each.metadata for each in distributions(path=[str(installed)]))
+    urls = dict(each.split(", ", 1) for each in metadata.get_all("Project-URL") or [])
+    galaxy = (installed / "ansible_collections/rdmaprov/node/galaxy.yml").read_text()
+    assert f"repository: {urls['Repository']}\n" in galaxy
+
+
+def test_wheel_needs_matplotlib_for_plots_only(installed):
+    (needed,) = (each.requires or [] for each in distributions(path=[str(installed)]))
+    named = [each for each in needed if "extra ==" not in each or "extra == 'plots'" in each]
+    assert [each for each in named if each.startswith(("matplotlib", "numpy"))] == [
+        "matplotlib>=3.10; extra == 'plots'"
+    ]
 
 
 def test_wheel_s_image_has_the_key_of_the_checkout_s(installed, tmp_path):

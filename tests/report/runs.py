@@ -21,7 +21,7 @@ from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import ApplyRequest, document
 from rdmaprov.bandwidth import floor
 from rdmaprov.bandwidth.fabric import Fabric
-from rdmaprov.cli import accept
+from rdmaprov.cli import accept_run
 from rdmaprov.inventory import Node
 from rdmaprov.runs.envelope import Head
 from rdmaprov.validate import run as validate_run
@@ -234,7 +234,7 @@ def accepted(
         if result.judgement:
             result.findings.append(Finding(result.judgement.sentence, "Look at the rails"))
     head = Head("accept", SITE, "gpu*" if count > 4 else None, STARTED)
-    return plain(accept.document(head, STARTED + timedelta(seconds=212), result))
+    return plain(accept_run.document(head, STARTED + timedelta(seconds=212), result))
 
 
 def _renamed(plane, renamed):

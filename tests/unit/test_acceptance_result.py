@@ -21,7 +21,8 @@ from rdmaprov.acceptance.reach import Meeting
 from rdmaprov.acceptance.result import Result
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import run
-from rdmaprov.cli.accept import accept, document
+from rdmaprov.cli.accept import accept
+from rdmaprov.cli.accept_run import document
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site

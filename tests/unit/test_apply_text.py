@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rdmaprov.apply import limits
 from rdmaprov.apply.changes import change_lines
@@ -46,23 +51,62 @@ def test_layers_are_merged_where_they_agree(changes, lines):
 @pytest.mark.parametrize(
     ("names", "text"),
     [
-        (["gpu02", "gpu01", "gpu03"], "gpu01-gpu03"),
-        (["gpu09", "gpu10", "gpu11", "gpu13"], "gpu09-gpu11, gpu13"),
-        (["gpu8", "gpu9", "gpu10"], "gpu8-gpu10"),
-        (["a1", "a2"], "a1, a2"),
-        (["gpu1", "gpu02", "gpu3"], "gpu1, gpu02, gpu3"),
-        (["r1-n1.x", "r1-n2.x", "r1-n3.x", "r2-n4.x"], "r1-n1.x-r1-n3.x, r2-n4.x"),
-        ([f"n{2 * i}" for i in range(9)], "n0, n2, n4, n6, n8, n10 and 3 more"),
-        (["login"], "login"),
+        (["gpu02", "gpu01", "gpu03"], "gpu[01-03]"),
+        (["gpu09", "gpu10", "gpu11", "gpu13"], "gpu[09-11,13]"),
+        (["gpu8", "gpu9", "gpu10"], "gpu[8-10]"),
+        (["gpu098", "gpu099", "gpu100"], "gpu[098-100]"),
+        (["a1", "a2", "a2"], "a[1-2]"),
+        (["gpu1", "gpu02", "gpu3"], "gpu[1,3,02]"),
+        (["r1-n1.x", "r1-n2.x", "r1-n3.x", "r2-n4.x"], "r1-n[1-3].x,r2-n4.x"),
+        ([f"n{2 * i}" for i in range(9)], "n[0,2,4,6,8,10] and 3 more"),
+        ([f"n{i}" for i in range(300) if i % 50], "n[1-49,51-99,101-149,151-199,201-249,251-299]"),
+        ([f"n{i}" for i in range(301) if i % 42], "n[1-41,43-83,85-125,127-167,169-209,211-251]"
+         " and 47 more"),
+        (["login", "10.0.0.2", "10.0.0.1"], "10.0.0.[1-2],login"),
+        ([], ""),
     ],
-)
+)  # fmt: skip
 def test_names_are_folded(names, text):
     assert groups.fold_names(names) == text
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["a,b", "a&b", "a!b", "a^b", "@all", "a*", "a?", "a%s", "a b", "x[1-2]", "fe80::1",
+     "gpu²", "gpu٣"],
+)  # fmt: skip
+def test_name_with_odd_characters_is_left_as_it_is(name):
+    assert groups.fold_names([name]) == name
+    assert groups.fold_names(["gpu1", name, "gpu2"]) == f"gpu[1-2],{name}"
+
+
+@given(st.sets(st.from_regex(r"[a-c]{1,2}-?[0-9]{0,3}(\.x[0-9]?)?", fullmatch=True), max_size=20))
+def test_folded_names_are_those_names_to_clustershell(names):
+    text, more, rest = groups.fold_names(names).partition(" and ")
+    shown = set(NodeSet(text, resolver=RESOLVER_NOGROUP))
+    assert shown <= names
+    assert len(names - shown) == (int(rest.removesuffix(" more")) if more else 0)
+    assert groups.fold_names(sorted(names, reverse=True)) == groups.fold_names(sorted(names))
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([f"gpu{n:05}" for n in range(10_000)], "gpu[00000-09999]"),
+        ([f"gpu{n}" for n in range(0, 20_000, 2)], "gpu[0,2,4,6,8,10] and 9994 more"),
+        ([f"r{n // 100:02}-{n % 100:02}" for n in range(10_000)], "r[00-99]-[00-99]"),
+    ],
+    ids=["a row", "every other one", "racks"],
+)
+def test_ten_thousand_names_are_folded_at_once(names, text):
+    began = time.process_time()
+    assert groups.fold_names(names) == text
+    assert time.process_time() - began < 2
+
+
 def test_label_counts_all_and_names_some():
     assert groups.label(["a", "b"], 2) == "2 nodes"
-    assert groups.label(["a", "b"], 3) == "2 nodes (a, b)"
+    assert groups.label(["a", "b"], 3) == "2 nodes (a,b)"
     assert groups.label(["a"], 1) == "a"
 
 

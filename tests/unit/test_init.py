@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 from rdmaprov.cli import run
-from rdmaprov.cli.init import init
+from rdmaprov.cli.init import REFERENCES, init
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
 
+SITES = Path(__file__).parents[2] / "inventory"
 ROCE = ["--kind", "roce", "--nodes", "gpu[01:16],spare1", "--rails", "ens1,ens2", "--gbps", "400"]
 IB = ["--kind", "infiniband", "--nodes", "ib1", "--rails", "0000:18:00.0,0000:40:00.0"]
 
@@ -52,6 +55,87 @@ def test_questions_are_asked_for_missing_flags(tmp_path: Path):
     assert len(load_site(tmp_path / "new").nodes) == 2
 
 
+def test_wrong_answer_is_asked_for_again_and_no_other_is_lost(tmp_path: Path):
+    answers = "roce\ngpu[01-02]\ngpu[1:2]\nmlx5_0\nens1\n300\n100\nmany\n0\n"
+    done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
+    assert done.exit_code == 0, done.output
+    for wrong in ("'gpu[01-02]' is", "'mlx5_0' is", "no rail has 300 Gb/s", "'many' is"):
+        assert f"Error: {wrong}" in done.output
+    assert len(load_site(tmp_path / "new").nodes) == 2
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("given", [[], ["--subnet", "none"]], ids=["default", "none"])
+def test_rails_have_no_addresses_unless_a_network_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool, given: list[str]
+):
+    stdin = SimpleNamespace(isatty=lambda: terminal)
+    monkeypatch.setattr("rdmaprov.cli.init.sys", SimpleNamespace(stdin=stdin))
+    words = [str(tmp_path / "new"), *ROCE, "--gpus", "0", *given]
+    done = CliRunner().invoke(init, words, input="\n")
+    assert done.exit_code == 0, done.output
+    assert ("or none [none]:" in done.output) is (terminal and not given)
+    assert {rail.address for rail in load_site(tmp_path / "new").nodes[0].rails} == {None}
+
+
+@pytest.mark.parametrize(("user", "sudo"), [("root", False), ("ops", True)])
+def test_sudo_is_for_users_other_than_root(tmp_path: Path, user: str, sudo: bool):
+    run(["init", str(tmp_path / "new"), *ROCE, "--gpus", "0", "--user", user])
+    text = (tmp_path / "new/group_vars/all.yml").read_text()
+    assert f"ansible_user: {user}\n" in text
+    assert ("ansible_become: true\n" in text) is sudo
+
+
+def test_every_shipped_site_can_be_copied():
+    shipped = subprocess.run(
+        ["git", "ls-files", "--", "."], cwd=SITES, capture_output=True, text=True, check=True
+    )
+    assert {name.partition("/")[0] for name in shipped.stdout.split()} == set(REFERENCES)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_copy_has_the_site_s_files_and_names_what_is_next(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+):
+    site = tmp_path / "a/new"
+    assert run(["init", "--from", name, str(site)]) == ExitCode.OK
+    *wrote, then = capsys.readouterr().out.splitlines()
+    copied = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
+    assert {line.removeprefix(f"wrote {site}/") for line in wrote} == copied
+    assert all((site / each).read_bytes() == (SITES / name / each).read_bytes() for each in copied)
+    assert then.startswith("next: ")
+    assert str(site) in then
+    if name == "lab":
+        assert copied == {"group_vars/all.yml"}
+    else:
+        assert "hosts.yml" in copied
+        assert run(["check", str(site)]) == ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--from", "nope", "new"], "is not one of 'prod', 'ib', 'lab'"),
+        (["--from", "ib", "there"], "there exists and is not empty"),
+        (["--from", "ib", "new", "--gpus", "8"], "--from and --gpus exclude each other"),
+        (["--from", "ib", "new", "--subnet", "none"], "--from and --subnet exclude each other"),
+    ],
+)
+def test_copy_that_cannot_be_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    says: str,
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/mine").touch()
+    assert run(["init", *words]) == ExitCode.USAGE
+    assert says in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["mine", "there"]
+
+
 def test_no_answer_is_a_usage_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -74,6 +158,7 @@ def test_no_answer_is_a_usage_error(
         ["--subnet", "10.0.0.0/24"],
         ["--subnet", "rails"],
         ["--user", "-l"],
+        ["--nodes", "gpu1,gpu[1:2]"],
     ],
     ids=lambda change: change[1],
 )

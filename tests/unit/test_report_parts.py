@@ -59,7 +59,7 @@ def test_failures_come_before_what_is_not_known_and_the_commonest_first():
         SITE,
     )
     assert [(each.text, each.label) for each in found] == [
-        ("common", "6 nodes (gpu04-gpu09)"),
+        ("common", "6 nodes (gpu[04-09])"),
         ("rare", "gpu02"),
         ("lost", "gpu01"),
     ]
@@ -169,7 +169,7 @@ def test_plan_names_each_setting_with_its_nodes():
     view = of_apply.view(runs.applied(4, "plan"))
     changes = {each.role: each.lines for each in view.changes}
     assert changes["mtu"][0] == (
-        "3 nodes (gpu1, gpu3, gpu4)", "ens1 MTU 1500 → 9000 (running, configured)",
+        "3 nodes (gpu[1,3-4])", "ens1 MTU 1500 → 9000 (running, configured)",
     )  # fmt: skip
     assert changes["nccl"] == (
         ("gpu3", "waits for an earlier role: the rails' addresses, which fabric sets"),

@@ -325,7 +325,7 @@ def test_large_fleet_is_judged_in_a_loop_of_its_own(suite, tmp_path):
     done = run(suite(text), site)
     assert "1 failed, 1197 passed, 2 errors" in done.stdout, done.stdout
     assert "\nn7: wrong [test_name]\n" in done.stdout
-    assert "\n2 nodes (n8, n208): LookupError: why [test_untold]\n" in done.stdout
+    assert "\n2 nodes (n[8,208]): LookupError: why [test_untold]\n" in done.stdout
     assert "stopping after 1 failures" in run(suite(text), site, "-x").stdout
 
 

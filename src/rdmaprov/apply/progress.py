@@ -13,7 +13,8 @@ from rdmaprov.apply.events import NodeEvent
 from rdmaprov.apply.results import NodeResult
 from rdmaprov.problem import printable
 from rdmaprov.runs.screen import Screen
-from rdmaprov.terminal import MANY_NODES, Line, Verbosity
+from rdmaprov.terminal import MANY_NODES, Line
+from rdmaprov.verbosity import Verbosity
 from rdmaprov.words import quantity
 
 # Nodes at work that are shown; the others are counted.

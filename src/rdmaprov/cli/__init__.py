@@ -14,7 +14,7 @@ from rdmaprov.cli.lazy import LazyGroup
 from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import MEANINGS, ExitCode
-from rdmaprov.terminal import no_colour
+from rdmaprov.verbosity import no_colour
 
 PROGRAM = "rdmaprov"
 

@@ -6,27 +6,18 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 
-from rdmaprov import contract
+from rdmaprov.cli.options import limit_option, site_argument, vault_file_option
 from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.inventory import Fleet, load_site
 from rdmaprov.problem import Problem, display_path
-from rdmaprov.terminal import Verbosity, no_colour
+from rdmaprov.verbosity import Verbosity, no_colour
 
-site_argument = click.argument("site", type=click.Path(path_type=Path))
-limit_option = click.option(
-    "--limit", metavar="PATTERN", help="Limit to hosts that match this Ansible pattern."
-)
-
-vault_file_option = click.option(
-    "--vault-password-file",
-    type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
-    help="Read the vault password from this file or program.",
-)
+if TYPE_CHECKING:
+    from rdmaprov.inventory import Fleet
 
 
 @click.command(
@@ -83,6 +74,9 @@ def read(site: Path, limit: str | None, vault: Path | None) -> tuple[Fleet, list
         SiteError: there is no site, or the limit matches no node.
 
     """
+    from rdmaprov import contract
+    from rdmaprov.inventory import load_site
+
     with meter(f"reading {site}") as moving:
         fleet = load_site(site, limit, vault, moving.count)
         moving.what, moving.total = f"checking {site}", 0

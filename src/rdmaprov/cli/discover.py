@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from rdmaprov.cli.check import limit_option, site_argument, vault_file_option
+from rdmaprov.cli.options import limit_option, site_argument, vault_file_option
 from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
-from rdmaprov.discover import merge, reach, variables
 from rdmaprov.errors import UnreachableError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.inventory import SiteError, load_site
-from rdmaprov.terminal import Verbosity
+from rdmaprov.verbosity import Verbosity
 from rdmaprov.words import quantity
+
+if TYPE_CHECKING:
+    from rdmaprov.discover import reach
 
 
 @click.command(
@@ -32,6 +34,9 @@ def discover(site: Path, limit: str | None, write: bool, vault_password_file: Pa
     Prints the host variables that the site does not set yet. With --merge, writes them to
     host_vars and keeps comments and order.
     """
+    from rdmaprov.discover import merge, variables
+    from rdmaprov.inventory import SiteError, load_site
+
     with meter(f"reading {site}") as moving:
         fleet = load_site(site, limit, vault_password_file, moving.count)
     nodes = {node.name: node for node in fleet.nodes}
@@ -62,6 +67,8 @@ def discover(site: Path, limit: str | None, write: bool, vault_password_file: Pa
 
 def _collect(site: Path, limit: str | None, vault: Path | None, count: int) -> reach.NodeFacts:
     """Return the nodes' answers; show the progress."""
+    from rdmaprov.discover import reach
+
     with meter("discover", count) as moving:
 
         def hear(said: str, bad: bool) -> None:

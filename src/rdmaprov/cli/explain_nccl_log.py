@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from rdmaprov.cli import nccl_log_view
 from rdmaprov.cli.verbosity import meter
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.nccl_log import transport
-from rdmaprov.nccl_log.judgement import absent
-from rdmaprov.nccl_log.transport import Matrix, Problem, Transport, Verdict
-from rdmaprov.terminal import Meter
+
+if TYPE_CHECKING:
+    from rdmaprov.nccl_log.transport import Matrix, Problem, Verdict
+    from rdmaprov.terminal import Meter
 
 
 @click.command("nccl-log", short_help="Read from NCCL logs which transport was used.")
@@ -51,10 +51,14 @@ def nccl_log(
          only some channels use GPUDirect RDMA
       4  the transport is unknown
     """
+    from rdmaprov.cli import nccl_log_view
+    from rdmaprov.nccl_log import transport
+    from rdmaprov.nccl_log.judgement import absent
+
     with meter("reading", len(files), "files") as moving:
         matrix = transport.read(_count_files(files, moving))
     verdict = transport.verdict(matrix)
-    wanted = Transport(expect) if expect else None
+    wanted = transport.Transport(expect) if expect else None
     gdr_required = wanted is not None and not no_gdr
     problems = transport.judge(matrix, wanted, None, gdr_required, every_rank=not partial)
     notes = [str(absent(matrix))] if matrix.absent and partial else []
@@ -74,6 +78,8 @@ def _count_files(files: tuple[Path, ...], moving: Meter) -> Iterator[Path]:
 
 
 def _exit_code(verdict: Verdict, problems: list[Problem], *, expected: bool) -> ExitCode:
+    from rdmaprov.nccl_log.transport import Transport
+
     if any(problem.proven for problem in problems):
         return ExitCode.FAILED
     if verdict.transport is Transport.UNKNOWN or (expected and problems):

@@ -1,76 +1,189 @@
-"""`rdmaprov init`: a new site from a few facts."""
+"""`rdmaprov init`: a new site from a few facts, or a copy of a reference site."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rdmaprov import contract
 from rdmaprov.errors import UsageError
-from rdmaprov.inventory import load_site, schema, starter
+
+if TYPE_CHECKING:
+    from rdmaprov.inventory.starter import Facts
+    from rdmaprov.problem import Problem
+
+# Reference site → what to do with a copy of it.
+REFERENCES = {
+    "prod": "write your nodes into {0}/hosts.yml, then run: rdmaprov check {0}",
+    "ib": "write your nodes into {0}/hosts.yml, then run: rdmaprov check {0}",
+    "lab": "rdmaprov lab up --site {0}",
+}
+# What an answer is checked with before the others are known.
+_NEUTRAL = {"kind": "roce", "nodes": "node1", "rails": "ens1", "gbps": 400, "gpus": 0}
 
 
-def _words(value: str) -> tuple[str, ...]:
-    return tuple(word for word in value.replace(",", " ").split() if word)
+class _Asked(click.Option):
+    """An option that is asked for, unless a site is copied."""
+
+    def prompt_for_value(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's interface
+        """Ask; the network only on a terminal, as it has a default, and only on RoCE."""
+        if _answered(ctx, "source"):
+            return None
+        roce = _answered(ctx, "kind") == {"kind": "roce"}
+        if self.name == "subnet" and not (roce and sys.stdin.isatty()):
+            return None
+        return super().prompt_for_value(ctx)
+
+
+def _answered(context: click.Context, *names: str) -> dict[str, str]:
+    """Return the texts that are known so far; click has a mark of its own for what is not."""
+    known = {name: context.params.get(name) for name in names}
+    return {name: value for name, value in known.items() if isinstance(value, str)}
+
+
+def _check_answer(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401 - click's interface
+    """Return an answer that makes a valid site; click asks again for another one at once.
+
+    Raises:
+        BadParameter: it does not.
+
+    """
+    if value is None or context.resilient_parsing:
+        return value
+    before = _answered(context, "kind", "rails")
+    try:
+        with tempfile.TemporaryDirectory(prefix="rdmaprov-") as place:
+            found = _write(Path(place), _facts({**before, parameter.name: value}))[1]
+    except UsageError as error:
+        raise click.BadParameter(error.message, context, parameter) from error
+    if found:
+        text = f"{found[0].message}; {found[0].remedy}"
+        raise click.BadParameter(text, context, parameter)
+    return value
 
 
 @click.command("init", short_help="Write a new site.")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
+    "--from",
+    "source",
+    type=click.Choice(list(REFERENCES)),
+    is_eager=True,
+    help="Copy this reference site: prod (RoCE, two racks), ib (InfiniBand), lab (virtual nodes).",
+)
+@click.option(
     "--kind",
     type=click.Choice(["roce", "infiniband"]),
+    cls=_Asked,
+    is_eager=True,
     prompt="Fabric",
-    help="What the rails are.",
+    help="Kind of fabric.",
 )
 @click.option(
     "--nodes",
+    cls=_Asked,
+    callback=_check_answer,
     prompt="Nodes, such as gpu[01:16]",
-    help="Host names and ranges, separated by commas.",
+    help="Host names and ranges, such as gpu[01:16], separated by commas.",
 )
 @click.option(
     "--rails",
+    cls=_Asked,
+    callback=_check_answer,
     prompt="Rails, such as ens1,ens2",
-    help="Network devices or PCI addresses, in order.",
+    help="Network devices or PCI addresses of a node's rails, in rail order.",
 )
-@click.option("--gbps", type=int, prompt="Gb/s of a rail", help="Line rate of one rail.")
-@click.option("--gpus", type=click.IntRange(0, 64), prompt="GPUs in a node", help="GPUs in a node.")
-@click.option("--subnet", help="Rail i gets the i-th /24 of this network. None for no addresses.")
-@click.option("--user", default="root", show_default=True, help="Whom to log in as.")
-def init(
-    directory: Path,
-    kind: str,
-    nodes: str,
-    rails: str,
-    gbps: int,
-    gpus: int,
-    subnet: str | None,
-    user: str,
-) -> None:
-    """Write a commented site into DIRECTORY; ask for what no option says.
+@click.option(
+    "--gbps",
+    type=int,
+    cls=_Asked,
+    callback=_check_answer,
+    prompt="Line rate of a rail in Gb/s",
+    help="Line rate of one rail in Gb/s.",
+)
+@click.option(
+    "--gpus", type=click.IntRange(0, 64), cls=_Asked, prompt="GPUs per node", help="GPUs per node."
+)
+@click.option(
+    "--subnet",
+    cls=_Asked,
+    callback=_check_answer,
+    prompt="Network for the rails' addresses, such as 198.18.0.0/15, or none",
+    default="none",
+    show_default=True,
+    help="IPv4 network: rail i gets its i-th /24. none: rails without addresses.",
+)
+@click.option("--user", callback=_check_answer, help="User to log in as over ssh.  [default: root]")
+def init(directory: Path, source: str | None, **answers: Any) -> None:  # noqa: ANN401 - click's
+    """Write a commented site into DIRECTORY; ask for what no option gives.
 
-    The site passes `rdmaprov check`. Nothing is written over.
+    The new site passes `rdmaprov check`. Existing files are never overwritten. With --from, copy a
+    reference site instead and ask nothing.
     """
-    rates = schema.load_shipped().variables["fabric_link_gbps"].choices
-    if gbps not in rates:
-        raise UsageError(f"no rail has {gbps} Gb/s", f"Name one of {', '.join(map(str, rates))}")
-    if subnet is None:
-        subnet = ""
-        if kind == "roce" and sys.stdin.isatty():
-            subnet = click.prompt("Network of the rails", default="198.18.0.0/15")
-    facts = starter.Facts(kind, _words(nodes), _words(rails), gbps, gpus, subnet, user)
+    if source is not None:
+        written, then = _copy(directory, source, answers), REFERENCES[source].format(directory)
+    else:
+        written, then = _new(directory, answers), f"rdmaprov check {directory}"
+    for path in written:
+        click.echo(f"wrote {path}")
+    click.echo(f"next: {then}")
+
+
+def _copy(directory: Path, source: str, answers: Mapping[str, object]) -> list[Path]:
+    from rdmaprov.inventory import starter
+    from rdmaprov.resources import data_dir
+
+    given = [name for name, value in answers.items() if value is not None]
+    if given:
+        raise UsageError(
+            f"--from and --{given[0]} exclude each other", "Copy the site, then edit its files."
+        )
+    return starter.copy(data_dir("inventory") / source, directory)
+
+
+def _new(directory: Path, answers: Mapping[str, object]) -> list[Path]:
     existed = directory.exists()
-    written = starter.write(directory, facts)
-    problems = contract.problems(load_site(directory))
-    if problems:
+    written, found = _write(directory, _facts(answers))
+    if found:
         for path in written:
             path.unlink()
         if not existed:
             shutil.rmtree(directory)
-        first = problems[0]
-        raise UsageError(f"{first.variable}: {first.message}", f"To repair it, {first.remedy}")
-    for path in written:
-        click.echo(f"wrote {path}")
-    click.echo(f"next: rdmaprov check {directory}")
+        raise UsageError(f"{found[0].variable}: {found[0].message}", f"Please {found[0].remedy}")
+    return written
+
+
+def _facts(answers: Mapping[str, Any]) -> Facts:
+    """Return the facts that answers are; neutral ones in place of those that are missing."""
+    from rdmaprov.inventory.starter import Facts
+
+    known = {**_NEUTRAL, **{key: value for key, value in answers.items() if value is not None}}
+    nodes, rails = (tuple(known[key].replace(",", " ").split()) for key in ("nodes", "rails"))
+    subnet = known.get("subnet", "none")
+    return Facts(
+        known["kind"],
+        nodes,
+        rails,
+        known["gbps"],
+        known["gpus"],
+        "" if subnet == "none" else subnet,
+        known.get("user", "root"),
+    )
+
+
+def _write(directory: Path, facts: Facts) -> tuple[list[Path], list[Problem]]:
+    """Write a site; return its files, and what is wrong with it."""
+    from rdmaprov import contract
+    from rdmaprov.inventory import load_site, schema, starter
+
+    rates = schema.load_shipped().variables["fabric_link_gbps"].choices
+    if facts.gbps not in rates:
+        message = f"no rail has {facts.gbps} Gb/s; use one of {', '.join(map(str, rates))}"
+        raise UsageError(message, "See: rdmaprov init --help")
+    written = starter.write(directory, facts)
+    return written, contract.problems(load_site(directory))

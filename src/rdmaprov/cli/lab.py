@@ -12,22 +12,23 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
-from rdmaprov.cli import lab_view
 from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
 from rdmaprov.errors import RdmaprovError, UnreachableError
-from rdmaprov.lab import faults, layout, model, ssh
+from rdmaprov.lab import layout, model
 from rdmaprov.lab.accel import Accel
-from rdmaprov.lab.cluster import Cluster, Request
 from rdmaprov.lab.image import Recipe
 from rdmaprov.lab.layout import Layout
-from rdmaprov.lab.machines import State
 from rdmaprov.lab.model import Lab
 from rdmaprov.resources import data_dir
-from rdmaprov.terminal import Verbosity
+from rdmaprov.verbosity import Verbosity
+
+if TYPE_CHECKING:
+    from rdmaprov.lab.cluster import Cluster
 
 FOLLOW_POLL_S = 0.5
 
@@ -73,6 +74,8 @@ def _complete_node(
 def _complete_fault(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
+    from rdmaprov.lab import faults
+
     return [
         CompletionItem(fault.name, help=fault.title)
         for fault in faults.catalogue().values()
@@ -105,6 +108,8 @@ def lab(context: click.Context, directory: Path | None, cache: Path | None) -> N
     Its nodes start as a factory-new server does: nothing that rdmaprov configures is
     configured. `rdmaprov lab up` writes how to reach them into the site inventory/lab.
     """
+    from rdmaprov.lab.cluster import Cluster
+
     places = Layout(directory or layout.default_root(), cache or layout.default_cache())
     context.obj = Cluster(places, _say)
 
@@ -145,6 +150,10 @@ def up(
 
     Run again, it starts what does not run and changes nothing else.
     """
+    from rdmaprov.cli import lab_view
+    from rdmaprov.lab.cluster import Request
+    from rdmaprov.lab.machines import State
+
     for option, value, allowed, unit in (
         ("--nodes", nodes, model.NODES_RANGE, ""),
         ("--rails", rails, model.RAILS_RANGE, ""),
@@ -166,6 +175,8 @@ def up(
 @click.pass_obj
 def status(cluster: Cluster, as_json: bool) -> None:
     """Show the nodes: up, booting (its machine runs, ssh does not answer) or down."""
+    from rdmaprov.cli import lab_view
+
     made = Lab.load(cluster.layout.state)
     states = cluster.states(made) if made is not None else []
     if as_json:
@@ -186,6 +197,8 @@ def ssh_(cluster: Cluster, node: str, command: Sequence[str]) -> None:
     Standard input, output and the exit code pass through. Several words reach the node
     as they are; a single one is a line for the node's shell ('ls | wc -l').
     """
+    from rdmaprov.lab import ssh
+
     cluster.require_running(node)
     words = list(command) if len(command) <= 1 else [shlex.join(command)]
     argv = ssh.command(cluster.layout, node, words)
@@ -263,6 +276,9 @@ def fault(
     as_list: bool,
 ) -> None:
     """Put the fault NAME on NODE. `rdmaprov lab heal NODE` takes it back."""
+    from rdmaprov.cli import lab_view
+    from rdmaprov.lab import faults
+
     if as_list:
         lab_view.faults(faults.catalogue().values())
         return
@@ -284,6 +300,8 @@ def heal(cluster: Cluster, node: str) -> None:
 
     A fault that was repaired in the meantime is left alone.
     """
+    from rdmaprov.lab import faults
+
     target = cluster.require_running(node)
     with cluster.layout.locked():
         healed = faults.heal(target, cluster.layout.node(node))

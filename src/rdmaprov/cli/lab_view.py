@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from rdmaprov.lab import site, ssh
 from rdmaprov.lab.faults import Fault
@@ -20,6 +18,9 @@ _STYLE = {State.UP: "green", State.BOOTING: "yellow", State.DOWN: "red"}
 
 def table(lab: Lab, states: Sequence[State]) -> None:
     """Print the nodes, one line for each."""
+    from rich.console import Console
+    from rich.table import Table
+
     rows = Table(box=None, pad_edge=False)
     for heading in ("node", "state", "ssh", "rails (RDMA device: netdev)"):
         rows.add_column(heading, no_wrap=heading != "rails (RDMA device: netdev)")

@@ -7,10 +7,14 @@ from typing import IO, Unpack
 
 import click
 
-from rdmaprov.apply import summary
-from rdmaprov.apply.run import ApplyRequest
-from rdmaprov.cli import run_options
-from rdmaprov.cli.check import limit_option, site_argument
+from rdmaprov.cli.options import (
+    PasswordOptions,
+    json_option,
+    limit_option,
+    password_options,
+    roles_option,
+    site_argument,
+)
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -21,10 +25,10 @@ from rdmaprov.cli.verbosity import verbosity_options
 )
 @site_argument
 @limit_option
-@run_options.roles_option
+@roles_option
 @click.option("--diff", is_flag=True, help="Also print the differences in files.")
-@run_options.json_option
-@run_options.password_options
+@json_option
+@password_options
 @verbosity_options
 def plan(
     site: Path,
@@ -32,16 +36,20 @@ def plan(
     roles: str,
     diff: bool,
     json_file: IO[str] | None,
-    **passwords: Unpack[run_options.PasswordOptions],
+    **passwords: Unpack[PasswordOptions],
 ) -> int:
     """Show what `rdmaprov apply` would change on the nodes of SITE; change nothing.
 
     Nodes with the same change share one line. Logs and results go to runs/, without secrets.
     """
-    named = run_options.known_roles(roles)
-    with run_options.prepare(site, limit, json_file, passwords) as ready:
+    from rdmaprov.apply import summary
+    from rdmaprov.apply.run import ApplyRequest
+    from rdmaprov.cli import session
+
+    named = session.known_roles(roles)
+    with session.prepare(site, limit, json_file, passwords) as ready:
         request = ApplyRequest("plan", site, ready.nodes, limit, named, {}, ready.arguments)
-        with run_options.start_run(request, ready) as run:
+        with session.start_run(request, ready) as run:
             results = run.run_playbook("plan")
             lines = summary.plan_lines(results, diffs=diff)
-            return run_options.finish(run, results, lines, ready.screen, json_file)
+            return session.finish(run, results, lines, ready.screen, json_file)

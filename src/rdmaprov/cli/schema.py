@@ -6,8 +6,6 @@ import json
 
 import click
 
-from rdmaprov.inventory import document, schema
-
 
 @click.command("schema", short_help="Print every variable of a site.")
 @click.option("--json", "style", flag_value="json", help="Print a JSON Schema for editors.")
@@ -19,6 +17,8 @@ def schema_command(style: str | None) -> None:
 
     With the JSON Schema, an editor completes and checks group_vars and host_vars.
     """
+    from rdmaprov.inventory import document, schema
+
     shipped = schema.load_shipped()
     if style == "json":
         click.echo(json.dumps(document.json_schema(shipped), indent=2))

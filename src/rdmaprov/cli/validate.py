@@ -7,15 +7,10 @@ from typing import IO
 
 import click
 
-from rdmaprov.cli import run_options
-from rdmaprov.cli.check import limit_option, site_argument, vault_file_option
+from rdmaprov.cli.options import json_option, limit_option, site_argument, vault_file_option
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
-from rdmaprov.interrupt import signals_interrupt
-from rdmaprov.report.write import report_page
-from rdmaprov.terminal import Verbosity
-from rdmaprov.validate.results import lines
-from rdmaprov.validate.run import Request, run
+from rdmaprov.verbosity import Verbosity
 
 # pytest has these options too, and takes those after SITE.
 _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE: ("-v",)}
@@ -34,7 +29,7 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
     metavar="SPEC[,SPEC...]",
     help="Connect by testinfra instead, such as ssh://HOST or local://.",
 )
-@run_options.json_option
+@json_option
 @vault_file_option
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST_OPTIONS]...")
 def validate(
@@ -50,11 +45,19 @@ def validate(
     Opens one ssh connection per node. Accepts pytest options (-k, -m, -x, --lf, -n) and names of
     test files. Logs and results go to runs/, without secrets.
     """
+    if str(site).startswith("-"):
+        raise UsageError(f"the site must come before {site}", f"Run: rdmaprov validate SITE {site}")
     if limit and hosts:
         raise UsageError("--limit and --hosts exclude each other", "Pass one of them.")
-    given = run_options.Passwords(vault_password_file, (), ())
+    from rdmaprov.cli import session
+    from rdmaprov.interrupt import signals_interrupt
+    from rdmaprov.report.write import report_page
+    from rdmaprov.validate.results import lines
+    from rdmaprov.validate.run import Request, run
+
+    given = session.Passwords(vault_password_file, (), ())
     with signals_interrupt():
-        fleet, mask = run_options.check_site(site, limit, given)
+        fleet, mask = session.check_site(site, limit, given)
         options = (*_VERBOSITY[verbosity()], *options)
         done = run(Request(site, limit, hosts, options, vault_password_file), fleet, mask)
     if json_file is not None:

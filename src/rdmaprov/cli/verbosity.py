@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rdmaprov.terminal import Meter, Verbosity, progress_console
+from rdmaprov.verbosity import Verbosity
+
+if TYPE_CHECKING:
+    from rdmaprov.terminal import Meter
 
 _KEY = "rdmaprov.verbosity"
 
@@ -51,4 +54,6 @@ def verbosity() -> Verbosity:
 
 def meter(what: str, total: int = 0, unit: str = "nodes") -> Meter:
     """Return the progress line on standard error."""
+    from rdmaprov.terminal import Meter, progress_console
+
     return Meter(progress_console(verbosity()), what, total, unit)

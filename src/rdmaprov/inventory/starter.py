@@ -1,9 +1,10 @@
-"""A new site, written from a few facts."""
+"""A new site, written from a few facts or copied."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +47,7 @@ def write(directory: Path, facts: Facts) -> list[Path]:
         UsageError: the directory has files, or a fact is not one.
 
     """
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UsageError(f"{directory} exists and is not empty", "Name a new directory")
+    _require_empty(directory)
     texts = {"hosts.yml": _hosts(facts), "group_vars/all.yml": _variables(facts)}
     written = []
     for name, text in texts.items():
@@ -58,14 +58,43 @@ def write(directory: Path, facts: Facts) -> list[Path]:
     return written
 
 
+def copy(source: Path, directory: Path) -> list[Path]:
+    """Copy a site and return the new files, which their user can write; not the lab's own hosts.
+
+    Raises:
+        UsageError: the directory has files.
+
+    """
+    _require_empty(directory)
+    written = []
+    for path in sorted(source.rglob("*.yml")):
+        name = path.relative_to(source)
+        if (source.name, str(name)) == ("lab", "hosts.yml"):
+            continue
+        target = directory / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+        written.append(target)
+    return written
+
+
+def _require_empty(directory: Path) -> None:
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UsageError(f"{directory} exists and is not empty", "Name a new directory")
+
+
 def _host_names(facts: Facts) -> list[str]:
     found = [name for pattern in facts.nodes for name in host_positions.expand_range(pattern)]
     for name in found:
         if not names.is_safe(name):
-            raise UsageError(f"'{name}' is not the name of a host", _AGAIN)
-    if not 1 <= len(set(found)) == len(found) <= MOST_NODES:
-        message = f"{len(found)} hosts; a new site has 1 to {MOST_NODES}, each once"
-        raise UsageError(message, _AGAIN)
+            message = f"'{name}' is not a host name; write a range as gpu[01:16]"
+            raise UsageError(message, _AGAIN)
+    twice = [name for name, count in Counter(found).items() if count > 1]
+    if twice:
+        raise UsageError(f"{twice[0]} is listed twice", _AGAIN)
+    if not 1 <= len(found) <= MOST_NODES:
+        message = f"{len(found)} nodes: init writes a site of 1 to {MOST_NODES}"
+        raise UsageError(message, "For more, copy a site: rdmaprov init --from prod DIRECTORY")
     return found
 
 
@@ -87,7 +116,7 @@ def _variables(facts: Facts) -> str:
         "---",
         "# What every node must be. Every variable: rdmaprov schema",
         f"ansible_user: {facts.user}",
-        "ansible_become: true",
+        *([] if facts.user == "root" else ["ansible_become: true"]),
         "",
         "# The fabric. On RoCE, marking and priority must be what the switches are set to.",
         f"fabric_kind: {facts.kind}",
@@ -115,7 +144,7 @@ def _variables(facts: Facts) -> str:
 def _rails(facts: Facts) -> list[str]:
     count = len(facts.rails)
     if not facts.rails or len(set(facts.rails)) != count:
-        raise UsageError("a node has at least one rail, and each device once", _AGAIN)
+        raise UsageError("name at least one rail, and each device once", _AGAIN)
     subnets = _subnets(facts.subnet, count)
     lines = []
     for index, device in enumerate(facts.rails):
@@ -139,6 +168,6 @@ def _subnets(text: str, count: int) -> list[ipaddress.IPv4Network]:
     except ValueError as error:
         raise UsageError(f"'{text}' is not an IPv4 network: {error}", _AGAIN) from error
     if network.prefixlen > 24 or 2 ** (24 - network.prefixlen) < count:
-        raise UsageError(f"{text} does not hold {count} networks of /24", _AGAIN)
+        raise UsageError(f"{text} is too small for {count} networks of /24", _AGAIN)
     subnets = network.subnets(new_prefix=24)
     return [next(subnets) for _ in range(count)]

@@ -6,8 +6,6 @@ import shlex
 import shutil
 from pathlib import Path
 
-import yaml
-
 from rdmaprov.errors import UsageError
 from rdmaprov.lab import ssh
 from rdmaprov.lab.layout import Layout
@@ -41,6 +39,8 @@ def write(layout: Layout, lab: Lab) -> Path:
 
     """
     site = Path(lab.site)
+    import yaml
+
     hosts = site / HOSTS_FILE
     if hosts.exists() and not _is_ours(hosts):
         raise UsageError(

@@ -60,6 +60,8 @@ _FONT = re.compile(r"font(?:-family)?: [^;\"]*'DejaVu Sans'[^;\"]*;? ?")
 def drawn(name: str, size: tuple[float, float], draw: Callable[[Axes], None]) -> str:
     """Return a picture as an <svg> element without colours of its own, the same each time.
 
+    Without matplotlib, which is not installed unless asked for (rdmaprov[plots]), an empty text.
+
     Args:
         name: of the picture, such that ids of several in a page differ.
         size: width and height, in inches of 72 units.
@@ -67,9 +69,11 @@ def drawn(name: str, size: tuple[float, float], draw: Callable[[Axes], None]) ->
 
     """
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its cache directory
-    from matplotlib import rc_context, rcdefaults, rcParams
-    from matplotlib.figure import Figure
-
+    try:
+        from matplotlib import rc_context, rcdefaults, rcParams
+        from matplotlib.figure import Figure
+    except ImportError:
+        return ""
     text = StringIO()
     settings: Any = {**_SETTINGS, "svg.hashsalt": name}
     with rc_context(), warnings.catch_warnings():

@@ -127,7 +127,7 @@ class Plot:
     Args:
         name: its id in the page.
         title: its heading.
-        svg: an <svg> element.
+        svg: an <svg> element; empty without matplotlib.
         words: what it shows, for screen readers.
         note: the caption.
         table: its numbers.

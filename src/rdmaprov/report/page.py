@@ -28,11 +28,12 @@ _WORDS = {Tone.BAD: "failed:", Tone.UNKNOWN: "unknown:", Tone.DUE: "pending:"}
 _MOST = {"most_rows": 40, "most_issues": 40, "most_in_all": 1000, "most_messages": 50}
 
 
-def html(data: Mapping[str, Any]) -> str:
+def html(data: Mapping[str, Any], run: str = "") -> str:
     """Return the page of a run.
 
     Args:
         data: results.json, as docs/results.schema.json describes it.
+        run: the name of its directory, for commands that make the page again.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: it does not match the schema.
@@ -48,6 +49,7 @@ def html(data: Mapping[str, Any]) -> str:
     return environment.get_template("page.html.j2").render(
         head=data,
         view=view,
+        run=run,
         tone=_TONES[data["verdict"]],
         tones=_WORDS,
         cause=view.issues[0] if view.issues else None,

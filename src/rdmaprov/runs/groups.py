@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
 from rdmaprov.words import quantity
 
 _MOST_PARTS = 6
+# In another name NodeSet would find an operator, a wildcard or a digit that is not ASCII.
+_PLAIN = re.compile(r"[A-Za-z0-9._-]{1,255}")
 
 
 def group_by_text(texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -51,36 +54,23 @@ def count_states(
 
 
 def fold_names(nodes: Iterable[str]) -> str:
-    """Return names on one short line, those with consecutive numbers as first-last.
+    """Return names on one short line, as ClusterShell and Slurm write and read them.
 
     >>> fold_names(["gpu01", "gpu02", "gpu03", "login"])
-    'gpu01-gpu03, login'
+    'gpu[01-03],login'
     """
-    runs: list[list[str]] = []
-    for name in sorted(nodes, key=_split):
-        if runs and name == _next(runs[-1][-1]):
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    parts = []
-    for run in runs:
-        parts += run if len(run) < 3 else [f"{run[0]}-{run[-1]}"]
-    rest = len(parts) - _MOST_PARTS
-    return ", ".join(parts[:_MOST_PARTS]) + (f" and {rest} more" if rest > 0 else "")
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
-
-def _split(name: str) -> tuple[str, int, str, str]:
-    """Return a name's text before its last number, the number, the text after it, its digits."""
-    found = re.match(r"(.*?)([0-9]+)([^0-9]*)\Z", name, re.DOTALL)
-    if found is None:
-        return name, -1, "", ""
-    return found[1], int(found[2]), found[3], found[2]
-
-
-def _next(name: str) -> str:
-    """Return the name with the number that follows; empty if it has no number."""
-    before, number, after, digits = _split(name)
-    return f"{before}{str(number + 1).zfill(len(digits))}{after}" if digits else ""
+    names = set(nodes)
+    plain = {name for name in names if _PLAIN.fullmatch(name)}
+    ranges = NodeSet.fromlist(plain, resolver=RESOLVER_NOGROUP).contiguous()
+    parts = list(islice(ranges, _MOST_PARTS))
+    odd = sorted(names - plain)[: _MOST_PARTS - len(parts)]
+    shown = NodeSet(resolver=RESOLVER_NOGROUP)
+    for part in parts:
+        shown.update(part)
+    rest = len(names) - len(shown) - len(odd)
+    return ",".join(filter(None, [str(shown), *odd])) + (f" and {rest} more" if rest else "")
 
 
 def subject(test: str) -> str:

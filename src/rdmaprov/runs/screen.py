@@ -10,7 +10,8 @@ from rich.text import Text
 
 from rdmaprov.problem import printable
 from rdmaprov.runs.masks import Mask
-from rdmaprov.terminal import Line, Meter, Verbosity, progress_console
+from rdmaprov.terminal import Line, Meter, progress_console
+from rdmaprov.verbosity import Verbosity
 
 
 class Screen:

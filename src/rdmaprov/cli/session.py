@@ -1,20 +1,21 @@
-"""What `plan` and `apply` share: options, the check of the site, the results."""
+"""What verbs do before and after their work on nodes: passwords, check, run, results."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, TypedDict
+from typing import IO
 
 import click
 from rich.console import Console
 
 from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import AnsibleFailed, ApplyRequest, Run, open_run
-from rdmaprov.cli.check import read, vault_file_option
+from rdmaprov.cli.check import read
+from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
@@ -25,27 +26,6 @@ from rdmaprov.resources import data_dir
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
-
-roles_option = click.option(
-    "--roles", metavar="NAME[,NAME...]", default="", help="Run only these roles.  [default: all]"
-)
-json_option = click.option(
-    "--json",
-    "json_file",
-    type=click.File("w", lazy=True),
-    help="Also write the results to a file as JSON; - is standard output.",
-)
-
-
-def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the password options."""
-    for option in (
-        click.option("--ask-become-pass", is_flag=True, help="Ask for the sudo password."),
-        click.option("--ask-vault-pass", is_flag=True, help="Ask for the vault password."),
-        vault_file_option,
-    ):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True)
@@ -64,14 +44,6 @@ class Passwords:
     arguments: tuple[str, ...]
     secrets: tuple[str, ...]
     become: str = field(default="", repr=False)
-
-
-class PasswordOptions(TypedDict):
-    """The values of `password_options`."""
-
-    vault_password_file: Path | None
-    ask_vault_pass: bool
-    ask_become_pass: bool
 
 
 @contextmanager

@@ -1,0 +1,101 @@
+"""What `rdmaprov apply` does; apart from its options, so that help stays fast."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import IO, Unpack
+
+import click
+
+from rdmaprov.apply import limits, summary
+from rdmaprov.apply.results import NodeState
+from rdmaprov.apply.run import ApplyRequest, Run
+from rdmaprov.cli import session
+from rdmaprov.cli.options import PasswordOptions
+from rdmaprov.drift.fleet import probe_fleet
+from rdmaprov.errors import UsageError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.report.write import report_page
+from rdmaprov.runs.screen import Screen
+from rdmaprov.terminal import Line
+from rdmaprov.words import quantity
+
+
+def converge(
+    site: Path,
+    limit: str | None,
+    roles: str,
+    serial: str | None,
+    max_failures: str | None,
+    reboot: str | None,
+    drifted: bool,
+    ask: bool,
+    json_file: IO[str] | None,
+    **passwords: Unpack[PasswordOptions],
+) -> int:
+    """Bring the nodes of a site to its state; return the exit code."""
+    if ask and not sys.stdin.isatty():
+        raise UsageError("--ask needs a terminal", "Leave it out, or run first: rdmaprov plan")
+    named = session.known_roles(roles)
+    batch = limits.parse_share("--serial", serial, 1) if serial is not None else None
+    most = (
+        limits.parse_share("--max-failures", max_failures, 0) if max_failures is not None else None
+    )
+    with session.prepare(site, limit, json_file, passwords) as ready:
+        request = ApplyRequest("apply", site, ready.nodes, limit, named, {}, ready.arguments)
+        with session.start_run(request, ready) as run:
+            if drifted and not _narrow(run, ready, named):
+                stopped = run.results_so_far(interrupted=True)
+                lines = summary.apply_lines(stopped)
+                return session.finish(run, stopped, lines, ready.screen, json_file)
+            run.add_variables(_variables(batch, most, reboot, len(run.nodes)))
+            if ask and (code := _confirm(run, ready.screen, json_file)) is not None:
+                return code
+            results = run.run_playbook("apply")
+            lines = summary.apply_lines(results)
+            return session.finish(run, results, lines, ready.screen, json_file)
+
+
+def _narrow(run: Run, ready: session.Prepared, roles: tuple[str, ...]) -> bool:
+    """Probe the nodes and drop those that need nothing; return False for an interrupt."""
+    count = len(ready.nodes)
+    ready.screen.remark(Line(f"probing {quantity(count, 'node')}"))
+    try:
+        with ready.screen.meter("probing", count) as moving:
+            found = probe_fleet(ready.fleet, roles, ready.given.become, moving.advance)
+    except KeyboardInterrupt:
+        return False
+    run.leave_out_proven(found)
+    for line in summary.probe_lines(found):
+        ready.screen.show(line)
+    return True
+
+
+def _variables(
+    serial: limits.Share | None, most: limits.Share | None, reboot: str | None, nodes: int
+) -> dict[str, object]:
+    """Return the variables that the options set for the playbook."""
+    variables: dict[str, object] = {}
+    if serial is not None:
+        variables["apply_serial"] = str(serial)
+    if most is not None:
+        variables["apply_max_failures"] = limits.max_fail_percentage(most, serial, nodes)
+    if reboot is not None:
+        variables["apply_reboot"] = reboot
+    return variables
+
+
+def _confirm(run: Run, screen: Screen, json_file: IO[str] | None) -> ExitCode | None:
+    """Show the plan and ask; return an exit code if nothing is pending or the answer is no."""
+    planned = run.run_playbook("plan")
+    lines = summary.plan_lines(planned, diffs=False)
+    if planned.interrupted or not planned.in_state(NodeState.PENDING):
+        return session.finish(run, planned, lines, screen, json_file)
+    run.write(planned)
+    report_page(run.path)  # the page stays if the user says no
+    for line in lines:
+        screen.show(line)
+    if click.confirm("Apply these changes?", err=True):
+        return None
+    return planned.exit_code()
