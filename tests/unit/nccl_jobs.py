@@ -132,7 +132,7 @@ def of(text):
     data = text if isinstance(text, bytes) else text.encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))
-        return transport.read([Path("-")])
+        return transport.read_matrix([Path("-")])
 
 
 def judged(matrix, expected=None, hcas=None, *, gdr=False, every_rank=True):

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.sites import GOOD, write
 
 from rdmaprov.acceptance import counters, preflight, reach
-from rdmaprov.acceptance.nodes import asked, program
+from rdmaprov.acceptance.nodes import ask_nodes, program_command
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.probe.probe import Probe
@@ -118,8 +118,8 @@ def test_gloo_needs_no_gpu_and_no_rdma(nodes, known):
 
 
 def tries(nodes, known):
-    own: dict[str, list[reach.Probe]] = {node.name: [] for node in nodes}
-    for probe in reach.probes(nodes, known):
+    own: dict[str, list[reach.ReachTest]] = {node.name: [] for node in nodes}
+    for probe in reach.reach_tests(nodes, known):
         own[probe.source].append(probe)
     return own
 
@@ -170,8 +170,8 @@ def test_of_two_nodes_none_is_accused_alone(nodes, known):
 
 def test_ranks_meet_by_the_management_network_if_all_reach_it(nodes, known):
     own = tries(nodes, known)
-    met = reach.meeting(nodes, known, own, answers(own))
-    assert met == reach.Meeting("192.0.2.1", dict.fromkeys(known, "eth0"))
+    met = reach.find_rendezvous(nodes, known, own, answers(own))
+    assert met == reach.Rendezvous("192.0.2.1", dict.fromkeys(known, "eth0"))
 
 
 def test_an_address_that_each_node_has_is_no_place_to_meet(nodes, known):
@@ -181,13 +181,15 @@ def test_an_address_that_each_node_has_is_no_place_to_meet(nodes, known):
     said = answers(own)
     for name, probes in own.items():
         said[name]["own"] = [f"198.18.{probe.rail}.{name[1:]}" for probe in probes]
-    met = reach.meeting(nodes, known, own, said)
-    assert met == reach.Meeting("198.18.0.1", dict.fromkeys(known, "ens1"))
+    met = reach.find_rendezvous(nodes, known, own, said)
+    assert met == reach.Rendezvous("198.18.0.1", dict.fromkeys(known, "ens1"))
 
 
 def test_no_place_to_meet(nodes, known):
     own = tries(nodes, known)
-    assert reach.meeting(nodes, known, own, answers(own, lambda p: p.source == "n4")) is None
+    assert (
+        reach.find_rendezvous(nodes, known, own, answers(own, lambda p: p.source == "n4")) is None
+    )
 
 
 @pytest.fixture
@@ -198,7 +200,7 @@ def here():
 
 
 def read(here, **document):
-    return asked(here, {"n1": program("reader", document, 60)})["n1"]
+    return ask_nodes(here, {"n1": program_command("reader", document, 60)})["n1"]
 
 
 def test_the_reader_reads_this_machine(here):
@@ -243,7 +245,7 @@ def counted(node, **changes):
         kind, _, counter = name.partition("__")
         old["rails"][1]["counters"].setdefault(f"{kind}.{counter}", 0)
         new["rails"][1]["counters"][f"{kind}.{counter}"] = value
-    return counters.moved(node, old, new)
+    return counters.rail_traffic(node, old, new)
 
 
 def test_bytes_are_words_of_four(nodes):
@@ -305,7 +307,7 @@ def test_management_that_carries_data_is_named(nodes):
 
 
 def test_facts_are_json(nodes):
-    assert json.loads(json.dumps(preflight.question(nodes[0])))["rails"] == [
+    assert json.loads(json.dumps(preflight.reader_request(nodes[0])))["rails"] == [
         {"netdev": "ens1", "pci": ""},
         {"netdev": "ens2", "pci": ""},
     ]

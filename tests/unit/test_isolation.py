@@ -13,7 +13,7 @@ from bench import isolation as simulation
 from bench.isolation import World, names, solve
 
 from rdmaprov.isolation.pairs import round_robin
-from rdmaprov.isolation.rounds import Group, Outcome, plan
+from rdmaprov.isolation.rounds import Group, GroupOutcome, plan
 
 DOCS = Path(__file__).parents[2] / "docs/acceptance.md"
 
@@ -244,7 +244,7 @@ def test_a_group_without_outcome_is_an_error():
     isolation = plan(names(8))
     first, *_ = isolation.next_round()
     with pytest.raises(KeyError):
-        isolation.observe({first: Outcome.GOOD})
+        isolation.observe({first: GroupOutcome.GOOD})
 
 
 @pytest.mark.parametrize("nodes", [(), ("a",), ("a", "b", "a")])

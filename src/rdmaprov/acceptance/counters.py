@@ -46,14 +46,14 @@ CONGESTION = (
 )  # fmt: skip
 # Sent bytes, the best source first: words of 4 bytes (InfiniBand Architecture 1.4, 16.1.3.5).
 _SENT = (("port.port_xmit_data", 4), ("ethtool.tx_bytes_phy", 1), ("netdev.tx_bytes", 1))
-LEAST_SHARE = 0.7  # of the mean of a node's rails
+MIN_SHARE = 0.7  # of the mean of a node's rails
 MANAGEMENT_SHARE = 0.05
 _SLACK_BYTES = 64 << 20
 PRIORITY_SHARE = 0.95
 
 
 @dataclass(frozen=True)
-class Moved:
+class RailTraffic:
     """What one rail counted during a run.
 
     Args:
@@ -76,17 +76,17 @@ class Moved:
         return 0 if any(name in self.delta for name, _ in _SENT) else None
 
 
-def moved(node: Node, before: Document, after: Document) -> list[Moved]:
+def rail_traffic(node: Node, before: Document, after: Document) -> list[RailTraffic]:
     """Return what each rail of a node counted; a counter that fell was reset, and says nothing."""
     found = []
     for rail, old, new in zip(node.rails, before["rails"], after["rails"], strict=True):
         pairs = ((n, new["counters"].get(n, -1) - c) for n, c in old["counters"].items())
         delta = {name: count for name, count in pairs if count >= 0}
-        found.append(Moved(node.name, rail.index, delta))
+        found.append(RailTraffic(node.name, rail.index, delta))
     return found
 
 
-def errors(rails: Sequence[Moved]) -> Iterator[Finding]:
+def errors(rails: Sequence[RailTraffic]) -> Iterator[Finding]:
     """Yield the counters of errors that grew."""
     for each in rails:
         for name, meaning in ERRORS.items():
@@ -100,9 +100,9 @@ def errors(rails: Sequence[Moved]) -> Iterator[Finding]:
                 yield Finding(what, remedy, each.node, each.rail)
 
 
-def balance(rails: Sequence[Moved]) -> Iterator[Finding]:
+def balance(rails: Sequence[RailTraffic]) -> Iterator[Finding]:
     """Yield rails that sent much less than the others of their node."""
-    by_node: dict[str, list[Moved]] = {}
+    by_node: dict[str, list[RailTraffic]] = {}
     for each in rails:
         by_node.setdefault(each.node, []).append(each)
     for node, own in by_node.items():
@@ -114,26 +114,26 @@ def balance(rails: Sequence[Moved]) -> Iterator[Finding]:
         elif len(known) > 1:
             mean = statistics.fmean(known)
             for each, count in zip(own, known, strict=True):
-                if count < LEAST_SHARE * mean:
+                if count < MIN_SHARE * mean:
                     share = 100 * count / mean
                     what = f"sent {count / 1e9:.1f} GB, {share:.0f} % of its node's mean"
                     remedy = "Look at NCCL_IB_HCA and at the rail's PCIe link"
                     yield Finding(what, remedy, node, each.rail)
 
 
-def volume(rails: Sequence[Moved], due_bytes: int) -> Iterator[Finding]:
+def volume(rails: Sequence[RailTraffic], due_bytes: int) -> Iterator[Finding]:
     """Yield nodes whose rails together sent much less than the algorithm must move."""
     by_node: dict[str, int] = {}
     for each in rails:
         by_node[each.node] = by_node.get(each.node, 0) + (each.sent_bytes or 0)
     for node, count in by_node.items():
         # A tree sends half as much from its leaves as a ring does.
-        if count < due_bytes / 2 * LEAST_SHARE:
+        if count < due_bytes / 2 * MIN_SHARE:
             what = f"its rails sent {count / 1e9:.1f} GB, and a ring sends {due_bytes / 1e9:.1f} GB"
             yield Finding(what, "The data went elsewhere: see NCCL's logs", node)
 
 
-def priorities(node: Node, rails: Sequence[Moved]) -> Iterator[Finding]:
+def priorities(node: Node, rails: Sequence[RailTraffic]) -> Iterator[Finding]:
     """Yield rails of RoCE whose data rode another priority than the declared one."""
     wanted = int(node.get("fabric_lossless_priority"))
     for each in rails:
@@ -163,7 +163,7 @@ def management(node: Node, before: Document, after: Document, due_bytes: int) ->
             yield Finding(what, "Does NCCL use sockets? See NCCL_SOCKET_IFNAME", node.name)
 
 
-def congestion(rails: Sequence[Moved]) -> dict[str, dict[str, int]]:
+def congestion(rails: Sequence[RailTraffic]) -> dict[str, dict[str, int]]:
     """Return pause frames and congestion notifications, by rails that counted some."""
     found: dict[str, dict[str, int]] = {}
     for each in rails:

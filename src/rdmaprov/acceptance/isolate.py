@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 from rdmaprov.acceptance import jobs, measure, paths, preflight
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import Site
-from rdmaprov.acceptance.launch import Ran, Runs
+from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.launch import JobRun, JobRunner
 from rdmaprov.bandwidth import floor
 from rdmaprov.bandwidth.site import site_fabric
-from rdmaprov.isolation.rounds import Group, Isolated, Outcome, plan
+from rdmaprov.isolation.rounds import Group, GroupOutcome, IsolationResult, plan
 
 # A planner that does not come to an end would test for ever.
-_MOST_ROUNDS = 64
+_MAX_ROUNDS = 64
 # A message of an isolation is smaller than what the floor is of.
 _FLOOR_SHARE = 0.5
 
 
 @dataclass
-class Judge:
+class GroupJudge:
     """Says what a group's run means, by those before it.
 
     Attributes:
@@ -28,10 +28,10 @@ class Judge:
 
     """
 
-    site: Site
+    site: GateSite
     best_gb_s: dict[str, float] = field(default_factory=dict)
 
-    def outcomes(self, ran: Mapping[Group, Ran]) -> dict[Group, Outcome]:
+    def outcomes(self, ran: Mapping[Group, JobRun]) -> dict[Group, GroupOutcome]:
         """Return what the groups of one round say; the fastest of them counts for all."""
         rates = {group: self._rates(run) for group, run in ran.items()}
         for own in rates.values():
@@ -39,60 +39,66 @@ class Judge:
                 self.best_gb_s[plane] = max(rate, self.best_gb_s.get(plane, 0.0))
         return {group: self._outcome(group, run, rates[group]) for group, run in ran.items()}
 
-    def _rates(self, ran: Ran) -> dict[str, float]:
+    def _rates(self, ran: JobRun) -> dict[str, float]:
         rows = measure.rows(ran)
-        own = {plane.name: measure.largest(rows, plane.name) for plane in ran.job.planes}
+        own = {plane.name: measure.largest_row(rows, plane.name) for plane in ran.job.planes}
         return {plane: row.best_gb_s for plane, row in own.items() if row is not None}
 
-    def _outcome(self, group: Group, ran: Ran, rates: Mapping[str, float]) -> Outcome:
+    def _outcome(self, group: Group, ran: JobRun, rates: Mapping[str, float]) -> GroupOutcome:
         if not ran.good:
-            return Outcome.HANG
-        wrong = bool(ran.of("wrong")) or any(paths.lossy(ran))
-        least = {plane: self._least(group, plane) for plane in rates}
-        return Outcome.BAD if wrong or any(rates[p] < least[p] for p in rates) else Outcome.GOOD
+            return GroupOutcome.HANG
+        wrong = bool(ran.of("wrong")) or any(paths.lossy_paths(ran))
+        least = {plane: self._min_gb_s(group, plane) for plane in rates}
+        return (
+            GroupOutcome.BAD
+            if wrong or any(rates[p] < least[p] for p in rates)
+            else GroupOutcome.GOOD
+        )
 
-    def _least(self, group: Group, plane: str) -> float:
+    def _min_gb_s(self, group: Group, plane: str) -> float:
         if self.site.backend == "gloo":
-            return paths.LEAST_RATIO * self.best_gb_s[plane]
+            return paths.MIN_RATIO * self.best_gb_s[plane]
         nodes = [node for node in self.site.nodes if node.name in group.nodes]
         fabric = site_fabric(nodes, preflight.gpus_per_node(self.site.facts))
         rails = len(group.rails) or fabric.rails
         return _FLOOR_SHARE * floor.derive(fabric).floor_gb_s * rails / fabric.rails
 
 
-def run_isolation(site: Site, launcher: Runs, tell: Callable[[str], None]) -> Isolated:
+def run_isolation(
+    site: GateSite, launcher: JobRunner, on_round: Callable[[str], None]
+) -> IsolationResult:
     """Return who is at fault, by testing groups until the planner knows.
 
     Args:
         site: what is known of the nodes; their run was bad.
         launcher: runs jobs.
-        tell: is told what will be done, and each round's outcome.
+        on_round: is called with the estimate, then with the outcome of each round.
 
     """
     rails = min(len(node.rails) for node in site.nodes)
     search = plan([node.name for node in site.nodes], rails=rails)
-    seconds = jobs.GROUP_LIMITS.whole(1)
-    tell(f"isolating: {search.estimate(seconds)} if every test hangs, much less if none does")
-    judge = Judge(site)
-    for number in range(_MOST_ROUNDS):
+    seconds = jobs.GROUP_LIMITS.total_s(1)
+    on_round(f"isolating: {search.estimate(seconds)} if every test hangs, much less if none does")
+    judge = GroupJudge(site)
+    for number in range(_MAX_ROUNDS):
         groups = search.next_round()
         if not groups:
             break
-        made = [jobs.group(site, group.nodes, group.rails, number) for group in groups]
+        made = [jobs.group_job(site, group.nodes, group.rails, number) for group in groups]
         ran = dict(zip(groups, launcher.run(made), strict=True))
         outcomes = judge.outcomes(ran)
         search.observe(outcomes)
-        said = (f"{_names(group)} {outcome.value}" for group, outcome in outcomes.items())
-        tell(f"round {number + 1}: {'; '.join(said)}")
+        said = (f"{_format_nodes(group)} {outcome.value}" for group, outcome in outcomes.items())
+        on_round(f"round {number + 1}: {'; '.join(said)}")
     return search.verdict()
 
 
-def _names(group: Group, most: int = 4) -> str:
+def _format_nodes(group: Group, most: int = 4) -> str:
     more = f" and {len(group.nodes) - most} more" if len(group.nodes) > most else ""
     return f"{', '.join(group.nodes[:most])}{more}"
 
 
-def findings(found: Isolated) -> list[Finding]:
+def findings(found: IsolationResult) -> list[Finding]:
     """Return the culprits as findings; what is not sure is not proven."""
     told = []
     for culprit in found.culprits:

@@ -12,9 +12,9 @@ from rdmaprov.inventory import Node, Rail
 from rdmaprov.probe.errors import NodeError
 
 # Further apart, certificates and the logs of a run no longer fit together.
-MOST_SKEW_S = 2.0
+MAX_SKEW_S = 2.0
 # A driver and an idle daemon keep less than this of a GPU's memory.
-LEAST_FREE = 0.95
+MIN_FREE_SHARE = 0.95
 
 
 def python_of(node: Node) -> str:
@@ -24,7 +24,7 @@ def python_of(node: Node) -> str:
     return str(node.get("torch_runtime_python"))
 
 
-def question(node: Node, verb: str = "preflight") -> Document:
+def reader_request(node: Node, verb: str = "preflight") -> Document:
     """Return what the reader is asked about a node."""
     rails = [{"netdev": rail.netdev, "pci": rail.pci} for rail in node.rails]
     return {"verb": verb, "python": python_of(node), "rails": rails}
@@ -54,18 +54,18 @@ def findings(
             found.append(Finding(what, answer.hint, node.name, proven=False))
             continue
         known[node.name] = answer
-        found += _torch(node, answer["torch"])
-        found += _rails(node, answer["rails"], backend)
-        found += _clock(node, answer["time"], asked_s)
+        found += _torch_findings(node, answer["torch"])
+        found += _rail_findings(node, answer["rails"], backend)
+        found += _clock_findings(node, answer["time"], asked_s)
         if backend == "nccl":
-            found += _gpus(node, answer["gpus"])
-    found += _alike(known, "torch", "torch_runtime_requirements")
+            found += _gpu_findings(node, answer["gpus"])
+    found += _odd_versions(known, "torch", "torch_runtime_requirements")
     if backend == "nccl":
-        found += _alike(known, "nccl", "torch_runtime_requirements")
+        found += _odd_versions(known, "nccl", "torch_runtime_requirements")
     return found
 
 
-def _torch(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
+def _torch_findings(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
     if node.get("torch_runtime_kind") == "container":
         what = "torch is in a container (torch_runtime_kind), which this launcher cannot start"
         yield Finding(what, "Write torch_runtime_kind: venv", node.name, proven=False)
@@ -75,7 +75,7 @@ def _torch(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(what, "Run: rdmaprov apply SITE --roles torch_runtime", node.name)
 
 
-def _alike(known: Mapping[str, Document], name: str, variable: str) -> Iterator[Finding]:
+def _odd_versions(known: Mapping[str, Document], name: str, variable: str) -> Iterator[Finding]:
     """Yield those whose version is not that of most nodes."""
     versions = {
         node: answer["torch"].get(name, "none")
@@ -92,14 +92,16 @@ def _alike(known: Mapping[str, Document], name: str, variable: str) -> Iterator[
             yield Finding(what, f"Write one version into {variable}", node)
 
 
-def _rails(node: Node, seen: Sequence[Mapping[str, Any]], backend: str) -> Iterator[Finding]:
+def _rail_findings(
+    node: Node, seen: Sequence[Mapping[str, Any]], backend: str
+) -> Iterator[Finding]:
     for rail, is_ in zip(node.rails, seen, strict=True):
-        what, remedy = _rail(rail, is_, backend)
+        what, remedy = _judge_rail(rail, is_, backend)
         if what:
             yield Finding(what, remedy, node.name, rail.index)
 
 
-def _rail(rail: Rail, seen: Mapping[str, Any], backend: str) -> tuple[str, str]:
+def _judge_rail(rail: Rail, seen: Mapping[str, Any], backend: str) -> tuple[str, str]:
     """Return what is wrong with a rail, and what to do; empty if nothing is."""
     name = seen["netdev"] or rail.netdev or rail.pci
     if not seen["there"]:
@@ -123,15 +125,15 @@ def _rail(rail: Rail, seen: Mapping[str, Any], backend: str) -> tuple[str, str]:
     return "", ""
 
 
-def _clock(node: Node, time_s: float, asked_s: tuple[float, float]) -> Iterator[Finding]:
+def _clock_findings(node: Node, time_s: float, asked_s: tuple[float, float]) -> Iterator[Finding]:
     """Yield a clock that was read outside of the time in which it was asked."""
     off = max(asked_s[0] - time_s, time_s - asked_s[1], 0.0)
-    if off > MOST_SKEW_S:
-        what = f"its clock is {off:.1f} s off the controller's, wanted at most {MOST_SKEW_S:g} s"
+    if off > MAX_SKEW_S:
+        what = f"its clock is {off:.1f} s off the controller's, wanted at most {MAX_SKEW_S:g} s"
         yield Finding(what, "Look at: chronyc tracking, timedatectl", node.name)
 
 
-def _gpus(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
+def _gpu_findings(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
     if seen["error"]:
         what = f"nvidia-smi gives nothing: {seen['error']}"
         yield Finding(what, "Run nvidia-smi by hand", node.name, proven=False)
@@ -145,7 +147,7 @@ def _gpus(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(what, "End it, or drain the node", node.name)
     for gpu in seen["gpus"]:
         free, total = float(gpu["free_mib"]), float(gpu["total_mib"])
-        if not seen["processes"] and free < LEAST_FREE * total:
+        if not seen["processes"] and free < MIN_FREE_SHARE * total:
             what = f"GPU {gpu['index']}: {free:.0f} of {total:.0f} MiB are free (nvidia-smi)"
             yield Finding(what, "Look for a process that nvidia-smi does not show", node.name)
 

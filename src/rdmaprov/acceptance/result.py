@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rdmaprov.acceptance import counters, measure
-from rdmaprov.acceptance.counters import Moved
+from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.launch import Ran
+from rdmaprov.acceptance.launch import JobRun
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.bandwidth.floor import Judgement
 from rdmaprov.exit_codes import ExitCode
@@ -27,7 +27,7 @@ GLOO_NOTE = (
 
 
 @dataclass
-class Result:
+class GateResult:
     """What is known when an acceptance has ended.
 
     Attributes:
@@ -48,8 +48,8 @@ class Result:
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     facts: Mapping[str, Document] = field(default_factory=dict)
-    ran: Ran | None = None
-    rails: list[Moved] = field(default_factory=list)
+    ran: JobRun | None = None
+    rails: list[RailTraffic] = field(default_factory=list)
     judgement: Judgement | None = None
     interrupted: bool = False
 
@@ -104,9 +104,9 @@ class Result:
         """Return a plane's sweep, latency and ranks."""
         assert self.ran is not None  # noqa: S101 - asked for each plane of the run
         rows = [row for row in measure.rows(self.ran) if row.plane == name]
-        top = measure.largest(rows, name)
+        top = measure.largest_row(rows, name)
         checked = [event for event in self.ran.of("checked") if event["plane"] == name]
-        ranks = measure.by_rank(self.ran, name, top.bytes) if top else {}
+        ranks = measure.times_by_rank(self.ran, name, top.bytes) if top else {}
         lateness = measure.lateness(self.ran, name)
         return {
             "name": name,
@@ -122,7 +122,7 @@ class Result:
                 }
                 for rank, times in sorted(ranks.items())
             ],
-            "late_ranks": sorted(measure.late(self.ran, name)),
+            "late_ranks": sorted(measure.stragglers(self.ran, name)),
             "pairs": [
                 {"from": each.source, "to": each.target, "us": each.us, "gb_s": each.gb_s}
                 for each in measure.directions(self.ran)
@@ -131,7 +131,7 @@ class Result:
         }
 
 
-def _row(row: measure.Row) -> dict[str, Any]:
+def _row(row: measure.SweepRow) -> dict[str, Any]:
     return {
         "bytes": row.bytes,
         "in_place": row.in_place,

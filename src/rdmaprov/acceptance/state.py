@@ -24,13 +24,13 @@ def findings(site: Path, nodes: Iterable[str], runs: Path = Path(RUNS)) -> list[
         for path in sorted(runs.glob("*-validate*/results.json"), reverse=True):
             state = _state(path, site, node)
             if state == "failed":
-                found.append(wrong(node, f"{path.parent.name} found its settings wrong"))
+                found.append(wrong_state(node, f"{path.parent.name} found its settings wrong"))
             if state:
                 break
     return found
 
 
-def wrong(node: str, why: str) -> Finding:
+def wrong_state(node: str, why: str) -> Finding:
     """Return the finding that a node is not measured because its state is wrong."""
     remedy = "State first: run rdmaprov apply and rdmaprov validate, or give --despite-state"
     return Finding(f"not measured: {why}", remedy, node, proven=False)

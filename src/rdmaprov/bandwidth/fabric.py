@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rdmaprov.errors import UsageError
 
-MOST_NODES = 100_000
-_MOST_PER_NODE = 256
-_MOST_LINK_GBPS = 1600  # two ports of 800G; more is another unit
+MAX_NODES = 100_000
+_MAX_PER_NODE = 256
+_MAX_LINK_GBPS = 1600  # two ports of 800G; more is another unit
 # Data rate of one lane in Gb/s, encoding included: PCI Express Base Specification 6.0, section
 # 1.1: 128b/130b for generations 3 to 5, flits of 242 bytes in 256 for 6.
 _LANE_GBPS = {3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 242 / 256}
@@ -39,7 +39,7 @@ class Slot:
         return f"PCIe {self.generation}.0 x{self.lanes}"
 
 
-def slot(text: str) -> Slot:
+def parse_slot(text: str) -> Slot:
     """Return the slot that a text such as `5x16` means.
 
     Raises:
@@ -107,12 +107,12 @@ class Fabric:
 
 # Attribute → option, and the numbers that it may have.
 _BOUNDS: dict[str, tuple[str, float, float]] = {
-    "nodes": ("--nodes", 2, MOST_NODES),
-    "gpus_per_node": ("--gpus-per-node", 1, _MOST_PER_NODE),
-    "rails": ("--rails", 1, _MOST_PER_NODE),
-    "link_gbps": ("--link-gbps", 1, _MOST_LINK_GBPS),
+    "nodes": ("--nodes", 2, MAX_NODES),
+    "gpus_per_node": ("--gpus-per-node", 1, _MAX_PER_NODE),
+    "rails": ("--rails", 1, _MAX_PER_NODE),
+    "link_gbps": ("--link-gbps", 1, _MAX_LINK_GBPS),
     "oversubscription": ("--oversubscription", 1, 100),
-    "nvlink_nodes": ("--nvlink-nodes", 1, MOST_NODES),
+    "nvlink_nodes": ("--nvlink-nodes", 1, MAX_NODES),
 }
 _WHY = {
     "nodes": "an all-reduce inside one node uses no rail",
@@ -121,7 +121,7 @@ _WHY = {
 }
 
 
-def checked(fabric: Fabric) -> Fabric:
+def check_fabric(fabric: Fabric) -> Fabric:
     """Return the fabric, whose numbers can be one's.
 
     Raises:

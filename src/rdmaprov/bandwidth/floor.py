@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rdmaprov.bandwidth import ceiling, signatures
-from rdmaprov.bandwidth.efficiency import efficiency, sizes
-from rdmaprov.bandwidth.fabric import Fabric, FabricError, checked
+from rdmaprov.bandwidth.efficiency import efficiency, fleet_sizes
+from rdmaprov.bandwidth.fabric import Fabric, FabricError, check_fabric
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.signatures import Cause
 
 _ROUNDING = 1 + 1e-9
 
 
-class Verdict(StrEnum):
+class FloorVerdict(StrEnum):
     """What a measurement says."""
 
     HEALTHY = "healthy"
@@ -59,13 +59,13 @@ class Judgement:
     """
 
     floor: Floor
-    verdict: Verdict | None
+    verdict: FloorVerdict | None
     sentence: str
     likely_causes: tuple[Cause, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Return a share as it is shown, such as `72 %`."""
     return f"{100 * share:.0f} %"
 
@@ -89,7 +89,7 @@ def derive(
         FabricError: numbers that no fabric has, or a site's floor above the ceiling.
 
     """
-    checked(fabric)
+    check_fabric(fabric)
     top = ceiling.ring_gb_s(fabric)
     if not 0 <= site_floor_gb_s <= top:
         raise FabricError(
@@ -97,7 +97,7 @@ def derive(
             "Write the floor in GB/s of bus bandwidth; Gb/s are eight times as many.",
         )
     derived = top * efficiency(fabric)
-    most = ceiling.most_gb_s(fabric, algorithm)
+    most = ceiling.max_gb_s(fabric, algorithm)
     text = _derivation(fabric, top, most, algorithm)
     if 0 < site_floor_gb_s < derived and reason:
         text += f" The site demands {format_gb_s(site_floor_gb_s)} only: {reason}."
@@ -119,7 +119,7 @@ def _derivation(fabric: Fabric, top: float, most: float, algorithm: str) -> str:
     by = "any algorithm" if algorithm == "auto" else algorithm
     return (
         f"A ring's ceiling is {how} = {format_gb_s(top)}. "
-        f"The floor is {percent(efficiency(fabric))} of it, for {sizes(fabric)}. "
+        f"The floor is {format_percent(efficiency(fabric))} of it, for {fleet_sizes(fabric)}. "
         f"By {by} these links carry at most {format_gb_s(most)}."
     )
 
@@ -146,19 +146,22 @@ def judge(
             "Give the bus bandwidth in GB/s, as nccl-tests prints it.",
         )
     share = measured_gb_s / floor.ceiling_gb_s
-    sentence = f"{start}, got {format_gb_s(measured_gb_s)} ({percent(share)})"
+    sentence = f"{start}, got {format_gb_s(measured_gb_s)} ({format_percent(share)})"
     if measured_gb_s > floor.most_gb_s * _ROUNDING:
         return Judgement(
-            floor, Verdict.IMPOSSIBLE, sentence, _too_much(fabric, floor, measured_gb_s)
+            floor,
+            FloorVerdict.IMPOSSIBLE,
+            sentence,
+            _impossible_causes(fabric, floor, measured_gb_s),
         )
     if measured_gb_s * _ROUNDING < floor.floor_gb_s:
-        causes = signatures.likely(fabric, measured_gb_s)
-        return Judgement(floor, Verdict.SLOW, sentence, causes)
+        causes = signatures.likely_causes(fabric, measured_gb_s)
+        return Judgement(floor, FloorVerdict.SLOW, sentence, causes)
     notes = _notes(fabric, floor, measured_gb_s, algorithm)
-    return Judgement(floor, Verdict.HEALTHY, sentence, notes=notes)
+    return Judgement(floor, FloorVerdict.HEALTHY, sentence, notes=notes)
 
 
-def _too_much(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause, ...]:
+def _impossible_causes(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause, ...]:
     """Return what makes a number larger than the links carry."""
     causes = []
     if floor.derived_gb_s / 2 <= measured_gb_s / 8 <= floor.most_gb_s:
@@ -188,13 +191,13 @@ def _too_much(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause
 def _notes(fabric: Fabric, floor: Floor, measured_gb_s: float, algorithm: str) -> tuple[str, ...]:
     """Return what a number at or above the floor leaves open."""
     notes = []
-    tree = ceiling.most_gb_s(fabric, "tree")
+    tree = ceiling.max_gb_s(fabric, "tree")
     if algorithm == "auto" and fabric.domains < 4 and tree > floor.ceiling_gb_s:
         notes.append(
             f"On {fabric.nodes} nodes NCCL may take a tree, which carries "
             f"{tree / floor.ceiling_gb_s:.2f} times a ring's and so hides a slow rail: "
             "measure with NCCL_ALGO=Ring, too."
         )
-    elif measured_gb_s > max(tree, ceiling.most_gb_s(fabric, "ring")) * _ROUNDING:
+    elif measured_gb_s > max(tree, ceiling.max_gb_s(fabric, "ring")) * _ROUNDING:
         notes.append("Only switches that reduce (SHARP) carry that much over these rails.")
     return tuple(notes)

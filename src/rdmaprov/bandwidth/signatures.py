@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rdmaprov.bandwidth import ceiling
-from rdmaprov.bandwidth.efficiency import MOST, efficiency
+from rdmaprov.bandwidth.efficiency import MAX_EFFICIENCY, efficiency
 from rdmaprov.bandwidth.fabric import Fabric, Slot
 
 _ISSUE = "github.com/NVIDIA/{}/issues/{}"
@@ -53,9 +53,9 @@ def _share(factor: Callable[[Fabric], float]) -> Callable[[Fabric], tuple[float,
     """
 
     def left(fabric: Fabric) -> tuple[float, float]:
-        tree = ceiling.most_gb_s(fabric, "tree") / ceiling.ring_gb_s(fabric)
+        tree = ceiling.max_gb_s(fabric, "tree") / ceiling.ring_gb_s(fabric)
         scale = factor(fabric)
-        return scale * efficiency(fabric), scale * MOST * max(1.0, tree)
+        return scale * efficiency(fabric), scale * MAX_EFFICIENCY * max(1.0, tree)
 
     return left
 
@@ -147,7 +147,7 @@ SIGNATURES = (
 )
 
 
-def likely(fabric: Fabric, measured_gb_s: float) -> tuple[Cause, ...]:
+def likely_causes(fabric: Fabric, measured_gb_s: float) -> tuple[Cause, ...]:
     """Return the causes that leave such a share of the ceiling, the sharpest first."""
     top = ceiling.ring_gb_s(fabric)
     ratio = measured_gb_s / top

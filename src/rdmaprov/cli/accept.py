@@ -11,12 +11,12 @@ from typing import IO, Any
 import click
 
 from rdmaprov.acceptance import state
-from rdmaprov.acceptance.files import history_of, log_writer
 from rdmaprov.acceptance.gate import Gate, Options
-from rdmaprov.acceptance.launch import Event
+from rdmaprov.acceptance.launch import RankEvent
 from rdmaprov.acceptance.nodes import connect
-from rdmaprov.acceptance.result import Result
-from rdmaprov.acceptance.show import lines
+from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.storage import history_path, log_writer
+from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import run_options
 from rdmaprov.cli.check import limit_option, site_argument, vault_file_option
@@ -84,7 +84,7 @@ def accept(
     First a preflight says what is missing, and each rail is tried. Everything is kept under runs/.
     Exits with 1 if something is wrong, with 4 if something could not be told.
     """
-    wanted = sizes.parsed(size_range) if size_range else ()
+    wanted = sizes.parse_sizes(size_range) if size_range else ()
     options = Options(backend, wanted, pairs, isolate == "auto", timeout)
     with signals_interrupt():
         given = run_options.Passwords(vault_password_file, (), ())
@@ -96,7 +96,7 @@ def accept(
             text = directory.write_results(document(head, datetime.now(UTC), result))
     if json_file is not None:
         json_file.write(text)
-    for line in lines(result):
+    for line in summary_lines(result):
         screen.show(line)
     screen.show(Line(f"everything is in {directory.path}"))
     screen.show(Line(report_page(directory.path)))
@@ -110,11 +110,11 @@ def _result(
     mask: Mask,
     screen: Screen,
     despite_state: bool,
-) -> Result:
+) -> GateResult:
     """Return the result of the gate; nodes in a wrong state are not measured."""
     names = tuple(node.name for node in fleet.nodes)
     if not despite_state and (wrong := state.findings(fleet.site, names)):
-        return Result(names, options.backend, wrong)
+        return GateResult(names, options.backend, wrong)
     with screen.moving("connecting", unit="sizes") as moving, connect(fleet) as connection:
         teller = _Teller(directory, screen, moving)
         return Gate(
@@ -122,7 +122,7 @@ def _result(
             connection,
             options,
             log_writer(directory.path / "logs", mask),
-            history_of(fleet.site),
+            history_path(fleet.site),
             teller.tell,
             teller.hear,
             lambda count: moving.count(0, count),
@@ -143,7 +143,7 @@ class _Teller:
         self.moving.count(0, 0)
         self.screen.remark(Line(text))
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: RankEvent) -> None:
         """Keep an event; rank 0 stands for all in what moves."""
         text = json.dumps(event)
         self.directory.log(text)
@@ -154,7 +154,7 @@ class _Teller:
             self.moving.advance()
 
 
-def document(head: Head, ended: datetime, result: Result) -> dict[str, Any]:
+def document(head: Head, ended: datetime, result: GateResult) -> dict[str, Any]:
     """Return results.json; docs/results.schema.json describes it."""
     return results_document(
         head, ended, result.exit_code(), result.nodes_as_data(), result.as_data()

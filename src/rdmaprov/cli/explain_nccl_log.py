@@ -12,8 +12,8 @@ from rdmaprov.cli import nccl_log_view
 from rdmaprov.cli.verbosity import meter
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.nccl_log import transport
-from rdmaprov.nccl_log.judgement import absent
-from rdmaprov.nccl_log.transport import Matrix, Problem, Transport, Verdict
+from rdmaprov.nccl_log.judgement import absent_ranks
+from rdmaprov.nccl_log.transport import Matrix, Mismatch, Transport, TransportVerdict
 from rdmaprov.terminal import Meter
 
 
@@ -47,12 +47,12 @@ def nccl_log(
     GPUDirect RDMA on some channels only; 4 the transport is unknown.
     """
     with meter("reading", len(files), "files") as moving:
-        matrix = transport.read(_counted(files, moving))
+        matrix = transport.read_matrix(_counted(files, moving))
     verdict = transport.verdict(matrix)
     wanted = Transport(expect) if expect else None
     gdr_required = wanted is not None and not no_gdr
     problems = transport.judge(matrix, wanted, None, gdr_required, every_rank=not partial)
-    notes = [str(absent(matrix))] if matrix.absent and partial else []
+    notes = [str(absent_ranks(matrix))] if matrix.absent and partial else []
     if as_json:
         click.echo(json.dumps(_document(matrix, verdict, problems, notes), indent=2))
     else:
@@ -68,7 +68,7 @@ def _counted(files: tuple[Path, ...], moving: Meter) -> Iterator[Path]:
         moving.advance()
 
 
-def _exit_code(verdict: Verdict, problems: list[Problem], *, expected: bool) -> ExitCode:
+def _exit_code(verdict: TransportVerdict, problems: list[Mismatch], *, expected: bool) -> ExitCode:
     if any(problem.proven for problem in problems):
         return ExitCode.FAILED
     if verdict.transport is Transport.UNKNOWN or (expected and problems):
@@ -77,7 +77,7 @@ def _exit_code(verdict: Verdict, problems: list[Problem], *, expected: bool) -> 
 
 
 def _document(
-    matrix: Matrix, verdict: Verdict, problems: list[Problem], notes: list[str]
+    matrix: Matrix, verdict: TransportVerdict, problems: list[Mismatch], notes: list[str]
 ) -> dict[str, object]:
     """Return what --json prints; docs/nccl-logs.md says what each key means."""
     return {

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import click
 
-from rdmaprov.nccl_log.judgement import Problem, numbers
-from rdmaprov.nccl_log.matrix import Channel, Gdr, Matrix, Rank, Transport, Verdict
+from rdmaprov.nccl_log.judgement import Mismatch, format_ranges
+from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, TransportVerdict
 from rdmaprov.problem import printable
 
 _HEAD = ("ranks", "hosts", "transport", "HCA", "GDR", "channels", "within the node")
@@ -27,7 +27,7 @@ _GDR = {
 
 
 def lines(
-    matrix: Matrix, verdict: Verdict, problems: list[Problem], notes: list[str]
+    matrix: Matrix, verdict: TransportVerdict, problems: list[Mismatch], notes: list[str]
 ) -> Iterator[str]:
     """Yield what to print."""
     yield click.style(_verdict(matrix, verdict), bold=True)
@@ -53,7 +53,7 @@ def lines(
         yield f"note:    {note}"
 
 
-def _verdict(matrix: Matrix, verdict: Verdict) -> str:
+def _verdict(matrix: Matrix, verdict: TransportVerdict) -> str:
     said = [_SAID.get(verdict.transport, str(verdict.transport))]
     if matrix.channels:
         said.append(f"{_GDR[verdict.gdr]} of {len(matrix.channels)} channels between nodes")
@@ -68,16 +68,16 @@ def _verdict(matrix: Matrix, verdict: Verdict) -> str:
 
 def _rows(matrix: Matrix) -> Iterator[tuple[str, ...]]:
     """Yield one row for all ranks that are alike."""
-    channels: defaultdict[Rank, list[Channel]] = defaultdict(list)
+    channels: defaultdict[LogRank, list[Channel]] = defaultdict(list)
     for channel in matrix.channels:
         channels[channel.rank].append(channel)
-    alike: defaultdict[tuple[str, ...], list[Rank]] = defaultdict(list)
+    alike: defaultdict[tuple[str, ...], list[LogRank]] = defaultdict(list)
     for member in matrix.members:
         alike[*_of_rank(channels[member.rank]), ", ".join(member.local) or "-"].append(member.rank)
     for row, ranks in alike.items():
         hosts = sorted({rank.host or "?" for rank in ranks})
         named = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
-        yield numbers({rank.number for rank in ranks}), named, *row
+        yield format_ranges({rank.number for rank in ranks}), named, *row
 
 
 def _of_rank(channels: list[Channel]) -> tuple[str, ...]:

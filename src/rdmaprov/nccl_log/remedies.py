@@ -31,14 +31,14 @@ def transport(matrix: Matrix, host: str, channel: Channel) -> str:
         return "NCCL uses the plugin for libfabric; set NCCL_NET_PLUGIN=none for InfiniBand or RoCE"
     if channel.transport is not Transport.SOCKET:
         return "compare NCCL_IB_HCA with the devices' link layers (`ibv_devinfo`)"
-    return _because(matrix, host, _NO_RDMA) or (
+    return _logged_causes(matrix, host, _NO_RDMA) or (
         "the log names no cause: see `ibv_devinfo` on the node, and NCCL_DEBUG_SUBSYS=INIT,NET,ENV"
     )
 
 
 def gdr(matrix: Matrix, host: str, channels: list[Channel]) -> str:
     """Return why the host's channels likely have no GPUDirect RDMA, and what to do."""
-    said = _because(matrix, host, _NO_GDR)
+    said = _logged_causes(matrix, host, _NO_GDR)
     if said:
         return said
     if all(channel.sends for channel in channels):
@@ -53,7 +53,7 @@ def gdr(matrix: Matrix, host: str, channels: list[Channel]) -> str:
     )
 
 
-def unknown(network: str) -> str:
+def unknown_transport(network: str) -> str:
     """Return how to make the transport of a network known."""
     if network.startswith(("IB", "gIB", "SHARP")):
         return (
@@ -63,7 +63,7 @@ def unknown(network: str) -> str:
     return f"the plugin {network} chooses its transport itself: see its documentation"
 
 
-def _because(matrix: Matrix, host: str, causes: dict[str, str]) -> str:
+def _logged_causes(matrix: Matrix, host: str, causes: dict[str, str]) -> str:
     hints: dict[str, str] = {}
     for process in matrix.processes:
         if process.host == host:

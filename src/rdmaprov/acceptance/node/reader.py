@@ -31,7 +31,7 @@ print(json.dumps(found))
 GPU = "index,name,memory.total,memory.free"
 
 
-def read(*parts):
+def read_text(*parts):
     """Return a file's text without its newline, empty if it cannot be read."""
     try:
         with open(os.path.join(*parts)) as file:
@@ -40,7 +40,7 @@ def read(*parts):
         return ""
 
 
-def listed(*parts):
+def list_directory(*parts):
     """Return a directory's names, sorted; none if there is no such directory."""
     try:
         return sorted(os.listdir(os.path.join(*parts)))
@@ -48,7 +48,7 @@ def listed(*parts):
         return []
 
 
-def output(argv, limit_s=20):
+def run_command(argv, limit_s=20):
     """Return what a command printed, None if it failed; why is in the second place."""
     try:
         done = subprocess.run(
@@ -62,59 +62,61 @@ def output(argv, limit_s=20):
     return done.stdout, ""
 
 
-def torch(python):
+def torch_versions(python):
     """Return the versions that an interpreter has, without importing torch: that takes long."""
-    text, why = output([python, "-c", VERSIONS], 60)
+    text, why = run_command([python, "-c", VERSIONS], 60)
     return {"error": why} if text is None else json.loads(text.strip().splitlines()[-1])
 
 
-def gpus():
+def read_gpus():
     """Return the GPUs and what runs on them, as the driver says."""
     asked = ["nvidia-smi", "--format=csv,noheader,nounits"]
-    text, why = output([*asked, "--query-gpu=" + GPU])
+    text, why = run_command([*asked, "--query-gpu=" + GPU])
     if text is None:
         return {"gpus": [], "error": why}
     rows = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line]
     found = [dict(zip(("index", "name", "total_mib", "free_mib"), row)) for row in rows]
-    text, why = output([*asked, "--query-compute-apps=pid,process_name"])
+    text, why = run_command([*asked, "--query-compute-apps=pid,process_name"])
     foreign = [line.strip() for line in (text or "").splitlines() if line.strip()]
     return {"gpus": found, "processes": foreign, "error": why if text is None else ""}
 
 
-def rdma_of(netdev, pci):
+def rdma_device(netdev, pci):
     """Return the RDMA device of a rail, empty if it has none."""
-    for device in listed("/sys/class/infiniband"):
+    for device in list_directory("/sys/class/infiniband"):
         base = ("/sys/class/infiniband", device)
         real = os.path.basename(os.path.realpath(os.path.join(*base, "device")))
         if pci and real == pci:
             return device
-        names = listed(*base, "device/net") or [read(*base, "ports/1/gid_attrs/ndevs/0")]
+        names = list_directory(*base, "device/net") or [
+            read_text(*base, "ports/1/gid_attrs/ndevs/0")
+        ]
         if netdev and netdev in names:
             return device
     return ""
 
 
-def rail(described):
+def read_rail(described):
     """Return a rail of the site as it is."""
     pci, netdev = described["pci"], described["netdev"]
     if not netdev:
-        netdev = (listed("/sys/bus/pci/devices", pci, "net") or [""])[0]
-    device = rdma_of(netdev, pci)
-    state = read("/sys/class/infiniband", device, "ports/1/state") if device else ""
+        netdev = (list_directory("/sys/bus/pci/devices", pci, "net") or [""])[0]
+    device = rdma_device(netdev, pci)
+    state = read_text("/sys/class/infiniband", device, "ports/1/state") if device else ""
     return {
         "netdev": netdev,
         "there": bool(netdev) and os.path.isdir("/sys/class/net/" + netdev),
-        "carrier": read("/sys/class/net", netdev, "carrier") == "1" if netdev else False,
-        "addresses": addresses().get(netdev, []),
+        "carrier": read_text("/sys/class/net", netdev, "carrier") == "1" if netdev else False,
+        "addresses": read_addresses().get(netdev, []),
         "rdma": device,
         "state": state.partition(":")[2].strip(),
-        "counters": counters(netdev, device),
+        "counters": read_counters(netdev, device),
     }
 
 
-def addresses():
+def read_addresses():
     """Return the addresses of each network device, those of the link left out."""
-    text, _ = output(["ip", "-j", "address", "show"])
+    text, _ = run_command(["ip", "-j", "address", "show"])
     found = {}
     for entry in json.loads(text or "[]"):
         known = [a["local"] for a in entry.get("addr_info", []) if a.get("scope") == "global"]
@@ -122,7 +124,7 @@ def addresses():
     return found
 
 
-def counters(netdev, device):
+def read_counters(netdev, device):
     """Return every counter of a rail that has a number, by where it was read."""
     found = {}
     places = {"netdev": "/sys/class/net/{}/statistics".format(netdev)}
@@ -130,23 +132,23 @@ def counters(netdev, device):
         port = "/sys/class/infiniband/{}/ports/1/".format(device)
         places.update({"port": port + "counters", "hw": port + "hw_counters"})
     for kind, place in places.items():
-        for name in listed(place):
-            text = read(place, name)
+        for name in list_directory(place):
+            text = read_text(place, name)
             if re.match(r"\d+$", text):
                 found[kind + "." + name] = int(text)
-    for line in (output(["ethtool", "-S", netdev])[0] or "").splitlines() if netdev else []:
+    for line in (run_command(["ethtool", "-S", netdev])[0] or "").splitlines() if netdev else []:
         name, _, value = line.strip().partition(": ")
         if re.match(r"\d+$", value):
             found["ethtool." + name] = int(value)
     return found
 
 
-def others(rails):
+def read_others(rails):
     """Return the bytes that passed the network devices that are no rail."""
     own = {each["netdev"] for each in rails}
     found = {}
-    for netdev in listed("/sys/class/net"):
-        text = read("/sys/class/net", netdev, "statistics/tx_bytes")
+    for netdev in list_directory("/sys/class/net"):
+        text = read_text("/sys/class/net", netdev, "statistics/tx_bytes")
         if netdev not in own and netdev != "lo" and text:
             found[netdev] = int(text)
     return found
@@ -159,7 +161,7 @@ def free_port():
         return each.getsockname()[1]
 
 
-def opened(target):
+def open_connection(target):
     """Return a connection that is being made, by a device."""
     family = socket.AF_INET6 if ":" in target["address"] else socket.AF_INET
     each = socket.socket(family)
@@ -170,14 +172,14 @@ def opened(target):
     return each, code
 
 
-def reach(targets, limit_s):
+def try_targets(targets, limit_s):
     """Return for each target why it does not answer, empty if it does; and our own addresses."""
     waiting, found = {}, ["no answer in {:g} s".format(limit_s)] * len(targets)
     own = [""] * len(targets)
     poll = select.poll()
     for number, target in enumerate(targets):
         try:
-            each, code = opened(target)
+            each, code = open_connection(target)
         except OSError as error:
             found[number] = error.strerror
             continue
@@ -186,18 +188,18 @@ def reach(targets, limit_s):
             waiting[each.fileno()] = (number, each)
             poll.register(each, select.POLLOUT)
         else:
-            found[number] = said(code)
+            found[number] = error_text(code)
     end = time.monotonic() + limit_s
     while waiting and time.monotonic() < end:
         for file, _ in poll.poll(1000 * max(0, end - time.monotonic())):
             number, each = waiting.pop(file)
             poll.unregister(file)
-            found[number] = said(each.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            found[number] = error_text(each.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
             each.close()
     return found, own
 
 
-def said(code):
+def error_text(code):
     """Return what an error means, nothing for one that only a peer can give."""
     return "" if code in (0, errno.ECONNREFUSED) else os.strerror(code)
 
@@ -206,17 +208,17 @@ def main():
     """Answer the document on standard input."""
     request = json.loads(sys.stdin.read())
     if request["verb"] == "reach":
-        found, own = reach(request["targets"], request["limit_s"])
+        found, own = try_targets(request["targets"], request["limit_s"])
         print(json.dumps({"reach": found, "own": own}))
         return
-    rails = [rail(each) for each in request["rails"]]
-    found = {"time": time.time(), "rails": rails, "others": others(rails)}
+    rails = [read_rail(each) for each in request["rails"]]
+    found = {"time": time.time(), "rails": rails, "others": read_others(rails)}
     if request["verb"] == "preflight":
         found.update(
-            torch=torch(request["python"]),
-            gpus=gpus(),
+            torch=torch_versions(request["python"]),
+            gpus=read_gpus(),
             port=free_port(),
-            addresses=addresses(),
+            addresses=read_addresses(),
             hostname=socket.gethostname(),
         )
     print(json.dumps(found))

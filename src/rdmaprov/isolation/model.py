@@ -47,7 +47,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Ask:
+class GroupTest:
     """A test that a search wants.
 
     Args:
@@ -65,7 +65,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Answer:
+class GroupResult:
     """What a test said: bad, also by a hang, and with which witness."""
 
     bad: bool
@@ -73,9 +73,9 @@ class Answer:
     witness: Item = ()
 
 
-Search = Generator[list[Ask], list[Answer], None]
+Search = Generator[list[GroupTest], list[GroupResult], None]
 # Parts that were tested, each with its answer.
-Tested = list[tuple[Sequence[Item], Answer]]
+TestedParts = list[tuple[Sequence[Item], GroupResult]]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Culprit:
 
 
 @dataclass
-class Findings:
+class Evidence:
     """What searches have found so far.
 
     Args:
@@ -122,7 +122,7 @@ class Findings:
     culprits: list[Culprit] = field(default_factory=list)
     unsure: dict[str, None] = field(default_factory=dict)
     stuck: list[Item] = field(default_factory=list)
-    met: dict[frozenset[Item], Answer] = field(default_factory=dict)
+    met: dict[frozenset[Item], GroupResult] = field(default_factory=dict)
     good: set[str] = field(default_factory=set)
 
     def accuse(self, culprit: Culprit) -> None:
@@ -130,16 +130,16 @@ class Findings:
         if all((culprit.kind, culprit.nodes) != (it.kind, it.nodes) for it in self.culprits):
             self.culprits.append(culprit)
 
-    def doubt(self, items: Iterable[Item]) -> None:
+    def mark_unsure(self, items: Iterable[Item]) -> None:
         """Note nodes of which nothing can be said."""
         self.unsure.update(dict.fromkeys(node for item in items for node in item))
 
-    def accused(self) -> set[str]:
+    def accused_nodes(self) -> set[str]:
         """Return the nodes of all culprits."""
         return {node for culprit in self.culprits for node in culprit.nodes}
 
 
-def joined(items: Iterable[Item]) -> Item:
+def nodes_of(items: Iterable[Item]) -> Item:
     """Return the nodes of several items."""
     return tuple(node for item in items for node in item)
 
@@ -150,9 +150,9 @@ def halves(things: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T]]:
     return things[:middle], things[middle:]
 
 
-def together(searches: Sequence[Search]) -> Search:
+def run_together(searches: Sequence[Search]) -> Search:
     """Run searches side by side: each step asks what all of them ask."""
-    asked: dict[int, list[Ask]] = {}
+    asked: dict[int, list[GroupTest]] = {}
     for index, search in enumerate(searches):
         _advance(asked, index, search, None)
     while asked:
@@ -166,7 +166,7 @@ def together(searches: Sequence[Search]) -> Search:
 
 
 def _advance(
-    asked: dict[int, list[Ask]], index: int, search: Search, answers: list[Answer] | None
+    asked: dict[int, list[GroupTest]], index: int, search: Search, answers: list[GroupResult] | None
 ) -> None:
     """Note what a search asks next, or that it has ended."""
     try:

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.launch import Event, Ran
-from rdmaprov.bandwidth.sizes import shown
+from rdmaprov.acceptance.launch import JobRun, RankEvent
+from rdmaprov.bandwidth.sizes import format_size
 
 _REMEDY = "Take the node out; test its memory, its GPUs and its PCIe links"
 
 
-def findings(ran: Ran) -> Iterator[Finding]:
+def findings(ran: JobRun) -> Iterator[Finding]:
     """Yield who is to blame for wrong sums.
 
     A rank whose own values arrive wrong at others sends them wrong. A rank that alone sees wrong
@@ -23,11 +23,11 @@ def findings(ran: Ran) -> Iterator[Finding]:
         wrong = [event for event in ran.of("wrong") if event["plane"] == plane.name]
         if wrong:
             sources = [event for event in ran.of("source") if event["plane"] == plane.name]
-            yield from _of_plane(ran, plane.rail, wrong, sources)
+            yield from _judge_plane(ran, plane.rail, wrong, sources)
 
 
-def _of_plane(
-    ran: Ran, rail: int | None, wrong: list[Event], sources: list[Event]
+def _judge_plane(
+    ran: JobRun, rail: int | None, wrong: list[RankEvent], sources: list[RankEvent]
 ) -> Iterator[Finding]:
     seen = {event["rank"] for event in wrong}
     heard: dict[int, set[int]] = defaultdict(set)  # source → ranks to which it came wrong
@@ -39,26 +39,26 @@ def _of_plane(
         senders = set()  # both directions are spoilt, so either rank may be at fault
     receivers = seen - senders if len(seen) < ran.job.world else set()
     for rank in sorted(senders):
-        what = f"what rank {rank} sends arrives wrong at {others} others: {_first(wrong)}"
+        what = f"what rank {rank} sends arrives wrong at {others} others: {_first_wrong(wrong)}"
         yield Finding(what, _REMEDY, ran.job.node_of(rank), rail)
     if senders:
         return
     for rank in sorted(receivers):
         own = next(event for event in wrong if event["rank"] == rank)
         what = f"rank {rank} gets wrong sums, {ran.job.world - len(seen)} others right ones"
-        yield Finding(f"{what}: {_text(own)}", _REMEDY, ran.job.node_of(rank), rail)
+        yield Finding(f"{what}: {_format_wrong(own)}", _REMEDY, ran.job.node_of(rank), rail)
     if not receivers:
-        what = f"all {ran.job.world} ranks get wrong sums: {_first(wrong)}"
+        what = f"all {ran.job.world} ranks get wrong sums: {_first_wrong(wrong)}"
         yield Finding(what, "Let it be isolated: --isolate auto", rail=rail)
 
 
-def _first(wrong: list[Event]) -> str:
-    return _text(wrong[0])
+def _first_wrong(wrong: list[RankEvent]) -> str:
+    return _format_wrong(wrong[0])
 
 
-def _text(event: Event) -> str:
+def _format_wrong(event: RankEvent) -> str:
     count, index, got, wanted = event["first"]
-    size = shown(event["bytes"])
+    size = format_size(event["bytes"])
     return (
         f"{count} of {event['of']} values ({event['dtype']}, {size}), "
         f"element {index} is {got:g}, wanted {wanted:g}"
