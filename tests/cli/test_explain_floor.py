@@ -41,13 +41,13 @@ def test_verdict_is_said_and_is_the_exit_code(floor, measured, verdict, code):
 def test_without_a_measurement_the_floor_is_derived(floor):
     code, said, _ = floor()
     assert code == ExitCode.OK
-    assert said.startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 320\n")
+    assert said.startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 320 GB/s\n")
 
 
 def test_slow_names_causes_with_what_to_look_at(floor):
     said = floor("--measured", "287")[1]
-    assert "one rail carries nothing: 280 to 343 GB/s" in said
-    assert "look at: bytes of each rail" in said
+    assert "one rail carries nothing: 280 GB/s to 343 GB/s" in said
+    assert "check: bytes of each rail" in said
 
 
 def test_json_has_what_a_program_needs(floor):
@@ -73,11 +73,11 @@ def test_json_of_an_impossible_number_is_json(floor):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--nodes", "0"], "--nodes 0 is not in 2 to 100000"),
-        (["--rails", "-8"], "--rails -8 is not in 1"),
-        (["--link-gbps", "4e5"], "--link-gbps 400000 is not in 1 to 1600"),
-        (["--link-gbps", "nan"], "--link-gbps nan"),
-        (["--oversubscription", "0"], "--oversubscription 0"),
+        (["--nodes", "0"], "--nodes must be from 2 to 100000, not 0"),
+        (["--rails", "-8"], "--rails must be from 1 to 256, not -8"),
+        (["--link-gbps", "4e5"], "--link-gbps must be from 1 to 1600, not 400000"),
+        (["--link-gbps", "nan"], "--link-gbps must be from 1 to 1600, not nan"),
+        (["--oversubscription", "0"], "--oversubscription must be from 1 to 100, not 0"),
         (["--measured", "-3"], "--measured -3 is not a bandwidth"),
         (["--pcie", "9x16"], "PCIe slot '9x16'"),
         (["--nodes", "many"], "'many' is not a valid integer"),

@@ -163,7 +163,7 @@ VERBS = [
     ("plan", ["here"], ExitCode.FAILED, "2 nodes: 2 failed"),
     ("apply", ["away"], ExitCode.UNKNOWN, "2 nodes: 2 unreachable"),
     ("validate", ["here", "test_mtu.py"], ExitCode.UNKNOWN, "0 of 2 nodes passed"),
-    ("accept", ["away"], ExitCode.UNKNOWN, "could not tell"),
+    ("accept", ["away"], ExitCode.UNKNOWN, "unknown"),
     ("report", [], ExitCode.OK, "report.html"),
 ]  # fmt: skip
 

@@ -57,7 +57,7 @@ def test_loss_names_sender_rail_and_receiver():
     change(ran, "links", lambda e: e["rank"] == 2 and e["plane"] == "rail 1", links=links)
     (finding,) = paths.lossy_paths(ran)
     assert (finding.node, finding.rail) == ("n2", 1)
-    assert "sends to n0: 1.2 % of the segments were sent again (600 of 50000" in finding.what
+    assert "sends to n0: 1.2 % TCP retransmissions (600 of 50000 segments" in finding.what
 
 
 def test_timers_that_fired_early_are_no_loss():
@@ -150,7 +150,7 @@ def test_whose_values_arrive_wrong_everywhere_sends_them_wrong():
     arrives_wrong(ran, 2, 0, 1, 3)
     (finding,) = wrong_sums.findings(ran)
     assert (finding.node, finding.rail) == ("n2", 0)
-    assert "element 777 is 5, wanted 2" in finding.what
+    assert "element 777 is 5, expected 2" in finding.what
 
 
 def test_two_ranks_tell_which_one_sends_wrong():

@@ -147,7 +147,7 @@ def test_state_comes_first(tmp_path):
     (runs / "20260104-000000-validate" / "results.json").write_text('{"si')
     (found,) = state.findings(site, ("n1", "n2", "n3"), runs)
     assert (found.node, found.proven) == ("n2", False)
-    assert "20260101-000000-validate found its settings wrong" in found.what
+    assert "its settings failed in 20260101-000000-validate" in found.what
 
 
 def as_document(result):
@@ -175,7 +175,7 @@ def test_results_are_as_the_schema_says(verdict, result):
     jsonschema.validate(found, SCHEMA)
     assert (result.verdict, found["exit_code"]) == (verdict, result.exit_code())
     text = "\n".join(line.text for line in summary.summary_lines(result))
-    assert ("could not tell" if verdict == "unknown" else verdict) in text
+    assert f"4 nodes {verdict}" in text or f"neither accepted nor refused: {verdict}" in text
 
 
 def test_the_schema_refuses_what_it_does_not_know():
@@ -235,7 +235,7 @@ def test_isolation_names_the_node_and_its_rail(site, how):
     (finding,) = isolate.findings(found)
     assert (finding.node, finding.rail) == ("n6", 1)
     assert launcher.rounds <= 3 + 3 + 2
-    assert told[0].startswith("isolating: at most")
+    assert told[0].startswith("isolation: at most")
     assert len(told) == launcher.rounds + 1
 
 

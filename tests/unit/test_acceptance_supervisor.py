@@ -140,7 +140,7 @@ def test_time_is_up(keep):
     kept = keep(DAEMON, limit_s=1.0)
     assert until(lambda: kept.status()["rc"] is not None)
     assert kept.status()["rc"] == 124
-    assert kept.status()["why"] == "its time of 1 s is up"
+    assert kept.status()["why"] == "timed out after 1 s"
     assert until(lambda: marked(kept.mark) == [])
 
 

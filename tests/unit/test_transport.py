@@ -73,7 +73,7 @@ def test_missing_and_undeclared_hcas_are_named_by_host():
     missing, undeclared = judged(matrix, hcas=hcas)
     assert missing.startswith("node0 mlx5_2: no channel between nodes uses it")
     assert "node1: rank 3" in undeclared
-    assert "mlx5_1, wanted one of mlx5_0" in undeclared
+    assert "mlx5_1, expected one of mlx5_0" in undeclared
 
 
 def test_ranks_without_a_line_are_named():

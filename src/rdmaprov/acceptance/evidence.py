@@ -1,4 +1,4 @@
-"""What a run over NCCL must prove beside its numbers: the transport, the counters, the floor."""
+"""What a run over NCCL must show beside its numbers: the transport, the counters, the floor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rdmaprov.nccl_log.transport import Transport
 # The floor is of messages that fill the links: nccl-tests' own reports are of these.
 MIN_FLOOR_BYTES = 1 << 30
 _TRANSPORTS = {"roce": Transport.ROCE, "infiniband": Transport.IB}
-_LOG_REMEDY = "See logs/ of the run; rdmaprov explain nccl-log reads them"
+_NO_LOG_REMEDY = "Read the errors of the ranks, on the controller: logs/*.err of this run"
 
 
 def save_logs(ran: JobRun, keep: Callable[[str, str], Path]) -> list[Path]:
@@ -42,9 +42,9 @@ def save_logs(ran: JobRun, keep: Callable[[str, str], Path]) -> list[Path]:
 
 
 def judge_transports(site: GateSite, files: Sequence[Path]) -> Iterator[Finding]:
-    """Yield what NCCL's logs say of the transport that is not as the site has it."""
+    """Yield what differs between the transport in NCCL's logs and the site."""
     if not files:
-        yield Finding("NCCL wrote no log", _LOG_REMEDY, proven=False)
+        yield Finding("the transport: NCCL wrote no log", _NO_LOG_REMEDY, proven=False)
         return
     hcas = {
         str(facts["hostname"]).partition(".")[0]: [rail["rdma"] for rail in facts["rails"]]
@@ -65,11 +65,11 @@ def judge_transports(site: GateSite, files: Sequence[Path]) -> Iterator[Finding]
 def judge_counters(
     site: GateSite, before: dict[str, Document], after: dict[str, Document], due_bytes: int
 ) -> tuple[list[RailTraffic], list[Finding]]:
-    """Return what rails counted, and what of it is wrong.
+    """Return the traffic of the rails, and what is wrong with it.
 
     Args:
         site: what is known.
-        before: what the reader said before the run, by node.
+        before: what the reader returned before the run, by node.
         after: the same after it.
         due_bytes: what each node had to send; 0 if RDMA moved nothing.
 
@@ -78,8 +78,8 @@ def judge_counters(
     found: list[Finding] = []
     for node in site.nodes:
         if node.name not in after:
-            what = "its counters could not be read after the run"
-            found.append(Finding(what, "Is it up?", node.name, proven=False))
+            what = "its counters after the run: no answer"
+            found.append(Finding(what, "Check whether it is up", node.name, proven=False))
             continue
         own = counters.rail_traffic(node, before[node.name], after[node.name])
         rails += own
@@ -95,7 +95,7 @@ def judge_counters(
 
 
 def judge_floor(site: GateSite, ran: JobRun) -> tuple[Judgement | None, list[Finding]]:
-    """Return what the floor says of the largest message, and whether that is a finding."""
+    """Return the judgement of the largest message by the floor, and its finding, if it is one."""
     fabric = site_fabric(site.nodes, preflight.gpus_per_node(site.facts))
     first = site.nodes[0]
     wanted = float(first.get("fabric_floor_gb_s") or 0.0)
@@ -103,13 +103,14 @@ def judge_floor(site: GateSite, ran: JobRun) -> tuple[Judgement | None, list[Fin
     demanded = floor.derive(fabric, site_floor_gb_s=wanted, reason=reason)
     row = measure.largest_row(measure.rows(ran), ran.job.planes[0].name)
     if row is None or row.bytes < MIN_FLOOR_BYTES:
-        what = "no message of 1 GiB or more was measured, so the floor was not tried"
-        return floor.judge(fabric, demanded), [Finding(what, "Leave out --sizes", proven=False)]
+        what = "the floor is not verified: no message of 1 GiB or more was measured"
+        remedy = "Run rdmaprov accept without --sizes"
+        return floor.judge(fabric, demanded), [Finding(what, remedy, proven=False)]
     judgement = floor.judge(fabric, demanded, row.busbw_gb_s)
     if judgement.verdict is floor.FloorVerdict.HEALTHY:
         return judgement, []
     causes = "; ".join(cause.cause for cause in judgement.likely_causes)
-    return judgement, [Finding(judgement.sentence, f"Likely: {causes or 'not known'}")]
+    return judgement, [Finding(judgement.sentence, f"Likely causes: {causes or 'none known'}")]
 
 
 def compare_with_history(site: GateSite, ran: JobRun, path: Path, time: str) -> list[str]:

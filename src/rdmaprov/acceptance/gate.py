@@ -1,4 +1,4 @@
-"""The gate: a preflight, an all-reduce over all nodes, its evidence, and who is to blame."""
+"""The gate: a preflight, an all-reduce over all nodes, its evidence, and what is at fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rdmaprov.acceptance import (
     reach,
     wrong_sums,
 )
-from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.finding import Finding, unanswered
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import Launcher, RankEvent
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_each, program_command
@@ -42,7 +42,7 @@ class Options:
         backend: `nccl`, `gloo` or `auto`: nccl where the site has GPUs.
         sizes: bytes of the messages; empty for all that fit.
         pairs: measure every pair of nodes.
-        isolate: look for the culprit by group testing when the run does not name one.
+        isolate: find what is at fault by group testing if the run does not show it.
         limit_s: seconds that the run may take; None for what its parts may.
 
     """
@@ -89,8 +89,8 @@ class Gate:
         names = tuple(node.name for node in self.nodes)
         if len(names) < 2:
             raise UsageError(
-                f"{', '.join(names)}: one node has nobody to reach",
-                "Name two nodes or more with --limit",
+                f"{', '.join(names)}: accept needs two nodes or more",
+                "Select two nodes or more with --limit",
             )
         result = GateResult(names)
         try:
@@ -117,8 +117,8 @@ class Gate:
             result.findings += isolate.findings(found)
 
     def _run_preflight(self, result: GateResult) -> dict[str, Document]:
-        """Return what each node is; what is missing there becomes a finding."""
-        self.on_stage(f"preflight of {len(self.nodes)} nodes")
+        """Return the facts of each node; what is missing there becomes a finding."""
+        self.on_stage(f"preflight: {len(self.nodes)} nodes")
         asked = {node.name: node for node in self.nodes}
         began = time.time()
         answers = ask_each(
@@ -138,8 +138,8 @@ class Gate:
     def _find_rendezvous(
         self, result: GateResult, facts: dict[str, Document]
     ) -> reach.Rendezvous | None:
-        """Return where ranks meet, None if rails do not reach each other."""
-        self.on_stage("rails: who answers whom")
+        """Return where ranks join, None if rails do not reach each other."""
+        self.on_stage("checking rail reachability")
         asked: dict[str, list[reach.ReachTest]] = {name: [] for name in facts}
         for probe in reach.reach_tests(self.nodes, facts):
             asked[probe.source].append(probe)
@@ -156,14 +156,14 @@ class Gate:
         result.findings += reach.findings(tried, reach.failures(asked, answers))
         known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
         if result.findings or len(known) < len(answers):
-            result.findings += [
-                Finding(e.message, e.hint, proven=False) for e in _node_errors(answers)
-            ]
+            result.findings += _unanswered(answers)
             return None
         meeting = reach.find_rendezvous(self.nodes, facts, asked, known)
         if meeting is None:
-            what = f"no address of {self.nodes[0].name} is one that all nodes reach"
-            result.findings.append(Finding(what, "Give rails addresses", proven=False))
+            what = f"rendezvous: no address of {self.nodes[0].name} is reachable from all nodes"
+            result.findings.append(
+                Finding(what, "Give each rail an address in fabric_rails", proven=False)
+            )
         return meeting
 
     def _run_job(self, result: GateResult, site: GateSite, launcher: Launcher) -> None:
@@ -175,7 +175,7 @@ class Gate:
         limit = self.options.limit_s or job.limit_s()
         self.on_stage(
             f"all-reduce of {job.world} ranks over {job.backend}, {first} to {last}, "
-            f"{', '.join(plane.name for plane in job.planes)}; ends within {limit:.0f} s"
+            f"{', '.join(plane.name for plane in job.planes)}; time limit {limit:.0f} s"
         )
         self.on_start(len(job.planes) * len(job.sizes))
         (result.ran,) = launcher.run([job], self.options.limit_s)
@@ -226,8 +226,9 @@ class Gate:
         return {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
 
 
-def _node_errors(answers: dict[str, Document | NodeError]) -> list[NodeError]:
-    return [said for said in answers.values() if isinstance(said, NodeError)]
+def _unanswered(answers: dict[str, Document | NodeError]) -> list[Finding]:
+    """Return the nodes that gave no answer."""
+    return [unanswered(said, name) for name, said in answers.items() if isinstance(said, NodeError)]
 
 
 def _choose_backend(wanted: str, nodes: Iterable[Node], known: dict[str, Document]) -> str:
@@ -240,35 +241,37 @@ def _choose_backend(wanted: str, nodes: Iterable[Node], known: dict[str, Documen
 
 
 def _straggler_notes(result: GateResult) -> Iterable[str]:
-    """Yield notes on ranks that come late to every all-reduce: no fault by itself."""
+    """Yield notes on stragglers: no fault by itself."""
     assert result.ran is not None  # noqa: S101 - asked after the run
     for plane in result.ran.job.planes:
         for rank, us in measure.stragglers(result.ran, plane.name).items():
             node = result.ran.job.node_of(rank)
             yield (
-                f"{plane.name}: rank {rank} of {node} comes {us / 1000:.1f} ms late to small "
-                "all-reduces, others do not: look at its processors' load and governor"
+                f"{plane.name}: rank {rank} on {node} is a straggler, {us / 1000:.1f} ms behind "
+                f"the others in small all-reduces. On {node}, check the CPU load and governor"
             )
 
 
 def _leftover_processes(result: GateResult) -> Iterable[Finding]:
-    """Yield nodes on which something of the run may be left."""
+    """Yield nodes on which processes of the run may be left."""
     assert result.ran is not None  # noqa: S101 - asked after the run
     for name, node in result.ran.nodes.items():
         if node.left:
             what = f"processes {', '.join(map(str, node.left))} of the run could not be ended"
-            yield Finding(what, "They are stuck in the kernel: look at dmesg; reboot", name)
+            remedy = f"They are stuck in the kernel: drain {name}, read dmesg -T there, reboot it"
+            yield Finding(what, remedy, name)
         elif node.left is None and not node.lost:
-            what = "whether something of the run is left there is not known"
-            yield Finding(what, "Run: pgrep -f rdmaprov-accept", name, proven=False)
+            what = "processes of the run may be left on it"
+            yield Finding(what, f"On {name}, run: pgrep -f rdmaprov-accept", name, proven=False)
 
 
 def _skipped_sizes(result: GateResult) -> Iterable[Finding]:
-    """Yield the sizes for which a plane's time did not suffice."""
+    """Yield the sizes that were not measured within a plane's time limit."""
     assert result.ran is not None  # noqa: S101 - asked after the run
     for event in result.ran.of("cut"):
         if event["rank"] == 0:
             rail = next(p.rail for p in result.ran.job.planes if p.name == event["plane"])
             size = sizes.format_size(event["bytes"])
-            what = f"too slow to measure sizes from {size} on: {event['used_s']:.0f} s were used up"
-            yield Finding(what, "Give smaller --sizes", rail=rail, proven=False)
+            what = f"sizes from {size} up: not measured, smaller ones took {event['used_s']:.0f} s"
+            remedy = "Run rdmaprov accept with smaller --sizes"
+            yield Finding(what, remedy, rail=rail, proven=False)

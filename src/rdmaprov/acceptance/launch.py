@@ -23,7 +23,7 @@ START_S = 60
 POLL_S = 30
 STOP_S = 40
 FETCH_S = 120
-# After the first sign of trouble: others notice it too, and say what they were at.
+# After the first sign of failure: others notice it too, and report what they were at.
 GRACE_S = 8
 _INTERVAL_S = 1.0
 _CHUNK_BYTES = 4 << 20
@@ -62,7 +62,7 @@ class NodeRun:
         return self.rc is not None or self.lost
 
     def poll_command(self) -> Command:
-        """Return the command that reads what is new, and says that somebody still asks."""
+        """Return the command that reads what is new, and renews the lease."""
         text = (
             f"cd {shlex.quote(self.directory)} && touch lease && "
             "{ cat status 2>/dev/null || echo '{}'; } && "
@@ -77,7 +77,7 @@ class NodeRun:
             return
         head, _, text = answer.out.partition("\n")
         if answer.rc != 0 or not head.startswith("{"):
-            self.lost, self.why = True, "its supervisor is gone: somebody ended it"
+            self.lost, self.why = True, "its supervisor is gone: something on the node ended it"
             return
         status = json.loads(head)
         self._read += len(text.encode("utf-8", "surrogateescape"))
@@ -100,11 +100,11 @@ def _parse_events(lines: Iterable[str]) -> Iterator[RankEvent]:
 
 @dataclass
 class JobRun:
-    """What became of a job.
+    """A run of a job, as far as it is known.
 
     Attributes:
         job: what was asked for.
-        events: what its ranks said, in the order in which it arrived.
+        events: what its ranks reported, in the order of arrival.
         nodes: its nodes.
 
     """
@@ -124,7 +124,7 @@ class JobRun:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether it cannot end well any more."""
+        """Return whether it cannot succeed any more."""
         return any(node.lost or node.rc not in (None, 0) for node in self.nodes.values()) or any(
             event["event"] in ("failed", "late", "missing") for event in self.events
         )
@@ -134,7 +134,7 @@ class JobRunner(Protocol):
     """Whatever can run jobs; another launcher needs this only."""
 
     def run(self, jobs: Sequence[GateJob]) -> list[JobRun]:
-        """Return what became of jobs; no node is in two of them."""
+        """Run jobs and return their runs; no node is in two of them."""
 
 
 class Launcher:
@@ -155,7 +155,7 @@ class Launcher:
         self._on_event = on_event
 
     def run(self, jobs: Sequence[GateJob], limit_s: float | None = None) -> list[JobRun]:
-        """Return what became of jobs; nothing of them is left on the nodes that can be asked.
+        """Run jobs and return their runs; nothing is left on the nodes that can be asked.
 
         Args:
             jobs: no node is in two of them.

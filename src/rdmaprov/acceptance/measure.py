@@ -1,4 +1,4 @@
-"""Numbers of a run: bandwidth by size, latency between nodes, and who comes late."""
+"""Numbers of a run: bandwidth by size, latency between nodes, and stragglers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rdmaprov.acceptance.launch import JobRun, RankEvent
 from rdmaprov.bandwidth import outliers
 
-# A late rank makes the others wait so much longer than it waits itself.
+# A straggler makes the others wait this much longer than it waits itself.
 STRAGGLER_RATIO, STRAGGLER_US = 3.0, 500.0
 
 
@@ -60,7 +60,7 @@ class SweepRow:
 
 
 def rows(ran: JobRun) -> list[SweepRow]:
-    """Return the sweep, sizes for which some rank said nothing left out."""
+    """Return the sweep, without sizes that not all ranks reported."""
     said: dict[tuple[str, int, bool], list[RankEvent]] = defaultdict(list)
     for event in ran.of("row"):
         said[event["plane"], event["bytes"], event["in_place"]].append(event)
@@ -108,9 +108,9 @@ def directions(ran: JobRun) -> list[Direction]:
 
 
 def lateness(ran: JobRun, plane: str) -> dict[int, float]:
-    """Return how late each rank comes to a small all-reduce, median microseconds.
+    """Return how far each rank is behind in a small all-reduce, median microseconds.
 
-    The last one to come waits least, so no clocks are compared.
+    The last rank to join waits least, so no clocks are compared.
     """
     waits = {event["rank"]: event["us"] for event in ran.of("waits") if event["plane"] == plane}
     if len(waits) < ran.job.world:
@@ -123,7 +123,7 @@ def lateness(ran: JobRun, plane: str) -> dict[int, float]:
 
 
 def stragglers(ran: JobRun, plane: str) -> dict[int, float]:
-    """Return the ranks that come late compared with the others, with how late, in microseconds."""
+    """Return the stragglers, with how far each is behind the others, in microseconds."""
     found = {str(rank): us for rank, us in lateness(ran, plane).items()}
     return {int(rank): found[rank] for rank in outliers.high(found, STRAGGLER_RATIO, STRAGGLER_US)}
 

@@ -68,9 +68,10 @@ def _parse_document(name: str, answer: Answer | NodeError) -> Document | NodeErr
             return document
     except ValueError:
         pass
-    said = (answer.err or answer.out).strip().splitlines()
-    last = printable(said[-1])[:300] if said else "it says nothing"
-    return NoAnswer(f"{name}: python3 ended with {answer.rc}: {last}", f"Look at {name} by hand")
+    lines = (answer.err or answer.out).strip().splitlines()
+    last = printable(lines[-1])[:300] if lines else "no output"
+    what = f"{name}: python3 exited with status {answer.rc}: {last}"
+    return NoAnswer(what, f"On {name}, check: python3 --version (3.6 or later)")
 
 
 def ask_each(

@@ -1,4 +1,4 @@
-"""Which rail, and whose, loses packets, is slow, or is not where the data went."""
+"""Which rail of which node loses packets, is slow, or did not carry the data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from rdmaprov.acceptance import measure
-from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.finding import ISOLATE, Finding
 from rdmaprov.acceptance.launch import JobRun
 from rdmaprov.acceptance.measure import Direction
 from rdmaprov.acceptance.plan import JobPlane
@@ -36,7 +36,7 @@ Ends = tuple[str, str]  # who sends, who receives
 
 @dataclass(frozen=True)
 class Side:
-    """The node at one end of a bad direction that is to blame for it.
+    """The node at one end of a bad direction that is at fault for it.
 
     Args:
         node: its name.
@@ -56,12 +56,12 @@ class Side:
         """Return what the node does badly, with whom."""
         source, target = self.ends
         other = f"sends to {target}" if self.does == "sends" else f"receives from {source}"
-        unsure = "" if self.sure else f" (or {target} receives so)"
+        unsure = "" if self.sure else f" (or {target} receives badly)"
         return other + unsure
 
 
 def faulty_sides(bad: Collection[Ends], known: Collection[Ends]) -> list[Side]:
-    """Return who is to blame for bad directions, each node and what it does once.
+    """Return who is at fault for bad directions, each node and what it does once.
 
     It is not the sender if others receive well from it, and not the receiver if it receives well
     from others. If nothing tells them apart, as of two nodes, it is the sender, and not sure.
@@ -87,7 +87,7 @@ def faulty_sides(bad: Collection[Ends], known: Collection[Ends]) -> list[Side]:
 
 
 def lossy_paths(ran: JobRun) -> Iterator[Finding]:
-    """Yield the nodes whose data TCP had to send again, the worst of each rail."""
+    """Yield the nodes whose data TCP retransmitted, the worst of each rail."""
     for plane in ran.job.planes:
         counted = _segments(ran, plane)
         shares = {ends: again / max(1, segments) for ends, (segments, again) in counted.items()}
@@ -100,14 +100,15 @@ def lossy_paths(ran: JobRun) -> Iterator[Finding]:
         for side in faulty_sides(bad, counted):
             segments, again = counted[side.ends]
             what = (
-                f"{side.text}: {100 * shares[side.ends]:.1f} % of the segments were sent again "
-                f"({again} of {segments}, TCP_INFO), wanted under {100 * MIN_LOSS:g} %"
+                f"{side.text}: {100 * shares[side.ends]:.1f} % TCP retransmissions "
+                f"({again} of {segments} segments, TCP_INFO), expected under {100 * MIN_LOSS:g} %"
             )
-            yield Finding(what, "Look at the cable and at the path's MTU", side.node, plane.rail)
+            remedy = "Check the cable, the switch port and the MTU along this rail"
+            yield Finding(what, remedy, side.node, plane.rail)
 
 
 def _segments(ran: JobRun, plane: JobPlane) -> dict[Ends, tuple[int, int]]:
-    """Return segments sent, and sent again, between nodes of a plane."""
+    """Return segments sent and retransmitted between nodes of a plane."""
     owners = {address: node for node, address in plane.addresses.items()}
     counted: dict[Ends, tuple[int, int]] = {}
     for event in ran.of("links"):
@@ -122,7 +123,7 @@ def _segments(ran: JobRun, plane: JobPlane) -> dict[Ends, tuple[int, int]]:
 
 
 def stray_traffic(ran: JobRun) -> Iterator[Finding]:
-    """Yield nodes whose data left by another device than the rail that was to be proven."""
+    """Yield nodes whose data left by another device than the rail under test."""
     planes = {plane.name: plane for plane in ran.job.planes if plane.netdevs}
     for event in ran.of("moved"):
         plane = planes.get(event["plane"])
@@ -137,12 +138,12 @@ def stray_traffic(ran: JobRun) -> Iterator[Finding]:
                 f"{netdev} sent {sent / 1e6:.0f} MB of {due / 1e6:.0f} MB; most left by {most} "
                 f"(/sys/class/net/{netdev}/statistics/tx_bytes)"
             )
-            remedy = "Look at ip rule and ip route: is each rail in a table of its own?"
+            remedy = f"On {node}, check that each rail has its own table: ip rule; ip route"
             yield Finding(what, remedy, node, plane.rail)
 
 
 def slow_rails(ran: JobRun) -> Iterator[Finding]:
-    """Yield rails that are slow beside the others of the same nodes, and nodes beside others."""
+    """Yield rails that are slower than others of the same nodes, and nodes slower than others."""
     found = measure.rows(ran)
     rates = {
         plane.name: _best_rate(found, plane.name, _common_size(found)) for plane in ran.job.planes
@@ -152,7 +153,7 @@ def slow_rails(ran: JobRun) -> Iterator[Finding]:
         others = [rate for name, rate in rates.items() if name != plane.name and rate]
         rate = rates[plane.name]
         if rate and others and rate < MIN_RATIO * statistics.median(others):
-            seen = f"{format_gb_s(rate)}, other rails {format_gb_s(statistics.median(others))}"
+            seen = f"{format_gb_s(rate)}, on other rails {format_gb_s(statistics.median(others))}"
             yield from _slow_rail(plane, seen, directions)
         else:
             yield from _slow_nodes(ran, plane, [d for d in directions if d.plane == plane.name])
@@ -177,23 +178,23 @@ def _slow_rail(plane: JobPlane, seen: str, directions: list[Direction]) -> Itera
     rates: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for each in directions:
         rates[each.source, each.target][each.plane] = each.gb_s
-    shares, told = {}, {}
+    shares, texts = {}, {}
     for ends, by_plane in rates.items():
         others = [rate for name, rate in by_plane.items() if name != plane.name]
         rate = by_plane.get(plane.name)
         if rate is not None and others:
             usual = statistics.median(others)
             shares[ends] = rate / usual
-            told[ends] = f"{format_gb_s(rate)}, on other rails {format_gb_s(usual)}"
+            texts[ends] = f"{format_gb_s(rate)}, on other rails {format_gb_s(usual)}"
     # The other direction, on which answers return, is slowed a little, too.
     most = min(MIN_RATIO, _NEAR_SLOWEST * min(shares.values(), default=1.0))
     slow_ones = [ends for ends, share in shares.items() if share < most]
-    remedy = "Look at the link's rate and width, at its PCIe slot, and for a shaper: tc qdisc"
     for side in faulty_sides(slow_ones, rates):
-        what = f"slow ({seen}): {side.text} at {told[side.ends]}"
+        remedy = f"On {side.node}, check the link's rate (ethtool), PCIe (lspci -vv) and tc qdisc"
+        what = f"slow ({seen}): {side.text} at {texts[side.ends]}"
         yield Finding(what, remedy, side.node, plane.rail)
     if not slow_ones:
-        yield Finding(f"slow: {seen}", "Let it be isolated: --isolate auto", rail=plane.rail)
+        yield Finding(f"slow: {seen}", ISOLATE, rail=plane.rail)
 
 
 def _slow_nodes(ran: JobRun, plane: JobPlane, directions: list[Direction]) -> Iterator[Finding]:
@@ -207,4 +208,5 @@ def _slow_nodes(ran: JobRun, plane: JobPlane, directions: list[Direction]) -> It
         for name, times in outliers.high(values, 1 / MIN_BURST_RATIO).items():
             rate = format_gb_s(1 / values[name])
             what = f"{verb} {hub} at {rate}, {times:.1f} times slower than the other nodes"
-            yield Finding(what, "Look at the link's rate and at its PCIe slot", name, plane.rail)
+            remedy = f"On {name}, check the link's rate (ethtool) and PCIe (lspci -vv)"
+            yield Finding(what, remedy, name, plane.rail)

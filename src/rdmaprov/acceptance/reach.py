@@ -36,7 +36,7 @@ class ReachTest:
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where ranks meet: an address of the first node, and each node's device to it."""
+    """Where ranks join: an address of the first node, and each node's device to it."""
 
     address: str
     devices: Mapping[str, str]
@@ -106,7 +106,7 @@ def failures(
 
 
 def findings(asked: Sequence[ReachTest], failed: Mapping[ReachTest, str]) -> list[Finding]:
-    """Return which rails do not reach each other; a node whose every try fails is named alone."""
+    """Return which rails do not reach each other; a node that fails every test is named alone."""
     found: list[Finding] = []
     for rail in sorted({probe.rail for probe in asked if probe.rail is not None}):
         of_rail = [probe for probe in asked if probe.rail == rail]
@@ -120,19 +120,20 @@ def _judge_rail(
     tries = Counter(name for probe in asked for name in (probe.source, probe.target))
     misses = Counter(name for probe in failed for name in (probe.source, probe.target))
     alone = {name for name, count in misses.items() if count == tries[name]}
-    # Nobody stands out where everybody fails, as of two nodes.
+    # No node stands out if all fail, as with two nodes.
     alone = alone if len(alone) < len(tries) else set()
     for name in sorted(alone):
         why = next(why for probe, why in failed.items() if name in (probe.source, probe.target))
-        what = f"reaches none of the {tries[name]} rails that were tried: {why}"
-        yield Finding(what, _REMEDY, name, rail)
+        what = f"all {tries[name]} connections over it fail: {why}"
+        yield Finding(what, _remedy(name), name, rail)
     for probe, why in failed.items():
         if not alone & {probe.source, probe.target}:
             what = f"{probe.device} does not reach {probe.address} of {probe.target}: {why}"
-            yield Finding(what, _REMEDY, probe.source, rail)
+            yield Finding(what, _remedy(probe.source), probe.source, rail)
 
 
-_REMEDY = "Look at addresses and cables: is each rail in its own plane? Try: ip route, arping"
+def _remedy(node: str) -> str:
+    return f"On {node}, check: ip address; ip route; then the cable and the switch port's VLAN"
 
 
 def find_rendezvous(

@@ -21,14 +21,14 @@ _VERDICTS = {
     ExitCode.INTERRUPTED: "interrupted",
 }
 GLOO_NOTE = (
-    "gloo proves reachability, rank order and right values over each rail by TCP; it does not "
-    "prove GPU bandwidth, RDMA or the lossless priority"
+    "gloo shows reachability, rank order and right values on each rail, over TCP. Not verified: "
+    "GPU bandwidth, RDMA, the lossless priority"
 )
 
 
 @dataclass
 class GateResult:
-    """What is known when an acceptance has ended.
+    """What is known at the end of an acceptance.
 
     Attributes:
         nodes: their names, in rank order.
@@ -37,7 +37,7 @@ class GateResult:
         notes: what else a reader must know.
         facts: the preflight, by node.
         ran: the run; None if there was none.
-        rails: what rails counted.
+        rails: the traffic of the rails.
         judgement: the floor's; None with gloo.
         interrupted: whether the user stopped it.
 
@@ -54,7 +54,7 @@ class GateResult:
     interrupted: bool = False
 
     def exit_code(self) -> ExitCode:
-        """Return 130 if interrupted, 1 if something is wrong, 4 if it is not known, else 0."""
+        """Return 130 if interrupted, 1 if something is wrong, 4 if something is unknown, else 0."""
         if self.interrupted:
             return ExitCode.INTERRUPTED
         if any(finding.proven for finding in self.findings):
@@ -89,7 +89,7 @@ class GateResult:
         return {name: self._node(name) for name in self.nodes}
 
     def _node(self, name: str) -> dict[str, Any]:
-        """Return a node's versions and whether it is to blame for something."""
+        """Return a node's versions, its number of findings, and the processes left on it."""
         versions = self.facts[name]["torch"] if name in self.facts else {}
         own = [finding for finding in self.findings if finding.node == name]
         left = self.ran.nodes[name].left if self.ran and name in self.ran.nodes else ()

@@ -25,7 +25,8 @@ def summary_lines(result: GateResult) -> Iterator[Line]:
     for finding in result.findings:
         yield Line(finding.text, "red" if finding.proven else "yellow")
     count = len(result.nodes)
-    what = f"{count} nodes {result.verdict}" if result.verdict != "unknown" else "could not tell"
+    verdict = "neither accepted nor refused: " if result.verdict == "unknown" else ""
+    what = f"{count} nodes {verdict}{result.verdict}"
     yield Line(what, _STYLES.get(result.verdict, "bold yellow"))
 
 

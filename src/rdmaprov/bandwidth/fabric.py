@@ -50,8 +50,8 @@ def parse_slot(text: str) -> Slot:
     if generation in {"3", "4", "5", "6"} and lanes in {"1", "2", "4", "8", "16"}:
         return Slot(int(generation), int(lanes))
     raise FabricError(
-        f"PCIe slot {text!r} is not a generation and lanes",
-        "Give the generation, 3 to 6, an x and the lanes, such as 5x16.",
+        f"PCIe slot {text!r} is not GENxLANES",
+        "Pass the generation (3 to 6), an x and the lanes (1 to 16), such as 5x16.",
     )
 
 
@@ -117,12 +117,12 @@ _BOUNDS: dict[str, tuple[str, float, float]] = {
 _WHY = {
     "nodes": "an all-reduce inside one node uses no rail",
     "link_gbps": "it is the line rate of one rail, in Gb/s",
-    "oversubscription": "1 is a fabric that blocks nothing",
+    "oversubscription": "1 is a non-blocking fabric",
 }
 
 
 def check_fabric(fabric: Fabric) -> Fabric:
-    """Return the fabric, whose numbers can be one's.
+    """Return the fabric if its numbers are possible.
 
     Raises:
         FabricError: a number is outside its bounds, or no data leaves an NVLink domain.
@@ -133,13 +133,13 @@ def check_fabric(fabric: Fabric) -> Fabric:
         if not low <= value <= high:  # not-a-number is outside, too
             why = f": {_WHY[attribute]}" if attribute in _WHY else ""
             raise FabricError(
-                f"{option} {value:g} is not in {low:g} to {high:g}{why}",
-                f"Give {option} a number from {low:g} to {high:g}.",
+                f"{option} must be from {low:g} to {high:g}, not {value:g}{why}",
+                f"Pass {option} a number from {low:g} to {high:g}.",
             )
     if fabric.domains < 2:
         raise FabricError(
             f"--nvlink-nodes {fabric.nvlink_nodes}: all {fabric.nodes} nodes share NVLink, "
             "so no rail is needed",
-            "Give fewer nodes for each NVLink domain, or more nodes.",
+            "Pass fewer nodes per NVLink domain, or more nodes.",
         )
     return fabric

@@ -1,4 +1,4 @@
-"""The floor of an all-reduce's bus bandwidth: derived from the fabric, and told as a sentence."""
+"""The floor of an all-reduce's bus bandwidth, derived from the fabric, and the judgement by it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROUNDING = 1 + 1e-9
 
 
 class FloorVerdict(StrEnum):
-    """What a measurement says."""
+    """The verdict on a measurement."""
 
     HEALTHY = "healthy"
     SLOW = "slow"
@@ -47,14 +47,14 @@ class Floor:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A floor, a measurement, and what the one says of the other.
+    """A floor, a measurement, and the verdict on it.
 
     Args:
         floor: what was demanded.
         verdict: None without a measurement.
         sentence: all of it in one line.
-        likely_causes: what leaves such a number, the sharpest first; none if it is healthy.
-        notes: what the number alone does not tell.
+        likely_causes: what explains the number, the sharpest first; none if it is healthy.
+        notes: what the number alone does not show.
 
     """
 
@@ -93,17 +93,17 @@ def derive(
     top = ceiling.ring_gb_s(fabric)
     if not 0 <= site_floor_gb_s <= top:
         raise FabricError(
-            f"a floor of {site_floor_gb_s:g} GB/s is not in 0 to the ceiling, {format_gb_s(top)}",
-            "Write the floor in GB/s of bus bandwidth; Gb/s are eight times as many.",
+            f"a floor must be from 0 to the ceiling ({format_gb_s(top)}), not {site_floor_gb_s:g}",
+            "Write the floor as bus bandwidth in GB/s; 1 GB/s is 8 Gb/s.",
         )
     derived = top * efficiency(fabric)
     most = ceiling.max_gb_s(fabric, algorithm)
     text = _derivation(fabric, top, most, algorithm)
     if 0 < site_floor_gb_s < derived and reason:
-        text += f" The site demands {format_gb_s(site_floor_gb_s)} only: {reason}."
+        text += f" The site lowers the floor to {format_gb_s(site_floor_gb_s)}: {reason}."
         return Floor(top, derived, site_floor_gb_s, most, text, reason)
     if site_floor_gb_s > derived:
-        text += f" The site demands {format_gb_s(site_floor_gb_s)}."
+        text += f" The site raises the floor to {format_gb_s(site_floor_gb_s)}."
     return Floor(top, derived, max(derived, site_floor_gb_s), most, text)
 
 
@@ -127,7 +127,7 @@ def _derivation(fabric: Fabric, top: float, most: float, algorithm: str) -> str:
 def judge(
     fabric: Fabric, floor: Floor, measured_gb_s: float | None = None, algorithm: str = "auto"
 ) -> Judgement:
-    """Return what a measured bus bandwidth, in GB/s, says; without one, what is wanted.
+    """Return the judgement of a measured bus bandwidth, in GB/s; without one, the floor alone.
 
     Raises:
         FabricError: the measurement is not a number of GB/s.
@@ -162,7 +162,7 @@ def judge(
 
 
 def _impossible_causes(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause, ...]:
-    """Return what makes a number larger than the links carry."""
+    """Return the causes of a number above what the links carry."""
     causes = []
     if floor.derived_gb_s / 2 <= measured_gb_s / 8 <= floor.most_gb_s:
         causes.append(
@@ -171,14 +171,14 @@ def _impossible_causes(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tu
                 "the number is in Gb/s, not GB/s",
                 (8 * efficiency(fabric), 8 * floor.most_gb_s / floor.ceiling_gb_s),
                 (8 * floor.derived_gb_s, 8 * floor.most_gb_s),
-                f"an eighth of it, {format_gb_s(measured_gb_s / 8)}, would be possible",
-                "8 bits are a byte",
+                f"an eighth of it, {format_gb_s(measured_gb_s / 8)}, is possible",
+                "1 byte is 8 bits",
             )
         )
     causes.append(
         Cause(
             "not-these-links",
-            "the data did not take these rails, or there are more: NVLink between nodes, one node",
+            "the data did not use these rails only: NVLink between nodes, or all ranks on one node",
             (floor.most_gb_s / floor.ceiling_gb_s, math.inf),
             (floor.most_gb_s, math.inf),
             "bytes of each rail before and after; --nvlink-nodes if nodes share NVLink",
@@ -189,15 +189,15 @@ def _impossible_causes(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tu
 
 
 def _notes(fabric: Fabric, floor: Floor, measured_gb_s: float, algorithm: str) -> tuple[str, ...]:
-    """Return what a number at or above the floor leaves open."""
+    """Return what a number at or above the floor does not show."""
     notes = []
     tree = ceiling.max_gb_s(fabric, "tree")
     if algorithm == "auto" and fabric.domains < 4 and tree > floor.ceiling_gb_s:
         notes.append(
-            f"On {fabric.nodes} nodes NCCL may take a tree, which carries "
-            f"{tree / floor.ceiling_gb_s:.2f} times a ring's and so hides a slow rail: "
-            "measure with NCCL_ALGO=Ring, too."
+            f"On {fabric.nodes} nodes NCCL may use a tree, which reaches "
+            f"{tree / floor.ceiling_gb_s:.2f} times a ring's bandwidth and can hide a slow rail: "
+            "measure with NCCL_ALGO=Ring too."
         )
     elif measured_gb_s > max(tree, ceiling.max_gb_s(fabric, "ring")) * _ROUNDING:
-        notes.append("Only switches that reduce (SHARP) carry that much over these rails.")
+        notes.append("Only switches that reduce (SHARP) reach this over these rails.")
     return tuple(notes)

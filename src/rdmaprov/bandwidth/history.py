@@ -1,4 +1,4 @@
-"""What a fleet has reached before, in a local file, and whether it reaches less now."""
+"""What a fleet reached before, from a local file, and whether it reaches less now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statistics import median
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.errors import RdmaprovError
 
-# Fewer say nothing of how much results vary.
+# Fewer do not show how much results vary.
 MIN_RESULTS = 5
 # Results further back are of another state of the fleet.
 WINDOW = 50
@@ -86,7 +86,7 @@ def read(path: Path) -> tuple[Measurement, ...]:
     return tuple(results)
 
 
-_MOVE = "Remove that line, or move the file away to begin a new history."
+_MOVE = "Remove that line, or move the file away to start a new history."
 
 
 def append(path: Path, result: Measurement) -> None:
@@ -104,7 +104,7 @@ def append(path: Path, result: Measurement) -> None:
 
 
 def drop(earlier: Sequence[Measurement], now: Measurement) -> Drop | None:
-    """Return how far a result lies below the fleet's own median, None if that says nothing.
+    """Return how far a result lies below the fleet's own median, None if it is not significant.
 
     A drop is 5 %, or three standard deviations where results vary by more. Median and deviation
     survive that nearly half of the results are bad ones.

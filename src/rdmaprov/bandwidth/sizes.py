@@ -1,4 +1,4 @@
-"""Sizes of messages, as a user writes them."""
+"""Sizes of messages, as users write them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FACTOR = 2
 MIN_BYTES = 8
 MAX_BYTES = 1 << 40
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_HINT = "Write the smallest and the largest, such as --sizes 1M:8G"
+_HINT = "Pass the smallest and the largest size, such as --sizes 1M:8G"
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:

@@ -88,21 +88,21 @@ def _document(fabric: Fabric, judgement: Judgement, measured: float | None) -> d
         "most_gb_s": round(wanted.most_gb_s, 3),
         "measured_gb_s": measured,
         "verdict": judgement.verdict,
-        "likely_causes": [_rounded(asdict(cause)) for cause in judgement.likely_causes],
+        "likely_causes": [_round_bounds(asdict(cause)) for cause in judgement.likely_causes],
         "notes": list(judgement.notes),
         "derivation": f"{judgement.sentence}. {wanted.derivation}",
     }
 
 
-def _rounded(cause: dict[str, Any]) -> dict[str, Any]:
-    """Return a cause with numbers that JSON has: rounded, and null for no bound."""
+def _round_bounds(cause: dict[str, Any]) -> dict[str, Any]:
+    """Return a cause with rounded numbers, and null for no bound, as JSON has no infinity."""
     for name in ("expected_ratio", "expected_gb_s"):
         cause[name] = [None if math.isinf(value) else round(value, 3) for value in cause[name]]
     return cause
 
 
 def _lines(judgement: Judgement) -> Iterator[str]:
-    """Yield the answer: the verdict's line, how it follows, and what to look at."""
+    """Yield the verdict, its derivation, and the likely causes."""
     verdict = f": {judgement.verdict}" if judgement.verdict else ""
     yield f"{judgement.sentence}{verdict}"
     yield judgement.floor.derivation
@@ -111,6 +111,6 @@ def _lines(judgement: Judgement) -> Iterator[str]:
         yield "Likely causes:"
     for cause in judgement.likely_causes:
         low, high = cause.expected_gb_s
-        upto = "or more" if math.isinf(high) else f"to {format_gb_s(high)}"
-        yield f"  {cause.cause}: {format_gb_s(low)} {upto} ({cause.source})"
-        yield f"    look at: {cause.check}"
+        up_to = "or more" if math.isinf(high) else f"to {format_gb_s(high)}"
+        yield f"  {cause.cause}: {format_gb_s(low)} {up_to} ({cause.source})"
+        yield f"    check: {cause.check}"

@@ -1,4 +1,4 @@
-"""A transport matrix for people: the verdict, a row for ranks that are alike, and problems."""
+"""A transport matrix as text: the verdict, one row per group of equal ranks, the problems."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, T
 from rdmaprov.problem import printable
 
 _HEAD = ("ranks", "hosts", "transport", "HCA", "GDR", "channels", "within the node")
-_MOST_ROWS = 32
-_MOST_PROBLEMS = 20
-_SAID = {
-    Transport.P2P: "p2p: no channel leaves a node",
-    Transport.UNKNOWN: "unknown: the logs do not prove a transport",
+_MAX_ROWS = 32
+_MAX_PROBLEMS = 20
+_TRANSPORT = {
+    Transport.P2P: "p2p: all channels stay within a node",
+    Transport.UNKNOWN: "unknown: the logs do not show the transport",
 }
 _GDR = {
     Gdr.ALL: "GPUDirect RDMA on all",
@@ -29,17 +29,17 @@ _GDR = {
 def lines(
     matrix: Matrix, verdict: TransportVerdict, problems: list[Mismatch], notes: list[str]
 ) -> Iterator[str]:
-    """Yield what to print."""
+    """Yield the lines to print."""
     yield click.style(_verdict(matrix, verdict), bold=True)
     rows = list(_rows(matrix))
     if rows:
         yield ""
-        yield from _table([_HEAD, *rows[:_MOST_ROWS]])
-    if len(rows) > _MOST_ROWS:
-        yield f"and {len(rows) - _MOST_ROWS} more rows; see --json"
+        yield from _table([_HEAD, *rows[:_MAX_ROWS]])
+    if len(rows) > _MAX_ROWS:
+        yield f"and {len(rows) - _MAX_ROWS} more rows; see --json"
     if problems or notes:
         yield ""
-    for problem in problems[:_MOST_PROBLEMS]:
+    for problem in problems[:_MAX_PROBLEMS]:
         mark = (
             click.style("problem: ", fg="red")
             if problem.proven
@@ -47,27 +47,27 @@ def lines(
         )
         yield f"{mark}{printable(problem.message)}"
         yield f"         {printable(problem.remedy)}"
-    if len(problems) > _MOST_PROBLEMS:
-        yield f"and {len(problems) - _MOST_PROBLEMS} more problems; see --json"
+    if len(problems) > _MAX_PROBLEMS:
+        yield f"and {len(problems) - _MAX_PROBLEMS} more problems; see --json"
     for note in notes:
         yield f"note:    {note}"
 
 
 def _verdict(matrix: Matrix, verdict: TransportVerdict) -> str:
-    said = [_SAID.get(verdict.transport, str(verdict.transport))]
+    parts = [_TRANSPORT.get(verdict.transport, str(verdict.transport))]
     if matrix.channels:
-        said.append(f"{_GDR[verdict.gdr]} of {len(matrix.channels)} channels between nodes")
+        parts.append(f"{_GDR[verdict.gdr]} of {len(matrix.channels)} channels between nodes")
     if verdict.hcas:
-        said.append(f"HCAs {', '.join(verdict.hcas)}")
+        parts.append(f"HCAs {', '.join(verdict.hcas)}")
     if verdict.sharp:
-        said.append("SHARP")
+        parts.append("SHARP")
     if verdict.nccl_version:
-        said.append(f"NCCL {verdict.nccl_version}")
-    return printable("; ".join(said))
+        parts.append(f"NCCL {verdict.nccl_version}")
+    return printable("; ".join(parts))
 
 
 def _rows(matrix: Matrix) -> Iterator[tuple[str, ...]]:
-    """Yield one row for all ranks that are alike."""
+    """Yield one row for each group of equal ranks."""
     channels: defaultdict[LogRank, list[Channel]] = defaultdict(list)
     for channel in matrix.channels:
         channels[channel.rank].append(channel)
@@ -76,8 +76,8 @@ def _rows(matrix: Matrix) -> Iterator[tuple[str, ...]]:
         alike[*_of_rank(channels[member.rank]), ", ".join(member.local) or "-"].append(member.rank)
     for row, ranks in alike.items():
         hosts = sorted({rank.host or "?" for rank in ranks})
-        named = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
-        yield format_ranges({rank.number for rank in ranks}), named, *row
+        names = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
+        yield format_ranges({rank.number for rank in ranks}), names, *row
 
 
 def _of_rank(channels: list[Channel]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How a culprit is searched for: halves side by side, then swaps with witnesses.
+"""How a fault is searched for: halves side by side, then swaps with witnesses.
 
 A search is a generator. It yields tests that may run side by side and is sent their answers, in
 the same order; so several searches run together as one (`together`), and none knows of rounds.
@@ -66,7 +66,7 @@ class GroupTest:
 
 @dataclass(frozen=True)
 class GroupResult:
-    """What a test said: bad, also by a hang, and with which witness."""
+    """The result of a test: whether it is bad, whether it hung, and its witness."""
 
     bad: bool
     hang: bool = False
@@ -85,7 +85,7 @@ class Culprit:
     Args:
         kind: node, rail, pair or leaf.
         nodes: the node, the two of a pair, or all of the leaf.
-        confidence: high, or low where the tests cannot tell it from something else.
+        confidence: high, or low where the tests fit something else as well.
         why: what was seen.
         name: the leaf's name, or two leaves' names; empty otherwise.
         rail: the rail; None unless the kind is rail.
@@ -110,9 +110,9 @@ class Evidence:
         rails: rails of each node.
         leaves: items that are a leaf, with its name.
         culprits: who was accused.
-        unsure: nodes of which nothing can be said.
+        unsure: nodes that are neither cleared nor accused.
         stuck: items that could not be tested for lack of a witness.
-        met: what two items said together.
+        met: the results of tests of two items together.
         good: nodes that passed in some group.
 
     """
@@ -131,7 +131,7 @@ class Evidence:
             self.culprits.append(culprit)
 
     def mark_unsure(self, items: Iterable[Item]) -> None:
-        """Note nodes of which nothing can be said."""
+        """Note nodes that are neither cleared nor accused."""
         self.unsure.update(dict.fromkeys(node for item in items for node in item))
 
     def accused_nodes(self) -> set[str]:
@@ -151,7 +151,7 @@ def halves(things: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T]]:
 
 
 def run_together(searches: Sequence[Search]) -> Search:
-    """Run searches side by side: each step asks what all of them ask."""
+    """Run searches side by side: each step yields the tests of all of them."""
     asked: dict[int, list[GroupTest]] = {}
     for index, search in enumerate(searches):
         _advance(asked, index, search, None)
@@ -168,7 +168,7 @@ def run_together(searches: Sequence[Search]) -> Search:
 def _advance(
     asked: dict[int, list[GroupTest]], index: int, search: Search, answers: list[GroupResult] | None
 ) -> None:
-    """Note what a search asks next, or that it has ended."""
+    """Note the tests that a search wants next, or that it has ended."""
     try:
         asked[index] = next(search) if answers is None else search.send(answers)
     except StopIteration:

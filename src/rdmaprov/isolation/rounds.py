@@ -1,4 +1,4 @@
-"""Who is at fault when the gate fails: group testing, round by round, with nothing of the world.
+"""What is at fault when the gate fails: group testing, round by round, without any input or output.
 
 `plan()` gives an `Isolation`. Its `next_round()` says which groups are to be tested side by side,
 `observe()` takes what they said, and when no round is left `verdict()` names the culprits.
@@ -23,16 +23,16 @@ from rdmaprov.isolation.model import (
 )
 from rdmaprov.isolation.searches import search_items, search_pairs
 
-# Each pass accuses somebody or is the last one; a fleet with more faults than this needs a human.
+# Each pass accuses a node or is the last one; a fleet with more faults than this needs a person.
 _MAX_PASSES = 32
 
 
 class GroupOutcome(StrEnum):
-    """What the test of a group said."""
+    """The outcome of the test of a group."""
 
     GOOD = "good"
     BAD = "bad"
-    HANG = "hang"  # it did not end in time, or crashed: bad, and told
+    HANG = "hang"  # it did not end in time, or crashed: bad as well
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Estimate:
     def __str__(self) -> str:
         """Return it as a sentence."""
         return (
-            f"at most {self.node_rounds} rounds for one bad node, {self.seconds:.0f} s; "
-            f"{self.pair_rounds} rounds for two nodes that do not get along"
+            f"at most {self.node_rounds} rounds ({self.seconds:.0f} s) for one bad node, "
+            f"{self.pair_rounds} rounds for one bad node pair"
         )
 
 
@@ -65,7 +65,7 @@ class IsolationResult:
 
     Args:
         culprits: the parts at fault.
-        unsure: nodes of which nothing can be said: no group with them passed.
+        unsure: nodes that are not cleared: no group with them passed.
         rounds: rounds that it took.
 
     """
@@ -77,7 +77,7 @@ class IsolationResult:
 
 @dataclass
 class _ScheduledTest:
-    """A test that was asked for, and what it said so far."""
+    """A test of the search, and its outcomes so far."""
 
     ask: GroupTest
     group: Group | None = None
@@ -85,7 +85,7 @@ class _ScheduledTest:
     outcomes: list[GroupOutcome] = field(default_factory=list)
 
     def answer(self, repeats: int) -> GroupResult | None:
-        """Return what most of the repeats said, None while that is open."""
+        """Return the outcome of most repeats, None while that is open."""
         good = self.outcomes.count(GroupOutcome.GOOD)
         bad = len(self.outcomes) - good
         if max(good, bad) * 2 <= repeats:
@@ -134,7 +134,7 @@ class Isolation:
         return tuple(test.group for test in self._round if test.group)
 
     def observe(self, outcomes: Mapping[Group, GroupOutcome]) -> None:
-        """Take what the groups of the round said.
+        """Take the outcomes of the groups of the round.
 
         Raises:
             KeyError: a group of the round has no outcome.
@@ -161,7 +161,7 @@ class Isolation:
         return IsolationResult(tuple(self._evidence.culprits), unsure, self._rounds)
 
     def _advance(self, answers: list[GroupResult] | None) -> None:
-        """Hear what the search asks next."""
+        """Send results to the search, and take the tests that it wants next."""
         try:
             asks = next(self._search) if answers is None else self._search.send(answers)
         except StopIteration:
@@ -244,7 +244,7 @@ class Isolation:
         inside.pop((), None)
         self._evidence.leaves = inside
         changed = [leaf for leaf in inside if len(leaf) > 1 and frozenset(leaf) not in self._passed]
-        if changed:  # somebody of it was accused: is the rest good?
+        if changed:  # a node of it was accused: is the rest good?
             pool = Pool()
             yield from self._search_inside(changed, pool)
             yield from self._search_stuck(pool)
@@ -269,11 +269,13 @@ def plan(
 ) -> Isolation:
     """Return the search for what is at fault in nodes whose all-reduce was bad.
 
+    `rdmaprov accept` passes neither `leaves` nor `repeats` yet; see acceptance/isolate.py.
+
     Args:
         nodes: names, in the site's order.
         leaves: the nodes of each leaf switch, if known; others are a leaf of their own.
         rails: rails of each node; with more than one, a bad node is tested rail by rail.
-        repeats: how often each group is tested, an odd number; what most say counts.
+        repeats: how often each group is tested, an odd number; the majority counts.
 
     Raises:
         ValueError: fewer than two nodes, a node that is given twice, or an even number of repeats.

@@ -1,4 +1,4 @@
-"""The searches: for a bad item, for two that do not get along, for a rail."""
+"""The searches: for a bad item, for a bad pair, for a rail."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _run_tests(
 
 
 def _narrow(part: Sequence[Item], answer: GroupResult, pool: Pool, evidence: Evidence) -> Search:
-    """Go on with a bad part: halve it, or convict the one item that it is."""
+    """Narrow a bad part: halve it, or confirm its one item."""
     if len(part) > 1:
         yield from search_items(part, pool, evidence)
     else:
@@ -84,7 +84,7 @@ def confirm(item: Item, first: GroupResult, pool: Pool, evidence: Evidence) -> S
     """
     avoid = frozenset(first.witness)
     if not pool.has(avoid):
-        why = "bad together; there was no other witness"
+        why = "they fail together, and there was no second witness"
         evidence.accuse(Culprit("pair", item + first.witness, "low", why, hang=first.hang))
         return
     [second] = yield [GroupTest(item, pool, avoid)]
@@ -93,6 +93,9 @@ def confirm(item: Item, first: GroupResult, pool: Pool, evidence: Evidence) -> S
     else:
         pool.add([item])
         yield from _accuse_pair(item, first.witness, evidence)
+
+
+_EITHER = "the tests cannot tell which of the two is bad"
 
 
 def _item_name(item: Item) -> str:
@@ -107,7 +110,7 @@ def _accuse(
     witnesses = f"{_item_name(first.witness)} and {_item_name(second.witness)}"
     why = f"it fails with {witnesses}, which pass without it"
     if item in evidence.leaves and len(item) > 1:
-        why, name = f"good inside; {why}", evidence.leaves[item]
+        why, name = f"its nodes pass among themselves; {why}", evidence.leaves[item]
         evidence.accuse(Culprit("leaf", item, "high", why, name, hang=hung))
         return
     rail = None
@@ -125,15 +128,15 @@ def _accuse_pair(one: Item, two: Item, evidence: Evidence) -> Search:
     [answer] = yield [GroupTest(one + two)]
     if answer.bad:
         sure = evidence.good.issuperset(one + two)
-        why = "each is good with others" if sure else "nothing tells which of the two it is"
-        why = f"bad together, twice; {why}"
+        why = "each passes with other nodes" if sure else _EITHER
+        why = f"they fail together, twice; {why}"
         evidence.accuse(
             Culprit("pair", one + two, "high" if sure else "low", why, hang=answer.hang)
         )
 
 
 def _search_leaves(one: Item, two: Item, evidence: Evidence) -> Search:
-    """Tell whether two leaves do not get along at all, or only two nodes of them."""
+    """Find out whether two leaves fail together as a whole, or only two nodes of them."""
     left, right = [(node,) for node in one], [(node,) for node in two]
     (first, second), (third, fourth) = halves(left), halves(right)
     if len(left) + len(right) > 2:
@@ -141,7 +144,7 @@ def _search_leaves(one: Item, two: Item, evidence: Evidence) -> Search:
         answers = yield [GroupTest(nodes_of(a) + nodes_of(b)) for a, b in ((first, third), other)]
         if all(answer.bad for answer in answers):
             names = " and ".join(evidence.leaves.get(item, _item_name(item)) for item in (one, two))
-            why = "no part of the one with any of the other; nothing tells which of the two it is"
+            why = f"no part of one passes with any part of the other; {_EITHER}"
             hung = any(answer.hang for answer in answers)
             evidence.accuse(Culprit("leaf", one + two, "low", why, names, hang=hung))
             return
@@ -168,7 +171,7 @@ def search_between(left: Sequence[Item], right: Sequence[Item], evidence: Eviden
 
 
 def search_pairs(items: Sequence[Item], pool: Pool, evidence: Evidence) -> Search:
-    """Find the culprits among items that had no witness: new pairs, until one of them passes."""
+    """Find the bad items among those without a witness: new pairs, until one of them passes."""
     for pairs in islice(_new_pairs(items, evidence), _MAX_PAIRINGS):
         if pool.has():
             break
@@ -182,16 +185,16 @@ def search_pairs(items: Sequence[Item], pool: Pool, evidence: Evidence) -> Searc
 
 
 def _judge_without_witness(items: Sequence[Item], evidence: Evidence) -> Search:
-    """Say what can be said of items of which no two passed together: a rail, a pair, or nothing."""
+    """Judge items of which no two passed together: a rail, a pair, or unsure."""
     hung = any(answer.hang for answer in evidence.met.values())
     rail = None
     if evidence.rails > 1:
         rail = yield from find_rail(nodes_of(items), None, evidence.rails)
     if rail is not None:
-        why = "by this rail nothing passed, by the others together all of it"
+        why = "nothing passes over this rail, and everything over the others"
         evidence.accuse(Culprit("rail", nodes_of(items), "low", why, rail=rail, hang=hung))
     elif len(items) == 2:
-        why = "bad together; with no third node nothing tells which of the two it is"
+        why = f"they fail together; without a third node {_EITHER}"
         evidence.accuse(Culprit("pair", nodes_of(items), "low", why, hang=hung))
     elif any(item not in evidence.leaves for item in items):
         evidence.mark_unsure(items)
@@ -206,7 +209,7 @@ def _new_pairs(items: Sequence[Item], evidence: Evidence) -> Iterator[list[tuple
 
 
 def _test_with_witness(item: Item, pool: Pool, evidence: Evidence) -> Search:
-    """Convict an item, or clear it; what it said with witnesses before counts."""
+    """Confirm that an item is bad, or clear it; earlier results with witnesses count."""
     met = []
     for other in pool.witnesses():
         answer = evidence.met.get(frozenset((item, other)))

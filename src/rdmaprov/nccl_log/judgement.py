@@ -1,4 +1,4 @@
-"""What a job's transports should have been, and were not."""
+"""Where the transports of a job differ from the expected ones."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _RDMA = {Transport.IB, Transport.ROCE}
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One thing that is wrong, or that the log does not prove.
+    """One thing that differs from what is expected, or that the log does not prove.
 
     Args:
-        message: rank, channel and HCA, what was seen and wanted.
+        message: rank, channel and HCA, what was seen and expected.
         remedy: what to look at or to set.
-        proven: False when evidence is missing: "could not tell", which is no pass.
+        proven: False when evidence is missing: the result is unknown, which is no pass.
 
     """
 
@@ -29,7 +29,7 @@ class Mismatch:
     proven: bool = True
 
     def __str__(self) -> str:
-        """Return the problem as one line."""
+        """Return it as one line."""
         return printable(f"{self.message}; {self.remedy}")
 
 
@@ -41,7 +41,7 @@ def judge(
     *,
     every_rank: bool = True,
 ) -> list[Mismatch]:
-    """Return what is not as declared, then what the logs do not prove; empty if all is well.
+    """Return what differs from the expected, then what the logs do not prove; empty if all is well.
 
     Args:
         matrix: what `transport.read_matrix` found.
@@ -50,7 +50,7 @@ def judge(
         expected_hcas: HCAs that each host must use, and no others, by the host's name in the log;
             None: any.
         gdr_required: each channel must use GPUDirect RDMA; otherwise all or none.
-        every_rank: a rank of which there is no line is a problem.
+        every_rank: whether a rank without a line is a mismatch.
 
     """
     found = [
@@ -67,7 +67,7 @@ def judge(
 
 
 def absent_ranks(matrix: Matrix) -> Mismatch:
-    """Return the problem that ranks are missing from the logs."""
+    """Return the mismatch that ranks are missing from the logs."""
     of = f" of {matrix.size}" if matrix.size else ""
     return Mismatch(
         f"{_format_numbers(matrix.absent)}{of}: no line in the logs, so nothing is known of them",
@@ -90,12 +90,12 @@ def _wrong_transports(matrix: Matrix, expected: Transport | None) -> Iterator[Mi
         # The odd ones are those that are not RDMA; among RDMA, all are.
         usual = kinds & _RDMA if len(kinds & _RDMA) == 1 else set()
         odd = kinds - usual if len(kinds) > 1 else set()
-        wanted = f"others {usual.copy().pop()}" if usual else "one transport for all"
+        wanted = f"others {usual.copy().pop()}" if usual else "expected one transport for all"
     else:
-        odd, wanted = kinds - {expected}, f"wanted {expected}"
+        odd, wanted = kinds - {expected}, f"expected {expected}"
         if matrix.local_only and expected is not Transport.P2P:
             yield Mismatch(
-                f"no channel leaves a node (NVLink, PCIe or shared memory), {wanted}",
+                f"no channel leaves a node (only NVLink, PCIe or shared memory), {wanted}",
                 "run the job on two nodes or more",
             )
     wrong = [channel for channel in matrix.channels if channel.transport in odd]
@@ -152,13 +152,13 @@ def _wrong_hcas(matrix: Matrix, expected: Mapping[str, Collection[str]]) -> Iter
             yield Mismatch(
                 f"{host} {name}: no channel between nodes uses it"
                 f" (used: {', '.join(sorted(used)) or 'none'})",
-                "compare NCCL_IB_HCA, the port's state (ibv_devinfo) and NCCL_TOPO_DUMP_FILE",
+                f"on {host}, check NCCL_IB_HCA and the state of the port (ibv_devinfo)",
             )
         for channel in channels:
             if set(channel.hcas) - set(names):
                 yield Mismatch(
-                    f"{host}: {channel}, wanted one of {', '.join(sorted(names))}",
-                    "set NCCL_IB_HCA to the rails only",
+                    f"{host}: {channel}, expected one of {', '.join(sorted(names))}",
+                    "set NCCL_IB_HCA to the rails",
                 )
                 break
 
@@ -175,8 +175,8 @@ def _missing_evidence(matrix: Matrix) -> Iterator[Mismatch]:
     nameless = [c for c in matrix.channels if c.transport is Transport.UNKNOWN]
     if nameless:
         yield Mismatch(
-            f"{_format_ranks(nameless)}: the transport of {_format_count(nameless)} is not known"
-            f" (first: {nameless[0]})",
+            f"{_format_ranks(nameless)}: the log does not show the transport"
+            f" of {_format_count(nameless)} (first: {nameless[0]})",
             remedies.unknown_transport(nameless[0].network),
             proven=False,
         )
@@ -186,20 +186,20 @@ def _missing_evidence(matrix: Matrix) -> Iterator[Mismatch]:
         yield Mismatch(
             "the log ends, or the job stopped, before all channels were listed:"
             f" {_format_names(matrix.unfinished)}",
-            "give the whole log; if it is, look for NCCL WARN in it",
+            "give the whole log; if it is whole, search it for NCCL WARN",
             proven=False,
         )
     count, first = matrix.unreadable
     if count:
         yield Mismatch(
-            f"{count} lines about channels are in no form that is known (first: {first!r})",
+            f"{count} lines about channels could not be parsed (first: {first!r})",
             "give each process its own file with NCCL_DEBUG_FILE",
             proven=False,
         )
     if matrix.silent:
         yield Mismatch(
-            f"{_format_names(matrix.silent)}: no line of NCCL's",
-            "set NCCL_DEBUG=INFO for this rank, and see whether it started",
+            f"{_format_names(matrix.silent)}: no line of NCCL",
+            "check that this rank started, and set NCCL_DEBUG=INFO for it",
             proven=False,
         )
 

@@ -40,7 +40,7 @@ def read_logs(files: Iterable[Path]) -> tuple[Tally, tuple[str, ...]]:
             silent.append(str(file))
     if len(silent) == len(names):
         raise UnreadableLogError(
-            f"{_format_names(names)}: no line of NCCL's (`NCCL INFO`)", _HOW_TO_LOG
+            f"{_format_names(names)}: no line of NCCL (`NCCL INFO`)", _HOW_TO_LOG
         )
     return tally, tuple(silent)
 
@@ -58,9 +58,9 @@ def _add_file(file: Path, tally: Tally) -> bool:
         with file.open("rb") as stream:
             return _add_lines(stream, name, tally)
     except IsADirectoryError:
-        raise UsageError(f"{name}: is a directory", f"Name the logs in it: {name}/*") from None
+        raise UsageError(f"{name}: is a directory", f"Pass the logs in it: {name}/*") from None
     except FileNotFoundError:
-        raise UsageError(f"{name}: no such file", "Name the log of each rank.") from None
+        raise UsageError(f"{name}: no such file", "Pass the log of each rank.") from None
 
 
 def _add_lines(stream: BinaryIO, name: str, tally: Tally) -> bool:
@@ -85,7 +85,7 @@ def _add_lines(stream: BinaryIO, name: str, tally: Tally) -> bool:
 def _refuse_binary(chunk: bytes, name: str) -> None:
     if chunk.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh")):
         raise UnreadableLogError(
-            f"{name}: is compressed", "Give it unpacked: zcat FILE | rdmaprov explain nccl-log -"
+            f"{name}: is compressed", "Decompress it: zcat FILE | rdmaprov explain nccl-log -"
         )
     # A crashed node leaves holes of zeros in a log; programs and UTF-16 have them throughout.
     if sum(chunk.count(control) for control in range(8)) * 100 > len(chunk):

@@ -160,7 +160,7 @@ def supervise(request, directory, mark):
         if rc is None:
             rc = program.poll()
             if rc is None and time.monotonic() > end:
-                why, rc = "its time of {:g} s is up".format(request["limit_s"]), 124
+                why, rc = "timed out after {:g} s".format(request["limit_s"]), 124
             if rc is not None:
                 last = read_ranks(directory)
                 end_all(mark)
