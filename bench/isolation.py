@@ -40,7 +40,7 @@ class World:
     chance: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311
 
     def outcome(self, group: Group) -> GroupOutcome:
-        """Return what the test of a group says."""
+        """Return the outcome of the test of a group."""
         bad = self.is_bad(group)
         if self.noise and self.chance.random() < self.noise:
             bad = not bad
@@ -81,7 +81,7 @@ def solve(isolation: Isolation, world: World) -> IsolationResult:
 
 
 def names(count: int) -> tuple[str, ...]:
-    """Return the names of so many nodes."""
+    """Return the names of this number of nodes."""
     return tuple(f"n{index}" for index in range(count))
 
 
@@ -103,7 +103,7 @@ def rates(count: int, noise: float, repeats: int, trials: int, seed: int = 0) ->
         bad = f"n{chance.randrange(count)}"
         world = World(nodes=frozenset([bad]), noise=noise, chance=chance)
         done = solve(plan(names(count), repeats=repeats), world)
-        accused = {node for culprit in done.culprits for node in culprit.nodes}
+        accused = {node for part in done.faulty_parts for node in part.nodes}
         found += bad in accused
         false += bool(accused - {bad})
         nothing += not accused

@@ -106,7 +106,7 @@ def test_pairs_meet_once_each(site):
 
 
 def test_nccl_runs_a_rank_for_each_gpu_over_all_rails(site):
-    nccl = GateSite(site.nodes, site.facts, "nccl", site.meeting)
+    nccl = GateSite(site.nodes, site.facts, "nccl", site.rendezvous)
     made = fleet_job(nccl, (8,), pairs=False)
     assert (made.per_node, made.world, made.node_of(8)) == (8, 64, "n2")
     request = plan.start_request(made, "n2", 60)
@@ -115,7 +115,7 @@ def test_nccl_runs_a_rank_for_each_gpu_over_all_rails(site):
 
 
 def test_a_group_is_met_at_its_own_first_node(site):
-    nccl = GateSite(site.nodes, site.facts, "nccl", site.meeting)
+    nccl = GateSite(site.nodes, site.facts, "nccl", site.rendezvous)
     made = group_job(nccl, ("n6", "n5"), (1,), 3)
     assert (made.nodes, made.address, made.port) == (("n5", "n6"), "192.0.2.5", 40004)
     assert plan.start_request(made, "n5", 60)["environment"]["NCCL_IB_HCA"] == "=mlx5_2"

@@ -104,10 +104,10 @@ class Gate:
         if result.findings:
             return
         result.facts = before
-        meeting = self._find_rendezvous(result, before)
-        if meeting is None:
+        rendezvous = self._find_rendezvous(result, before)
+        if rendezvous is None:
             return
-        site = GateSite(self.nodes, before, result.backend, meeting)
+        site = GateSite(self.nodes, before, result.backend, rendezvous)
         launcher = Launcher(self.connection, self.on_event)
         self._run_job(result, site, launcher)
         self._collect_evidence(result, site, before)
@@ -158,13 +158,13 @@ class Gate:
         if result.findings or len(known) < len(answers):
             result.findings += _unanswered(answers)
             return None
-        meeting = reach.find_rendezvous(self.nodes, facts, asked, known)
-        if meeting is None:
+        rendezvous = reach.find_rendezvous(self.nodes, facts, asked, known)
+        if rendezvous is None:
             what = f"rendezvous: no address of {self.nodes[0].name} is reachable from all nodes"
             result.findings.append(
                 Finding(what, "Give each rail an address in fabric_rails", proven=False)
             )
-        return meeting
+        return rendezvous
 
     def _run_job(self, result: GateResult, site: GateSite, launcher: Launcher) -> None:
         wanted = self.options.sizes or jobs.default_sizes(

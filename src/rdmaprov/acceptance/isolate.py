@@ -104,13 +104,13 @@ def _format_nodes(group: Group, most: int = 4) -> str:
 def findings(found: IsolationResult) -> list[Finding]:
     """Return what is at fault as findings; what is not sure is not proven."""
     made = []
-    for culprit in found.culprits:
-        single = culprit.nodes[0] if len(culprit.nodes) == 1 else ""
-        who = culprit.name or ", ".join(culprit.nodes)
-        part = "node pair" if culprit.kind == "pair" else culprit.kind
-        what = f"isolation: bad {part} {who}, {culprit.confidence} confidence: {culprit.why}"
+    for part in found.faulty_parts:
+        single = part.nodes[0] if len(part.nodes) == 1 else ""
+        who = part.name or ", ".join(part.nodes)
+        kind = "node pair" if part.kind == "pair" else part.kind
+        what = f"isolation: bad {kind} {who}, {part.confidence} confidence: {part.why}"
         remedy = f"Drain {who}, then run rdmaprov accept SITE --limit on the other nodes"
-        made.append(Finding(what, remedy, single, culprit.rail))
+        made.append(Finding(what, remedy, single, part.rail))
     for node in found.unsure:
         what = "no group with this node passed, and no witness was left to test it with"
         remedy = f"Test it with a good node: rdmaprov accept SITE --limit {node},GOOD_NODE"

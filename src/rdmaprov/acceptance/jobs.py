@@ -30,14 +30,14 @@ class GateSite:
         nodes: in the site's order.
         facts: the preflight, by node.
         backend: `nccl` or `gloo`.
-        meeting: where ranks meet.
+        rendezvous: where ranks join.
 
     """
 
     nodes: tuple[Node, ...]
     facts: Mapping[str, Document]
     backend: str
-    meeting: Rendezvous
+    rendezvous: Rendezvous
 
     @property
     def per_node(self) -> int:
@@ -100,7 +100,7 @@ def _make_job(
         pythons={node.name: preflight.python_of(node) for node in nodes},
         address=_address(site, first),
         port=int(site.facts[first]["port"]) + number,
-        control={name: site.meeting.devices[name] for name in names},
+        control={name: site.rendezvous.devices[name] for name in names},
         planes=_planes(site, nodes, rails),
         sizes=wanted,
         rounds=rounds,
@@ -109,10 +109,10 @@ def _make_job(
 
 
 def _address(site: GateSite, first: str) -> str:
-    """Return the address at which a node is met: by the device on which it meets all."""
+    """Return the address of a group's rendezvous, on the device by which a node reaches all."""
     if first == site.nodes[0].name:
-        return site.meeting.address
-    known = site.facts[first]["addresses"][site.meeting.devices[first]]
+        return site.rendezvous.address
+    known = site.facts[first]["addresses"][site.rendezvous.devices[first]]
     return str(known[0])
 
 

@@ -42,7 +42,7 @@ class Side:
         node: its name.
         ends: one such direction.
         does: what it does badly, such as `sends`.
-        sure: whether other directions tell it from the other end.
+        sure: whether other directions rule out the other end.
 
     """
 
@@ -64,7 +64,7 @@ def faulty_sides(bad: Collection[Ends], known: Collection[Ends]) -> list[Side]:
     """Return who is at fault for bad directions, each node and what it does once.
 
     It is not the sender if others receive well from it, and not the receiver if it receives well
-    from others. If nothing tells them apart, as of two nodes, it is the sender, and not sure.
+    from others. If nothing distinguishes them, as with two nodes, it is the sender, and not sure.
     """
     found: dict[tuple[str, str], Side] = {}
     for source, target in bad:

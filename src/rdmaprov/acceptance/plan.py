@@ -12,7 +12,7 @@ from rdmaprov.acceptance import bundle
 
 Pair = tuple[int, int]
 DTYPES = ("float32", "bfloat16", "float16", "int32")
-# Behind this, nobody asks for a job any more: its controller is gone.
+# After this without a request, the controller of a job is gone.
 LEASE_S = 60
 # What NCCL says of its transports is in these subsystems; a file for each process.
 NCCL_DEBUG = {
@@ -28,7 +28,7 @@ class JobLimits:
 
     Args:
         load: importing torch, twice; minutes where many nodes read it from one file server.
-        rendezvous: until all ranks have met, from when the first one is ready.
+        rendezvous: until all ranks have joined, from when the first one is ready.
         connect: making the groups of a plane.
         step: one collective.
         plane: all sizes of a plane; what comes later is not measured.
@@ -73,7 +73,7 @@ class GateJob:
         nodes: in the order of their ranks.
         per_node: ranks of each node.
         pythons: the interpreter with torch, by node.
-        address: where rank 0 is met, and `port`.
+        address: of rank 0's rendezvous, and `port`.
         control: the network device that leads there, by node.
         planes: what is proven, one after the other.
         sizes: bytes of the messages.

@@ -101,7 +101,7 @@ class Fabric:
 
     @property
     def node_gb_s(self) -> float:
-        """Return what leaves and enters a node at once, in GB/s each way."""
+        """Return what a node sends and receives at once, in GB/s each way."""
         return min(self.rails * self.rail_gb_s, self.gpus_per_node * self.gpu_slot.gb_s)
 
 

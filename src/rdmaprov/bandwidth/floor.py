@@ -30,7 +30,7 @@ class Floor:
     Args:
         ceiling_gb_s: what a ring reaches at most.
         derived_gb_s: what a healthy fleet of this size reaches.
-        floor_gb_s: what is demanded: the derived floor, or what the site says in its place.
+        floor_gb_s: what is demanded: the derived floor, or that of the site.
         most_gb_s: what the links carry at most, by the algorithm or by any.
         derivation: how these follow from the fabric, in sentences.
         reason: why the site demands less; empty if it does not.
@@ -80,7 +80,7 @@ def derive(
 
     Args:
         fabric: what the all-reduce runs over.
-        algorithm: the one that NCCL was told to use; `auto` if none.
+        algorithm: NCCL_ALGO; `auto` if it is not set.
         site_floor_gb_s: what the site demands; 0: nothing of its own. More than the derived floor
             counts, less only with a reason.
         reason: why the site demands less.

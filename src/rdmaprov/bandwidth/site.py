@@ -1,4 +1,4 @@
-"""The fabric of a site: what its inventory says that limits an all-reduce."""
+"""The fabric of a site: what limits an all-reduce, from the inventory."""
 
 from __future__ import annotations
 

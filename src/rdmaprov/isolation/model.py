@@ -79,7 +79,7 @@ TestedParts = list[tuple[Sequence[Item], GroupResult]]
 
 
 @dataclass(frozen=True)
-class Culprit:
+class FaultyPart:
     """A part that is at fault.
 
     Args:
@@ -109,7 +109,7 @@ class Evidence:
     Args:
         rails: rails of each node.
         leaves: items that are a leaf, with its name.
-        culprits: who was accused.
+        faulty_parts: who was accused.
         unsure: nodes that are neither cleared nor accused.
         stuck: items that could not be tested for lack of a witness.
         met: the results of tests of two items together.
@@ -119,24 +119,24 @@ class Evidence:
 
     rails: int = 1
     leaves: dict[Item, str] = field(default_factory=dict)
-    culprits: list[Culprit] = field(default_factory=list)
+    faulty_parts: list[FaultyPart] = field(default_factory=list)
     unsure: dict[str, None] = field(default_factory=dict)
     stuck: list[Item] = field(default_factory=list)
     met: dict[frozenset[Item], GroupResult] = field(default_factory=dict)
     good: set[str] = field(default_factory=set)
 
-    def accuse(self, culprit: Culprit) -> None:
-        """Note a culprit, once."""
-        if all((culprit.kind, culprit.nodes) != (it.kind, it.nodes) for it in self.culprits):
-            self.culprits.append(culprit)
+    def accuse(self, part: FaultyPart) -> None:
+        """Note a part, once."""
+        if all((part.kind, part.nodes) != (it.kind, it.nodes) for it in self.faulty_parts):
+            self.faulty_parts.append(part)
 
     def mark_unsure(self, items: Iterable[Item]) -> None:
         """Note nodes that are neither cleared nor accused."""
         self.unsure.update(dict.fromkeys(node for item in items for node in item))
 
     def accused_nodes(self) -> set[str]:
-        """Return the nodes of all culprits."""
-        return {node for culprit in self.culprits for node in culprit.nodes}
+        """Return the nodes of all faulty_parts."""
+        return {node for part in self.faulty_parts for node in part.nodes}
 
 
 def nodes_of(items: Iterable[Item]) -> Item:

@@ -1,7 +1,7 @@
 """What is at fault when the gate fails: group testing, round by round, without any input or output.
 
 `plan()` gives an `Isolation`. Its `next_round()` says which groups are to be tested side by side,
-`observe()` takes what they said, and when no round is left `verdict()` names the culprits.
+`observe()` takes their outcomes, and when no round is left `verdict()` names the faulty_parts.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rdmaprov.isolation.model import (
-    Culprit,
     Evidence,
+    FaultyPart,
     GroupResult,
     GroupTest,
     Item,
@@ -64,13 +64,13 @@ class IsolationResult:
     """What an isolation found.
 
     Args:
-        culprits: the parts at fault.
+        faulty_parts: the parts at fault.
         unsure: nodes that are not cleared: no group with them passed.
         rounds: rounds that it took.
 
     """
 
-    culprits: tuple[Culprit, ...]
+    faulty_parts: tuple[FaultyPart, ...]
     unsure: tuple[str, ...]
     rounds: int
 
@@ -158,7 +158,7 @@ class Isolation:
         """Return what has been found so far; all of it when no round is left."""
         accused = self._evidence.accused_nodes()
         unsure = tuple(node for node in self._evidence.unsure if node not in accused)
-        return IsolationResult(tuple(self._evidence.culprits), unsure, self._rounds)
+        return IsolationResult(tuple(self._evidence.faulty_parts), unsure, self._rounds)
 
     def _advance(self, answers: list[GroupResult] | None) -> None:
         """Send results to the search, and take the tests that it wants next."""
@@ -196,9 +196,9 @@ class Isolation:
                 [answer] = yield [GroupTest(rest)]
                 if not answer.bad:
                     return
-            before = len(self._evidence.culprits)
+            before = len(self._evidence.faulty_parts)
             yield from self._search_across(rest, before)
-            if len(self._evidence.culprits) == before:
+            if len(self._evidence.faulty_parts) == before:
                 return
 
     def _search_first(self, pool: Pool) -> Search:
@@ -229,7 +229,7 @@ class Isolation:
             pool.add(own.witnesses())
 
     def _search_stuck(self, pool: Pool) -> Search:
-        """Go on with the items that had no witness."""
+        """Search the items that had no witness."""
         stuck, self._evidence.stuck = self._evidence.stuck, []
         if stuck:
             yield from search_pairs(stuck, pool, self._evidence)
@@ -248,9 +248,9 @@ class Isolation:
             pool = Pool()
             yield from self._search_inside(changed, pool)
             yield from self._search_stuck(pool)
-        if len(inside) > 1 and len(self._evidence.culprits) == before:
+        if len(inside) > 1 and len(self._evidence.faulty_parts) == before:
             yield from self._search_all(list(inside))
-        if len(self._evidence.culprits) == before:
+        if len(self._evidence.faulty_parts) == before:
             yield from self._search_all([(node,) for node in rest])
 
     def _search_all(self, items: Sequence[Item]) -> Search:

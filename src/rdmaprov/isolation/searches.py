@@ -6,8 +6,8 @@ from collections.abc import Generator, Iterator, Sequence
 from itertools import combinations, islice
 
 from rdmaprov.isolation.model import (
-    Culprit,
     Evidence,
+    FaultyPart,
     GroupResult,
     GroupTest,
     Item,
@@ -23,6 +23,7 @@ from rdmaprov.isolation.pairs import round_robin
 # Rounds of new pairs that are tried when no group at all has passed: all for 16 items. With half of
 # many nodes bad, one round has a good pair almost surely.
 _MAX_PAIRINGS = 15
+_EITHER = "the tests cannot tell which of the two is bad"
 
 
 def search_items(suspects: Sequence[Item], pool: Pool, evidence: Evidence) -> Search:
@@ -85,7 +86,7 @@ def confirm(item: Item, first: GroupResult, pool: Pool, evidence: Evidence) -> S
     avoid = frozenset(first.witness)
     if not pool.has(avoid):
         why = "they fail together, and there was no second witness"
-        evidence.accuse(Culprit("pair", item + first.witness, "low", why, hang=first.hang))
+        evidence.accuse(FaultyPart("pair", item + first.witness, "low", why, hang=first.hang))
         return
     [second] = yield [GroupTest(item, pool, avoid)]
     if second.bad:
@@ -93,9 +94,6 @@ def confirm(item: Item, first: GroupResult, pool: Pool, evidence: Evidence) -> S
     else:
         pool.add([item])
         yield from _accuse_pair(item, first.witness, evidence)
-
-
-_EITHER = "the tests cannot tell which of the two is bad"
 
 
 def _item_name(item: Item) -> str:
@@ -111,13 +109,13 @@ def _accuse(
     why = f"it fails with {witnesses}, which pass without it"
     if item in evidence.leaves and len(item) > 1:
         why, name = f"its nodes pass among themselves; {why}", evidence.leaves[item]
-        evidence.accuse(Culprit("leaf", item, "high", why, name, hang=hung))
+        evidence.accuse(FaultyPart("leaf", item, "high", why, name, hang=hung))
         return
     rail = None
     if evidence.rails > 1:
         rail = yield from find_rail(item, pool, evidence.rails)
     kind = "node" if rail is None else "rail"
-    evidence.accuse(Culprit(kind, item, "high", why, rail=rail, hang=hung))
+    evidence.accuse(FaultyPart(kind, item, "high", why, rail=rail, hang=hung))
 
 
 def _accuse_pair(one: Item, two: Item, evidence: Evidence) -> Search:
@@ -131,7 +129,7 @@ def _accuse_pair(one: Item, two: Item, evidence: Evidence) -> Search:
         why = "each passes with other nodes" if sure else _EITHER
         why = f"they fail together, twice; {why}"
         evidence.accuse(
-            Culprit("pair", one + two, "high" if sure else "low", why, hang=answer.hang)
+            FaultyPart("pair", one + two, "high" if sure else "low", why, hang=answer.hang)
         )
 
 
@@ -146,7 +144,7 @@ def _search_leaves(one: Item, two: Item, evidence: Evidence) -> Search:
             names = " and ".join(evidence.leaves.get(item, _item_name(item)) for item in (one, two))
             why = f"no part of one passes with any part of the other; {_EITHER}"
             hung = any(answer.hang for answer in answers)
-            evidence.accuse(Culprit("leaf", one + two, "low", why, names, hang=hung))
+            evidence.accuse(FaultyPart("leaf", one + two, "low", why, names, hang=hung))
             return
     yield from search_between(left, right, evidence)
 
@@ -192,10 +190,10 @@ def _judge_without_witness(items: Sequence[Item], evidence: Evidence) -> Search:
         rail = yield from find_rail(nodes_of(items), None, evidence.rails)
     if rail is not None:
         why = "nothing passes over this rail, and everything over the others"
-        evidence.accuse(Culprit("rail", nodes_of(items), "low", why, rail=rail, hang=hung))
+        evidence.accuse(FaultyPart("rail", nodes_of(items), "low", why, rail=rail, hang=hung))
     elif len(items) == 2:
         why = f"they fail together; without a third node {_EITHER}"
-        evidence.accuse(Culprit("pair", nodes_of(items), "low", why, hang=hung))
+        evidence.accuse(FaultyPart("pair", nodes_of(items), "low", why, hang=hung))
     elif any(item not in evidence.leaves for item in items):
         evidence.mark_unsure(items)
 

@@ -106,7 +106,7 @@ def parse_version(line: bytes) -> Version | None:
 
 
 def parse_message(message: bytes) -> LogEvent | None:
-    """Return what a message says, None if it says nothing about transports."""
+    """Return a message as an event, None if it is not about transports."""
     if message.startswith(b"Channel "):
         return _parse_channel(message)
     if message.startswith(b"Coll"):

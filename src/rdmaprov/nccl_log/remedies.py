@@ -26,7 +26,7 @@ _NO_GDR = {
 
 
 def transport(matrix: Matrix, host: str, channel: Channel) -> str:
-    """Return why the channel's host is likely not on the wanted transport, and what to do."""
+    """Return the likely cause of a wrong transport on the channel's host, and what to do."""
     if channel.transport is Transport.OFI:
         return "NCCL uses the plugin for libfabric; set NCCL_NET_PLUGIN=none for InfiniBand or RoCE"
     if channel.transport is not Transport.SOCKET:

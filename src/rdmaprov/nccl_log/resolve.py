@@ -119,8 +119,8 @@ def _absent_ranks(tally: Tally) -> tuple[int, tuple[int, ...]]:
         return 0, tuple(sorted((tally.net_peers | tally.local_peers) - present))
     group = max(tally.groups.values(), key=lambda one: one.ranks)
     # With several communicators, a channel's numbers may be those of another one.
-    heard = present if len(tally.groups) == 1 else set()
-    missing = (n for n in range(group.ranks) if not group.seen >> n & 1 and n not in heard)
+    seen = present if len(tally.groups) == 1 else set()
+    missing = (n for n in range(group.ranks) if not group.seen >> n & 1 and n not in seen)
     return group.ranks, tuple(missing)
 
 
@@ -135,7 +135,7 @@ def _is_local_only(tally: Tally) -> bool:
         early = all(_version_number(version) < _NODES_SINCE for version in tally.versions)
         everyone = all(group.complete == (1 << group.ranks) - 1 for group in groups)
         return early and everyone and (local or all(group.ranks == 1 for group in groups))
-    # A ring connects all ranks: where each peer has its own lines, nobody is outside.
+    # A ring connects all ranks: where each peer has its own lines, no rank is outside.
     pending = any(gpu.pending for gpu in tally.gpus.values())
     return local and not pending and tally.local_peers <= _present_ranks(tally)
 

@@ -92,7 +92,7 @@ class Tally:
         return found
 
     def add_event(self, source: Source, event: events.LogEvent | None) -> None:
-        """Add what a line said."""
+        """Add an event."""
         process = self.processes[source[:2]]
         match event:
             case events.NetChannel():

@@ -1,4 +1,4 @@
-"""Who comes late to an all-reduce, and how one node reaches another."""
+"""Stragglers of an all-reduce, and the latency between nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from .rank import RankProcess
 from .watch import say
 
-WAITS = 50  # small all-reduces, for who arrives late
+WAITS = 50  # small all-reduces, to find stragglers
 PINGS = 20
 BURST_BYTES = 1 << 20
 BURSTS = 4
@@ -17,7 +17,7 @@ TRIES = 3
 
 
 def measure_latency(rank: RankProcess, plane: str) -> None:
-    """Time small all-reduces, whose last comer waits least, and one node with another."""
+    """Time small all-reduces, for which the last rank waits least, and one node with another."""
     rank.watch.begin_phase(f"{plane}: latency", rank.plan["limits_s"]["step"])
     small = rank.torch.zeros(2, device=rank.device)
     waits = [round(1e6 * rank.collective(small), 1) for _ in range(WAITS)]
@@ -46,7 +46,7 @@ def _time_pair(rank: RankProcess, plane: str, one: int, other: int) -> None:
 
 
 def _exchange(rank: RankProcess, data: Any, times: int, sender: int, peer: int) -> float:
-    """Return the seconds until the sender has a reply to what it sent so often."""
+    """Return the seconds until the sender has a reply to its messages."""
     rank.watch.begin_step()
     sends = rank.rank == sender
     reply = rank.torch.zeros(2, device=rank.device)

@@ -18,7 +18,7 @@ _ERROR_CHARACTERS = 2000
 
 
 def main(path: Path) -> int:
-    """Do what the plan says; return the exit status, having said what went wrong.
+    """Carry out the plan; return the exit status, after an event that says what went wrong.
 
     The rank ends with torchrun, however that ends, so that none is left behind.
     """

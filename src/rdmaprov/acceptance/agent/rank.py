@@ -1,4 +1,4 @@
-"""One rank: meets the others, proves values and times all-reduces."""
+"""One rank: joins the others, verifies values and times all-reduces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .watch import Watch, say
 
 
 class RankProcess:
-    """A process in its groups: the default one tells ranks what to do, `group` is proven."""
+    """A process in its groups: the default one coordinates the ranks, `group` is under test."""
 
     def __init__(self, plan: dict[str, Any], watch: Watch) -> None:
         import torch
@@ -33,7 +33,7 @@ class RankProcess:
         self.values: Any = None
 
     def rendezvous(self) -> None:
-        """Meet all ranks; rank 0 says who did not come."""
+        """Join all ranks; rank 0 reports those that did not join."""
         limit = self.plan["limits_s"]["rendezvous"]
         self.watch.begin_phase("rendezvous", limit + 5)
         wait = datetime.timedelta(seconds=limit)
@@ -84,7 +84,7 @@ class RankProcess:
     def sweep(self, plane: str) -> None:
         """Prove the values of every size and type, and time the first type's.
 
-        What the plane's time does not suffice for is said to be cut.
+        Sizes beyond the plane's time limit are reported as cut.
         """
         self.watch.begin_phase(f"{plane}: sweep", self.plan["limits_s"]["step"])
         begin = time.monotonic()

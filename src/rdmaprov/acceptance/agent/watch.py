@@ -32,7 +32,7 @@ class Watch:
     Attributes:
         name: of the phase.
         entered: how many collectives were begun.
-        evidence: says what may tell the cause, before the rank is ended.
+        evidence: reports what may explain the cause, before the rank is ended.
 
     """
 
@@ -50,7 +50,7 @@ class Watch:
         threading.Thread(target=self._end_when_late, daemon=True).start()
 
     def begin_phase(self, name: str, limit_s: float) -> None:
-        """Begin a phase, each step of which may take so long."""
+        """Begin a phase, and limit the time of each of its steps."""
         self.name, self._limit = name, limit_s
         self.begin_step()
         text = name.encode()[: PROGRESS_BYTES - PROGRESS.size]

@@ -18,7 +18,7 @@ import sys
 import time
 
 SO_BINDTODEVICE = 25
-PORT = 9  # discard: nobody listens
+PORT = 9  # discard: nothing listens
 VERSIONS = """
 import importlib.metadata as m, json, sys
 found = {"python": sys.version.split()[0]}
@@ -69,7 +69,7 @@ def torch_versions(python):
 
 
 def read_gpus():
-    """Return the GPUs and what runs on them, as the driver says."""
+    """Return the GPUs and what runs on them, as the driver lists them."""
     asked = ["nvidia-smi", "--format=csv,noheader,nounits"]
     text, why = run_command([*asked, "--query-gpu=" + GPU])
     if text is None:
@@ -155,7 +155,7 @@ def read_others(rails):
 
 
 def free_port():
-    """Return a TCP port that nobody uses now."""
+    """Return a TCP port that is free now."""
     with socket.socket() as each:
         each.bind(("", 0))
         return each.getsockname()[1]

@@ -4,8 +4,8 @@
     python3 -c LOADER MARK   with its source and then one JSON document on standard input
 
 `start` prints where the program runs, and returns; the supervisor stays behind in a session of its
-own. It ends everything of the program, and then removes its directory, when it is told to, when
-nobody touched `lease` for a while, or when the time is up and nobody asks any more. What the
+own. It ends everything of the program, and then removes its directory, on `stop`, when `lease` was
+not touched for a while, or after the time limit when no request comes any more. What the
 program started is found by MARK in its environment.
 """
 
@@ -149,7 +149,7 @@ def launch(request, directory, mark):
 
 def supervise(request, directory, mark):
     """Watch the program until its end, then wait to be dismissed; return when all is gone."""
-    program, why, rc, told, last = None, "", None, 0.0, {}
+    program, why, rc, written, last = None, "", None, 0.0, {}
     touched, asked = 0, time.monotonic()
     end = time.monotonic() + request["limit_s"]
     try:
@@ -165,8 +165,8 @@ def supervise(request, directory, mark):
                 last = read_ranks(directory)
                 end_all(mark)
         now = time.monotonic()
-        if rc is not None or now - told > 1:
-            told = now
+        if rc is not None or now - written > 1:
+            written = now
             entry = {"rc": rc, "why": why, "ranks": read_ranks(directory) if rc is None else last}
             write(directory, "status", json.dumps(entry).encode("ascii") + b"\n")
         # Seen to change, not read as a time: a clock that is set does not end the lease.
