@@ -135,5 +135,5 @@ def of(text):
         return transport.read_matrix([Path("-")])
 
 
-def judged(matrix, expected=None, hcas=None, *, gdr=False, every_rank=True):
+def judge(matrix, expected=None, hcas=None, *, gdr=False, every_rank=True):
     return [str(p) for p in transport.judge(matrix, expected, hcas, gdr, every_rank=every_rank)]

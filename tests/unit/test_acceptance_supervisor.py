@@ -185,7 +185,7 @@ def runs(nodes, tmp_path, *endings):
 def test_a_job_runs_to_its_end_on_all_nodes(nodes, tmp_path):
     ran = runs(nodes, tmp_path, "exit 0", "sleep 2; exit 0")
     assert ran.good
-    assert {event["rank"] for event in ran.of("phase")} == {0, 1}
+    assert {event["rank"] for event in ran.events_of("phase")} == {0, 1}
     assert [node.left for node in ran.nodes.values()] == [(), ()]
     assert not any(Path(node.directory).exists() for node in ran.nodes.values())
 

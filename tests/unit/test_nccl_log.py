@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.nccl_jobs import VERSIONS, Job, judged, of
+from tests.unit.nccl_jobs import VERSIONS, Job, judge, of
 
 from rdmaprov.errors import UsageError
 from rdmaprov.nccl_log import reader as log_reader
@@ -80,7 +80,7 @@ def test_every_real_log_names_its_source():
 
 def test_real_log_that_is_whole_leaves_no_doubt():
     matrix = transport.read_matrix([FIXTURES / "ofi-aws-libfabric-whole.log"])
-    assert judged(matrix, Transport.OFI) == []
+    assert judge(matrix, Transport.OFI) == []
     assert (matrix.size, matrix.absent, matrix.unfinished) == (2, (), ())
 
 
@@ -92,7 +92,7 @@ def test_whole_job_of_every_version_is_proven(version, layer):
     assert verdict.transport == layer.lower()
     assert (verdict.gdr, verdict.hcas) == (Gdr.ALL, ("mlx5_0", "mlx5_1"))
     assert verdict.nccl_version == version
-    assert judged(matrix, Transport(layer.lower()), gdr=True) == []
+    assert judge(matrix, Transport(layer.lower()), gdr=True) == []
 
 
 def test_several_files_are_one_job(tmp_path):
@@ -103,7 +103,7 @@ def test_several_files_are_one_job(tmp_path):
         files[-1].write_text("".join(f"{line}\n" for step in job.rank(rank) for line in step))
     matrix = transport.read_matrix(files)
     assert matrix.channels == of(job.text()).channels
-    assert judged(matrix, Transport.ROCE, gdr=True) == []
+    assert judge(matrix, Transport.ROCE, gdr=True) == []
 
 
 @pytest.mark.parametrize("data", [b"", b"no such thing\n" * 9])

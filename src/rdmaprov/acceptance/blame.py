@@ -81,7 +81,7 @@ def _exit_text(node: NodeRun) -> str:
 
 
 def _own_errors(ran: JobRun) -> Iterator[Finding]:
-    for event in ran.of("failed"):
+    for event in ran.events_of("failed"):
         if not _OTHERS_FAULT.search(event["error"]):
             error = event["error"].splitlines()[0][:300]
             what = f"rank {event['rank']} failed during {event['phase']!r}: {error}"
@@ -91,7 +91,7 @@ def _own_errors(ran: JobRun) -> Iterator[Finding]:
 
 def _absent_ranks(ran: JobRun) -> Iterator[Finding]:
     """Yield the ranks that a monitored barrier waited for."""
-    for event in ran.of("missing"):
+    for event in ran.events_of("missing"):
         for rank in missing_ranks(event["error"]):
             name = ran.job.node_of(rank)
             yield Finding(f"rank {rank} did not join the rendezvous", _remedy(name), name)
@@ -109,7 +109,7 @@ def _stuck_ranks(ran: JobRun) -> Iterator[Finding]:
     A rank that waits in torch.distributed is a victim; one that is elsewhere, or that entered fewer
     collectives, or whose process does not run, is what the others wait for.
     """
-    late = {event["rank"]: event for event in ran.of("late")}
+    late = {event["rank"]: event for event in ran.events_of("late")}
     if not late:
         return
     words = {event["rank"] for event in _last_words(ran)}
@@ -154,7 +154,7 @@ def _accused_nodes(ran: JobRun) -> Iterator[Finding]:
         for node, address in plane.addresses.items()
     }
     named: dict[tuple[str, int | None], str] = {}
-    for event in ran.of("failed"):
+    for event in ran.events_of("failed"):
         for address in re.findall(r"\[?(?:::ffff:)?([0-9a-fA-F.:]+?)\]?:\d+\b", event["error"]):
             if address in owners:
                 error = event["error"].splitlines()[0][:200]
@@ -175,10 +175,10 @@ def _unknown_cause(ran: JobRun) -> Finding:
 
 
 def _last_words(ran: JobRun) -> list[RankEvent]:
-    return [*ran.of("failed"), *ran.of("late")]
+    return [*ran.events_of("failed"), *ran.events_of("late")]
 
 
 def _last_phase(ran: JobRun, name: str) -> str:
     """Return the last phase that a node is known to have begun."""
-    phases = [e["phase"] for e in ran.of("phase") if ran.job.node_of(e["rank"]) == name]
+    phases = [e["phase"] for e in ran.events_of("phase") if ran.job.node_of(e["rank"]) == name]
     return phases[-1] if phases else "start"

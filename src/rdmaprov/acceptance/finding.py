@@ -53,7 +53,7 @@ class Finding:
         }
 
 
-def unanswered(error: NodeError, node: str) -> Finding:
+def no_answer(error: NodeError, node: str) -> Finding:
     """Return the finding that a node gave no answer."""
     what = error.message.removeprefix(f"{node}: ")
     no_connection = isinstance(error, NodeUnreachable)

@@ -19,7 +19,7 @@ from rdmaprov.acceptance import (
     reach,
     wrong_sums,
 )
-from rdmaprov.acceptance.finding import Finding, unanswered
+from rdmaprov.acceptance.finding import Finding, no_answer
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import Launcher, RankEvent
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_each, program_command
@@ -156,7 +156,7 @@ class Gate:
         result.findings += reach.findings(tried, reach.failures(asked, answers))
         known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
         if result.findings or len(known) < len(answers):
-            result.findings += _unanswered(answers)
+            result.findings += _no_answers(answers)
             return None
         rendezvous = reach.find_rendezvous(self.nodes, facts, asked, known)
         if rendezvous is None:
@@ -194,7 +194,7 @@ class Gate:
         result.findings += _leftover_processes(result)
         result.findings += _skipped_sizes(result)
         after = self._read_counters(result)
-        due = sum(event["due_bytes"] for event in ran.of("moved")[:1]) if ran.good else 0
+        due = sum(event["due_bytes"] for event in ran.events_of("moved")[:1]) if ran.good else 0
         is_nccl = site.backend == "nccl"
         result.rails, found = evidence.judge_counters(site, before, after, due if is_nccl else 0)
         result.findings += found
@@ -226,9 +226,9 @@ class Gate:
         return {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
 
 
-def _unanswered(answers: dict[str, Document | NodeError]) -> list[Finding]:
+def _no_answers(answers: dict[str, Document | NodeError]) -> list[Finding]:
     """Return the nodes that gave no answer."""
-    return [unanswered(said, name) for name, said in answers.items() if isinstance(said, NodeError)]
+    return [no_answer(said, name) for name, said in answers.items() if isinstance(said, NodeError)]
 
 
 def _choose_backend(wanted: str, nodes: Iterable[Node], known: dict[str, Document]) -> str:
@@ -268,7 +268,7 @@ def _leftover_processes(result: GateResult) -> Iterable[Finding]:
 def _skipped_sizes(result: GateResult) -> Iterable[Finding]:
     """Yield the sizes that were not measured within a plane's time limit."""
     assert result.ran is not None  # noqa: S101 - asked after the run
-    for event in result.ran.of("cut"):
+    for event in result.ran.events_of("cut"):
         if event["rank"] == 0:
             rail = next(p.rail for p in result.ran.job.planes if p.name == event["plane"])
             size = sizes.format_size(event["bytes"])

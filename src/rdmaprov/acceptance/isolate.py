@@ -48,7 +48,7 @@ class GroupJudge:
     def _outcome(self, group: Group, ran: JobRun, rates: Mapping[str, float]) -> GroupOutcome:
         if not ran.good:
             return GroupOutcome.HANG
-        wrong = bool(ran.of("wrong")) or any(paths.lossy_paths(ran))
+        wrong = bool(ran.events_of("wrong")) or any(paths.lossy_paths(ran))
         least = {plane: self._min_gb_s(group, plane) for plane in rates}
         return (
             GroupOutcome.BAD

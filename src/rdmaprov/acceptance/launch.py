@@ -118,7 +118,7 @@ class JobRun:
         """Return whether it ran to its end on all nodes."""
         return all(node.rc == 0 for node in self.nodes.values())
 
-    def of(self, kind: str) -> list[RankEvent]:
+    def events_of(self, kind: str) -> list[RankEvent]:
         """Return the events of a kind."""
         return [event for event in self.events if event["event"] == kind]
 

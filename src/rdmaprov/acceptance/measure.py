@@ -62,7 +62,7 @@ class SweepRow:
 def rows(ran: JobRun) -> list[SweepRow]:
     """Return the sweep, without sizes that not all ranks reported."""
     said: dict[tuple[str, int, bool], list[RankEvent]] = defaultdict(list)
-    for event in ran.of("row"):
+    for event in ran.events_of("row"):
         said[event["plane"], event["bytes"], event["in_place"]].append(event)
     found = []
     for (plane, size, in_place), own in said.items():
@@ -103,7 +103,7 @@ def directions(ran: JobRun) -> list[Direction]:
             event["us"],
             event["gb_s"],
         )
-        for event in ran.of("pair")
+        for event in ran.events_of("pair")
     ]
 
 
@@ -112,7 +112,9 @@ def lateness(ran: JobRun, plane: str) -> dict[int, float]:
 
     The last rank to join waits least, so no clocks are compared.
     """
-    waits = {event["rank"]: event["us"] for event in ran.of("waits") if event["plane"] == plane}
+    waits = {
+        event["rank"]: event["us"] for event in ran.events_of("waits") if event["plane"] == plane
+    }
     if len(waits) < ran.job.world:
         return {}
     longest = [max(times) for times in zip(*waits.values(), strict=True)]
@@ -132,6 +134,6 @@ def times_by_rank(ran: JobRun, plane: str, size: int) -> dict[int, Mapping[str, 
     """Return each rank's times for a size in place, microseconds."""
     return {
         event["rank"]: {key: event[key] for key in ("median_us", "p99_us", "min_us")}
-        for event in ran.of("row")
+        for event in ran.events_of("row")
         if event["plane"] == plane and event["bytes"] == size and event["in_place"]
     }

@@ -111,7 +111,7 @@ def _segments(ran: JobRun, plane: JobPlane) -> dict[Ends, tuple[int, int]]:
     """Return segments sent and retransmitted between nodes of a plane."""
     owners = {address: node for node, address in plane.addresses.items()}
     counted: dict[Ends, tuple[int, int]] = {}
-    for event in ran.of("links"):
+    for event in ran.events_of("links"):
         if event["plane"] != plane.name:
             continue
         for link in event["links"]:
@@ -125,7 +125,7 @@ def _segments(ran: JobRun, plane: JobPlane) -> dict[Ends, tuple[int, int]]:
 def stray_traffic(ran: JobRun) -> Iterator[Finding]:
     """Yield nodes whose data left by another device than the rail under test."""
     planes = {plane.name: plane for plane in ran.job.planes if plane.netdevs}
-    for event in ran.of("moved"):
+    for event in ran.events_of("moved"):
         plane = planes.get(event["plane"])
         if plane is None:
             continue

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rdmaprov.acceptance.finding import Finding, apply_remedy, unanswered
+from rdmaprov.acceptance.finding import Finding, apply_remedy, no_answer
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.probe.errors import NodeError
@@ -50,7 +50,7 @@ def findings(
     for node in nodes:
         answer = answers[node.name]
         if isinstance(answer, NodeError):
-            found.append(unanswered(answer, node.name))
+            found.append(no_answer(answer, node.name))
             continue
         known[node.name] = answer
         found += _torch_findings(node, answer["torch"])

@@ -105,7 +105,7 @@ class GateResult:
         assert self.ran is not None  # noqa: S101 - asked for each plane of the run
         rows = [row for row in measure.rows(self.ran) if row.plane == name]
         top = measure.largest_row(rows, name)
-        checked = [event for event in self.ran.of("checked") if event["plane"] == name]
+        checked = [event for event in self.ran.events_of("checked") if event["plane"] == name]
         ranks = measure.times_by_rank(self.ran, name, top.bytes) if top else {}
         lateness = measure.lateness(self.ran, name)
         return {

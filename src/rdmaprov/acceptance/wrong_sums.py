@@ -20,9 +20,9 @@ def findings(ran: JobRun) -> Iterator[Finding]:
     and every rank's values arrive right, the rank that adds wrong is unknown.
     """
     for plane in ran.job.planes:
-        wrong = [event for event in ran.of("wrong") if event["plane"] == plane.name]
+        wrong = [event for event in ran.events_of("wrong") if event["plane"] == plane.name]
         if wrong:
-            sources = [event for event in ran.of("source") if event["plane"] == plane.name]
+            sources = [event for event in ran.events_of("source") if event["plane"] == plane.name]
             yield from _judge_plane(ran, plane.rail, wrong, sources)
 
 

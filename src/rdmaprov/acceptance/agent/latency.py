@@ -20,7 +20,7 @@ def measure_latency(rank: RankProcess, plane: str) -> None:
     """Time small all-reduces, for which the last rank waits least, and one node with another."""
     rank.watch.begin_phase(f"{plane}: latency", rank.plan["limits_s"]["step"])
     small = rank.torch.zeros(2, device=rank.device)
-    waits = [round(1e6 * rank.collective(small), 1) for _ in range(WAITS)]
+    waits = [round(1e6 * rank.run_collective(small), 1) for _ in range(WAITS)]
     say("waits", plane=plane, us=waits)
     for pairs in rank.plan["rounds"]:
         for pair in pairs:

@@ -44,7 +44,7 @@ def _prove(plan: dict[str, object], watch: Watch) -> None:
     from .rank import RankProcess
 
     rank = RankProcess(plan, watch)
-    rank.rendezvous()
+    rank.join_rendezvous()
     for plane in rank.plan["planes"]:
         before = sent_bytes()
         watch.evidence = lambda plane=plane: _say_links(plane)  # type: ignore[misc]

@@ -32,7 +32,7 @@ class RankProcess:
         self.group: Any = None
         self.values: Any = None
 
-    def rendezvous(self) -> None:
+    def join_rendezvous(self) -> None:
         """Join all ranks; rank 0 reports those that did not join."""
         limit = self.plan["limits_s"]["rendezvous"]
         self.watch.begin_phase("rendezvous", limit + 5)
@@ -60,9 +60,9 @@ class RankProcess:
         else:
             os.environ["GLOO_SOCKET_IFNAME"] = plane["netdev"]
             self.group = self.dist.new_group(backend="gloo", timeout=wait)
-        self.collective(self.torch.zeros(2, device=self.device))
+        self.run_collective(self.torch.zeros(2, device=self.device))
 
-    def collective(self, buffer: Any) -> float:
+    def run_collective(self, buffer: Any) -> float:
         """Return the seconds of one all-reduce, done."""
         # What a ring has each rank send: nccl-tests, doc/PERFORMANCE.md.
         bytes_given = buffer.numel() * buffer.element_size()
@@ -125,7 +125,7 @@ class RankProcess:
         if out is not given:
             out.copy_(given)
         copied = time.perf_counter() - begin
-        return copied + self.collective(out)
+        return copied + self.run_collective(out)
 
     def _time_size(self, given: Any, out: Any, first: float) -> list[float]:
         given.zero_()  # sums of sums would overflow

@@ -28,17 +28,17 @@ class Values:
             given = (self._index * 7919 + shift) % 17 - 8
             self._sum += count * given
             self._most += count * given.abs()
-        self._sum += self.given_by(0)
-        self._most += self.given_by(0).abs()
+        self._sum += self.values_of(0)
+        self._most += self.values_of(0).abs()
 
-    def given_by(self, rank: int) -> Any:
+    def values_of(self, rank: int) -> Any:
         """Return what a rank gives, for one period."""
         given = (self._index * 7919 + rank * 104729) % 17 - 8
         return given + self._index * 31 % 13 + 1 if rank == 0 else given
 
     def fill(self, buffer: Any, rank: int) -> None:
         """Write what a rank gives."""
-        self._spread(buffer, self.given_by(rank).to(self._device).to(buffer.dtype))
+        self._spread(buffer, self.values_of(rank).to(self._device).to(buffer.dtype))
 
     def _spread(self, buffer: Any, period: Any) -> None:
         whole = buffer.numel() // PERIOD * PERIOD
@@ -51,7 +51,7 @@ class Values:
 
     def wrong_values(self, buffer: Any, rank: int) -> tuple[int, int, float, float]:
         """Return the same of what one rank gives."""
-        return self._compare(buffer, self.given_by(rank), self._torch.zeros(PERIOD))
+        return self._compare(buffer, self.values_of(rank), self._torch.zeros(PERIOD))
 
     def _bound(self, kind: Any) -> Any:
         """Return how far a sum may be off: 0 where every order of adding is exact.
