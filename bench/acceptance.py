@@ -43,7 +43,7 @@ for size in json.loads(sys.argv[1]):
 """
 
 
-def plain(fleet: RailFleet, python: str, script: Path) -> dict[int, float]:
+def measure_plain(fleet: RailFleet, python: str, script: Path) -> dict[int, float]:
     """Return the bus bandwidth of the loop by size, GB/s."""
     ranks = [
         subprocess.Popen(
@@ -60,7 +60,7 @@ def plain(fleet: RailFleet, python: str, script: Path) -> dict[int, float]:
     return dict(json.loads(line) for line in said[0].decode().splitlines())
 
 
-def gate(fleet: RailFleet, directory: Path) -> dict[int, float]:
+def measure_gate(fleet: RailFleet, directory: Path) -> dict[int, float]:
     """Return the bus bandwidth of the gate by size, GB/s."""
     result = directory / "result.json"
     argv = [sys.executable, "-m", "rdmaprov", "accept", str(fleet.site), "--json", str(result)]
@@ -80,10 +80,10 @@ def main() -> None:
         directory = Path(name)
         script = directory / "loop.py"
         script.write_text(LOOP)
-        loops, gates = [plain(fleet, python, script)], []
+        loops, gates = [measure_plain(fleet, python, script)], []
         for _ in range(ROUNDS):
-            gates.append(gate(fleet, directory))
-            loops.append(plain(fleet, python, script))
+            gates.append(measure_gate(fleet, directory))
+            loops.append(measure_plain(fleet, python, script))
     print(f"{count} nodes, busbw in GB/s, median of {ROUNDS} and {ROUNDS + 1} runs")
     print(f"{'bytes':>10}{'plain':>10}{'gate':>10}{'ratio':>8}")
     for size in SIZES:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from rdmaprov.isolation.rounds import Group, Isolated, Isolation, Outcome, plan
+from rdmaprov.isolation.rounds import Group, GroupOutcome, Isolation, IsolationResult, plan
 
 # A search that does not end is a mistake of ours, not of the fleet's.
 _MOST_ROUNDS = 10_000
@@ -39,14 +39,14 @@ class World:
     noise: float = 0.0
     chance: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311
 
-    def outcome(self, group: Group) -> Outcome:
-        """Return what the test of a group says."""
+    def outcome(self, group: Group) -> GroupOutcome:
+        """Return the outcome of the test of a group."""
         bad = self.is_bad(group)
         if self.noise and self.chance.random() < self.noise:
             bad = not bad
         if bad and not self.hangs.isdisjoint(group.nodes):
-            return Outcome.HANG
-        return Outcome.BAD if bad else Outcome.GOOD
+            return GroupOutcome.HANG
+        return GroupOutcome.BAD if bad else GroupOutcome.GOOD
 
     def is_bad(self, group: Group) -> bool:
         """Return whether a fault is in a group."""
@@ -62,7 +62,7 @@ class World:
         )
 
 
-def solve(isolation: Isolation, world: World) -> Isolated:
+def solve(isolation: Isolation, world: World) -> IsolationResult:
     """Return what an isolation finds in a world.
 
     Raises:
@@ -81,7 +81,7 @@ def solve(isolation: Isolation, world: World) -> Isolated:
 
 
 def names(count: int) -> tuple[str, ...]:
-    """Return the names of so many nodes."""
+    """Return the names of this number of nodes."""
     return tuple(f"n{index}" for index in range(count))
 
 
@@ -103,7 +103,7 @@ def rates(count: int, noise: float, repeats: int, trials: int, seed: int = 0) ->
         bad = f"n{chance.randrange(count)}"
         world = World(nodes=frozenset([bad]), noise=noise, chance=chance)
         done = solve(plan(names(count), repeats=repeats), world)
-        accused = {node for culprit in done.culprits for node in culprit.nodes}
+        accused = {node for part in done.faulty_parts for node in part.nodes}
         found += bad in accused
         false += bool(accused - {bad})
         nothing += not accused

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from rdmaprov.bandwidth.fabric import Fabric
-from rdmaprov.bandwidth.floor import Judgement, derive, judge, percent
+from rdmaprov.bandwidth.floor import Judgement, derive, format_percent, judge
 
 _FILE = Path(__file__).parent / "fixtures/acceptance/allreduce_published.yml"
 
@@ -65,7 +65,7 @@ def _line(item: Published) -> str:
         f"{item.fabric.nodes} × {item.fabric.gpus_per_node}",
         f"{item.fabric.rails} × {item.fabric.link_gbps:g}G",
         f"{item.busbw:g}",
-        percent(item.busbw / wanted.ceiling_gb_s),
+        format_percent(item.busbw / wanted.ceiling_gb_s),
         f"{wanted.floor_gb_s:.4g}",
         "healthy" if item.healthy else f"slow: {item.row['cause']}",
         item.told_by,

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from rdmaprov.acceptance import state
-from rdmaprov.acceptance.files import history_of
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate import Gate, Options
-from rdmaprov.acceptance.result import Result
+from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.storage import history_path
 from rdmaprov.facts import CouldNotTell
 from rdmaprov.inventory import Fleet
 from rdmaprov.validate.fixtures import SELECTION
@@ -37,7 +37,7 @@ def test_all_reduce(fleet: Fleet, request: pytest.FixtureRequest, tmp_path: Path
         raise CouldNotTell(told)
 
 
-def _accepted(fleet: Fleet, selection: Selection, directory: Path) -> Result:
+def _accepted(fleet: Fleet, selection: Selection, directory: Path) -> GateResult:
     if selection.probe is None:
         raise CouldNotTell("acceptance needs rdmaprov's own connections: pass a pattern to --hosts")
 
@@ -46,7 +46,7 @@ def _accepted(fleet: Fleet, selection: Selection, directory: Path) -> Result:
         path.write_text(text, encoding="utf-8")
         return path
 
-    gate = Gate(fleet.nodes, selection.probe, Options(), keep, history_of(fleet.site), print)
+    gate = Gate(fleet.nodes, selection.probe, Options(), keep, history_path(fleet.site), print)
     result = gate.run()
     if result.interrupted:
         raise KeyboardInterrupt
@@ -59,4 +59,4 @@ def _wrong_state(config: pytest.Config) -> list[Finding]:
     reports = [] if reporter is None else reporter.stats.get("failed", [])
     named = [(dict(report.user_properties).get("node"), report.nodeid) for report in reports]
     first = {str(node): test for node, test in reversed(named) if node}
-    return [state.wrong(node, f"{test} failed") for node, test in sorted(first.items())]
+    return [state.wrong_state(node, f"{test} failed") for node, test in sorted(first.items())]

@@ -73,11 +73,11 @@ def test_json_of_an_impossible_number_is_json(floor):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--nodes", "0"], "--nodes 0 is not in 2 to 100000"),
-        (["--rails", "-8"], "--rails -8 is not in 1"),
-        (["--link-gbps", "4e5"], "--link-gbps 400000 is not in 1 to 1600"),
-        (["--link-gbps", "nan"], "--link-gbps nan"),
-        (["--oversubscription", "0"], "--oversubscription 0"),
+        (["--nodes", "0"], "--nodes must be from 2 to 100000, not 0"),
+        (["--rails", "-8"], "--rails must be from 1 to 256, not -8"),
+        (["--link-gbps", "4e5"], "--link-gbps must be from 1 to 1600, not 400000"),
+        (["--link-gbps", "nan"], "--link-gbps must be from 1 to 1600, not nan"),
+        (["--oversubscription", "0"], "--oversubscription must be from 1 to 100, not 0"),
         (["--measured", "-3"], "--measured -3 is not a bandwidth"),
         (["--pcie", "9x16"], "PCIe slot '9x16'"),
         (["--nodes", "many"], "'many' is not a valid integer"),

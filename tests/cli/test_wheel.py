@@ -204,7 +204,7 @@ VERBS = [
     ("plan", ["here"], ExitCode.FAILED, "2 nodes: 2 failed"),
     ("apply", ["away"], ExitCode.UNKNOWN, "2 nodes: 2 unreachable"),
     ("validate", ["here", "test_mtu.py"], ExitCode.UNKNOWN, "2 nodes: 2 unknown"),
-    ("accept", ["away"], ExitCode.UNKNOWN, "could not tell"),
+    ("accept", ["away"], ExitCode.UNKNOWN, "unknown"),
     ("report", [], ExitCode.OK, "report.html"),
 ]  # fmt: skip
 

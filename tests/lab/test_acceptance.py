@@ -135,7 +135,7 @@ def use_python(gate, node, python):
     [
         # Smaller ones take emulated processors longer than a slow rail.
         ("rail-slow", "slow", "512K:1M"),
-        ("rail-drops-packets", "were sent again", SIZES),
+        ("rail-drops-packets", "TCP retransmissions", SIZES),
     ],
 )
 def test_a_bad_rail_is_named(gate, fault, name, says, sizes):
@@ -172,7 +172,7 @@ def test_a_rank_that_hangs_is_named(gate):
     code, said = gate.run()
     assert code == 1, said
     assert gate.blamed() == {("node2", None)}
-    assert "rank 1 keeps the others waiting in 'rail 0: sweep'" in said
+    assert "rank 1 keeps the others waiting during 'rail 0: sweep'" in said
     assert gate.left() == ["", ""]
 
 
@@ -182,7 +182,7 @@ def test_a_rank_that_sends_wrong_values_is_named(gate):
     code, said = gate.run()
     assert code == 1, said
     assert gate.blamed() == {("node2", 0), ("node2", 1)}
-    assert "what rank 1 sends arrives wrong" in said
+    assert "data from rank 1 arrives wrong" in said
     assert gate.left() == ["", ""]
 
 

@@ -84,7 +84,7 @@ def test_every_step_of_the_demonstration_ends_as_it_must(lab, fleet, capfd):
     assert "2 nodes: 2 changed" in said
     assert f"test_pfc_only_on_lossless_priority[{demo.NODE}-rail0]" in said
     assert "2 nodes: 1 unchanged (probed), 1 changed" in said
-    assert "does not prove GPU bandwidth" in said
+    assert "Not verified: GPU bandwidth" in said
     runs = [run for run in (fleet.directory / "runs").iterdir() if run.is_dir()]
     ended = [run for run in runs if (run / "results.json").exists()]
     assert [run for run in ended if not (run / "report.html").exists()] == []

@@ -12,10 +12,10 @@ import pytest
 from plugins.module_utils.survey import ORDER
 from tests.unit import accept_runs
 
-from rdmaprov.acceptance.counters import Moved
+from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.plan import Plane
-from rdmaprov.acceptance.result import GLOO_NOTE, Result
+from rdmaprov.acceptance.plan import JobPlane
+from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
 from rdmaprov.apply.events import Change, NodeEvent, RolePlan, Survey
 from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import ApplyRequest, document
@@ -189,7 +189,7 @@ def accepted(
     planes: dict[str, Any] = {}
     if nccl:
         made = accept_runs.job(count, 1)
-        plane = Plane("all rails", None, {}, made.planes[0].addresses)
+        plane = JobPlane("all rails", None, {}, made.planes[0].addresses)
         planes = {"planes": (plane,), "backend": "nccl", "per_node": per_node}
     sizes = tuple(8 << step for step in range(0, 31, 1 if count < 100 else 3))
     made = accept_runs.job(count, 4, sizes=sizes, rounds=rounds, **planes)
@@ -205,9 +205,9 @@ def accepted(
     ran = accept_runs.healthy(made)
     odd = fleet[count // 2]
     _numbers(ran, odd if bad else "", nccl)
-    result = Result(fleet, "nccl" if nccl else "gloo", ran=ran)
+    result = GateResult(fleet, "nccl" if nccl else "gloo", ran=ran)
     result.rails = [
-        Moved(node, rail, {"port.port_xmit_data": _sent(node, rail, odd if bad else "")})
+        RailTraffic(node, rail, {"port.port_xmit_data": _sent(node, rail, odd if bad else "")})
         for node in fleet
         for rail in range(8 if nccl else 4)
     ]
@@ -240,7 +240,7 @@ def accepted(
 def _renamed(plane, renamed):
     own = {renamed[node]: value for node, value in plane.addresses.items()}
     netdevs = {renamed[node]: value for node, value in plane.netdevs.items()}
-    return Plane(plane.name, plane.rail, netdevs, own)
+    return JobPlane(plane.name, plane.rail, netdevs, own)
 
 
 def _numbers(ran, odd: str, nccl: bool) -> None:

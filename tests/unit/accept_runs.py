@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from rdmaprov.acceptance.launch import OnNode, Ran
-from rdmaprov.acceptance.plan import Job, Plane
+from rdmaprov.acceptance.launch import JobRun, NodeRun
+from rdmaprov.acceptance.plan import GateJob, JobPlane
 
 SIZES = (8, 1 << 20)
 
 
-def job(count: int = 4, rails: int = 2, **changes) -> Job:
+def job(count: int = 4, rails: int = 2, **changes) -> GateJob:
     names = tuple(f"n{index}" for index in range(count))
     planes = tuple(
-        Plane(
+        JobPlane(
             f"rail {rail}",
             rail,
             dict.fromkeys(names, f"ens{rail}"),
@@ -32,15 +32,15 @@ def job(count: int = 4, rails: int = 2, **changes) -> Job:
         "rounds": tuple(((0, other),) for other in range(1, count)),
         **changes,
     }
-    return Job(**values)
+    return GateJob(**values)
 
 
-def healthy(made: Job | None = None, median_us: float = 1000.0) -> Ran:
+def healthy(made: GateJob | None = None, median_us: float = 1000.0) -> JobRun:
     """Return a run in which everything is as it should be."""
     made = made or job()
-    ran = Ran(made)
+    ran = JobRun(made)
     for rank in range(made.world):
-        ran.nodes[made.node_of(rank)] = OnNode(directory="/run/x", rc=0, left=())
+        ran.nodes[made.node_of(rank)] = NodeRun(directory="/run/x", rc=0, left=())
     for plane in made.planes:
         for rank in range(made.world):
             say(ran, rank, "phase", phase=f"{plane.name}: sweep")
@@ -66,11 +66,11 @@ def healthy(made: Job | None = None, median_us: float = 1000.0) -> Ran:
     return ran
 
 
-def say(ran: Ran, rank: int, kind: str, **fields) -> None:
+def say(ran: JobRun, rank: int, kind: str, **fields) -> None:
     ran.events.append({"rank": rank, "event": kind, **fields})
 
 
-def change(ran: Ran, kind: str, where, **fields) -> None:
+def change(ran: JobRun, kind: str, where, **fields) -> None:
     """Change events of a kind for which `where` holds; there must be some."""
     hit = [number for number, event in enumerate(ran.events)
            if event["event"] == kind and where(event)]  # fmt: skip
@@ -79,7 +79,7 @@ def change(ran: Ran, kind: str, where, **fields) -> None:
         ran.events[number] = {**ran.events[number], **fields}
 
 
-def broken(count: int = 4) -> Ran:
+def broken(count: int = 4) -> JobRun:
     """Return a run that ended in the sweep of rail 1, with nobody's word on why yet."""
     ran = healthy(job(count))
     for number, node in enumerate(ran.nodes.values()):

@@ -132,8 +132,8 @@ def of(text):
     data = text if isinstance(text, bytes) else text.encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))
-        return transport.read([Path("-")])
+        return transport.read_matrix([Path("-")])
 
 
-def judged(matrix, expected=None, hcas=None, *, gdr=False, every_rank=True):
+def judge(matrix, expected=None, hcas=None, *, gdr=False, every_rank=True):
     return [str(p) for p in transport.judge(matrix, expected, hcas, gdr, every_rank=every_rank)]

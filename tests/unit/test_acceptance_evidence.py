@@ -7,7 +7,7 @@ import random
 import pytest
 from tests.unit.accept_runs import change, healthy, job, say
 
-from rdmaprov.acceptance import measure, paths, sums
+from rdmaprov.acceptance import measure, paths, wrong_sums
 from rdmaprov.bandwidth import outliers
 
 
@@ -15,7 +15,9 @@ def found(kind, ran):
     return [(finding.node, finding.rail) for finding in kind(ran)]
 
 
-@pytest.mark.parametrize("kind", [paths.lossy, paths.stray, paths.slow, sums.findings])
+@pytest.mark.parametrize(
+    "kind", [paths.lossy_paths, paths.stray_traffic, paths.slow_rails, wrong_sums.findings]
+)
 @pytest.mark.parametrize("count", [2, 3, 9])
 def test_a_healthy_run_has_no_findings(kind, count):
     assert found(kind, healthy(job(count))) == []
@@ -23,7 +25,7 @@ def test_a_healthy_run_has_no_findings(kind, count):
 
 def test_busbw_is_that_of_nccl_tests():
     # 4 ranks, 1 MiB in 1 ms: algbw 1.048576 GB/s, times 2 · 3 / 4.
-    row = measure.largest(measure.rows(healthy()), "rail 0")
+    row = measure.largest_row(measure.rows(healthy()), "rail 0")
     assert row is not None
     assert row.algbw_gb_s == pytest.approx(1.048576)
     assert row.busbw_gb_s == pytest.approx(1.572864)
@@ -45,7 +47,7 @@ def test_the_slowest_rank_counts():
 def test_who_waits_least_comes_last():
     ran = healthy()
     change(ran, "waits", lambda e: e["rank"] != 2, us=[3000.0] * 9)
-    assert set(measure.late(ran, "rail 0")) == {2}
+    assert set(measure.stragglers(ran, "rail 0")) == {2}
     assert measure.lateness(ran, "rail 0")[2] == pytest.approx(2896, abs=10)
 
 
@@ -53,23 +55,23 @@ def test_loss_names_sender_rail_and_receiver():
     ran = healthy()
     links = [{"from": "198.18.1.3", "to": "198.18.1.1", "segments": 50_000, "again": 600}]
     change(ran, "links", lambda e: e["rank"] == 2 and e["plane"] == "rail 1", links=links)
-    (finding,) = paths.lossy(ran)
+    (finding,) = paths.lossy_paths(ran)
     assert (finding.node, finding.rail) == ("n2", 1)
-    assert "sends to n0: 1.2 % of the segments were sent again (600 of 50000" in finding.what
+    assert "sends to n0: 1.2 % TCP retransmissions (600 of 50000 segments" in finding.what
 
 
 def test_timers_that_fired_early_are_no_loss():
     ran = healthy()
     links = [{"from": "198.18.1.3", "to": "198.18.1.1", "segments": 50_000, "again": 90}]
     change(ran, "links", lambda e: e["rank"] == 2 and e["plane"] == "rail 1", links=links)
-    assert found(paths.lossy, ran) == []
+    assert found(paths.lossy_paths, ran) == []
 
 
 def test_data_that_left_by_another_device_is_named():
     ran = healthy()
     where = {"ens1": 3 * 10**8, "eth0": 8 * 10**8}
     change(ran, "moved", lambda e: e["rank"] == 1 and e["plane"] == "rail 1", bytes=where)
-    (finding,) = paths.stray(ran)
+    (finding,) = paths.stray_traffic(ran)
     assert (finding.node, finding.rail) == ("n1", 1)
     assert "most left by eth0" in finding.what
 
@@ -80,7 +82,7 @@ def test_a_slow_rail_names_who_sends_slowly(count):
     slow = {"median_us": 9000.0, "p99_us": 9000.0, "min_us": 8000.0}
     change(ran, "row", lambda e: e["plane"] == "rail 1", **slow)
     change(ran, "pair", lambda e: e["plane"] == "rail 1" and e["rank"] == 1, gb_s=0.1)
-    (finding,) = paths.slow(ran)
+    (finding,) = paths.slow_rails(ran)
     assert (finding.node, finding.rail) == ("n1", 1)
     assert "sends to n0" in finding.what
     assert "at 100 MB/s, on other rails 1 GB/s" in finding.what
@@ -102,33 +104,33 @@ STAR = [(a, b) for other in "bcd" for a, b in (("a", other), (other, "a"))]
     ],
 )
 def test_which_end_of_a_bad_direction_is_to_blame(known, bad, who):
-    found = paths.sides([(ends[0], ends[1]) for ends in bad], known)
+    found = paths.faulty_sides([(ends[0], ends[1]) for ends in bad], known)
     assert {(side.node, side.does, side.sure) for side in found} == who
 
 
 def test_a_slow_rail_without_a_slow_pair_names_the_rail_alone():
     ran = healthy()
     change(ran, "row", lambda e: e["plane"] == "rail 0", min_us=9000.0)
-    assert found(paths.slow, ran) == [("", 0)]
+    assert found(paths.slow_rails, ran) == [("", 0)]
 
 
 def test_a_noisy_median_is_no_slow_rail():
     ran = healthy()
     change(ran, "row", lambda e: e["plane"] == "rail 0", median_us=9000.0, p99_us=99000.0)
-    assert found(paths.slow, ran) == []
+    assert found(paths.slow_rails, ran) == []
 
 
 def test_bursts_of_a_busy_machine_accuse_nobody():
     ran = healthy(job(8))
     change(ran, "pair", lambda e: e["plane"] == "rail 1" and e["rank"] == 5, gb_s=0.16)
     change(ran, "pair", lambda e: e["plane"] == "rail 0" and e["rank"] == 3, gb_s=0.3)
-    assert found(paths.slow, ran) == []
+    assert found(paths.slow_rails, ran) == []
 
 
 def test_one_node_that_sends_slowly_stands_out():
     ran = healthy(job(8))
     change(ran, "pair", lambda e: e["plane"] == "rail 1" and e["rank"] == 5, gb_s=0.05)
-    assert found(paths.slow, ran) == [("n5", 1)]
+    assert found(paths.slow_rails, ran) == [("n5", 1)]
 
 
 def wrong(ran, *ranks):
@@ -146,16 +148,16 @@ def test_whose_values_arrive_wrong_everywhere_sends_them_wrong():
     ran = healthy()
     wrong(ran, 0, 1, 2, 3)
     arrives_wrong(ran, 2, 0, 1, 3)
-    (finding,) = sums.findings(ran)
+    (finding,) = wrong_sums.findings(ran)
     assert (finding.node, finding.rail) == ("n2", 0)
-    assert "element 777 is 5, wanted 2" in finding.what
+    assert "element 777 is 5, expected 2" in finding.what
 
 
 def test_two_ranks_tell_which_one_sends_wrong():
     ran = healthy(job(2))
     wrong(ran, 0, 1)
     arrives_wrong(ran, 1, 0)
-    assert found(sums.findings, ran) == [("n1", 0)]
+    assert found(wrong_sums.findings, ran) == [("n1", 0)]
 
 
 def test_who_alone_sees_wrong_sums_gets_them_wrong():
@@ -163,13 +165,13 @@ def test_who_alone_sees_wrong_sums_gets_them_wrong():
     wrong(ran, 3)
     arrives_wrong(ran, 0, 3)
     arrives_wrong(ran, 1, 3)
-    assert found(sums.findings, ran) == [("n3", 0)]
+    assert found(wrong_sums.findings, ran) == [("n3", 0)]
 
 
 def test_wrong_sums_everywhere_of_right_values_accuse_nobody():
     ran = healthy()
     wrong(ran, 0, 1, 2, 3)
-    assert found(sums.findings, ran) == [("", 0)]
+    assert found(wrong_sums.findings, ran) == [("", 0)]
 
 
 def test_two_ranks_that_both_hear_wrong_accuse_nobody():
@@ -177,7 +179,7 @@ def test_two_ranks_that_both_hear_wrong_accuse_nobody():
     wrong(ran, 0, 1)
     arrives_wrong(ran, 0, 1)
     arrives_wrong(ran, 1, 0)
-    assert found(sums.findings, ran) == [("", 0)]
+    assert found(wrong_sums.findings, ran) == [("", 0)]
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 8, 100, 4000])

@@ -11,9 +11,9 @@ from tests.unit.accept_runs import change, healthy, job
 from tests.unit.sites import GOOD, write
 
 from rdmaprov.acceptance import evidence
-from rdmaprov.acceptance.jobs import Site
-from rdmaprov.acceptance.plan import Plane
-from rdmaprov.acceptance.reach import Meeting
+from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.plan import JobPlane
+from rdmaprov.acceptance.reach import Rendezvous
 from rdmaprov.inventory import load_site
 
 SOCKET = """\
@@ -39,12 +39,12 @@ def site(tmp_path):
         }
         for node in nodes
     }
-    return Site(nodes, facts, "nccl", Meeting("192.0.2.1", {}))
+    return GateSite(nodes, facts, "nccl", Rendezvous("192.0.2.1", {}))
 
 
 def ran(busbw_gb_s, size=TOP):
     """Return a run whose largest message reaches so much."""
-    made = job(2, planes=(Plane("all rails"),), backend="nccl", sizes=(8, size))
+    made = job(2, planes=(JobPlane("all rails"),), backend="nccl", sizes=(8, size))
     run = healthy(made)
     # busbw = bytes / time · 2 (2 - 1) / 2
     us = size / busbw_gb_s / 1e3
@@ -54,22 +54,22 @@ def ran(busbw_gb_s, size=TOP):
 
 def test_a_fabric_that_reaches_its_floor(site):
     # 2 rails of 400 Gb/s: a ceiling of 100 GB/s.
-    judgement, found = evidence.judged(site, ran(92))
+    judgement, found = evidence.judge_floor(site, ran(92))
     assert found == []
     assert judgement is not None
     assert "got 92" in judgement.sentence
 
 
 def test_a_slow_fabric_is_told_as_a_sentence_with_likely_causes(site):
-    _, (finding,) = evidence.judged(site, ran(48))
+    _, (finding,) = evidence.judge_floor(site, ran(48))
     assert "ceiling 100 GB/s, floor 85 GB/s, got 48 GB/s (48 %)" in finding.what
-    assert finding.remedy.startswith("Likely: ")
+    assert finding.remedy.startswith("Likely causes: ")
     assert finding.proven
 
 
 def test_small_messages_do_not_try_the_floor(site):
-    _, (finding,) = evidence.judged(site, ran(92, 1 << 20))
-    assert (finding.proven, "so the floor was not tried" in finding.what) == (False, True)
+    _, (finding,) = evidence.judge_floor(site, ran(92, 1 << 20))
+    assert (finding.proven, "the floor is not verified" in finding.what) == (False, True)
 
 
 def packed(**files):
@@ -93,15 +93,15 @@ def test_sockets_are_refused_by_nccls_own_logs(site, tmp_path):
         path.write_text(text)
         return path
 
-    files = evidence.logs(run, keep)
+    files = evidence.save_logs(run, keep)
     assert {path.name for path in files} == {"n0.nccl.n0.10", "n1.nccl.n1.10"}
     assert {path.parent for path in files} == {tmp_path}
-    found = list(evidence.transports(site, files))
+    found = list(evidence.judge_transports(site, files))
     assert any(f.proven and "socket" in f.what.lower() for f in found), found
 
 
 def test_no_log_proves_no_transport(site):
-    (finding,) = evidence.transports(site, [])
+    (finding,) = evidence.judge_transports(site, [])
     assert not finding.proven
 
 
@@ -109,7 +109,10 @@ def test_a_drop_against_the_fleets_own_median_is_noted(site, tmp_path):
     path = tmp_path / "history.jsonl"
     for day in range(6):
         run = ran(95 + day / 10)
-        assert evidence.compared(site, run, path, f"2026-01-0{day + 1}T00:00:00+00:00") == []
-    (note,) = evidence.compared(site, ran(87), path, "2026-02-01T00:00:00+00:00")
+        assert (
+            evidence.compare_with_history(site, run, path, f"2026-01-0{day + 1}T00:00:00+00:00")
+            == []
+        )
+    (note,) = evidence.compare_with_history(site, ran(87), path, "2026-02-01T00:00:00+00:00")
     assert "87 GB/s is 9 % below the median" in note
     assert Path(path).read_text().count("\n") == 7

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.sites import GOOD, write
 
 from rdmaprov.acceptance import counters, preflight, reach
-from rdmaprov.acceptance.nodes import asked, program
+from rdmaprov.acceptance.nodes import ask_nodes, program_command
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.probe.probe import Probe
@@ -79,15 +79,15 @@ def test_nodes_in_order_have_no_findings(nodes, known, backend):
 
 WRONG = [
     (("torch",), {"error": "No such file or directory"}, "no torch in", None),
-    (("torch", "torch"), "2.12.0", "torch 2.12.0, and 2.13.0 on 3 of 4 nodes", None),
-    (("torch", "nccl"), "2.29.1", "nccl 2.29.1, and 2.30.7 on 3 of 4 nodes", None),
+    (("torch", "torch"), "2.12.0", "torch 2.12.0, expected 2.13.0 as on 3 of 4 nodes", None),
+    (("torch", "nccl"), "2.29.1", "nccl 2.29.1, expected 2.30.7 as on 3 of 4 nodes", None),
     (("time",), 1004.5, "its clock is 3.5 s off", None),
-    (("rails", 1, "there"), False, "there is no ens2", 1),
+    (("rails", 1, "there"), False, "ens2 does not exist", 1),
     (("rails", 1, "carrier"), False, "ens2 is down", 1),
-    (("rails", 0, "state"), "DOWN", "mlx5_0 is DOWN, wanted ACTIVE", 0),
+    (("rails", 0, "state"), "DOWN", "mlx5_0 is DOWN, expected ACTIVE", 0),
     (("rails", 0, "rdma"), "", "ens1 has no RDMA device", 0),
-    (("rails", 0, "addresses"), ["198.18.1.9"], "has the address 198.18.1.9, wanted", 0),
-    (("gpus", "gpus"), [], "0 GPUs, wanted at least 1", None),
+    (("rails", 0, "addresses"), ["198.18.1.9"], "has the address 198.18.1.9, expected", 0),
+    (("gpus", "gpus"), [], "0 GPUs, expected at least 1", None),
     (("gpus", "processes"), ["417, python3"], "in use by process 417, python3", None),
     (("gpus", "gpus", 0, "free_mib"), "40000", "40000 of 80000 MiB are free", None),
 ]
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_named(nodes, known, path, value, says, rail):
 def test_a_node_that_does_not_answer_is_not_known(nodes, known):
     known["n2"] = NodeUnreachable("n2: ssh: connection refused", "Is sshd running there?")
     (finding,) = found(nodes, known)
-    assert finding.text == "n2: could not tell: ssh: connection refused. Is sshd running there?"
+    assert finding.text == "n2: unreachable: ssh: connection refused. Is sshd running there?"
 
 
 def test_gloo_needs_no_gpu_and_no_rdma(nodes, known):
@@ -118,8 +118,8 @@ def test_gloo_needs_no_gpu_and_no_rdma(nodes, known):
 
 
 def tries(nodes, known):
-    own: dict[str, list[reach.Probe]] = {node.name: [] for node in nodes}
-    for probe in reach.probes(nodes, known):
+    own: dict[str, list[reach.ReachTest]] = {node.name: [] for node in nodes}
+    for probe in reach.reach_tests(nodes, known):
         own[probe.source].append(probe)
     return own
 
@@ -170,8 +170,8 @@ def test_of_two_nodes_none_is_accused_alone(nodes, known):
 
 def test_ranks_meet_by_the_management_network_if_all_reach_it(nodes, known):
     own = tries(nodes, known)
-    met = reach.meeting(nodes, known, own, answers(own))
-    assert met == reach.Meeting("192.0.2.1", dict.fromkeys(known, "eth0"))
+    met = reach.find_rendezvous(nodes, known, own, answers(own))
+    assert met == reach.Rendezvous("192.0.2.1", dict.fromkeys(known, "eth0"))
 
 
 def test_an_address_that_each_node_has_is_no_place_to_meet(nodes, known):
@@ -181,13 +181,15 @@ def test_an_address_that_each_node_has_is_no_place_to_meet(nodes, known):
     said = answers(own)
     for name, probes in own.items():
         said[name]["own"] = [f"198.18.{probe.rail}.{name[1:]}" for probe in probes]
-    met = reach.meeting(nodes, known, own, said)
-    assert met == reach.Meeting("198.18.0.1", dict.fromkeys(known, "ens1"))
+    met = reach.find_rendezvous(nodes, known, own, said)
+    assert met == reach.Rendezvous("198.18.0.1", dict.fromkeys(known, "ens1"))
 
 
 def test_no_place_to_meet(nodes, known):
     own = tries(nodes, known)
-    assert reach.meeting(nodes, known, own, answers(own, lambda p: p.source == "n4")) is None
+    assert (
+        reach.find_rendezvous(nodes, known, own, answers(own, lambda p: p.source == "n4")) is None
+    )
 
 
 @pytest.fixture
@@ -198,7 +200,7 @@ def here():
 
 
 def read(here, **document):
-    return asked(here, {"n1": program("reader", document, 60)})["n1"]
+    return ask_nodes(here, {"n1": program_command("reader", document, 60)})["n1"]
 
 
 def test_the_reader_reads_this_machine(here):
@@ -243,7 +245,7 @@ def counted(node, **changes):
         kind, _, counter = name.partition("__")
         old["rails"][1]["counters"].setdefault(f"{kind}.{counter}", 0)
         new["rails"][1]["counters"][f"{kind}.{counter}"] = value
-    return counters.moved(node, old, new)
+    return counters.rail_traffic(node, old, new)
 
 
 def test_bytes_are_words_of_four(nodes):
@@ -279,7 +281,7 @@ def test_a_rail_that_sends_little_is_named(nodes):
 
 def test_data_that_did_not_take_the_rails_is_named(nodes):
     (finding,) = counters.volume(counted(nodes[0]), 900_000_000)
-    assert "its rails sent 0.2 GB, and a ring sends 0.9 GB" in finding.what
+    assert "its rails sent 0.2 GB, a ring sends 0.9 GB" in finding.what
 
 
 def test_data_of_the_wrong_priority_is_named(nodes):
@@ -287,8 +289,8 @@ def test_data_of_the_wrong_priority_is_named(nodes):
     assert [f for f in counters.priorities(nodes[0], right) if f.rail == 1] == []
     wrong = counted(nodes[0], ethtool__tx_prio3_bytes=1, ethtool__tx_prio0_bytes=99)
     (finding,) = [f for f in counters.priorities(nodes[0], wrong) if f.rail == 1]
-    assert "1 % of the bytes rode priority 3" in finding.what
-    assert "most rode 0" in finding.what
+    assert "1 % of the bytes had priority 3" in finding.what
+    assert "most had 0" in finding.what
 
 
 def test_priorities_that_nothing_counts_are_not_known(nodes):
@@ -299,13 +301,13 @@ def test_management_that_carries_data_is_named(nodes):
     old, new = facts(1), facts(1)
     new["others"] = {"eth0": 10**9}
     (finding,) = counters.management(nodes[0], old, new, 10**9)
-    assert "eth0, no rail, sent 1.0 GB" in finding.what
+    assert "eth0, which is not a rail, sent 1.0 GB" in finding.what
     new["others"] = {"eth0": 20_000_000}
     assert list(counters.management(nodes[0], old, new, 10**9)) == []
 
 
 def test_facts_are_json(nodes):
-    assert json.loads(json.dumps(preflight.question(nodes[0])))["rails"] == [
+    assert json.loads(json.dumps(preflight.reader_request(nodes[0])))["rails"] == [
         {"netdev": "ens1", "pci": ""},
         {"netdev": "ens2", "pci": ""},
     ]

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from tests.unit.accept_runs import broken, change, healthy, job, say
 from tests.unit.sites import GOOD, write
 
-from rdmaprov.acceptance import blame, bundle, isolate, paths, plan, show, state
+from rdmaprov.acceptance import blame, bundle, isolate, paths, plan, state, summary
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import Site, default_sizes, group, whole
-from rdmaprov.acceptance.reach import Meeting
-from rdmaprov.acceptance.result import Result
+from rdmaprov.acceptance.jobs import GateSite, default_sizes, fleet_job, group_job
+from rdmaprov.acceptance.reach import Rendezvous
+from rdmaprov.acceptance.result import GateResult
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import run
 from rdmaprov.cli.accept import accept
@@ -27,7 +27,7 @@ from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
 from rdmaprov.isolation import rounds
-from rdmaprov.isolation.rounds import Group, Outcome
+from rdmaprov.isolation.rounds import Group, GroupOutcome
 from rdmaprov.runs.envelope import Head
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json").read_text())
@@ -44,13 +44,13 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json")
     ],
 )
 def test_sizes(text, wanted):
-    assert sizes.parsed(text) == wanted
+    assert sizes.parse_sizes(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["4", "1M:8", "x", "1T", "1M:", "-8", "9:32", "8G:1M", "8:8:8"])
 def test_sizes_that_are_none(text):
     with pytest.raises(UsageError, match="--sizes"):
-        sizes.parsed(text)
+        sizes.parse_sizes(text)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_sizes_that_are_none(text):
     [(8, "8 B"), (1024, "1 KiB"), (1536, "1536 B"), (16 << 20, "16 MiB"), (8 << 30, "8 GiB")],
 )
 def test_a_size_is_shown(size, text):
-    assert sizes.shown(size) == text
+    assert sizes.format_size(size) == text
 
 
 def test_the_largest_size_fits_into_memory():
@@ -81,19 +81,19 @@ def site(tmp_path):
         }
         for number, node in enumerate(nodes, start=1)
     }
-    return Site(nodes, facts, "gloo", Meeting("192.0.2.1", dict.fromkeys(facts, "eth0")))
+    return GateSite(nodes, facts, "gloo", Rendezvous("192.0.2.1", dict.fromkeys(facts, "eth0")))
 
 
 def test_ranks_are_in_the_sites_order(site):
-    made = whole(site, (8,), pairs=False)
+    made = fleet_job(site, (8,), pairs=False)
     for number, name in enumerate(made.nodes):
-        assert f"--node-rank={number}" in plan.request(made, name, 60)["argv"]
+        assert f"--node-rank={number}" in plan.start_request(made, name, 60)["argv"]
         assert made.node_of(number) == name == f"n{number + 1}"
     assert made.rounds == tuple(((0, other),) for other in range(1, 8))
 
 
 def test_gloo_proves_each_rail_by_its_own_device(site):
-    planes = whole(site, (8,), pairs=False).planes
+    planes = fleet_job(site, (8,), pairs=False).planes
     assert [(p.rail, p.netdevs["n3"], p.addresses["n3"]) for p in planes] == [
         (0, "ens1", "198.18.0.3"),
         (1, "ens2", "198.18.1.3"),
@@ -101,30 +101,30 @@ def test_gloo_proves_each_rail_by_its_own_device(site):
 
 
 def test_pairs_meet_once_each(site):
-    rounds = whole(site, (8,), pairs=True).rounds
+    rounds = fleet_job(site, (8,), pairs=True).rounds
     assert len(rounds) == 7
     assert len({frozenset(pair) for each in rounds for pair in each}) == 28
 
 
 def test_nccl_runs_a_rank_for_each_gpu_over_all_rails(site):
-    nccl = Site(site.nodes, site.facts, "nccl", site.meeting)
-    made = whole(nccl, (8,), pairs=False)
+    nccl = GateSite(site.nodes, site.facts, "nccl", site.rendezvous)
+    made = fleet_job(nccl, (8,), pairs=False)
     assert (made.per_node, made.world, made.node_of(8)) == (8, 64, "n2")
-    request = plan.request(made, "n2", 60)
+    request = plan.start_request(made, "n2", 60)
     assert request["environment"]["NCCL_DEBUG_FILE"] == "{directory}/nccl.%h.%p"
     assert "NCCL_IB_HCA" not in request["environment"]
 
 
 def test_a_group_is_met_at_its_own_first_node(site):
-    nccl = Site(site.nodes, site.facts, "nccl", site.meeting)
-    made = group(nccl, ("n6", "n5"), (1,), 3)
+    nccl = GateSite(site.nodes, site.facts, "nccl", site.rendezvous)
+    made = group_job(nccl, ("n6", "n5"), (1,), 3)
     assert (made.nodes, made.address, made.port) == (("n5", "n6"), "192.0.2.5", 40004)
-    assert plan.request(made, "n5", 60)["environment"]["NCCL_IB_HCA"] == "=mlx5_2"
+    assert plan.start_request(made, "n5", 60)["environment"]["NCCL_IB_HCA"] == "=mlx5_2"
 
 
 def test_the_agent_is_one_file_and_always_the_same():
-    assert bundle.agent() == bundle.agent()
-    with zipfile.ZipFile(io.BytesIO(bundle.agent())) as archive:
+    assert bundle.agent_archive() == bundle.agent_archive()
+    with zipfile.ZipFile(io.BytesIO(bundle.agent_archive())) as archive:
         names = set(archive.namelist())
         assert {"__main__.py", "agent/main.py", "agent/values.py"} <= names
         for name in names:
@@ -148,7 +148,7 @@ def test_state_comes_first(tmp_path):
     (runs / "20260104-000000-validate" / "results.json").write_text('{"si')
     (found,) = state.findings(site, ("n1", "n2", "n3"), runs)
     assert (found.node, found.proven) == ("n2", False)
-    assert "20260101-000000-validate found its settings wrong" in found.what
+    assert "its settings failed in 20260101-000000-validate" in found.what
 
 
 def as_document(result):
@@ -158,13 +158,16 @@ def as_document(result):
 
 
 def results():
-    good = Result(("n0", "n1", "n2", "n3"), "gloo", ran=healthy())
+    good = GateResult(("n0", "n1", "n2", "n3"), "gloo", ran=healthy())
     yield "accepted", good
-    refused = Result(good.nodes, "gloo", [Finding("x", "y", "n1", 0)], ran=broken())
+    refused = GateResult(good.nodes, "gloo", [Finding("x", "y", "n1", 0)], ran=broken())
     yield "refused", refused
-    yield "unknown", Result(good.nodes, "gloo", [Finding("x", "y", proven=False)], ran=healthy())
-    yield "unknown", Result(good.nodes)
-    yield "interrupted", Result(good.nodes, interrupted=True)
+    yield (
+        "unknown",
+        GateResult(good.nodes, "gloo", [Finding("x", "y", proven=False)], ran=healthy()),
+    )
+    yield "unknown", GateResult(good.nodes)
+    yield "interrupted", GateResult(good.nodes, interrupted=True)
 
 
 @pytest.mark.parametrize(("verdict", "result"), list(results()))
@@ -172,12 +175,12 @@ def test_results_are_as_the_schema_says(verdict, result):
     found = as_document(result)
     jsonschema.validate(found, SCHEMA)
     assert (result.verdict, found["exit_code"]) == (verdict, result.exit_code())
-    text = "\n".join(line.text for line in show.lines(result))
-    assert ("could not tell" if verdict == "unknown" else verdict) in text
+    text = "\n".join(line.text for line in summary.summary_lines(result))
+    assert f"4 nodes {verdict}" in text or f"neither accepted nor refused: {verdict}" in text
 
 
 def test_the_schema_refuses_what_it_does_not_know():
-    found = as_document(Result(("n0", "n1")))
+    found = as_document(GateResult(("n0", "n1")))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**found, "surprise": 1}, SCHEMA)
     with pytest.raises(jsonschema.ValidationError):
@@ -233,7 +236,7 @@ def test_isolation_names_the_node_and_its_rail(site, how):
     (finding,) = isolate.findings(found)
     assert (finding.node, finding.rail) == ("n6", 1)
     assert launcher.rounds <= 3 + 3 + 2
-    assert told[0].startswith("isolating: at most")
+    assert told[0].startswith("isolation: at most")
     assert len(told) == launcher.rounds + 1
 
 
@@ -243,18 +246,18 @@ def test_isolation_accuses_nobody_where_all_is_well(site):
 
 
 def test_a_rail_that_is_slow_everywhere_is_not_seen_by_comparison(site):
-    judge = isolate.Judge(site)
+    judge = isolate.GroupJudge(site)
     groups = {Group(("n1", "n2")): slow(job(2)), Group(("n3", "n4")): slow(job(2))}
-    assert set(judge.outcomes(groups).values()) == {Outcome.GOOD}
+    assert set(judge.outcomes(groups).values()) == {GroupOutcome.GOOD}
     later = judge.outcomes({Group(("n5", "n6")): healthy(job(2))})
-    assert set(later.values()) == {Outcome.GOOD}
-    assert set(judge.outcomes(groups).values()) == {Outcome.BAD}
+    assert set(later.values()) == {GroupOutcome.GOOD}
+    assert set(judge.outcomes(groups).values()) == {GroupOutcome.BAD}
 
 
 def test_findings_that_name_nobody_are_those_to_isolate():
     ran = healthy()
     change(ran, "row", lambda e: e["plane"] == "rail 0", min_us=9000.0)
-    assert [finding.node for finding in paths.slow(ran)] == [""]
+    assert [finding.node for finding in paths.slow_rails(ran)] == [""]
     assert [finding.node for finding in blame.findings(ran)] == []
     assert rounds.plan(["n1", "n2"]).next_round()
 

@@ -43,7 +43,7 @@ def test_it_runs_only_when_it_is_asked_for(site):
 def test_nodes_that_do_not_answer_are_an_error_and_no_failure(site):
     done = suite(site, str(REPOSITORY / "validate" / "test_acceptance.py"))
     assert "1 error" in done.stdout, done.stdout + done.stderr
-    assert "n1: could not tell: ssh: connection refused" in done.stdout
+    assert "n1: unreachable: ssh: connection refused" in done.stdout
     assert "(and 1 more)" in done.stdout
 
 
@@ -57,4 +57,4 @@ def test_state_comes_first_in_one_run(site):
     place = str(REPOSITORY / "validate" / "test_acceptance.py")
     done = suite(site, str(other), place, "-p", "rdmaprov.validate.plugin")
     assert "1 failed, 1 passed, 1 error" in done.stdout, done.stdout + done.stderr
-    assert "n1: could not tell: not measured:" in done.stdout
+    assert "n1: unknown: not measured:" in done.stdout

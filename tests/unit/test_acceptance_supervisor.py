@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from tests.unit.accept_runs import job
 
-from rdmaprov.acceptance.launch import Event, Launcher
-from rdmaprov.acceptance.nodes import asked, program
+from rdmaprov.acceptance.launch import Launcher, RankEvent
+from rdmaprov.acceptance.nodes import ask_nodes, program_command
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
@@ -68,7 +68,9 @@ class Kept:
             "lease_s": lease_s,
             "limit_s": limit_s,
         }
-        self.answer = asked(nodes, {"n0": program("supervisor", request, 60, self.mark)})["n0"]
+        self.answer = ask_nodes(
+            nodes, {"n0": program_command("supervisor", request, 60, self.mark)}
+        )["n0"]
         assert isinstance(self.answer, dict), self.answer
         self.directory = Path(self.answer["directory"])
 
@@ -78,7 +80,7 @@ class Kept:
 
     def stop(self):
         document = {"verb": "stop", "mark": self.mark}
-        return asked(self.nodes, {"n0": program("supervisor", document, 20)})["n0"]
+        return ask_nodes(self.nodes, {"n0": program_command("supervisor", document, 20)})["n0"]
 
     def supervisor(self):
         for process in Path("/proc").glob("[0-9]*"):
@@ -138,7 +140,7 @@ def test_time_is_up(keep):
     kept = keep(DAEMON, limit_s=1.0)
     assert until(lambda: kept.status()["rc"] is not None)
     assert kept.status()["rc"] == 124
-    assert kept.status()["why"] == "its time of 1 s is up"
+    assert kept.status()["why"] == "timed out after 1 s"
     assert until(lambda: marked(kept.mark) == [])
 
 
@@ -174,7 +176,7 @@ def runs(nodes, tmp_path, *endings):
         path.write_text(EVENTS + ending + "\n")
         path.chmod(0o755)
         pythons[f"n{number}"] = str(path)
-    heard: list[Event] = []
+    heard: list[RankEvent] = []
     (ran,) = Launcher(nodes, heard.append, grace_s=0.5).run([job(2, pythons=pythons)])
     assert heard == ran.events
     return ran
@@ -183,7 +185,7 @@ def runs(nodes, tmp_path, *endings):
 def test_a_job_runs_to_its_end_on_all_nodes(nodes, tmp_path):
     ran = runs(nodes, tmp_path, "exit 0", "sleep 2; exit 0")
     assert ran.good
-    assert {event["rank"] for event in ran.of("phase")} == {0, 1}
+    assert {event["rank"] for event in ran.events_of("phase")} == {0, 1}
     assert [node.left for node in ran.nodes.values()] == [(), ()]
     assert not any(Path(node.directory).exists() for node in ran.nodes.values())
 

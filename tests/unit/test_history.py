@@ -6,17 +6,17 @@ import pytest
 
 from rdmaprov.bandwidth import history
 from rdmaprov.bandwidth.fabric import Fabric
-from rdmaprov.bandwidth.history import HistoryError, Result, append, drop, read
+from rdmaprov.bandwidth.history import HistoryError, Measurement, append, drop, read
 
 KIND = history.kind(Fabric(16, 8, 8, 400), 8 << 30)
 
 
 def results(*bandwidths, kind=KIND):
-    return [Result(f"2026-01-{day + 1:02}", kind, gb_s) for day, gb_s in enumerate(bandwidths)]
+    return [Measurement(f"2026-01-{day + 1:02}", kind, gb_s) for day, gb_s in enumerate(bandwidths)]
 
 
 def now(gb_s, kind=KIND):
-    return Result("2026-02-01", kind, gb_s)
+    return Measurement("2026-02-01", kind, gb_s)
 
 
 STEADY = results(350, 351, 349, 350, 352, 350)
@@ -34,7 +34,7 @@ def test_less_than_five_percent_is_no_drop(gb_s):
 
 
 def test_few_results_say_nothing():
-    assert drop(STEADY[: history.LEAST - 1], now(100)) is None
+    assert drop(STEADY[: history.MIN_RESULTS - 1], now(100)) is None
 
 
 def test_results_of_another_kind_do_not_count():

@@ -13,7 +13,7 @@ from bench import isolation as simulation
 from bench.isolation import World, names, solve
 
 from rdmaprov.isolation.pairs import round_robin
-from rdmaprov.isolation.rounds import Group, Outcome, plan
+from rdmaprov.isolation.rounds import Group, GroupOutcome, plan
 
 DOCS = Path(__file__).parents[2] / "docs/acceptance.md"
 
@@ -44,9 +44,9 @@ def bad_pair(one, two):
 def test_each_bad_node_is_found_in_few_rounds(count):
     for index in range(count):
         done = found(count, bad_node(index))
-        [culprit] = done.culprits
-        assert (culprit.kind, culprit.nodes) == ("node", (f"n{index}",))
-        assert culprit.confidence == "high"
+        [part] = done.faulty_parts
+        assert (part.kind, part.nodes) == ("node", (f"n{index}",))
+        assert part.confidence == "high"
         assert done.rounds <= math.log2(count) + 3
 
 
@@ -55,7 +55,7 @@ def test_a_bad_node_of_many_is_found_in_few_rounds(count):
     chance = random.Random(count)
     for index in (0, count - 1, *chance.sample(range(count), 4)):
         done = found(count, bad_node(index))
-        assert [culprit.nodes for culprit in done.culprits] == [(f"n{index}",)]
+        assert [part.nodes for part in done.faulty_parts] == [(f"n{index}",)]
         assert done.rounds <= math.log2(count) + 3
 
 
@@ -63,7 +63,7 @@ def test_a_bad_node_of_many_is_found_in_few_rounds(count):
 def test_a_bad_node_is_found_inside_its_leaf(size):
     for index in range(64):
         done = found(64, bad_node(index), leaves_of(64, size))
-        assert [culprit.nodes for culprit in done.culprits] == [(f"n{index}",)]
+        assert [part.nodes for part in done.faulty_parts] == [(f"n{index}",)]
         assert done.rounds <= math.log2(64) + 3
 
 
@@ -74,20 +74,20 @@ def test_a_bad_node_is_found_inside_its_leaf(size):
 def test_any_two_bad_nodes_are_found(count):
     for pair in combinations(names(count), 2):
         done = found(count, World(nodes=frozenset(pair)))
-        assert {culprit.nodes for culprit in done.culprits} == {(node,) for node in pair}
+        assert {part.nodes for part in done.faulty_parts} == {(node,) for node in pair}
 
 
 @pytest.mark.parametrize("count", [3, 4, 5, 6, 7, 8, 13, 16, 17])
 def test_any_bad_pair_is_found(count):
     for one, two in combinations(range(count), 2):
-        [culprit] = found(count, bad_pair(one, two)).culprits
-        assert (culprit.kind, set(culprit.nodes)) == ("pair", {f"n{one}", f"n{two}"})
-        assert culprit.confidence == "high"
+        [part] = found(count, bad_pair(one, two)).faulty_parts
+        assert (part.kind, set(part.nodes)) == ("pair", {f"n{one}", f"n{two}"})
+        assert part.confidence == "high"
 
 
 def test_a_bad_pair_among_thousands_is_found():
     done = found(4096, bad_pair(17, 4000))
-    assert [set(culprit.nodes) for culprit in done.culprits] == [{"n17", "n4000"}]
+    assert [set(part.nodes) for part in done.faulty_parts] == [{"n17", "n4000"}]
     assert done.rounds <= plan(names(4096)).estimate(1).pair_rounds
 
 
@@ -95,70 +95,70 @@ def test_a_bad_pair_among_thousands_is_found():
 def test_a_leaf_that_is_slow_to_others_only_is_named(leaf):
     leaves = leaves_of(40, 8)
     done = found(40, World(leaves=(frozenset(leaves[f"leaf{leaf}"]),)), leaves)
-    [culprit] = done.culprits
-    assert (culprit.kind, culprit.name, culprit.confidence) == ("leaf", f"leaf{leaf}", "high")
+    [part] = done.faulty_parts
+    assert (part.kind, part.name, part.confidence) == ("leaf", f"leaf{leaf}", "high")
 
 
 def test_of_two_leaves_nothing_tells_which():
     leaves = leaves_of(16, 8)
-    [culprit] = found(16, World(leaves=(frozenset(leaves["leaf0"]),)), leaves).culprits
-    assert (culprit.kind, culprit.name, culprit.confidence) == ("leaf", "leaf0 and leaf1", "low")
+    [part] = found(16, World(leaves=(frozenset(leaves["leaf0"]),)), leaves).faulty_parts
+    assert (part.kind, part.name, part.confidence) == ("leaf", "leaf0 and leaf1", "low")
 
 
 def test_a_pair_across_two_leaves_is_no_leaf():
-    [culprit] = found(16, bad_pair(3, 12), leaves_of(16, 8)).culprits
-    assert (culprit.kind, set(culprit.nodes)) == ("pair", {"n3", "n12"})
+    [part] = found(16, bad_pair(3, 12), leaves_of(16, 8)).faulty_parts
+    assert (part.kind, set(part.nodes)) == ("pair", {"n3", "n12"})
 
 
 @pytest.mark.parametrize("rail", [0, 3, 7])
 def test_one_bad_rail_of_a_node_is_named(rail):
     world = World(rails=frozenset([("n5", rail)]))
-    [culprit] = found(16, world, rails=8).culprits
-    assert (culprit.kind, culprit.nodes, culprit.rail) == ("rail", ("n5",), rail)
+    [part] = found(16, world, rails=8).faulty_parts
+    assert (part.kind, part.nodes, part.rail) == ("rail", ("n5",), rail)
 
 
 def test_two_bad_rails_of_a_node_are_the_node():
     world = World(rails=frozenset([("n5", 1), ("n5", 6)]))
-    [culprit] = found(16, world, rails=8).culprits
-    assert (culprit.kind, culprit.nodes) == ("node", ("n5",))
+    [part] = found(16, world, rails=8).faulty_parts
+    assert (part.kind, part.nodes) == ("node", ("n5",))
 
 
 def test_a_plane_that_is_bad_everywhere_is_a_rail():
     world = World(rails=frozenset((node, 2) for node in names(8)))
-    [culprit] = found(8, world, rails=4).culprits
-    assert (culprit.kind, culprit.rail, culprit.confidence) == ("rail", 2, "low")
+    [part] = found(8, world, rails=4).faulty_parts
+    assert (part.kind, part.rail, part.confidence) == ("rail", 2, "low")
 
 
 def test_a_hang_is_an_outcome_and_is_told():
-    [culprit] = found(16, bad_node(3, hangs=frozenset(["n3"]))).culprits
-    assert (culprit.nodes, culprit.hang) == (("n3",), True)
+    [part] = found(16, bad_node(3, hangs=frozenset(["n3"]))).faulty_parts
+    assert (part.nodes, part.hang) == (("n3",), True)
 
 
 def test_two_nodes_alone_cannot_be_told_apart():
-    [culprit] = found(2, bad_node(0)).culprits
-    assert (culprit.kind, culprit.nodes, culprit.confidence) == ("pair", ("n0", "n1"), "low")
+    [part] = found(2, bad_node(0)).faulty_parts
+    assert (part.kind, part.nodes, part.confidence) == ("pair", ("n0", "n1"), "low")
 
 
 def test_with_one_good_node_left_nothing_can_be_told():
     done = found(5, World(nodes=frozenset(names(4))))
-    assert done.culprits == ()
+    assert done.faulty_parts == ()
     assert set(done.unsure) == set(names(5))
 
 
 def test_two_good_nodes_are_enough_to_name_all_others():
     done = found(12, World(nodes=frozenset(names(10))))
-    assert {culprit.nodes for culprit in done.culprits} == {(node,) for node in names(10)}
+    assert {part.nodes for part in done.faulty_parts} == {(node,) for node in names(10)}
 
 
 def test_all_bad_ends_with_nobody_accused():
     done = found(300, World(nodes=frozenset(names(300))))
-    assert done.culprits == ()
+    assert done.faulty_parts == ()
     assert done.rounds < 60
 
 
 def test_a_fault_that_went_away_accuses_nobody():
     done = found(16, World())
-    assert (done.culprits, done.unsure) == ((), ())
+    assert (done.faulty_parts, done.unsure) == ((), ())
 
 
 # --- nobody is accused who is not at fault -------------------------------------------------
@@ -184,20 +184,20 @@ def trial(chance):
     return nodes, leaves, 8 if kind == "rail" else 1, World(**faults)
 
 
-def is_true(culprit, world):
-    """Return whether what is said of a culprit is so.
+def is_true(part, world):
+    """Return whether what is said of a part is so.
 
     With low confidence it is only said that these nodes are bad together.
     """
-    nodes = set(culprit.nodes)
-    if culprit.confidence == "low":
-        return world.is_bad(Group(culprit.nodes))
+    nodes = set(part.nodes)
+    if part.confidence == "low":
+        return world.is_bad(Group(part.nodes))
     return {
         "node": nodes <= world.nodes or nodes in world.leaves,
         "pair": nodes in world.pairs,
         "leaf": nodes in world.leaves,
-        "rail": (culprit.nodes[0], culprit.rail) in world.rails and len(nodes) == 1,
-    }[culprit.kind]
+        "rail": (part.nodes[0], part.rail) in world.rails and len(nodes) == 1,
+    }[part.kind]
 
 
 def test_no_false_accusation_in_ten_thousand_trials():
@@ -206,8 +206,8 @@ def test_no_false_accusation_in_ten_thousand_trials():
     for _ in range(10_000):
         nodes, leaves, rails, world = trial(chance)
         done = solve(plan(nodes, leaves, rails=rails), world)
-        assert all(is_true(culprit, world) for culprit in done.culprits), (world, done)
-        missed += world.is_bad(Group(nodes)) and not (done.culprits or done.unsure)
+        assert all(is_true(part, world) for part in done.faulty_parts), (world, done)
+        missed += world.is_bad(Group(nodes)) and not (done.faulty_parts or done.unsure)
     assert missed == 0
 
 
@@ -244,7 +244,7 @@ def test_a_group_without_outcome_is_an_error():
     isolation = plan(names(8))
     first, *_ = isolation.next_round()
     with pytest.raises(KeyError):
-        isolation.observe({first: Outcome.GOOD})
+        isolation.observe({first: GroupOutcome.GOOD})
 
 
 @pytest.mark.parametrize("nodes", [(), ("a",), ("a", "b", "a")])

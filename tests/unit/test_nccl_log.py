@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.nccl_jobs import VERSIONS, Job, judged, of
+from tests.unit.nccl_jobs import VERSIONS, Job, judge, of
 
 from rdmaprov.errors import UsageError
-from rdmaprov.nccl_log import files as log_files
+from rdmaprov.nccl_log import reader as log_reader
 from rdmaprov.nccl_log import transport
-from rdmaprov.nccl_log.files import UnreadableLogError
+from rdmaprov.nccl_log.reader import UnreadableLogError
 from rdmaprov.nccl_log.transport import Gdr, Transport
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "nccl"
@@ -63,7 +63,7 @@ REAL = {
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in FIXTURES.glob("*.log")))
 def test_real_log_has_its_verdict(name):
-    verdict = transport.verdict(transport.read([FIXTURES / f"{name}.log"]))
+    verdict = transport.verdict(transport.read_matrix([FIXTURES / f"{name}.log"]))
     assert REAL[name] == (
         verdict.transport,
         verdict.gdr,
@@ -79,8 +79,8 @@ def test_every_real_log_names_its_source():
 
 
 def test_real_log_that_is_whole_leaves_no_doubt():
-    matrix = transport.read([FIXTURES / "ofi-aws-libfabric-whole.log"])
-    assert judged(matrix, Transport.OFI) == []
+    matrix = transport.read_matrix([FIXTURES / "ofi-aws-libfabric-whole.log"])
+    assert judge(matrix, Transport.OFI) == []
     assert (matrix.size, matrix.absent, matrix.unfinished) == (2, (), ())
 
 
@@ -92,7 +92,7 @@ def test_whole_job_of_every_version_is_proven(version, layer):
     assert verdict.transport == layer.lower()
     assert (verdict.gdr, verdict.hcas) == (Gdr.ALL, ("mlx5_0", "mlx5_1"))
     assert verdict.nccl_version == version
-    assert judged(matrix, Transport(layer.lower()), gdr=True) == []
+    assert judge(matrix, Transport(layer.lower()), gdr=True) == []
 
 
 def test_several_files_are_one_job(tmp_path):
@@ -101,14 +101,14 @@ def test_several_files_are_one_job(tmp_path):
     for rank in range(job.ranks):
         files.append(tmp_path / f"nccl.{rank}.log")
         files[-1].write_text("".join(f"{line}\n" for step in job.rank(rank) for line in step))
-    matrix = transport.read(files)
+    matrix = transport.read_matrix(files)
     assert matrix.channels == of(job.text()).channels
-    assert judged(matrix, Transport.ROCE, gdr=True) == []
+    assert judge(matrix, Transport.ROCE, gdr=True) == []
 
 
 @pytest.mark.parametrize("data", [b"", b"no such thing\n" * 9])
 def test_file_without_nccl_lines_is_refused(data):
-    with pytest.raises(UnreadableLogError, match="no line of NCCL's"):
+    with pytest.raises(UnreadableLogError, match="no line of NCCL"):
         of(data)
 
 
@@ -132,16 +132,16 @@ def test_hole_of_zeros_in_a_log_is_not_binary():
 def test_one_silent_file_among_others_is_could_not_tell(tmp_path):
     (tmp_path / "a.log").write_text(Job().text())
     (tmp_path / "b.log").write_text("")
-    matrix = transport.read([tmp_path / "a.log", tmp_path / "b.log"])
+    matrix = transport.read_matrix([tmp_path / "a.log", tmp_path / "b.log"])
     (problem,) = transport.judge(matrix, Transport.ROCE, None, True)
     assert (problem.proven, "b.log: no line" in problem.message) == (False, True)
 
 
 def test_missing_file_and_directory_are_usage_errors(tmp_path):
     with pytest.raises(UsageError, match="no such file"):
-        transport.read([tmp_path / "none"])
+        transport.read_matrix([tmp_path / "none"])
     with pytest.raises(UsageError, match="is a directory"):
-        transport.read([tmp_path])
+        transport.read_matrix([tmp_path])
 
 
 def test_memory_does_not_grow_with_repetition():
@@ -159,8 +159,8 @@ def test_all_to_all_costs_one_entry_for_each_device():
 
 
 def test_long_line_without_an_end_is_bounded(monkeypatch):
-    monkeypatch.setattr(log_files, "_CHUNK_BYTES", 1 << 12)
-    monkeypatch.setattr(log_files, "_LINE_BYTES", 1 << 12)
+    monkeypatch.setattr(log_reader, "_CHUNK_BYTES", 1 << 12)
+    monkeypatch.setattr(log_reader, "_LINE_BYTES", 1 << 12)
     assert (
         of(b"x" * (1 << 16) + b"\n" + Job().text().encode()).channels == of(Job().text()).channels
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.nccl_jobs import VERSIONS, Job, judged, of
+from tests.unit.nccl_jobs import VERSIONS, Job, judge, of
 
 from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.transport import Gdr, Transport
@@ -13,15 +13,15 @@ from rdmaprov.nccl_log.transport import Gdr, Transport
 def test_single_node_of_every_version_is_p2p(version):
     matrix = of(Job(version=version, nodes=1, gpus=4).text())
     assert transport.verdict(matrix).transport is Transport.P2P
-    assert judged(matrix) == []
-    assert "no channel leaves a node" in judged(matrix, Transport.IB)[0]
+    assert judge(matrix) == []
+    assert "no channel leaves a node" in judge(matrix, Transport.IB)[0]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_sockets_of_every_version_fail_with_the_cause(version):
     matrix = of(Job(version=version, network="Socket").text())
     assert transport.verdict(matrix).transport is Transport.SOCKET
-    problems = judged(matrix, Transport.ROCE, gdr=True)
+    problems = judge(matrix, Transport.ROCE, gdr=True)
     assert [p.split(" on ")[1].split(":")[0] for p in problems] == ["node0", "node1"]
     assert "No device found" in problems[0]
     assert "ibv_devinfo" in problems[0]
@@ -41,14 +41,14 @@ def test_channel_has_rank_hca_direction_and_peer():
 def test_mixed_transports_name_the_odd_rank():
     matrix = of(Job(networks={3: "Socket"}).text())
     assert transport.verdict(matrix).transport is Transport.MIXED
-    (problem,) = judged(matrix)
+    (problem,) = judge(matrix)
     assert problem.startswith("rank 3 on node1: socket on 2 channels between nodes, others roce")
 
 
 def test_one_rank_without_gdr_is_a_problem_that_names_its_hca():
     matrix = of(Job(without_gdr=frozenset({2})).text())
     assert transport.verdict(matrix).gdr is Gdr.SOME
-    (problem,) = judged(matrix)
+    (problem,) = judge(matrix)
     assert problem.startswith("rank 2 on node1: no GPUDirect RDMA on 2 of 4 channels")
     assert "mlx5_0" in problem
 
@@ -56,13 +56,13 @@ def test_one_rank_without_gdr_is_a_problem_that_names_its_hca():
 def test_no_gdr_anywhere_is_a_problem_only_where_it_is_required():
     matrix = of(Job(gdr=False).text())
     assert transport.verdict(matrix).gdr is Gdr.NONE
-    assert judged(matrix, Transport.ROCE) == []
-    assert len(judged(matrix, Transport.ROCE, gdr=True)) == 2
+    assert judge(matrix, Transport.ROCE) == []
+    assert len(judge(matrix, Transport.ROCE, gdr=True)) == 2
 
 
 def test_sends_without_gdr_are_explained_by_nccl_net_gdr_read():
     sends = [line.replace("/GDRDMA", "") if "[send]" in line else line for line in Job().lines()]
-    problems = judged(of("\n".join([*sends, ""])))
+    problems = judge(of("\n".join([*sends, ""])))
     assert all("NCCL_NET_GDR_READ=1" in problem for problem in problems)
     assert len(problems) == 2
 
@@ -70,10 +70,10 @@ def test_sends_without_gdr_are_explained_by_nccl_net_gdr_read():
 def test_missing_and_undeclared_hcas_are_named_by_host():
     matrix = of(Job().text())
     hcas = {"node0": ["mlx5_0", "mlx5_1", "mlx5_2"], "node1": ["mlx5_0"]}
-    missing, undeclared = judged(matrix, hcas=hcas)
+    missing, undeclared = judge(matrix, hcas=hcas)
     assert missing.startswith("node0 mlx5_2: no channel between nodes uses it")
     assert "node1: rank 3" in undeclared
-    assert "mlx5_1, wanted one of mlx5_0" in undeclared
+    assert "mlx5_1, expected one of mlx5_0" in undeclared
 
 
 def test_ranks_without_a_line_are_named():
@@ -81,7 +81,7 @@ def test_ranks_without_a_line_are_named():
     half = "".join(f"{line}\n" for line in job.lines() if line.startswith("node0"))
     matrix = of(half)
     assert matrix.absent == (4, 5, 6, 7)
-    assert judged(matrix, Transport.ROCE, gdr=True, every_rank=False) == []
+    assert judge(matrix, Transport.ROCE, gdr=True, every_rank=False) == []
     (problem,) = transport.judge(matrix, Transport.ROCE, None, True)
     assert (problem.proven, problem.message[:17]) == (False, "ranks 4-7 of 8: n")
 
@@ -101,7 +101,7 @@ def test_communicator_that_is_not_finished_is_could_not_tell():
 
 def test_two_versions_in_one_job_are_a_problem():
     text = Job().text() + Job(version="2.18.3").text()
-    assert "NCCL 2.18.3 and 2.21.5 in one job" in "".join(judged(of(text)))
+    assert "NCCL 2.18.3 and 2.21.5 in one job" in "".join(judge(of(text)))
     assert transport.verdict(of(text)).nccl_version is None
 
 
@@ -116,7 +116,7 @@ def test_two_versions_in_one_job_are_a_problem():
     ],
 )
 def test_why_sockets_is_read_from_the_log(line, cause):
-    problems = judged(of(Job(network="Socket", environment=(line,)).text()), Transport.IB)
+    problems = judge(of(Job(network="Socket", environment=(line,)).text()), Transport.IB)
     assert all(cause in problem for problem in problems)
     assert len(problems) == 2
 
@@ -124,9 +124,9 @@ def test_why_sockets_is_read_from_the_log(line, cause):
 def test_socket_beside_an_hca_is_a_problem_without_a_declared_transport():
     found = "NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:192.0.2.1<0>"
     matrix = of(Job(network="Socket", environment=(found,)).text())
-    assert all("socket although NCCL found mlx5_0" in problem for problem in judged(matrix))
-    assert judged(of(Job(network="Socket").text())) == []
+    assert all("socket although NCCL found mlx5_0" in problem for problem in judge(matrix))
+    assert judge(of(Job(network="Socket").text())) == []
 
 
 def test_gdr_required_alone_refuses_sockets():
-    assert len(judged(of(Job(network="Socket").text()), gdr=True)) == 2
+    assert len(judge(of(Job(network="Socket").text()), gdr=True)) == 2

@@ -10,7 +10,7 @@ _HERE = Path(__file__).parent
 AGENT = "agent.pyz"
 
 
-def agent() -> bytes:
+def agent_archive() -> bytes:
     """Return the agent as one file that Python runs, the same bytes for the same sources."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,4 +1,4 @@
-"""What a run over NCCL must prove beside its numbers: the transport, the counters, the floor."""
+"""What a run over NCCL must show beside its numbers: the transport, the counters, the floor."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rdmaprov.acceptance import counters, measure, preflight
-from rdmaprov.acceptance.counters import Moved
+from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import Site
-from rdmaprov.acceptance.launch import Ran
+from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.launch import JobRun
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.bandwidth import floor, history
 from rdmaprov.bandwidth.floor import Judgement
@@ -21,12 +21,12 @@ from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.transport import Transport
 
 # The floor is of messages that fill the links: nccl-tests' own reports are of these.
-LEAST_FLOOR_BYTES = 1 << 30
+MIN_FLOOR_BYTES = 1 << 30
 _TRANSPORTS = {"roce": Transport.ROCE, "infiniband": Transport.IB}
-_LOG_REMEDY = "See logs/ of the run; rdmaprov explain nccl-log reads them"
+_NO_LOG_REMEDY = "Read the errors of the ranks, on the controller: logs/*.err of this run"
 
 
-def logs(ran: Ran, keep: Callable[[str, str], Path]) -> list[Path]:
+def save_logs(ran: JobRun, keep: Callable[[str, str], Path]) -> list[Path]:
     """Return NCCL's logs of a run, kept as files by node and process."""
     found = []
     for name, node in ran.nodes.items():
@@ -41,10 +41,10 @@ def logs(ran: Ran, keep: Callable[[str, str], Path]) -> list[Path]:
     return found
 
 
-def transports(site: Site, files: Sequence[Path]) -> Iterator[Finding]:
-    """Yield what NCCL's logs say of the transport that is not as the site has it."""
+def judge_transports(site: GateSite, files: Sequence[Path]) -> Iterator[Finding]:
+    """Yield what differs between the transport in NCCL's logs and the site."""
     if not files:
-        yield Finding("NCCL wrote no log", _LOG_REMEDY, proven=False)
+        yield Finding("the transport: NCCL wrote no log", _NO_LOG_REMEDY, proven=False)
         return
     hcas = {
         str(facts["hostname"]).partition(".")[0]: [rail["rdma"] for rail in facts["rails"]]
@@ -53,7 +53,7 @@ def transports(site: Site, files: Sequence[Path]) -> Iterator[Finding]:
     first = site.nodes[0]
     wants_gdr = str(first.get("peermem_mode")) != "off"
     try:
-        matrix = transport.read(files)
+        matrix = transport.read_matrix(files)
     except RdmaprovError as error:
         yield Finding(error.message, error.hint, proven=False)
         return
@@ -62,26 +62,26 @@ def transports(site: Site, files: Sequence[Path]) -> Iterator[Finding]:
         yield Finding(problem.message, problem.remedy, proven=problem.proven)
 
 
-def counted(
-    site: Site, before: dict[str, Document], after: dict[str, Document], due_bytes: int
-) -> tuple[list[Moved], list[Finding]]:
-    """Return what rails counted, and what of it is wrong.
+def judge_counters(
+    site: GateSite, before: dict[str, Document], after: dict[str, Document], due_bytes: int
+) -> tuple[list[RailTraffic], list[Finding]]:
+    """Return the traffic of the rails, and what is wrong with it.
 
     Args:
         site: what is known.
-        before: what the reader said before the run, by node.
+        before: what the reader returned before the run, by node.
         after: the same after it.
         due_bytes: what each node had to send; 0 if RDMA moved nothing.
 
     """
-    rails: list[Moved] = []
+    rails: list[RailTraffic] = []
     found: list[Finding] = []
     for node in site.nodes:
         if node.name not in after:
-            what = "its counters could not be read after the run"
-            found.append(Finding(what, "Is it up?", node.name, proven=False))
+            what = "its counters after the run: no answer"
+            found.append(Finding(what, "Check whether it is up", node.name, proven=False))
             continue
-        own = counters.moved(node, before[node.name], after[node.name])
+        own = counters.rail_traffic(node, before[node.name], after[node.name])
         rails += own
         if due_bytes:
             found += counters.management(node, before[node.name], after[node.name], due_bytes)
@@ -94,25 +94,26 @@ def counted(
     return rails, found
 
 
-def judged(site: Site, ran: Ran) -> tuple[Judgement | None, list[Finding]]:
-    """Return what the floor says of the largest message, and whether that is a finding."""
+def judge_floor(site: GateSite, ran: JobRun) -> tuple[Judgement | None, list[Finding]]:
+    """Return the judgement of the largest message by the floor, and its finding, if it is one."""
     fabric = site_fabric(site.nodes, preflight.gpus_per_node(site.facts))
     first = site.nodes[0]
     wanted = float(first.get("fabric_floor_gb_s") or 0.0)
     reason = str(first.get("fabric_floor_reason") or "")
     demanded = floor.derive(fabric, site_floor_gb_s=wanted, reason=reason)
-    row = measure.largest(measure.rows(ran), ran.job.planes[0].name)
-    if row is None or row.bytes < LEAST_FLOOR_BYTES:
-        what = "no message of 1 GiB or more was measured, so the floor was not tried"
-        return floor.judge(fabric, demanded), [Finding(what, "Leave out --sizes", proven=False)]
+    row = measure.largest_row(measure.rows(ran), ran.job.planes[0].name)
+    if row is None or row.bytes < MIN_FLOOR_BYTES:
+        what = "the floor is not verified: no message of 1 GiB or more was measured"
+        remedy = "Run rdmaprov accept without --sizes"
+        return floor.judge(fabric, demanded), [Finding(what, remedy, proven=False)]
     judgement = floor.judge(fabric, demanded, row.busbw_gb_s)
-    if judgement.verdict is floor.Verdict.HEALTHY:
+    if judgement.verdict is floor.FloorVerdict.HEALTHY:
         return judgement, []
     causes = "; ".join(cause.cause for cause in judgement.likely_causes)
-    return judgement, [Finding(judgement.sentence, f"Likely: {causes or 'not known'}")]
+    return judgement, [Finding(judgement.sentence, f"Likely causes: {causes or 'none known'}")]
 
 
-def compared(site: Site, ran: Ran, path: Path, time: str) -> list[str]:
+def compare_with_history(site: GateSite, ran: JobRun, path: Path, time: str) -> list[str]:
     """Return a note if the fleet reaches less than it did, and add the result to its history.
 
     Args:
@@ -122,11 +123,11 @@ def compared(site: Site, ran: Ran, path: Path, time: str) -> list[str]:
         time: when it ran, ISO 8601.
 
     """
-    row = measure.largest(measure.rows(ran), ran.job.planes[0].name)
+    row = measure.largest_row(measure.rows(ran), ran.job.planes[0].name)
     if row is None:
         return []
     fabric = site_fabric(site.nodes, preflight.gpus_per_node(site.facts))
-    now = history.Result(time, history.kind(fabric, row.bytes), row.busbw_gb_s)
+    now = history.Measurement(time, history.kind(fabric, row.bytes), row.busbw_gb_s)
     drop = history.drop(history.read(path), now)
     history.append(path, now)
     return [f"{row.busbw_gb_s:.4g} GB/s is {drop} ({path})"] if drop else []

@@ -1,10 +1,14 @@
-"""What an acceptance finds wrong, or could not find out."""
+"""What an acceptance finds wrong, or unknown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.problem import printable
+
+# What no rank's evidence names, groups of nodes may.
+ISOLATE = "To find the node, run: rdmaprov accept SITE --isolate auto (three nodes or more)"
 
 
 @dataclass(frozen=True)
@@ -12,11 +16,12 @@ class Finding:
     """One thing that keeps nodes from being accepted.
 
     Args:
-        what: what is wrong: seen, wanted, and where it was read.
-        remedy: what to write or to run.
+        what: what is wrong: seen, expected, and where it was read.
+        remedy: the action that repairs it, and where to run it.
         node: the node, empty if it concerns several.
         rail: the rail's number, None if it concerns no rail.
-        proven: whether it is known to be wrong; else nothing is known of it.
+        proven: whether it is known to be wrong; else it is unknown.
+        unreachable: whether it is unknown because there was no connection to the node.
 
     """
 
@@ -25,6 +30,7 @@ class Finding:
     node: str = ""
     rail: int | None = None
     proven: bool = True
+    unreachable: bool = False
 
     @property
     def text(self) -> str:
@@ -32,9 +38,9 @@ class Finding:
         where = self.node
         if self.rail is not None:
             where = f"{where} rail {self.rail}".strip()
-        what = self.what.rstrip(".")
-        told = what if self.proven else f"could not tell: {what}"
-        return printable(f"{where}: {told}. {self.remedy}" if where else f"{told}. {self.remedy}")
+        state = "" if self.proven else "unreachable: " if self.unreachable else "unknown: "
+        text = f"{state}{self.what.rstrip('.')}. {self.remedy}"
+        return printable(f"{where}: {text}" if where else text)
 
     def as_data(self) -> dict[str, object]:
         """Return the finding as JSON has it."""
@@ -45,3 +51,15 @@ class Finding:
             "remedy": self.remedy,
             "proven": self.proven,
         }
+
+
+def no_answer(error: NodeError, node: str) -> Finding:
+    """Return the finding that a node gave no answer."""
+    what = error.message.removeprefix(f"{node}: ")
+    no_connection = isinstance(error, NodeUnreachable)
+    return Finding(what, error.hint, node, proven=False, unreachable=no_connection)
+
+
+def apply_remedy(roles: str, node: str) -> str:
+    """Return the remedy that some roles repair a node."""
+    return f"Run from the controller: rdmaprov apply SITE --limit {node} --roles {roles}"

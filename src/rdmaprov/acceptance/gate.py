@@ -1,4 +1,4 @@
-"""The gate: a preflight, an all-reduce over all nodes, its evidence, and who is to blame."""
+"""The gate: a preflight, an all-reduce over all nodes, its evidence, and what is at fault."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rdmaprov.acceptance import (
     paths,
     preflight,
     reach,
-    sums,
+    wrong_sums,
 )
-from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import Site
-from rdmaprov.acceptance.launch import Event, Launcher
-from rdmaprov.acceptance.nodes import Document, Nodes, on_each, program
-from rdmaprov.acceptance.result import GLOO_NOTE, Result
+from rdmaprov.acceptance.finding import Finding, no_answer
+from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.launch import Launcher, RankEvent
+from rdmaprov.acceptance.nodes import Document, Nodes, ask_each, program_command
+from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
 from rdmaprov.bandwidth import sizes
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Node
@@ -42,7 +42,7 @@ class Options:
         backend: `nccl`, `gloo` or `auto`: nccl where the site has GPUs.
         sizes: bytes of the messages; empty for all that fit.
         pairs: measure every pair of nodes.
-        isolate: look for the culprit by group testing when the run does not name one.
+        isolate: find what is at fault by group testing if the run does not show it.
         limit_s: seconds that the run may take; None for what its parts may.
 
     """
@@ -64,9 +64,9 @@ class Gate:
         options: what is asked for.
         keep: writes a file of evidence, by name, and returns its place.
         history: the file with what the fleet has reached before.
-        tell: is told what happens, line by line.
-        hear: is told each event of each rank.
-        expect: is told how many `checked` events a good run has of each rank.
+        on_stage: is called with a line for each stage.
+        on_event: is called with each event of each rank.
+        on_start: is called with the number of `checked` events that a good run has of each rank.
 
     """
 
@@ -75,11 +75,11 @@ class Gate:
     options: Options
     keep: Callable[[str, str], Path]
     history: Path
-    tell: Callable[[str], None]
-    hear: Callable[[Event], None] = lambda _event: None
-    expect: Callable[[int], None] = lambda _count: None
+    on_stage: Callable[[str], None]
+    on_event: Callable[[RankEvent], None] = lambda _event: None
+    on_start: Callable[[int], None] = lambda _count: None
 
-    def run(self) -> Result:
+    def run(self) -> GateResult:
         """Return the result; an interrupt ends everything on all nodes and is part of it.
 
         Raises:
@@ -89,60 +89,64 @@ class Gate:
         names = tuple(node.name for node in self.nodes)
         if len(names) < 2:
             raise UsageError(
-                f"{', '.join(names)}: one node has nobody to reach",
-                "Name two nodes or more with --limit",
+                f"{', '.join(names)}: accept needs two nodes or more",
+                "Select two nodes or more with --limit",
             )
-        result = Result(names)
+        result = GateResult(names)
         try:
-            self._prove(result)
+            self._run_stages(result)
         except KeyboardInterrupt:
             result.interrupted = True
         return result
 
-    def _prove(self, result: Result) -> None:
-        before = self._preflight(result)
+    def _run_stages(self, result: GateResult) -> None:
+        before = self._run_preflight(result)
         if result.findings:
             return
         result.facts = before
-        meeting = self._meeting(result, before)
-        if meeting is None:
+        rendezvous = self._find_rendezvous(result, before)
+        if rendezvous is None:
             return
-        site = Site(self.nodes, before, result.backend, meeting)
-        launcher = Launcher(self.connection, self.hear)
-        self._run(result, site, launcher)
-        self._evidence(result, site, before)
+        site = GateSite(self.nodes, before, result.backend, rendezvous)
+        launcher = Launcher(self.connection, self.on_event)
+        self._run_job(result, site, launcher)
+        self._collect_evidence(result, site, before)
         unnamed = [finding for finding in result.findings if not finding.node]
         if unnamed and self.options.isolate and len(self.nodes) > 2:
-            found = isolate.run_isolation(site, launcher, self.tell)
+            found = isolate.run_isolation(site, launcher, self.on_stage)
             result.findings += isolate.findings(found)
 
-    def _preflight(self, result: Result) -> dict[str, Document]:
-        """Return what each node is; what is missing there becomes a finding."""
-        self.tell(f"preflight of {len(self.nodes)} nodes")
+    def _run_preflight(self, result: GateResult) -> dict[str, Document]:
+        """Return the facts of each node; what is missing there becomes a finding."""
+        self.on_stage(f"preflight: {len(self.nodes)} nodes")
         asked = {node.name: node for node in self.nodes}
         began = time.time()
-        answers = on_each(
+        answers = ask_each(
             self.connection,
             result.nodes,
-            lambda name: program("reader", preflight.question(asked[name]), PREFLIGHT_S),
+            lambda name: program_command(
+                "reader", preflight.reader_request(asked[name]), PREFLIGHT_S
+            ),
         )
         known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
-        result.backend = _backend(self.options.backend, self.nodes, known)
+        result.backend = _choose_backend(self.options.backend, self.nodes, known)
         result.findings += preflight.findings(
             self.nodes, answers, result.backend, (began, time.time())
         )
         return known
 
-    def _meeting(self, result: Result, facts: dict[str, Document]) -> reach.Meeting | None:
-        """Return where ranks meet, None if rails do not reach each other."""
-        self.tell("rails: who answers whom")
-        asked: dict[str, list[reach.Probe]] = {name: [] for name in facts}
-        for probe in reach.probes(self.nodes, facts):
+    def _find_rendezvous(
+        self, result: GateResult, facts: dict[str, Document]
+    ) -> reach.Rendezvous | None:
+        """Return where ranks join, None if rails do not reach each other."""
+        self.on_stage("checking rail reachability")
+        asked: dict[str, list[reach.ReachTest]] = {name: [] for name in facts}
+        for probe in reach.reach_tests(self.nodes, facts):
             asked[probe.source].append(probe)
-        answers = on_each(
+        answers = ask_each(
             self.connection,
             result.nodes,
-            lambda name: program(
+            lambda name: program_command(
                 "reader",
                 {"verb": "reach", "targets": reach.targets(asked[name]), "limit_s": reach.LIMIT_S},
                 reach.LIMIT_S + _REACH_SLACK_S,
@@ -152,77 +156,82 @@ class Gate:
         result.findings += reach.findings(tried, reach.failures(asked, answers))
         known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
         if result.findings or len(known) < len(answers):
-            result.findings += [Finding(e.message, e.hint, proven=False) for e in _errors(answers)]
+            result.findings += _no_answers(answers)
             return None
-        meeting = reach.meeting(self.nodes, facts, asked, known)
-        if meeting is None:
-            what = f"no address of {self.nodes[0].name} is one that all nodes reach"
-            result.findings.append(Finding(what, "Give rails addresses", proven=False))
-        return meeting
+        rendezvous = reach.find_rendezvous(self.nodes, facts, asked, known)
+        if rendezvous is None:
+            what = f"rendezvous: no address of {self.nodes[0].name} is reachable from all nodes"
+            result.findings.append(
+                Finding(what, "Give each rail an address in fabric_rails", proven=False)
+            )
+        return rendezvous
 
-    def _run(self, result: Result, site: Site, launcher: Launcher) -> None:
+    def _run_job(self, result: GateResult, site: GateSite, launcher: Launcher) -> None:
         wanted = self.options.sizes or jobs.default_sizes(
             site.backend, preflight.free_bytes(site.facts)
         )
-        job = jobs.whole(site, wanted, self.options.pairs)
-        first, last = sizes.shown(wanted[0]), sizes.shown(wanted[-1])
+        job = jobs.fleet_job(site, wanted, self.options.pairs)
+        first, last = sizes.format_size(wanted[0]), sizes.format_size(wanted[-1])
         limit = self.options.limit_s or job.limit_s()
-        self.tell(
+        self.on_stage(
             f"all-reduce of {job.world} ranks over {job.backend}, {first} to {last}, "
-            f"{', '.join(plane.name for plane in job.planes)}; ends within {limit:.0f} s"
+            f"{', '.join(plane.name for plane in job.planes)}; time limit {limit:.0f} s"
         )
-        self.expect(len(job.planes) * len(job.sizes))
+        self.on_start(len(job.planes) * len(job.sizes))
         (result.ran,) = launcher.run([job], self.options.limit_s)
 
-    def _evidence(self, result: Result, site: Site, before: dict[str, Document]) -> None:
+    def _collect_evidence(
+        self, result: GateResult, site: GateSite, before: dict[str, Document]
+    ) -> None:
         assert result.ran is not None  # noqa: S101 - it has just run
         ran = result.ran
         result.findings += blame.findings(ran)
-        result.findings += sums.findings(ran)
-        result.findings += paths.lossy(ran)
-        result.findings += paths.stray(ran)
-        result.findings += paths.slow(ran)
-        result.notes += _late(result)
-        result.findings += _left(result)
-        result.findings += _cut(result)
-        after = self._after(result)
-        due = sum(event["due_bytes"] for event in ran.of("moved")[:1]) if ran.good else 0
+        result.findings += wrong_sums.findings(ran)
+        result.findings += paths.lossy_paths(ran)
+        result.findings += paths.stray_traffic(ran)
+        result.findings += paths.slow_rails(ran)
+        result.notes += _straggler_notes(result)
+        result.findings += _leftover_processes(result)
+        result.findings += _skipped_sizes(result)
+        after = self._read_counters(result)
+        due = sum(event["due_bytes"] for event in ran.events_of("moved")[:1]) if ran.good else 0
         is_nccl = site.backend == "nccl"
-        result.rails, found = evidence.counted(site, before, after, due if is_nccl else 0)
+        result.rails, found = evidence.judge_counters(site, before, after, due if is_nccl else 0)
         result.findings += found
         if is_nccl:
-            result.findings += evidence.transports(site, evidence.logs(ran, self.keep))
-            result.judgement, slow = evidence.judged(site, ran)
+            result.findings += evidence.judge_transports(site, evidence.save_logs(ran, self.keep))
+            result.judgement, slow = evidence.judge_floor(site, ran)
             result.findings += slow
             result.notes += result.judgement.notes if result.judgement else ()
             if ran.good:
                 when = datetime.now(UTC).isoformat(timespec="seconds")
-                result.notes += evidence.compared(site, ran, self.history, when)
+                result.notes += evidence.compare_with_history(site, ran, self.history, when)
         else:
             result.notes.append(GLOO_NOTE)
         for name, node in ran.nodes.items():
             if node.errors:
                 self.keep(f"{name}.err", node.errors)
 
-    def _after(self, result: Result) -> dict[str, Document]:
+    def _read_counters(self, result: GateResult) -> dict[str, Document]:
         asked = {node.name: node for node in self.nodes}
         ran = result.ran
         there = tuple(n for n in result.nodes if ran is None or not ran.nodes[n].lost)
-        answers = on_each(
+        answers = ask_each(
             self.connection,
             there,
-            lambda name: program(
-                "reader", preflight.question(asked[name], "counters"), _COUNTERS_S
+            lambda name: program_command(
+                "reader", preflight.reader_request(asked[name], "counters"), _COUNTERS_S
             ),
         )
         return {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
 
 
-def _errors(answers: dict[str, Document | NodeError]) -> list[NodeError]:
-    return [said for said in answers.values() if isinstance(said, NodeError)]
+def _no_answers(answers: dict[str, Document | NodeError]) -> list[Finding]:
+    """Return the nodes that gave no answer."""
+    return [no_answer(said, name) for name, said in answers.items() if isinstance(said, NodeError)]
 
 
-def _backend(wanted: str, nodes: Iterable[Node], known: dict[str, Document]) -> str:
+def _choose_backend(wanted: str, nodes: Iterable[Node], known: dict[str, Document]) -> str:
     """Return the backend: nccl where the site says that there are GPUs, or all nodes have some."""
     if wanted != "auto":
         return wanted
@@ -231,36 +240,38 @@ def _backend(wanted: str, nodes: Iterable[Node], known: dict[str, Document]) -> 
     return "nccl" if known and all(facts["gpus"]["gpus"] for facts in known.values()) else "gloo"
 
 
-def _late(result: Result) -> Iterable[str]:
-    """Yield notes on ranks that come late to every all-reduce: no fault by itself."""
+def _straggler_notes(result: GateResult) -> Iterable[str]:
+    """Yield notes on stragglers: no fault by itself."""
     assert result.ran is not None  # noqa: S101 - asked after the run
     for plane in result.ran.job.planes:
-        for rank, us in measure.late(result.ran, plane.name).items():
+        for rank, us in measure.stragglers(result.ran, plane.name).items():
             node = result.ran.job.node_of(rank)
             yield (
-                f"{plane.name}: rank {rank} of {node} comes {us / 1000:.1f} ms late to small "
-                "all-reduces, others do not: look at its processors' load and governor"
+                f"{plane.name}: rank {rank} on {node} is a straggler, {us / 1000:.1f} ms behind "
+                f"the others in small all-reduces. On {node}, check the CPU load and governor"
             )
 
 
-def _left(result: Result) -> Iterable[Finding]:
-    """Yield nodes on which something of the run may be left."""
+def _leftover_processes(result: GateResult) -> Iterable[Finding]:
+    """Yield nodes on which processes of the run may be left."""
     assert result.ran is not None  # noqa: S101 - asked after the run
     for name, node in result.ran.nodes.items():
         if node.left:
             what = f"processes {', '.join(map(str, node.left))} of the run could not be ended"
-            yield Finding(what, "They are stuck in the kernel: look at dmesg; reboot", name)
+            remedy = f"They are stuck in the kernel: drain {name}, read dmesg -T there, reboot it"
+            yield Finding(what, remedy, name)
         elif node.left is None and not node.lost:
-            what = "whether something of the run is left there is not known"
-            yield Finding(what, "Run: pgrep -f rdmaprov-accept", name, proven=False)
+            what = "processes of the run may be left on it"
+            yield Finding(what, f"On {name}, run: pgrep -f rdmaprov-accept", name, proven=False)
 
 
-def _cut(result: Result) -> Iterable[Finding]:
-    """Yield the sizes for which a plane's time did not suffice."""
+def _skipped_sizes(result: GateResult) -> Iterable[Finding]:
+    """Yield the sizes that were not measured within a plane's time limit."""
     assert result.ran is not None  # noqa: S101 - asked after the run
-    for event in result.ran.of("cut"):
+    for event in result.ran.events_of("cut"):
         if event["rank"] == 0:
             rail = next(p.rail for p in result.ran.job.planes if p.name == event["plane"])
-            size = sizes.shown(event["bytes"])
-            what = f"too slow to measure sizes from {size} on: {event['used_s']:.0f} s were used up"
-            yield Finding(what, "Give smaller --sizes", rail=rail, proven=False)
+            size = sizes.format_size(event["bytes"])
+            what = f"sizes from {size} up: not measured, smaller ones took {event['used_s']:.0f} s"
+            remedy = "Run rdmaprov accept with smaller --sizes"
+            yield Finding(what, remedy, rail=rail, proven=False)

@@ -7,37 +7,37 @@ from dataclasses import dataclass
 
 from rdmaprov.acceptance import preflight
 from rdmaprov.acceptance.nodes import Document
-from rdmaprov.acceptance.plan import Job, Limits, Pair, Plane
-from rdmaprov.acceptance.reach import Meeting
+from rdmaprov.acceptance.plan import GateJob, JobLimits, JobPlane, Pair
+from rdmaprov.acceptance.reach import Rendezvous
 from rdmaprov.bandwidth import sizes
 from rdmaprov.inventory import Node
 from rdmaprov.isolation.pairs import round_robin
 
-NCCL_MOST_BYTES = 8 << 30
-GLOO_MOST_BYTES = 16 << 20
+NCCL_MAX_BYTES = 8 << 30
+GLOO_MAX_BYTES = 16 << 20
 # Two buffers, and room for what compares them.
 _MEMORY_SHARE = 0.8 / 2
 # One test of a group in an isolation: a size that needs the links, and no more.
 GROUP_BYTES = {"nccl": 256 << 20, "gloo": 1 << 20}
-GROUP_LIMITS = Limits(load=300, rendezvous=60, connect=30, step=20, plane=60)
+GROUP_LIMITS = JobLimits(load=300, rendezvous=60, connect=30, step=20, plane=60)
 
 
 @dataclass(frozen=True)
-class Site:
+class GateSite:
     """What is known of the nodes when a job is made.
 
     Args:
         nodes: in the site's order.
         facts: the preflight, by node.
         backend: `nccl` or `gloo`.
-        meeting: where ranks meet.
+        rendezvous: where ranks join.
 
     """
 
     nodes: tuple[Node, ...]
     facts: Mapping[str, Document]
     backend: str
-    meeting: Meeting
+    rendezvous: Rendezvous
 
     @property
     def per_node(self) -> int:
@@ -48,12 +48,12 @@ class Site:
 def default_sizes(backend: str, free_bytes: int) -> tuple[int, ...]:
     """Return the sizes from 8 B to the largest that fits, at most 8 GiB with NCCL."""
     if backend == "gloo":
-        return sizes.between(sizes.LEAST_BYTES, GLOO_MOST_BYTES)
-    most = min(NCCL_MOST_BYTES, int(free_bytes * _MEMORY_SHARE))
-    return sizes.between(sizes.LEAST_BYTES, most)
+        return sizes.doubling_sizes(sizes.MIN_BYTES, GLOO_MAX_BYTES)
+    most = min(NCCL_MAX_BYTES, int(free_bytes * _MEMORY_SHARE))
+    return sizes.doubling_sizes(sizes.MIN_BYTES, most)
 
 
-def whole(site: Site, wanted: tuple[int, ...], pairs: bool) -> Job:
+def fleet_job(site: GateSite, wanted: tuple[int, ...], pairs: bool) -> GateJob:
     """Return the job of all nodes.
 
     Args:
@@ -65,10 +65,10 @@ def whole(site: Site, wanted: tuple[int, ...], pairs: bool) -> Job:
     count = len(site.nodes)
     star: list[tuple[Pair, ...]] = [((0, other),) for other in range(1, count)]
     rounds = tuple(round_robin(range(count))) if pairs else tuple(star)
-    return _job(site, site.nodes, (), wanted, rounds, 0)
+    return _make_job(site, site.nodes, (), wanted, rounds, 0)
 
 
-def group(site: Site, names: Sequence[str], rails: tuple[int, ...], number: int) -> Job:
+def group_job(site: GateSite, names: Sequence[str], rails: tuple[int, ...], number: int) -> GateJob:
     """Return the job that tests a part of the nodes, on some rails or on all.
 
     Args:
@@ -79,54 +79,56 @@ def group(site: Site, names: Sequence[str], rails: tuple[int, ...], number: int)
 
     """
     nodes = tuple(node for node in site.nodes if node.name in names)
-    made = _job(site, nodes, rails, (GROUP_BYTES[site.backend],), (), number + 1)
-    return Job(**{**vars(made), "limits": GROUP_LIMITS, "dtypes": ("float32",)})
+    made = _make_job(site, nodes, rails, (GROUP_BYTES[site.backend],), (), number + 1)
+    return GateJob(**{**vars(made), "limits": GROUP_LIMITS, "dtypes": ("float32",)})
 
 
-def _job(
-    site: Site,
+def _make_job(
+    site: GateSite,
     nodes: tuple[Node, ...],
     rails: tuple[int, ...],
     wanted: tuple[int, ...],
     rounds: tuple[tuple[Pair, ...], ...],
     number: int,
-) -> Job:
+) -> GateJob:
     first = nodes[0].name
     names = tuple(node.name for node in nodes)
-    return Job(
+    return GateJob(
         backend=site.backend,
         nodes=names,
         per_node=site.per_node,
         pythons={node.name: preflight.python_of(node) for node in nodes},
         address=_address(site, first),
         port=int(site.facts[first]["port"]) + number,
-        control={name: site.meeting.devices[name] for name in names},
+        control={name: site.rendezvous.devices[name] for name in names},
         planes=_planes(site, nodes, rails),
         sizes=wanted,
         rounds=rounds,
-        environment=_only(site, nodes, rails),
+        environment=_rail_environment(site, nodes, rails),
     )
 
 
-def _address(site: Site, first: str) -> str:
-    """Return the address at which a node is met: by the device on which it meets all."""
+def _address(site: GateSite, first: str) -> str:
+    """Return the address of a group's rendezvous, on the device by which a node reaches all."""
     if first == site.nodes[0].name:
-        return site.meeting.address
-    known = site.facts[first]["addresses"][site.meeting.devices[first]]
+        return site.rendezvous.address
+    known = site.facts[first]["addresses"][site.rendezvous.devices[first]]
     return str(known[0])
 
 
-def _planes(site: Site, nodes: tuple[Node, ...], rails: tuple[int, ...]) -> tuple[Plane, ...]:
+def _planes(
+    site: GateSite, nodes: tuple[Node, ...], rails: tuple[int, ...]
+) -> tuple[JobPlane, ...]:
     """Return one plane for each rail; NCCL uses all rails at once."""
     if site.backend == "nccl":
-        return (Plane("all rails"),)
+        return (JobPlane("all rails"),)
     numbers = rails or range(min(len(node.rails) for node in nodes))
     return tuple(_rail(site, nodes, number) for number in numbers)
 
 
-def _rail(site: Site, nodes: tuple[Node, ...], number: int) -> Plane:
+def _rail(site: GateSite, nodes: tuple[Node, ...], number: int) -> JobPlane:
     addresses = {node.name: node.rails[number].address for node in nodes}
-    return Plane(
+    return JobPlane(
         f"rail {number}",
         number,
         {node.name: site.facts[node.name]["rails"][number]["netdev"] for node in nodes},
@@ -134,7 +136,9 @@ def _rail(site: Site, nodes: tuple[Node, ...], number: int) -> Plane:
     )
 
 
-def _only(site: Site, nodes: tuple[Node, ...], rails: tuple[int, ...]) -> dict[str, dict[str, str]]:
+def _rail_environment(
+    site: GateSite, nodes: tuple[Node, ...], rails: tuple[int, ...]
+) -> dict[str, dict[str, str]]:
     """Return what makes NCCL use some rails only; `=` means whole names."""
     if site.backend != "nccl" or not rails:
         return {}

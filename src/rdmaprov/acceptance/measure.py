@@ -1,4 +1,4 @@
-"""Numbers of a run: bandwidth by size, latency between nodes, and who comes late."""
+"""Numbers of a run: bandwidth by size, latency between nodes, and stragglers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.launch import Event, Ran
+from rdmaprov.acceptance.launch import JobRun, RankEvent
 from rdmaprov.bandwidth import outliers
 
-# A late rank makes the others wait so much longer than it waits itself.
-LATE_RATIO, LATE_US = 3.0, 500.0
+# A straggler makes the others wait this much longer than it waits itself.
+STRAGGLER_RATIO, STRAGGLER_US = 3.0, 500.0
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """One size of a plane's sweep.
 
     Args:
@@ -59,10 +59,10 @@ class Row:
         return 2 * (self.world - 1) / self.world
 
 
-def rows(ran: Ran) -> list[Row]:
-    """Return the sweep, sizes for which some rank said nothing left out."""
-    said: dict[tuple[str, int, bool], list[Event]] = defaultdict(list)
-    for event in ran.of("row"):
+def rows(ran: JobRun) -> list[SweepRow]:
+    """Return the sweep, without sizes that not all ranks reported."""
+    said: dict[tuple[str, int, bool], list[RankEvent]] = defaultdict(list)
+    for event in ran.events_of("row"):
         said[event["plane"], event["bytes"], event["in_place"]].append(event)
     found = []
     for (plane, size, in_place), own in said.items():
@@ -72,11 +72,11 @@ def rows(ran: Ran) -> list[Row]:
             max(float(event[key]) for event in own) for key in ("median_us", "p99_us", "min_us")
         )
         count, world = own[0]["count"], ran.job.world
-        found.append(Row(plane, size, in_place, count, median_us, p99_us, best_us, world))
+        found.append(SweepRow(plane, size, in_place, count, median_us, p99_us, best_us, world))
     return found
 
 
-def largest(found: Iterable[Row], plane: str) -> Row | None:
+def largest_row(found: Iterable[SweepRow], plane: str) -> SweepRow | None:
     """Return a plane's row with the largest message, in place; None without any."""
     own = [row for row in found if row.plane == plane and row.in_place]
     return max(own, key=lambda row: row.bytes, default=None)
@@ -93,7 +93,7 @@ class Direction:
     gb_s: float
 
 
-def directions(ran: Ran) -> list[Direction]:
+def directions(ran: JobRun) -> list[Direction]:
     """Return what nodes measured between each other."""
     return [
         Direction(
@@ -103,16 +103,18 @@ def directions(ran: Ran) -> list[Direction]:
             event["us"],
             event["gb_s"],
         )
-        for event in ran.of("pair")
+        for event in ran.events_of("pair")
     ]
 
 
-def lateness(ran: Ran, plane: str) -> dict[int, float]:
-    """Return how late each rank comes to a small all-reduce, median microseconds.
+def lateness(ran: JobRun, plane: str) -> dict[int, float]:
+    """Return how far each rank is behind in a small all-reduce, median microseconds.
 
-    The last one to come waits least, so no clocks are compared.
+    The last rank to join waits least, so no clocks are compared.
     """
-    waits = {event["rank"]: event["us"] for event in ran.of("waits") if event["plane"] == plane}
+    waits = {
+        event["rank"]: event["us"] for event in ran.events_of("waits") if event["plane"] == plane
+    }
     if len(waits) < ran.job.world:
         return {}
     longest = [max(times) for times in zip(*waits.values(), strict=True)]
@@ -122,16 +124,16 @@ def lateness(ran: Ran, plane: str) -> dict[int, float]:
     }
 
 
-def late(ran: Ran, plane: str) -> dict[int, float]:
-    """Return the ranks that come late compared with the others, with how late, in microseconds."""
+def stragglers(ran: JobRun, plane: str) -> dict[int, float]:
+    """Return the stragglers, with how far each is behind the others, in microseconds."""
     found = {str(rank): us for rank, us in lateness(ran, plane).items()}
-    return {int(rank): found[rank] for rank in outliers.high(found, LATE_RATIO, LATE_US)}
+    return {int(rank): found[rank] for rank in outliers.high(found, STRAGGLER_RATIO, STRAGGLER_US)}
 
 
-def by_rank(ran: Ran, plane: str, size: int) -> dict[int, Mapping[str, float]]:
+def times_by_rank(ran: JobRun, plane: str, size: int) -> dict[int, Mapping[str, float]]:
     """Return each rank's times for a size in place, microseconds."""
     return {
         event["rank"]: {key: event[key] for key in ("median_us", "p99_us", "min_us")}
-        for event in ran.of("row")
+        for event in ran.events_of("row")
         if event["plane"] == plane and event["bytes"] == size and event["in_place"]
     }

@@ -38,7 +38,7 @@ def connect(fleet: Fleet) -> Iterator[Nodes]:
         probe.close()
 
 
-def program(name: str, document: Document, limit_s: float, mark: str = "") -> Command:
+def program_command(name: str, document: Document, limit_s: float, mark: str = "") -> Command:
     """Return the command that runs one of node/'s programs on a document.
 
     Args:
@@ -54,13 +54,13 @@ def program(name: str, document: Document, limit_s: float, mark: str = "") -> Co
     return Command(shlex.join(words), limit_s, source + json.dumps(document).encode())
 
 
-def asked(nodes: Nodes, commands: Mapping[str, Command]) -> dict[str, Document | NodeError]:
+def ask_nodes(nodes: Nodes, commands: Mapping[str, Command]) -> dict[str, Document | NodeError]:
     """Return the JSON that each node's program printed, or why there is none."""
     answers = nodes.run_all(commands)
-    return {name: _document(name, answer) for name, answer in answers.items()}
+    return {name: _parse_document(name, answer) for name, answer in answers.items()}
 
 
-def _document(name: str, answer: Answer | NodeError) -> Document | NodeError:
+def _parse_document(name: str, answer: Answer | NodeError) -> Document | NodeError:
     if isinstance(answer, NodeError):
         return answer
     try:
@@ -69,13 +69,14 @@ def _document(name: str, answer: Answer | NodeError) -> Document | NodeError:
             return document
     except ValueError:
         pass
-    said = (answer.err or answer.out).strip().splitlines()
-    last = printable(said[-1])[:300] if said else "it says nothing"
-    return NoAnswer(f"{name}: python3 ended with {answer.rc}: {last}", f"Look at {name} by hand")
+    lines = (answer.err or answer.out).strip().splitlines()
+    last = printable(lines[-1])[:300] if lines else "no output"
+    what = f"{name}: python3 exited with status {answer.rc}: {last}"
+    return NoAnswer(what, f"On {name}, check: python3 --version (3.6 or later)")
 
 
-def on_each(
+def ask_each(
     nodes: Nodes, names: tuple[str, ...], make: Callable[[str], Command]
 ) -> dict[str, Document | NodeError]:
     """Return what a program that is made for each node printed there."""
-    return asked(nodes, {name: make(name) for name in names})
+    return ask_nodes(nodes, {name: make(name) for name in names})

@@ -1,4 +1,4 @@
-"""Which rail, and whose, loses packets, is slow, or is not where the data went."""
+"""Which rail of which node loses packets, is slow, or did not carry the data."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from rdmaprov.acceptance import measure
-from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.launch import Ran
+from rdmaprov.acceptance.finding import ISOLATE, Finding
+from rdmaprov.acceptance.launch import JobRun
 from rdmaprov.acceptance.measure import Direction
-from rdmaprov.acceptance.plan import Plane
+from rdmaprov.acceptance.plan import JobPlane
 from rdmaprov.bandwidth import outliers
 from rdmaprov.bandwidth.rates import format_gb_s
 
 # A fabric that loses 1 of 1,000 packets halves TCP's bandwidth (Mathis et al. 1997, at 1 ms and
 # 1,460 B); a busy healthy one repeats 1 of 10,000 for timers that fired early.
-LEAST_LOSS = 0.002
-LEAST_AGAIN = 5
+MIN_LOSS = 0.002
+MIN_RETRANSMISSIONS = 5
 # Rails of one machine are alike; on a machine that does much else, the fastest of 50 all-reduces
 # was seen to differ twofold between them.
-LEAST_RATIO = 1 / 3
+MIN_RATIO = 1 / 3
 # A burst takes milliseconds, and there are three: on such a machine they differed sixfold.
-LEAST_BURST_RATIO = 0.1
-_LEAST_NODES = 6
+MIN_BURST_RATIO = 0.1
+_MIN_NODES = 6
 _NEAR_WORST = 0.3
 _NEAR_SLOWEST = 3.0
 # Of what a ring must send; the rest is for algorithms that send less.
@@ -36,13 +36,13 @@ Ends = tuple[str, str]  # who sends, who receives
 
 @dataclass(frozen=True)
 class Side:
-    """The node at one end of a bad direction that is to blame for it.
+    """The node at one end of a bad direction that is at fault for it.
 
     Args:
         node: its name.
         ends: one such direction.
         does: what it does badly, such as `sends`.
-        sure: whether other directions tell it from the other end.
+        sure: whether other directions rule out the other end.
 
     """
 
@@ -56,15 +56,15 @@ class Side:
         """Return what the node does badly, with whom."""
         source, target = self.ends
         other = f"sends to {target}" if self.does == "sends" else f"receives from {source}"
-        unsure = "" if self.sure else f" (or {target} receives so)"
+        unsure = "" if self.sure else f" (or {target} receives badly)"
         return other + unsure
 
 
-def sides(bad: Collection[Ends], known: Collection[Ends]) -> list[Side]:
-    """Return who is to blame for bad directions, each node and what it does once.
+def faulty_sides(bad: Collection[Ends], known: Collection[Ends]) -> list[Side]:
+    """Return who is at fault for bad directions, each node and what it does once.
 
     It is not the sender if others receive well from it, and not the receiver if it receives well
-    from others. If nothing tells them apart, as of two nodes, it is the sender, and not sure.
+    from others. If nothing distinguishes them, as with two nodes, it is the sender, and not sure.
     """
     found: dict[tuple[str, str], Side] = {}
     for source, target in bad:
@@ -86,27 +86,32 @@ def sides(bad: Collection[Ends], known: Collection[Ends]) -> list[Side]:
     return list(found.values())
 
 
-def lossy(ran: Ran) -> Iterator[Finding]:
-    """Yield the nodes whose data TCP had to send again, the worst of each rail."""
+def lossy_paths(ran: JobRun) -> Iterator[Finding]:
+    """Yield the nodes whose data TCP retransmitted, the worst of each rail."""
     for plane in ran.job.planes:
         counted = _segments(ran, plane)
         shares = {ends: again / max(1, segments) for ends, (segments, again) in counted.items()}
-        least = max(LEAST_LOSS, _NEAR_WORST * max(shares.values(), default=0.0))
-        bad = [e for e, (_, again) in counted.items() if again >= LEAST_AGAIN and shares[e] > least]
-        for side in sides(bad, counted):
+        least = max(MIN_LOSS, _NEAR_WORST * max(shares.values(), default=0.0))
+        bad = [
+            e
+            for e, (_, again) in counted.items()
+            if again >= MIN_RETRANSMISSIONS and shares[e] > least
+        ]
+        for side in faulty_sides(bad, counted):
             segments, again = counted[side.ends]
             what = (
-                f"{side.text}: {100 * shares[side.ends]:.1f} % of the segments were sent again "
-                f"({again} of {segments}, TCP_INFO), wanted under {100 * LEAST_LOSS:g} %"
+                f"{side.text}: {100 * shares[side.ends]:.1f} % TCP retransmissions "
+                f"({again} of {segments} segments, TCP_INFO), expected under {100 * MIN_LOSS:g} %"
             )
-            yield Finding(what, "Look at the cable and at the path's MTU", side.node, plane.rail)
+            remedy = "Check the cable, the switch port and the MTU along this rail"
+            yield Finding(what, remedy, side.node, plane.rail)
 
 
-def _segments(ran: Ran, plane: Plane) -> dict[Ends, tuple[int, int]]:
-    """Return segments sent, and sent again, between nodes of a plane."""
+def _segments(ran: JobRun, plane: JobPlane) -> dict[Ends, tuple[int, int]]:
+    """Return segments sent and retransmitted between nodes of a plane."""
     owners = {address: node for node, address in plane.addresses.items()}
     counted: dict[Ends, tuple[int, int]] = {}
-    for event in ran.of("links"):
+    for event in ran.events_of("links"):
         if event["plane"] != plane.name:
             continue
         for link in event["links"]:
@@ -117,10 +122,10 @@ def _segments(ran: Ran, plane: Plane) -> dict[Ends, tuple[int, int]]:
     return counted
 
 
-def stray(ran: Ran) -> Iterator[Finding]:
-    """Yield nodes whose data left by another device than the rail that was to be proven."""
+def stray_traffic(ran: JobRun) -> Iterator[Finding]:
+    """Yield nodes whose data left by another device than the rail under test."""
     planes = {plane.name: plane for plane in ran.job.planes if plane.netdevs}
-    for event in ran.of("moved"):
+    for event in ran.events_of("moved"):
         plane = planes.get(event["plane"])
         if plane is None:
             continue
@@ -133,26 +138,28 @@ def stray(ran: Ran) -> Iterator[Finding]:
                 f"{netdev} sent {sent / 1e6:.0f} MB of {due / 1e6:.0f} MB; most left by {most} "
                 f"(/sys/class/net/{netdev}/statistics/tx_bytes)"
             )
-            remedy = "Look at ip rule and ip route: is each rail in a table of its own?"
+            remedy = f"On {node}, check that each rail has its own table: ip rule; ip route"
             yield Finding(what, remedy, node, plane.rail)
 
 
-def slow(ran: Ran) -> Iterator[Finding]:
-    """Yield rails that are slow beside the others of the same nodes, and nodes beside others."""
+def slow_rails(ran: JobRun) -> Iterator[Finding]:
+    """Yield rails that are slower than others of the same nodes, and nodes slower than others."""
     found = measure.rows(ran)
-    rates = {plane.name: _rate(found, plane.name, _common(found)) for plane in ran.job.planes}
+    rates = {
+        plane.name: _best_rate(found, plane.name, _common_size(found)) for plane in ran.job.planes
+    }
     directions = measure.directions(ran)
     for plane in ran.job.planes:
         others = [rate for name, rate in rates.items() if name != plane.name and rate]
         rate = rates[plane.name]
-        if rate and others and rate < LEAST_RATIO * statistics.median(others):
-            seen = f"{format_gb_s(rate)}, other rails {format_gb_s(statistics.median(others))}"
-            yield from _rail(plane, seen, directions)
+        if rate and others and rate < MIN_RATIO * statistics.median(others):
+            seen = f"{format_gb_s(rate)}, on other rails {format_gb_s(statistics.median(others))}"
+            yield from _slow_rail(plane, seen, directions)
         else:
-            yield from _nodes(ran, plane, [d for d in directions if d.plane == plane.name])
+            yield from _slow_nodes(ran, plane, [d for d in directions if d.plane == plane.name])
 
 
-def _common(found: list[measure.Row]) -> int:
+def _common_size(found: list[measure.SweepRow]) -> int:
     """Return the largest size that every plane measured, 0 without any."""
     by_plane: dict[str, set[int]] = defaultdict(set)
     for row in found:
@@ -160,45 +167,46 @@ def _common(found: list[measure.Row]) -> int:
     return max(set.intersection(*by_plane.values()), default=0) if by_plane else 0
 
 
-def _rate(found: list[measure.Row], plane: str, size: int) -> float:
+def _best_rate(found: list[measure.SweepRow], plane: str, size: int) -> float:
     """Return the best bus bandwidth: what else the machine does cannot raise it."""
     own = [row.best_gb_s for row in found if row.plane == plane and row.bytes == size]
     return max(own, default=0.0)
 
 
-def _rail(plane: Plane, seen: str, directions: list[Direction]) -> Iterator[Finding]:
+def _slow_rail(plane: JobPlane, seen: str, directions: list[Direction]) -> Iterator[Finding]:
     """Yield a slow rail, with the nodes whose sending is slow on it and not on the others."""
     rates: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for each in directions:
         rates[each.source, each.target][each.plane] = each.gb_s
-    shares, told = {}, {}
+    shares, texts = {}, {}
     for ends, by_plane in rates.items():
         others = [rate for name, rate in by_plane.items() if name != plane.name]
         rate = by_plane.get(plane.name)
         if rate is not None and others:
             usual = statistics.median(others)
             shares[ends] = rate / usual
-            told[ends] = f"{format_gb_s(rate)}, on other rails {format_gb_s(usual)}"
+            texts[ends] = f"{format_gb_s(rate)}, on other rails {format_gb_s(usual)}"
     # The other direction, on which answers return, is slowed a little, too.
-    most = min(LEAST_RATIO, _NEAR_SLOWEST * min(shares.values(), default=1.0))
+    most = min(MIN_RATIO, _NEAR_SLOWEST * min(shares.values(), default=1.0))
     slow_ones = [ends for ends, share in shares.items() if share < most]
-    remedy = "Look at the link's rate and width, at its PCIe slot, and for a shaper: tc qdisc"
-    for side in sides(slow_ones, rates):
-        what = f"slow ({seen}): {side.text} at {told[side.ends]}"
+    for side in faulty_sides(slow_ones, rates):
+        remedy = f"On {side.node}, check the link's rate (ethtool), PCIe (lspci -vv) and tc qdisc"
+        what = f"slow ({seen}): {side.text} at {texts[side.ends]}"
         yield Finding(what, remedy, side.node, plane.rail)
     if not slow_ones:
-        yield Finding(f"slow: {seen}", "Let it be isolated: --isolate auto", rail=plane.rail)
+        yield Finding(f"slow: {seen}", ISOLATE, rail=plane.rail)
 
 
-def _nodes(ran: Ran, plane: Plane, directions: list[Direction]) -> Iterator[Finding]:
+def _slow_nodes(ran: JobRun, plane: JobPlane, directions: list[Direction]) -> Iterator[Finding]:
     """Yield nodes that send or receive slowly beside the other nodes of a plane."""
-    if len(ran.job.nodes) < _LEAST_NODES or ran.job.backend == "nccl":
+    if len(ran.job.nodes) < _MIN_NODES or ran.job.backend == "nccl":
         return  # few values have no deviation; NCCL's bursts run over all rails
     hub = ran.job.nodes[0]
     sending = {d.source: 1 / d.gb_s for d in directions if d.target == hub}
     receiving = {d.target: 1 / d.gb_s for d in directions if d.source == hub}
     for values, verb in ((sending, "sends to"), (receiving, "receives from")):
-        for name, times in outliers.high(values, 1 / LEAST_BURST_RATIO).items():
+        for name, times in outliers.high(values, 1 / MIN_BURST_RATIO).items():
             rate = format_gb_s(1 / values[name])
             what = f"{verb} {hub} at {rate}, {times:.1f} times slower than the other nodes"
-            yield Finding(what, "Look at the link's rate and at its PCIe slot", name, plane.rail)
+            remedy = f"On {name}, check the link's rate (ethtool) and PCIe (lspci -vv)"
+            yield Finding(what, remedy, name, plane.rail)

@@ -12,7 +12,7 @@ from rdmaprov.acceptance import bundle
 
 Pair = tuple[int, int]
 DTYPES = ("float32", "bfloat16", "float16", "int32")
-# Behind this, nobody asks for a job any more: its controller is gone.
+# After this without a request, the controller of a job is gone.
 LEASE_S = 60
 # What NCCL says of its transports is in these subsystems; a file for each process.
 NCCL_DEBUG = {
@@ -23,12 +23,12 @@ NCCL_DEBUG = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class JobLimits:
     """How long the parts of a job may take, in seconds.
 
     Args:
         load: importing torch, twice; minutes where many nodes read it from one file server.
-        rendezvous: until all ranks have met, from when the first one is ready.
+        rendezvous: until all ranks have joined, from when the first one is ready.
         connect: making the groups of a plane.
         step: one collective.
         plane: all sizes of a plane; what comes later is not measured.
@@ -41,13 +41,13 @@ class Limits:
     step: float = 60
     plane: float = 180
 
-    def whole(self, planes: int) -> float:
+    def total_s(self, planes: int) -> float:
         """Return how long a job may take that keeps to all of them."""
         return self.load + self.rendezvous + planes * (self.connect + self.plane + 5 * self.step)
 
 
 @dataclass(frozen=True)
-class Plane:
+class JobPlane:
     """A part of the fabric that is proven by itself.
 
     Args:
@@ -65,7 +65,7 @@ class Plane:
 
 
 @dataclass(frozen=True)
-class Job:
+class GateJob:
     """Ranks that run all-reduces together.
 
     Args:
@@ -73,7 +73,7 @@ class Job:
         nodes: in the order of their ranks.
         per_node: ranks of each node.
         pythons: the interpreter with torch, by node.
-        address: where rank 0 is met, and `port`.
+        address: of rank 0's rendezvous, and `port`.
         control: the network device that leads there, by node.
         planes: what is proven, one after the other.
         sizes: bytes of the messages.
@@ -91,11 +91,11 @@ class Job:
     address: str
     port: int
     control: Mapping[str, str]
-    planes: tuple[Plane, ...]
+    planes: tuple[JobPlane, ...]
     sizes: tuple[int, ...]
     rounds: tuple[tuple[Pair, ...], ...] = ()
     dtypes: tuple[str, ...] = DTYPES
-    limits: Limits = Limits()
+    limits: JobLimits = JobLimits()
     repeat: tuple[int, int, float] = (5, 50, 0.5)
     environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -110,17 +110,20 @@ class Job:
 
     def limit_s(self) -> float:
         """Return how long the whole job may take."""
-        return self.limits.whole(len(self.planes))
+        return self.limits.total_s(len(self.planes))
 
 
-def request(job: Job, node: str, limit_s: float) -> dict[str, Any]:
+def start_request(job: GateJob, node: str, limit_s: float) -> dict[str, Any]:
     """Return what the supervisor of a node is asked to start."""
     debug = NCCL_DEBUG if job.backend == "nccl" else {}
     own = job.environment.get(node, {})
-    files = {bundle.AGENT: bundle.agent(), "plan.json": json.dumps(_plan(job, node)).encode()}
+    files = {
+        bundle.AGENT: bundle.agent_archive(),
+        "plan.json": json.dumps(_agent_plan(job, node)).encode(),
+    }
     return {
         "verb": "start",
-        "argv": _torchrun(job, node),
+        "argv": _torchrun_command(job, node),
         # One thread for each rank, as torchrun itself has it, without its warning.
         "environment": {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **debug, **own},
         "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
@@ -129,7 +132,7 @@ def request(job: Job, node: str, limit_s: float) -> dict[str, Any]:
     }
 
 
-def _torchrun(job: Job, node: str) -> list[str]:
+def _torchrun_command(job: GateJob, node: str) -> list[str]:
     """Return torchrun's command line: its static rendezvous, where rank follows from the order."""
     return [
         job.pythons[node], "-m", "torch.distributed.run",
@@ -141,7 +144,7 @@ def _torchrun(job: Job, node: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _plan(job: Job, node: str) -> dict[str, Any]:
+def _agent_plan(job: GateJob, node: str) -> dict[str, Any]:
     """Return the agent's plan: what agent/ reads."""
     limits = job.limits
     many = job.per_node

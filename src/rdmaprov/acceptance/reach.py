@@ -15,7 +15,7 @@ LIMIT_S = 5.0
 
 
 @dataclass(frozen=True)
-class Probe:
+class ReachTest:
     """One connection to try.
 
     Args:
@@ -35,39 +35,41 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Meeting:
-    """Where ranks meet: an address of the first node, and each node's device to it."""
+class Rendezvous:
+    """Where ranks join: an address of the first node, and each node's device to it."""
 
     address: str
     devices: Mapping[str, str]
 
 
-def probes(nodes: Sequence[Node], facts: Mapping[str, Document]) -> list[Probe]:
+def reach_tests(nodes: Sequence[Node], facts: Mapping[str, Document]) -> list[ReachTest]:
     """Return what to try: each node's rails to the first node's and to the next one's.
 
     Addresses of the first node that are no rail's are tried too, if no other node has the same.
     """
     first = nodes[0]
     found = [
-        Probe(node.name, first.name, address, "", None)
-        for address in _management(nodes, facts)
+        ReachTest(node.name, first.name, address, "", None)
+        for address in _management_addresses(nodes, facts)
         for node in nodes[1:]
     ]
     for number, node in enumerate(nodes):
         following = nodes[(number + 1) % len(nodes)]
         for other in dict.fromkeys((first.name, following.name)):
             if other != node.name:
-                found += _rails(node, next(n for n in (first, following) if n.name == other), facts)
+                found += _rail_tests(
+                    node, next(n for n in (first, following) if n.name == other), facts
+                )
     return found
 
 
-def _rails(node: Node, other: Node, facts: Mapping[str, Document]) -> Iterator[Probe]:
+def _rail_tests(node: Node, other: Node, facts: Mapping[str, Document]) -> Iterator[ReachTest]:
     for rail, seen, far in zip(node.rails, facts[node.name]["rails"], other.rails, strict=False):
         if far.address is not None:
-            yield Probe(node.name, other.name, str(far.address.ip), seen["netdev"], rail.index)
+            yield ReachTest(node.name, other.name, str(far.address.ip), seen["netdev"], rail.index)
 
 
-def _management(nodes: Sequence[Node], facts: Mapping[str, Document]) -> list[str]:
+def _management_addresses(nodes: Sequence[Node], facts: Mapping[str, Document]) -> list[str]:
     """Return the first node's addresses that no rail has, and no other node."""
     owners = Counter(
         address
@@ -84,14 +86,14 @@ def _management(nodes: Sequence[Node], facts: Mapping[str, Document]) -> list[st
     ]
 
 
-def targets(asked: Sequence[Probe]) -> list[Document]:
+def targets(asked: Sequence[ReachTest]) -> list[Document]:
     """Return probes as the reader takes them."""
     return [{"address": probe.address, "device": probe.device} for probe in asked]
 
 
 def failures(
-    asked: Mapping[str, Sequence[Probe]], answers: Mapping[str, Document | NodeError]
-) -> dict[Probe, str]:
+    asked: Mapping[str, Sequence[ReachTest]], answers: Mapping[str, Document | NodeError]
+) -> dict[ReachTest, str]:
     """Return the probes that got no answer, with the reason."""
     found = {}
     for source, tried in asked.items():
@@ -103,40 +105,43 @@ def failures(
     return found
 
 
-def findings(asked: Sequence[Probe], failed: Mapping[Probe, str]) -> list[Finding]:
-    """Return which rails do not reach each other; a node whose every try fails is named alone."""
+def findings(asked: Sequence[ReachTest], failed: Mapping[ReachTest, str]) -> list[Finding]:
+    """Return which rails do not reach each other; a node that fails every test is named alone."""
     found: list[Finding] = []
     for rail in sorted({probe.rail for probe in asked if probe.rail is not None}):
         of_rail = [probe for probe in asked if probe.rail == rail]
-        found += _of_rail(rail, of_rail, {p: failed[p] for p in of_rail if p in failed})
+        found += _judge_rail(rail, of_rail, {p: failed[p] for p in of_rail if p in failed})
     return found
 
 
-def _of_rail(rail: int, asked: Sequence[Probe], failed: Mapping[Probe, str]) -> Iterator[Finding]:
+def _judge_rail(
+    rail: int, asked: Sequence[ReachTest], failed: Mapping[ReachTest, str]
+) -> Iterator[Finding]:
     tries = Counter(name for probe in asked for name in (probe.source, probe.target))
     misses = Counter(name for probe in failed for name in (probe.source, probe.target))
     alone = {name for name, count in misses.items() if count == tries[name]}
-    # Nobody stands out where everybody fails, as of two nodes.
+    # No node stands out if all fail, as with two nodes.
     alone = alone if len(alone) < len(tries) else set()
     for name in sorted(alone):
         why = next(why for probe, why in failed.items() if name in (probe.source, probe.target))
-        what = f"reaches none of the {tries[name]} rails that were tried: {why}"
-        yield Finding(what, _REMEDY, name, rail)
+        what = f"all {tries[name]} connections over it fail: {why}"
+        yield Finding(what, _remedy(name), name, rail)
     for probe, why in failed.items():
         if not alone & {probe.source, probe.target}:
             what = f"{probe.device} does not reach {probe.address} of {probe.target}: {why}"
-            yield Finding(what, _REMEDY, probe.source, rail)
+            yield Finding(what, _remedy(probe.source), probe.source, rail)
 
 
-_REMEDY = "Look at addresses and cables: is each rail in its own plane? Try: ip route, arping"
+def _remedy(node: str) -> str:
+    return f"On {node}, check: ip address; ip route; then the cable and the switch port's VLAN"
 
 
-def meeting(
+def find_rendezvous(
     nodes: Sequence[Node],
     facts: Mapping[str, Document],
-    asked: Mapping[str, Sequence[Probe]],
+    asked: Mapping[str, Sequence[ReachTest]],
     answers: Mapping[str, Document],
-) -> Meeting | None:
+) -> Rendezvous | None:
     """Return where all nodes reach the first one, its management address before a rail's."""
     first = nodes[0].name
     by_address: dict[str, dict[str, str]] = {}
@@ -150,7 +155,7 @@ def meeting(
         own = {first: address, **by_address.get(address, {})}
         devices = {name: _device(facts[name], own.get(name, "")) for name in facts}
         if all(devices.values()):
-            return Meeting(address, devices)
+            return Rendezvous(address, devices)
     return None
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rdmaprov.acceptance import counters, measure
-from rdmaprov.acceptance.counters import Moved
+from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.launch import Ran
+from rdmaprov.acceptance.launch import JobRun
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.bandwidth.floor import Judgement
 from rdmaprov.exit_codes import ExitCode
@@ -21,14 +21,14 @@ _VERDICTS = {
     ExitCode.INTERRUPTED: "interrupted",
 }
 GLOO_NOTE = (
-    "gloo proves reachability, rank order and right values over each rail by TCP; it does not "
-    "prove GPU bandwidth, RDMA or the lossless priority"
+    "gloo shows reachability, rank order and right values on each rail, over TCP. Not verified: "
+    "GPU bandwidth, RDMA, the lossless priority"
 )
 
 
 @dataclass
-class Result:
-    """What is known when an acceptance has ended.
+class GateResult:
+    """What is known at the end of an acceptance.
 
     Attributes:
         nodes: their names, in rank order.
@@ -37,7 +37,7 @@ class Result:
         notes: what else a reader must know.
         facts: the preflight, by node.
         ran: the run; None if there was none.
-        rails: what rails counted.
+        rails: the traffic of the rails.
         judgement: the floor's; None with gloo.
         interrupted: whether the user stopped it.
 
@@ -48,13 +48,13 @@ class Result:
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     facts: Mapping[str, Document] = field(default_factory=dict)
-    ran: Ran | None = None
-    rails: list[Moved] = field(default_factory=list)
+    ran: JobRun | None = None
+    rails: list[RailTraffic] = field(default_factory=list)
     judgement: Judgement | None = None
     interrupted: bool = False
 
     def exit_code(self) -> ExitCode:
-        """Return 130 if interrupted, 1 if something is wrong, 4 if it is not known, else 0."""
+        """Return 130 if interrupted, 1 if something is wrong, 4 if something is unknown, else 0."""
         if self.interrupted:
             return ExitCode.INTERRUPTED
         if any(finding.proven for finding in self.findings):
@@ -89,7 +89,7 @@ class Result:
         return {name: self._node(name) for name in self.nodes}
 
     def _node(self, name: str) -> dict[str, Any]:
-        """Return a node's versions and whether it is to blame for something."""
+        """Return a node's versions, its number of findings, and the processes left on it."""
         versions = self.facts[name]["torch"] if name in self.facts else {}
         own = [finding for finding in self.findings if finding.node == name]
         left = self.ran.nodes[name].left if self.ran and name in self.ran.nodes else ()
@@ -104,9 +104,9 @@ class Result:
         """Return a plane's sweep, latency and ranks."""
         assert self.ran is not None  # noqa: S101 - asked for each plane of the run
         rows = [row for row in measure.rows(self.ran) if row.plane == name]
-        top = measure.largest(rows, name)
-        checked = [event for event in self.ran.of("checked") if event["plane"] == name]
-        ranks = measure.by_rank(self.ran, name, top.bytes) if top else {}
+        top = measure.largest_row(rows, name)
+        checked = [event for event in self.ran.events_of("checked") if event["plane"] == name]
+        ranks = measure.times_by_rank(self.ran, name, top.bytes) if top else {}
         lateness = measure.lateness(self.ran, name)
         return {
             "name": name,
@@ -122,7 +122,7 @@ class Result:
                 }
                 for rank, times in sorted(ranks.items())
             ],
-            "late_ranks": sorted(measure.late(self.ran, name)),
+            "late_ranks": sorted(measure.stragglers(self.ran, name)),
             "pairs": [
                 {"from": each.source, "to": each.target, "us": each.us, "gb_s": each.gb_s}
                 for each in measure.directions(self.ran)
@@ -131,7 +131,7 @@ class Result:
         }
 
 
-def _row(row: measure.Row) -> dict[str, Any]:
+def _row(row: measure.SweepRow) -> dict[str, Any]:
     return {
         "bytes": row.bytes,
         "in_place": row.in_place,

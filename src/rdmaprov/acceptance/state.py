@@ -1,4 +1,4 @@
-"""Nodes whose settings were found wrong: their fabric is not worth to be measured yet."""
+"""Nodes whose settings were found wrong: their fabric is not measured yet."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def findings(site: Path, nodes: Iterable[str], runs: Path = Path(RUNS)) -> list[
         for path in sorted(runs.glob("*-validate*/results.json"), reverse=True):
             state = _state(path, site, node)
             if state == "failed":
-                found.append(wrong(node, f"{path.parent.name} found its settings wrong"))
+                found.append(wrong_state(node, f"its settings failed in {path.parent.name}"))
             if state:
                 break
     return found
 
 
-def wrong(node: str, why: str) -> Finding:
+def wrong_state(node: str, why: str) -> Finding:
     """Return the finding that a node is not measured because its state is wrong."""
     remedy = "State first: run rdmaprov apply and rdmaprov validate, or pass --ignore-validate"
     return Finding(f"not measured: {why}", remedy, node, proven=False)
@@ -43,4 +43,4 @@ def _state(path: Path, site: Path, node: str) -> str:
         same = Path(results["site"]).resolve() == site.resolve()
         return str(results["nodes"].get(node, {}).get("state", "")) if same else ""
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return ""  # a run that was cut, or of another version
+        return ""  # an interrupted run, or one of another version

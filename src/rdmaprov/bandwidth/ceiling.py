@@ -75,7 +75,7 @@ def ring_gb_s(fabric: Fabric) -> float:
     return fabric.node_gb_s / fabric.oversubscription
 
 
-def most_gb_s(fabric: Fabric, algorithm: str = "auto") -> float:
+def max_gb_s(fabric: Fabric, algorithm: str = "auto") -> float:
     """Return what the links carry at most by an algorithm, by the best one for `auto`, in GB/s.
 
     Traffic may stay below the spines, so oversubscription does not lower it; nodes that share

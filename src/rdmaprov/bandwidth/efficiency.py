@@ -6,8 +6,8 @@ from rdmaprov.bandwidth.fabric import Fabric
 
 # The most that was published: two nodes by a ring, 392.7 of 400 GB/s
 # (github.com/NVIDIA/nccl-tests/issues/309); NCCL's authors expect 96 % of a NIC (issues/119).
-MOST = 0.98
-# Up to so many nodes → share of the ceiling that a healthy fleet reaches, at 400G and below it.
+MAX_EFFICIENCY = 0.98
+# Most nodes → share of the ceiling that a healthy fleet reaches, at 400G and below it.
 # Up to 16 nodes it lies just under the slowest healthy ones of docs/acceptance.md, by which a test
 # judges them. Of larger fleets one was found, of 248 nodes, with 88 %; there the steps go down to
 # two thirds, which large healthy fleets are said to reach.
@@ -28,7 +28,7 @@ def efficiency(fabric: Fabric) -> float:
     raise AssertionError  # the last step has no end
 
 
-def sizes(fabric: Fabric) -> str:
+def fleet_sizes(fabric: Fabric) -> str:
     """Return which fleets the share is of, such as `3 to 16 nodes at 400G and more`."""
     low = 2
     rate = "at 400G and more" if fabric.link_gbps >= 400 else "below 400G"

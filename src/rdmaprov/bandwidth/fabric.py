@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rdmaprov.errors import UsageError
 
-MOST_NODES = 100_000
-_MOST_PER_NODE = 256
-_MOST_LINK_GBPS = 1600  # two ports of 800G; more is another unit
+MAX_NODES = 100_000
+_MAX_PER_NODE = 256
+_MAX_LINK_GBPS = 1600  # two ports of 800G; more is another unit
 # Data rate of one lane in Gb/s, encoding included: PCI Express Base Specification 6.0, section
 # 1.1: 128b/130b for generations 3 to 5, flits of 242 bytes in 256 for 6.
 _LANE_GBPS = {3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 242 / 256}
@@ -39,7 +39,7 @@ class Slot:
         return f"PCIe {self.generation}.0 x{self.lanes}"
 
 
-def slot(text: str) -> Slot:
+def parse_slot(text: str) -> Slot:
     """Return the slot that a text such as `5x16` means.
 
     Raises:
@@ -50,8 +50,8 @@ def slot(text: str) -> Slot:
     if generation in {"3", "4", "5", "6"} and lanes in {"1", "2", "4", "8", "16"}:
         return Slot(int(generation), int(lanes))
     raise FabricError(
-        f"PCIe slot {text!r} is not a generation and lanes",
-        "Give the generation, 3 to 6, an x and the lanes, such as 5x16.",
+        f"PCIe slot {text!r} is not GENxLANES",
+        "Pass the generation (3 to 6), an x and the lanes (1 to 16), such as 5x16.",
     )
 
 
@@ -101,28 +101,28 @@ class Fabric:
 
     @property
     def node_gb_s(self) -> float:
-        """Return what leaves and enters a node at once, in GB/s each way."""
+        """Return what a node sends and receives at once, in GB/s each way."""
         return min(self.rails * self.rail_gb_s, self.gpus_per_node * self.gpu_slot.gb_s)
 
 
 # Attribute → option, and the numbers that it may have.
 _BOUNDS: dict[str, tuple[str, float, float]] = {
-    "nodes": ("--nodes", 2, MOST_NODES),
-    "gpus_per_node": ("--gpus-per-node", 1, _MOST_PER_NODE),
-    "rails": ("--rails", 1, _MOST_PER_NODE),
-    "link_gbps": ("--link-gbps", 1, _MOST_LINK_GBPS),
+    "nodes": ("--nodes", 2, MAX_NODES),
+    "gpus_per_node": ("--gpus-per-node", 1, _MAX_PER_NODE),
+    "rails": ("--rails", 1, _MAX_PER_NODE),
+    "link_gbps": ("--link-gbps", 1, _MAX_LINK_GBPS),
     "oversubscription": ("--oversubscription", 1, 100),
-    "nvlink_nodes": ("--nvlink-nodes", 1, MOST_NODES),
+    "nvlink_nodes": ("--nvlink-nodes", 1, MAX_NODES),
 }
 _WHY = {
     "nodes": "an all-reduce inside one node uses no rail",
     "link_gbps": "it is the line rate of one rail, in Gb/s",
-    "oversubscription": "1 is a fabric that blocks nothing",
+    "oversubscription": "1 is a non-blocking fabric",
 }
 
 
-def checked(fabric: Fabric) -> Fabric:
-    """Return the fabric, whose numbers can be one's.
+def check_fabric(fabric: Fabric) -> Fabric:
+    """Return the fabric if its numbers are possible.
 
     Raises:
         FabricError: a number is outside its bounds, or no data leaves an NVLink domain.
@@ -133,13 +133,13 @@ def checked(fabric: Fabric) -> Fabric:
         if not low <= value <= high:  # not-a-number is outside, too
             why = f": {_WHY[attribute]}" if attribute in _WHY else ""
             raise FabricError(
-                f"{option} {value:g} is not in {low:g} to {high:g}{why}",
-                f"Give {option} a number from {low:g} to {high:g}.",
+                f"{option} must be from {low:g} to {high:g}, not {value:g}{why}",
+                f"Pass {option} a number from {low:g} to {high:g}.",
             )
     if fabric.domains < 2:
         raise FabricError(
             f"--nvlink-nodes {fabric.nvlink_nodes}: all {fabric.nodes} nodes share NVLink, "
             "so no rail is needed",
-            "Give fewer nodes for each NVLink domain, or more nodes.",
+            "Pass fewer nodes per NVLink domain, or more nodes.",
         )
     return fabric

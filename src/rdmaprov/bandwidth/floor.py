@@ -1,4 +1,4 @@
-"""The floor of an all-reduce's bus bandwidth: derived from the fabric, and told as a sentence."""
+"""The floor of an all-reduce's bus bandwidth, derived from the fabric, and the judgement by it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rdmaprov.bandwidth import ceiling, signatures
-from rdmaprov.bandwidth.efficiency import efficiency, sizes
-from rdmaprov.bandwidth.fabric import Fabric, FabricError, checked
+from rdmaprov.bandwidth.efficiency import efficiency, fleet_sizes
+from rdmaprov.bandwidth.fabric import Fabric, FabricError, check_fabric
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.signatures import Cause
 
 _ROUNDING = 1 + 1e-9
 
 
-class Verdict(StrEnum):
-    """What a measurement says."""
+class FloorVerdict(StrEnum):
+    """The verdict on a measurement."""
 
     HEALTHY = "healthy"
     SLOW = "slow"
@@ -30,7 +30,7 @@ class Floor:
     Args:
         ceiling_gb_s: what a ring reaches at most.
         derived_gb_s: what a healthy fleet of this size reaches.
-        floor_gb_s: what is demanded: the derived floor, or what the site says in its place.
+        floor_gb_s: what is demanded: the derived floor, or that of the site.
         most_gb_s: what the links carry at most, by the algorithm or by any.
         derivation: how these follow from the fabric, in sentences.
         reason: why the site demands less; empty if it does not.
@@ -47,25 +47,25 @@ class Floor:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A floor, a measurement, and what the one says of the other.
+    """A floor, a measurement, and the verdict on it.
 
     Args:
         floor: what was demanded.
         verdict: None without a measurement.
         sentence: all of it in one line.
-        likely_causes: what leaves such a number, the sharpest first; none if it is healthy.
-        notes: what the number alone does not tell.
+        likely_causes: what explains the number, the sharpest first; none if it is healthy.
+        notes: what the number alone does not show.
 
     """
 
     floor: Floor
-    verdict: Verdict | None
+    verdict: FloorVerdict | None
     sentence: str
     likely_causes: tuple[Cause, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Return a share as it is shown, such as `72 %`."""
     return f"{100 * share:.0f} %"
 
@@ -80,7 +80,7 @@ def derive(
 
     Args:
         fabric: what the all-reduce runs over.
-        algorithm: the one that NCCL was told to use; `auto` if none.
+        algorithm: NCCL_ALGO; `auto` if it is not set.
         site_floor_gb_s: what the site demands; 0: nothing of its own. More than the derived floor
             counts, less only with a reason.
         reason: why the site demands less.
@@ -89,21 +89,21 @@ def derive(
         FabricError: numbers that no fabric has, or a site's floor above the ceiling.
 
     """
-    checked(fabric)
+    check_fabric(fabric)
     top = ceiling.ring_gb_s(fabric)
     if not 0 <= site_floor_gb_s <= top:
         raise FabricError(
-            f"a floor of {site_floor_gb_s:g} GB/s is not in 0 to the ceiling, {format_gb_s(top)}",
-            "Write the floor in GB/s of bus bandwidth; Gb/s are eight times as many.",
+            f"a floor must be from 0 to the ceiling ({format_gb_s(top)}), not {site_floor_gb_s:g}",
+            "Write the floor as bus bandwidth in GB/s; 1 GB/s is 8 Gb/s.",
         )
     derived = top * efficiency(fabric)
-    most = ceiling.most_gb_s(fabric, algorithm)
+    most = ceiling.max_gb_s(fabric, algorithm)
     text = _derivation(fabric, top, most, algorithm)
     if 0 < site_floor_gb_s < derived and reason:
-        text += f" The site demands {format_gb_s(site_floor_gb_s)} only: {reason}."
+        text += f" The site lowers the floor to {format_gb_s(site_floor_gb_s)}: {reason}."
         return Floor(top, derived, site_floor_gb_s, most, text, reason)
     if site_floor_gb_s > derived:
-        text += f" The site demands {format_gb_s(site_floor_gb_s)}."
+        text += f" The site raises the floor to {format_gb_s(site_floor_gb_s)}."
     return Floor(top, derived, max(derived, site_floor_gb_s), most, text)
 
 
@@ -119,7 +119,7 @@ def _derivation(fabric: Fabric, top: float, most: float, algorithm: str) -> str:
     by = "any algorithm" if algorithm == "auto" else algorithm
     return (
         f"A ring's ceiling is {how} = {format_gb_s(top)}. "
-        f"The floor is {percent(efficiency(fabric))} of it, for {sizes(fabric)}. "
+        f"The floor is {format_percent(efficiency(fabric))} of it, for {fleet_sizes(fabric)}. "
         f"By {by} these links carry at most {format_gb_s(most)}."
     )
 
@@ -127,7 +127,7 @@ def _derivation(fabric: Fabric, top: float, most: float, algorithm: str) -> str:
 def judge(
     fabric: Fabric, floor: Floor, measured_gb_s: float | None = None, algorithm: str = "auto"
 ) -> Judgement:
-    """Return what a measured bus bandwidth, in GB/s, says; without one, what is wanted.
+    """Return the judgement of a measured bus bandwidth, in GB/s; without one, the floor alone.
 
     Raises:
         FabricError: the measurement is not a number of GB/s.
@@ -146,20 +146,23 @@ def judge(
             "Give the bus bandwidth in GB/s, as nccl-tests prints it.",
         )
     share = measured_gb_s / floor.ceiling_gb_s
-    sentence = f"{start}, got {format_gb_s(measured_gb_s)} ({percent(share)})"
+    sentence = f"{start}, got {format_gb_s(measured_gb_s)} ({format_percent(share)})"
     if measured_gb_s > floor.most_gb_s * _ROUNDING:
         return Judgement(
-            floor, Verdict.IMPOSSIBLE, sentence, _too_much(fabric, floor, measured_gb_s)
+            floor,
+            FloorVerdict.IMPOSSIBLE,
+            sentence,
+            _impossible_causes(fabric, floor, measured_gb_s),
         )
     if measured_gb_s * _ROUNDING < floor.floor_gb_s:
-        causes = signatures.likely(fabric, measured_gb_s)
-        return Judgement(floor, Verdict.SLOW, sentence, causes)
+        causes = signatures.likely_causes(fabric, measured_gb_s)
+        return Judgement(floor, FloorVerdict.SLOW, sentence, causes)
     notes = _notes(fabric, floor, measured_gb_s, algorithm)
-    return Judgement(floor, Verdict.HEALTHY, sentence, notes=notes)
+    return Judgement(floor, FloorVerdict.HEALTHY, sentence, notes=notes)
 
 
-def _too_much(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause, ...]:
-    """Return what makes a number larger than the links carry."""
+def _impossible_causes(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause, ...]:
+    """Return the causes of a number above what the links carry."""
     causes = []
     if floor.derived_gb_s / 2 <= measured_gb_s / 8 <= floor.most_gb_s:
         causes.append(
@@ -168,14 +171,14 @@ def _too_much(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause
                 "the number is in Gb/s, not GB/s",
                 (8 * efficiency(fabric), 8 * floor.most_gb_s / floor.ceiling_gb_s),
                 (8 * floor.derived_gb_s, 8 * floor.most_gb_s),
-                f"an eighth of it, {format_gb_s(measured_gb_s / 8)}, would be possible",
-                "8 bits are a byte",
+                f"an eighth of it, {format_gb_s(measured_gb_s / 8)}, is possible",
+                "1 byte is 8 bits",
             )
         )
     causes.append(
         Cause(
             "not-these-links",
-            "the data did not take these rails, or there are more: NVLink between nodes, one node",
+            "the data did not use these rails only: NVLink between nodes, or all ranks on one node",
             (floor.most_gb_s / floor.ceiling_gb_s, math.inf),
             (floor.most_gb_s, math.inf),
             "bytes of each rail before and after; --nvlink-nodes if nodes share NVLink",
@@ -186,15 +189,15 @@ def _too_much(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause
 
 
 def _notes(fabric: Fabric, floor: Floor, measured_gb_s: float, algorithm: str) -> tuple[str, ...]:
-    """Return what a number at or above the floor leaves open."""
+    """Return what a number at or above the floor does not show."""
     notes = []
-    tree = ceiling.most_gb_s(fabric, "tree")
+    tree = ceiling.max_gb_s(fabric, "tree")
     if algorithm == "auto" and fabric.domains < 4 and tree > floor.ceiling_gb_s:
         notes.append(
-            f"On {fabric.nodes} nodes NCCL may take a tree, which carries "
-            f"{tree / floor.ceiling_gb_s:.2f} times a ring's and so hides a slow rail: "
-            "measure with NCCL_ALGO=Ring, too."
+            f"On {fabric.nodes} nodes NCCL may use a tree, which reaches "
+            f"{tree / floor.ceiling_gb_s:.2f} times a ring's bandwidth and can hide a slow rail: "
+            "measure with NCCL_ALGO=Ring too."
         )
-    elif measured_gb_s > max(tree, ceiling.most_gb_s(fabric, "ring")) * _ROUNDING:
-        notes.append("Only switches that reduce (SHARP) carry that much over these rails.")
+    elif measured_gb_s > max(tree, ceiling.max_gb_s(fabric, "ring")) * _ROUNDING:
+        notes.append("Only switches that reduce (SHARP) reach this over these rails.")
     return tuple(notes)

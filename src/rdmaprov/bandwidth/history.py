@@ -1,4 +1,4 @@
-"""What a fleet has reached before, in a local file, and whether it reaches less now."""
+"""What a fleet reached before, from a local file, and whether it reaches less now."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from statistics import median
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.errors import RdmaprovError
 
-# Fewer say nothing of how much results vary.
-LEAST = 5
+# Fewer do not show how much results vary.
+MIN_RESULTS = 5
 # Results further back are of another state of the fleet.
 WINDOW = 50
 DROP = 0.05
@@ -27,7 +27,7 @@ class HistoryError(RdmaprovError):
 
 
 @dataclass(frozen=True)
-class Result:
+class Measurement:
     """One measurement: when (ISO 8601), of what (`kind`), and its bus bandwidth in GB/s."""
 
     time: str
@@ -59,7 +59,7 @@ def kind(fabric: Fabric, size_bytes: int, algorithm: str = "auto") -> str:
     )
 
 
-def read(path: Path) -> tuple[Result, ...]:
+def read(path: Path) -> tuple[Measurement, ...]:
     """Return the results of a file, the oldest first; none if there is no file.
 
     A last line without an end was cut by a crash, and is left out.
@@ -78,16 +78,18 @@ def read(path: Path) -> tuple[Result, ...]:
     for number, line in enumerate(lines[:-1], start=1):
         try:
             found = json.loads(line)
-            results.append(Result(str(found["time"]), found["kind"], float(found["busbw_gb_s"])))
+            results.append(
+                Measurement(str(found["time"]), found["kind"], float(found["busbw_gb_s"]))
+            )
         except (ValueError, TypeError, KeyError):
             raise HistoryError(f"{path}:{number}: not a result", _MOVE) from None
     return tuple(results)
 
 
-_MOVE = "Remove that line, or move the file away to begin a new history."
+_MOVE = "Remove that line, or move the file away to start a new history."
 
 
-def append(path: Path, result: Result) -> None:
+def append(path: Path, result: Measurement) -> None:
     """Add a result to a file, so that a crash leaves at most an unfinished last line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(asdict(result), sort_keys=True) + "\n"
@@ -101,14 +103,14 @@ def append(path: Path, result: Result) -> None:
         file.write(line.encode())
 
 
-def drop(earlier: Sequence[Result], now: Result) -> Drop | None:
-    """Return how far a result lies below the fleet's own median, None if that says nothing.
+def drop(earlier: Sequence[Measurement], now: Measurement) -> Drop | None:
+    """Return how far a result lies below the fleet's own median, None if it is not significant.
 
     A drop is 5 %, or three standard deviations where results vary by more. Median and deviation
     survive that nearly half of the results are bad ones.
     """
     same = [result.busbw_gb_s for result in earlier if result.kind == now.kind][-WINDOW:]
-    if len(same) < LEAST:
+    if len(same) < MIN_RESULTS:
         return None
     middle = median(same)
     if middle <= 0:

@@ -1,4 +1,4 @@
-"""Who stands out: statistics that hold for two values and for thousands."""
+"""Outliers: statistics that hold for two values and for thousands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a slow number looks like: faults, each with the share of the ceiling that it leaves."""
+"""Faults that explain a slow number, each with the share of the ceiling that is left with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rdmaprov.bandwidth import ceiling
-from rdmaprov.bandwidth.efficiency import MOST, efficiency
+from rdmaprov.bandwidth.efficiency import MAX_EFFICIENCY, efficiency
 from rdmaprov.bandwidth.fabric import Fabric, Slot
 
 _ISSUE = "github.com/NVIDIA/{}/issues/{}"
@@ -16,14 +16,14 @@ _MANAGEMENT_GB_S = 100 / 8
 
 @dataclass(frozen=True)
 class Signature:
-    """A fault and what it leaves of the ceiling.
+    """A fault and the share of the ceiling that is left with it.
 
     Args:
         id: its name in documents.
         cause: what is wrong, in a few words.
-        left: lowest and highest share of the ceiling that it leaves, for a fabric.
-        check: what tells it from the others.
-        source: where the share is known from.
+        left: lowest and highest share of the ceiling that is left, for a fabric.
+        check: what distinguishes it from the others.
+        source: where the share comes from.
 
     """
 
@@ -47,15 +47,15 @@ class Cause:
 
 
 def _share(factor: Callable[[Fabric], float]) -> Callable[[Fabric], tuple[float, float]]:
-    """Return the shares that a fault leaves which scales a healthy number by a factor.
+    """Return the shares that are left by a fault that scales a healthy number by a factor.
 
     On two and three nodes a healthy number may be a tree's, above a ring's ceiling.
     """
 
     def left(fabric: Fabric) -> tuple[float, float]:
-        tree = ceiling.most_gb_s(fabric, "tree") / ceiling.ring_gb_s(fabric)
+        tree = ceiling.max_gb_s(fabric, "tree") / ceiling.ring_gb_s(fabric)
         scale = factor(fabric)
-        return scale * efficiency(fabric), scale * MOST * max(1.0, tree)
+        return scale * efficiency(fabric), scale * MAX_EFFICIENCY * max(1.0, tree)
 
     return left
 
@@ -147,8 +147,8 @@ SIGNATURES = (
 )
 
 
-def likely(fabric: Fabric, measured_gb_s: float) -> tuple[Cause, ...]:
-    """Return the causes that leave such a share of the ceiling, the sharpest first."""
+def likely_causes(fabric: Fabric, measured_gb_s: float) -> tuple[Cause, ...]:
+    """Return the causes whose range holds the measurement, the narrowest range first."""
     top = ceiling.ring_gb_s(fabric)
     ratio = measured_gb_s / top
     fitting = []

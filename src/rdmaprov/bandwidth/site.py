@@ -1,4 +1,4 @@
-"""The fabric of a site: what its inventory says that limits an all-reduce."""
+"""The fabric of a site: what limits an all-reduce, from the inventory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def site_fabric(nodes: Sequence[Node], gpus_per_node: int = 0) -> Fabric:
     rails = min((len(node.rails) for node in nodes), default=0)
     if len(nodes) < 2 or not rails or min(links) <= 0 or min(over) < 1:
         raise FabricError(
-            "the site does not describe a fabric",
+            "the site does not state its fabric",
             "Write fabric_rails and fabric_link_gbps for two or more nodes.",
         )
     gpus = gpus_per_node or min(_gpus(node) for node in nodes)

@@ -1,4 +1,4 @@
-"""Sizes of messages, as a user writes them."""
+"""Sizes of messages, as users write them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from rdmaprov.errors import UsageError
 
 FACTOR = 2
-LEAST_BYTES = 8
-MOST_BYTES = 1 << 40
+MIN_BYTES = 8
+MAX_BYTES = 1 << 40
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_HINT = "Write the smallest and the largest, such as --sizes 1M:8G"
+_HINT = "Pass the smallest and the largest size, such as --sizes 1M:8G"
 
 
-def parsed(text: str) -> tuple[int, ...]:
+def parse_sizes(text: str) -> tuple[int, ...]:
     """Return the sizes in bytes that a text such as `8:1G` or `1M` means, each twice the last.
 
     Raises:
@@ -21,14 +21,14 @@ def parsed(text: str) -> tuple[int, ...]:
 
     """
     first, separator, last = text.partition(":")
-    low = _bytes(text, first)
-    high = _bytes(text, last) if separator else low
+    low = _parse_bytes(text, first)
+    high = _parse_bytes(text, last) if separator else low
     if high < low:
         raise UsageError(f"--sizes {text}: {last} is less than {first}", _HINT)
-    return between(low, high)
+    return doubling_sizes(low, high)
 
 
-def between(low: int, high: int) -> tuple[int, ...]:
+def doubling_sizes(low: int, high: int) -> tuple[int, ...]:
     """Return low, its doubles up to high, and nothing beyond; at least low."""
     found = [low]
     while found[-1] * FACTOR <= high:
@@ -36,7 +36,7 @@ def between(low: int, high: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def shown(size: int) -> str:
+def format_size(size: int) -> str:
     """Return a size as it is shown, such as `8 MiB`."""
     for unit in ("B", "KiB", "MiB"):
         if size < 1024 or size % 1024:
@@ -45,11 +45,11 @@ def shown(size: int) -> str:
     return f"{size} GiB"
 
 
-def _bytes(text: str, part: str) -> int:
+def _parse_bytes(text: str, part: str) -> int:
     found = re.fullmatch(r"(\d+)\s*([BKMG]?)(?:iB|B)?", part.strip())
     if not found:
         raise UsageError(f"--sizes {text}: {part!r} is not a size", _HINT)
     size = int(found[1]) * _UNITS[found[2]]
-    if not LEAST_BYTES <= size <= MOST_BYTES or size % LEAST_BYTES:
+    if not MIN_BYTES <= size <= MAX_BYTES or size % MIN_BYTES:
         raise UsageError(f"--sizes {text}: {part} is not a multiple of 8 B up to 1 TiB", _HINT)
     return size

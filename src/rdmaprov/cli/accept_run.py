@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from rdmaprov.acceptance import state
-from rdmaprov.acceptance.files import history_of, log_writer
 from rdmaprov.acceptance.gate import Gate, Options
-from rdmaprov.acceptance.launch import Event
+from rdmaprov.acceptance.launch import RankEvent
 from rdmaprov.acceptance.nodes import connect
-from rdmaprov.acceptance.result import Result
-from rdmaprov.acceptance.show import lines
+from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.storage import history_path, log_writer
+from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import session
 from rdmaprov.interrupt import signals_interrupt
@@ -41,7 +41,7 @@ def measure(
     vault_password_file: Path | None,
 ) -> int:
     """Run the gate over the nodes of a site; return the exit code."""
-    wanted = sizes.parsed(size_range) if size_range else ()
+    wanted = sizes.parse_sizes(size_range) if size_range else ()
     options = Options(backend, wanted, pairs, isolate == "auto", timeout)
     with signals_interrupt():
         given = session.Passwords(vault_password_file, (), ())
@@ -53,7 +53,7 @@ def measure(
             text = directory.write_results(document(head, datetime.now(UTC), result))
     if json_file is not None:
         json_file.write(text)
-    for line in lines(result):
+    for line in summary_lines(result):
         screen.show(line)
     screen.show(Line(f"results: {directory.path}"))
     screen.show(Line(report_page(directory.path)))
@@ -67,11 +67,11 @@ def _result(
     mask: Mask,
     screen: Screen,
     ignore_validate: bool,
-) -> Result:
+) -> GateResult:
     """Return the result of the gate; do not measure nodes whose last validate failed."""
     names = tuple(node.name for node in fleet.nodes)
     if not ignore_validate and (wrong := state.findings(fleet.site, names)):
-        return Result(names, options.backend, wrong)
+        return GateResult(names, options.backend, wrong)
     with screen.meter("connecting", unit="sizes") as moving, connect(fleet) as connection:
         progress = _Progress(directory, screen, moving)
         return Gate(
@@ -79,7 +79,7 @@ def _result(
             connection,
             options,
             log_writer(directory.path / "logs", mask),
-            history_of(fleet.site),
+            history_path(fleet.site),
             progress.tell,
             progress.hear,
             lambda count: moving.count(0, count),
@@ -100,7 +100,7 @@ class _Progress:
         self.moving.count(0, 0)
         self.screen.remark(Line(text))
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: RankEvent) -> None:
         """Log an event; rank 0 drives the progress line."""
         text = json.dumps(event)
         self.directory.log(text)
@@ -111,7 +111,7 @@ class _Progress:
             self.moving.advance()
 
 
-def document(head: Head, ended: datetime, result: Result) -> dict[str, Any]:
+def document(head: Head, ended: datetime, result: GateResult) -> dict[str, Any]:
     """Return results.json, as docs/results.schema.json defines it."""
     return results_document(
         head, ended, result.exit_code(), result.nodes_as_data(), result.as_data()

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from rdmaprov.bandwidth import ceiling
-from rdmaprov.bandwidth.fabric import Fabric, slot
-from rdmaprov.bandwidth.floor import Judgement, Verdict, derive, judge
+from rdmaprov.bandwidth.fabric import Fabric, parse_slot
+from rdmaprov.bandwidth.floor import FloorVerdict, Judgement, derive, judge
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.exit_codes import ExitCode
 
@@ -75,7 +75,7 @@ def floor(
         rails,
         link_gbps,
         oversubscription,
-        slot(pcie) if pcie else None,
+        parse_slot(pcie) if pcie else None,
         nvlink_nodes,
     )
     judgement = judge(fabric, derive(fabric, algorithm), measured, algorithm)
@@ -83,7 +83,7 @@ def floor(
         click.echo(json.dumps(_document(fabric, judgement, measured), indent=2))
     else:
         click.echo("\n".join(_lines(judgement)))
-    return ExitCode.OK if judgement.verdict in {None, Verdict.HEALTHY} else ExitCode.FAILED
+    return ExitCode.OK if judgement.verdict in {None, FloorVerdict.HEALTHY} else ExitCode.FAILED
 
 
 def _document(fabric: Fabric, judgement: Judgement, measured: float | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rdmaprov.cli.verbosity import meter
 from rdmaprov.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from rdmaprov.nccl_log.transport import Matrix, Problem, Verdict
+    from rdmaprov.nccl_log.transport import Matrix, Mismatch, TransportVerdict
     from rdmaprov.terminal import Meter
 
 
@@ -53,15 +53,15 @@ def nccl_log(
     """
     from rdmaprov.cli import nccl_log_view
     from rdmaprov.nccl_log import transport
-    from rdmaprov.nccl_log.judgement import absent
+    from rdmaprov.nccl_log.judgement import absent_ranks
 
     with meter("reading", len(files), "files") as moving:
-        matrix = transport.read(_count_files(files, moving))
+        matrix = transport.read_matrix(_count_files(files, moving))
     verdict = transport.verdict(matrix)
     wanted = transport.Transport(expect) if expect else None
     gdr_required = wanted is not None and not no_gdr
     problems = transport.judge(matrix, wanted, None, gdr_required, every_rank=not partial)
-    notes = [str(absent(matrix))] if matrix.absent and partial else []
+    notes = [str(absent_ranks(matrix))] if matrix.absent and partial else []
     if as_json:
         click.echo(json.dumps(_document(matrix, verdict, problems, notes), indent=2))
     else:
@@ -77,7 +77,7 @@ def _count_files(files: tuple[Path, ...], moving: Meter) -> Iterator[Path]:
         moving.advance()
 
 
-def _exit_code(verdict: Verdict, problems: list[Problem], *, expected: bool) -> ExitCode:
+def _exit_code(verdict: TransportVerdict, problems: list[Mismatch], *, expected: bool) -> ExitCode:
     from rdmaprov.nccl_log.transport import Transport
 
     if any(problem.proven for problem in problems):
@@ -88,7 +88,7 @@ def _exit_code(verdict: Verdict, problems: list[Problem], *, expected: bool) -> 
 
 
 def _document(
-    matrix: Matrix, verdict: Verdict, problems: list[Problem], notes: list[str]
+    matrix: Matrix, verdict: TransportVerdict, problems: list[Mismatch], notes: list[str]
 ) -> dict[str, object]:
     """Return the object of --json; docs/nccl-logs.md defines each key."""
     return {

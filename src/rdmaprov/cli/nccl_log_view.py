@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import click
 
-from rdmaprov.nccl_log.judgement import Problem, numbers
-from rdmaprov.nccl_log.matrix import Channel, Gdr, Matrix, Rank, Transport, Verdict
+from rdmaprov.nccl_log.judgement import Mismatch, format_ranges
+from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, TransportVerdict
 from rdmaprov.problem import printable
 
 _HEAD = ("ranks", "hosts", "transport", "HCA", "GDR", "channels", "within the node")
-_MOST_ROWS = 32
-_MOST_PROBLEMS = 20
+_MAX_ROWS = 32
+_MAX_PROBLEMS = 20
 _TRANSPORT = {
     Transport.P2P: "p2p: all channels stay within a node",
     Transport.UNKNOWN: "unknown: the logs do not show the transport",
@@ -27,19 +27,19 @@ _GDR = {
 
 
 def lines(
-    matrix: Matrix, verdict: Verdict, problems: list[Problem], notes: list[str]
+    matrix: Matrix, verdict: TransportVerdict, problems: list[Mismatch], notes: list[str]
 ) -> Iterator[str]:
     """Yield the lines to print."""
     yield click.style(_verdict(matrix, verdict), bold=True)
     rows = list(_rows(matrix))
     if rows:
         yield ""
-        yield from _table([_HEAD, *rows[:_MOST_ROWS]])
-    if len(rows) > _MOST_ROWS:
-        yield f"and {len(rows) - _MOST_ROWS} more rows; see --json"
+        yield from _table([_HEAD, *rows[:_MAX_ROWS]])
+    if len(rows) > _MAX_ROWS:
+        yield f"and {len(rows) - _MAX_ROWS} more rows; see --json"
     if problems or notes:
         yield ""
-    for problem in problems[:_MOST_PROBLEMS]:
+    for problem in problems[:_MAX_PROBLEMS]:
         mark = (
             click.style("problem: ", fg="red")
             if problem.proven
@@ -47,13 +47,13 @@ def lines(
         )
         yield f"{mark}{printable(problem.message)}"
         yield f"         {printable(problem.remedy)}"
-    if len(problems) > _MOST_PROBLEMS:
-        yield f"and {len(problems) - _MOST_PROBLEMS} more problems; see --json"
+    if len(problems) > _MAX_PROBLEMS:
+        yield f"and {len(problems) - _MAX_PROBLEMS} more problems; see --json"
     for note in notes:
         yield f"note:    {note}"
 
 
-def _verdict(matrix: Matrix, verdict: Verdict) -> str:
+def _verdict(matrix: Matrix, verdict: TransportVerdict) -> str:
     parts = [_TRANSPORT.get(verdict.transport, str(verdict.transport))]
     if matrix.channels:
         parts.append(f"{_GDR[verdict.gdr]} of {len(matrix.channels)} channels between nodes")
@@ -68,16 +68,16 @@ def _verdict(matrix: Matrix, verdict: Verdict) -> str:
 
 def _rows(matrix: Matrix) -> Iterator[tuple[str, ...]]:
     """Yield one row for each group of equal ranks."""
-    channels: defaultdict[Rank, list[Channel]] = defaultdict(list)
+    channels: defaultdict[LogRank, list[Channel]] = defaultdict(list)
     for channel in matrix.channels:
         channels[channel.rank].append(channel)
-    alike: defaultdict[tuple[str, ...], list[Rank]] = defaultdict(list)
+    alike: defaultdict[tuple[str, ...], list[LogRank]] = defaultdict(list)
     for member in matrix.members:
         alike[*_of_rank(channels[member.rank]), ", ".join(member.local) or "-"].append(member.rank)
     for row, ranks in alike.items():
         hosts = sorted({rank.host or "?" for rank in ranks})
-        named = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
-        yield numbers({rank.number for rank in ranks}), named, *row
+        names = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
+        yield format_ranges({rank.number for rank in ranks}), names, *row
 
 
 def _of_rank(channels: list[Channel]) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""The search for a culprit by group testing: pure, it only says which groups to test next."""
+"""The search for a fault by group testing: pure, it only plans which groups to test next."""

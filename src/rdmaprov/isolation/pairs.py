@@ -18,7 +18,7 @@ def round_robin(things: Sequence[_T]) -> Iterator[tuple[tuple[_T, _T], ...]]:
         return
     places: list[_T | None] = list(things)
     if len(places) % 2:
-        places.append(None)  # who meets nobody is idle
+        places.append(None)  # the one paired with it is idle
     half = len(places) // 2
     for _ in range(len(places) - 1):
         facing = zip(places[:half], reversed(places[half:]), strict=True)

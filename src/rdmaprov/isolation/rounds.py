@@ -1,7 +1,7 @@
-"""Who is at fault when the gate fails: group testing, round by round, with nothing of the world.
+"""What is at fault when the gate fails: group testing, round by round, without any input or output.
 
 `plan()` gives an `Isolation`. Its `next_round()` says which groups are to be tested side by side,
-`observe()` takes what they said, and when no round is left `verdict()` names the culprits.
+`observe()` takes their outcomes, and when no round is left `verdict()` names the faulty_parts.
 """
 
 from __future__ import annotations
@@ -11,19 +11,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from rdmaprov.isolation.hunt import hunt, pair_up
-from rdmaprov.isolation.search import Answer, Ask, Culprit, Findings, Item, Pool, Search, together
+from rdmaprov.isolation.model import (
+    Evidence,
+    FaultyPart,
+    GroupResult,
+    GroupTest,
+    Item,
+    Pool,
+    Search,
+    run_together,
+)
+from rdmaprov.isolation.searches import search_items, search_pairs
 
-# Each pass accuses somebody or is the last one; a fleet with more faults than this needs a human.
-_MOST_PASSES = 32
+# Each pass accuses a node or is the last one; a fleet with more faults than this needs a person.
+_MAX_PASSES = 32
 
 
-class Outcome(StrEnum):
-    """What the test of a group said."""
+class GroupOutcome(StrEnum):
+    """The outcome of the test of a group."""
 
     GOOD = "good"
     BAD = "bad"
-    HANG = "hang"  # it did not end in time, or crashed: bad, and told
+    HANG = "hang"  # it did not end in time, or crashed: bad as well
 
 
 @dataclass(frozen=True)
@@ -45,68 +54,70 @@ class Estimate:
     def __str__(self) -> str:
         """Return it as a sentence."""
         return (
-            f"at most {self.node_rounds} rounds for one bad node, {self.seconds:.0f} s; "
-            f"{self.pair_rounds} rounds for two nodes that do not get along"
+            f"at most {self.node_rounds} rounds ({self.seconds:.0f} s) for one bad node, "
+            f"{self.pair_rounds} rounds for one bad node pair"
         )
 
 
 @dataclass(frozen=True)
-class Isolated:
+class IsolationResult:
     """What an isolation found.
 
     Args:
-        culprits: the parts at fault.
-        unsure: nodes of which nothing can be said: no group with them passed.
+        faulty_parts: the parts at fault.
+        unsure: nodes that are not cleared: no group with them passed.
         rounds: rounds that it took.
 
     """
 
-    culprits: tuple[Culprit, ...]
+    faulty_parts: tuple[FaultyPart, ...]
     unsure: tuple[str, ...]
     rounds: int
 
 
 @dataclass
-class _Test:
-    """A test that was asked for, and what it said so far."""
+class _ScheduledTest:
+    """A test of the search, and its outcomes so far."""
 
-    ask: Ask
+    ask: GroupTest
     group: Group | None = None
     witness: Item = ()
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[GroupOutcome] = field(default_factory=list)
 
-    def answer(self, repeats: int) -> Answer | None:
-        """Return what most of the repeats said, None while that is open."""
-        good = self.outcomes.count(Outcome.GOOD)
+    def answer(self, repeats: int) -> GroupResult | None:
+        """Return the outcome of most repeats, None while that is open."""
+        good = self.outcomes.count(GroupOutcome.GOOD)
         bad = len(self.outcomes) - good
         if max(good, bad) * 2 <= repeats:
             return None
-        return Answer(bad > good, bad > good and Outcome.HANG in self.outcomes, self.witness)
+        return GroupResult(
+            bad > good, bad > good and GroupOutcome.HANG in self.outcomes, self.witness
+        )
 
 
 class Isolation:
     """A search for what is at fault in a fleet whose gate has failed; made by `plan()`."""
 
     def __init__(
-        self, nodes: Item, leaves: dict[Item, str], findings: Findings, repeats: int
+        self, nodes: Item, leaves: dict[Item, str], evidence: Evidence, repeats: int
     ) -> None:
         self._nodes = nodes
-        self._findings = findings
+        self._evidence = evidence
         self._repeats = repeats
         self._leaves = leaves
         self._passed: set[frozenset[str]] = set()
         self._rounds = 0
-        self._round: list[_Test] = []
-        self._tests: list[_Test] = []
+        self._round: list[_ScheduledTest] = []
+        self._tests: list[_ScheduledTest] = []
         self._search = self._investigate()
-        self._go_on(None)
+        self._advance(None)
 
     def estimate(self, seconds_per_round: float) -> Estimate:
         """Return what the search costs at most if one node, or one pair, is bad."""
         halvings = math.ceil(math.log2(len(self._nodes)))
         largest = max((len(leaf) for leaf in self._leaves), default=1)
         inside = 1 + math.ceil(math.log2(largest)) if self._leaves else halvings
-        rails = 2 + math.ceil(math.log2(self._findings.rails)) if self._findings.rails > 1 else 0
+        rails = 2 + math.ceil(math.log2(self._evidence.rails)) if self._evidence.rails > 1 else 0
         node = (inside + 2 + rails) * self._repeats
         return Estimate(node, (2 * halvings + 4) * self._repeats, node * seconds_per_round)
 
@@ -122,8 +133,8 @@ class Isolation:
                     self._round.append(test)
         return tuple(test.group for test in self._round if test.group)
 
-    def observe(self, outcomes: Mapping[Group, Outcome]) -> None:
-        """Take what the groups of the round said.
+    def observe(self, outcomes: Mapping[Group, GroupOutcome]) -> None:
+        """Take the outcomes of the groups of the round.
 
         Raises:
             KeyError: a group of the round has no outcome.
@@ -131,7 +142,7 @@ class Isolation:
         """
         for test in self._round:
             if test.group:
-                test.outcomes.append(Outcome(outcomes[test.group]))
+                test.outcomes.append(GroupOutcome(outcomes[test.group]))
         self._round = []
         self._rounds += 1
         answers = [test.answer(self._repeats) for test in self._tests]
@@ -140,24 +151,24 @@ class Isolation:
             for test, answer in zip(self._tests, known, strict=True):
                 if test.group and not answer.bad and not test.group.rails:
                     self._passed.add(frozenset(test.group.nodes))
-                    self._findings.good.update(test.group.nodes)
-            self._go_on(known)
+                    self._evidence.good.update(test.group.nodes)
+            self._advance(known)
 
-    def verdict(self) -> Isolated:
+    def verdict(self) -> IsolationResult:
         """Return what has been found so far; all of it when no round is left."""
-        accused = self._findings.accused()
-        unsure = tuple(node for node in self._findings.unsure if node not in accused)
-        return Isolated(tuple(self._findings.culprits), unsure, self._rounds)
+        accused = self._evidence.accused_nodes()
+        unsure = tuple(node for node in self._evidence.unsure if node not in accused)
+        return IsolationResult(tuple(self._evidence.faulty_parts), unsure, self._rounds)
 
-    def _go_on(self, answers: list[Answer] | None) -> None:
-        """Hear what the search asks next."""
+    def _advance(self, answers: list[GroupResult] | None) -> None:
+        """Send results to the search, and take the tests that it wants next."""
         try:
             asks = next(self._search) if answers is None else self._search.send(answers)
         except StopIteration:
             asks = []
-        self._tests = [_Test(ask) for ask in asks]
+        self._tests = [_ScheduledTest(ask) for ask in asks]
 
-    def _place(self, test: _Test, used: set[str]) -> bool:
+    def _place(self, test: _ScheduledTest, used: set[str]) -> bool:
         """Return whether a test fits into the round; give it a witness if it wants one."""
         if test.group is None and used.isdisjoint(test.ask.nodes):
             witness: Item | None = ()
@@ -175,55 +186,55 @@ class Isolation:
     def _investigate(self) -> Search:
         """Search until what is left passes as a whole, or nothing more is found."""
         pool = Pool()
-        yield from self._first(pool)
-        for _ in range(_MOST_PASSES):
-            gone = self._findings.accused().union(self._findings.unsure)
+        yield from self._search_first(pool)
+        for _ in range(_MAX_PASSES):
+            gone = self._evidence.accused_nodes().union(self._evidence.unsure)
             rest = tuple(node for node in self._nodes if node not in gone)
             if len(rest) < 2 or frozenset(rest) in self._passed:
                 return
             if gone or not self._leaves:  # else it is what the gate has just seen
-                [answer] = yield [Ask(rest)]
+                [answer] = yield [GroupTest(rest)]
                 if not answer.bad:
                     return
-            before = len(self._findings.culprits)
-            yield from self._across(rest, before)
-            if len(self._findings.culprits) == before:
+            before = len(self._evidence.faulty_parts)
+            yield from self._search_across(rest, before)
+            if len(self._evidence.faulty_parts) == before:
                 return
 
-    def _first(self, pool: Pool) -> Search:
+    def _search_first(self, pool: Pool) -> Search:
         """Search inside of each leaf, side by side; without leaves, everywhere."""
         inside = [leaf for leaf in self._leaves if len(leaf) > 1]
         if not inside:
-            yield from hunt([(node,) for node in self._nodes], pool, self._findings)
+            yield from search_items([(node,) for node in self._nodes], pool, self._evidence)
         else:
-            yield from self._inside(inside, pool)
+            yield from self._search_inside(inside, pool)
         alone = [leaf for leaf in self._leaves if len(leaf) == 1]
-        if self._findings.stuck and inside and not pool.has():
-            self._findings.stuck += alone
-        yield from self._unstick(pool)
+        if self._evidence.stuck and inside and not pool.has():
+            self._evidence.stuck += alone
+        yield from self._search_stuck(pool)
 
-    def _inside(self, leaves: Sequence[Item], pool: Pool) -> Search:
+    def _search_inside(self, leaves: Sequence[Item], pool: Pool) -> Search:
         """Test leaves, each in itself, and search in those that are bad."""
-        answers = yield [Ask(leaf) for leaf in leaves]
+        answers = yield [GroupTest(leaf) for leaf in leaves]
         hunts, pools = [], []
         for leaf, answer in zip(leaves, answers, strict=True):
             nodes = [(node,) for node in leaf]
             if answer.bad:
                 pools.append(Pool(reserve=pool))
-                hunts.append(hunt(nodes, pools[-1], self._findings))
+                hunts.append(search_items(nodes, pools[-1], self._evidence))
             else:
                 pool.add(nodes)
-        yield from together(hunts)
+        yield from run_together(hunts)
         for own in pools:
             pool.add(own.witnesses())
 
-    def _unstick(self, pool: Pool) -> Search:
-        """Go on with the items that had no witness."""
-        stuck, self._findings.stuck = self._findings.stuck, []
+    def _search_stuck(self, pool: Pool) -> Search:
+        """Search the items that had no witness."""
+        stuck, self._evidence.stuck = self._evidence.stuck, []
         if stuck:
-            yield from pair_up(stuck, pool, self._findings)
+            yield from search_pairs(stuck, pool, self._evidence)
 
-    def _across(self, rest: Item, before: int) -> Search:
+    def _search_across(self, rest: Item, before: int) -> Search:
         """Search for a fault between parts that are good alone: leaves first, then nodes."""
         left = set(rest)
         inside = {
@@ -231,22 +242,22 @@ class Isolation:
             for leaf, name in self._leaves.items()
         }
         inside.pop((), None)
-        self._findings.leaves = inside
+        self._evidence.leaves = inside
         changed = [leaf for leaf in inside if len(leaf) > 1 and frozenset(leaf) not in self._passed]
-        if changed:  # somebody of it was accused: is the rest good?
+        if changed:  # a node of it was accused: is the rest good?
             pool = Pool()
-            yield from self._inside(changed, pool)
-            yield from self._unstick(pool)
-        if len(inside) > 1 and len(self._findings.culprits) == before:
-            yield from self._between_all(list(inside))
-        if len(self._findings.culprits) == before:
-            yield from self._between_all([(node,) for node in rest])
+            yield from self._search_inside(changed, pool)
+            yield from self._search_stuck(pool)
+        if len(inside) > 1 and len(self._evidence.faulty_parts) == before:
+            yield from self._search_all(list(inside))
+        if len(self._evidence.faulty_parts) == before:
+            yield from self._search_all([(node,) for node in rest])
 
-    def _between_all(self, items: Sequence[Item]) -> Search:
+    def _search_all(self, items: Sequence[Item]) -> Search:
         """Hunt in items that are bad all together, of which none has a witness yet."""
         pool = Pool()
-        yield from hunt(items, pool, self._findings)
-        yield from self._unstick(pool)
+        yield from search_items(items, pool, self._evidence)
+        yield from self._search_stuck(pool)
 
 
 def plan(
@@ -258,11 +269,13 @@ def plan(
 ) -> Isolation:
     """Return the search for what is at fault in nodes whose all-reduce was bad.
 
+    `rdmaprov accept` passes neither `leaves` nor `repeats` yet; see acceptance/isolate.py.
+
     Args:
         nodes: names, in the site's order.
         leaves: the nodes of each leaf switch, if known; others are a leaf of their own.
         rails: rails of each node; with more than one, a bad node is tested rail by rail.
-        repeats: how often each group is tested, an odd number; what most say counts.
+        repeats: how often each group is tested, an odd number; the majority counts.
 
     Raises:
         ValueError: fewer than two nodes, a node that is given twice, or an even number of repeats.
@@ -273,12 +286,12 @@ def plan(
         raise ValueError("an isolation needs two nodes or more, each once")
     if repeats < 1 or repeats % 2 == 0:
         raise ValueError(f"{repeats} repeats have no majority; use an odd number")
-    known = _leaves(names, leaves or {})
-    findings = Findings(rails=rails, leaves=known)
-    return Isolation(names, known, findings, repeats)
+    known = _group_by_leaf(names, leaves or {})
+    evidence = Evidence(rails=rails, leaves=known)
+    return Isolation(names, known, evidence, repeats)
 
 
-def _leaves(names: Item, leaves: Mapping[str, Iterable[str]]) -> dict[Item, str]:
+def _group_by_leaf(names: Item, leaves: Mapping[str, Iterable[str]]) -> dict[Item, str]:
     """Return each leaf's nodes with its name; none if there are fewer than two leaves."""
     owner = {node: leaf for leaf, members in leaves.items() for node in members}
     members: dict[str, list[str]] = {}

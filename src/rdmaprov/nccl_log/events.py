@@ -56,13 +56,13 @@ class Device(NamedTuple):
     layers: frozenset[str]  # "IB", "RoCE"
 
 
-class Devices(NamedTuple):
+class DeviceList(NamedTuple):
     """`NET/IB : Using`: what a process found, by NCCL's number."""
 
     found: tuple[Device, ...]
 
 
-class Merged(NamedTuple):
+class MergedDevice(NamedTuple):
     """A device that was made of others (2.24 and later; needs NCCL_DEBUG_SUBSYS=NET)."""
 
     device: int
@@ -92,12 +92,12 @@ class Unreadable(NamedTuple):
     text: str
 
 
-Event = (
+LogEvent = (
     NetChannel
     | LocalChannel
     | Communicator
-    | Devices
-    | Merged
+    | DeviceList
+    | MergedDevice
     | Connected
     | Version
     | Hint

@@ -1,4 +1,4 @@
-"""What a job's transports should have been, and were not."""
+"""Where the transports of a job differ from the expected ones."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _RDMA = {Transport.IB, Transport.ROCE}
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One thing that is wrong, or that the log does not prove.
+class Mismatch:
+    """One thing that differs from what is expected, or that the log does not prove.
 
     Args:
-        message: rank, channel and HCA, what was seen and wanted.
+        message: rank, channel and HCA, what was seen and expected.
         remedy: what to look at or to set.
-        proven: False when evidence is missing: "could not tell", which is no pass.
+        proven: False when evidence is missing: the result is unknown, which is no pass.
 
     """
 
@@ -29,7 +29,7 @@ class Problem:
     proven: bool = True
 
     def __str__(self) -> str:
-        """Return the problem as one line."""
+        """Return it as one line."""
         return printable(f"{self.message}; {self.remedy}")
 
 
@@ -40,37 +40,37 @@ def judge(
     gdr_required: bool,
     *,
     every_rank: bool = True,
-) -> list[Problem]:
-    """Return what is not as declared, then what the logs do not prove; empty if all is well.
+) -> list[Mismatch]:
+    """Return what differs from the expected, then what the logs do not prove; empty if all is well.
 
     Args:
-        matrix: what `transport.read` found.
+        matrix: what `transport.read_matrix` found.
         expected_transport: IB or ROCE, which each channel between nodes must use; None: any, as
             long as it is one and is not sockets beside an HCA.
         expected_hcas: HCAs that each host must use, and no others, by the host's name in the log;
             None: any.
         gdr_required: each channel must use GPUDirect RDMA; otherwise all or none.
-        every_rank: a rank of which there is no line is a problem.
+        every_rank: whether a rank without a line is a mismatch.
 
     """
     found = [
-        *_transports(matrix, expected_transport),
-        *_unused(matrix, expected_transport),
-        *_gdr(matrix, expected_transport, gdr_required),
-        *_hcas(matrix, expected_hcas or {}),
-        *_versions(matrix),
-        *_unproven(matrix),
+        *_wrong_transports(matrix, expected_transport),
+        *_unused_devices(matrix, expected_transport),
+        *_missing_gdr(matrix, expected_transport, gdr_required),
+        *_wrong_hcas(matrix, expected_hcas or {}),
+        *_mixed_versions(matrix),
+        *_missing_evidence(matrix),
     ]
     if every_rank and matrix.absent:
-        found.append(absent(matrix))
+        found.append(absent_ranks(matrix))
     return found
 
 
-def absent(matrix: Matrix) -> Problem:
-    """Return the problem that ranks are missing from the logs."""
+def absent_ranks(matrix: Matrix) -> Mismatch:
+    """Return the mismatch that ranks are missing from the logs."""
     of = f" of {matrix.size}" if matrix.size else ""
-    return Problem(
-        f"{_ranks_named(matrix.absent)}{of}: no line in the logs, so nothing is known of them",
+    return Mismatch(
+        f"{_format_numbers(matrix.absent)}{of}: no line in the logs, so nothing is known of them",
         "give the logs of all ranks",
         proven=False,
     )
@@ -84,30 +84,30 @@ def _by_host(channels: list[Channel]) -> Iterator[tuple[tuple[str, str], list[Ch
         yield one, list(group)
 
 
-def _transports(matrix: Matrix, expected: Transport | None) -> Iterator[Problem]:
+def _wrong_transports(matrix: Matrix, expected: Transport | None) -> Iterator[Mismatch]:
     kinds = {channel.transport for channel in matrix.channels} - {Transport.UNKNOWN}
     if expected is None:
         # The odd ones are those that are not RDMA; among RDMA, all are.
         usual = kinds & _RDMA if len(kinds & _RDMA) == 1 else set()
         odd = kinds - usual if len(kinds) > 1 else set()
-        wanted = f"others {usual.copy().pop()}" if usual else "one transport for all"
+        wanted = f"others {usual.copy().pop()}" if usual else "expected one transport for all"
     else:
-        odd, wanted = kinds - {expected}, f"wanted {expected}"
+        odd, wanted = kinds - {expected}, f"expected {expected}"
         if matrix.local_only and expected is not Transport.P2P:
-            yield Problem(
-                f"no channel leaves a node (NVLink, PCIe or shared memory), {wanted}",
+            yield Mismatch(
+                f"no channel leaves a node (only NVLink, PCIe or shared memory), {wanted}",
                 "run the job on two nodes or more",
             )
     wrong = [channel for channel in matrix.channels if channel.transport in odd]
     for (host, kind), channels in _by_host(wrong):
-        yield Problem(
-            f"{_ranks(channels)} on {host or '?'}: {kind} on {_count(channels)}"
+        yield Mismatch(
+            f"{_format_ranks(channels)} on {host or '?'}: {kind} on {_format_count(channels)}"
             f" between nodes, {wanted} (first: {channels[0]})",
             remedies.transport(matrix, host, channels[0]),
         )
 
 
-def _unused(matrix: Matrix, expected: Transport | None) -> Iterator[Problem]:
+def _unused_devices(matrix: Matrix, expected: Transport | None) -> Iterator[Mismatch]:
     """Yield hosts that use sockets beside an RDMA device, if nothing else names them."""
     if expected is not None or {channel.transport for channel in matrix.channels} & _RDMA:
         return
@@ -119,15 +119,15 @@ def _unused(matrix: Matrix, expected: Transport | None) -> Iterator[Problem]:
     ]
     for (host, _), channels in _by_host(wrong):
         found = hcas[host, channels[0].rank.pid]
-        yield Problem(
-            f"{_ranks(channels)} on {host or '?'}: socket although NCCL found"
+        yield Mismatch(
+            f"{_format_ranks(channels)} on {host or '?'}: socket although NCCL found"
             f" {', '.join(found)}"
             f" (first: {channels[0]})",
             remedies.transport(matrix, host, channels[0]),
         )
 
 
-def _gdr(matrix: Matrix, expected: Transport | None, required: bool) -> Iterator[Problem]:
+def _missing_gdr(matrix: Matrix, expected: Transport | None, required: bool) -> Iterator[Mismatch]:
     # Sockets never have it; where another transport was declared, they are named already.
     sockets = required and expected is None
     able = [c for c in matrix.channels if sockets or c.transport is not Transport.SOCKET]
@@ -137,82 +137,82 @@ def _gdr(matrix: Matrix, expected: Transport | None, required: bool) -> Iterator
     for (host, _), channels in _by_host(without):
         of = sum(channel.rank.host == host for channel in able)
         hcas = ", ".join(sorted({channel.hca for channel in channels}))
-        yield Problem(
-            f"{_ranks(channels)} on {host or '?'}: no GPUDirect RDMA on {len(channels)} of {of}"
-            f" channels between nodes ({hcas}; first: {channels[0]})",
+        yield Mismatch(
+            f"{_format_ranks(channels)} on {host or '?'}: no GPUDirect RDMA on {len(channels)}"
+            f" of {of} channels between nodes ({hcas}; first: {channels[0]})",
             remedies.gdr(matrix, host, channels),
         )
 
 
-def _hcas(matrix: Matrix, expected: Mapping[str, Collection[str]]) -> Iterator[Problem]:
+def _wrong_hcas(matrix: Matrix, expected: Mapping[str, Collection[str]]) -> Iterator[Mismatch]:
     for host, names in sorted(expected.items()):
         channels = [channel for channel in matrix.channels if channel.rank.host == host]
         used = {name for channel in channels for name in channel.hcas}
         for name in sorted(set(names) - used):
-            yield Problem(
+            yield Mismatch(
                 f"{host} {name}: no channel between nodes uses it"
                 f" (used: {', '.join(sorted(used)) or 'none'})",
-                "compare NCCL_IB_HCA, the port's state (ibv_devinfo) and NCCL_TOPO_DUMP_FILE",
+                f"on {host}, check NCCL_IB_HCA and the state of the port (ibv_devinfo)",
             )
         for channel in channels:
             if set(channel.hcas) - set(names):
-                yield Problem(
-                    f"{host}: {channel}, wanted one of {', '.join(sorted(names))}",
-                    "set NCCL_IB_HCA to the rails only",
+                yield Mismatch(
+                    f"{host}: {channel}, expected one of {', '.join(sorted(names))}",
+                    "set NCCL_IB_HCA to the rails",
                 )
                 break
 
 
-def _versions(matrix: Matrix) -> Iterator[Problem]:
+def _mixed_versions(matrix: Matrix) -> Iterator[Mismatch]:
     if len(matrix.versions) > 1:
-        yield Problem(
+        yield Mismatch(
             f"NCCL {' and '.join(matrix.versions)} in one job",
             "use one version on all nodes, or give the logs of one job only",
         )
 
 
-def _unproven(matrix: Matrix) -> Iterator[Problem]:
+def _missing_evidence(matrix: Matrix) -> Iterator[Mismatch]:
     nameless = [c for c in matrix.channels if c.transport is Transport.UNKNOWN]
     if nameless:
-        yield Problem(
-            f"{_ranks(nameless)}: the transport of {_count(nameless)} is not known"
-            f" (first: {nameless[0]})",
-            remedies.unknown(nameless[0].network),
+        yield Mismatch(
+            f"{_format_ranks(nameless)}: the log does not show the transport"
+            f" of {_format_count(nameless)} (first: {nameless[0]})",
+            remedies.unknown_transport(nameless[0].network),
             proven=False,
         )
     if not matrix.channels and not matrix.local_only:
-        yield Problem("no channel between nodes is in the log", remedies.NO_CHANNELS, proven=False)
+        yield Mismatch("no channel between nodes is in the log", remedies.NO_CHANNELS, proven=False)
     if matrix.unfinished:
-        yield Problem(
+        yield Mismatch(
             "the log ends, or the job stopped, before all channels were listed:"
-            f" {_some(matrix.unfinished)}",
-            "give the whole log; if it is, look for NCCL WARN in it",
+            f" {_format_names(matrix.unfinished)}",
+            "give the whole log; if it is whole, search it for NCCL WARN",
             proven=False,
         )
     count, first = matrix.unreadable
     if count:
-        yield Problem(
-            f"{count} lines about channels are in no form that is known (first: {first!r})",
+        yield Mismatch(
+            f"{count} lines about channels could not be parsed (first: {first!r})",
             "give each process its own file with NCCL_DEBUG_FILE",
             proven=False,
         )
     if matrix.silent:
-        yield Problem(
-            f"{_some(matrix.silent)}: no line of NCCL's",
-            "set NCCL_DEBUG=INFO for this rank, and see whether it started",
+        yield Mismatch(
+            f"{_format_names(matrix.silent)}: no line of NCCL",
+            "check that this rank started, and set NCCL_DEBUG=INFO for it",
             proven=False,
         )
 
 
-def _ranks(channels: list[Channel]) -> str:
-    return _ranks_named(sorted({channel.rank.number for channel in channels}))
+def _format_ranks(channels: list[Channel]) -> str:
+    return _format_numbers(sorted({channel.rank.number for channel in channels}))
 
 
-def _ranks_named(found: Collection[int]) -> str:
-    return f"rank{'s' if len(found) > 1 else ''} {numbers(found)}"
+def _format_numbers(found: Collection[int]) -> str:
+    return f"rank{'s' if len(found) > 1 else ''} {format_ranges(found)}"
 
 
-def numbers(found: Collection[int]) -> str:
+def format_ranges(found: Collection[int]) -> str:
     """Return numbers as people write them, such as 0-7,9; at most 20 runs."""
     runs: list[list[int]] = []
     for number in sorted(found):
@@ -224,10 +224,10 @@ def numbers(found: Collection[int]) -> str:
     return text + (",..." if len(runs) > 20 else "")
 
 
-def _count(channels: list[Channel]) -> str:
+def _format_count(channels: list[Channel]) -> str:
     return f"{len(channels)} channel{'s' if len(channels) > 1 else ''}"
 
 
-def _some(names: Collection[str], most: int = 4) -> str:
+def _format_names(names: Collection[str], most: int = 4) -> str:
     rest = len(names) - most
     return ", ".join(list(names)[:most]) + (f" and {rest} more" if rest > 0 else "")

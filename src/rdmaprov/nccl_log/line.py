@@ -17,11 +17,11 @@ from rdmaprov.nccl_log.events import (
     Communicator,
     Connected,
     Device,
-    Devices,
-    Event,
+    DeviceList,
     Hint,
     LocalChannel,
-    Merged,
+    LogEvent,
+    MergedDevice,
     NetChannel,
     Source,
     Unreadable,
@@ -29,7 +29,7 @@ from rdmaprov.nccl_log.events import (
 )
 
 _NOBODY = Source("", 0, -1)
-_MOST_RANKS = 1 << 20  # a number beyond it is a garbled line
+_MAX_RANKS = 1 << 20  # a number beyond it is a garbled line
 _PREFIX_BYTES = 400  # a host's name and three numbers; a WARN also names its place in the source
 _MARK = re.compile(rb"NCCL (?:INFO|WARN) ")
 _SOURCE = re.compile(rb"([^\s:\[\]]*):(\d{1,9}):\d+ \[(-?\d{1,9})\](?: \S+:\d+(?: \([^)]*\))?)? $")
@@ -75,7 +75,7 @@ _HINTS = {
 _HINT = re.compile(b"|".join(b"(?P<%s>%s)" % (k.encode(), v) for k, v in _HINTS.items()))
 
 
-def messages(line: bytes) -> Iterator[tuple[Source, bytes]]:
+def split_messages(line: bytes) -> Iterator[tuple[Source, bytes]]:
     """Yield NCCL's messages on a line with who wrote them: several when a newline was lost."""
     if b"\x1b" in line:
         line = _COLOUR.sub(b"", line)
@@ -84,43 +84,43 @@ def messages(line: bytes) -> Iterator[tuple[Source, bytes]]:
         prefix = _SOURCE.search(line, max(begin, mark.start() - _PREFIX_BYTES), mark.start())
         if source is not None:
             yield source, line[body : prefix.start() if prefix else mark.start()].strip()
-        source, body = _who(prefix), mark.end()
+        source, body = _find_source(prefix), mark.end()
         begin = body
     if source is not None:
         yield source, line[body:].strip()
 
 
-def _who(prefix: re.Match[bytes] | None) -> Source:
-    return _source(*prefix.groups()) if prefix else _NOBODY
+def _find_source(prefix: re.Match[bytes] | None) -> Source:
+    return _make_source(*prefix.groups()) if prefix else _NOBODY
 
 
 @lru_cache(maxsize=1 << 14)
-def _source(host: bytes, pid: bytes, gpu: bytes) -> Source:
+def _make_source(host: bytes, pid: bytes, gpu: bytes) -> Source:
     return Source(host.decode(errors="replace"), int(pid), int(gpu))
 
 
-def version(line: bytes) -> Version | None:
+def parse_version(line: bytes) -> Version | None:
     """Return the version that a line names; until 2.26 it may come without NCCL's prefix."""
     found = _VERSION.search(line)
     return Version(found[1].decode()) if found else None
 
 
-def parse(message: bytes) -> Event | None:
-    """Return what a message says, None if it says nothing about transports."""
+def parse_message(message: bytes) -> LogEvent | None:
+    """Return a message as an event, None if it is not about transports."""
     if message.startswith(b"Channel "):
-        return _channel(message)
+        return _parse_channel(message)
     if message.startswith(b"Coll"):
-        return _collnet(message)
+        return _parse_collnet(message)
     if b"Connected " in message:
-        return _connected(message)
+        return _parse_connected(message)
     if b"comm " in message:
-        return _communicator(message)
-    if message.startswith(b"NET/") and (event := _network(message)):
+        return _parse_communicator(message)
+    if message.startswith(b"NET/") and (event := _parse_network(message)):
         return event
-    return _hint(message)
+    return _parse_hint(message)
 
 
-def _channel(message: bytes) -> Event | None:
+def _parse_channel(message: bytes) -> LogEvent | None:
     if found := _NET.fullmatch(message):
         channel, connection, source, target, way, network, device, gdr, shared = found.groups()
         sends = way == b"send"
@@ -142,7 +142,7 @@ def _channel(message: bytes) -> Event | None:
     return _unreadable(message) if b"[" in message or b"->" in message else None
 
 
-def _collnet(message: bytes) -> Event | None:
+def _parse_collnet(message: bytes) -> LogEvent | None:
     found = _COLLNET.fullmatch(message)
     if found is None:
         return _unreadable(message) if b" via " in message else None
@@ -169,17 +169,17 @@ _CONNECTED = re.compile(
 )
 
 
-def _connected(message: bytes) -> Connected | None:
+def _parse_connected(message: bytes) -> Connected | None:
     return Connected() if _CONNECTED.match(message) else None
 
 
-def _communicator(message: bytes) -> Communicator | None:
+def _parse_communicator(message: bytes) -> Communicator | None:
     found = _COMM.match(message)
     if found is None:
         return None
     pointer, rank, ranks, rest = found.groups()
     identity, nodes, step = _COMM_ID.search(rest), _NODES.search(rest), _STEP.search(rest)
-    if (nodes is None and step is None) or not int(rank) < int(ranks) <= _MOST_RANKS:
+    if (nodes is None and step is None) or not int(rank) < int(ranks) <= _MAX_RANKS:
         return None
     return Communicator(
         pointer.decode(errors="replace"),
@@ -191,15 +191,15 @@ def _communicator(message: bytes) -> Communicator | None:
     )
 
 
-def _network(message: bytes) -> Devices | Merged | None:
+def _parse_network(message: bytes) -> DeviceList | MergedDevice | None:
     if found := _USING.match(message):
-        return Devices(tuple(_devices(found[1])))
+        return DeviceList(tuple(_parse_devices(found[1])))
     if found := _MERGED.match(message):
-        return Merged(int(found[1]), tuple(found[2].decode(errors="replace").split("+")))
+        return MergedDevice(int(found[1]), tuple(found[2].decode(errors="replace").split("+")))
     return None
 
 
-def _devices(listed: bytes) -> Iterator[Device]:
+def _parse_devices(listed: bytes) -> Iterator[Device]:
     """Yield the devices in NCCL's order, which is how channels number them.
 
     The numbers in the brackets are not used: between 2.20 and 2.23 they count ports, not merged
@@ -213,7 +213,7 @@ def _devices(listed: bytes) -> Iterator[Device]:
         yield Device(names, frozenset(layer.decode() for _, layer in ports))
 
 
-def _hint(message: bytes) -> Hint | None:
+def _parse_hint(message: bytes) -> Hint | None:
     found = _HINT.match(message)
     if found is None or found.lastgroup is None:
         return None

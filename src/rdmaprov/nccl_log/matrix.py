@@ -29,7 +29,7 @@ class Gdr(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Rank:
+class LogRank:
     """A rank of a communicator; a process that is in several has one for each number."""
 
     number: int
@@ -61,7 +61,7 @@ class Channel:
 
     """
 
-    rank: Rank
+    rank: LogRank
     number: int
     sends: bool
     peer: int | None
@@ -85,10 +85,10 @@ class Channel:
 
 
 @dataclass(frozen=True)
-class Member:
+class RankConnections:
     """A rank's connections within its node or NVLink domain: how many, by kind."""
 
-    rank: Rank
+    rank: LogRank
     local: Mapping[str, int]
 
 
@@ -129,7 +129,7 @@ class Matrix:
     """
 
     channels: tuple[Channel, ...]
-    members: tuple[Member, ...]
+    members: tuple[RankConnections, ...]
     processes: tuple[Process, ...]
     local_only: bool
     size: int
@@ -141,7 +141,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TransportVerdict:
     """What a matrix amounts to, of the channels between nodes."""
 
     transport: Transport

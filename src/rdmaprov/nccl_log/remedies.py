@@ -13,9 +13,9 @@ NO_CHANNELS = (
 _NO_RDMA = {
     "ib_disabled": "unset it",
     "net": "unset it, or set it to IB",
-    "no_library": "install libibverbs (rdma-core) where the job runs, its container included",
+    "no_library": "install libibverbs (rdma-core) on the node, and in the container of the job",
     "ib_hca": "compare it with `ibv_devinfo -l`: it must name devices, not network interfaces",
-    "no_device": "see `ibv_devinfo`: a port must be active, and /dev/infiniband in the container",
+    "no_device": "run `ibv_devinfo`: a port must be active, and a container needs /dev/infiniband",
     "plugin_failed": "compare the plugin's version with NCCL's, or set NCCL_NET_PLUGIN=none",
 }
 _NO_GDR = {
@@ -26,44 +26,45 @@ _NO_GDR = {
 
 
 def transport(matrix: Matrix, host: str, channel: Channel) -> str:
-    """Return why the channel's host is likely not on the wanted transport, and what to do."""
+    """Return the likely cause of a wrong transport on the channel's host, and what to do."""
     if channel.transport is Transport.OFI:
         return "NCCL uses the plugin for libfabric; set NCCL_NET_PLUGIN=none for InfiniBand or RoCE"
     if channel.transport is not Transport.SOCKET:
         return "compare NCCL_IB_HCA with the devices' link layers (`ibv_devinfo`)"
-    return _because(matrix, host, _NO_RDMA) or (
-        "the log names no cause: see `ibv_devinfo` on the node, and NCCL_DEBUG_SUBSYS=INIT,NET,ENV"
+    return _logged_causes(matrix, host, _NO_RDMA) or (
+        f"the log names no cause: on {host or 'the node'}, run `ibv_devinfo`, and set"
+        " NCCL_DEBUG_SUBSYS=INIT,NET,ENV for the next run"
     )
 
 
 def gdr(matrix: Matrix, host: str, channels: list[Channel]) -> str:
     """Return why the host's channels likely have no GPUDirect RDMA, and what to do."""
-    said = _because(matrix, host, _NO_GDR)
+    said = _logged_causes(matrix, host, _NO_GDR)
     if said:
         return said
     if all(channel.sends for channel in channels):
         # ncclTopoCheckGdr, src/graph/paths.cc: reads need Ampere or NVLink unless asked for.
         return (
-            "only sends lack it: before Ampere and without NVLink, NCCL has it for receives only,"
+            "only sends lack it: before Ampere and without NVLink, NCCL uses it for receives only,"
             " unless NCCL_NET_GDR_READ=1"
         )
     return (
-        "see that nvidia_peermem is loaded or dma-buf works, and that GPU and HCA share a PCIe"
-        " switch (`nvidia-smi topo -m`; NCCL_NET_GDR_LEVEL)"
+        f"on {host or 'the node'}, check that nvidia_peermem is loaded or dma-buf works, and that"
+        " GPU and HCA share a PCIe switch (`nvidia-smi topo -m`; NCCL_NET_GDR_LEVEL)"
     )
 
 
-def unknown(network: str) -> str:
+def unknown_transport(network: str) -> str:
     """Return how to make the transport of a network known."""
     if network.startswith(("IB", "gIB", "SHARP")):
         return (
-            "`NET/IB : Using`, which has the link layer, is missing for this process or is there"
+            "`NET/IB : Using`, which names the link layer, is missing for this process or appears"
             " twice with different devices: give the whole log"
         )
-    return f"the plugin {network} chooses its transport itself: see its documentation"
+    return f"the plugin {network} chooses its transport itself: read its documentation"
 
 
-def _because(matrix: Matrix, host: str, causes: dict[str, str]) -> str:
+def _logged_causes(matrix: Matrix, host: str, causes: dict[str, str]) -> str:
     hints: dict[str, str] = {}
     for process in matrix.processes:
         if process.host == host:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rdmaprov.nccl_log.matrix import Channel, Matrix, Member, Process, Rank, Transport
-from rdmaprov.nccl_log.tally import ProcessTally, Seen, Tally
+from rdmaprov.nccl_log.matrix import Channel, LogRank, Matrix, Process, RankConnections, Transport
+from rdmaprov.nccl_log.tally import ChannelKey, ProcessTally, Tally
 
 # Networks of verbs, which run on InfiniBand and RoCE alike: NCCL's own, that of
 # nccl-rdma-sharp-plugins (and its CollNet, SHARP), and Google's. UCX and others choose their
@@ -18,32 +18,32 @@ _LAYERS = {"IB": Transport.IB, "RoCE": Transport.ROCE}
 _NODES_SINCE = (2, 20)  # NCCL writes each communicator's number of nodes
 
 
-def matrix(tally: Tally, silent: tuple[str, ...]) -> Matrix:
+def make_matrix(tally: Tally, silent: tuple[str, ...]) -> Matrix:
     """Return the tally as a matrix, devices with their names and link layers where it has them."""
-    channels = tuple(sorted(_channels(tally), key=_order))
-    size, absent = _absent(tally)
+    channels = tuple(sorted(_channels(tally), key=_sort_key))
+    size, absent = _absent_ranks(tally)
     return Matrix(
         channels=channels,
         members=tuple(sorted(_members(tally), key=lambda member: member.rank)),
         processes=tuple(_processes(tally)),
-        local_only=not channels and _local_only(tally),
+        local_only=not channels and _is_local_only(tally),
         size=size,
         absent=absent,
-        unfinished=tuple(sorted(_unfinished(tally, absent))),
+        unfinished=tuple(sorted(_unfinished_sources(tally, absent))),
         unreadable=(tally.unreadable, tally.first_unreadable),
         silent=silent,
         versions=tuple(sorted(tally.versions)),
     )
 
 
-def _order(channel: Channel) -> tuple[Rank, int, bool, int]:
+def _sort_key(channel: Channel) -> tuple[LogRank, int, bool, int]:
     return channel.rank, channel.number, not channel.sends, channel.peer or 0
 
 
-def _members(tally: Tally) -> Iterator[Member]:
+def _members(tally: Tally) -> Iterator[RankConnections]:
     for source, gpu in tally.gpus.items():
         for number, rank in gpu.ranks.items():
-            yield Member(Rank(number, *source), dict(sorted(rank.local.items())))
+            yield RankConnections(LogRank(number, *source), dict(sorted(rank.local.items())))
 
 
 def _channels(tally: Tally) -> Iterator[Channel]:
@@ -51,18 +51,20 @@ def _channels(tally: Tally) -> Iterator[Channel]:
     for source, gpu in tally.gpus.items():
         process = tally.processes.get(source[:2], nothing)
         for number, rank in gpu.ranks.items():
-            who = Rank(number, *source)
+            who = LogRank(number, *source)
             for seen in rank.channels:
                 yield _channel(who, seen, process)
 
 
-def _channel(rank: Rank, seen: Seen, process: ProcessTally) -> Channel:
+def _channel(rank: LogRank, seen: ChannelKey, process: ProcessTally) -> Channel:
     number, sends, peer, network, device, gdr, collnet = seen
-    transport, hcas = resolved(process, network, device)
+    transport, hcas = resolve_device(process, network, device)
     return Channel(rank, number, sends, peer, transport, network, device, hcas, gdr, collnet)
 
 
-def resolved(process: ProcessTally, network: str, device: int) -> tuple[Transport, tuple[str, ...]]:
+def resolve_device(
+    process: ProcessTally, network: str, device: int
+) -> tuple[Transport, tuple[str, ...]]:
     """Return a device's transport and names, as far as its own process said them."""
     if network in _SOCKET:
         return Transport.SOCKET, ()
@@ -72,14 +74,14 @@ def resolved(process: ProcessTally, network: str, device: int) -> tuple[Transpor
         return Transport.UNKNOWN, ()
     if device in process.merged:
         names = process.merged[device]
-        return _layer(process, names), names
+        return _link_layer(process, names), names
     if device < len(process.devices):
         names = process.devices[device].names
-        return _layer(process, names), names
-    return _layer(process, ()), ()  # merged, and the log does not say of which
+        return _link_layer(process, names), names
+    return _link_layer(process, ()), ()  # merged, and the log does not say of which
 
 
-def _layer(process: ProcessTally, names: tuple[str, ...]) -> Transport:
+def _link_layer(process: ProcessTally, names: tuple[str, ...]) -> Transport:
     """Return the link layer of devices; of all of the process's when these are not in its list."""
     listed = process.devices or ()
     mine = [device for device in listed if set(names) & set(device.names)]
@@ -93,16 +95,16 @@ def _processes(tally: Tally) -> Iterator[Process]:
         yield Process(host, pid, tuple(names), process.hints)
 
 
-def _present(tally: Tally) -> set[int]:
+def _present_ranks(tally: Tally) -> set[int]:
     return {number for gpu in tally.gpus.values() for number in gpu.ranks}
 
 
-def _unfinished(tally: Tally, absent: tuple[int, ...]) -> set[str]:
+def _unfinished_sources(tally: Tally, absent: tuple[int, ...]) -> set[str]:
     """Return who was cut off: within a communicator's making, within channels, or before them."""
     sources = {source for source, _ in tally.opened}
     sources |= {source for source, gpu in tally.gpus.items() if gpu.pending}
     # Both ends of a channel through a network write a line.
-    silent = tally.net_peers - _present(tally) - set(absent)
+    silent = tally.net_peers - _present_ranks(tally) - set(absent)
     return {f"rank {number}" for number in silent} | {
         f"{source.host or '?'} gpu {source.gpu}"
         + (f" (rank {min(ranks)})" if (ranks := tally.gpus[source].ranks) else "")
@@ -110,19 +112,19 @@ def _unfinished(tally: Tally, absent: tuple[int, ...]) -> set[str]:
     }
 
 
-def _absent(tally: Tally) -> tuple[int, tuple[int, ...]]:
+def _absent_ranks(tally: Tally) -> tuple[int, tuple[int, ...]]:
     """Return the largest communicator's size, and its ranks of which there is no line."""
-    present = _present(tally)
+    present = _present_ranks(tally)
     if not tally.groups:
         return 0, tuple(sorted((tally.net_peers | tally.local_peers) - present))
     group = max(tally.groups.values(), key=lambda one: one.ranks)
     # With several communicators, a channel's numbers may be those of another one.
-    heard = present if len(tally.groups) == 1 else set()
-    missing = (n for n in range(group.ranks) if not group.seen >> n & 1 and n not in heard)
+    seen = present if len(tally.groups) == 1 else set()
+    missing = (n for n in range(group.ranks) if not group.seen >> n & 1 and n not in seen)
     return group.ranks, tuple(missing)
 
 
-def _local_only(tally: Tally) -> bool:
+def _is_local_only(tally: Tally) -> bool:
     """Return whether it is proven that nothing leaves a node, where no line says otherwise."""
     groups = tally.groups.values()
     local = any(rank.local for gpu in tally.gpus.values() for rank in gpu.ranks.values())
@@ -130,13 +132,13 @@ def _local_only(tally: Tally) -> bool:
         return all(group.nodes == 1 for group in groups)
     if groups:
         # Without the number of nodes: these versions connect everything before `Init COMPLETE`.
-        early = all(_number(version) < _NODES_SINCE for version in tally.versions)
+        early = all(_version_number(version) < _NODES_SINCE for version in tally.versions)
         everyone = all(group.complete == (1 << group.ranks) - 1 for group in groups)
         return early and everyone and (local or all(group.ranks == 1 for group in groups))
-    # A ring connects all ranks: where each peer has its own lines, nobody is outside.
+    # A ring connects all ranks: where each peer has its own lines, no rank is outside.
     pending = any(gpu.pending for gpu in tally.gpus.values())
-    return local and not pending and tally.local_peers <= _present(tally)
+    return local and not pending and tally.local_peers <= _present_ranks(tally)
 
 
-def _number(version: str) -> tuple[int, ...]:
+def _version_number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))

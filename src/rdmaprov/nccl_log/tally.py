@@ -10,14 +10,14 @@ from rdmaprov.nccl_log import line as log_line
 from rdmaprov.nccl_log.events import Source
 
 # (channel, sends, peer, network, device, gdr, collnet): a channel before its device has a name
-Seen = tuple[int, bool, int | None, str, int, bool, bool]
+ChannelKey = tuple[int, bool, int | None, str, int, bool, bool]
 
 
 @dataclass(slots=True)
 class RankTally:
     """What one rank of one process said."""
 
-    channels: set[Seen] = field(default_factory=set)
+    channels: set[ChannelKey] = field(default_factory=set)
     local: Counter[str] = field(default_factory=Counter)
 
 
@@ -68,45 +68,45 @@ class Tally:
     unreadable: int = 0
     first_unreadable: str = ""
 
-    def line(self, line: bytes) -> bool:
+    def add_line(self, line: bytes) -> bool:
         """Add a whole line; return whether it is NCCL's."""
         found = False
-        for source, message in log_line.messages(line):
+        for source, message in log_line.split_messages(line):
             found = True
-            self.hear(source, log_line.parse(message))
-        named = log_line.version(line)
+            self.add_event(source, log_line.parse_message(message))
+        named = log_line.parse_version(line)
         if named is not None:
             self.versions.add(named.version)
         return found or named is not None
 
-    def cut(self, line: bytes) -> bool:
+    def add_cut_line(self, line: bytes) -> bool:
         """Add a last line that has no end: only what cannot be the beginning of another line."""
         found = False
-        for source, message in log_line.messages(line):
+        for source, message in log_line.split_messages(line):
             found = True
-            event = log_line.parse(message)
-            if _whole(event, message):
-                self.hear(source, event)
+            event = log_line.parse_message(message)
+            if _is_whole(event, message):
+                self.add_event(source, event)
             elif message.startswith((b"Channel ", b"Coll")):
                 self.gpus[source].pending = True
         return found
 
-    def hear(self, source: Source, event: events.Event | None) -> None:
-        """Add what a line said."""
+    def add_event(self, source: Source, event: events.LogEvent | None) -> None:
+        """Add an event."""
         process = self.processes[source[:2]]
         match event:
             case events.NetChannel():
-                self._net(source, event)
+                self._add_net_channel(source, event)
             case events.LocalChannel():
-                self._local(source, event)
+                self._add_local_channel(source, event)
             case events.Connected():
                 self.gpus[source].pending = False
             case events.Communicator():
-                self._communicator(source, event)
-            case events.Devices(found) if found:
+                self._add_communicator(source, event)
+            case events.DeviceList(found) if found:
                 process.ambiguous |= process.devices not in (None, found)
                 process.devices = found
-            case events.Merged(device, names):
+            case events.MergedDevice(device, names):
                 process.merged[device] = names
             case events.Hint(kind, text):
                 process.hints.setdefault(kind, text)
@@ -114,7 +114,7 @@ class Tally:
                 self.unreadable += 1
                 self.first_unreadable = self.first_unreadable or text
 
-    def _net(self, source: Source, event: events.NetChannel) -> None:
+    def _add_net_channel(self, source: Source, event: events.NetChannel) -> None:
         gpu = self.gpus[source]
         # Send and receive connect a pair of ranks when it first talks, and say no more of it.
         lasting = event.connection == 0
@@ -133,13 +133,13 @@ class Tally:
         if event.peer is not None:
             self.net_peers.add(event.peer)
 
-    def _local(self, source: Source, event: events.LocalChannel) -> None:
+    def _add_local_channel(self, source: Source, event: events.LocalChannel) -> None:
         gpu = self.gpus[source]
         gpu.ranks[event.rank].local[event.kind] += 1
         gpu.pending |= event.lasting or not gpu.complete
         self.local_peers.add(event.peer)
 
-    def _communicator(self, source: Source, event: events.Communicator) -> None:
+    def _add_communicator(self, source: Source, event: events.Communicator) -> None:
         mine = (source, event.pointer)
         gpu = self.gpus[source]
         key = event.identity or self.opened.get(mine) or f"{event.ranks} ranks"
@@ -155,7 +155,7 @@ class Tally:
             gpu.pending, gpu.complete = False, True
 
 
-def _whole(event: events.Event | None, message: bytes) -> bool:
+def _is_whole(event: events.LogEvent | None, message: bytes) -> bool:
     """Return whether a message without an end says all that it would have said."""
     match event:
         case events.Connected() | events.Hint():

@@ -1,7 +1,7 @@
 """Which transport NCCL used between nodes, proven by its own logs.
 
-`read` turns logs into a matrix (rank, channel, direction → transport, HCA, GPUDirect RDMA, peer),
-`verdict` sums it up, `judge` names what is not as it was declared.
+`read_matrix` turns logs into a matrix (rank, channel, direction → transport, HCA, GPUDirect RDMA,
+peer), `verdict` sums it up, `judge` names what is not as it was declared.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from rdmaprov.nccl_log import files, resolve
-from rdmaprov.nccl_log.judgement import Problem, judge
-from rdmaprov.nccl_log.matrix import Channel, Gdr, Matrix, Transport, Verdict
+from rdmaprov.nccl_log import reader, resolve
+from rdmaprov.nccl_log.judgement import Mismatch, judge
+from rdmaprov.nccl_log.matrix import Channel, Gdr, Matrix, Transport, TransportVerdict
 
 __all__ = [
     "Channel",
     "Gdr",
     "Matrix",
-    "Problem",
+    "Mismatch",
     "Transport",
-    "Verdict",
+    "TransportVerdict",
     "judge",
-    "read",
+    "read_matrix",
     "verdict",
 ]
 
 
-def read(paths: Iterable[Path]) -> Matrix:
+def read_matrix(paths: Iterable[Path]) -> Matrix:
     """Return what the logs of one job say; a file may hold any number of ranks, `-` is stdin.
 
     Time is linear in the logs' size, memory in the number of the job's channels.
@@ -37,13 +37,13 @@ def read(paths: Iterable[Path]) -> Matrix:
         UnreadableLogError: a file is binary, or none has a line of NCCL's.
 
     """
-    return resolve.matrix(*files.read(paths))
+    return resolve.make_matrix(*reader.read_logs(paths))
 
 
-def verdict(matrix: Matrix) -> Verdict:
+def verdict(matrix: Matrix) -> TransportVerdict:
     """Return what the matrix amounts to; what is not proven is UNKNOWN."""
     versions = matrix.versions
-    return Verdict(
+    return TransportVerdict(
         transport=_transport(matrix),
         gdr=_gdr(matrix),
         hcas=tuple(sorted({name for channel in matrix.channels for name in channel.hcas})),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rdmaprov.bandwidth.rates import format_gb_s
-from rdmaprov.bandwidth.sizes import shown
+from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.report.drawing import BAD, DASHES, DUE, MARKERS, SERIES, drawn
 from rdmaprov.report.model import Plot, Table
 
@@ -72,7 +72,7 @@ def _draw(axes: Axes, curves: _Curves, limits: Mapping[str, float]) -> None:
     sizes = sorted({size for rows in curves.values() for size in rows})
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes[:: -(-len(sizes) // 10)], minor=False)
-    axes.xaxis.set_major_formatter(lambda size, _: shown(round(size)))
+    axes.xaxis.set_major_formatter(lambda size, _: format_size(round(size)))
     axes.minorticks_off()
     top = max(
         [*limits.values(), *(r["busbw_gb_s"] for own in curves.values() for r in own.values())]
@@ -91,7 +91,7 @@ def _table(curves: _Curves) -> Table:
         head += [f"{name}: busbw", f"{name}: median"]
     rows = []
     for size in sizes:
-        cells = [shown(size)]
+        cells = [format_size(size)]
         for own in curves.values():
             row = own.get(size)
             cells += (

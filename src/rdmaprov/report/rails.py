@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rdmaprov.acceptance.counters import LEAST_SHARE
+from rdmaprov.acceptance.counters import MIN_SHARE
 from rdmaprov.report.drawing import BAD, INK, LINES, MARKERS, SERIES, drawn, short
 from rdmaprov.report.model import Plot, Table
 
@@ -27,11 +27,11 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
         (share, node, rail)
         for rail, own in found.items()
         for node, share in own.items()
-        if share < LEAST_SHARE
+        if share < MIN_SHARE
     )
     some = ", ".join(f"{node} rail {rail} ({share:.0%})" for share, node, rail in low[:_MOST_NAMED])
     more = f" and {len(low) - _MOST_NAMED} more" if len(low) > _MOST_NAMED else ""
-    words = f"Below {LEAST_SHARE:.0%} of the node's mean: {some or 'no rail'}{more}"
+    words = f"Below {MIN_SHARE:.0%} of the node's mean: {some or 'no rail'}{more}"
     return Plot(
         "rails",
         "Rail balance",
@@ -63,18 +63,18 @@ def shares(counters: list[Mapping[str, Any]]) -> dict[int, dict[str, float]]:
 
 def _draw(axes: Axes, found: _Shares) -> None:
     axes.axhline(100, color=LINES, linewidth=1)
-    axes.axhline(100 * LEAST_SHARE, color=BAD, linestyle="--", linewidth=1.5)
+    axes.axhline(100 * MIN_SHARE, color=BAD, linestyle="--", linewidth=1.5)
     axes.annotate(
-        f"limit {LEAST_SHARE:.0%}", (0, 100 * LEAST_SHARE), (4, -4), va="top", color=BAD,
+        f"limit {MIN_SHARE:.0%}", (0, 100 * MIN_SHARE), (4, -4), va="top", color=BAD,
         xycoords=("axes fraction", "data"), textcoords="offset points",
     )  # fmt: skip
     labelled = 0
     for place, own in enumerate(found.values()):
         values = {node: 100 * share for node, share in own.items()}
-        good = [value for value in values.values() if value >= 100 * LEAST_SHARE]
+        good = [value for value in values.values() if value >= 100 * MIN_SHARE]
         _spread(axes, place, good)
         for node, value in sorted(values.items(), key=lambda each: each[1]):
-            if value < 100 * LEAST_SHARE:
+            if value < 100 * MIN_SHARE:
                 axes.plot(place, value, marker="X", color=BAD, markersize=8, linestyle="none")
                 if labelled < _MOST_NAMED:
                     axes.annotate(short(node), (place, value), (9, 0), textcoords="offset points",
@@ -108,7 +108,7 @@ def _table(found: _Shares) -> Table:
         least = min(own, key=own.__getitem__)
         values = list(own.values())
         figures = (min(values), statistics.median(values), max(values))
-        low = sum(value < LEAST_SHARE for value in values)
+        low = sum(value < MIN_SHARE for value in values)
         rows.append((f"rail {rail}", *(f"{value:.1%}" for value in figures), least, str(low)))
-    head = ("rail", "lowest", "median", "highest", "lowest on", f"below {LEAST_SHARE:.0%}")
+    head = ("rail", "lowest", "median", "highest", "lowest on", f"below {MIN_SHARE:.0%}")
     return Table(head, tuple(rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rdmaprov.nccl_log.judgement import numbers
+from rdmaprov.nccl_log.judgement import format_ranges
 from rdmaprov.report.drawing import BAD, DASHES, INK, MARKERS, SERIES, drawn, short
 from rdmaprov.report.model import Plot, Table
 from rdmaprov.words import quantity
@@ -47,7 +47,7 @@ def _name_stragglers(planes: list[Mapping[str, Any]]) -> str:
         for rank in plane["ranks"]:
             if rank["rank"] in plane["late_ranks"]:
                 late.setdefault(rank["node"], set()).add(rank["rank"])
-    named = [f"{node} (rank {numbers(own)})" for node, own in late.items()]
+    named = [f"{node} (rank {format_ranges(own)})" for node, own in late.items()]
     more = f" and {len(named) - _MOST_NAMED} more nodes" if len(named) > _MOST_NAMED else ""
     return (", ".join(named[:_MOST_NAMED]) or "none") + more
 

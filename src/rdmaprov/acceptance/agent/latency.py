@@ -1,4 +1,4 @@
-"""Who comes late to an all-reduce, and how one node reaches another."""
+"""Stragglers of an all-reduce, and the latency between nodes."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import statistics
 import time
 from typing import Any
 
-from .rank import Rank
+from .rank import RankProcess
 from .watch import say
 
-WAITS = 50  # small all-reduces, for who arrives late
+WAITS = 50  # small all-reduces, to find stragglers
 PINGS = 20
 BURST_BYTES = 1 << 20
 BURSTS = 4
 TRIES = 3
 
 
-def latency(rank: Rank, plane: str) -> None:
-    """Time small all-reduces, whose last comer waits least, and one node with another."""
-    rank.watch.phase(f"{plane}: latency", rank.plan["limits_s"]["step"])
+def measure_latency(rank: RankProcess, plane: str) -> None:
+    """Time small all-reduces, for which the last rank waits least, and one node with another."""
+    rank.watch.begin_phase(f"{plane}: latency", rank.plan["limits_s"]["step"])
     small = rank.torch.zeros(2, device=rank.device)
-    waits = [round(1e6 * rank.collective(small), 1) for _ in range(WAITS)]
+    waits = [round(1e6 * rank.run_collective(small), 1) for _ in range(WAITS)]
     say("waits", plane=plane, us=waits)
     for pairs in rank.plan["rounds"]:
         for pair in pairs:
             if rank.rank in pair:
-                _pair(rank, plane, pair[0], pair[1])
+                _time_pair(rank, plane, pair[0], pair[1])
         if len(pairs) > 1:
-            rank.most(0)
+            rank.maximum(0)
 
 
-def _pair(rank: Rank, plane: str, one: int, other: int) -> None:
+def _time_pair(rank: RankProcess, plane: str, one: int, other: int) -> None:
     """Time a message there and back, and a burst in each direction; the sender says it."""
     peer = other if rank.rank == one else one
     small = rank.torch.zeros(2, device=rank.device)
@@ -45,19 +45,19 @@ def _pair(rank: Rank, plane: str, one: int, other: int) -> None:
             say("pair", plane=plane, to=peer, us=us, gb_s=rate)
 
 
-def _exchange(rank: Rank, data: Any, times: int, sender: int, peer: int) -> float:
-    """Return the seconds until the sender has a reply to what it sent so often."""
-    rank.watch.extend()
+def _exchange(rank: RankProcess, data: Any, times: int, sender: int, peer: int) -> float:
+    """Return the seconds until the sender has a reply to its messages."""
+    rank.watch.begin_step()
     sends = rank.rank == sender
     reply = rank.torch.zeros(2, device=rank.device)
     begin = time.perf_counter()
     for _ in range(times):
-        _pass(rank, data, peer, sends)
-    _pass(rank, reply, peer, not sends)
+        _transfer(rank, data, peer, sends)
+    _transfer(rank, reply, peer, not sends)
     return time.perf_counter() - begin
 
 
-def _pass(rank: Rank, data: Any, peer: int, sends: bool) -> None:
+def _transfer(rank: RankProcess, data: Any, peer: int, sends: bool) -> None:
     move = rank.dist.isend if sends else rank.dist.irecv
     operation = rank.dist.P2POp(move, data, peer, rank.group)
     for work in rank.dist.batch_isend_irecv([operation]):

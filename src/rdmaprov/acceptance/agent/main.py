@@ -18,14 +18,14 @@ _ERROR_CHARACTERS = 2000
 
 
 def main(path: Path) -> int:
-    """Do what the plan says; return the exit status, having said what went wrong.
+    """Carry out the plan; return the exit status, after an event that says what went wrong.
 
     The rank ends with torchrun, however that ends, so that none is left behind.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     plan = json.loads(path.read_text())
     watch = Watch(path.with_name(f"progress.{os.environ['RANK']}"))
-    watch.phase("import torch", plan["limits_s"]["import"])
+    watch.begin_phase("import torch", plan["limits_s"]["import"])
     try:
         _prove(plan, watch)
     except Exception as error:
@@ -40,24 +40,24 @@ def main(path: Path) -> int:
 
 
 def _prove(plan: dict[str, object], watch: Watch) -> None:
-    from .latency import latency
-    from .rank import Rank
+    from .latency import measure_latency
+    from .rank import RankProcess
 
-    rank = Rank(plan, watch)
-    rank.rendezvous()
+    rank = RankProcess(plan, watch)
+    rank.join_rendezvous()
     for plane in rank.plan["planes"]:
         before = sent_bytes()
         watch.evidence = lambda plane=plane: _say_links(plane)  # type: ignore[misc]
         rank.connect(plane)
         rank.sweep(plane["name"])
-        latency(rank, plane["name"])
+        measure_latency(rank, plane["name"])
         if rank.local == 0:
             moved = moved_bytes(before)
             say("moved", plane=plane["name"], due_bytes=rank.due_bytes, bytes=moved)
         if not rank.on_gpu:
             _say_links(plane)
-    watch.phase("end", rank.plan["limits_s"]["step"])
-    rank.most(0)
+    watch.begin_phase("end", rank.plan["limits_s"]["step"])
+    rank.maximum(0)
 
 
 def _say_links(plane: dict[str, str]) -> None:

@@ -28,30 +28,30 @@ class Values:
             given = (self._index * 7919 + shift) % 17 - 8
             self._sum += count * given
             self._most += count * given.abs()
-        self._sum += self.of(0)
-        self._most += self.of(0).abs()
+        self._sum += self.values_of(0)
+        self._most += self.values_of(0).abs()
 
-    def of(self, rank: int) -> Any:
+    def values_of(self, rank: int) -> Any:
         """Return what a rank gives, for one period."""
         given = (self._index * 7919 + rank * 104729) % 17 - 8
         return given + self._index * 31 % 13 + 1 if rank == 0 else given
 
     def fill(self, buffer: Any, rank: int) -> None:
         """Write what a rank gives."""
-        self._spread(buffer, self.of(rank).to(self._device).to(buffer.dtype))
+        self._spread(buffer, self.values_of(rank).to(self._device).to(buffer.dtype))
 
     def _spread(self, buffer: Any, period: Any) -> None:
         whole = buffer.numel() // PERIOD * PERIOD
         buffer[:whole].view(-1, PERIOD)[:] = period
         buffer[whole:] = period[: buffer.numel() - whole]
 
-    def wrong(self, buffer: Any) -> tuple[int, int, float, float]:
+    def wrong_sums(self, buffer: Any) -> tuple[int, int, float, float]:
         """Return how many sums are wrong, and index, value and right value of the first."""
         return self._compare(buffer, self._sum, self._bound(buffer.dtype))
 
-    def wrong_from(self, buffer: Any, rank: int) -> tuple[int, int, float, float]:
+    def wrong_values(self, buffer: Any, rank: int) -> tuple[int, int, float, float]:
         """Return the same of what one rank gives."""
-        return self._compare(buffer, self.of(rank), self._torch.zeros(PERIOD))
+        return self._compare(buffer, self.values_of(rank), self._torch.zeros(PERIOD))
 
     def _bound(self, kind: Any) -> Any:
         """Return how far a sum may be off: 0 where every order of adding is exact.

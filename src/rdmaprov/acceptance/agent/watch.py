@@ -17,7 +17,7 @@ from typing import Any
 # Process id, collectives entered and left; then a text. The supervisor reads it.
 PROGRESS = struct.Struct("<QQQ")
 PROGRESS_BYTES = 256
-LATE = 3  # exit status of a rank that was at one thing for too long
+EXIT_LATE = 3  # exit status of a rank that was at one thing for too long
 
 
 def say(event: str, **fields: Any) -> None:
@@ -32,7 +32,7 @@ class Watch:
     Attributes:
         name: of the phase.
         entered: how many collectives were begun.
-        evidence: says what may tell the cause, before the rank is ended.
+        evidence: reports what may explain the cause, before the rank is ended.
 
     """
 
@@ -47,23 +47,23 @@ class Watch:
             self._shown = mmap.mmap(file.fileno(), PROGRESS_BYTES)
         PROGRESS.pack_into(self._shown, 0, os.getpid(), 0, 0)
         self._main = threading.get_ident()
-        threading.Thread(target=self._keep, daemon=True).start()
+        threading.Thread(target=self._end_when_late, daemon=True).start()
 
-    def phase(self, name: str, limit_s: float) -> None:
-        """Begin a phase, each step of which may take so long."""
+    def begin_phase(self, name: str, limit_s: float) -> None:
+        """Begin a phase, and limit the time of each of its steps."""
         self.name, self._limit = name, limit_s
-        self.extend()
+        self.begin_step()
         text = name.encode()[: PROGRESS_BYTES - PROGRESS.size]
         self._shown[PROGRESS.size :] = text.ljust(PROGRESS_BYTES - PROGRESS.size, b"\0")
         say("phase", phase=name)
 
-    def extend(self) -> None:
+    def begin_step(self) -> None:
         """Begin a step."""
         self._deadline = time.monotonic() + self._limit
 
-    def timed(self, work: Callable[[], None]) -> float:
+    def time_collective(self, work: Callable[[], None]) -> float:
         """Return the seconds that a collective took."""
-        self.extend()
+        self.begin_step()
         self.entered += 1
         PROGRESS.pack_into(self._shown, 0, os.getpid(), self.entered, self.entered - 1)
         begin = time.perf_counter()
@@ -72,7 +72,7 @@ class Watch:
         PROGRESS.pack_into(self._shown, 0, os.getpid(), self.entered, self.entered)
         return seconds
 
-    def _keep(self) -> None:
+    def _end_when_late(self) -> None:
         while time.monotonic() < self._deadline:
             time.sleep(0.2)
         frame = sys._current_frames().get(self._main)
@@ -80,4 +80,4 @@ class Watch:
         where = f"{stack.filename}:{stack.lineno} {stack.name}" if stack else ""
         say("late", phase=self.name, limit_s=self._limit, where=where, entered=self.entered)
         self.evidence()
-        os._exit(LATE)
+        os._exit(EXIT_LATE)

@@ -20,7 +20,7 @@ import time
 from rdmaprov.node.devices import addresses, names, netdev_at, pci_path, rdma_on, read
 
 SO_BINDTODEVICE = 25
-PORT = 9  # discard: nobody listens
+PORT = 9  # discard: nothing listens
 VERSIONS = """
 import importlib.metadata as m, json, sys
 found = {"python": sys.version.split()[0]}
@@ -33,7 +33,7 @@ print(json.dumps(found))
 GPU = "index,name,memory.total,memory.free"
 
 
-def output(argv, limit_s=20):
+def run_command(argv, limit_s=20):
     """Return what a command printed, None if it failed; why is in the second place."""
     try:
         done = subprocess.run(
@@ -47,26 +47,26 @@ def output(argv, limit_s=20):
     return done.stdout, ""
 
 
-def torch(python):
+def torch_versions(python):
     """Return the versions that an interpreter has, without importing torch: that takes long."""
-    text, why = output([python, "-c", VERSIONS], 60)
+    text, why = run_command([python, "-c", VERSIONS], 60)
     return {"error": why} if text is None else json.loads(text.strip().splitlines()[-1])
 
 
-def gpus():
-    """Return the GPUs and what runs on them, as the driver says."""
+def read_gpus():
+    """Return the GPUs and what runs on them, as the driver lists them."""
     asked = ["nvidia-smi", "--format=csv,noheader,nounits"]
-    text, why = output([*asked, "--query-gpu=" + GPU])
+    text, why = run_command([*asked, "--query-gpu=" + GPU])
     if text is None:
         return {"gpus": [], "error": why}
     rows = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line]
     found = [dict(zip(("index", "name", "total_mib", "free_mib"), row)) for row in rows]
-    text, why = output([*asked, "--query-compute-apps=pid,process_name"])
+    text, why = run_command([*asked, "--query-compute-apps=pid,process_name"])
     foreign = [line.strip() for line in (text or "").splitlines() if line.strip()]
     return {"gpus": found, "processes": foreign, "error": why if text is None else ""}
 
 
-def rail(described, addresses_of):
+def read_rail(described, addresses_of):
     """Return a rail of the site as it is."""
     pci, netdev = described["pci"].lower(), described["netdev"]
     netdev = netdev or netdev_at("/", pci)
@@ -79,7 +79,7 @@ def rail(described, addresses_of):
         "addresses": addresses_of.get(netdev, []),
         "rdma": device,
         "state": state.partition(":")[2].strip(),
-        "counters": counters(netdev, device),
+        "counters": read_counters(netdev, device),
     }
 
 
@@ -98,7 +98,7 @@ def own_addresses():
     }
 
 
-def counters(netdev, device):
+def read_counters(netdev, device):
     """Return every counter of a rail that has a number, by where it was read."""
     found = {}
     places = {"netdev": "/sys/class/net/{}/statistics".format(netdev)}
@@ -110,14 +110,14 @@ def counters(netdev, device):
             text = read(place, name)
             if re.match(r"\d+$", text):
                 found[kind + "." + name] = int(text)
-    for line in (output(["ethtool", "-S", netdev])[0] or "").splitlines() if netdev else []:
+    for line in (run_command(["ethtool", "-S", netdev])[0] or "").splitlines() if netdev else []:
         name, _, value = line.strip().partition(": ")
         if re.match(r"\d+$", value):
             found["ethtool." + name] = int(value)
     return found
 
 
-def others(rails):
+def read_others(rails):
     """Return the bytes that passed the network devices that are no rail."""
     own = {each["netdev"] for each in rails}
     found = {}
@@ -129,13 +129,13 @@ def others(rails):
 
 
 def free_port():
-    """Return a TCP port that nobody uses now."""
+    """Return a TCP port that is free now."""
     with socket.socket() as each:
         each.bind(("", 0))
         return each.getsockname()[1]
 
 
-def opened(target):
+def open_connection(target):
     """Return a connection that is being made, by a device."""
     family = socket.AF_INET6 if ":" in target["address"] else socket.AF_INET
     each = socket.socket(family)
@@ -146,14 +146,14 @@ def opened(target):
     return each, code
 
 
-def reach(targets, limit_s):
+def try_targets(targets, limit_s):
     """Return for each target why it does not answer, empty if it does; and our own addresses."""
     waiting, found = {}, ["no answer in {:g} s".format(limit_s)] * len(targets)
     own = [""] * len(targets)
     poll = select.poll()
     for number, target in enumerate(targets):
         try:
-            each, code = opened(target)
+            each, code = open_connection(target)
         except OSError as error:
             found[number] = error.strerror
             continue
@@ -162,18 +162,18 @@ def reach(targets, limit_s):
             waiting[each.fileno()] = (number, each)
             poll.register(each, select.POLLOUT)
         else:
-            found[number] = said(code)
+            found[number] = error_text(code)
     end = time.monotonic() + limit_s
     while waiting and time.monotonic() < end:
         for file, _ in poll.poll(1000 * max(0, end - time.monotonic())):
             number, each = waiting.pop(file)
             poll.unregister(file)
-            found[number] = said(each.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            found[number] = error_text(each.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
             each.close()
     return found, own
 
 
-def said(code):
+def error_text(code):
     """Return what an error means, nothing for one that only a peer can give."""
     return "" if code in (0, errno.ECONNREFUSED) else os.strerror(code)
 
@@ -182,16 +182,16 @@ def main():
     """Answer the document on standard input."""
     request = json.loads(sys.stdin.read())
     if request["verb"] == "reach":
-        found, own = reach(request["targets"], request["limit_s"])
+        found, own = try_targets(request["targets"], request["limit_s"])
         print(json.dumps({"reach": found, "own": own}))
         return
     known = own_addresses()
-    rails = [rail(each, known) for each in request["rails"]]
-    found = {"time": time.time(), "rails": rails, "others": others(rails)}
+    rails = [read_rail(each, known) for each in request["rails"]]
+    found = {"time": time.time(), "rails": rails, "others": read_others(rails)}
     if request["verb"] == "preflight":
         found.update(
-            torch=torch(request["python"]),
-            gpus=gpus(),
+            torch=torch_versions(request["python"]),
+            gpus=read_gpus(),
             port=free_port(),
             addresses=known,
             hostname=socket.gethostname(),

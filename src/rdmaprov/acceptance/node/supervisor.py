@@ -4,8 +4,8 @@
     python3 -c LOADER MARK   with its source and then one JSON document on standard input
 
 `start` prints where the program runs, and returns; the supervisor stays behind in a session of its
-own. It ends everything of the program, and then removes its directory, when it is told to, when
-nobody touched `lease` for a while, or when the time is up and nobody asks any more. What the
+own. It ends everything of the program, and then removes its directory, on `stop`, when `lease` was
+not touched for a while, or after the time limit when no request comes any more. What the
 program started is found by MARK in its environment.
 """
 
@@ -26,7 +26,7 @@ VARIABLE = "RDMAPROV_ACCEPTANCE"
 PROGRESS = struct.Struct("<QQQ")  # as agent/watch.py writes it
 TICK_S = 0.2
 PLACES = ("/run", "/dev/shm", "/tmp")  # in memory first: a full disk is no obstacle
-ASKED = []  # type: ignore[var-annotated] # Python 3.6 has a comment, or nothing
+STOP_REQUESTED = []  # type: ignore[var-annotated] # Python 3.6 has a comment, or nothing
 
 
 def prctl(*arguments):
@@ -51,14 +51,14 @@ def write(directory, name, data):
     os.rename(new, os.path.join(directory, name))
 
 
-def processes(mark):
+def find_processes(mark):
     """Return the processes with the mark in their environment or arguments, but this one."""
     found = []
     entry = (VARIABLE + "=" + mark).encode()
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == os.getpid():
             continue
-        if state(int(name)) in ("", "Z"):
+        if process_state(int(name)) in ("", "Z"):
             continue
         environment = read("/proc", name, "environ").split(b"\0")
         if entry in environment or mark.encode() in read("/proc", name, "cmdline").split(b"\0"):
@@ -66,7 +66,7 @@ def processes(mark):
     return found
 
 
-def state(pid):
+def process_state(pid):
     """Return a process's state as in /proc, empty if there is none."""
     return read("/proc", str(pid), "stat").decode("ascii", "replace").rpartition(")")[2][1:2]
 
@@ -76,7 +76,7 @@ def end_all(mark):
     end = time.monotonic() + 2
     while time.monotonic() < end:
         reap()
-        left = processes(mark)
+        left = find_processes(mark)
         if not left:
             return
         for pid in left:
@@ -96,7 +96,7 @@ def reap():
         pass
 
 
-def ranks(directory):
+def read_ranks(directory):
     """Return what each rank is at."""
     found = {}
     for name in os.listdir(directory):
@@ -105,12 +105,12 @@ def ranks(directory):
             continue
         pid, entered, left = PROGRESS.unpack_from(data)
         text = data[PROGRESS.size :].rstrip(b"\0").decode("utf-8", "replace")
-        entry = {"entered": entered, "left": left, "phase": text, "process": state(pid)}
+        entry = {"entered": entered, "left": left, "phase": text, "process": process_state(pid)}
         found[name[len("progress.") :]] = entry
     return found
 
 
-def make(request, mark):
+def make_directory(request, mark):
     """Return a new directory with the request's files."""
     for place in PLACES:
         directory = os.path.join(place, mark)
@@ -147,9 +147,9 @@ def launch(request, directory, mark):
         )
 
 
-def keep(request, directory, mark):
+def supervise(request, directory, mark):
     """Watch the program until its end, then wait to be dismissed; return when all is gone."""
-    program, why, rc, told, last = None, "", None, 0.0, {}
+    program, why, rc, written, last = None, "", None, 0.0, {}
     touched, asked = 0, time.monotonic()
     end = time.monotonic() + request["limit_s"]
     try:
@@ -160,27 +160,27 @@ def keep(request, directory, mark):
         if rc is None:
             rc = program.poll()
             if rc is None and time.monotonic() > end:
-                why, rc = "its time of {:g} s is up".format(request["limit_s"]), 124
+                why, rc = "timed out after {:g} s".format(request["limit_s"]), 124
             if rc is not None:
-                last = ranks(directory)
+                last = read_ranks(directory)
                 end_all(mark)
         now = time.monotonic()
-        if rc is not None or now - told > 1:
-            told = now
-            entry = {"rc": rc, "why": why, "ranks": ranks(directory) if rc is None else last}
+        if rc is not None or now - written > 1:
+            written = now
+            entry = {"rc": rc, "why": why, "ranks": read_ranks(directory) if rc is None else last}
             write(directory, "status", json.dumps(entry).encode("ascii") + b"\n")
         # Seen to change, not read as a time: a clock that is set does not end the lease.
         latest = os.stat(os.path.join(directory, "lease")).st_mtime_ns
         if latest != touched:
             touched, asked = latest, now
-        if ASKED or now - asked > request["lease_s"]:
+        if STOP_REQUESTED or now - asked > request["lease_s"]:
             return
         time.sleep(TICK_S if rc is None else 1)
 
 
 def start(request, mark):
     """Start the supervisor in a session of its own; say where, once the program runs."""
-    directory, starter = make(request, mark), os.getpid()
+    directory, starter = make_directory(request, mark), os.getpid()
     if os.fork():
         print(json.dumps({"directory": directory}))
         return
@@ -188,12 +188,12 @@ def start(request, mark):
     for number, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
         os.dup2(os.open(os.devnull, flags), number)
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.signal(signal.SIGTERM, lambda *_: ASKED.append(True))
+    signal.signal(signal.SIGTERM, lambda *_: STOP_REQUESTED.append(True))
     # It has the mark too, and a program that ends at once must not take it along.
     while os.getppid() == starter:
         time.sleep(0.01)
     try:
-        keep(request, directory, mark)
+        supervise(request, directory, mark)
     finally:
         end_all(mark)
         shutil.rmtree(directory, ignore_errors=True)
@@ -202,17 +202,17 @@ def start(request, mark):
 
 def stop(mark):
     """End a supervisor and everything of its program; print what is left."""
-    for pid in processes(mark):
+    for pid in find_processes(mark):
         if mark.encode() in read("/proc", str(pid), "cmdline").split(b"\0"):
             os.kill(pid, signal.SIGTERM)
     directories = [os.path.join(place, mark) for place in PLACES]
     end = time.monotonic() + 5
-    while time.monotonic() < end and (processes(mark) or any(map(os.path.isdir, directories))):
+    while time.monotonic() < end and (find_processes(mark) or any(map(os.path.isdir, directories))):
         time.sleep(0.1)
     end_all(mark)
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
-    print(json.dumps({"left": processes(mark)}))
+    print(json.dumps({"left": find_processes(mark)}))
 
 
 def main():

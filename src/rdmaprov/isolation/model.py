@@ -1,4 +1,4 @@
-"""How a culprit is searched for: halves side by side, then swaps with witnesses.
+"""How a fault is searched for: halves side by side, then swaps with witnesses.
 
 A search is a generator. It yields tests that may run side by side and is sent their answers, in
 the same order; so several searches run together as one (`together`), and none knows of rounds.
@@ -47,7 +47,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Ask:
+class GroupTest:
     """A test that a search wants.
 
     Args:
@@ -65,27 +65,27 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a test said: bad, also by a hang, and with which witness."""
+class GroupResult:
+    """The result of a test: whether it is bad, whether it hung, and its witness."""
 
     bad: bool
     hang: bool = False
     witness: Item = ()
 
 
-Search = Generator[list[Ask], list[Answer], None]
+Search = Generator[list[GroupTest], list[GroupResult], None]
 # Parts that were tested, each with its answer.
-Tested = list[tuple[Sequence[Item], Answer]]
+TestedParts = list[tuple[Sequence[Item], GroupResult]]
 
 
 @dataclass(frozen=True)
-class Culprit:
+class FaultyPart:
     """A part that is at fault.
 
     Args:
         kind: node, rail, pair or leaf.
         nodes: the node, the two of a pair, or all of the leaf.
-        confidence: high, or low where the tests cannot tell it from something else.
+        confidence: high, or low where the tests fit something else as well.
         why: what was seen.
         name: the leaf's name, or two leaves' names; empty otherwise.
         rail: the rail; None unless the kind is rail.
@@ -103,43 +103,43 @@ class Culprit:
 
 
 @dataclass
-class Findings:
+class Evidence:
     """What searches have found so far.
 
     Args:
         rails: rails of each node.
         leaves: items that are a leaf, with its name.
-        culprits: who was accused.
-        unsure: nodes of which nothing can be said.
+        faulty_parts: who was accused.
+        unsure: nodes that are neither cleared nor accused.
         stuck: items that could not be tested for lack of a witness.
-        met: what two items said together.
+        met: the results of tests of two items together.
         good: nodes that passed in some group.
 
     """
 
     rails: int = 1
     leaves: dict[Item, str] = field(default_factory=dict)
-    culprits: list[Culprit] = field(default_factory=list)
+    faulty_parts: list[FaultyPart] = field(default_factory=list)
     unsure: dict[str, None] = field(default_factory=dict)
     stuck: list[Item] = field(default_factory=list)
-    met: dict[frozenset[Item], Answer] = field(default_factory=dict)
+    met: dict[frozenset[Item], GroupResult] = field(default_factory=dict)
     good: set[str] = field(default_factory=set)
 
-    def accuse(self, culprit: Culprit) -> None:
-        """Note a culprit, once."""
-        if all((culprit.kind, culprit.nodes) != (it.kind, it.nodes) for it in self.culprits):
-            self.culprits.append(culprit)
+    def accuse(self, part: FaultyPart) -> None:
+        """Note a part, once."""
+        if all((part.kind, part.nodes) != (it.kind, it.nodes) for it in self.faulty_parts):
+            self.faulty_parts.append(part)
 
-    def doubt(self, items: Iterable[Item]) -> None:
-        """Note nodes of which nothing can be said."""
+    def mark_unsure(self, items: Iterable[Item]) -> None:
+        """Note nodes that are neither cleared nor accused."""
         self.unsure.update(dict.fromkeys(node for item in items for node in item))
 
-    def accused(self) -> set[str]:
-        """Return the nodes of all culprits."""
-        return {node for culprit in self.culprits for node in culprit.nodes}
+    def accused_nodes(self) -> set[str]:
+        """Return the nodes of all faulty_parts."""
+        return {node for part in self.faulty_parts for node in part.nodes}
 
 
-def joined(items: Iterable[Item]) -> Item:
+def nodes_of(items: Iterable[Item]) -> Item:
     """Return the nodes of several items."""
     return tuple(node for item in items for node in item)
 
@@ -150,9 +150,9 @@ def halves(things: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T]]:
     return things[:middle], things[middle:]
 
 
-def together(searches: Sequence[Search]) -> Search:
-    """Run searches side by side: each step asks what all of them ask."""
-    asked: dict[int, list[Ask]] = {}
+def run_together(searches: Sequence[Search]) -> Search:
+    """Run searches side by side: each step yields the tests of all of them."""
+    asked: dict[int, list[GroupTest]] = {}
     for index, search in enumerate(searches):
         _advance(asked, index, search, None)
     while asked:
@@ -166,9 +166,9 @@ def together(searches: Sequence[Search]) -> Search:
 
 
 def _advance(
-    asked: dict[int, list[Ask]], index: int, search: Search, answers: list[Answer] | None
+    asked: dict[int, list[GroupTest]], index: int, search: Search, answers: list[GroupResult] | None
 ) -> None:
-    """Note what a search asks next, or that it has ended."""
+    """Note the tests that a search wants next, or that it has ended."""
     try:
         asked[index] = next(search) if answers is None else search.send(answers)
     except StopIteration:

@@ -15,7 +15,7 @@ from rdmaprov.problem import printable
 STDIN = Path("-")
 _CHUNK_BYTES = 1 << 20
 _LINE_BYTES = 1 << 20  # NCCL's own lines are at most 2 KiB; what is longer is cut into pieces
-_MADE_WITH = "Run the job with NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p.log"
+_HOW_TO_LOG = "Run the job with NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl.%h.%p.log"
 
 
 class UnreadableLogError(RdmaprovError):
@@ -24,7 +24,7 @@ class UnreadableLogError(RdmaprovError):
     exit_code = ExitCode.UNKNOWN
 
 
-def read(files: Iterable[Path]) -> tuple[Tally, tuple[str, ...]]:
+def read_logs(files: Iterable[Path]) -> tuple[Tally, tuple[str, ...]]:
     """Return what the files add up to, and those of them without a line of NCCL's; `-` is stdin.
 
     Raises:
@@ -36,32 +36,34 @@ def read(files: Iterable[Path]) -> tuple[Tally, tuple[str, ...]]:
     names, silent = [], []
     for file in files:
         names.append(str(file))
-        if not _read_one(file, tally):
+        if not _add_file(file, tally):
             silent.append(str(file))
     if len(silent) == len(names):
-        raise UnreadableLogError(f"{_shown(names)}: no line of NCCL's (`NCCL INFO`)", _MADE_WITH)
+        raise UnreadableLogError(
+            f"{_format_names(names)}: no line of NCCL (`NCCL INFO`)", _HOW_TO_LOG
+        )
     return tally, tuple(silent)
 
 
-def _shown(names: list[str]) -> str:
+def _format_names(names: list[str]) -> str:
     rest = len(names) - 3
     return printable(", ".join(names[:3]) + (f" and {rest} more" if rest > 0 else ""))
 
 
-def _read_one(file: Path, tally: Tally) -> bool:
+def _add_file(file: Path, tally: Tally) -> bool:
     if file == STDIN:
-        return _lines(sys.stdin.buffer, "standard input", tally)
+        return _add_lines(sys.stdin.buffer, "standard input", tally)
     name = printable(str(file))
     try:
         with file.open("rb") as stream:
-            return _lines(stream, name, tally)
+            return _add_lines(stream, name, tally)
     except IsADirectoryError:
-        raise UsageError(f"{name}: is a directory", f"Name the logs in it: {name}/*") from None
+        raise UsageError(f"{name}: is a directory", f"Pass the logs in it: {name}/*") from None
     except FileNotFoundError:
-        raise UsageError(f"{name}: no such file", "Name the log of each rank.") from None
+        raise UsageError(f"{name}: no such file", "Pass the log of each rank.") from None
 
 
-def _lines(stream: BinaryIO, name: str, tally: Tally) -> bool:
+def _add_lines(stream: BinaryIO, name: str, tally: Tally) -> bool:
     """Add a stream's lines; return whether one of them is NCCL's."""
     found, rest, first = False, b"", True
     while chunk := stream.read(_CHUNK_BYTES):
@@ -72,19 +74,19 @@ def _lines(stream: BinaryIO, name: str, tally: Tally) -> bool:
         for line in lines:
             # Most lines of a training job are not NCCL's.
             if b"NCCL" in line:
-                found |= tally.line(line)
+                found |= tally.add_line(line)
         if len(rest) > _LINE_BYTES:
             rest = rest[-_CHUNK_BYTES // 16 :]
     if first:
         return False
-    return tally.cut(rest) or found
+    return tally.add_cut_line(rest) or found
 
 
 def _refuse_binary(chunk: bytes, name: str) -> None:
     if chunk.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh")):
         raise UnreadableLogError(
-            f"{name}: is compressed", "Give it unpacked: zcat FILE | rdmaprov explain nccl-log -"
+            f"{name}: is compressed", "Decompress it: zcat FILE | rdmaprov explain nccl-log -"
         )
     # A crashed node leaves holes of zeros in a log; programs and UTF-16 have them throughout.
     if sum(chunk.count(control) for control in range(8)) * 100 > len(chunk):
-        raise UnreadableLogError(f"{name}: is binary, not a log", _MADE_WITH)
+        raise UnreadableLogError(f"{name}: is binary, not a log", _HOW_TO_LOG)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rdmaprov.acceptance import measure
-from rdmaprov.acceptance.result import Result
+from rdmaprov.acceptance.result import GateResult
 from rdmaprov.bandwidth.rates import format_gb_s
-from rdmaprov.bandwidth.sizes import shown
+from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.problem import printable
 from rdmaprov.terminal import Line
 
 _STYLES = {"accepted": "bold green", "refused": "bold red"}
 
 
-def lines(result: Result) -> Iterator[Line]:
+def summary_lines(result: GateResult) -> Iterator[Line]:
     """Yield numbers, notes, findings, and the verdict last."""
     if result.ran is not None:
         yield from _numbers(result)
@@ -25,11 +25,12 @@ def lines(result: Result) -> Iterator[Line]:
     for finding in result.findings:
         yield Line(finding.text, "red" if finding.proven else "yellow")
     count = len(result.nodes)
-    what = f"{count} nodes {result.verdict}" if result.verdict != "unknown" else "could not tell"
+    verdict = "neither accepted nor refused: " if result.verdict == "unknown" else ""
+    what = f"{count} nodes {verdict}{result.verdict}"
     yield Line(what, _STYLES.get(result.verdict, "bold yellow"))
 
 
-def _numbers(result: Result) -> Iterator[Line]:
+def _numbers(result: GateResult) -> Iterator[Line]:
     """Yield a table of sizes with a column for each plane; every fourth size, and the last."""
     assert result.ran is not None  # noqa: S101 - asked where there was a run
     rows = {(row.plane, row.bytes): row for row in measure.rows(result.ran) if row.in_place}
@@ -46,4 +47,4 @@ def _numbers(result: Result) -> Iterator[Line]:
             time = f"{row.median_us:.0f} µs" if row else "-"
             rate = format_gb_s(row.busbw_gb_s) if row else "-"
             cells += f"{time:>20}{rate:>16}"
-        yield Line(f"{shown(size):>8}{cells}")
+        yield Line(f"{format_size(size):>8}{cells}")

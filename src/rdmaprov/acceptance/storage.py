@@ -11,7 +11,7 @@ from rdmaprov.runs.directory import RUNS
 from rdmaprov.runs.masks import Mask
 
 
-def history_of(site: Path, runs: Path = Path(RUNS)) -> Path:
+def history_path(site: Path, runs: Path = Path(RUNS)) -> Path:
     """Return the file with what a site's fleet has reached; one for each site."""
     digest = hashlib.sha256(str(site.resolve()).encode()).hexdigest()[:8]
     return runs / f"history-{site.resolve().name}-{digest}.jsonl"
