@@ -31,6 +31,6 @@ def main() -> None:
 
 def _planned(name: str, machine: Machine, arguments: dict[str, Any]) -> Plan:
     # By name: reading all roles' sources takes longer than the survey of one.
-    role = importlib.import_module(f".{name}", __package__)
+    role = importlib.import_module(f".roles.{name}", __package__)
     plan: Plan = role.plan(machine, arguments)
     return plan

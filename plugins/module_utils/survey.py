@@ -7,23 +7,10 @@ from typing import Any
 
 from .machine import Machine, NodeError
 from .plan import NotYet, Plan, described
+from .roles import ORDER
 
 # Makes the plan of a role, by its name, from its arguments.
 Planned = Callable[[str, Machine, dict[str, Any]], Plan]
-# In the order in which a play runs them.
-ORDER = (
-    "ofed",
-    "fabric",
-    "mlx5",
-    "hugepages",
-    "peermem",
-    "mtu",
-    "roce_qos",
-    "limits",
-    "pcie",
-    "nccl",
-    "torch_runtime",
-)
 
 
 def survey(

@@ -73,8 +73,8 @@ confirm:
   type: str
 """
 
-from ..module_utils import fabric
 from ..module_utils.converge import main
+from ..module_utils.roles import fabric
 
 if __name__ == "__main__":
     main(fabric)

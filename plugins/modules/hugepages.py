@@ -80,8 +80,8 @@ reboot:
   elements: str
 """
 
-from ..module_utils import hugepages
 from ..module_utils.converge import main
+from ..module_utils.roles import hugepages
 
 if __name__ == "__main__":
     main(hugepages)

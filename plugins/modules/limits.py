@@ -62,8 +62,8 @@ reboot:
   elements: str
 """
 
-from ..module_utils import limits
 from ..module_utils.converge import main
+from ..module_utils.roles import limits
 
 if __name__ == "__main__":
     main(limits)

@@ -71,8 +71,8 @@ reboot:
     - "mlx5_core prof_sel is 2, wanted 0: read only when the module is loaded"
 """
 
-from ..module_utils import mlx5
 from ..module_utils.converge import main
+from ..module_utils.roles import mlx5
 
 if __name__ == "__main__":
     main(mlx5)

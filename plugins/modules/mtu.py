@@ -56,8 +56,8 @@ confirm:
   type: str
 """
 
-from ..module_utils import mtu
 from ..module_utils.converge import main
+from ..module_utils.roles import mtu
 
 if __name__ == "__main__":
     main(mtu)

@@ -103,8 +103,8 @@ reboot:
   elements: str
 """
 
-from ..module_utils import nccl
 from ..module_utils.converge import main
+from ..module_utils.roles import nccl
 
 if __name__ == "__main__":
     main(nccl)

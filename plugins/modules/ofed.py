@@ -89,8 +89,8 @@ reboot:
     - "mlx5_core: version none runs, 25.07-0.9.7 is installed (/sys/module/mlx5_core/version)"
 """
 
-from ..module_utils import ofed
 from ..module_utils.converge import main
+from ..module_utils.roles import ofed
 
 if __name__ == "__main__":
     main(ofed)

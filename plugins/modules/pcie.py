@@ -86,8 +86,8 @@ reboot:
   sample: ["the kernel was started with '' and needs 'iommu=pt' (/proc/cmdline)"]
 """
 
-from ..module_utils import pcie
 from ..module_utils.converge import main
+from ..module_utils.roles import pcie
 
 if __name__ == "__main__":
     main(pcie)

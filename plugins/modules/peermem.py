@@ -63,8 +63,8 @@ reboot:
   elements: str
 """
 
-from ..module_utils import peermem
 from ..module_utils.converge import main
+from ..module_utils.roles import peermem
 
 if __name__ == "__main__":
     main(peermem)

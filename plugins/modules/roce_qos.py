@@ -174,8 +174,8 @@ confirm:
   type: str
 """
 
-from ..module_utils import roce_qos
 from ..module_utils.converge import main
+from ..module_utils.roles import roce_qos
 
 if __name__ == "__main__":
     main(roce_qos)

@@ -64,8 +64,8 @@ boot_id:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.arguments import planned
 from ..module_utils.machine import Machine, NodeError
-from ..module_utils.roles import planned
 from ..module_utils.survey import left, survey
 
 

@@ -80,8 +80,8 @@ changes:
       wanted: torch==2.13.0
 """
 
-from ..module_utils import torch_runtime
 from ..module_utils.converge import main
+from ..module_utils.roles import torch_runtime
 
 if __name__ == "__main__":
     main(torch_runtime)

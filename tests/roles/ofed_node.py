@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from plugins.module_utils import ofed
 from plugins.module_utils.converge import converge
+from plugins.module_utils.roles import ofed
 from tests.roles.apt_node import DOCA, MLNX, AptNode
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "openpgp"

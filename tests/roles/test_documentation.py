@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from plugins.module_utils.roles import ROLES
+from plugins.module_utils.arguments import ROLES
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py"))
@@ -43,7 +43,7 @@ def test_module_is_documented_with_an_example_and_its_results(
 @pytest.mark.parametrize("role", ROLES)
 def test_documented_options_are_the_arguments(documented: dict[str, dict[str, Any]], role: str):
     options = documented[f"rdmaprov.node.{role}"]["doc"]["options"]
-    arguments = importlib.import_module(f"plugins.module_utils.{role}").ARGUMENTS
+    arguments = importlib.import_module(f"plugins.module_utils.roles.{role}").ARGUMENTS
     shown, real = (
         {
             name: {key: option.get(key, otherwise) for key, otherwise in TYPES.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plugins.module_utils import arp
+from plugins.module_utils.fabric import arp
 from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.plan import Refused
 from tests.roles.fabric_node import (

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import hugepages, hugepages_boot
 from plugins.module_utils.converge import converge
-from plugins.module_utils.hugetlb import directory_of, pools
+from plugins.module_utils.hugepages import unit
+from plugins.module_utils.hugepages.hugetlb import directory_of, pools
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import hugepages
 from tests.roles.fake import FakeMachine
 
 SMALL, LARGE = 2048, 1048576
@@ -349,7 +350,7 @@ def test_script_of_the_unit_reserves_and_fails_where_pages_lack(tmp_path: Path):
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.write_text("0\n")
     bad.symlink_to("/dev/null")  # keeps nothing
-    script = hugepages_boot.SCRIPT.replace("/proc/sys/vm/compact_memory", str(tmp_path / "c"))
+    script = unit.SCRIPT.replace("/proc/sys/vm/compact_memory", str(tmp_path / "c"))
     done = subprocess.run(
         ["sh", "-c", script, "sh", str(bad), "4", str(good), "12"],
         capture_output=True,
@@ -363,7 +364,7 @@ def test_script_of_the_unit_reserves_and_fails_where_pages_lack(tmp_path: Path):
 
 
 def test_unit_takes_large_pages_first():
-    text = hugepages_boot.unit({(SMALL, 0): 7, (SMALL, 1): 0, (LARGE, 0): 2})
+    text = unit.unit({(SMALL, 0): 7, (SMALL, 1): 0, (LARGE, 0): 2})
     files = [line.split()[0] for line in text.splitlines() if "nr_hugepages" in line]
     assert [file.split("/")[5] + file.split("/")[-2] for file in files] == [
         "node0hugepages-1048576kB",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugins.module_utils import iommu
 from plugins.module_utils.machine import NodeError
+from plugins.module_utils.pcie import iommu
 from plugins.module_utils.plan import Refused
 from tests.roles.fake import FakeMachine
 from tests.roles.pcie_node import NIC, Node, made, run, said

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugins.module_utils import limits, sysctl
+from plugins.module_utils import sysctl
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import limits
 from tests.roles.fake import FakeMachine
 
 LOGINS = "/etc/security/limits.d/99-rdmaprov-memlock.conf"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from plugins.module_utils import mtu
 from plugins.module_utils.links import Addressing, Links
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Plan, Refused
 from plugins.module_utils.rails import Rail
+from plugins.module_utils.roles import mtu
 from tests.roles.fake import FakeMachine
 
 ROUTED = Addressing("198.18.0.1/24", "198.18.0.254", 1000, 1001)

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from plugins.module_utils import mlx5
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.roles import mlx5
 from tests.roles.fake import FakeMachine
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "modinfo"

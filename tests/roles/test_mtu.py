@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugins.module_utils import mtu
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.rails import find
+from plugins.module_utils.roles import mtu
 from tests.roles.fake import FakeMachine
 
 DROP_IN = "/etc/systemd/network/20-rdmaprov-ens1.network.d/rdmaprov-mtu.conf"

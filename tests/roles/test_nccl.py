@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import nccl, nccl_conf
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
+from plugins.module_utils.nccl import conf
 from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.roles import nccl
 from tests.roles.fake import FakeMachine
 
 from rdmaprov.contract import nccl as contract
@@ -253,7 +254,7 @@ def test_other_variables_are_kept_on_request(node: FakeMachine):
     node.put(CONF, "# by hand\n" + OLD + "NCCL_DEBUG=INFO\nNCCL_DEBUG=WARN\nSHARP_COLL_LOG=3\n")
     given = arguments(conf_existing="merge", environment={"NCCL_IB_TIMEOUT": 22})
     converge(node, nccl, given, check=False)
-    kept = [nccl_conf.KEPT, "NCCL_DEBUG=INFO", "SHARP_COLL_LOG=3"]
+    kept = [conf.KEPT, "NCCL_DEBUG=INFO", "SHARP_COLL_LOG=3"]
     assert body(node) == [*ROCE, "NCCL_IB_TIMEOUT=22", *kept]
     assert len(backups(node)) == 1
     assert not converge(node, nccl, given, check=False)["changed"]
@@ -265,7 +266,7 @@ def test_kept_variables_stay_when_the_site_changes(node: FakeMachine):
     converge(node, nccl, merge, check=False)
     moved = arguments(conf_existing="merge", environment={"NCCL_DEBUG": "WARN"})
     converge(node, nccl, moved, check=False)
-    assert body(node) == [*ROCE, "NCCL_DEBUG=WARN", nccl_conf.KEPT, "NCCL_IB_TIMEOUT=20"]
+    assert body(node) == [*ROCE, "NCCL_DEBUG=WARN", conf.KEPT, "NCCL_IB_TIMEOUT=20"]
     converge(node, nccl, arguments(), check=False)
     assert body(node) == ROCE
 

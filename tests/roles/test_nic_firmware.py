@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugins.module_utils import mlx5
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.nic_firmware import means, parse
 from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.roles import mlx5
 from tests.roles.fake import FakeMachine
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "mstconfig"

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import ofed
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
-from plugins.module_utils.ofed_repository import CANDIDATE_KEY
+from plugins.module_utils.ofed.vendor_repository import CANDIDATE_KEY
 from plugins.module_utils.packages.apt import Apt
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import ofed
 from tests.roles import apt_node
 from tests.roles.apt_node import DOCA, KERNEL, KERNEL_DKMS, MLNX, AptNode, made
 from tests.roles.ofed_node import FIXTURES, KEY, arguments, devices, run

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugins.module_utils import peermem
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.roles import peermem
 from tests.roles.fake import FakeMachine
 
 FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
@@ -54,7 +54,7 @@ def node(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
 
 def answer(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
     """Have the NICs' driver answer to a registration of dma-buf memory."""
-    monkeypatch.setattr("plugins.module_utils.verbs.dmabuf_obstacle", lambda _: said)
+    monkeypatch.setattr("plugins.module_utils.peermem.verbs.dmabuf_obstacle", lambda _: said)
 
 
 def arguments(mode: str = "nvidia-peermem", **changed: object) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from plugins.module_utils import pins
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.torch import pins
 
 VARIABLE = "torch_runtime_requirements"
 DIGEST = "a" * 64

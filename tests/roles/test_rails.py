@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugins.module_utils import fit
+from plugins.module_utils.fabric import fit
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.rails import Rail, find, rdma_of

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import roce_qos, shipped
+from plugins.module_utils import shipped
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import carry_out
 from plugins.module_utils.qos import install, program
+from plugins.module_utils.roles import roce_qos
 from tests.roles.qos_node import CC, CM, DESCRIPTION, ECN, TCLASS, UNIT, QosNode, arguments
 
 BOTH = pytest.mark.parametrize("backend", ["dcb", "mlnx_qos"])

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import roce_qos
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.qos import install
+from plugins.module_utils.roles import roce_qos
 from plugins.module_utils.systemd import escaped
 from tests.roles.card import Tools
 from tests.roles.qos_node import CM, DESCRIPTION, TCLASS, UNIT, QosNode, arguments

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from plugins.module_utils.arguments import ROLES, planned
 from plugins.module_utils.plan import Plan
-from plugins.module_utils.roles import ROLES, planned
-from plugins.module_utils.survey import ORDER, left, survey
+from plugins.module_utils.roles import ORDER
+from plugins.module_utils.survey import left, survey
 from tests.roles.fake import FakeMachine
 
 CHANGE = {"layer": "running", "device": "ens1", "setting": "MTU", "seen": "1500", "wanted": "9000"}
@@ -45,7 +46,7 @@ def test_warnings_and_notes_of_a_role_are_handed_on(
         made.warnings.append("/etc/environment:2: sets NCCL_IB_TC to 0")
         return made
 
-    monkeypatch.setattr("plugins.module_utils.peermem.plan", plan)
+    monkeypatch.setattr("plugins.module_utils.roles.peermem.plan", plan)
     seen = survey(machine, {"peermem": {"rails": []}}, planned)
     assert seen["warnings"] == ["peermem: /etc/environment:2: sets NCCL_IB_TC to 0"]
     assert seen["roles"]["peermem"]["notes"] == ["dmabuf: the node has all it needs"]

@@ -107,7 +107,7 @@ def given_by_ansible(site, name):
         [], lambda path: read_yaml(Path(path))
     )
     templar = Templar(loader, variables={**asked.defaults, **variables})
-    typed = collection.module("module_utils.roles").typed
+    typed = collection.module("module_utils.arguments").typed
     return {
         role: typed(role, json.loads(json.dumps(templar.template(raw))))
         for role, raw in asked.arguments.items()

@@ -32,7 +32,7 @@ class Arguments:
     def __init__(self, fleet: Fleet, roles: Sequence[str]) -> None:
         self._fleet = fleet
         self._asked = collection.module("plugin_utils.role_files").asked(roles, _load)
-        self._roles = collection.module("module_utils.roles")
+        self._roles = collection.module("module_utils.arguments")
         self._known: dict[tuple[str, str], Any] = {}
 
     @property

@@ -13,7 +13,7 @@ from rdmaprov.resources import data_dir
 
 PACKAGE = "rdmaprov_survey"
 # They need Ansible's library.
-_ON_THE_CONTROLLER = ("converge.py", "roles.py")
+_ON_THE_CONTROLLER = ("converge.py", "arguments.py")
 _PLUGINS = "ansible_collections.rdmaprov.node.plugins"
 # As old as a zip can say; so the archive of the same files is the same.
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -21,7 +21,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 @cache
 def module(name: str) -> Any:  # noqa: ANN401 - a module
-    """Return a module of the collection's plugins, such as module_utils.roles."""
+    """Return a module of the collection's plugins, such as module_utils.arguments."""
     find_plugins()
     return importlib.import_module(f"{_PLUGINS}.{name}")
 

@@ -1,0 +1,124 @@
+"""How the NICs reach GPU memory: nvidia-peermem or dma-buf. Runs on the node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import pci
+from ..kmod import modprobe
+from ..kmod.parameters import is_loaded
+from ..machine import Machine, NodeError
+from ..peermem import dmabuf, load
+from ..peermem.load import MODULE
+from ..plan import RUNNING, Change, NotYet, Plan, Refused
+from ..rails import RAILS_ARGUMENT, find
+
+ARGUMENTS: dict[str, Any] = {
+    "rails": RAILS_ARGUMENT,
+    "mode": {
+        "type": "str",
+        "choices": ["auto", "nvidia-peermem", "dmabuf", "off"],
+        "default": "auto",
+    },
+    "gpu_module": {"type": "str", "choices": ["open", "proprietary", ""], "default": ""},
+}
+FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
+TEXT = f"# Written by rdmaprov (peermem); changes here are lost.\n{MODULE}\n"
+_REGISTRY = "/sys/kernel/mm/memory_peers"
+# The name depends on persistent_api_support. NCCL looks for both.
+# [NCCL src/transport/net_ib/gdr.cc: ibGdrSupportInitOnce]
+_CLIENTS = ("nv_mem", "nv_mem_nc")
+_OLD = "nv_peer_mem"
+
+
+def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
+    """Return what must change for the NICs to reach GPU memory, now and after a boot.
+
+    Raises:
+        NotYet: a driver is not there.
+        Refused: the node cannot do it that way.
+
+    """
+    plan = Plan(machine)
+    mode, why = _decided(machine, arguments)
+    plan.notes.append(f"{mode}: {why}")
+    if mode == "nvidia-peermem":
+        try:
+            _loaded(plan)
+        except (NotYet, Refused) as error:
+            raise type(error)(f"{error} ({plan.notes[0]})") from error
+        plan.file(FILE, TEXT)
+        return plan
+    plan.absent(FILE)
+    if is_loaded(machine, MODULE):
+        plan.notes.append(
+            f"{MODULE} is loaded and is left alone, for a job may use it; a boot does not load it "
+            f"for rdmaprov. Run: modprobe -r {MODULE}"
+        )
+    return plan
+
+
+def _decided(machine: Machine, arguments: dict[str, Any]) -> tuple[str, str]:
+    """Return how the NICs are to reach GPU memory, and why."""
+    mode: str = arguments["mode"]
+    if mode == "off":
+        return mode, "wanted by peermem_mode"
+    if mode == "auto" and not pci.gpus(machine, (pci.NVIDIA,)):
+        return "off", "the node has no NVIDIA GPU (/sys/bus/pci/devices)"
+    if arguments["gpu_module"]:
+        _require_flavour(machine, arguments["gpu_module"])
+    if mode == "nvidia-peermem":
+        return mode, "wanted by peermem_mode"
+    why = dmabuf.obstacle(machine, find(machine, arguments["rails"]))
+    if mode == "auto":
+        return ("nvidia-peermem", why) if why else ("dmabuf", "the node has all it needs")
+    if why:
+        raise Refused(f"dma-buf cannot be used: {why}. Write peermem_mode: nvidia-peermem, or auto")
+    return mode, "wanted by peermem_mode"
+
+
+def _require_flavour(machine: Machine, wanted: str) -> None:
+    seen, where = dmabuf.gpu_module(machine)
+    if seen != wanted:
+        raise Refused(
+            f"the nvidia module is {seen} ({where}), wanted {wanted} (peermem_gpu_module): install "
+            f"that one, or write peermem_gpu_module: {seen}"
+        )
+
+
+def _loaded(plan: Plan) -> None:
+    """Have the module loaded and registered.
+
+    It is loaded before a file says so: what does not load never gets into what a boot reads. Only
+    after new RDMA drivers, a boot is what loads it first.
+    """
+    machine = plan.machine
+    if machine.exists("/sys/module/" + _OLD):
+        raise Refused(f"{_OLD} is loaded, which {MODULE} replaces: remove its package, and reboot")
+    denied = modprobe.denied(machine, MODULE)
+    if denied:
+        raise Refused(f"{MODULE} would not be loaded at boot: {denied}; remove it there")
+    if not is_loaded(machine, MODULE):
+        modprobe.info(machine, MODULE, "-F", "version")
+        why = load.reboot_reason(machine)
+        if why:
+            plan.reboot.append(why)
+            return
+        change = Change(RUNNING, MODULE, "module", "not loaded", "loaded")
+        plan.add(change, lambda: load.load(machine))
+    elif not _registered(machine):
+        raise NodeError(
+            f"{MODULE} is loaded, and is no client of the RDMA drivers ({_REGISTRY}): when no job "
+            f"runs, modprobe -r {MODULE}, and run this again"
+        )
+
+
+def _registered(machine: Machine) -> bool:
+    """Return whether RDMA drivers know the module, as NCCL tells it.
+
+    Where a kernel shows no clients at all, that it is loaded has to do: without registering, it
+    does not load.
+    """
+    if any(machine.value(f"{_REGISTRY}/{name}/version") for name in _CLIENTS):
+        return True
+    return not machine.exists(_REGISTRY) and machine.exists(f"/sys/module/{MODULE}/version")

@@ -1,0 +1,62 @@
+"""The quality of service of a node's RoCE rails. Runs on the node."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .. import guard
+from ..machine import Machine
+from ..plan import Plan
+from ..qos import description
+from ..qos.install import plan_program, plan_units
+from ..qos.lldpad import plan_without_lldpad
+from ..qos.marking import require_agreement
+from ..qos.node import netdevs_of, plan_netdevs
+from ..qos.program import description_of
+from ..rails import RAILS_ARGUMENT, find
+
+ARGUMENTS: dict[str, Any] = {
+    "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
+    "rails": RAILS_ARGUMENT,
+    "nccl_traffic_class": {"type": "int", "required": True},
+    "lldpad": {"type": "str", "choices": ["refuse", "mask"], "default": "refuse"},
+    **description.ARGUMENTS,
+    **guard.GUARD_ARGUMENTS,
+}
+
+
+def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
+    """Return what must change for RoCE to be lossless, now and whenever a device comes back.
+
+    What runs is set first: what a port does not take never gets into what a boot sets.
+    """
+    plan = Plan(machine)
+    if arguments["kind"] != "roce":
+        plan_units(plan, [], changed=False)
+        plan.notes.append("rails: their link layer is InfiniBand, which has no DCB and no ToS")
+        return plan
+    wanted = description.describe(arguments)
+    require_agreement(wanted, arguments["nccl_traffic_class"])
+    rails = find(machine, arguments["rails"])
+    netdevs = netdevs_of(machine, [rail.netdev for rail in rails])
+    plan_without_lldpad(plan, arguments["lldpad"])
+    plan_netdevs(plan, netdevs, wanted)
+    if any(step.undo for step in plan.steps):
+        plan.guarded = guard.guarded(machine, rails, arguments)
+    _configured(plan, netdevs, arguments)
+    return plan
+
+
+def _configured(plan: Plan, netdevs: list[str], arguments: dict[str, Any]) -> None:
+    changed = plan_program(plan)
+    text = _text(arguments)
+    for netdev in netdevs:
+        changed |= plan.file(description_of(netdev), text)
+    plan_units(plan, netdevs, changed)
+
+
+def _text(arguments: dict[str, Any]) -> str:
+    """Return the role's arguments that say what a port must be, as the program reads them."""
+    chosen = {name: arguments[name] for name in description.ARGUMENTS}
+    return json.dumps(chosen, indent=2, sort_keys=True) + "\n"
