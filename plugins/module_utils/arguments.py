@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
+from .argument_specs import ARGUMENTS
 from .machine import Machine, NodeError
 from .plan import Plan
 from .roles import (
@@ -59,7 +60,7 @@ def typed(name: str, given: dict[str, Any]) -> dict[str, Any]:
         NodeError: one has no value, or another type than it must.
 
     """
-    validated = ArgumentSpecValidator(ROLES[name].ARGUMENTS).validate(given)
+    validated = ArgumentSpecValidator(ARGUMENTS[name]).validate(given)
     if validated.error_messages:
         raise NodeError("; ".join(validated.error_messages))
     found: dict[str, Any] = validated.validated_parameters

@@ -15,10 +15,6 @@ from .machine import CommandFailed, Machine, NodeError
 from .plan import Plan, Refused, Step
 from .rails import Rail
 
-GUARD_ARGUMENTS: dict[str, Any] = {
-    "guard_allowed_netdevs": {"type": "list", "elements": "str", "default": []},
-    "guard_revert_s": {"type": "int", "default": 60},
-}
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "beegfs")
 STATE = "/run/rdmaprov/revert"
 

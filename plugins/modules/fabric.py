@@ -16,34 +16,8 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.rails
-  - rdmaprov.node.links
-  - rdmaprov.node.guard
+  - rdmaprov.node.fabric
   - rdmaprov.node.plan
-options:
-  kind:
-    description: What the rails are.
-    type: str
-    required: true
-    choices: [roce, infiniband]
-  memory_bytes:
-    description: Memory that the node must have, such as V(2T), less what its kernel keeps.
-    type: bytes
-  numa_nodes:
-    description: NUMA nodes that it must have at least.
-    type: int
-  gpu_count:
-    description: GPUs that it must have; V(0) for a site that does not say.
-    type: int
-    default: 0
-  source_routing:
-    description: Answer on the rail that was asked, and ARP only for a rail's own address.
-    type: bool
-    default: true
-  routing_table_base:
-    description: Routing table of rail 0; rail i has this number plus i.
-    type: int
-    default: 1000
 """
 
 EXAMPLES = r"""

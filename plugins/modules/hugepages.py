@@ -15,40 +15,9 @@ description:
     sets another number at boot.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
-extends_documentation_fragment: rdmaprov.node.plan
-options:
-  count_2m:
-    description: Pages of 2 MiB, as many on each NUMA node, give or take one.
-    type: int
-    default: 0
-  per_numa_node_2m:
-    description: Pages of 2 MiB on NUMA node 0, 1 and so on, in place of I(count_2m).
-    type: list
-    elements: int
-    default: []
-  count_1g:
-    description: Pages of 1 GiB, as many on each NUMA node, give or take one.
-    type: int
-    default: 0
-  per_numa_node_1g:
-    description: Pages of 1 GiB on NUMA node 0, 1 and so on, in place of I(count_1g).
-    type: list
-    elements: int
-    default: []
-  allocation_1g:
-    description: When pages of 1 GiB are taken; V(boot) publishes a reboot.
-    type: str
-    choices: [boot, runtime]
-    default: boot
-  default_size:
-    description: Size of hugepages for programs that name none; V(1G) is set at boot.
-    type: str
-    choices: [2M, 1G]
-    default: 2M
-  left_bytes:
-    description: Memory that must be left beside the hugepages.
-    type: bytes
-    default: 1G
+extends_documentation_fragment:
+  - rdmaprov.node.hugepages
+  - rdmaprov.node.plan
 """
 
 EXAMPLES = r"""

@@ -13,26 +13,9 @@ description:
   - Refuses a node on which another file undoes this at boot, and says which line it is.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
-extends_documentation_fragment: rdmaprov.node.plan
-options:
-  memlock:
-    description: Memory that a process may lock, V(unlimited) or a number of KiB.
-    type: str
-    default: unlimited
-  memlock_users:
-    description: Whose logins get it, as in limits.conf.
-    type: list
-    elements: str
-    default: ['*', root]
-  memlock_services:
-    description: Services that get it, where they are installed.
-    type: list
-    elements: str
-    default: [ssh, sshd, slurmd, kubelet, containerd]
-  sysctl:
-    description: Kernel setting, by sysctl's name, to its value.
-    type: dict
-    default: {}
+extends_documentation_fragment:
+  - rdmaprov.node.limits
+  - rdmaprov.node.plan
 """
 
 EXAMPLES = r"""

@@ -16,33 +16,8 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.rails
+  - rdmaprov.node.mlx5
   - rdmaprov.node.plan
-options:
-  module_parameters:
-    description: Kernel module to its parameters and their values.
-    type: dict
-    default: {}
-  initramfs:
-    description:
-      - Whether an initramfs is made anew that has other parameters; V(auto) does so if it carries
-        the module.
-    type: str
-    choices: [auto, always, never]
-    default: auto
-  reload:
-    description: Whether modules may be reloaded for parameters that are read at load time.
-    type: str
-    choices: [never, if-needed]
-    default: never
-  firmware_settings:
-    description: Firmware setting, by mlxconfig's name, to its value on every rail.
-    type: dict
-    default: {}
-  firmware_version:
-    description: Firmware that every rail must run; empty accepts any. It is never burned.
-    type: str
-    default: ''
 """
 
 EXAMPLES = r"""

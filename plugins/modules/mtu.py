@@ -14,20 +14,8 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.rails
-  - rdmaprov.node.links
-  - rdmaprov.node.links
-  - rdmaprov.node.guard
+  - rdmaprov.node.mtu
   - rdmaprov.node.plan
-options:
-  mtu_bytes:
-    description: MTU of the network devices.
-    type: int
-    required: true
-  rdma_bytes:
-    description: RDMA MTU that must follow.
-    type: int
-    required: true
 """
 
 EXAMPLES = r"""

@@ -16,62 +16,8 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.rails
+  - rdmaprov.node.nccl
   - rdmaprov.node.plan
-options:
-  kind:
-    description: Kind of the fabric.
-    type: str
-    choices: [roce, infiniband]
-    required: true
-  version:
-    description: NCCL's version; one before 2.21 cannot choose a GID.
-    type: str
-    default: '2.30'
-  ib_hca:
-    description: RDMA devices by exact name; empty for those of the rails.
-    type: list
-    elements: str
-    default: []
-  ib_tc:
-    description: Traffic class of NCCL's data.
-    type: int
-    default: 0
-  ib_sl:
-    description: Service level of NCCL's data, on InfiniBand.
-    type: int
-    default: 0
-  ib_gid_index:
-    description: Index of the GID; V(-1) has NCCL choose by I(ib_address_family).
-    type: int
-    default: -1
-  ib_address_family:
-    description: Family of the rails' addresses.
-    type: str
-    choices: [ipv4, ipv6]
-    default: ipv4
-  ib_address_range:
-    description: Network that the GID lies in; empty for any.
-    type: str
-    default: ''
-  socket_ifname:
-    description: Network devices for NCCL's first contact; empty has NCCL choose.
-    type: str
-    default: ''
-  cross_nic:
-    description: Whether a ring may cross rails.
-    type: int
-    choices: [0, 1, 2]
-    default: 2
-  environment:
-    description: Further variables to their values.
-    type: dict
-    default: {}
-  conf_existing:
-    description: Whether variables of a file that someone wrote by hand are kept.
-    type: str
-    choices: [replace, merge]
-    default: replace
 """
 
 EXAMPLES = r"""
@@ -80,6 +26,8 @@ EXAMPLES = r"""
     kind: roce
     rails: "{{ fabric_rails }}"
     ib_tc: 106
+    ib_address_family: ipv4
+    cross_nic: 0
     environment:
       NCCL_IB_QPS_PER_CONNECTION: 4
 """

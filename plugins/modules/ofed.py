@@ -17,51 +17,9 @@ description:
     openibd if I(restart) allows it and nothing uses them.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
-extends_documentation_fragment: rdmaprov.node.plan
-options:
-  source:
-    description: Which drivers the node runs.
-    type: str
-    choices: [inbox, doca, mlnx_ofed]
-    default: inbox
-  version:
-    description: Version to install; empty for V(inbox).
-    type: str
-    default: ''
-  profile:
-    description: Package of V(doca) that pulls in the rest.
-    type: str
-    choices: [doca-ofed, doca-networking, doca-roce, doca-all]
-    default: doca-ofed
-  repository_url:
-    description: Repository to install from; empty for the vendor's.
-    type: str
-    default: ''
-  repository_key_url:
-    description: Where the armored key is that signs the repository; empty for the vendor's.
-    type: str
-    default: ''
-  repository_key_fingerprint:
-    description: Fingerprint of the one key that must be there.
-    type: str
-    default: ''
-  package_url:
-    description: A repository package or an archive to install from in place of a repository.
-    type: str
-    default: ''
-  package_sha256:
-    description: SHA-256 of that file.
-    type: str
-    default: ''
-  hold:
-    description: Whether drivers, kernel and GPU driver are held; nothing is with V(inbox).
-    type: bool
-    default: true
-  restart:
-    description: Whether openibd may be restarted when nothing uses the modules.
-    type: str
-    choices: [never, if-needed]
-    default: never
+extends_documentation_fragment:
+  - rdmaprov.node.ofed
+  - rdmaprov.node.plan
 """
 
 EXAMPLES = r"""

@@ -16,40 +16,8 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.rails
+  - rdmaprov.node.pcie
   - rdmaprov.node.plan
-options:
-  max_read_request_bytes:
-    description: Largest PCIe read that a rail's NIC asks for.
-    type: int
-    choices: [128, 256, 512, 1024, 2048, 4096]
-    default: 4096
-  acs_redirect:
-    description:
-      - V(off) has no redirect of ACS between a rail and a GPU; refused while devices are passed
-        through to virtual machines.
-    type: str
-    choices: ['off', keep]
-    default: keep
-  iommu:
-    description: IOMMU mode on the kernel's command line; publishes a reboot.
-    type: str
-    choices: [passthrough, 'off', keep]
-    default: keep
-  numa_balancing:
-    description: Whether the kernel moves memory between NUMA nodes by itself.
-    type: bool
-    default: false
-  irq_affinity:
-    description: Where a rail's interrupts run, on its own NUMA node or as they are.
-    type: str
-    choices: [local, keep]
-    default: local
-  cpu_governor:
-    description: Frequency governor of the processors.
-    type: str
-    choices: [performance, schedutil, powersave, keep]
-    default: performance
 """
 
 EXAMPLES = r"""

@@ -13,22 +13,8 @@ description:
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.rails
+  - rdmaprov.node.peermem
   - rdmaprov.node.plan
-options:
-  mode:
-    description:
-      - How NICs reach GPU memory. V(auto) takes dma-buf where the node has all it needs, else
-        nvidia-peermem, and nothing on a node without an NVIDIA GPU.
-      - With V(dmabuf) and V(off), the module is not loaded at boot, and left alone if it is loaded.
-    type: str
-    choices: [auto, nvidia-peermem, dmabuf, 'off']
-    default: auto
-  gpu_module:
-    description: Flavour that the nvidia kernel module must have; empty for either.
-    type: str
-    choices: [open, proprietary, '']
-    default: ''
 """
 
 EXAMPLES = r"""

@@ -13,44 +13,9 @@ description:
     in it. What was proven is remembered, so a node that is right costs no import.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
-extends_documentation_fragment: rdmaprov.node.plan
-options:
-  kind:
-    description: Where torch comes from; V(none) manages nothing.
-    type: str
-    choices: [interpreter, venv, container, none]
-    default: venv
-  python:
-    description: Interpreter that has torch, or that the environment is made with.
-    type: str
-    default: /usr/bin/python3
-  directory:
-    description: Name of the virtual environment, a link to the place that is in use.
-    type: str
-    default: /opt/rdmaprov/torch
-  requirements:
-    description:
-      - Packages, each pinned with C(==); with C(--hash=sha256:...) pip takes nothing without one.
-    type: list
-    elements: str
-    default: [torch==2.13.0]
-  index_url:
-    description: Package index; empty for pip's own.
-    type: str
-    default: ''
-  wheelhouse:
-    description: Directory on the node with all wheels, in place of an index.
-    type: str
-    default: ''
-  image:
-    description: Container image, pinned by tag or digest.
-    type: str
-    default: ''
-  container_tool:
-    description: What runs the image; images are brought for V(docker) and V(podman).
-    type: str
-    choices: [docker, podman, enroot, apptainer]
-    default: podman
+extends_documentation_fragment:
+  - rdmaprov.node.torch_runtime
+  - rdmaprov.node.plan
 """
 
 EXAMPLES = r"""

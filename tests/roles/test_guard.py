@@ -97,9 +97,6 @@ def test_device_on_the_way_needs_the_sites_word(node: FakeMachine):
 class OnTheWay:
     """A role whose only setting is a file, changed under the guard, and written for the boot."""
 
-    def __init__(self) -> None:
-        self.ARGUMENTS: dict[str, object] = {}
-
     def plan(self, machine: Machine, arguments: dict[str, object]) -> Plan:  # noqa: ARG002
         plan = Plan(machine)
         if machine.read("/running") != "new":

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plugins.module_utils.argument_specs import ARGUMENTS
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.nccl import conf
@@ -39,12 +40,13 @@ def node(machine: FakeMachine) -> FakeMachine:
 
 
 def arguments(**changed: object) -> dict[str, Any]:
-    defaults = {name: of.get("default") for name, of in nccl.ARGUMENTS.items()}
+    defaults = {name: of.get("default") for name, of in ARGUMENTS["nccl"].items()}
     return {
         **defaults,
         "kind": "roce",
         "rails": [{"netdev": "ens1"}, {"pci": "0000:29:00.0"}],
         "ib_tc": 106,
+        "ib_address_family": "ipv4",
         "cross_nic": 0,
         **changed,
     }

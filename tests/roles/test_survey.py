@@ -47,7 +47,7 @@ def test_warnings_and_notes_of_a_role_are_handed_on(
         return made
 
     monkeypatch.setattr("plugins.module_utils.roles.peermem.plan", plan)
-    seen = survey(machine, {"peermem": {"rails": []}}, planned)
+    seen = survey(machine, {"peermem": {"rails": [], "mode": "auto"}}, planned)
     assert seen["warnings"] == ["peermem: /etc/environment:2: sets NCCL_IB_TC to 0"]
     assert seen["roles"]["peermem"]["notes"] == ["dmabuf: the node has all it needs"]
     assert seen["pending"] == []

@@ -1,4 +1,4 @@
-"""One module for each role: `ARGUMENTS`, and `plan(machine, arguments)`.
+"""One module for each role, with `plan(machine, arguments)`.
 
 Found by the role's name. What a role needs beyond that is in a package or module beside this one.
 """

@@ -12,19 +12,8 @@ from ..fabric.routing import plan_routing, table_of
 from ..links import Addressing, Links
 from ..machine import Machine
 from ..plan import NotYet, Plan, Refused
-from ..rails import RAILS_ARGUMENT, Rail, find
+from ..rails import Rail, find
 
-ARGUMENTS: dict[str, Any] = {
-    "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
-    "rails": RAILS_ARGUMENT,
-    "memory_bytes": {"type": "bytes"},
-    "numa_nodes": {"type": "int"},
-    "gpu_count": {"type": "int", "default": 0},
-    "source_routing": {"type": "bool", "default": True},
-    "routing_table_base": {"type": "int", "default": 1000},
-    "link_manager": {"type": "str", "default": "auto"},
-    **guard.GUARD_ARGUMENTS,
-}
 # Before the rule that leads to the table `main`, 32766, and after what container networks use.
 RULE_PRIORITY = 1000
 

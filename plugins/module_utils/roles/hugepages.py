@@ -14,15 +14,6 @@ from ..plan import RUNNING, Change, Plan, Refused
 
 _COUNT: dict[str, Any] = {"type": "int", "default": 0}
 _COUNTS: dict[str, Any] = {"type": "list", "elements": "int", "default": []}
-ARGUMENTS: dict[str, Any] = {
-    "count_2m": _COUNT,
-    "per_numa_node_2m": _COUNTS,
-    "count_1g": _COUNT,
-    "per_numa_node_1g": _COUNTS,
-    "allocation_1g": {"type": "str", "choices": ["boot", "runtime"], "default": "boot"},
-    "default_size": {"type": "str", "choices": ["2M", "1G"], "default": "2M"},
-    "left_bytes": {"type": "bytes", "default": "1G"},
-}
 KERNEL_ARGUMENTS = ("default_hugepagesz", "hugepagesz", "hugepages")
 SIZES = {"1g": 1 << 20, "2m": 2 << 10}
 # Linux b5389086ad7b: hugepages=NODE:PAGES,…

@@ -10,16 +10,6 @@ from ..limits import memlock, pam, services
 from ..machine import Machine
 from ..plan import Plan, Refused
 
-ARGUMENTS: dict[str, Any] = {
-    "memlock": {"type": "str", "default": "unlimited"},
-    "memlock_users": {"type": "list", "elements": "str", "default": ["*", "root"]},
-    "memlock_services": {
-        "type": "list",
-        "elements": "str",
-        "default": ["ssh", "sshd", "slurmd", "kubelet", "containerd"],
-    },
-    "sysctl": {"type": "dict", "default": {}},
-}
 # Sorted after 99-sysctl.conf, by which distributions read /etc/sysctl.conf.
 SYSCTL_FILE = "/etc/sysctl.d/99-z-rdmaprov-limits.conf"
 HEADER = "# Written by rdmaprov (limits); changes here are lost.\n"

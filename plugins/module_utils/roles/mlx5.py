@@ -10,19 +10,10 @@ from ..kmod import initramfs, modprobe, parameters, reload
 from ..kmod.parameters import Parameter
 from ..machine import Machine
 from ..plan import CONFIGURED, RUNNING, Change, Plan, Refused, Step, with_the_first
-from ..rails import RAILS_ARGUMENT, find
+from ..rails import find
 
 OWN = "/etc/modprobe.d/rdmaprov.conf"
 HEADER = "# Written by rdmaprov (mlx5); changes here are lost.\n"
-
-ARGUMENTS: dict[str, Any] = {
-    "rails": RAILS_ARGUMENT,
-    "module_parameters": {"type": "dict", "default": {}},
-    "initramfs": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
-    "reload": {"type": "str", "choices": ["never", "if-needed"], "default": "never"},
-    "firmware_settings": {"type": "dict", "default": {}},
-    "firmware_version": {"type": "str", "default": ""},
-}
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:

@@ -9,15 +9,7 @@ from .. import guard
 from ..links import Links
 from ..machine import Machine
 from ..plan import RUNNING, Change, NotYet, Plan, Refused
-from ..rails import RAILS_ARGUMENT, Rail, find
-
-ARGUMENTS: dict[str, Any] = {
-    "rails": RAILS_ARGUMENT,
-    "mtu_bytes": {"type": "int", "required": True},
-    "rdma_bytes": {"type": "int", "required": True},
-    "link_manager": {"type": "str", "default": "auto"},
-    **guard.GUARD_ARGUMENTS,
-}
+from ..rails import Rail, find
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:

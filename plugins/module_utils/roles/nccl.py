@@ -10,23 +10,8 @@ from ..machine import Machine, NodeError
 from ..nccl import conf
 from ..nccl.overrides import overrides
 from ..plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
-from ..rails import RAILS_ARGUMENT, find
+from ..rails import find
 
-ARGUMENTS: dict[str, Any] = {
-    "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
-    "rails": RAILS_ARGUMENT,
-    "version": {"type": "str", "default": "2.30"},
-    "ib_hca": {"type": "list", "elements": "str", "default": []},
-    "ib_tc": {"type": "int", "default": 0},
-    "ib_sl": {"type": "int", "default": 0},
-    "ib_gid_index": {"type": "int", "default": -1},
-    "ib_address_family": {"type": "str", "choices": ["ipv4", "ipv6"], "default": "ipv4"},
-    "ib_address_range": {"type": "str", "default": ""},
-    "socket_ifname": {"type": "str", "default": ""},
-    "cross_nic": {"type": "int", "choices": [0, 1, 2], "default": 2},
-    "environment": {"type": "dict", "default": {}},
-    "conf_existing": {"type": "str", "choices": ["replace", "merge"], "default": "replace"},
-}
 # These have an argument of their own. An old file's are never kept: an index of a GID, for one,
 # counts more than the address family.
 OWN = {

@@ -12,22 +12,6 @@ from ..packages import Manager
 from ..plan import CONFIGURED, Change, Plan, Refused, Step
 
 _TEXT: dict[str, Any] = {"type": "str", "default": ""}
-ARGUMENTS: dict[str, Any] = {
-    "source": {"type": "str", "choices": ["inbox", "doca", "mlnx_ofed"], "default": "inbox"},
-    "version": _TEXT,
-    "profile": {
-        "type": "str",
-        "choices": ["doca-ofed", "doca-networking", "doca-roce", "doca-all"],
-        "default": "doca-ofed",
-    },
-    "repository_url": _TEXT,
-    "repository_key_url": {**_TEXT, "no_log": False},
-    "repository_key_fingerprint": {**_TEXT, "no_log": False},
-    "package_url": _TEXT,
-    "package_sha256": _TEXT,
-    "hold": {"type": "bool", "default": True},
-    "restart": {"type": "str", "choices": ["never", "if-needed"], "default": "never"},
-}
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:

@@ -8,25 +8,7 @@ from .. import pci
 from ..machine import Machine
 from ..pcie import boot, iommu, running
 from ..plan import Plan
-from ..rails import RAILS_ARGUMENT, find
-
-ARGUMENTS: dict[str, Any] = {
-    "rails": RAILS_ARGUMENT,
-    "max_read_request_bytes": {
-        "type": "int",
-        "choices": [128, 256, 512, 1024, 2048, 4096],
-        "default": 4096,
-    },
-    "acs_redirect": {"type": "str", "choices": ["off", "keep"], "default": "keep"},
-    "iommu": {"type": "str", "choices": ["passthrough", "off", "keep"], "default": "keep"},
-    "numa_balancing": {"type": "bool", "default": False},
-    "irq_affinity": {"type": "str", "choices": ["local", "keep"], "default": "local"},
-    "cpu_governor": {
-        "type": "str",
-        "choices": ["performance", "schedutil", "powersave", "keep"],
-        "default": "performance",
-    },
-}
+from ..rails import find
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:

@@ -11,17 +11,8 @@ from ..machine import Machine, NodeError
 from ..peermem import dmabuf, load
 from ..peermem.load import MODULE
 from ..plan import RUNNING, Change, NotYet, Plan, Refused
-from ..rails import RAILS_ARGUMENT, find
+from ..rails import find
 
-ARGUMENTS: dict[str, Any] = {
-    "rails": RAILS_ARGUMENT,
-    "mode": {
-        "type": "str",
-        "choices": ["auto", "nvidia-peermem", "dmabuf", "off"],
-        "default": "auto",
-    },
-    "gpu_module": {"type": "str", "choices": ["open", "proprietary", ""], "default": ""},
-}
 FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
 TEXT = f"# Written by rdmaprov (peermem); changes here are lost.\n{MODULE}\n"
 _REGISTRY = "/sys/kernel/mm/memory_peers"

@@ -14,16 +14,17 @@ from ..qos.lldpad import plan_without_lldpad
 from ..qos.marking import require_agreement
 from ..qos.node import netdevs_of, plan_netdevs
 from ..qos.program import description_of
-from ..rails import RAILS_ARGUMENT, find
+from ..rails import find
 
-ARGUMENTS: dict[str, Any] = {
-    "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
-    "rails": RAILS_ARGUMENT,
-    "nccl_traffic_class": {"type": "int", "required": True},
-    "lldpad": {"type": "str", "choices": ["refuse", "mask"], "default": "refuse"},
-    **description.ARGUMENTS,
-    **guard.GUARD_ARGUMENTS,
-}
+# What the program at boot is not told.
+_NOT_OF_A_PORT = (
+    "kind",
+    "rails",
+    "nccl_traffic_class",
+    "lldpad",
+    "guard_allowed_netdevs",
+    "guard_revert_s",
+)
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
@@ -58,5 +59,5 @@ def _configured(plan: Plan, netdevs: list[str], arguments: dict[str, Any]) -> No
 
 def _text(arguments: dict[str, Any]) -> str:
     """Return the role's arguments that say what a port must be, as the program reads them."""
-    chosen = {name: arguments[name] for name in description.ARGUMENTS}
+    chosen = {name: value for name, value in arguments.items() if name not in _NOT_OF_A_PORT}
     return json.dumps(chosen, indent=2, sort_keys=True) + "\n"

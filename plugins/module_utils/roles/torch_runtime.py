@@ -8,25 +8,6 @@ from ..machine import Machine
 from ..plan import Plan, Refused
 from ..torch import image, pins, proof, virtualenv
 
-ARGUMENTS: dict[str, Any] = {
-    "kind": {
-        "type": "str",
-        "choices": ["interpreter", "venv", "container", "none"],
-        "default": "venv",
-    },
-    "python": {"type": "str", "default": "/usr/bin/python3"},
-    "directory": {"type": "str", "default": "/opt/rdmaprov/torch"},
-    "requirements": {"type": "list", "elements": "str", "default": ["torch==2.13.0"]},
-    "index_url": {"type": "str", "default": ""},
-    "wheelhouse": {"type": "str", "default": ""},
-    "image": {"type": "str", "default": ""},
-    "container_tool": {
-        "type": "str",
-        "choices": ["docker", "podman", "enroot", "apptainer"],
-        "default": "podman",
-    },
-}
-
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """Return what must change for the node to have torch as described."""

@@ -12,8 +12,8 @@ from rdmaprov.inventory.ansible_api import find_plugins
 from rdmaprov.resources import data_dir
 
 PACKAGE = "rdmaprov_survey"
-# They need Ansible's library.
-_ON_THE_CONTROLLER = ("converge.py", "arguments.py")
+# They need Ansible's library, or are for it.
+_ON_THE_CONTROLLER = ("converge.py", "arguments.py", "argument_specs.py")
 _PLUGINS = "ansible_collections.rdmaprov.node.plugins"
 # As old as a zip can say; so the archive of the same files is the same.
 _DATE = (1980, 1, 1, 0, 0, 0)
