@@ -12,7 +12,7 @@ from typing import Any
 from tools.generate.role import Option, Role
 
 _VARIABLE = re.compile(r"{{ (\w+)( }}$)?")
-_KEYS = ("type", "elements", "required", "choices", "default")
+_KEYS = ("type", "elements", "required", "choices", "default", "no_log")
 _HEADER = '''"""The modules' argument specs. Written by `make generate`; changes here are lost."""
 
 from __future__ import annotations

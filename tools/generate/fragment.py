@@ -30,7 +30,7 @@ def text(name: str, module: Mapping[str, Argument]) -> str:
 
 
 def _entry(spec: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, Any]:
-    entry = dict(spec)
+    entry = {key: value for key, value in spec.items() if key != "no_log"}
     # The module's own options, where the description names the variables that give them.
     entry["description"] = re.sub(
         r"\w+", lambda word: own.get(word[0], word[0]), str(spec["description"])
