@@ -9,39 +9,41 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   count_2m:
-    description: Hugepages of 2 MiB on the node, as many on each of its NUMA nodes,
-      give or take one.
+    description: Number of 2 MiB hugepages on the node, spread evenly over its NUMA
+      nodes.
     type: int
     default: 0
   per_numa_node_2m:
-    description: Hugepages of 2 MiB on NUMA node 0, 1 and so on; in place of O(count_2m).
+    description: Number of 2 MiB hugepages on NUMA node 0, 1 and so on. Use this or
+      O(count_2m).
     type: list
     elements: int
     default: []
   count_1g:
-    description: Hugepages of 1 GiB on the node, as many on each of its NUMA nodes,
-      give or take one; taken at boot, they are where the kernel finds room.
+    description: Number of 1 GiB hugepages on the node, spread evenly over its NUMA
+      nodes. At boot, the kernel decides where they are if a NUMA node lacks room.
     type: int
     default: 0
   per_numa_node_1g:
-    description: Hugepages of 1 GiB on NUMA node 0, 1 and so on; in place of O(count_1g).
+    description: Number of 1 GiB hugepages on NUMA node 0, 1 and so on. Use this or
+      O(count_1g).
     type: list
     elements: int
     default: []
   allocation_1g:
-    description: 'When 1 GiB pages are taken: on the kernel command line, which needs
-      a reboot, or at run time, which mostly fails on memory in use.'
+    description: 'When to allocate 1 GiB hugepages: boot uses the kernel command line
+      and requires a reboot; runtime allocates now, which usually fails once memory
+      is in use.'
     type: str
     choices: [boot, runtime]
     default: boot
   default_size:
-    description: Size that plain hugepages have on this node; another than 2M is set
-      at boot.
+    description: Default hugepage size of the kernel. 1G requires a reboot.
     type: str
     choices: [2M, 1G]
     default: 2M
   left_bytes:
-    description: Memory that must be left beside the hugepages.
+    description: Memory that must remain free of hugepages.
     type: bytes
     default: 1G
 """

@@ -14,19 +14,19 @@ options:
     type: str
     default: unlimited
   memlock_users:
-    description: 'Whose logins get it, as in limits.conf: a user, @group or *; * does
-      not cover root.'
+    description: 'Users that get this limit at login, as in limits.conf: a user, @group
+      or *. The * does not include root.'
     type: list
     elements: str
     default: ['*', root]
   memlock_services:
-    description: systemd services that get it, where they are installed; logins by
-      pam do not reach them.
+    description: systemd services that get this limit, where installed. Login limits
+      do not apply to services.
     type: list
     elements: str
     default: [ssh, sshd, slurmd, kubelet, containerd]
   sysctl:
-    description: Kernel setting, by sysctl's name, to its value.
+    description: 'Kernel settings: sysctl name to value.'
     type: dict
     default: {}
 """

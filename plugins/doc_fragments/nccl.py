@@ -9,49 +9,50 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   kind:
-    description: What the rails are; decides which of the other settings apply.
+    description: Kind of the fabric. Settings for the other kind are ignored.
     type: str
     required: true
     choices: [roce, infiniband]
   rails:
-    description: 'The node''s rails in their order: rail i of every node is one network
-      plane. Each has a netdev or a pci.'
+    description: The rails of the node, in order. Rail i of all nodes forms one network
+      plane. Each rail needs a netdev or a pci.
     type: list
     elements: dict
     required: true
     suboptions:
       netdev:
-        description: Name of the rail's network device, as `ip link` shows it.
+        description: Network device of the rail, as shown by `ip link`.
         type: str
       pci:
-        description: PCI address of the rail's function, such as 0000:18:00.0; stays
-          when names change.
+        description: PCI address of the rail's function, such as 0000:18:00.0. Unlike
+          a device name, it does not change after an upgrade.
         type: str
       address:
         description: Address with prefix length, such as 198.18.0.1/24 or fd00::1/64.
         type: str
       gateway:
-        description: Router of the rail's subnet. With it, rail i may have one subnet
-          for each rack; without it, one for the fleet.
+        description: Router of the rail's subnet. With a gateway, rail i can have
+          a subnet of its own in each rack; without one, all nodes share one subnet
+          on rail i.
         type: str
       gpus:
-        description: GPUs, by index, that use this rail.
+        description: Indexes of the GPUs that use this rail.
         type: list
         elements: int
   version:
-    description: NCCL that the jobs use; decides which variables exist. Quoted, or
-      YAML reads a number.
+    description: NCCL version of the jobs. It decides which variables exist. Quote
+      it, or YAML reads a number.
     type: str
     default: '2.30'
   ib_hca:
-    description: RDMA devices to use, by exact name; empty for those of O(rails),
-      found on the node.
+    description: RDMA devices for NCCL, by exact name. Empty uses the devices of O(rails),
+      as found on the node.
     type: list
     elements: str
     default: []
   ib_tc:
-    description: NCCL_IB_TC, the traffic class of NCCL's data; on RoCE its upper six
-      bits are fabric_roce_dscp.
+    description: 'NCCL_IB_TC, the traffic class of NCCL''s data. Default: on RoCE,
+      fabric_roce_dscp × 4 + 2 (ECN-capable); on InfiniBand, 0.'
     type: int
     required: true
   ib_sl:
@@ -60,39 +61,41 @@ options:
     type: int
     default: 0
   ib_gid_index:
-    description: NCCL_IB_GID_INDEX; -1 lets NCCL 2.21 and later choose by O(ib_address_family),
-      which is right when an index moves.
+    description: NCCL_IB_GID_INDEX. With -1, NCCL 2.21 and later choose the GID by
+      O(ib_address_family), which still works after the index changes.
     type: int
     default: -1
   ib_address_family:
-    description: Family of the rails' addresses, by which NCCL chooses the GID.
+    description: 'Address family by which NCCL chooses the GID. Default: the family
+      of the first rail''s address.'
     type: str
     choices: [ipv4, ipv6]
     required: true
   ib_address_range:
-    description: 'NCCL_IB_ADDR_RANGE: the network, such as 198.18.0.0/15, that the
-      GID must lie in; empty for any.'
+    description: NCCL_IB_ADDR_RANGE, the network that contains the GID, such as 198.18.0.0/15;
+      empty allows any.
     type: str
     default: ''
   socket_ifname:
-    description: 'NCCL_SOCKET_IFNAME: network devices for NCCL''s first contact, as
-      =eth0, eth or ^docker; empty lets NCCL choose. Never an RDMA name.'
+    description: NCCL_SOCKET_IFNAME, the network devices for NCCL's bootstrap, such
+      as =eth0, eth or ^docker. Empty lets NCCL choose. RDMA device names are not
+      valid.
     type: str
     default: ''
   cross_nic:
-    description: 'NCCL_CROSS_NIC: 0 keeps a ring on one rail, 1 may cross, 2 tries
-      to keep.'
+    description: 'NCCL_CROSS_NIC: 0 keeps each ring on one rail, 1 allows it to cross
+      rails, 2 avoids crossing if possible. Default: 0 with several rails, else 2.'
     type: int
     choices: [0, 1, 2]
     required: true
   environment:
-    description: Further NCCL_ variables to their values; those with a setting of
-      their own are refused here.
+    description: 'More NCCL_ variables: name to value. Variables that have their own
+      setting are refused.'
     type: dict
     default: {}
   conf_existing:
-    description: 'What to do with an nccl.conf that someone wrote by hand: replace
-      it, or keep its other lines; a backup is made either way.'
+    description: 'What to do with a hand-written nccl.conf: replace it, or merge its
+      other lines. It is backed up in both cases.'
     type: str
     choices: [replace, merge]
     default: replace

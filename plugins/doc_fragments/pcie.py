@@ -9,60 +9,62 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   rails:
-    description: 'The node''s rails in their order: rail i of every node is one network
-      plane. Each has a netdev or a pci.'
+    description: The rails of the node, in order. Rail i of all nodes forms one network
+      plane. Each rail needs a netdev or a pci.
     type: list
     elements: dict
     required: true
     suboptions:
       netdev:
-        description: Name of the rail's network device, as `ip link` shows it.
+        description: Network device of the rail, as shown by `ip link`.
         type: str
       pci:
-        description: PCI address of the rail's function, such as 0000:18:00.0; stays
-          when names change.
+        description: PCI address of the rail's function, such as 0000:18:00.0. Unlike
+          a device name, it does not change after an upgrade.
         type: str
       address:
         description: Address with prefix length, such as 198.18.0.1/24 or fd00::1/64.
         type: str
       gateway:
-        description: Router of the rail's subnet. With it, rail i may have one subnet
-          for each rack; without it, one for the fleet.
+        description: Router of the rail's subnet. With a gateway, rail i can have
+          a subnet of its own in each rack; without one, all nodes share one subnet
+          on rail i.
         type: str
       gpus:
-        description: GPUs, by index, that use this rail.
+        description: Indexes of the GPUs that use this rail.
         type: list
         elements: int
   max_read_request_bytes:
-    description: Largest PCIe read that a rail's NIC asks for.
+    description: PCIe maximum read request size of the rails' NICs.
     type: int
     choices: [128, 256, 512, 1024, 2048, 4096]
     default: 4096
   acs_redirect:
-    description: 'ACS redirect between GPU and NIC: off lets them talk below one PCIe
-      switch, keep leaves it.'
+    description: 'ACS redirect between GPUs and NICs below one PCIe switch: off lets
+      them communicate directly, keep leaves it unchanged. Default: off if fabric_gpu_count
+      is set, else keep.'
     type: str
     choices: ['off', keep]
     required: true
   iommu:
-    description: IOMMU mode on the kernel command line, which needs a reboot; keep
-      leaves it.
+    description: IOMMU mode on the kernel command line, which requires a reboot; keep
+      leaves it unchanged.
     type: str
     choices: [passthrough, 'off', keep]
     default: keep
   numa_balancing:
-    description: Whether the kernel moves memory between NUMA nodes by itself; it
-      stalls RDMA when it does.
+    description: Whether the kernel migrates memory between NUMA nodes automatically.
+      Migration stalls RDMA.
     type: bool
     default: false
   irq_affinity:
-    description: 'Where a rail''s interrupts run: on its own NUMA node, or left as
-      they are.'
+    description: 'CPUs for the rails'' interrupts: local uses those of the rail''s
+      NUMA node, keep leaves them unchanged.'
     type: str
     choices: [local, keep]
     default: local
   cpu_governor:
-    description: Frequency governor of the processors; keep leaves it.
+    description: CPU frequency governor; keep leaves it unchanged.
     type: str
     choices: [performance, schedutil, powersave, keep]
     default: performance

@@ -9,84 +9,88 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   kind:
-    description: What the rails are; decides which of the other settings apply.
+    description: Kind of the fabric. Settings for the other kind are ignored.
     type: str
     required: true
     choices: [roce, infiniband]
   rails:
-    description: 'The node''s rails in their order: rail i of every node is one network
-      plane. Each has a netdev or a pci.'
+    description: The rails of the node, in order. Rail i of all nodes forms one network
+      plane. Each rail needs a netdev or a pci.
     type: list
     elements: dict
     required: true
     suboptions:
       netdev:
-        description: Name of the rail's network device, as `ip link` shows it.
+        description: Network device of the rail, as shown by `ip link`.
         type: str
       pci:
-        description: PCI address of the rail's function, such as 0000:18:00.0; stays
-          when names change.
+        description: PCI address of the rail's function, such as 0000:18:00.0. Unlike
+          a device name, it does not change after an upgrade.
         type: str
       address:
         description: Address with prefix length, such as 198.18.0.1/24 or fd00::1/64.
         type: str
       gateway:
-        description: Router of the rail's subnet. With it, rail i may have one subnet
-          for each rack; without it, one for the fleet.
+        description: Router of the rail's subnet. With a gateway, rail i can have
+          a subnet of its own in each rack; without one, all nodes share one subnet
+          on rail i.
         type: str
       gpus:
-        description: GPUs, by index, that use this rail.
+        description: Indexes of the GPUs that use this rail.
         type: list
         elements: int
   nccl_traffic_class:
-    description: NCCL_IB_TC, the traffic class of NCCL's data; on RoCE its upper six
-      bits are fabric_roce_dscp.
+    description: 'NCCL_IB_TC, the traffic class of NCCL''s data. Default: on RoCE,
+      fabric_roce_dscp × 4 + 2 (ECN-capable); on InfiniBand, 0.'
     type: int
     required: true
   lldpad:
-    description: 'What to do when lldpad runs, which would overwrite the QoS: refuse
-      the node, or mask the service.'
+    description: 'What to do if lldpad runs, which would overwrite the QoS settings:
+      refuse the node, or mask the service.'
     type: str
     choices: [refuse, mask]
     default: refuse
   backend:
-    description: 'Tool that sets the QoS: iproute2''s dcb, or mlnx_qos; auto takes
-      mlnx_qos only for what dcb cannot set.'
+    description: 'Tool that sets QoS: dcb of iproute2, or mlnx_qos. With auto, mlnx_qos
+      is used only for what dcb cannot set.'
     type: str
     choices: [auto, dcb, mlnx_qos]
     default: auto
   trust:
-    description: What a packet's priority is read from; RoCE data is marked by DSCP.
+    description: Packet field that determines the priority. RoCE data is marked by
+      DSCP.
     type: str
     choices: [dscp, pcp]
     default: dscp
   dscp_priorities:
-    description: DSCP to priority, where it is not the DSCP's upper three bits. The
-      role writes all 64.
+    description: 'DSCP to priority; other DSCPs keep the default, their upper three
+      bits. Default: fabric_roce_dscp to fabric_lossless_priority, O(cnp_dscp) to
+      O(cnp_priority). The role sets all 64 entries.'
     type: dict
     required: true
   pfc_priorities:
-    description: 'Priorities with PFC: the lossless one and no other.'
+    description: 'Priorities with PFC. Default: fabric_lossless_priority only.'
     type: list
     elements: int
     required: true
   global_pause:
-    description: Ethernet's global pause; must be off where PFC is on.
+    description: Ethernet global pause. Must be off if PFC is on.
     type: bool
     default: false
   priority_tc:
-    description: Priority to traffic class; a priority that is not named is in traffic
-      class 0.
+    description: 'Priority to traffic class; other priorities use traffic class 0.
+      Default: fabric_lossless_priority and O(cnp_priority) each use the class of
+      the same number.'
     type: dict
     required: true
   tc_strict:
-    description: Traffic classes served before all others.
+    description: 'Traffic classes with strict priority. Default: the class of O(cnp_priority).'
     type: list
     elements: int
     required: true
   tc_percent:
-    description: Traffic class to its share of the bandwidth by ETS, in percent; the
-      shares sum to 100.
+    description: 'Traffic class to its ETS bandwidth share in percent; the shares
+      must add up to 100. Default: 50 for class 0 and 50 for fabric_lossless_priority.'
     type: dict
     required: true
   buffer_bytes:
@@ -98,22 +102,23 @@ options:
     type: dict
     default: {}
   cable_length_m:
-    description: Length of the cables, from which the firmware derives when to send
-      a pause.
+    description: Cable length. The firmware calculates the PFC thresholds from it.
     type: int
     default: 7
   ecn_priorities:
-    description: Priorities on which congestion control reacts to ECN marks.
+    description: 'Priorities on which congestion control reacts to ECN marks. Default:
+      fabric_lossless_priority.'
     type: list
     elements: int
     required: true
   cnp_dscp:
-    description: DSCP of congestion notification packets, 0 to 63. Used on RoCE only.
+    description: DSCP of congestion notification packets (CNPs), 0 to 63. Used on
+      RoCE only.
     type: int
     default: 48
   cnp_priority:
-    description: Priority of congestion notification packets, 0 to 7; never the lossless
-      one. Used on RoCE only.
+    description: Priority of congestion notification packets (CNPs), 0 to 7. Must
+      differ from fabric_lossless_priority. Used on RoCE only.
     type: int
     default: 6
   dcqcn:
@@ -122,35 +127,35 @@ options:
     type: dict
     default: {}
   tos:
-    description: 'Type of service of RoCE packets: the DSCP, and 2 to say that ECN
-      is understood.'
+    description: 'Type of service of RoCE packets. Default: fabric_roce_dscp × 4 +
+      2, where 2 marks them as ECN-capable.'
     type: int
     required: true
   rdma_cm_mode:
-    description: RoCE version of connections made by rdma_cm.
+    description: RoCE version of rdma_cm connections.
     type: str
     choices: [RoCE v2, IB/RoCE v1]
     default: RoCE v2
   force_traffic_class:
-    description: Make the driver put O(tos) into every packet, whatever the program
-      asked for. Needs OFED's driver.
+    description: Set O(tos) on all packets, regardless of what the program requests.
+      Needs OFED's driver.
     type: bool
     default: false
   dcbx:
-    description: 'Who decides on QoS: the host, or the firmware by agreement with
-      the switch, which may then undo what is set here.'
+    description: 'Who controls QoS: the host, or the firmware by DCBX with the switch.
+      The firmware may override these settings.'
     type: str
     choices: [host, firmware]
     default: host
   guard_allowed_netdevs:
-    description: Network devices that may be changed although the way to the node,
-      its default gateway or a network filesystem uses them.
+    description: Network devices that may be changed although the management path,
+      the default gateway or a network filesystem uses them.
     type: list
     elements: str
     default: []
   guard_revert_s:
-    description: Seconds after which a change to such a device is taken back, unless
-      a new connection has confirmed it.
+    description: Seconds until a change to the management path is reverted, unless
+      a new connection confirms it.
     type: int
     default: 60
 """

@@ -9,33 +9,33 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   kind:
-    description: 'Where torch comes from: an interpreter that is there already, a
-      virtual environment, a container image, or none to manage nothing.'
+    description: 'Source of torch: an existing interpreter, a virtual environment,
+      a container image, or none to manage nothing.'
     type: str
     choices: [interpreter, venv, container, none]
     default: venv
   python:
-    description: Interpreter that has torch, or that the virtual environment is made
-      with.
+    description: Interpreter that has torch, or that creates the virtual environment.
     type: str
     default: /usr/bin/python3
   directory:
-    description: 'Name of the virtual environment: a link to the place that is in
-      use.'
+    description: Path of the virtual environment. It is a link to the directory in
+      use.
     type: str
     default: /opt/rdmaprov/torch
   requirements:
-    description: Packages, each pinned with ==; an interpreter that is there already
-      must have them. With --hash=sha256:... behind each, pip takes nothing else.
+    description: Packages, each pinned with ==. An existing interpreter must have
+      these versions. With --hash=sha256:... after each, pip installs only matching
+      files.
     type: list
     elements: str
     default: [torch==2.13.0]
   index_url:
-    description: Package index to install from; empty for pip's own.
+    description: Package index; empty uses pip's default.
     type: str
     default: ''
   wheelhouse:
-    description: Directory on the node with all wheels, in place of an index.
+    description: Directory on the node that contains all wheels, instead of an index.
     type: str
     default: ''
   image:
@@ -43,7 +43,7 @@ options:
     type: str
     default: ''
   container_tool:
-    description: What runs the image; the role brings images for docker and podman.
+    description: Tool that runs the image. The role pulls images for docker and podman.
     type: str
     choices: [docker, podman, enroot, apptainer]
     default: podman

@@ -20,7 +20,14 @@ _Dumper.add_representer(list, _list)
 
 def block(value: dict[str, Any], width: int = 80) -> str:
     """Return a mapping as lines."""
-    return yaml.dump(value, Dumper=_Dumper, default_flow_style=False, width=width, sort_keys=False)
+    return yaml.dump(
+        value,
+        Dumper=_Dumper,
+        default_flow_style=False,
+        width=width,
+        sort_keys=False,
+        allow_unicode=True,
+    )
 
 
 def inline(value: object) -> str:
