@@ -35,15 +35,12 @@ options:
         type: list
         elements: int
   mtu_bytes:
-    description: 'MTU of the rails'' network devices. Default: 9000 on RoCE, 2044
-      on InfiniBand. RoCE needs at least 4192 for an RDMA MTU of 4096; 2044 is the
-      IPoIB MTU of a subnet manager''s default partition.'
+    description: MTU of the rails' network devices. RoCE needs at least 4192 for an
+      RDMA MTU of 4096; 2044 is the IPoIB MTU of a subnet manager's default partition.
     type: int
     required: true
   rdma_bytes:
-    description: 'RDMA MTU required on the ports. Default: on RoCE, the largest that
-      leaves 96 bytes of O(mtu_bytes) for headers; on InfiniBand, 4096, as set by
-      the subnet manager.'
+    description: RDMA MTU required on the ports.
     type: int
     choices: [256, 512, 1024, 2048, 4096]
     required: true

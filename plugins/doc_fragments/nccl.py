@@ -51,8 +51,7 @@ options:
     elements: str
     default: []
   ib_tc:
-    description: 'NCCL_IB_TC, the traffic class of NCCL''s data. Default: on RoCE,
-      fabric_roce_dscp × 4 + 2 (ECN-capable); on InfiniBand, 0.'
+    description: NCCL_IB_TC, the traffic class of NCCL's data.
     type: int
     required: true
   ib_sl:
@@ -66,8 +65,7 @@ options:
     type: int
     default: -1
   ib_address_family:
-    description: 'Address family by which NCCL chooses the GID. Default: the family
-      of the first rail''s address.'
+    description: Address family by which NCCL chooses the GID.
     type: str
     choices: [ipv4, ipv6]
     required: true
@@ -84,7 +82,7 @@ options:
     default: ''
   cross_nic:
     description: 'NCCL_CROSS_NIC: 0 keeps each ring on one rail, 1 allows it to cross
-      rails, 2 avoids crossing if possible. Default: 0 with several rails, else 2.'
+      rails, 2 avoids crossing if possible.'
     type: int
     choices: [0, 1, 2]
     required: true

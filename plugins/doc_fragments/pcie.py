@@ -41,8 +41,7 @@ options:
     default: 4096
   acs_redirect:
     description: 'ACS redirect between GPUs and NICs below one PCIe switch: off lets
-      them communicate directly, keep leaves it unchanged. Default: off if fabric_gpu_count
-      is set, else keep.'
+      them communicate directly, keep leaves it unchanged.'
     type: str
     choices: ['off', keep]
     required: true

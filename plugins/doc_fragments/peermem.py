@@ -35,8 +35,8 @@ options:
         type: list
         elements: int
   mode:
-    description: 'How NICs access GPU memory; auto prefers dma-buf if the node supports
-      it. Default: auto if fabric_gpu_count is set, else off.'
+    description: How NICs access GPU memory; auto prefers dma-buf if the node supports
+      it.
     type: str
     choices: [auto, nvidia-peermem, dmabuf, 'off']
     required: true

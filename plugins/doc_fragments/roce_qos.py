@@ -40,8 +40,7 @@ options:
         type: list
         elements: int
   nccl_traffic_class:
-    description: 'NCCL_IB_TC, the traffic class of NCCL''s data. Default: on RoCE,
-      fabric_roce_dscp × 4 + 2 (ECN-capable); on InfiniBand, 0.'
+    description: NCCL_IB_TC, the traffic class of NCCL's data.
     type: int
     required: true
   lldpad:
@@ -63,13 +62,12 @@ options:
     choices: [dscp, pcp]
     default: dscp
   dscp_priorities:
-    description: 'DSCP to priority; other DSCPs keep the default, their upper three
-      bits. Default: fabric_roce_dscp to fabric_lossless_priority, O(cnp_dscp) to
-      O(cnp_priority). The role sets all 64 entries.'
+    description: DSCP to priority; other DSCPs keep the default, their upper three
+      bits. The role sets all 64 entries.
     type: dict
     required: true
   pfc_priorities:
-    description: 'Priorities with PFC. Default: fabric_lossless_priority only.'
+    description: Priorities with PFC.
     type: list
     elements: int
     required: true
@@ -78,19 +76,17 @@ options:
     type: bool
     default: false
   priority_tc:
-    description: 'Priority to traffic class; other priorities use traffic class 0.
-      Default: fabric_lossless_priority and O(cnp_priority) each use the class of
-      the same number.'
+    description: Priority to traffic class; other priorities use traffic class 0.
     type: dict
     required: true
   tc_strict:
-    description: 'Traffic classes with strict priority. Default: the class of O(cnp_priority).'
+    description: Traffic classes with strict priority.
     type: list
     elements: int
     required: true
   tc_percent:
-    description: 'Traffic class to its ETS bandwidth share in percent; the shares
-      must add up to 100. Default: 50 for class 0 and 50 for fabric_lossless_priority.'
+    description: Traffic class to its ETS bandwidth share in percent; the shares must
+      add up to 100.
     type: dict
     required: true
   buffer_bytes:
@@ -106,8 +102,7 @@ options:
     type: int
     default: 7
   ecn_priorities:
-    description: 'Priorities on which congestion control reacts to ECN marks. Default:
-      fabric_lossless_priority.'
+    description: Priorities on which congestion control reacts to ECN marks.
     type: list
     elements: int
     required: true
@@ -127,8 +122,7 @@ options:
     type: dict
     default: {}
   tos:
-    description: 'Type of service of RoCE packets. Default: fabric_roce_dscp × 4 +
-      2, where 2 marks them as ECN-capable.'
+    description: Type of service of RoCE packets.
     type: int
     required: true
   rdma_cm_mode:

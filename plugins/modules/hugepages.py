@@ -5,14 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: hugepages
-short_description: Reserve hugepages, for each NUMA node, now and at boot
+short_description: Reserve hugepages on each NUMA node, now and at boot
 description:
-  - Has the kernel keep hugepages of 2 MiB and 1 GiB, and reads back what it really gave. Where it
-    gives fewer, memory is compacted and then freed of caches; fewer are an error in the end.
-  - At boot they are taken by a systemd unit, those of 1 GiB by the kernel's command line unless
-    I(allocation_1g=runtime).
-  - Refuses more than the memory holds, fewer than processes use, and a node on which something else
-    sets another number at boot.
+  - Reserves hugepages of 2 MiB and 1 GiB and reads back what the kernel allocated. If it allocated
+    fewer, the module compacts memory and drops caches, and then fails if there are still too few.
+  - A systemd unit reserves them at boot; 1 GiB pages are on the kernel command line unless
+    O(allocation_1g=runtime).
+  - Refuses more pages than fit into memory, fewer than processes use, and a node on which another
+    file sets a different number at boot.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
@@ -32,7 +32,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict
@@ -43,7 +43,7 @@ changes:
       seen: "0"
       wanted: "1024"
 reboot:
-  description: Why a reboot is due.
+  description: Reasons that require a reboot.
   returned: always
   type: list
   elements: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: limits
-short_description: Lift the limits that RDMA runs into
+short_description: Set memlock limits and kernel settings
 description:
-  - Has logins (pam_limits) and services (systemd) lock as much memory as RDMA registers, and keeps
-    kernel settings as described, now and at boot.
-  - A service that runs gets its limit at once and is not restarted.
-  - Refuses a node on which another file undoes this at boot, and says which line it is.
+  - Sets the locked-memory limit of logins (pam_limits) and services (systemd), and kernel settings,
+    now and at boot.
+  - A running service gets its limit at once and is not restarted.
+  - Refuses a node on which another file overrides this at boot, and names the file and line.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
@@ -28,7 +28,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict
@@ -39,7 +39,7 @@ changes:
       seen: 8388608 soft, 8388608 hard
       wanted: unlimited
 reboot:
-  description: Why a reboot is due.
+  description: Reasons that require a reboot.
   returned: always
   type: list
   elements: str

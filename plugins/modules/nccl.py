@@ -5,14 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nccl
-short_description: Write /etc/nccl.conf from the fabric
+short_description: Write /etc/nccl.conf
 description:
   - Writes /etc/nccl.conf with the exact names of the rails' RDMA devices, the traffic class, and
-    how to choose a GID, so that no job has to know them.
-  - A file that someone wrote or edited by hand is kept beside it as C(nccl.conf.backup-CHECKSUM).
-  - Refuses what NCCL would not read as it is written, for it says nothing then. Which variables
-    NCCL knows is told by C(rdmaprov check), not here.
-  - Warns of what counts more than the file, such as a variable in /etc/environment.
+    how to choose a GID.
+  - Backs up a hand-written or edited file as C(nccl.conf.backup-CHECKSUM).
+  - Refuses lines that NCCL would misread, because NCCL reports no error. Variable names are checked
+    by C(rdmaprov check), not here.
+  - Warns of settings that override the file, such as a variable in /etc/environment.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
@@ -34,7 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict
@@ -45,7 +45,7 @@ changes:
       seen: "0"
       wanted: "106"
 reboot:
-  description: Why a reboot is due; never.
+  description: Reasons that require a reboot; always empty.
   returned: always
   type: list
   elements: str

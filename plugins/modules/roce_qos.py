@@ -5,14 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: roce_qos
-short_description: Make RoCE lossless on a node
+short_description: Set up QoS for lossless RoCE
 description:
   - Sets trust, the whole DSCP map, PFC, global pause, ETS, receive buffers, congestion control and
-    marking of each rail, and installs what sets them again at boot, when a driver is loaded again
-    and when an RDMA device is made again.
-  - A rail that is a bond or a VLAN has these on the ports below it.
-  - A device that the way to the node uses is only touched if I(guard_allowed_netdevs) names it,
-    and then with a timer that takes the change back unless a new connection confirms it.
+    packet marking on each rail. Installs a program that sets them again at boot, when a driver is
+    reloaded and when an RDMA device reappears.
+  - On a bond or a VLAN, configures the ports below it.
+  - A device on the management path is changed only if O(guard_allowed_netdevs) lists it. The change
+    is then reverted by a timer, unless a new connection confirms it.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
@@ -39,25 +39,25 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict
   sample: [{layer: running, device: ens1, setting: PFC, seen: "off", wanted: "3"}]
 notes:
-  description: What could not be set on this node, and why.
+  description: Settings that are not possible on this node, and why.
   returned: always
   type: list
   elements: str
   sample: ["ens1: it has no DCB: it is a virtual function, whose port belongs to the physical one"]
 reboot:
-  description: Why a reboot is due.
+  description: Reasons that require a reboot.
   returned: always
   type: list
   elements: str
 confirm:
-  description: The timer that takes the change back unless it is confirmed.
-  returned: after a change on the way to the node
+  description: Timer that reverts the change unless it is confirmed.
+  returned: after a change to the management path
   type: str
 """
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: survey
-short_description: Say what each role would change on a node
+short_description: Show what each role would change on a node
 description:
-  - Makes the plans of all roles in one process and one round trip, and changes nothing.
-  - Fails if the node does not fit its description.
+  - Plans all roles in one process and one round trip. Changes nothing.
+  - Fails if the node does not match its description.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment: rdmaprov.node.plan
@@ -42,22 +42,22 @@ EXAMPLES = r"""
 RETURN = r"""
 roles:
   description:
-    - By role, its C(changes), the reasons for a C(reboot), what it C(waits) for, and in C(notes)
-      what it decided and why.
+    - For each role, its C(changes), the reasons that require a C(reboot), what it C(waits) for,
+      and C(notes).
   returned: always
   type: dict
 pending:
-  description: The roles that have something to change, in their order.
+  description: Roles that have changes to make, in order.
   returned: always
   type: list
   elements: str
 problems:
-  description: What no role can repair; with any, the module fails.
+  description: Problems that no role can fix. The module fails if there are any.
   returned: always
   type: list
   elements: str
 boot_id:
-  description: The kernel's name for this boot.
+  description: The kernel's ID of this boot.
   returned: always
   type: str
 """

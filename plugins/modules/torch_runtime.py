@@ -5,12 +5,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: torch_runtime
-short_description: Give a node what the acceptance needs to run
+short_description: Provide PyTorch for the acceptance test
 description:
-  - Proves that an interpreter imports torch in the versions wanted, makes a virtual environment
-    with them, or brings a container image.
-  - An environment is built beside the one in use and takes its place only after torch was imported
-    in it. What was proven is remembered, so a node that is right costs no import.
+  - Verifies that an interpreter imports torch in the required versions, builds a virtual
+    environment with them, or pulls a container image.
+  - A new environment is built beside the one in use, and replaces it only after torch was imported
+    in it. The result is recorded, so that an unchanged node needs no import.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict

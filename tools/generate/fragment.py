@@ -31,11 +31,17 @@ def text(name: str, module: Mapping[str, Argument]) -> str:
 
 def _entry(spec: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, Any]:
     entry = {key: value for key, value in spec.items() if key != "no_log"}
-    # The module's own options, where the description names the variables that give them.
-    entry["description"] = re.sub(
-        r"\w+", lambda word: own.get(word[0], word[0]), str(spec["description"])
-    )
+    entry["description"] = _description(str(spec["description"]), own)
     if "options" in entry:
         inner = entry.pop("options")
         entry["suboptions"] = {name: _entry(each, own) for name, each in inner.items()}
     return entry
+
+
+def _description(text: str, own: Mapping[str, str]) -> str:
+    """Return a variable's description as one of the module's option.
+
+    A derived default is the role's, and a variable that the module is given is one of its options.
+    """
+    without = re.sub(r" Default: .*?\.(?= |$)", "", text.strip())
+    return re.sub(r"\w+", lambda word: own.get(word[0], word[0]), without)

@@ -42,7 +42,8 @@ def read_role(path: Path) -> Role:
     """Return the role in a directory.
 
     Raises:
-        ValueError: a derived default belongs to no variable, or to one that has a default.
+        ValueError: a derived default belongs to no variable, or to one that has a default, or
+            its description does not say what the default is.
 
     """
     spec = _yaml(path / "meta" / "argument_specs.yml")["argument_specs"]["main"]
@@ -52,6 +53,8 @@ def read_role(path: Path) -> Role:
         option = spec["options"].get(name)
         if option is None or "default" in option or option.get("required"):
             raise ValueError(f"{place}: {name} is no variable without a default")
+        if " Default: " not in option["description"]:
+            raise ValueError(f"{place}: the description of {name} lacks 'Default: ...'")
     tasks = _yaml(path / "tasks" / "main.yml")
     key = f"rdmaprov.node.{path.name}"
     task: dict[str, str] = next((each[key] for each in tasks if key in each), {})

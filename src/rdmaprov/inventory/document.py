@@ -94,9 +94,9 @@ def markdown(schema: Schema) -> str:
     lines = [
         "# Variables",
         "",
-        "Every variable that a site may set, by the role that owns it. Written by",
-        "`rdmaprov schema --markdown` from the roles' `meta/argument_specs.yml`, which Ansible",
-        "enforces itself. A default in braces is made from other variables.",
+        "Every variable that a site can set, by role. Written by `rdmaprov schema --markdown` from",
+        "the roles' `meta/argument_specs.yml`, which Ansible enforces. A default in braces is derived",
+        "from other variables.",
         "",
     ]
     for role in _ordered(schema):
