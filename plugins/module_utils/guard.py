@@ -58,7 +58,7 @@ def guarded(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> l
     for netdev in found:
         if netdev not in arguments["guard_allowed_netdevs"]:
             raise Refused(
-                "{} is not touched: {} uses it. If that is meant, "
+                "{} is on the management path: {} uses it. To change it anyway, "
                 "write fabric_guard_allowed_netdevs: [{}]".format(
                     netdev, " and ".join(uses[netdev]), netdev
                 )
@@ -113,11 +113,11 @@ def confirm(machine: Machine, name: str) -> None:
 
     """
     if not name.startswith("rdmaprov-revert-") or "/" in name:
-        raise NodeError(f"{name} is no timer of a change")
+        raise NodeError(f"{name} is not a timer of rdmaprov's guard")
     try:
         machine.run(["systemctl", "stop", name + ".timer"])
     except CommandFailed as error:
-        raise NodeError(f"the change was taken back before it was confirmed ({name})") from error
+        raise NodeError(f"the change was reverted before it was confirmed ({name})") from error
     machine.remove(f"{STATE}/{name}")
 
 

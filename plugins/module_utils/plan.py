@@ -175,7 +175,7 @@ def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
         step.do()
     after = again()
     if after.steps:
-        raise NodeError("not in effect after it was set: " + described(after.changes()))
+        raise NodeError("set, but not in effect: " + described(after.changes()))
     return after
 
 

@@ -41,7 +41,7 @@ notes:
   returned: always
   type: list
   elements: str
-  sample: ["dmabuf: the node has all it needs"]
+  sample: ["dmabuf: the node supports it"]
 reboot:
   description: Reasons that require a reboot, such as loaded RDMA drivers that were replaced.
   returned: always

@@ -25,8 +25,8 @@ class GuardedAction(ActionBase):
             return {
                 **confirmed,
                 "changes": result["changes"],
-                "msg": "a change on the way to the node was not confirmed, so the node takes it "
-                "back by itself: {}".format(confirmed.get("msg", "no reason given")),
+                "msg": "a change to the management path was not confirmed, so the node reverts it "
+                "by itself: {}".format(confirmed.get("msg", "no reason given")),
             }
         again: dict[str, Any] = self._execute_module(module_name=module, task_vars=task_vars)
         again["changed"] = True

@@ -71,7 +71,7 @@ def test_way_to_the_node_is_refused_before_anything_happens(lab, apply):
     before = lab.run(NODE, STATE)
     done = apply()
     assert done.returncode == 2
-    assert f"{MANAGEMENT} is not touched: the connection to" in done.stdout
+    assert f"{MANAGEMENT} is on the management path: the connection to" in done.stdout
     assert f"write fabric_guard_allowed_netdevs: [{MANAGEMENT}]" in done.stdout
     assert lab.run(NODE, STATE) == before
 

@@ -143,11 +143,11 @@ def test_no_timer_no_change(node: FakeMachine):
 
 def test_late_confirmation_is_an_error(node: FakeMachine):
     node.programs["systemctl stop"] = CommandFailed(["systemctl"], 5, "not loaded")
-    with pytest.raises(NodeError, match="taken back before it was confirmed"):
+    with pytest.raises(NodeError, match="reverted before it was confirmed"):
         guard.confirm(node, "rdmaprov-revert-7")
 
 
 def test_only_timers_of_changes_are_confirmed(node: FakeMachine):
-    with pytest.raises(NodeError, match="no timer"):
+    with pytest.raises(NodeError, match="not a timer"):
         guard.confirm(node, "ssh")
     assert node.ran == []

@@ -212,7 +212,7 @@ def test_pages_in_use_are_not_taken_away(node: Node):
     with pytest.raises(Refused, match="NUMA node 0: 60 of 100 hugepages of 2 MiB are in use"):
         run(node, per_numa_node_2m=[50, 0])
     node.put("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "20\n")
-    with pytest.raises(Refused, match="80 of 100 hugepages of 2 MiB are in use or promised"):
+    with pytest.raises(Refused, match="80 of 100 hugepages of 2 MiB are in use or reserved"):
         run(node, per_numa_node_2m=[70, 0])
     assert node.pages() == [100, 0]
 
@@ -244,7 +244,7 @@ def test_pages_no_longer_wanted_leave_nothing(node: Node):
 def test_large_pages_wait_for_a_boot(node: Node):
     result = run(node, count_1g=4)
     assert result["reboot"] == [
-        "the kernel was started with '' and needs 'hugepagesz=1G hugepages=4' (/proc/cmdline)"
+        "the running kernel has '', wanted 'hugepagesz=1G hugepages=4' (/proc/cmdline)"
     ]
     assert node.written == []
     assert not node.exists(UNIT)
@@ -283,8 +283,8 @@ def test_large_pages_at_run_time_need_no_boot(node: Node):
         ({"count_2m": 32300}, "leave less than 1.0 GiB of the node's 64.0 GiB"),
         ({"per_numa_node_2m": [16500, 0]}, "on NUMA node 0, which has 32.0 GiB"),
         ({"per_numa_node_2m": [1, 2, 3]}, "3 counts for 2 NUMA nodes"),
-        ({"per_numa_node_2m": [1, 2], "count_2m": 3}, "hugepages_2m_count is given as well"),
-        ({"per_numa_node_2m": [-1, 2]}, "no fewer than 0 pages"),
+        ({"per_numa_node_2m": [1, 2], "count_2m": 3}, "hugepages_2m_count is set too"),
+        ({"per_numa_node_2m": [-1, 2]}, "the number of pages cannot be negative"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_changed(
@@ -332,7 +332,7 @@ def test_site_that_contradicts_doca_is_refused(node: Node):
         Refused, match=r"takes 512 pages of 2048 kB .* write hugepages_2m_count: 512"
     ):
         run(node, count_2m=500)
-    with pytest.raises(Refused, match="does nothing with hugepages on the kernel's command line"):
+    with pytest.raises(Refused, match="but ignores hugepages on the kernel's command line"):
         run(node, count_2m=512, count_1g=2)
     node.put("/etc/mellanox/hugepages.d/x.json", "[]")
     with pytest.raises(Refused, match=r"x\.json is not what doca-hugepages writes"):

@@ -177,11 +177,11 @@ def test_undone_settings_leave_no_file(node: Node):
         ({"memlock_services": ["../x"]}, "is not the name of a service"),
         ({"sysctl": {"swappiness": 1}}, "write such as vm.swappiness"),
         ({"sysctl": {"vm/../../x": 1}}, "is not the name of a kernel setting"),
-        ({"sysctl": {"vm.swappiness": True}}, "wants a number or a text"),
-        ({"sysctl": {"vm.swappiness": "1\nvm.x = 2"}}, "wants a text of one line"),
+        ({"sysctl": {"vm.swappiness": True}}, "needs a number or a text"),
+        ({"sysctl": {"vm.swappiness": "1\nvm.x = 2"}}, "needs a text of one line"),
         (
             {"sysctl": {"net.ipv4.ip_local_port_range": 262144}},
-            "has 2 values, and '262144' is not that; write such as '32768 60999'",
+            "has 2 values, and '262144' does not match; write for example '32768 60999'",
         ),
     ],
 )

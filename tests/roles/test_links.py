@@ -100,7 +100,7 @@ def test_device_of_two_managers_is_refused(node: FakeMachine):
 def test_device_that_nothing_manages_may_be_managed_later(node: FakeMachine, unmanaged: bool):
     if unmanaged:
         with_network_manager(node, "10 (unmanaged)")
-    with pytest.raises(NotYet, match="ens1: nothing that rdmaprov knows manages it"):
+    with pytest.raises(NotYet, match="ens1: no supported link manager manages it"):
         Links(node, "auto").of("ens1")
 
 

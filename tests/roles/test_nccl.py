@@ -151,7 +151,7 @@ def test_device_that_may_come_is_waited_for(node: FakeMachine):
         ({"socket_ifname": "^en"}, "leaves no network device"),
         ({"socket_ifname": "ens1, ens2"}, "leaves no network device"),
         ({"environment": {"NCCL_IB_TC": 1}}, "has a setting of its own: write nccl_ib_tc"),
-        ({"environment": {"NCCL_DEBUG": True}}, "NCCL_DEBUG wants a number or a text"),
+        ({"environment": {"NCCL_DEBUG": True}}, "NCCL_DEBUG needs a number or a text"),
         ({"environment": {"export NCCL_DEBUG": 1}}, "'export NCCL_DEBUG' is not the name"),
         ({"environment": {"NCCL_DEBUG": "INFO "}}, "outer blanks become part of the value"),
         ({"environment": {"NCCL_DEBUG": '"INFO"'}}, "quotes and outer blanks"),
@@ -287,9 +287,9 @@ def test_what_counts_more_is_named(node: FakeMachine):
     node.put("/home/alice/.nccl.conf", "NCCL_DEBUG=INFO\nNCCL_IB_HCA=mlx5\n")
     result = converge(node, nccl, arguments(), check=False)
     assert result["warnings"] == [
-        "/etc/environment:2: sets NCCL_IB_TC to 0, which counts more than /etc/nccl.conf, "
+        "/etc/environment:2: sets NCCL_IB_TC to 0, which overrides /etc/nccl.conf, "
         "wanted 106: remove the line",
-        "/home/alice/.nccl.conf:2: sets NCCL_IB_HCA to mlx5, which counts more than "
+        "/home/alice/.nccl.conf:2: sets NCCL_IB_HCA to mlx5, which overrides "
         "/etc/nccl.conf, wanted =rocep24s0,mlx5_1: remove the line",
     ]
     again = converge(node, nccl, arguments(), check=False)
@@ -320,7 +320,7 @@ def test_users_file_that_cannot_be_read_is_named(node: FakeMachine):
 
     node.read = refuse  # type: ignore[method-assign]
     (said,) = converge(node, nccl, arguments(), check=True)["warnings"]
-    assert said.endswith("so it is not known whether it overrides /etc/nccl.conf")
+    assert said.endswith("so it is unknown whether it overrides /etc/nccl.conf")
 
 
 def test_users_pipe_is_not_read(node: FakeMachine):

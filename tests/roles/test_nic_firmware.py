@@ -143,10 +143,10 @@ def test_device_that_cannot_be_opened_is_an_error(node: FakeMachine):
 @pytest.mark.parametrize(
     ("output", "setting", "cause", "message"),
     [
-        ("connectx4-next-boot", "SRIOV_EN", NodeError, "does not tell what is in force"),
+        ("connectx4-next-boot", "SRIOV_EN", NodeError, "does not show its current value"),
         ("connectx4-extended", "ESWITCH_HAIRPIN_DESCRIPTORS", Refused, r"is a list, Array\[0..7\]"),
         ("wide", "ROCE_CONTROL", Refused, "read-only"),
-        ("wide", "LINK_TYPE_P1", NodeError, "cannot tell what it is"),
+        ("wide", "LINK_TYPE_P1", NodeError, "its value is unknown"),
     ],
 )
 def test_setting_that_cannot_be_told_or_changed(
@@ -159,7 +159,7 @@ def test_setting_that_cannot_be_told_or_changed(
 
 def test_setting_that_did_not_take_is_an_error(node: FakeMachine):
     node.programs[f"mstconfig -d {PCI} -y set"] = ""
-    with pytest.raises(NodeError, match=r"not in effect after it was set: 0000:18:00\.0: ATS"):
+    with pytest.raises(NodeError, match=r"set, but not in effect: 0000:18:00\.0: ATS"):
         converge(node, mlx5, arguments(firmware_settings={"ATS_ENABLED": 0}), check=False)
 
 

@@ -302,7 +302,7 @@ def test_irqbalance_with_a_policy_is_named(node: Node):
     [
         (
             lambda node: node.remove(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/numa_node"),
-            "cannot tell its NUMA node",
+            "its NUMA node is unknown",
         ),
         (lambda node: node.interrupt(40, "all"), "'all' is not a list of processors"),
         (
@@ -319,7 +319,7 @@ def test_what_cannot_be_told_is_an_error(node: Node, lose: Callable[[Node], None
 
 def test_setting_that_does_not_hold_is_an_error(node: Node):
     node.set = lambda *_: None  # type: ignore[method-assign]
-    with pytest.raises(NodeError, match="not in effect after it was set: kernel: numa_balancing"):
+    with pytest.raises(NodeError, match="set, but not in effect: kernel: numa_balancing"):
         run(node)
 
 

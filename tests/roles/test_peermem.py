@@ -98,7 +98,7 @@ def test_legacy_client_is_one(node: FakeMachine):
 def test_loaded_module_that_is_no_client_is_an_error(node: FakeMachine):
     converge(node, peermem, arguments(), check=False)
     node.remove(CLIENT)
-    with pytest.raises(NodeError, match=r"is loaded, and is no client .*memory_peers"):
+    with pytest.raises(NodeError, match=r"is loaded, but not registered .*memory_peers"):
         converge(node, peermem, arguments(), check=True)
 
 
@@ -141,7 +141,7 @@ def test_loaded_module_that_is_no_client_is_an_error(node: FakeMachine):
             lambda node: node.programs.update(
                 {"modprobe nvidia_peermem": CommandFailed(["modprobe"], 1, "Cannot allocate")}
             ),
-            "Cannot allocate. Run: modprobe -v",
+            "Cannot allocate. Run on the node: modprobe -v",
         ),
     ],
     ids=["parameter", "no-symbols", "versions", "inbox", "secure-boot", "no-gpu", "other"],
@@ -220,7 +220,7 @@ def test_predecessor_is_refused(node: FakeMachine):
 def test_auto_prefers_dmabuf(node: FakeMachine):
     node.put(FILE, "nvidia_peermem\n")
     result = converge(node, peermem, arguments("auto"), check=False)
-    assert result["notes"] == ["dmabuf: the node has all it needs"]
+    assert result["notes"] == ["dmabuf: the node supports it"]
     assert layers(result) == [("configured", FILE)]
     assert not node.exists(FILE)
     assert not converge(node, peermem, arguments("auto"), check=False)["changed"]
@@ -280,7 +280,7 @@ def test_loaded_module_is_left_alone(node: FakeMachine, mode: str):
     result = converge(node, peermem, arguments(mode), check=False)
     assert layers(result) == [("configured", FILE)]
     assert node.exists(CLIENT)
-    assert result["notes"][1].startswith("nvidia_peermem is loaded and is left alone")
+    assert result["notes"][1].startswith("nvidia_peermem is loaded and stays loaded")
     assert not [line for line in node.ran if line.startswith("modprobe")]
 
 

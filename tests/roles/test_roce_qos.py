@@ -348,5 +348,5 @@ def test_installed_program_runs_without_ansible(tmp_path: Path):
     assert done.returncode == 1
     assert done.stderr == (
         "no-such-netdev: there is no /etc/rdmaprov/roce_qos/no-such-netdev.json. "
-        "Run: rdmaprov apply\n"
+        "Run on the controller: rdmaprov apply\n"
     )

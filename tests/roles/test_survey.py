@@ -42,14 +42,14 @@ def test_warnings_and_notes_of_a_role_are_handed_on(
 ):
     def plan(machine: FakeMachine, arguments: dict[str, Any]) -> Plan:  # noqa: ARG001
         made = Plan(machine)
-        made.notes.append("dmabuf: the node has all it needs")
+        made.notes.append("dmabuf: the node supports it")
         made.warnings.append("/etc/environment:2: sets NCCL_IB_TC to 0")
         return made
 
     monkeypatch.setattr("plugins.module_utils.roles.peermem.plan", plan)
     seen = survey(machine, {"peermem": {"rails": [], "mode": "auto"}}, planned)
     assert seen["warnings"] == ["peermem: /etc/environment:2: sets NCCL_IB_TC to 0"]
-    assert seen["roles"]["peermem"]["notes"] == ["dmabuf: the node has all it needs"]
+    assert seen["roles"]["peermem"]["notes"] == ["dmabuf: the node supports it"]
     assert seen["pending"] == []
 
 

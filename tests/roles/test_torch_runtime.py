@@ -313,7 +313,7 @@ def test_index_is_not_on_a_command_line(
 
 def test_directory_of_somebody_else_is_left_alone(real: Real, tmp_path: Path):
     (tmp_path / "torch").mkdir()
-    with pytest.raises(Refused, match="is there, and rdmaprov did not make it"):
+    with pytest.raises(Refused, match="exists, but rdmaprov did not create it"):
         converge(real, torch_runtime, environment(tmp_path, wheelhouse=""), check=False)
 
 
@@ -323,7 +323,9 @@ def test_python_without_pip_is_refused_unless_the_wheelhouse_has_it(tmp_path: Pa
     lacking = CommandFailed(["python3"], 1, "Traceback\nNo module named 'ensurepip'")
     node.programs = {"/usr/bin/python3 -I -c import venv": lacking}
     given = arguments(python="/usr/bin/python3")
-    with pytest.raises(Refused, match=r"No module named 'ensurepip'\); run: apt-get install"):
+    with pytest.raises(
+        Refused, match=r"No module named 'ensurepip'\); run on the node: apt-get install"
+    ):
         converge(node, torch_runtime, given, check=True)
     node.put("/srv/wheels/pip-25.0-py3-none-any.whl")
     given["wheelhouse"] = "/srv/wheels"
@@ -336,7 +338,10 @@ def test_python_without_pip_is_refused_unless_the_wheelhouse_has_it(tmp_path: Pa
         ({"directory": "opt/torch"}, "torch_runtime_directory: 'opt/torch' is not an absolute"),
         ({"python": "python3"}, "torch_runtime_python: 'python3' is not an absolute path"),
         ({"requirements": ["numpy==2.0"]}, "torch is not among them"),
-        ({"index_url": "http://x", "wheelhouse": "/w"}, "torch_runtime_index_url is given as well"),
+        (
+            {"index_url": "http://x", "wheelhouse": "/w"},
+            "torch_runtime_index_url is set too; remove one of them",
+        ),
         ({"index_url": "http://x\n--pre"}, "there is a blank in it"),
         ({"wheelhouse": "/nowhere"}, "torch_runtime_wheelhouse: there is no /nowhere"),
         ({"kind": "container", "image": "torch"}, "'torch' is not pinned"),
@@ -345,7 +350,7 @@ def test_python_without_pip_is_refused_unless_the_wheelhouse_has_it(tmp_path: Pa
         ({"kind": "container", "image": IMAGE}, "podman is not installed"),
         (
             {"kind": "container", "image": IMAGE, "container_tool": "enroot"},
-            "images of enroot are files",
+            "does not pull images for enroot",
         ),
     ],
 )

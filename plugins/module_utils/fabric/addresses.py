@@ -114,12 +114,13 @@ def _require_known(
             if owner and not rail:
                 raise Refused(
                     f"{netdev}: has {address}, wanted on rail {owner.index}, {owner.netdev} "
-                    f"(fabric_rails; ip address). Take it from {netdev} and from what configures it"
+                    "(fabric_rails; ip address). "
+                    f"Remove it from {netdev} and from its configuration"
                 )
             if rail and rail.address and not owner and address not in given[netdev]:
                 raise Refused(
                     f"{netdev}: has {address}, wanted {rail.address} alone (fabric_rails; ip "
-                    "address). Take it from what configures it, then run: "
+                    "address). Remove it from its configuration, then run on the node: "
                     f"ip address del {address} dev {netdev}"
                 )
         for address in link.duplicate:

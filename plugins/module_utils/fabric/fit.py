@@ -61,7 +61,7 @@ def _require_memory(machine: Machine, described: int | None) -> None:
         raise Refused(
             f"the node has {seen / (1 << 30):.1f} GiB of memory, wanted "
             f"{described / (1 << 30):.1f} (fabric_memory_bytes; /proc/meminfo). "
-            "Is a module lost? Run: dmidecode --type memory"
+            "Is a memory module missing? Run on the node: dmidecode --type memory"
         )
 
 
@@ -82,5 +82,5 @@ def _require_gpus(machine: Machine, described: int) -> None:
     if described and seen != described:
         raise Refused(
             f"the node has {seen} GPUs, wanted {described} (fabric_gpu_count; "
-            "/sys/bus/pci/devices). Run: lspci -nn -d ::0302"
+            "/sys/bus/pci/devices). Run on the node: lspci -nn -d ::0302"
         )

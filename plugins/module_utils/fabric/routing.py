@@ -59,8 +59,8 @@ def table_of(rail: Rail, base: int) -> int:
     table = base + rail.index
     if table in KERNELS_TABLES:
         raise Refused(
-            f"rail {rail.index}: routing table {table} is the kernel's own, wanted one of no other "
-            "use (fabric_routing_table_base). Write 1000"
+            f"rail {rail.index}: routing table {table} belongs to the kernel "
+            "(fabric_routing_table_base). Write 1000"
         )
     return table
 

@@ -32,7 +32,7 @@ def doca(machine: Machine) -> dict[int, int]:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise Refused(
                 f"{DOCA}/{name} is not what doca-hugepages writes, so its hugepages cannot be "
-                "told; see: doca-hugepages show"
+                "told; see on the node: doca-hugepages show"
             ) from error
     return {size: pages for size, pages in found.items() if pages}
 
@@ -42,7 +42,7 @@ def refuse_doca(kib: int, pages: int, theirs: int, variable: str) -> None:
     if pages and theirs and pages != theirs:
         raise Refused(
             f"doca-hugepages takes {theirs} pages of {kib} kB at its next reload ({DOCA}), wanted "
-            f"{pages}; write {variable}: {theirs}, or run: doca-hugepages remove APP"
+            f"{pages}; write {variable}: {theirs}, or run on the node: doca-hugepages remove APP"
         )
 
 

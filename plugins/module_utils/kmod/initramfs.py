@@ -136,7 +136,9 @@ def builder(machine: Machine) -> str:
     for program in ("update-initramfs", "dracut"):
         if machine.has(program):
             return program
-    raise NotYet("neither update-initramfs nor dracut is installed, to make the initramfs anew")
+    raise NotYet(
+        "neither update-initramfs nor dracut is installed, so the initramfs cannot be rebuilt"
+    )
 
 
 def _unpack(machine: Machine, path: str, directory: str) -> None:
@@ -147,7 +149,7 @@ def _unpack(machine: Machine, path: str, directory: str) -> None:
         machine.run(["env", "-C", directory, "lsinitrd", "--unpack", image])
     else:
         raise NodeError(
-            f"{path}: cannot tell what it carries: neither unmkinitramfs nor lsinitrd is "
+            f"{path}: its contents are unknown: neither unmkinitramfs nor lsinitrd is "
             "installed; write mlx5_initramfs: never if nothing in it matters"
         )
 

@@ -125,7 +125,7 @@ def running(machine: Machine, parameter: Parameter) -> Running | None:
                 return Running(value.strip().strip('"'), _NVIDIA, writable=False)
         path += f" and {_NVIDIA}"
     raise NodeError(
-        f"{parameter.module} {parameter.name}: cannot tell what is in force, for the module is "
+        f"{parameter.module} {parameter.name}: its current value is unknown, because the module is "
         f"loaded and {path} does not show it; remove it from mlx5_module_parameters"
     )
 
@@ -160,7 +160,7 @@ def _of_module(machine: Machine, module: str, values: dict[str, str]) -> list[Pa
     for name in sorted(values):
         if name not in has:
             raise Refused(
-                "{} has no parameter {}, and the kernel would ignore it; it has {} "
+                "{} has no parameter {}, and the kernel would ignore it; valid are {} "
                 "(modinfo -p {})".format(module, name, ", ".join(sorted(has)) or "none", module)
             )
         found.append(Parameter(module, name, has[name], values[name]))
@@ -168,7 +168,7 @@ def _of_module(machine: Machine, module: str, values: dict[str, str]) -> list[Pa
             _meaning(has[name], values[name])
         except ValueError as error:
             raise Refused(
-                f"{module} {name}: '{values[name]}' is no {has[name]}, and the module would not "
+                f"{module} {name}: '{values[name]}' is not a {has[name]}, and the module would not "
                 f"load with it (modinfo -p {module})"
             ) from error
     return found

@@ -66,10 +66,10 @@ def _rdma_in_use(machine: Machine) -> str:
     if not machine.names("/sys/class/infiniband"):
         return ""
     if not machine.has("rdma"):
-        return "rdma (iproute2) is not installed, to tell whether an RDMA device is in use"
+        return "rdma (iproute2) is not installed, so it is unknown whether an RDMA device is in use"
     for device in json.loads(machine.run(["rdma", "-j", "resource", "show"]) or "[]"):
         if "ctx" not in device:
-            return "this kernel does not tell whether programs use {}".format(device["ifname"])
+            return "this kernel does not show whether programs use {}".format(device["ifname"])
         if device["ctx"] or device.get("cm_id"):
             return "{ifname} is in use ({ctx} contexts, {cm_id} connections)".format(
                 **{"cm_id": 0, **device}

@@ -84,5 +84,5 @@ def _refuse_later_lines(machine: Machine, users: list[str], memlock: Memlock) ->
             if of_pam(words[3]) != memlock:
                 raise Refused(
                     f"{path}:{number}: memlock of {words[0]} is {words[3]}, wanted {memlock.pam}, "
-                    "and this file counts after rdmaprov's; remove the line"
+                    "and this file overrides rdmaprov's; remove the line"
                 )

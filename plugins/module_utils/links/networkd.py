@@ -80,7 +80,7 @@ class Networkd(LinkManager):
                 raise NodeError(
                     f"{netdev}: systemd-networkd uses {self._file(netdev) or 'no file'}, "
                     f"wanted {self.own_file(netdev)} ({_LINKS}{self._index(netdev)}). "
-                    f"Run: networkctl status {netdev}"
+                    f"Run on the node: networkctl status {netdev}"
                 )
 
     def file_of(self, netdev: str) -> str:

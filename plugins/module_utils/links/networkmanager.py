@@ -93,7 +93,8 @@ class NetworkManager(LinkManager):
             if seen != f"rdmaprov-{netdev}":
                 raise NodeError(
                     f"{netdev}: NetworkManager uses the profile '{seen}', wanted rdmaprov-{netdev} "
-                    f"({self.own_file(netdev)}). Run: nmcli connection up rdmaprov-{netdev}"
+                    f"({self.own_file(netdev)}). "
+                    f"Run on the node: nmcli connection up rdmaprov-{netdev}"
                 )
 
     def require_kept(self, netdev: str) -> None:
@@ -101,9 +102,9 @@ class NetworkManager(LinkManager):
         seen = self._profile(netdev)
         if seen not in ("", f"rdmaprov-{netdev}"):
             raise Refused(
-                f"{netdev}: NetworkManager's profile '{seen}' has the way to the node, and the "
-                "rail's would take its place without the gateway (nmcli device). "
-                "Have the way to the node use another device"
+                f"{netdev}: NetworkManager's profile '{seen}' has the management path, and the "
+                "rail's would replace it without the gateway (nmcli device). "
+                "Move the management path to another device"
             )
 
     def _state(self, netdev: str) -> str:

@@ -37,13 +37,13 @@ def overrides(machine: Machine, wanted: dict[str, str], version: tuple[int, int]
         try:
             said += _different(path, conf.lines(machine.read(path) or ""), wanted)
         except NodeError as error:
-            said.append(f"{error}, so it is not known whether it overrides {conf.PATH}")
+            said.append(f"{error}, so it is unknown whether it overrides {conf.PATH}")
     return said
 
 
 def _different(path: str, found: list[Line], wanted: dict[str, str]) -> list[str]:
     return [
-        f"{path}:{line.number}: sets {line.name} to {line.value}, which counts more than "
+        f"{path}:{line.number}: sets {line.name} to {line.value}, which overrides "
         f"{conf.PATH}, wanted {wanted[line.name]}: remove the line"
         for line in found
         if wanted.get(line.name, line.value) != line.value

@@ -52,7 +52,7 @@ def file(machine: Machine, url: str, sha256: str, name: str) -> None:
         seen = digest(temporary)
         if seen != sha256.lower():
             raise NodeError(f"{url} has SHA-256 {seen}, wanted {sha256.lower()} "
-                            "(ofed_package_sha256); it is not installed")  # fmt: skip
+                            "(ofed_package_sha256); it was not installed")  # fmt: skip
         os.replace(temporary, path)
     except (OSError, ValueError) as error:
         raise NodeError(f"{url} cannot be copied to {name}: {_reason(error)}") from error

@@ -45,7 +45,7 @@ def running_kernel(machine: Machine) -> str:
     """
     release = machine.value("/proc/sys/kernel/osrelease")
     if not release:
-        raise NodeError("/proc/sys/kernel/osrelease does not tell which kernel runs")
+        raise NodeError("/proc/sys/kernel/osrelease does not show the running kernel")
     return release
 
 
@@ -168,7 +168,7 @@ def outdated_by_packages(machine: Machine) -> list[str]:
     """Return why a reboot will be due once packages have changed."""
     if not machine.exists(f"/sys/module/{DRIVER}/initstate"):
         return []
-    return [f"{DRIVER} is loaded, and another one is to be installed (ofed_restart is never)"]
+    return [f"{DRIVER} is loaded, and another version will be installed (ofed_restart is never)"]
 
 
 def obstacle(machine: Machine) -> str:

@@ -58,8 +58,10 @@ def _unpackaged(plan: Plan) -> None:
         return
     script = "ofed_uninstall.sh"
     if not machine.has(script):
-        raise Refused(f"ofed_info says {info.flavour} {info.version}, and no package of it is "
-                      f"installed, nor {script}; remove it by hand")  # fmt: skip
+        raise Refused(
+            f"ofed_info shows {info.flavour} {info.version}, but neither its packages nor {script} "
+            "are installed; remove it by hand"
+        )
     seen = f"{info.flavour} {info.version}"
     change = Change(CONFIGURED, "ofed_info", "RDMA drivers", seen, "inbox")
     plan.command(change, [script, "--force"])

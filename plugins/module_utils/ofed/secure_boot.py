@@ -41,12 +41,14 @@ def refuse_unsigned(machine: Machine, what: str) -> None:
     if not key:
         raise Refused(
             f"{start}signed with a key of the node's own, and there is none ({_CERTIFICATES[1]}). "
-            "Run: dkms generate_mok (Ubuntu: update-secureboot-policy --new-key), then "
+            "Run on the node: dkms generate_mok (Ubuntu: update-secureboot-policy --new-key), then "
             f"{enroll(_CERTIFICATES[1])}; or write ofed_source: inbox"
         )
     if not _is_enrolled(machine, key):
-        raise Refused(f"{start}signed with {key}, which the firmware does not know. Run: "
-                      f"{enroll(key)}; or write ofed_source: inbox")  # fmt: skip
+        raise Refused(
+            f"{start}signed with {key}, which the firmware does not know. "
+            f"Run on the node: {enroll(key)}; or write ofed_source: inbox"
+        )
 
 
 def enroll(key: str) -> str:

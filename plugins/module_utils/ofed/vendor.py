@@ -64,7 +64,7 @@ def check(machine: Machine, arguments: dict[str, Any]) -> None:
     if info is None and source == "doca":
         return  # a profile may come without it
     if info is None:
-        raise Refused("ofed_info is not there, though mlnx-ofed-all is installed. Run: "
+        raise Refused("ofed_info is not there, though mlnx-ofed-all is installed. Run on the node: "
                       "apt-get install --reinstall ofed-scripts")  # fmt: skip
     # DOCA's own version is not OFED's: 3.1.0 has OFED-internal-25.07-0.9.7.
     same = source == "doca" or matches(info.version, version) or matches(version, info.version)
@@ -173,8 +173,10 @@ def _compile_with(machine: Machine, manager: Manager, headers: list[Offer]) -> N
         if _headers(machine, manager):
             raise
     for kernel, package in _headers(machine, manager).items():
-        raise NodeError(f"{package} is installed, but /lib/modules/{kernel}/build/Makefile is not "
-                        f"there. Run: apt-get install --reinstall {package}")  # fmt: skip
+        raise NodeError(
+            f"{package} is installed, but /lib/modules/{kernel}/build/Makefile is missing. "
+            f"Run on the node: apt-get install --reinstall {package}"
+        )
 
 
 def _headers(machine: Machine, manager: Manager) -> dict[str, str]:

@@ -181,7 +181,7 @@ def _check(arguments: dict[str, Any]) -> None:
         if value and not re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", value):
             raise Refused(f"ofed_{name}: '{value}' does not have {digits} hexadecimal digits")
     if arguments["package_url"] and arguments["repository_url"]:
-        raise Refused("ofed_package_url: ofed_repository_url is given as well; remove one of them")
+        raise Refused("ofed_package_url: ofed_repository_url is set too; remove one of them")
     if arguments["package_url"] and not arguments["package_sha256"]:
         raise Refused("ofed_package_url: a file without ofed_package_sha256 is not verified")
     plain = arguments["repository_key_url"].startswith("http:")

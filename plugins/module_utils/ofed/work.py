@@ -53,8 +53,8 @@ def exchange(
     strange = sorted({name for name in lost if not package_names.is_rdma(name)} - {*remove})
     if strange:
         raise Refused(
-            "{} would be removed along with drivers that ofed_source does not want; nothing was "
-            "changed. Remove it first, if that is meant".format(", ".join(strange))
+            "{} would also be removed with the old drivers; nothing was "
+            "changed. To continue, remove it first".format(", ".join(strange))
         )
     driver.packages_change(machine)
     manager.change(remove, install)

@@ -57,7 +57,7 @@ def _near(plan: Plan, function: Function, device: str) -> str:
     path = function.directory + "/numa_node"
     numa_node = plan.machine.value(path)
     if numa_node is None:
-        raise NodeError(f"{device}: cannot tell its NUMA node: there is no {path}")
+        raise NodeError(f"{device}: its NUMA node is unknown: there is no {path}")
     if numa_node == "-1":
         raise Refused(
             f"{device}: the firmware does not say on which NUMA node it is ({path} is -1); "

@@ -65,7 +65,7 @@ def _prove(machine: Machine, wanted: str, argument: str, functions: list[Functio
             continue  # nothing translates for it
         seen = machine.value(group + "/type")
         if seen is None:
-            raise NodeError(f"{function.address}: cannot tell its IOMMU mode: no {group}/type")
+            raise NodeError(f"{function.address}: its IOMMU mode is unknown: no {group}/type")
         if seen != "identity":
             raise NodeError(
                 f"{function.address}: the kernel was started with {argument}, and its IOMMU mode "

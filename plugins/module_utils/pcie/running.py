@@ -1,6 +1,6 @@
 """What the role pcie sets in a running kernel, now and again at each boot. Runs on the node.
 
-On the node it is there twice: in the role's module, and as the program of the unit.
+On the node it is listed twice: in the role's module, and as the program of the unit.
 """
 
 from __future__ import annotations

@@ -74,10 +74,10 @@ def _cause(machine: Machine, answer: str, log: str) -> str:
             "Secure Boot wants it signed with a key that the machine knows: mokutil --list-enrolled"
         )
     if "No such device" in answer:
-        return "The nvidia module finds no GPU. Run: dmesg | grep NVRM"
+        return "The nvidia module finds no GPU. Run on the node: dmesg | grep NVRM"
     if "Invalid argument" in answer:
         return _invalid(machine)
-    return f"Run: modprobe -v {MODULE}; dmesg"
+    return f"Run on the node: modprobe -v {MODULE}; dmesg"
 
 
 def _invalid(machine: Machine) -> str:

@@ -69,7 +69,9 @@ def _library() -> ctypes.CDLL:
 def _opened(library: ctypes.CDLL, device: str) -> int:
     devices = library.ibv_get_device_list(None)
     if not devices and ctypes.get_errno() == errno.ENOSYS:
-        raise NotYet(f"{device}: the kernel offers no verbs to programs. Run: modprobe ib_uverbs")
+        raise NotYet(
+            f"{device}: the kernel offers no verbs to programs. Run on the node: modprobe ib_uverbs"
+        )
     if not devices:
         raise NodeError(f"{device}: ibv_get_device_list: {os.strerror(ctypes.get_errno())}")
     try:

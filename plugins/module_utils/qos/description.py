@@ -133,11 +133,11 @@ def _within(arguments: dict[str, Any], name: str, legal: range, variable: str = 
 def _require(name: str, value: int, legal: range, variable: str = "") -> None:
     if value not in legal:
         raise Refused(
-            f"{variable or 'roce_qos_' + name}: {value} is not one of {legal[0]} to {legal[-1]}"
+            f"{variable or 'roce_qos_' + name}: {value} must be {legal[0]} to {legal[-1]}"
         )
 
 
 def _int(name: str, value: Any) -> int:
     if isinstance(value, bool) or not str(value).isascii() or not str(value).isdigit():
-        raise Refused(f"roce_qos_{name}: {value!r} is not a number, write one such as 3")
+        raise Refused(f"roce_qos_{name}: {value!r} is not a number, write for example 3")
     return int(value)

@@ -120,5 +120,5 @@ def require_agreement(wanted: Description, nccl: int) -> None:
     if wanted.force_traffic_class and nccl != wanted.tos:
         raise Refused(
             f"roce_qos_force_traffic_class: roce_qos_tos is {wanted.tos} and nccl_ib_tc {nccl}, "
-            "and the first would beat the second: write the same, or remove both lines"
+            "and the first overrides the second: write the same, or remove both lines"
         )

@@ -38,7 +38,7 @@ def apply(machine: Machine, netdev: str) -> list[str]:
     path = description_of(netdev)
     text = machine.read(path)
     if text is None:
-        raise NodeError(f"{netdev}: there is no {path}. Run: rdmaprov apply")
+        raise NodeError(f"{netdev}: there is no {path}. Run on the controller: rdmaprov apply")
     wanted = describe(json.loads(text))
     plan = _plan(machine, netdev, wanted)
     carry_out(plan, partial(_plan, machine, netdev, wanted))

@@ -76,5 +76,5 @@ def _require_rdma(rails: list[Rail]) -> None:
         if not rail.rdma:
             raise NotYet(
                 f"rail {rail.index}: there is no RDMA device on {rail.netdev} "
-                "(/sys/class/infiniband). Is its driver loaded? Run: rdma link"
+                "(/sys/class/infiniband). Is its driver loaded? Run on the node: rdma link"
             )

@@ -85,11 +85,11 @@ def _wanted(
     nodes = hugetlb.numa_nodes(machine)
     listed, total = f"hugepages_{size}_per_numa_node", f"hugepages_{size}_count"
     if counts and count:
-        raise Refused(f"{listed}: {total} is given as well; remove one of the two")
+        raise Refused(f"{listed}: {total} is set too; remove one of them")
     if counts and len(counts) != len(nodes):
         raise Refused(f"{listed}: {len(counts)} counts for {len(nodes)} NUMA nodes")
     if min([count, *counts]) < 0:
-        raise Refused(f"{listed if counts else total}: there are no fewer than 0 pages")
+        raise Refused(f"{listed if counts else total}: the number of pages cannot be negative")
     share, more = divmod(count, len(nodes))
     spread = counts or [share + (index < more) for index in range(len(nodes))]
     pages, kib = sum(spread), SIZES[size]
@@ -168,9 +168,9 @@ def _check_owners(
     """Refuse what others would undo, or what would keep others from working."""
     if theirs and kernel:
         raise Refused(
-            "doca-hugepages, which has pages to take, does nothing with hugepages on the kernel's "
+            "doca-hugepages is configured, but ignores hugepages on the kernel's "
             f"command line ({owners.DOCA}); write hugepages_1g_allocation: runtime and "
-            "hugepages_default_size: 2M, or run: doca-hugepages remove APP"
+            "hugepages_default_size: 2M, or run on the node: doca-hugepages remove APP"
         )
     default = SIZES["1g"] if default_size == "1G" else SIZES["2m"]
     for size in sizes:
@@ -205,7 +205,7 @@ def _check_use(machine: Machine, size: Wanted, pool: Pool, pages: int) -> None:
     if pages < used:
         raise Refused(
             f"NUMA node {pool.numa_node}: {used} of {pool.pages} hugepages of {named(size.kib)} "
-            f"are in use or promised ({pool.directory}), wanted {pages}; end what uses them, or "
+            f"are in use or reserved ({pool.directory}), wanted {pages}; end what uses them, or "
             f"write more in {size.variable}"
         )
 

@@ -41,10 +41,10 @@ def _sysctl(plan: Plan, settings: dict[str, Any]) -> None:
 
 def _text(name: str, value: Any) -> str:
     if isinstance(value, (bool, list, dict)) or value is None:
-        raise Refused(f"limits_sysctl: {name} wants a number or a text, as sysctl prints it")
+        raise Refused(f"limits_sysctl: {name} needs a number or a text, as sysctl prints it")
     text = str(value).strip()
     if not text or not text.isprintable():
-        raise Refused(f"limits_sysctl: {name} wants a text of one line")
+        raise Refused(f"limits_sysctl: {name} needs a text of one line")
     return text
 
 
@@ -58,8 +58,8 @@ def _check_form(machine: Machine, name: str, value: str) -> None:
         return
     if len(value.split()) != len(seen):
         raise Refused(
-            f"limits_sysctl: {name} has {len(seen)} values, and '{value}' is not that; "
-            f"write such as '{' '.join(seen)}'"
+            f"limits_sysctl: {name} has {len(seen)} values, and '{value}' does not match; "
+            f"write for example '{' '.join(seen)}'"
         )
 
 
@@ -71,5 +71,5 @@ def _refuse_overrides(machine: Machine, texts: dict[str, str], own: str) -> None
         if last.value.split() != value.split():
             raise Refused(
                 f"{last.file}:{last.line}: sets {name} to {last.value} at boot, wanted {value}, "
-                "and counts after rdmaprov's file; remove the line"
+                "and overrides rdmaprov's file; remove the line"
             )

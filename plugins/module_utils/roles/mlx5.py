@@ -52,8 +52,8 @@ def _refuse_others(options: list[modprobe.Option], wanted: list[Parameter]) -> N
         option = modprobe.effective(options, each.module, each.name)
         if option is not None and option.file != OWN and not each.is_met_by(option.value):
             raise Refused(
-                f"{each.module} {each.name}: {option.file} sets {option.value}, which counts "
-                f"more than {OWN}, wanted {each.wanted}: remove it there"
+                f"{each.module} {each.name}: {option.file} sets {option.value}, which "
+                f"overrides {OWN}, wanted {each.wanted}: remove it there"
             )
 
 

@@ -57,5 +57,6 @@ def _check_rdma(machine: Machine, rail: Rail, wanted_bytes: int) -> None:
     if int(found.group(1)) != wanted_bytes:
         raise Refused(
             f"{rail.rdma}: RDMA MTU {found.group(1)}, wanted {wanted_bytes}, although "
-            f"{rail.netdev} has its MTU; is the port's maximum smaller? See: ibv_devinfo -v"
+            f"{rail.netdev} has its MTU. Is the port's maximum smaller? "
+            "Run on the node: ibv_devinfo -v"
         )

@@ -88,7 +88,7 @@ def _hcas(machine: Machine, arguments: dict[str, Any]) -> list[str]:
         if not rail.rdma:
             raise NotYet(
                 f"rail {rail.index}: there is no RDMA device on {rail.netdev}; {_INFINIBAND} has "
-                f"{has}. Is its driver loaded? Run: rdma link"
+                f"{has}. Is its driver loaded? Run on the node: rdma link"
             )
     return [rail.rdma for rail in rails]
 
@@ -177,7 +177,7 @@ def _further(environment: dict[str, Any]) -> dict[str, str]:
         if name in OWN:
             raise Refused(f"nccl_environment: {name} has a setting of its own: write {OWN[name]}")
         if isinstance(value, (bool, list, dict)) or value is None:
-            raise Refused(f"nccl_environment: {name} wants a number or a text: write NCCL's own")
+            raise Refused(f"nccl_environment: {name} needs a number or a text: write NCCL's own")
         why = conf.trap(name, str(value))
         if why:
             raise Refused(f"nccl_environment: {why}")

@@ -24,8 +24,10 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     manager = managers.of(machine)
     source = arguments["source"]
     if source == "inbox" and arguments["version"]:
-        raise Refused(f"ofed_version: '{arguments['version']}' is given, and the kernel's own "
-                      "drivers have no version; remove it, or write ofed_source: doca")  # fmt: skip
+        raise Refused(
+            f"ofed_version: '{arguments['version']}' is set, but the inbox "
+            "drivers have no version; remove it, or write ofed_source: doca"
+        )
     before = inbox if source == "inbox" else vendor
     work = before.work(machine, manager, arguments)
     _unfinished(plan, manager, work)

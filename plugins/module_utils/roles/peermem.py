@@ -43,8 +43,8 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     plan.absent(FILE)
     if is_loaded(machine, MODULE):
         plan.notes.append(
-            f"{MODULE} is loaded and is left alone, for a job may use it; a boot does not load it "
-            f"for rdmaprov. Run: modprobe -r {MODULE}"
+            f"{MODULE} is loaded and stays loaded until the next reboot, because a job may use it. "
+            f"To unload it now, run on the node: modprobe -r {MODULE}"
         )
     return plan
 
@@ -62,7 +62,7 @@ def _decided(machine: Machine, arguments: dict[str, Any]) -> tuple[str, str]:
         return mode, "wanted by peermem_mode"
     why = dmabuf.obstacle(machine, find(machine, arguments["rails"]))
     if mode == "auto":
-        return ("nvidia-peermem", why) if why else ("dmabuf", "the node has all it needs")
+        return ("nvidia-peermem", why) if why else ("dmabuf", "the node supports it")
     if why:
         raise Refused(f"dma-buf cannot be used: {why}. Write peermem_mode: nvidia-peermem, or auto")
     return mode, "wanted by peermem_mode"
@@ -99,8 +99,8 @@ def _loaded(plan: Plan) -> None:
         plan.add(change, lambda: load.load(machine))
     elif not _registered(machine):
         raise NodeError(
-            f"{MODULE} is loaded, and is no client of the RDMA drivers ({_REGISTRY}): when no job "
-            f"runs, modprobe -r {MODULE}, and run this again"
+            f"{MODULE} is loaded, but not registered with the RDMA drivers ({_REGISTRY}): once no "
+            f"job runs, run on the node: modprobe -r {MODULE}; then repeat this run"
         )
 
 

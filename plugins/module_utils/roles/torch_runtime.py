@@ -26,7 +26,9 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     if "torch" not in [pin.name for pin in wanted]:
         raise Refused("torch_runtime_requirements: torch is not among them; write torch==VERSION")
     if arguments["index_url"] and arguments["wheelhouse"]:
-        raise Refused("torch_runtime_wheelhouse: torch_runtime_index_url is given as well")
+        raise Refused(
+            "torch_runtime_wheelhouse: torch_runtime_index_url is set too; remove one of them"
+        )
     source = virtualenv.Source(arguments["index_url"], arguments["wheelhouse"])
     directory = arguments["directory"].rstrip("/")
     virtualenv.environment(plan, directory, arguments["python"], wanted, source)

@@ -22,8 +22,8 @@ def image(plan: Plan, tool: str, name: str) -> None:
     """
     if tool not in ("docker", "podman"):
         raise Refused(
-            f"torch_runtime_container_tool: images of {tool} are files, which rdmaprov does not "
-            "bring; write docker or podman, or torch_runtime_kind: none and bring the file yourself"
+            f"torch_runtime_container_tool: rdmaprov does not pull images for {tool}; write "
+            "docker or podman, or torch_runtime_kind: none and copy the image to the node"
         )
     if not _IMAGE.fullmatch(name) or name.endswith(":latest"):
         raise Refused(f"torch_runtime_image: '{name}' is not pinned; write NAME@sha256:DIGEST")

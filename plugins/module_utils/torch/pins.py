@@ -43,7 +43,7 @@ def parse(lines: list[str], variable: str) -> list[Pin]:
     """Return what is wanted.
 
     Raises:
-        Refused: a line is not a pin, a package is there twice, or only some have digests.
+        Refused: a line is not a pin, a package is listed twice, or only some have digests.
 
     """
     found: dict[str, Pin] = {}
@@ -53,7 +53,7 @@ def parse(lines: list[str], variable: str) -> list[Pin]:
             raise Refused(f"{variable}: '{line}' is not pinned; write NAME==VERSION")
         pin = Pin(normal(match["name"]), match["version"], line.strip(), bool(match["hashes"]))
         if pin.name in found:
-            raise Refused(f"{variable}: {pin.name} is there twice")
+            raise Refused(f"{variable}: {pin.name} is listed twice")
         found[pin.name] = pin
     bare = [pin.name for pin in found.values() if not pin.hashed]
     if bare and len(bare) < len(found):

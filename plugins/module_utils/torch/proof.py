@@ -53,8 +53,8 @@ def interpreter(plan: Plan, python: str, pins: list[Pin]) -> None:
     wrong = _different(found, pins)
     if wrong:
         raise Refused(
-            f"{python}: {wrong} (torch_runtime_requirements); rdmaprov changes no interpreter that "
-            "is there already: write the versions that it has, or torch_runtime_kind: venv"
+            f"{python}: {wrong} (torch_runtime_requirements); rdmaprov does not change an existing "
+            "interpreter: write the versions that it has, or torch_runtime_kind: venv"
         )
     change = Change(RUNNING, python, "torch", f"{found['torch'][0]}, not proven", "imported")
     plan.add(change, lambda: prove(plan.machine, python, pins))
@@ -142,7 +142,7 @@ def _versions(machine: Machine, python: str, names: list[str]) -> dict[str, tupl
     try:
         found: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise NodeError(f"{python}: cannot tell which versions it has: {text[:80]!r}") from error
+        raise NodeError(f"{python}: its package versions are unknown: {text[:80]!r}") from error
     return {name: (str(version), str(path)) for name, (version, path) in found.items()}
 
 

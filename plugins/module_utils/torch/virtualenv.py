@@ -44,7 +44,7 @@ def environment(plan: Plan, directory: str, python: str, pins: list[Pin], source
     place = machine.path(directory)
     if os.path.exists(place) and not os.path.islink(place):
         raise Refused(
-            f"torch_runtime_directory: {directory} is there, and rdmaprov did not make it; move it "
+            f"torch_runtime_directory: {directory} exists, but rdmaprov did not create it; move it "
             "away, or write torch_runtime_kind: interpreter"
         )
     own = f"{directory}/bin/python3"
@@ -82,8 +82,9 @@ def _pip(machine: Machine, python: str, source: Source) -> str:
         machine.run([python, "-I", "-c", "import venv, ensurepip"])
     except CommandFailed as error:
         raise Refused(
-            f"{python} cannot make virtual environments ({error.output.splitlines()[-1]}); run: "
-            "apt-get install python3-venv, or put pip's wheel into torch_runtime_wheelhouse"
+            f"{python} cannot create virtual environments ({error.output.splitlines()[-1]}); "
+            "run on the node: apt-get install python3-venv; "
+            "or put pip's wheel into torch_runtime_wheelhouse"
         ) from error
     return ""
 

@@ -95,8 +95,8 @@ def markdown(schema: Schema) -> str:
         "# Variables",
         "",
         "Every variable that a site can set, by role. Written by `rdmaprov schema --markdown` from",
-        "the roles' `meta/argument_specs.yml`, which Ansible enforces. A default in braces is derived",
-        "from other variables.",
+        "the roles' `meta/argument_specs.yml`, which Ansible enforces. A default in braces is",
+        "derived from other variables.",
         "",
     ]
     for role in _ordered(schema):
