@@ -99,5 +99,5 @@ def test_change_that_cuts_the_way_is_taken_back(lab, apply):
         lab.must("heal", NODE)
     assert warm.returncode == 0, warm.stdout
     assert done.returncode == 4, done.stdout
-    assert "was not confirmed, so the node takes it back by itself" in done.stdout
+    assert "was not confirmed, so the node reverts it by itself" in done.stdout
     assert lab.run(NODE, STATE) == before

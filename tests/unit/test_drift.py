@@ -91,8 +91,8 @@ def test_anything_else_is_none(data, why):
 
 
 def test_survey_that_failed_says_why():
-    found = verdict(survey(), rc=1, err="Traceback\nthis needs root on the node\n")
-    assert found.why == "its survey ended with 1: this needs root on the node"
+    found = verdict(survey(), rc=1, err="Traceback\nroot is required on the node\n")
+    assert found.why == "its survey ended with 1: root is required on the node"
     unreachable = judged(NodeUnreachable("n1: no route to the node", "Is it up?"), [])
     assert unreachable.why == "n1: no route to the node. Is it up?"
 
