@@ -25,7 +25,7 @@ class ActionModule(ActionBase):
         """Return the module's result."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         try:
-            asked = role_files.asked(self._task.args.get("roles") or (), self._load)
+            asked = role_files.read_roles(self._task.args.get("roles") or (), self._load)
         except LookupError as error:
             raise AnsibleError(str(error)) from error
         variables = {**asked.defaults, **(task_vars or {})}

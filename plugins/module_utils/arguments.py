@@ -42,18 +42,18 @@ ROLES: dict[str, Any] = {
 }
 
 
-def planned(name: str, machine: Machine, given: dict[str, Any]) -> Plan:
+def plan_role(name: str, machine: Machine, given: dict[str, Any]) -> Plan:
     """Return a role's plan for arguments as its task gives them.
 
     Raises:
         NodeError: as planning does, and if an argument has another type than it must.
 
     """
-    plan: Plan = ROLES[name].plan(machine, typed(name, given))
+    plan: Plan = ROLES[name].plan(machine, convert_arguments(name, given))
     return plan
 
 
-def typed(name: str, given: dict[str, Any]) -> dict[str, Any]:
+def convert_arguments(name: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a role's module in their types, with their defaults.
 
     Raises:

@@ -46,7 +46,7 @@ def ways(machine: Machine) -> dict[str, list[str]]:
     return uses
 
 
-def guarded(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> list[str]:
+def devices_to_guard(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> list[str]:
     """Return the rails' network devices that changes must have a way back for.
 
     Raises:
@@ -72,11 +72,11 @@ def require(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
     To be called as soon as there are steps: what is refused here says more than what comes later.
 
     Raises:
-        Refused: as guarded() does.
+        Refused: as devices_to_guard() does.
 
     """
     if plan.steps and not plan.guarded:
-        plan.guarded = guarded(plan.machine, rails, arguments)
+        plan.guarded = devices_to_guard(plan.machine, rails, arguments)
 
 
 def arm(machine: Machine, steps: list[Step], revert_s: int) -> str:

@@ -175,11 +175,11 @@ def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
         step.do()
     after = again()
     if after.steps:
-        raise NodeError("set, but not in effect: " + described(after.changes()))
+        raise NodeError("set, but not in effect: " + changes_text(after.changes()))
     return after
 
 
-def described(changes: list[dict[str, str]]) -> str:
+def changes_text(changes: list[dict[str, str]]) -> str:
     """Return changes as one line, for a message."""
     return "; ".join(
         "{device}: {setting} ({layer}) is {seen}, wanted {wanted}".format(**change)

@@ -64,9 +64,9 @@ boot_id:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.arguments import planned
+from ..module_utils.arguments import plan_role
 from ..module_utils.machine import Machine, NodeError
-from ..module_utils.survey import left, survey
+from ..module_utils.survey import remaining, survey
 
 
 def main() -> None:
@@ -85,7 +85,7 @@ def main() -> None:
         machine.require_root()
     except NodeError as error:
         module.fail_json(msg=str(error))
-    found = survey(machine, module.params["arguments"], planned)
+    found = survey(machine, module.params["arguments"], plan_role)
     for warning in found.pop("warnings"):
         module.warn(warning)
     if found["problems"]:
@@ -93,7 +93,7 @@ def main() -> None:
     before = module.params["rebooted_from"]
     if before and before == found["boot_id"]:
         module.fail_json(msg="the node did not reboot (boot_id is the same)", **found)
-    rest = left(found, before) if before or module.params["finished"] else ""
+    rest = remaining(found, before) if before or module.params["finished"] else ""
     if rest:
         when = "after the reboot" if before else "after the roles ran"
         module.fail_json(msg=f"still not in effect {when}: {rest}", **found)

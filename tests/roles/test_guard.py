@@ -89,9 +89,9 @@ def test_device_on_the_way_needs_the_sites_word(node: FakeMachine):
     node.programs["ip -j -4 route show default"] = route("ens1")
     given: dict[str, list[str]] = {"guard_allowed_netdevs": []}
     with pytest.raises(Refused, match=r"write fabric_guard_allowed_netdevs: \[ens1\]"):
-        guard.guarded(node, [rail("eno1"), rail("ens1")], given)
+        guard.devices_to_guard(node, [rail("eno1"), rail("ens1")], given)
     given = {"guard_allowed_netdevs": ["ens1"]}
-    assert guard.guarded(node, [rail("eno1"), rail("ens1")], given) == ["ens1"]
+    assert guard.devices_to_guard(node, [rail("eno1"), rail("ens1")], given) == ["ens1"]
 
 
 class OnTheWay:

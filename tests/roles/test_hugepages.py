@@ -302,7 +302,7 @@ def test_page_size_that_the_machine_lacks_is_refused(node: Node):
             node.remove(f"{directory_of(numa_node, LARGE)}/{name}_hugepages")
         Path(node.path(directory_of(numa_node, LARGE))).rmdir()
     assert not run(node)["changed"]
-    with pytest.raises(Refused, match="hugepages_1g_count: this machine has no pages of 1 GiB"):
+    with pytest.raises(Refused, match="hugepages_1g_count: there are no 1 GiB"):
         run(node, count_1g=1)
 
 

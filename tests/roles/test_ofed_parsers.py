@@ -249,7 +249,8 @@ def test_dnf_asks_a_repository_for_versions(rhel: FakeMachine):
     )
     found = packages.of(rhel).offers(Repository("https://mirror/", "/key"), ["doca-ofed"])
     assert [offer.version for offer in found] == ["0:3.1.0-1.el9", "0:3.0.0-1.el9"]
-    kernel = dnf.queried("kernel-devel\t0:5.14.0-4.el9\tbaseos\n", ["kernel-devel-5.14.0-4.el9"])
+    printed = "kernel-devel\t0:5.14.0-4.el9\tbaseos\n"
+    kernel = dnf.parse_offers(printed, ["kernel-devel-5.14.0-4.el9"])
     assert kernel == [Offer("kernel-devel-5.14.0-4.el9", "0:5.14.0-4.el9", "baseos")]
 
 

@@ -11,7 +11,7 @@ from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.qos import install
 from plugins.module_utils.roles import roce_qos
-from plugins.module_utils.systemd import escaped
+from plugins.module_utils.systemd import escape
 from tests.roles.card import Tools
 from tests.roles.qos_node import CM, DESCRIPTION, TCLASS, UNIT, QosNode, arguments
 
@@ -166,7 +166,7 @@ def test_bond_has_its_ports_set(node: QosNode):
     [("ens1f0np0", "ens1f0np0"), ("ens1.100", "ens1.100"), ("br-lan", "br\\x2dlan")],
 )
 def test_units_name_of_a_netdev(name: str, unit: str):
-    assert escaped(name) == unit
+    assert escape(name) == unit
     assert install.unit_of(name) == f"rdmaprov-roce-qos@{unit}.service"
 
 

@@ -103,13 +103,13 @@ def given_by_ansible(site, name):
     inventory = InventoryManager(loader, sources=[str(site)])
     host = inventory.get_host(name)
     variables = VariableManager(loader, inventory).get_vars(host=host)
-    asked = collection.module("plugin_utils.role_files").asked(
+    asked = collection.module("plugin_utils.role_files").read_roles(
         [], lambda path: read_yaml(Path(path))
     )
     templar = Templar(loader, variables={**asked.defaults, **variables})
-    typed = collection.module("module_utils.arguments").typed
+    convert = collection.module("module_utils.arguments").convert_arguments
     return {
-        role: typed(role, json.loads(json.dumps(templar.template(raw))))
+        role: convert(role, json.loads(json.dumps(templar.template(raw))))
         for role, raw in asked.arguments.items()
     }
 

@@ -16,7 +16,7 @@ ATTEMPTS = 4
 _NAMES = {2048: "2 MiB", 1048576: "1 GiB"}
 
 
-def named(kib: int) -> str:
+def size_text(kib: int) -> str:
     """Return a page size in words."""
     return _NAMES[kib]
 
@@ -94,7 +94,7 @@ def number(machine: Machine, path: str) -> int:
     return int(text)
 
 
-def reserved(machine: Machine, kib: int) -> int:
+def reserved_pages(machine: Machine, kib: int) -> int:
     """Return how many pages are promised to processes that do not use them yet."""
     return number(machine, f"/sys/kernel/mm/hugepages/hugepages-{kib}kB/resv_hugepages")
 
@@ -135,6 +135,6 @@ def resize(machine: Machine, pool: Pool, pages: int) -> None:
             return
     raise NodeError(
         f"NUMA node {pool.numa_node}: the kernel keeps {given} of {pages} hugepages of "
-        f"{named(pool.kib)}, after compaction and with caches dropped ({path}); free memory "
+        f"{size_text(pool.kib)}, after compaction and with caches dropped ({path}); free memory "
         "there or reboot the node; if that does not help, it has too little memory in one piece"
     )

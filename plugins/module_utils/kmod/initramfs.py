@@ -60,7 +60,7 @@ def images(machine: Machine, own: str) -> list[Image]:
         NodeError: one cannot be looked into.
 
     """
-    kept = _kept(machine)
+    kept = _cache(machine)
     found = []
     for kernel in machine.names("/lib/modules"):
         for path in (f"/boot/initrd.img-{kernel}", f"/boot/initramfs-{kernel}.img"):
@@ -75,7 +75,7 @@ def images(machine: Machine, own: str) -> list[Image]:
 
 def is_kept(machine: Machine, images: list[Image]) -> bool:
     """Return whether what was seen in all of them is on record."""
-    return _kept(machine) == {image.path: image.inside for image in images}
+    return _cache(machine) == {image.path: image.inside for image in images}
 
 
 def was_looked_into(machine: Machine) -> bool:
@@ -177,7 +177,7 @@ def _file(machine: Machine, path: str) -> str:
     return f"{status.st_size} bytes {status.st_mtime_ns} ns"
 
 
-def _kept(machine: Machine) -> dict[str, Inside]:
+def _cache(machine: Machine) -> dict[str, Inside]:
     try:
         kept = json.loads(machine.read(SEEN) or "{}")
         return {path: Inside(**inside) for path, inside in kept.items()}

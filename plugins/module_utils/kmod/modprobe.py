@@ -88,7 +88,7 @@ def info(machine: Machine, module: str, *options: str) -> str:
         raise NotYet(f"{module}: kernel {release} has no such module (modinfo {module})") from error
 
 
-def denied(machine: Machine, module: str) -> str:
+def boot_obstacle(machine: Machine, module: str) -> str:
     """Return what keeps a module from being loaded at boot, and where; empty if nothing does.
 
     systemd-modules-load leaves out what is blacklisted, which modprobe by name does not.
@@ -109,7 +109,7 @@ def denied(machine: Machine, module: str) -> str:
 
 def line(module: str, values: dict[str, str]) -> str:
     """Return the line of modprobe.d that gives a module these values."""
-    return f"options {module} {' '.join(f'{key}={_quoted(values[key])}' for key in sorted(values))}"
+    return f"options {module} {' '.join(f'{key}={_quote(values[key])}' for key in sorted(values))}"
 
 
 def words(text: str) -> list[str]:
@@ -168,5 +168,5 @@ def _option(module: str, given: str, file: str) -> Option:
     return Option(name(module), name(parameter), value if equals else "1", file)
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     return f'"{value}"' if any(letter.isspace() for letter in value) or not value else value

@@ -52,7 +52,7 @@ def services(plan: Plan, names: list[str], memlock: Memlock) -> None:
     if any(written):
         plan.then(["systemctl", "daemon-reload"])
     else:
-        _loaded(plan, found, memlock)
+        _plan_reload(plan, found, memlock)
     for service in found:
         _running(plan, service, memlock)
 
@@ -90,7 +90,7 @@ def _ours(machine: Machine) -> list[str]:
     ]
 
 
-def _loaded(plan: Plan, found: list[Service], memlock: Memlock) -> None:
+def _plan_reload(plan: Plan, found: list[Service], memlock: Memlock) -> None:
     """Have the service manager know what the files say.
 
     Raises:

@@ -58,7 +58,7 @@ class NetworkManager(LinkManager):
             "",
             *_families(wanted),
         ]
-        self.configured_address(plan, rail, wanted, self.own_file(rail.netdev), lines)
+        self.plan_address(plan, rail, wanted, self.own_file(rail.netdev), lines)
 
     def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
         """Have the rail's network device get its MTU at boot.
@@ -72,7 +72,7 @@ class NetworkManager(LinkManager):
             f"match-device=interface-name:={rail.netdev}",
             f"{self._kind(rail.netdev)}.mtu={mtu_bytes}",
         ]
-        self.configured_mtu(plan, rail, mtu_bytes, path, lines)
+        self.plan_mtu(plan, rail, mtu_bytes, path, lines)
 
     def read_again(self, netdevs: list[str]) -> list[list[str]]:
         """Return the commands by which it reads its files, and uses the rails' own profiles.

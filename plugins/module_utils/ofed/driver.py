@@ -88,7 +88,7 @@ def is_vendors(machine: Machine, kernel: str) -> bool:
     return bool(re.search(r"/(updates|extra|weak-updates)/", path))
 
 
-def built(plan: Plan, source: str, version: str) -> None:
+def plan_build(plan: Plan, source: str, version: str) -> None:
     """Have the vendor's modules for each kernel that counts.
 
     Raises:

@@ -17,7 +17,7 @@ from . import dkms
 SYMBOL = "ib_register_peer_memory_client"
 
 
-def rebuilt(plan: Plan, kernels: list[str]) -> None:
+def plan_rebuild(plan: Plan, kernels: list[str]) -> None:
     """Have DKMS's GPU driver compiled against the RDMA driver that is installed."""
     machine = plan.machine
     drivers = [each for each in dkms.sources(machine) if re.match(r"nvidia\b", each.name)]

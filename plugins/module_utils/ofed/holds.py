@@ -13,7 +13,7 @@ from . import package_names
 OURS = "/var/lib/rdmaprov/ofed-holds.json"
 
 
-def held(plan: Plan, manager: Manager, wanted: bool) -> None:
+def plan_holds(plan: Plan, manager: Manager, wanted: bool) -> None:
     """Have driver, kernel and GPU driver on hold together, or nothing of ours on hold."""
     machine, ours, on_hold = plan.machine, _ours(plan.machine), manager.held()
     installed = manager.installed()

@@ -30,7 +30,7 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
                             "installed")  # fmt: skip
             plan.add(change, lambda: _exchange(machine, manager, [], lacking))
         else:
-            _unpackaged(plan)
+            _uninstall_unpackaged(plan)
         _kernels(plan, manager)
 
     return Work(add, bool(theirs), theirs)
@@ -50,7 +50,7 @@ def _exchange(machine: Machine, manager: Manager, remove: list[str], names: list
     exchange(machine, manager, remove + gone, list(offers.values()))
 
 
-def _unpackaged(plan: Plan) -> None:
+def _uninstall_unpackaged(plan: Plan) -> None:
     """Remove an OFED that the vendor's installer left without packages."""
     machine = plan.machine
     info = ofed_info.read(machine)

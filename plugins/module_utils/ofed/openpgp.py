@@ -22,14 +22,14 @@ def fingerprints(text: str) -> list[str]:
     """
     found = []
     for block in re.findall(_BLOCK, text.replace("\r", ""), re.S):
-        found += [_fingerprint(body) for tag, body in _packets(_dearmored(block))
+        found += [_fingerprint(body) for tag, body in _packets(_dearmor(block))
                   if tag == _PUBLIC_KEY]  # fmt: skip
     if not found:
         raise ValueError("there is no armored OpenPGP public key in it")
     return found
 
 
-def _dearmored(block: str) -> bytes:
+def _dearmor(block: str) -> bytes:
     """Return an armored block's bytes.
 
     Header lines end with an empty one, and "=" begins the checksum.

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from ..machine import Machine, NodeError
-from ..plan import Plan, carry_out, described
+from ..plan import Plan, carry_out, changes_text
 from . import running
 
 
@@ -30,7 +30,7 @@ def main(machine: Machine, description: str) -> str:
     arguments = json.loads(text)
     plan = _plan(machine, arguments)
     carry_out(plan, lambda: _plan(machine, arguments))
-    return described(plan.changes())
+    return changes_text(plan.changes())
 
 
 def _plan(machine: Machine, arguments: dict[str, Any]) -> Plan:

@@ -27,7 +27,7 @@ def dmabuf_obstacle(device: str) -> str:
     library = _library()
     if not hasattr(library, "ibv_reg_dmabuf_mr"):
         return "libibverbs is older than rdma-core 34, which has ibv_reg_dmabuf_mr"
-    context = _opened(library, device)
+    context = _open_device(library, device)
     try:
         domain = library.ibv_alloc_pd(context)
         if not domain:
@@ -66,7 +66,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def _opened(library: ctypes.CDLL, device: str) -> int:
+def _open_device(library: ctypes.CDLL, device: str) -> int:
     devices = library.ibv_get_device_list(None)
     if not devices and ctypes.get_errno() == errno.ENOSYS:
         raise NotYet(

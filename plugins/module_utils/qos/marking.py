@@ -34,7 +34,7 @@ def plan_marking(plan: Plan, rdma: str, wanted: Description) -> None:
 
 
 def _read_cm(machine: Machine, rdma: str, name: str) -> str:
-    with _opened(machine, rdma):
+    with _rdma_cm_directory(machine, rdma):
         value = machine.value(f"{CM}/{rdma}/ports/1/{name}")
     if value is None:
         raise NodeError(f"{rdma}: there is no {CM}/{rdma}/ports/1/{name}")
@@ -47,14 +47,14 @@ def _set_cm(plan: Plan, rdma: str, name: str, change: Change) -> None:
     def do() -> None:
         if not machine.exists(CM):
             machine.run(["modprobe", "rdma_cm"])
-        with _opened(machine, rdma):
+        with _rdma_cm_directory(machine, rdma):
             machine.set(f"{CM}/{rdma}/ports/1/{name}", change.wanted)
 
     plan.add(change, do)
 
 
 @contextlib.contextmanager
-def _opened(machine: Machine, rdma: str) -> Iterator[None]:
+def _rdma_cm_directory(machine: Machine, rdma: str) -> Iterator[None]:
     """Have rdma_cm's directory of a device for a while.
 
     The kernel keeps the values without it. With it, nobody can unload rdma_cm, so that a

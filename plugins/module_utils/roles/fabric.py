@@ -33,7 +33,9 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     routed = [(rail, each) for rail, each in addressed if each.table]
     links = Links(machine, arguments["link_manager"])
     plan_addresses(
-        plan, rails, {each.netdev: links.of(each.netdev).given(each.netdev) for each in rails}
+        plan,
+        rails,
+        {each.netdev: links.of(each.netdev).own_addresses(each.netdev) for each in rails},
     )
     plan_routing(plan, routed)
     plan_arp(plan, [rail for rail, each in routed if each.family == "-4"])

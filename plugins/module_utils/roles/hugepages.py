@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import bootloader
 from ..hugepages import hugetlb, owners, unit
-from ..hugepages.hugetlb import Pool, named
+from ..hugepages.hugetlb import Pool, size_text
 from ..machine import Machine
 from ..plan import RUNNING, Change, Plan, Refused
 
@@ -94,7 +94,7 @@ def _wanted(
     spread = counts or [share + (index < more) for index in range(len(nodes))]
     pages, kib = sum(spread), SIZES[size]
     if pages and not machine.exists(hugetlb.directory_of(nodes[0], kib)):
-        raise Refused(f"{listed if counts else total}: this machine has no pages of {named(kib)}")
+        raise Refused(f"{listed if counts else total}: there are no {size_text(kib)} pages here")
     by_kernel = size == "1g" and pages > 0 and arguments["allocation_1g"] == "boot"
     left_alone = not pages and kib in theirs
     return Wanted(
@@ -201,11 +201,11 @@ def _resize(plan: Plan, size: Wanted, pools: list[Pool], grow: bool) -> None:
 
 def _check_use(machine: Machine, size: Wanted, pool: Pool, pages: int) -> None:
     """Refuse to shrink below what processes have: the kernel would make those pages surplus."""
-    used = pool.used + hugetlb.reserved(machine, size.kib)
+    used = pool.used + hugetlb.reserved_pages(machine, size.kib)
     if pages < used:
         raise Refused(
-            f"NUMA node {pool.numa_node}: {used} of {pool.pages} hugepages of {named(size.kib)} "
-            f"are in use or reserved ({pool.directory}), wanted {pages}; end what uses them, or "
+            f"NUMA node {pool.numa_node}: {used} of {pool.pages} hugepages of "
+            f"{size_text(size.kib)} are in use or reserved ({pool.directory}), wanted {pages}; end what uses them, or "
             f"write more in {size.variable}"
         )
 
@@ -214,7 +214,7 @@ def _add(plan: Plan, pool: Pool, pages: int) -> None:
     change = Change(
         RUNNING,
         f"NUMA node {pool.numa_node}",
-        f"{named(pool.kib)} hugepages",
+        f"{size_text(pool.kib)} hugepages",
         str(pool.pages),
         str(pages),
     )

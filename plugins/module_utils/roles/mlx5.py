@@ -32,7 +32,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         settings, version = arguments["firmware_settings"], arguments["firmware_version"]
         nic_firmware.add(plan, rails, settings, version)
     at_load = _running(plan, wanted)
-    _configured(plan, wanted, text)
+    _plan_file(plan, wanted, text)
     _initramfs(plan, wanted, text, arguments["initramfs"])
     _at_load(plan, at_load, arguments["reload"])
     return plan
@@ -76,7 +76,7 @@ def _set(plan: Plan, each: Parameter, seen: parameters.Running) -> None:
     plan.add(change, lambda: plan.machine.set(seen.path, each.wanted))
 
 
-def _configured(plan: Plan, wanted: list[Parameter], text: str) -> None:
+def _plan_file(plan: Plan, wanted: list[Parameter], text: str) -> None:
     """Have our file, as one step with a change for each parameter that it changes."""
     if not text:
         plan.absent(OWN)

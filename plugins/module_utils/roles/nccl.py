@@ -41,7 +41,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     version = _version(arguments["version"])
     own = {**_fabric(machine, arguments, version), **_further(arguments["environment"])}
     before = machine.read(conf.PATH) or ""
-    kept = _kept(before, own) if arguments["conf_existing"] == "merge" else {}
+    kept = _lines_to_keep(before, own) if arguments["conf_existing"] == "merge" else {}
     if before.strip() and not conf.is_ours(before):
         backup = f"{conf.PATH}.backup-{conf.digest(before)}"
         plan.file(backup, before, machine.mode(conf.PATH) or 0)
@@ -185,7 +185,7 @@ def _further(environment: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def _kept(text: str, own: dict[str, str]) -> dict[str, str]:
+def _lines_to_keep(text: str, own: dict[str, str]) -> dict[str, str]:
     """Return the variables of others that stay.
 
     Raises:

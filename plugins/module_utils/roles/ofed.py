@@ -30,7 +30,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         )
     before = inbox if source == "inbox" else vendor
     work = before.work(machine, manager, arguments)
-    _unfinished(plan, manager, work)
+    _finish_interrupted(plan, manager, work)
     work.add(plan)
     if plan.steps:
         if source != "inbox" and arguments["restart"] == "never":
@@ -41,7 +41,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     return plan
 
 
-def _unfinished(plan: Plan, manager: Manager, work: Work) -> None:
+def _finish_interrupted(plan: Plan, manager: Manager, work: Work) -> None:
     """Finish what an installation that was cut left behind."""
     halfway = [each.name for each in manager.installed().values() if not each.whole]
     if not halfway and not manager.interrupted():
@@ -64,13 +64,13 @@ def _rest(plan: Plan, manager: Manager, arguments: dict[str, Any]) -> None:
     machine, source = plan.machine, arguments["source"]
     vendors = source != "inbox"
     if vendors:
-        driver.built(plan, source, arguments["version"])
+        driver.plan_build(plan, source, arguments["version"])
         _gpu(plan, after_others=bool(plan.steps))
         vendor.check(machine, arguments)
     else:
         driver.refuse_strangers(machine)
     driver.in_initramfs(plan)
-    holds.held(plan, manager, vendors and arguments["hold"])
+    holds.plan_holds(plan, manager, vendors and arguments["hold"])
     driver.running(plan, arguments["restart"])
 
 
@@ -79,12 +79,12 @@ def _gpu(plan: Plan, after_others: bool) -> None:
     machine = plan.machine
     kernels = driver.kernels(machine)
     if not after_others:
-        gpu_modules.rebuilt(plan, kernels)
+        gpu_modules.plan_rebuild(plan, kernels)
         return
 
     def do() -> None:
         rest = Plan(machine)
-        gpu_modules.rebuilt(rest, kernels)
+        gpu_modules.plan_rebuild(rest, kernels)
         for step in rest.steps:
             step.do()
 

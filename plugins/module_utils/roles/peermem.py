@@ -31,11 +31,11 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
 
     """
     plan = Plan(machine)
-    mode, why = _decided(machine, arguments)
+    mode, why = _mode(machine, arguments)
     plan.notes.append(f"{mode}: {why}")
     if mode == "nvidia-peermem":
         try:
-            _loaded(plan)
+            _plan_load(plan)
         except (NotYet, Refused) as error:
             raise type(error)(f"{error} ({plan.notes[0]})") from error
         plan.file(FILE, TEXT)
@@ -49,7 +49,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     return plan
 
 
-def _decided(machine: Machine, arguments: dict[str, Any]) -> tuple[str, str]:
+def _mode(machine: Machine, arguments: dict[str, Any]) -> tuple[str, str]:
     """Return how the NICs are to reach GPU memory, and why."""
     mode: str = arguments["mode"]
     if mode == "off":
@@ -77,7 +77,7 @@ def _require_flavour(machine: Machine, wanted: str) -> None:
         )
 
 
-def _loaded(plan: Plan) -> None:
+def _plan_load(plan: Plan) -> None:
     """Have the module loaded and registered.
 
     It is loaded before a file says so: what does not load never gets into what a boot reads. Only
@@ -86,7 +86,7 @@ def _loaded(plan: Plan) -> None:
     machine = plan.machine
     if machine.exists("/sys/module/" + _OLD):
         raise Refused(f"{_OLD} is loaded, which {MODULE} replaces: remove its package, and reboot")
-    denied = modprobe.denied(machine, MODULE)
+    denied = modprobe.boot_obstacle(machine, MODULE)
     if denied:
         raise Refused(f"{MODULE} would not be loaded at boot: {denied}; remove it there")
     if not is_loaded(machine, MODULE):
@@ -97,14 +97,14 @@ def _loaded(plan: Plan) -> None:
             return
         change = Change(RUNNING, MODULE, "module", "not loaded", "loaded")
         plan.add(change, lambda: load.load(machine))
-    elif not _registered(machine):
+    elif not _is_registered(machine):
         raise NodeError(
             f"{MODULE} is loaded, but not registered with the RDMA drivers ({_REGISTRY}): once no "
             f"job runs, run on the node: modprobe -r {MODULE}; then repeat this run"
         )
 
 
-def _registered(machine: Machine) -> bool:
+def _is_registered(machine: Machine) -> bool:
     """Return whether RDMA drivers know the module, as NCCL tells it.
 
     Where a kernel shows no clients at all, that it is loaded has to do: without registering, it

@@ -44,12 +44,12 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     plan_without_lldpad(plan, arguments["lldpad"])
     plan_netdevs(plan, netdevs, wanted)
     if any(step.undo for step in plan.steps):
-        plan.guarded = guard.guarded(machine, rails, arguments)
-    _configured(plan, netdevs, arguments)
+        plan.guarded = guard.devices_to_guard(machine, rails, arguments)
+    _plan_boot(plan, netdevs, arguments)
     return plan
 
 
-def _configured(plan: Plan, netdevs: list[str], arguments: dict[str, Any]) -> None:
+def _plan_boot(plan: Plan, netdevs: list[str], arguments: dict[str, Any]) -> None:
     changed = plan_program(plan)
     text = _text(arguments)
     for netdev in netdevs:
