@@ -44,7 +44,7 @@ def converge(
 ) -> dict[str, Any]:
     """Make a node what the arguments say, and return the module's result.
 
-    Changes on the way to the node are made first and alone, with a timer that takes them back;
+    Changes on the management path are made first and alone, with a timer that reverts them;
     the result then has the timer's name as `confirm`, and the module is to be run again.
 
     Raises:

@@ -67,7 +67,7 @@ def devices_to_guard(machine: Machine, rails: list[Rail], arguments: dict[str, A
 
 
 def require(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
-    """Have a plan with steps know which rails are on the way to the node.
+    """Have a plan with steps know which rails are on the management path.
 
     To be called as soon as there are steps: what is refused here says more than what comes later.
 

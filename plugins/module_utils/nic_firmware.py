@@ -76,7 +76,7 @@ def add(plan: Plan, rails: list[Rail], wanted: dict[str, Any], version: str) -> 
     Raises:
         Refused: a NIC has no such setting, or runs another version.
         NotYet: a tool or a driver is missing.
-        NodeError: it cannot be told.
+        NodeError: it is unknown.
 
     """
     machine = plan.machine
@@ -115,8 +115,10 @@ def _plan(
     due = [name for name in wanted if not means(settings[name].current, wanted[name])]
     if due:
         plan.reboot.append(
-            "{}: the firmware reads {} when it starts; where a reboot does not restart it, power "
-            "the node off and on, or run mlxfwreset -d {} reset".format(pci, ", ".join(due), pci)
+            "{}: {} takes effect when the firmware restarts. If a reboot does not restart it, "
+            "power-cycle the node, or run on the node: mlxfwreset -d {} reset".format(
+                pci, ", ".join(due), pci
+            )
         )
 
 

@@ -45,7 +45,7 @@ class Step:
 
     Args:
         change: None for what only has to follow earlier steps, such as a daemon's reload.
-        undo: commands that take it back, for a change on the way to the node.
+        undo: commands that revert it, for a change on the management path.
         diff: file's text before and after, as Ansible's --diff shows it.
 
     """
@@ -62,8 +62,8 @@ class Plan:
     Args:
         machine: the node.
 
-    `reboot` has the reasons for which a reboot is due once the steps are done; `guarded` the
-    network devices on the way to the node that steps touch; `notes` what was decided, and why;
+    `reboot` has the reasons that require a reboot once the steps are done; `guarded` the
+    network devices on the management path that steps touch; `notes` what was chosen, and why;
     `warnings` what works against the role and no run of it changes.
 
     """

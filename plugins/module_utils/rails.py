@@ -65,8 +65,8 @@ def _rail(machine: Machine, index: int, entry: dict[str, Any]) -> Rail:
     master = _master_of(machine, netdev)
     if master:
         raise Refused(
-            f"rail {index}: {netdev} is a part of {master} ({_NET}{netdev}/master), which has its "
-            f"addresses and RDMA device. Write netdev: {master}, or take {netdev} out of it"
+            f"rail {index}: {netdev} is a port of {master} ({_NET}{netdev}/master), which has its "
+            f"addresses and RDMA device. Write netdev: {master}, or remove {netdev} from it"
         )
     return Rail(
         index,

@@ -1,4 +1,4 @@
-"""What the controller does for a module that may change the way to its node."""
+"""What the controller does for a module that may change the management path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ansible.plugins.action import ActionBase
 
 
 class GuardedAction(ActionBase):
-    """Runs the module; confirms a change on the way to the node over a new connection."""
+    """Runs the module; confirms a change on the management path over a new connection."""
 
     def run(
         self, tmp: str | None = None, task_vars: dict[str, Any] | None = None

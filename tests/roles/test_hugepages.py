@@ -186,7 +186,9 @@ def test_pool_shrinks_before_another_grows(node: Node):
 
 def test_fewer_pages_than_wanted_are_an_error_that_names_the_numa_node(node: Node):
     node.room[1] = 300
-    with pytest.raises(NodeError, match=r"^NUMA node 1: the kernel keeps 300 of 512 hugepages of"):
+    with pytest.raises(
+        NodeError, match=r"^NUMA node 1: the kernel allocated 300 of 512 hugepages of"
+    ):
         run(node, per_numa_node_2m=[512, 512])
     assert "/proc/sys/vm/drop_caches" in node.written
     assert node.exists(LINK)  # so a reboot helps
@@ -258,7 +260,9 @@ def test_large_pages_that_the_kernel_did_not_give_at_boot_are_an_error(node: Nod
     node.boot()
     node.pool(1, LARGE, 1)
     node.room[1] = 1
-    with pytest.raises(NodeError, match="NUMA node 1: the kernel keeps 1 of 2 hugepages of 1 GiB"):
+    with pytest.raises(
+        NodeError, match="NUMA node 1: the kernel allocated 1 of 2 hugepages of 1 GiB"
+    ):
         run(node, count_1g=4)
 
 

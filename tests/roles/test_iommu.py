@@ -58,7 +58,7 @@ def test_iommu_that_is_still_on_is_an_error(node: Node):
     iommu_on(node, "DMA")
     run(node, iommu="off")
     node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=off\n")
-    with pytest.raises(NodeError, match=r"started with iommu=off, and dmar0 is on"):
+    with pytest.raises(NodeError, match=r"running kernel has iommu=off, but dmar0 is on"):
         run(node, iommu="off")
 
 

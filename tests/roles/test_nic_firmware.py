@@ -120,7 +120,9 @@ def test_settings_are_set_together_and_a_reboot_is_due(node: FakeMachine):
     ]
     assert f"mstconfig -d {PCI} -y set ATS_ENABLED=0 NUM_OF_VFS=8" in node.ran
     (reason,) = result["reboot"]
-    assert reason.startswith(f"{PCI}: the firmware reads ATS_ENABLED, NUM_OF_VFS when it starts")
+    assert reason.startswith(
+        f"{PCI}: ATS_ENABLED, NUM_OF_VFS takes effect when the firmware restarts"
+    )
     again = converge(node, mlx5, given, check=False)
     assert (again["changed"], again["reboot"]) == (False, [reason])
 

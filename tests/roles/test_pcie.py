@@ -199,10 +199,12 @@ def test_function_that_is_not_express_is_skipped(node: Node):
     assert result["notes"] == [f"ens1 {NIC}: MaxReadReq: the function is not PCI Express"]
     node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/vendor", "0x1af4\n")
     skipped = run(node)["notes"]
-    assert skipped == [f"ens1 {NIC}: MaxReadReq: virtio reads nothing over PCI Express"]
+    assert skipped == [f"ens1 {NIC}: MaxReadReq: virtio does not use it"]
     node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/physfn/vendor")
     skipped = run(node)["notes"]
-    assert skipped == [f"ens1 {NIC}: MaxReadReq: that of its physical function counts"]
+    assert skipped == [
+        f"ens1 {NIC}: MaxReadReq: a virtual function uses that of its physical function"
+    ]
 
 
 @pytest.mark.parametrize(

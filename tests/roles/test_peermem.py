@@ -123,13 +123,13 @@ def test_loaded_module_that_is_no_client_is_an_error(node: FakeMachine):
             lambda node: node.programs.update(
                 dmesg=says_later("Unknown symbol ib_register_peer_memory_client (err -2)")
             ),
-            "built for OFED, and other RDMA drivers run",
+            "built for OFED, but the running RDMA drivers lack",
         ),
         (
             lambda node: node.programs.update(
                 {"modprobe nvidia_peermem": CommandFailed(["modprobe"], 1, "Key was rejected by x")}
             ),
-            "Secure Boot wants it signed",
+            "Secure Boot requires a signature",
         ),
         (
             lambda node: node.programs.update(
@@ -179,7 +179,7 @@ def test_drivers_that_were_replaced_are_a_reason_for_a_reboot(node: FakeMachine)
     result = converge(node, peermem, arguments(), check=False)
     assert layers(result) == [("configured", FILE)]
     (reason,) = result["reboot"]
-    assert "those on disk are others" in reason
+    assert "others are on disk" in reason
     node.put("/sys/module/ib_core/srcversion", "533BB7E5866E52F63B9ACCB\n")
     with pytest.raises(NotYet, match="write ofed_source"):
         converge(node, peermem, arguments(), check=False)
@@ -292,5 +292,5 @@ def test_other_gpu_driver_than_the_sites_is_refused(node: FakeMachine):
 
 def test_kernel_without_a_version_is_an_error(node: FakeMachine):
     node.put("/proc/sys/kernel/osrelease", "")
-    with pytest.raises(NodeError, match="which is no kernel's version"):
+    with pytest.raises(NodeError, match="which is not a kernel version"):
         converge(node, peermem, arguments("auto"), check=True)

@@ -59,7 +59,7 @@ def bond(machine: FakeMachine) -> None:
 def test_bond_is_a_rail_and_its_ports_are_none(machine: FakeMachine):
     bond(machine)
     assert names(machine, {"netdev": "bond0"}) == [("bond0", "mlx5_bond_0")]
-    with pytest.raises(Refused, match=r"ens1f1 is a part of bond0 .* Write netdev: bond0"):
+    with pytest.raises(Refused, match=r"ens1f1 is a port of bond0 .* Write netdev: bond0"):
         find(machine, [{"netdev": "ens1f1"}])
 
 

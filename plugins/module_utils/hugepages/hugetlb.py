@@ -134,7 +134,7 @@ def resize(machine: Machine, pool: Pool, pages: int) -> None:
         if given == pages:
             return
     raise NodeError(
-        f"NUMA node {pool.numa_node}: the kernel keeps {given} of {pages} hugepages of "
-        f"{size_text(pool.kib)}, after compaction and with caches dropped ({path}); free memory "
-        "there or reboot the node; if that does not help, it has too little memory in one piece"
+        f"NUMA node {pool.numa_node}: the kernel allocated {given} of {pages} hugepages of "
+        f"{size_text(pool.kib)}, even after compaction and dropping caches ({path}); free memory "
+        "there or reboot the node; if that does not help, its memory is too small or too fragmented"
     )

@@ -31,8 +31,8 @@ def doca(machine: Machine) -> dict[int, int]:
                 found[int(size)] = found.get(int(size), 0) + int(entry["num"])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise Refused(
-                f"{DOCA}/{name} is not what doca-hugepages writes, so its hugepages cannot be "
-                "told; see on the node: doca-hugepages show"
+                f"{DOCA}/{name} is not what doca-hugepages writes, so its hugepages are "
+                "unknown. Run on the node: doca-hugepages show"
             ) from error
     return {size: pages for size, pages in found.items() if pages}
 

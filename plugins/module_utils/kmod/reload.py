@@ -21,7 +21,7 @@ def obstacle(machine: Machine, module: str, along: Collection[str] = ()) -> str:
         along: modules that are loaded again with it, and may hold it.
 
     Raises:
-        NodeError: it cannot be told.
+        NodeError: it is unknown.
 
     """
     holders = machine.names(f"/sys/module/{module}/holders")

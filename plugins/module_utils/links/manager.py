@@ -92,7 +92,7 @@ class LinkManager:
         return True
 
     def require_kept(self, netdev: str) -> None:
-        """Raise Refused if a device on the way to the node would lose what an admin gave it."""
+        """Raise Refused if a device on the management path would lose what an admin gave it."""
 
     def own_file(self, netdev: str) -> str:
         """Return the file that rdmaprov writes for a device."""

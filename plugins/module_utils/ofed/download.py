@@ -29,7 +29,7 @@ def text(url: str) -> str:
     except (OSError, ValueError) as error:
         raise NodeError(f"{url} cannot be read: {_reason(error)}") from error
     if len(data) > SMALL_BYTES:
-        raise NodeError(f"{url} has more than {SMALL_BYTES} bytes; is that what it should be?")
+        raise NodeError(f"{url} has more than {SMALL_BYTES} bytes; is the URL right?")
     return data.decode("utf-8", "surrogateescape")
 
 

@@ -40,7 +40,7 @@ def running_kernel(machine: Machine) -> str:
     """Return the running kernel's release.
 
     Raises:
-        NodeError: it cannot be told.
+        NodeError: it is unknown.
 
     """
     release = machine.value("/proc/sys/kernel/osrelease")
@@ -76,7 +76,9 @@ def lacking_modules(machine: Machine, kernel: str) -> list[str]:
     """
     listed = machine.read(f"/lib/modules/{kernel}/modules.dep")
     if listed is None:
-        raise NodeError(f"/lib/modules/{kernel}/modules.dep is not there: run depmod {kernel}")
+        raise NodeError(
+            f"/lib/modules/{kernel}/modules.dep is missing. Run on the node: depmod {kernel}"
+        )
     listed += machine.read(f"/lib/modules/{kernel}/modules.builtin") or ""
     found = set(re.findall(r"([^/\s]+)\.ko(?:\.\w+)?(?=[:\s])", listed + "\n"))
     return [name for name in NEEDED if name not in found]
@@ -165,7 +167,7 @@ def different(machine: Machine) -> list[str]:
 
 
 def outdated_by_packages(machine: Machine) -> list[str]:
-    """Return why a reboot will be due once packages have changed."""
+    """Return why a reboot will be required once packages have changed."""
     if not machine.exists(f"/sys/module/{DRIVER}/initstate"):
         return []
     return [f"{DRIVER} is loaded, and another version will be installed (ofed_restart is never)"]

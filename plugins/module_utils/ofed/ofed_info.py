@@ -47,7 +47,7 @@ def read(machine: Machine) -> Info | None:
     """Return the node's OFED, None if it has none: the kernel's own drivers have no ofed_info.
 
     Raises:
-        NodeError: it has one that cannot be told.
+        NodeError: it has one of an unknown version.
 
     """
     if not machine.has("ofed_info"):

@@ -70,7 +70,7 @@ class Manager:
         raise NotImplementedError
 
     def interrupted(self) -> bool:
-        """Return whether the manager itself was cut, and must be told to go on first."""
+        """Return whether the manager was interrupted, and must finish first."""
         return False
 
     def repair(self, names: list[str], drop: list[str], tolerate: bool) -> None:

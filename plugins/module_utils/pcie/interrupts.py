@@ -95,6 +95,6 @@ def _refuse_policy(machine: Machine, device: str) -> None:
             if word.startswith(("--policyscript", "-l")):
                 raise Refused(
                     f"{device}: its interrupts are on another NUMA node, and irqbalance runs with "
-                    f"{word} (process {process}), which decides that; remove it there, or write "
-                    "pcie_irq_affinity: keep"
+                    f"{word} (process {process}), which controls them; remove that option, or "
+                    "write pcie_irq_affinity: keep"
                 )

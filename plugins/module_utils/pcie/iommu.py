@@ -57,7 +57,7 @@ def _is_there(machine: Machine) -> bool:
 def _prove(machine: Machine, wanted: str, argument: str, functions: list[Function]) -> None:
     if wanted == "off" and machine.names(CLASS):
         raise NodeError(
-            f"the kernel was started with {argument}, and {machine.names(CLASS)[0]} is on ({CLASS})"
+            f"the running kernel has {argument}, but {machine.names(CLASS)[0]} is on ({CLASS})"
         )
     for function in functions:
         group = function.directory + "/iommu_group"
@@ -68,7 +68,7 @@ def _prove(machine: Machine, wanted: str, argument: str, functions: list[Functio
             raise NodeError(f"{function.address}: its IOMMU mode is unknown: no {group}/type")
         if seen != "identity":
             raise NodeError(
-                f"{function.address}: the kernel was started with {argument}, and its IOMMU mode "
+                f"{function.address}: the running kernel has {argument}, but its IOMMU mode "
                 f"is {seen}, wanted identity ({group}/type); does its driver or the firmware "
                 "ask for translation?"
             )

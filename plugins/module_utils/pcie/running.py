@@ -76,10 +76,12 @@ def _governor(plan: Plan, wanted: str) -> None:
 def _read_request(plan: Plan, rail: Rail, function: Function, wanted: int) -> None:
     device = f"{rail.netdev} {function.address}"
     if function.is_virtual:
-        plan.notes.append(f"{device}: MaxReadReq: that of its physical function counts")
+        plan.notes.append(
+            f"{device}: MaxReadReq: a virtual function uses that of its physical function"
+        )
         return
     if function.is_paravirtual:
-        plan.notes.append(f"{device}: MaxReadReq: virtio reads nothing over PCI Express")
+        plan.notes.append(f"{device}: MaxReadReq: virtio does not use it")
         return
     seen = function.read_request()
     if seen is None:

@@ -23,15 +23,15 @@ def obstacle(machine: Machine, rails: list[Rail]) -> str:
 
     Raises:
         NotYet: a driver is not there that decides it.
-        NodeError: it cannot be told.
+        NodeError: it is unknown.
 
     """
     release = machine.value(_RELEASE) or ""
     found = re.match(r"(\d+)\.(\d+)", release)
     if found is None:
-        raise NodeError(f"{_RELEASE} is '{release}', which is no kernel's version")
+        raise NodeError(f"{_RELEASE} is '{release}', which is not a kernel version")
     if (int(found[1]), int(found[2])) < _KERNEL:
-        return f"kernel {release} has no dma-buf for RDMA, and 5.12 and later have ({_RELEASE})"
+        return f"kernel {release} has no dma-buf for RDMA; 5.12 or later has it ({_RELEASE})"
     for rail in rails:
         if not rail.rdma:
             raise NotYet(f"rail {rail.index}: there is no RDMA device on {rail.netdev}")

@@ -28,7 +28,7 @@ def reboot_reason(machine: Machine) -> str:
     lacks = f"the RDMA drivers that run have no {_SYMBOL} ({_SYMBOLS})"
     running = machine.value("/sys/module/ib_core/srcversion") or ""
     if modprobe.info(machine, "ib_core", "-F", "srcversion").strip() != running:
-        return f"{MODULE}: {lacks}, and those on disk are others (modinfo -F srcversion ib_core)"
+        return f"{MODULE}: {lacks}, but others are on disk (modinfo -F srcversion ib_core)"
     raise NotYet(
         f"{MODULE}: {lacks}, which it needs: write ofed_source: doca, or peermem_mode: dmabuf"
     )
@@ -66,12 +66,13 @@ def _cause(machine: Machine, answer: str, log: str) -> str:
         )
     if f"Unknown symbol {_SYMBOL}" in log:
         return (
-            f"It was built for OFED, and other RDMA drivers run, without {_SYMBOL}. Reboot if OFED "
-            "was just installed; else write ofed_source: doca"
+            f"It was built for OFED, but the running RDMA drivers lack {_SYMBOL}. Reboot the node "
+            "if OFED was just installed; else write ofed_source: doca"
         )
     if "Key was rejected" in answer or "Required key" in answer:
         return (
-            "Secure Boot wants it signed with a key that the machine knows: mokutil --list-enrolled"
+            "Secure Boot requires a signature with an enrolled key. "
+            "Run on the node: mokutil --list-enrolled"
         )
     if "No such device" in answer:
         return "The nvidia module finds no GPU. Run on the node: dmesg | grep NVRM"
