@@ -1,7 +1,4 @@
-"""Whatever somebody changes of what a role made, the role's plan sees it.
-
-`rdmaprov apply --drifted` relies on it: what the survey does not see stays as it is.
-"""
+"""The plan of a role sees every change to what the role made: `apply --drifted` relies on it."""
 
 from __future__ import annotations
 
