@@ -2,6 +2,7 @@
 #   make check     lint, types, unit tests: the inner loop
 #   make test      what every change must pass, on the virtual cluster too
 #   make test-all  and what takes the virtual cluster long
+#   make generate  write the files that repeat what is declared once
 #   make demo      the whole job on a virtual cluster, step by step
 #   make lab       a virtual cluster, up and ready
 #   make lock      pin the newest dependencies that pyproject.toml allows
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 
-.PHONY: venv lab-tools test-tools demo lab check lint unit program test test-all lock clean
+.PHONY: generate venv lab-tools test-tools demo lab check lint unit program test test-all lock clean
 
 # As requires-python in pyproject.toml; pip would say so only after it made half an environment.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -64,6 +65,14 @@ program: test-tools
 	$(BIN)/pytest -q -n 2 tests/cli
 
 check: lint unit
+
+# What repeats a thing that is declared once. The tests fail where it is not current.
+generate: venv
+	$(BIN)/python -m tools.generate
+	$(BIN)/rdmaprov schema --markdown > docs/variables.md
+	$(BIN)/python -m rdmaprov.contract.document > docs/contract.md
+	$(BIN)/python -m rdmaprov.cli.document > docs/cli.md
+	$(BIN)/python -m tests.validate.document > docs/checks.md
 
 # Two labs at a time: a lab under emulation mostly keeps one processor busy. Not beside the unit tests,
 # some of which have to tell what is slow from what hangs.

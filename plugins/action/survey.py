@@ -25,7 +25,7 @@ class ActionModule(ActionBase):
         """Return the module's result."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         try:
-            asked = role_files.asked(self._task.args.get("roles") or (), self._load)
+            asked = role_files.read_roles(self._task.args.get("roles") or (), self._load)
         except LookupError as error:
             raise AnsibleError(str(error)) from error
         variables = {**asked.defaults, **(task_vars or {})}
@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
         # The survey is the first to find a full disk, and Ansible's message does not say it.
         if "No usable temporary directory" in str(result.get("module_stderr")):
             result["msg"] = (
-                "no module can start on the node, for it cannot write a file in /tmp or /var/tmp: "
+                "Ansible cannot start on the node, because /tmp and /var/tmp are not writable: "
                 "is its disk full? Run on the node: df -h / /tmp"
             )
         return result

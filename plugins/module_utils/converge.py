@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, Protocol
 
 from ansible.module_utils.basic import AnsibleModule
 
+from .argument_specs import ARGUMENTS
 from .guard import arm
 from .machine import Machine, NodeError
 from .plan import NotYet, Plan, carry_out
@@ -14,15 +16,14 @@ from .plan import NotYet, Plan, carry_out
 class Role(Protocol):
     """A module of module_utils that knows one role's subject."""
 
-    ARGUMENTS: dict[str, Any]
-
     def plan(self, machine: Machine, arguments: dict[str, Any]) -> Plan:
         """Return what must change."""
 
 
-def main(role: Role) -> None:
-    """Run a role's module."""
-    module = AnsibleModule(argument_spec=role.ARGUMENTS, supports_check_mode=True)
+def main(role: ModuleType) -> None:
+    """Run a role's module, for the role's module of module_utils.roles."""
+    name = role.__name__.rpartition(".")[2]
+    module = AnsibleModule(argument_spec=ARGUMENTS[name], supports_check_mode=True)
     machine = Machine()
     try:
         machine.require_root()
@@ -43,7 +44,7 @@ def converge(
 ) -> dict[str, Any]:
     """Make a node what the arguments say, and return the module's result.
 
-    Changes on the way to the node are made first and alone, with a timer that takes them back;
+    Changes on the management path are made first and alone, with a timer that reverts them;
     the result then has the timer's name as `confirm`, and the module is to be run again.
 
     Raises:

@@ -15,10 +15,6 @@ from .machine import CommandFailed, Machine, NodeError
 from .plan import Plan, Refused, Step
 from .rails import Rail
 
-GUARD_ARGUMENTS: dict[str, Any] = {
-    "guard_allowed_netdevs": {"type": "list", "elements": "str", "default": []},
-    "guard_revert_s": {"type": "int", "default": 60},
-}
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "beegfs")
 STATE = "/run/rdmaprov/revert"
 
@@ -50,7 +46,7 @@ def ways(machine: Machine) -> dict[str, list[str]]:
     return uses
 
 
-def guarded(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> list[str]:
+def devices_to_guard(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> list[str]:
     """Return the rails' network devices that changes must have a way back for.
 
     Raises:
@@ -62,7 +58,7 @@ def guarded(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> l
     for netdev in found:
         if netdev not in arguments["guard_allowed_netdevs"]:
             raise Refused(
-                "{} is not touched: {} uses it. If that is meant, "
+                "{} is on the management path: {} uses it. To change it anyway, "
                 "write fabric_guard_allowed_netdevs: [{}]".format(
                     netdev, " and ".join(uses[netdev]), netdev
                 )
@@ -71,16 +67,16 @@ def guarded(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> l
 
 
 def require(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
-    """Have a plan with steps know which rails are on the way to the node.
+    """Have a plan with steps know which rails are on the management path.
 
     To be called as soon as there are steps: what is refused here says more than what comes later.
 
     Raises:
-        Refused: as guarded() does.
+        Refused: as devices_to_guard() does.
 
     """
     if plan.steps and not plan.guarded:
-        plan.guarded = guarded(plan.machine, rails, arguments)
+        plan.guarded = devices_to_guard(plan.machine, rails, arguments)
 
 
 def arm(machine: Machine, steps: list[Step], revert_s: int) -> str:
@@ -117,11 +113,11 @@ def confirm(machine: Machine, name: str) -> None:
 
     """
     if not name.startswith("rdmaprov-revert-") or "/" in name:
-        raise NodeError(f"{name} is no timer of a change")
+        raise NodeError(f"{name} is not a timer of rdmaprov's guard")
     try:
         machine.run(["systemctl", "stop", name + ".timer"])
     except CommandFailed as error:
-        raise NodeError(f"the change was taken back before it was confirmed ({name})") from error
+        raise NodeError(f"the change was reverted before it was confirmed ({name})") from error
     machine.remove(f"{STATE}/{name}")
 
 

@@ -61,7 +61,7 @@ class Machine:
     def require_root(self) -> None:
         """Raise NodeError for a user who could neither see nor change all of it."""
         if os.geteuid() != 0:
-            raise NodeError("this needs root on the node: write ansible_become: true")
+            raise NodeError("root is required on the node: write ansible_become: true")
 
     def path(self, name: str) -> str:
         """Return where a file of the node really is."""
@@ -134,7 +134,7 @@ class Machine:
 
         Raises:
             CommandFailed: it ended with an error.
-            NodeError: it is not installed, or did not end in time.
+            NodeError: it was not installed, or did not end in time.
 
         """
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": _PATH}
@@ -152,7 +152,7 @@ class Machine:
         except FileNotFoundError as error:
             raise NodeError(f"{argv[0]} is not installed") from error
         except subprocess.TimeoutExpired as error:
-            raise NodeError("{} did not end in {} s".format(" ".join(argv), timeout_s)) from error
+            raise NodeError("{} timed out after {} s".format(" ".join(argv), timeout_s)) from error
         if done.returncode:
             raise CommandFailed(argv, done.returncode, done.stderr or done.stdout)
         return done.stdout

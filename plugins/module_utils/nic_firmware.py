@@ -76,7 +76,7 @@ def add(plan: Plan, rails: list[Rail], wanted: dict[str, Any], version: str) -> 
     Raises:
         Refused: a NIC has no such setting, or runs another version.
         NotYet: a tool or a driver is missing.
-        NodeError: it cannot be told.
+        NodeError: it is unknown.
 
     """
     machine = plan.machine
@@ -115,8 +115,10 @@ def _plan(
     due = [name for name in wanted if not means(settings[name].current, wanted[name])]
     if due:
         plan.reboot.append(
-            "{}: the firmware reads {} when it starts; where a reboot does not restart it, power "
-            "the node off and on, or run mlxfwreset -d {} reset".format(pci, ", ".join(due), pci)
+            "{}: {} takes effect when the firmware restarts. If a reboot does not restart it, "
+            "power-cycle the node, or run on the node: mlxfwreset -d {} reset".format(
+                pci, ", ".join(due), pci
+            )
         )
 
 
@@ -142,11 +144,11 @@ def _query(machine: Machine, tool: str, pci: str, wanted: dict[str, Any]) -> dic
 
 def _check(what: str, setting: Setting | None, wanted: Any, query: str) -> None:
     if setting is None or not setting.next_boot:
-        raise NodeError(f"{what}: cannot tell what it is ({query})")
+        raise NodeError(f"{what}: its value is unknown ({query})")
     if setting.next_boot.startswith("Array["):
         raise Refused(f"{what} is a list, {setting.next_boot}: write one element, NAME[0]")
     if setting.current in ("", "N/A"):
-        raise NodeError(f"{what}: the firmware does not tell what is in force ({query})")
+        raise NodeError(f"{what}: the firmware does not show its current value ({query})")
     if setting.read_only and not means(setting.next_boot, wanted):
         raise Refused(f"{what} is {setting.next_boot} and read-only, wanted {wanted} ({query})")
 
@@ -157,11 +159,14 @@ def _check_version(machine: Machine, rail: Rail, wanted: str) -> None:
     path = f"/sys/class/infiniband/{rail.rdma}/fw_ver"
     seen = machine.value(path) if rail.rdma else ""
     if not seen:
-        raise NotYet(f"{rail.netdev}: no RDMA device tells its firmware; is its driver loaded?")
+        raise NotYet(
+            f"{rail.netdev}: no RDMA device shows its firmware version; is its driver loaded?"
+        )
     if seen != wanted:
         raise Refused(
             f"{rail.rdma}: firmware {seen}, wanted {wanted} (mlx5_firmware_version; {path}). "
-            f"rdmaprov does not burn firmware. Run: mstflint -d {rail.pci} -i IMAGE burn"
+            "rdmaprov does not burn firmware. "
+            f"Run on the node: mstflint -d {rail.pci} -i IMAGE burn"
         )
 
 

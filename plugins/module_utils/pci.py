@@ -136,10 +136,14 @@ class Function:
         except OSError as error:
             raise NodeError(f"{self.config} cannot be read: {error.strerror}") from error
         if len(data) != 2:
-            raise NodeError(f"{self.config} ends before {offset:#x}: is the user root?")
+            raise NodeError(
+                f"{self.config} ends before {offset:#x}: does the user have root privileges?"
+            )
         # A capability's header and these registers are never all ones. [PCIe 4.0, 2.3.2]
         if data == b"\xff\xff":
-            raise NodeError(f"{self.config}: the device does not answer; is it asleep or lost?")
+            raise NodeError(
+                f"{self.config}: the device does not answer; is it suspended or off the bus?"
+            )
         return int.from_bytes(data, "little")
 
     def _change(self, offset: int, mask: int, value: int) -> None:

@@ -45,7 +45,7 @@ class Step:
 
     Args:
         change: None for what only has to follow earlier steps, such as a daemon's reload.
-        undo: commands that take it back, for a change on the way to the node.
+        undo: commands that revert it, for a change on the management path.
         diff: file's text before and after, as Ansible's --diff shows it.
 
     """
@@ -62,8 +62,8 @@ class Plan:
     Args:
         machine: the node.
 
-    `reboot` has the reasons for which a reboot is due once the steps are done; `guarded` the
-    network devices on the way to the node that steps touch; `notes` what was decided, and why;
+    `reboot` has the reasons that require a reboot once the steps are done; `guarded` the
+    network devices on the management path that steps touch; `notes` what was chosen, and why;
     `warnings` what works against the role and no run of it changes.
 
     """
@@ -175,11 +175,11 @@ def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
         step.do()
     after = again()
     if after.steps:
-        raise NodeError("not in effect after it was set: " + described(after.changes()))
+        raise NodeError("set, but not in effect: " + changes_text(after.changes()))
     return after
 
 
-def described(changes: list[dict[str, str]]) -> str:
+def changes_text(changes: list[dict[str, str]]) -> str:
     """Return changes as one line, for a message."""
     return "; ".join(
         "{device}: {setting} ({layer}) is {seen}, wanted {wanted}".format(**change)

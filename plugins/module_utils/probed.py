@@ -23,14 +23,14 @@ def main() -> None:
     machine = Machine()
     try:
         machine.require_root()
-        found = survey(machine, json.load(sys.stdin), _planned)
+        found = survey(machine, json.load(sys.stdin), _plan)
     except NodeError as error:
         sys.exit(str(error))
     json.dump({"protocol": PROTOCOL, **found}, sys.stdout)
 
 
-def _planned(name: str, machine: Machine, arguments: dict[str, Any]) -> Plan:
+def _plan(name: str, machine: Machine, arguments: dict[str, Any]) -> Plan:
     # By name: reading all roles' sources takes longer than the survey of one.
-    role = importlib.import_module(f".{name}", __package__)
+    role = importlib.import_module(f".roles.{name}", __package__)
     plan: Plan = role.plan(machine, arguments)
     return plan

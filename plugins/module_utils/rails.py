@@ -9,19 +9,6 @@ from typing import Any
 from .machine import Machine, NodeError
 from .plan import NotYet, Refused
 
-# As in the role fabric's fabric_rails.
-RAILS_ARGUMENT: dict[str, Any] = {
-    "type": "list",
-    "elements": "dict",
-    "required": True,
-    "options": {
-        "netdev": {"type": "str"},
-        "pci": {"type": "str"},
-        "address": {"type": "str"},
-        "gateway": {"type": "str"},
-        "gpus": {"type": "list", "elements": "int"},
-    },
-}
 _NET = "/sys/class/net/"
 _INFINIBAND = "/sys/class/infiniband/"
 _PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -78,8 +65,8 @@ def _rail(machine: Machine, index: int, entry: dict[str, Any]) -> Rail:
     master = _master_of(machine, netdev)
     if master:
         raise Refused(
-            f"rail {index}: {netdev} is a part of {master} ({_NET}{netdev}/master), which has its "
-            f"addresses and RDMA device. Write netdev: {master}, or take {netdev} out of it"
+            f"rail {index}: {netdev} is a port of {master} ({_NET}{netdev}/master), which has its "
+            f"addresses and RDMA device. Write netdev: {master}, or remove {netdev} from it"
         )
     return Rail(
         index,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import shutil
 import sys
 from types import ModuleType
 from typing import Any
@@ -84,15 +83,6 @@ def ship(plan: Plan, owner: str, modules: tuple[ModuleType, ...]) -> bool:
     seen = "different" if present else "absent"
     plan.add(Change(CONFIGURED, directory, "program", seen, "as the role is"), write)
     return True
-
-
-def unship(plan: Plan, owner: str) -> None:
-    """Have no such program on the node."""
-    directory = directory_of(owner)
-    if not plan.machine.exists(directory):
-        return
-    change = Change(CONFIGURED, directory, "program", "present", "absent")
-    plan.add(change, lambda: shutil.rmtree(plan.machine.path(directory)))
 
 
 def _installed(machine: Machine, directory: str, below: str = "") -> list[str]:

@@ -6,35 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from .machine import Machine, NodeError
-from .plan import NotYet, Plan, described
+from .plan import NotYet, Plan, changes_text
+from .roles import ORDER
 
 # Makes the plan of a role, by its name, from its arguments.
-Planned = Callable[[str, Machine, dict[str, Any]], Plan]
-# In the order in which a play runs them.
-ORDER = (
-    "ofed",
-    "fabric",
-    "mlx5",
-    "hugepages",
-    "peermem",
-    "mtu",
-    "roce_qos",
-    "limits",
-    "pcie",
-    "nccl",
-    "torch_runtime",
-)
+PlanRole = Callable[[str, Machine, dict[str, Any]], Plan]
 
 
 def survey(
-    machine: Machine, arguments: dict[str, dict[str, Any]], planned: Planned
+    machine: Machine, arguments: dict[str, dict[str, Any]], plan_role: PlanRole
 ) -> dict[str, Any]:
     """Return what each role would change.
 
     Args:
         machine: the node.
         arguments: by role, those of its module.
-        planned: makes a role's plan; checks the arguments if that is still to be done.
+        plan_role: makes a role's plan; checks the arguments if that is still to be done.
 
     Returns:
         "roles": by role, its "changes", "diff", the reasons for a "reboot", what it "waits" for,
@@ -52,7 +39,7 @@ def survey(
         entry: dict[str, Any] = _entry(Plan(machine))
         roles[name] = entry
         try:
-            plan = planned(name, machine, arguments[name])
+            plan = plan_role(name, machine, arguments[name])
         except NotYet as error:
             if pending:
                 entry["waits"] = str(error)
@@ -76,7 +63,7 @@ def survey(
     }
 
 
-def left(found: dict[str, Any], rebooted_from: str) -> str:
+def remaining(found: dict[str, Any], rebooted_from: str) -> str:
     """Return what is still not as described, empty if all is.
 
     Args:
@@ -88,7 +75,7 @@ def left(found: dict[str, Any], rebooted_from: str) -> str:
     said = []
     for name, entry in found["roles"].items():
         if name in found["pending"]:
-            said.append(f"{name}: {described(entry['changes']) or entry['waits']}")
+            said.append(f"{name}: {changes_text(entry['changes']) or entry['waits']}")
         if rebooted_from:
             said += [f"{name}: {reason}" for reason in entry["reboot"]]
     return "; ".join(said)

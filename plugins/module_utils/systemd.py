@@ -16,7 +16,7 @@ def show(machine: Machine, properties: str, units: list[str]) -> list[dict[str, 
     ]
 
 
-def escaped(name: str) -> str:
+def escape(name: str) -> str:
     """Return a name as a part of a unit's name: what systemd-escape NAME prints."""
     text = "".join(
         each if re.fullmatch(r"[A-Za-z0-9:_.]", each) else _escape(each) for each in name

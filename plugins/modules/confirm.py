@@ -5,10 +5,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: confirm
-short_description: Keep a change on the way to the node
+short_description: Confirm a change to the management path
 description:
-  - Stops the timer that would take a change back. To be run over a new connection, which shows
-    that the node can still be reached. The modules that make such changes do so by themselves.
+  - Stops the timer that reverts a change to the management path. Run it over a new connection,
+    which proves that the node is still reachable. The action plugins of the modules that make such
+    changes run it themselves.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 options:

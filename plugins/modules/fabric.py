@@ -5,45 +5,21 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric
-short_description: Find a node's rails and give them addresses
+short_description: Find the rails of a node and address them
 description:
-  - Finds each rail, and refuses a node that does not fit before anything is written.
-  - Has each rail up with its address, with ARP answered by the device that was asked and a routing
-    table of its own, now and at boot with what manages the node's links.
-  - Takes another rail's address from a rail; refuses one that the site does not name.
-  - A device that the way to the node uses is only touched if I(guard_allowed_netdevs) names it,
-    and then with a timer that takes the change back unless a new connection confirms it.
+  - Finds each rail, and refuses a node that does not match its description before anything is
+    written.
+  - Brings each rail up with its address, a routing table and ARP settings of its own, now and in
+    the configuration of the node's link manager.
+  - Moves a rail's address back if it is on another rail. Refuses an address on a rail that the site
+    does not list.
+  - A device on the management path is changed only if O(guard_allowed_netdevs) lists it. The change
+    is then reverted by a timer, unless a new connection confirms it.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.rails
-  - rdmaprov.node.links
-  - rdmaprov.node.guard
+  - rdmaprov.node.fabric
   - rdmaprov.node.plan
-options:
-  kind:
-    description: What the rails are.
-    type: str
-    required: true
-    choices: [roce, infiniband]
-  memory_bytes:
-    description: Memory that the node must have, such as V(2T), less what its kernel keeps.
-    type: bytes
-  numa_nodes:
-    description: NUMA nodes that it must have at least.
-    type: int
-  gpu_count:
-    description: GPUs that it must have; V(0) for a site that does not say.
-    type: int
-    default: 0
-  source_routing:
-    description: Answer on the rail that was asked, and ARP only for a rail's own address.
-    type: bool
-    default: true
-  routing_table_base:
-    description: Routing table of rail 0; rail i has this number plus i.
-    type: int
-    default: 1000
 """
 
 EXAMPLES = r"""
@@ -57,24 +33,24 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict
   sample: [{layer: running, device: ens1, setting: address, seen: none, wanted: 198.18.0.1/24}]
 reboot:
-  description: Why a reboot is due.
+  description: Reasons that require a reboot.
   returned: always
   type: list
   elements: str
 confirm:
-  description: The timer that takes the change back unless it is confirmed.
-  returned: after a change on the way to the node
+  description: Timer that reverts the change unless it is confirmed.
+  returned: after a change to the management path
   type: str
 """
 
-from ..module_utils import fabric
 from ..module_utils.converge import main
+from ..module_utils.roles import fabric
 
 if __name__ == "__main__":
     main(fabric)

@@ -5,50 +5,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: hugepages
-short_description: Reserve hugepages, for each NUMA node, now and at boot
+short_description: Reserve hugepages on each NUMA node, now and at boot
 description:
-  - Has the kernel keep hugepages of 2 MiB and 1 GiB, and reads back what it really gave. Where it
-    gives fewer, memory is compacted and then freed of caches; fewer are an error in the end.
-  - At boot they are taken by a systemd unit, those of 1 GiB by the kernel's command line unless
-    I(allocation_1g=runtime).
-  - Refuses more than the memory holds, fewer than processes use, and a node on which something else
-    sets another number at boot.
+  - Reserves hugepages of 2 MiB and 1 GiB and reads back what the kernel allocated. If it allocated
+    fewer, the module compacts memory and drops caches, and then fails if there are still too few.
+  - A systemd unit reserves them at boot; 1 GiB pages are on the kernel command line unless
+    O(allocation_1g=runtime).
+  - Refuses more pages than fit into memory, fewer than processes use, and a node on which another
+    file sets a different number at boot.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
-extends_documentation_fragment: rdmaprov.node.plan
-options:
-  count_2m:
-    description: Pages of 2 MiB, as many on each NUMA node, give or take one.
-    type: int
-    default: 0
-  per_numa_node_2m:
-    description: Pages of 2 MiB on NUMA node 0, 1 and so on, in place of I(count_2m).
-    type: list
-    elements: int
-    default: []
-  count_1g:
-    description: Pages of 1 GiB, as many on each NUMA node, give or take one.
-    type: int
-    default: 0
-  per_numa_node_1g:
-    description: Pages of 1 GiB on NUMA node 0, 1 and so on, in place of I(count_1g).
-    type: list
-    elements: int
-    default: []
-  allocation_1g:
-    description: When pages of 1 GiB are taken; V(boot) publishes a reboot.
-    type: str
-    choices: [boot, runtime]
-    default: boot
-  default_size:
-    description: Size of hugepages for programs that name none; V(1G) is set at boot.
-    type: str
-    choices: [2M, 1G]
-    default: 2M
-  left_bytes:
-    description: Memory that must be left beside the hugepages.
-    type: bytes
-    default: 1G
+extends_documentation_fragment:
+  - rdmaprov.node.hugepages
+  - rdmaprov.node.plan
 """
 
 EXAMPLES = r"""
@@ -63,7 +32,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict
@@ -74,14 +43,14 @@ changes:
       seen: "0"
       wanted: "1024"
 reboot:
-  description: Why a reboot is due.
+  description: Reasons that require a reboot.
   returned: always
   type: list
   elements: str
 """
 
-from ..module_utils import hugepages
 from ..module_utils.converge import main
+from ..module_utils.roles import hugepages
 
 if __name__ == "__main__":
     main(hugepages)

@@ -5,34 +5,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: limits
-short_description: Lift the limits that RDMA runs into
+short_description: Set memlock limits and kernel settings
 description:
-  - Has logins (pam_limits) and services (systemd) lock as much memory as RDMA registers, and keeps
-    kernel settings as described, now and at boot.
-  - A service that runs gets its limit at once and is not restarted.
-  - Refuses a node on which another file undoes this at boot, and says which line it is.
+  - Sets the locked-memory limit of logins (pam_limits) and services (systemd), and kernel settings,
+    now and at boot.
+  - A running service gets its limit at once and is not restarted.
+  - Refuses a node on which another file overrides this at boot, and names the file and line.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
-extends_documentation_fragment: rdmaprov.node.plan
-options:
-  memlock:
-    description: Memory that a process may lock, V(unlimited) or a number of KiB.
-    type: str
-    default: unlimited
-  memlock_users:
-    description: Whose logins get it, as in limits.conf.
-    type: list
-    elements: str
-    default: ['*', root]
-  memlock_services:
-    description: Services that get it, where they are installed.
-    type: list
-    elements: str
-    default: [ssh, sshd, slurmd, kubelet, containerd]
-  sysctl:
-    description: Kernel setting, by sysctl's name, to its value.
-    type: dict
-    default: {}
+extends_documentation_fragment:
+  - rdmaprov.node.limits
+  - rdmaprov.node.plan
 """
 
 EXAMPLES = r"""
@@ -45,7 +28,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict
@@ -56,14 +39,14 @@ changes:
       seen: 8388608 soft, 8388608 hard
       wanted: unlimited
 reboot:
-  description: Why a reboot is due.
+  description: Reasons that require a reboot.
   returned: always
   type: list
   elements: str
 """
 
-from ..module_utils import limits
 from ..module_utils.converge import main
+from ..module_utils.roles import limits
 
 if __name__ == "__main__":
     main(limits)

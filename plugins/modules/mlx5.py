@@ -5,44 +5,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: mlx5
-short_description: Set parameters of the RDMA stack's modules, and the NICs' firmware settings
+short_description: Set parameters of the RDMA kernel modules and firmware settings of the NICs
 description:
-  - Sets parameters of kernel modules in C(/etc/modprobe.d/rdmaprov.conf), makes each initramfs anew
-    that carries one of the modules, and sets at once what can be set while a module is loaded.
-  - A parameter that the installed module lacks, a value that its type does not have, and another
-    file that counts more are refused before anything is written.
-  - What only loading a module sets is a reason for a reboot, or for a reload if I(reload) allows it
-    and nothing depends on the module.
+  - Sets parameters of kernel modules in C(/etc/modprobe.d/rdmaprov.conf), rebuilds each initramfs
+    that contains one of the modules, and sets at once what can be changed while a module is loaded.
+  - Refuses, before anything is written, a parameter that the installed module does not have, a
+    value of the wrong type, and another file that overrides the setting.
+  - Parameters that are read only at load time require a reboot, or a reload of the module if
+    O(reload) allows it and nothing depends on the module.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.rails
+  - rdmaprov.node.mlx5
   - rdmaprov.node.plan
-options:
-  module_parameters:
-    description: Kernel module to its parameters and their values.
-    type: dict
-    default: {}
-  initramfs:
-    description:
-      - Whether an initramfs is made anew that has other parameters; V(auto) does so if it carries
-        the module.
-    type: str
-    choices: [auto, always, never]
-    default: auto
-  reload:
-    description: Whether modules may be reloaded for parameters that are read at load time.
-    type: str
-    choices: [never, if-needed]
-    default: never
-  firmware_settings:
-    description: Firmware setting, by mlxconfig's name, to its value on every rail.
-    type: dict
-    default: {}
-  firmware_version:
-    description: Firmware that every rail must run; empty accepts any. It is never burned.
-    type: str
-    default: ''
 """
 
 EXAMPLES = r"""
@@ -57,13 +32,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict
   sample: [{layer: configured, device: mlx5_core, setting: prof_sel, seen: none, wanted: "0"}]
 reboot:
-  description: Why a reboot is due.
+  description: Reasons that require a reboot.
   returned: always
   type: list
   elements: str
@@ -71,8 +46,8 @@ reboot:
     - "mlx5_core prof_sel is 2, wanted 0: read only when the module is loaded"
 """
 
-from ..module_utils import mlx5
 from ..module_utils.converge import main
+from ..module_utils.roles import mlx5
 
 if __name__ == "__main__":
     main(mlx5)

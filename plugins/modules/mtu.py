@@ -5,29 +5,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: mtu
-short_description: Set the MTU of a node's rails
+short_description: Set the MTU of the rails
 description:
-  - Sets the MTU of each rail's network device, now and at boot with what manages the node's links,
-    and refuses a rail whose RDMA MTU does not follow.
-  - A device that the way to the node uses is only touched if I(guard_allowed_netdevs) names it,
-    and then with a timer that takes the change back unless a new connection confirms it.
+  - Sets the MTU of each rail's network device, now and in the configuration of the node's link
+    manager. Refuses a rail whose RDMA MTU does not follow.
+  - A device on the management path is changed only if O(guard_allowed_netdevs) lists it. The change
+    is then reverted by a timer, unless a new connection confirms it.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.rails
-  - rdmaprov.node.links
-  - rdmaprov.node.links
-  - rdmaprov.node.guard
+  - rdmaprov.node.mtu
   - rdmaprov.node.plan
-options:
-  mtu_bytes:
-    description: MTU of the network devices.
-    type: int
-    required: true
-  rdma_bytes:
-    description: RDMA MTU that must follow.
-    type: int
-    required: true
 """
 
 EXAMPLES = r"""
@@ -40,24 +28,24 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict
   sample: [{layer: running, device: ens1, setting: MTU, seen: "1500", wanted: "9000"}]
 reboot:
-  description: Why a reboot is due.
+  description: Reasons that require a reboot.
   returned: always
   type: list
   elements: str
 confirm:
-  description: The timer that takes the change back unless it is confirmed.
-  returned: after a change on the way to the node
+  description: Timer that reverts the change unless it is confirmed.
+  returned: after a change to the management path
   type: str
 """
 
-from ..module_utils import mtu
 from ..module_utils.converge import main
+from ..module_utils.roles import mtu
 
 if __name__ == "__main__":
     main(mtu)

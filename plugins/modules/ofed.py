@@ -5,63 +5,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ofed
-short_description: Install one flavour of the RDMA drivers
+short_description: Install the RDMA drivers
 description:
-  - Has the kernel's own RDMA drivers, DOCA-OFED or MLNX_OFED on a node, of one version, and removes
-    the other flavours first.
-  - A key that is not the one named, a version that the repository lacks, packages that would go
-    along, and a kernel that would not load unsigned modules are refused before packages change.
-  - Compiles the modules for the running and the newest kernel, compiles a GPU driver of DKMS again
-    where the RDMA driver's symbols changed, and makes each initramfs of these kernels anew.
-  - Modules that run and are not the installed ones are a reason for a reboot, or for a restart of
-    openibd if I(restart) allows it and nothing uses them.
+  - Installs one version of the distribution's RDMA drivers, DOCA-OFED or MLNX_OFED, and removes the
+    other flavours first.
+  - Before packages change, refuses a key with another fingerprint, a version that the repository
+    does not have, unrelated packages that would be removed, and a kernel that would not load
+    unsigned modules.
+  - Builds the modules for the running and the newest kernel, rebuilds a DKMS GPU driver if the
+    symbols of the RDMA driver changed, and rebuilds each initramfs of these kernels.
+  - If other modules than the installed ones are loaded, a reboot is required, or a restart of
+    openibd if O(restart) allows it and nothing uses them.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
-extends_documentation_fragment: rdmaprov.node.plan
-options:
-  source:
-    description: Which drivers the node runs.
-    type: str
-    choices: [inbox, doca, mlnx_ofed]
-    default: inbox
-  version:
-    description: Version to install; empty for V(inbox).
-    type: str
-    default: ''
-  profile:
-    description: Package of V(doca) that pulls in the rest.
-    type: str
-    choices: [doca-ofed, doca-networking, doca-roce, doca-all]
-    default: doca-ofed
-  repository_url:
-    description: Repository to install from; empty for the vendor's.
-    type: str
-    default: ''
-  repository_key_url:
-    description: Where the armored key is that signs the repository; empty for the vendor's.
-    type: str
-    default: ''
-  repository_key_fingerprint:
-    description: Fingerprint of the one key that must be there.
-    type: str
-    default: ''
-  package_url:
-    description: A repository package or an archive to install from in place of a repository.
-    type: str
-    default: ''
-  package_sha256:
-    description: SHA-256 of that file.
-    type: str
-    default: ''
-  hold:
-    description: Whether drivers, kernel and GPU driver are held; nothing is with V(inbox).
-    type: bool
-    default: true
-  restart:
-    description: Whether openibd may be restarted when nothing uses the modules.
-    type: str
-    choices: [never, if-needed]
-    default: never
+extends_documentation_fragment:
+  - rdmaprov.node.ofed
+  - rdmaprov.node.plan
 """
 
 EXAMPLES = r"""
@@ -75,13 +34,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict
   sample: [{layer: configured, device: doca-ofed, setting: version, seen: absent, wanted: 3.1.0}]
 reboot:
-  description: Why a reboot is due.
+  description: Reasons that require a reboot.
   returned: always
   type: list
   elements: str
@@ -89,8 +48,8 @@ reboot:
     - "mlx5_core: version none runs, 25.07-0.9.7 is installed (/sys/module/mlx5_core/version)"
 """
 
-from ..module_utils import ofed
 from ..module_utils.converge import main
+from ..module_utils.roles import ofed
 
 if __name__ == "__main__":
     main(ofed)

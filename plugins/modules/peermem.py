@@ -5,30 +5,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: peermem
-short_description: Let the NICs reach GPU memory
+short_description: Set up GPUDirect RDMA
 description:
-  - Has the module nvidia_peermem loaded, now and at boot, and registered with the RDMA drivers; or
-    refuses a node that lacks what dma-buf needs.
-  - Says why the module does not load, and what to do.
+  - Loads nvidia_peermem, now and at boot, and verifies that it is registered with the RDMA drivers.
+    In dma-buf mode, refuses a node that does not support it.
+  - If the module does not load, reports why and what to do.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
-  - rdmaprov.node.rails
+  - rdmaprov.node.peermem
   - rdmaprov.node.plan
-options:
-  mode:
-    description:
-      - How NICs reach GPU memory. V(auto) takes dma-buf where the node has all it needs, else
-        nvidia-peermem, and nothing on a node without an NVIDIA GPU.
-      - With V(dmabuf) and V(off), the module is not loaded at boot, and left alone if it is loaded.
-    type: str
-    choices: [auto, nvidia-peermem, dmabuf, 'off']
-    default: auto
-  gpu_module:
-    description: Flavour that the nvidia kernel module must have; empty for either.
-    type: str
-    choices: [open, proprietary, '']
-    default: ''
 """
 
 EXAMPLES = r"""
@@ -40,7 +26,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was not as described.
+  description: Settings that differed from the description.
   returned: always
   type: list
   elements: dict
@@ -51,20 +37,20 @@ changes:
       seen: not loaded
       wanted: loaded
 notes:
-  description: What was decided, and why.
+  description: What the module chose, and why.
   returned: always
   type: list
   elements: str
-  sample: ["dmabuf: the node has all it needs"]
+  sample: ["dmabuf: the node supports it"]
 reboot:
-  description: Why a reboot is due, such as RDMA drivers that were replaced and still run.
+  description: Reasons that require a reboot, such as loaded RDMA drivers that were replaced.
   returned: always
   type: list
   elements: str
 """
 
-from ..module_utils import peermem
 from ..module_utils.converge import main
+from ..module_utils.roles import peermem
 
 if __name__ == "__main__":
     main(peermem)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: survey
-short_description: Say what each role would change on a node
+short_description: Show what each role would change on a node
 description:
-  - Makes the plans of all roles in one process and one round trip, and changes nothing.
-  - Fails if the node does not fit its description.
+  - Plans all roles in one process and one round trip. Changes nothing.
+  - Fails if the node does not match its description.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment: rdmaprov.node.plan
@@ -42,31 +42,31 @@ EXAMPLES = r"""
 RETURN = r"""
 roles:
   description:
-    - By role, its C(changes), the reasons for a C(reboot), what it C(waits) for, and in C(notes)
-      what it decided and why.
+    - For each role, its C(changes), the reasons that require a C(reboot), what it C(waits) for,
+      and C(notes).
   returned: always
   type: dict
 pending:
-  description: The roles that have something to change, in their order.
+  description: Roles that have changes to make, in order.
   returned: always
   type: list
   elements: str
 problems:
-  description: What no role can repair; with any, the module fails.
+  description: Problems that no role can fix. The module fails if there are any.
   returned: always
   type: list
   elements: str
 boot_id:
-  description: The kernel's name for this boot.
+  description: The kernel's ID of this boot.
   returned: always
   type: str
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.arguments import plan_role
 from ..module_utils.machine import Machine, NodeError
-from ..module_utils.roles import planned
-from ..module_utils.survey import left, survey
+from ..module_utils.survey import remaining, survey
 
 
 def main() -> None:
@@ -85,7 +85,7 @@ def main() -> None:
         machine.require_root()
     except NodeError as error:
         module.fail_json(msg=str(error))
-    found = survey(machine, module.params["arguments"], planned)
+    found = survey(machine, module.params["arguments"], plan_role)
     for warning in found.pop("warnings"):
         module.warn(warning)
     if found["problems"]:
@@ -93,7 +93,7 @@ def main() -> None:
     before = module.params["rebooted_from"]
     if before and before == found["boot_id"]:
         module.fail_json(msg="the node did not reboot (boot_id is the same)", **found)
-    rest = left(found, before) if before or module.params["finished"] else ""
+    rest = remaining(found, before) if before or module.params["finished"] else ""
     if rest:
         when = "after the reboot" if before else "after the roles ran"
         module.fail_json(msg=f"still not in effect {when}: {rest}", **found)

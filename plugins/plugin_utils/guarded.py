@@ -1,4 +1,4 @@
-"""What the controller does for a module that may change the way to its node."""
+"""What the controller does for a module that may change the management path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ansible.plugins.action import ActionBase
 
 
 class GuardedAction(ActionBase):
-    """Runs the module; confirms a change on the way to the node over a new connection."""
+    """Runs the module; confirms a change on the management path over a new connection."""
 
     def run(
         self, tmp: str | None = None, task_vars: dict[str, Any] | None = None
@@ -25,8 +25,8 @@ class GuardedAction(ActionBase):
             return {
                 **confirmed,
                 "changes": result["changes"],
-                "msg": "a change on the way to the node was not confirmed, so the node takes it "
-                "back by itself: {}".format(confirmed.get("msg", "no reason given")),
+                "msg": "a change to the management path was not confirmed, so the node reverts it "
+                "by itself: {}".format(confirmed.get("msg", "no reason given")),
             }
         again: dict[str, Any] = self._execute_module(module_name=module, task_vars=task_vars)
         again["changed"] = True

@@ -27,7 +27,7 @@ class Asked:
     defaults: dict[str, Any]
 
 
-def asked(named: Iterable[str], load: Callable[[str], Any]) -> Asked:
+def read_roles(named: Iterable[str], load: Callable[[str], Any]) -> Asked:
     """Return what a survey of these roles asks; of all roles if none is named.
 
     Args:

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from rdmaprov.inventory import schema
+
 CHECKOUT = Path(__file__).parents[2]
+SCHEMA = schema.load_shipped()
 TASKS = "roles/*/tasks/main.yml"
 PLAY = """\
 ---
@@ -76,6 +79,22 @@ def test_every_role_is_listed(installed):
     done = ansible("ansible-doc", *words, cwd=installed)
     roles = {f"rdmaprov.node.{path.parent.parent.name}" for path in CHECKOUT.glob(TASKS)}
     assert set(json.loads(done.stdout)) == roles
+
+
+def test_every_variable_of_a_role_is_documented(installed):
+    words = ["--type", "role", "--json", "rdmaprov.node.nccl"]
+    done = ansible("ansible-doc", *words, cwd=installed)
+    (role,) = json.loads(done.stdout).values()
+    assert set(role["entry_points"]["main"]["options"]) == set(SCHEMA.roles["nccl"].variables)
+
+
+def test_antsibull_finds_nothing_to_say_about_the_documentation(installed):
+    pytest.importorskip("antsibull_docs")
+    collection = installed / "collections" / "ansible_collections" / "rdmaprov" / "node"
+    words = ["lint-collection-docs", "--plugin-docs", str(collection)]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # it starts ansible-doc
+    done = ansible("antsibull-docs", *words, cwd=installed, PATH=path)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 def playbook(place, variables):

@@ -71,7 +71,7 @@ def test_way_to_the_node_is_refused_before_anything_happens(lab, apply):
     before = lab.run(NODE, STATE)
     done = apply()
     assert done.returncode == 2
-    assert f"{MANAGEMENT} is not touched: the connection to" in done.stdout
+    assert f"{MANAGEMENT} is on the management path: the connection to" in done.stdout
     assert f"write fabric_guard_allowed_netdevs: [{MANAGEMENT}]" in done.stdout
     assert lab.run(NODE, STATE) == before
 
@@ -99,5 +99,5 @@ def test_change_that_cuts_the_way_is_taken_back(lab, apply):
         lab.must("heal", NODE)
     assert warm.returncode == 0, warm.stdout
     assert done.returncode == 4, done.stdout
-    assert "was not confirmed, so the node takes it back by itself" in done.stdout
+    assert "was not confirmed, so the node reverts it by itself" in done.stdout
     assert lab.run(NODE, STATE) == before

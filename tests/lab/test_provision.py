@@ -8,6 +8,7 @@ import signal
 
 import jsonschema
 import pytest
+from plugins.module_utils.roles import ORDER
 from tests.lab.fleet import NODES, SCHEMA, TIMEOUT_S, Fleet, left_by_accept
 from tests.lab.play import DISK_FULL
 
@@ -21,17 +22,7 @@ CHANGES = NODES
 SUITE = data_dir("validate")
 # Those that a factory node lacks something of, in their order. The driver is the kernel's own,
 # and there is no GPU: ofed and peermem have nothing to do.
-ROLES = (
-    "fabric",
-    "mlx5",
-    "hugepages",
-    "mtu",
-    "roce_qos",
-    "limits",
-    "pcie",
-    "nccl",
-    "torch_runtime",
-)
+ROLES = tuple(role for role in ORDER if role not in ("ofed", "peermem"))
 
 
 @pytest.fixture(scope="module")

@@ -40,4 +40,4 @@ def test_what_counts_more_is_said_and_changes_nothing(lab, play):
     lab.run(NODE, "echo NCCL_IB_TC=0 > /root/.nccl.conf")
     assert not play.changed({})
     said = " ".join(play.said.split())
-    assert "/root/.nccl.conf:1: sets NCCL_IB_TC to 0, which counts more than /etc/nccl.conf" in said
+    assert "/root/.nccl.conf:1: sets NCCL_IB_TC to 0, which overrides /etc/nccl.conf" in said

@@ -44,7 +44,7 @@ def test_settings_are_set_again_after_a_reload(lab, play):
     wanted = "0" if factory == "1" else "1"
     settings = {"pcie_numa_balancing": wanted == "1"}
     assert play.changed(settings)
-    assert "virtio reads nothing over PCI Express" in play.said
+    assert "MaxReadReq: virtio does not use it" in play.said
     assert balancing(lab) == wanted
     assert not play.changed(settings)
     lab.run(NODE, REBIND.format(netdev=lab.netdev(NODE, 1), other=factory, right=wanted))

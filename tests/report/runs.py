@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from plugins.module_utils.survey import ORDER
+from plugins.module_utils.roles import ORDER
 from tests.unit import accept_runs
 
 from rdmaprov.acceptance.counters import RailTraffic

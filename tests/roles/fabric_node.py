@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from plugins.module_utils import arp, fabric
 from plugins.module_utils.converge import converge
+from plugins.module_utils.fabric import arp
+from plugins.module_utils.roles import fabric
 from tests.roles.fake import FakeMachine
 from tests.roles.iproute import IpRoute
 

@@ -17,10 +17,10 @@ import sys
 import tempfile
 from typing import Any
 
-from plugins.module_utils import fabric
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import Machine, NodeError
 from plugins.module_utils.plan import RUNNING
+from plugins.module_utils.roles import fabric
 
 SETUP = """
 mount -t sysfs sysfs /sys

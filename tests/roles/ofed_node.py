@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from plugins.module_utils import ofed
+from plugins.module_utils.argument_specs import ARGUMENTS
 from plugins.module_utils.converge import converge
+from plugins.module_utils.roles import ofed
 from tests.roles.apt_node import DOCA, MLNX, AptNode
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "openpgp"
@@ -17,7 +18,7 @@ KEY = str(FIXTURES / "ed25519.asc")
 def arguments(source: str = "doca", **changed: object) -> dict[str, Any]:
     versions = {"doca": "3.1.0", "mlnx_ofed": "24.10-1.1.4.0", "inbox": ""}
     urls = {"doca": DOCA, "mlnx_ofed": MLNX, "inbox": ""}
-    given = {name: spec.get("default") for name, spec in ofed.ARGUMENTS.items()}
+    given = {name: spec.get("default") for name, spec in ARGUMENTS["ofed"].items()}
     more = {
         "source": source,
         "version": versions[source],

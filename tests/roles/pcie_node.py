@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import iommu, pcie
 from plugins.module_utils.converge import converge
+from plugins.module_utils.pcie import iommu
+from plugins.module_utils.roles import pcie
 from tests.roles import config_space
 from tests.roles.fake import FakeMachine
 

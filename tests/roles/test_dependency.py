@@ -60,7 +60,7 @@ def test_fabric_runs_once_for_each_node(tmp_path: Path, play: dict[str, object])
     (tmp_path / "play.yml").write_text(yaml.safe_dump([{**PLAY, **play}]))
     said = _played(tmp_path)
     asked = [line for line in said.splitlines() if "there is no network device" in line]
-    told = [line for line in said.splitlines() if "this needs root" in line]
+    told = [line for line in said.splitlines() if "root is required" in line]
     # The role mtu's task says the same, once for each node.
     assert len(asked) + len(told) == 2 * len(NODES), said
 
@@ -70,5 +70,5 @@ def test_roles_modules_take_what_their_tasks_give(tmp_path: Path):
     survey = {"name": "Ask all roles", "rdmaprov.node.survey": {}}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([{**PLAY, "tasks": [survey]}]))
     said = _played(tmp_path, "--limit", "one")
-    assert "nccl: rail 0: there is no network device" in said or "this needs root" in said, said
+    assert "nccl: rail 0: there is no network device" in said or "root is required" in said, said
     assert "value of" not in said

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +11,15 @@ from typing import Any
 
 import pytest
 import yaml
-from plugins.module_utils.roles import ROLES
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from plugins.module_utils.argument_specs import ARGUMENTS
+from plugins.module_utils.roles import ORDER
+from tools.generate.outputs import outputs
+
+from rdmaprov import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
+COLLECTION = ROOT / "src" / "ansible_collections" / "rdmaprov" / "node"
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py"))
 TYPES = {"type": "str", "elements": None, "required": False, "choices": None, "default": None}
 
@@ -40,24 +46,67 @@ def test_module_is_documented_with_an_example_and_its_results(
     assert name == "confirm" or entry["return"]
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", ORDER)
 def test_documented_options_are_the_arguments(documented: dict[str, dict[str, Any]], role: str):
     options = documented[f"rdmaprov.node.{role}"]["doc"]["options"]
-    arguments = importlib.import_module(f"plugins.module_utils.{role}").ARGUMENTS
     shown, real = (
         {
             name: {key: option.get(key, otherwise) for key, otherwise in TYPES.items()}
             for name, option in of.items()
         }
-        for of in (options, arguments)
+        for of in (options, ARGUMENTS[role])
     )
     assert shown == real
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_roles_task_gives_the_module_arguments_that_it_has(role: str):
+@pytest.mark.parametrize("role", ORDER)
+def test_example_is_accepted(documented: dict[str, dict[str, Any]], role: str):
+    for task in yaml.safe_load(documented[f"rdmaprov.node.{role}"]["examples"]):
+        given = {**task[f"rdmaprov.node.{role}"]}
+        if given.get("rails") == "{{ fabric_rails }}":
+            given["rails"] = [{"netdev": "ens1"}]
+        assert ArgumentSpecValidator(ARGUMENTS[role]).validate(given).error_messages == []
+
+
+@pytest.mark.parametrize("role", ORDER)
+def test_roles_task_gives_the_module_all_its_arguments(role: str):
     tasks = yaml.safe_load((ROOT / "roles" / role / "tasks" / "main.yml").read_text())
     given = [task[f"rdmaprov.node.{role}"] for task in tasks if f"rdmaprov.node.{role}" in task]
-    assert len(given) == 1
-    assert set(given[0]) <= set(ROLES[role].ARGUMENTS)
-    assert {n for n, a in ROLES[role].ARGUMENTS.items() if a.get("required")} <= set(given[0])
+    assert [set(each) for each in given] == [set(ARGUMENTS[role])]
+
+
+def test_roles_of_other_lists_are_the_collections():
+    """Each but the reboot, which has no module, is in the order in which a play runs them."""
+    present = {path.name for path in (ROOT / "roles").iterdir()}
+    assert {*ORDER, "reboot"} == present
+    page = (ROOT / "docs" / "README.md").read_text()
+    assert set(re.findall(r"\(\.\./roles/(\w+)/README\.md\)", page)) == present
+
+
+@pytest.mark.parametrize("role", [*ORDER, "reboot"])
+def test_galaxys_metadata_are_those_of_the_spec(role: str):
+    meta = yaml.safe_load((ROOT / "roles" / role / "meta" / "main.yml").read_text())["galaxy_info"]
+    spec = yaml.safe_load((ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text())
+    assert meta["role_name"] == role
+    assert meta["description"] == spec["argument_specs"]["main"]["short_description"]
+
+
+def test_collection_has_the_version_of_the_package():
+    galaxy = yaml.safe_load((COLLECTION / "galaxy.yml").read_text())
+    assert galaxy["version"] == __version__
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), outputs().items(), ids=lambda value: getattr(value, "name", "")
+)
+def test_generated_file_is_current(path: Path, text: str):
+    """Refresh with: make generate."""
+    assert path.read_text() == text
+
+
+def test_files_that_contributors_are_sent_to_are_there():
+    page = (ROOT / "docs" / "contributing.md").read_text()
+    named = set(re.findall(r"`((?:docs|lab|plugins|roles|src|tests|validate)/[\w./-]*)`", page))
+    made_up = re.compile("chrony|[A-Z]{3}")  # examples and placeholders, such as ROLE
+    missing = [each for each in named if not made_up.search(each) and not (ROOT / each).exists()]
+    assert missing == []

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 
 import pytest
-from plugins.module_utils import arp, fabric
 from plugins.module_utils.converge import converge
+from plugins.module_utils.fabric import arp
 from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.plan import NotYet
+from plugins.module_utils.roles import fabric
 from tests.roles.fabric_node import (
     ARP,
     NETWORK_FILE,

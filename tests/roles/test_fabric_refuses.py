@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plugins.module_utils import arp
+from plugins.module_utils.fabric import arp
 from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.plan import Refused
 from tests.roles.fabric_node import (
@@ -60,7 +60,7 @@ def test_table_with_routes_of_others_is_refused(node: FakeMachine, ip: IpRoute):
 
 @pytest.mark.parametrize("base", [0, 254, 253])
 def test_the_kernels_tables_are_refused(node: FakeMachine, ip: IpRoute, base: int):  # noqa: ARG001
-    with pytest.raises(Refused, match="is the kernel's own"):
+    with pytest.raises(Refused, match="belongs to the kernel"):
         apply(node, routing_table_base=base)
 
 
@@ -95,7 +95,9 @@ def test_later_sysctl_file_that_says_otherwise_is_refused(
 
 def test_way_to_the_node_is_refused_before_it_is_touched(node: FakeMachine, ip: IpRoute):
     rails = [RAILS[0], {"netdev": "eno1", "address": "10.0.2.15/24"}]
-    with pytest.raises(Refused, match="eno1 is not touched: the default gateway uses it"):
+    with pytest.raises(
+        Refused, match="eno1 is on the management path: the default gateway uses it"
+    ):
         apply(node, rails=rails)
     assert ip.links["ens1"] == ["fe80::1/64"]
 
@@ -105,7 +107,7 @@ def test_profile_that_has_the_way_to_the_node_is_not_replaced(node: FakeMachine,
     node.programs["nmcli -g GENERAL.STATE device show"] = "100 (connected)\n"
     node.programs["nmcli -g GENERAL.CONNECTION device show eno1"] = "Wired connection 1\n"
     rails = [{"netdev": "eno1", "address": "10.0.2.15/24"}]
-    with pytest.raises(Refused, match="profile 'Wired connection 1' has the way to the node"):
+    with pytest.raises(Refused, match="profile 'Wired connection 1' has the management path"):
         apply(node, rails=rails, guard_allowed_netdevs=["eno1"])
     assert ip.links["eno1"] == ["10.0.2.15/24"]
     assert not node.exists("/etc/NetworkManager")

@@ -89,16 +89,13 @@ def test_device_on_the_way_needs_the_sites_word(node: FakeMachine):
     node.programs["ip -j -4 route show default"] = route("ens1")
     given: dict[str, list[str]] = {"guard_allowed_netdevs": []}
     with pytest.raises(Refused, match=r"write fabric_guard_allowed_netdevs: \[ens1\]"):
-        guard.guarded(node, [rail("eno1"), rail("ens1")], given)
+        guard.devices_to_guard(node, [rail("eno1"), rail("ens1")], given)
     given = {"guard_allowed_netdevs": ["ens1"]}
-    assert guard.guarded(node, [rail("eno1"), rail("ens1")], given) == ["ens1"]
+    assert guard.devices_to_guard(node, [rail("eno1"), rail("ens1")], given) == ["ens1"]
 
 
 class OnTheWay:
     """A role whose only setting is a file, changed under the guard, and written for the boot."""
-
-    def __init__(self) -> None:
-        self.ARGUMENTS: dict[str, object] = {}
 
     def plan(self, machine: Machine, arguments: dict[str, object]) -> Plan:  # noqa: ARG002
         plan = Plan(machine)
@@ -146,11 +143,11 @@ def test_no_timer_no_change(node: FakeMachine):
 
 def test_late_confirmation_is_an_error(node: FakeMachine):
     node.programs["systemctl stop"] = CommandFailed(["systemctl"], 5, "not loaded")
-    with pytest.raises(NodeError, match="taken back before it was confirmed"):
+    with pytest.raises(NodeError, match="reverted before it was confirmed"):
         guard.confirm(node, "rdmaprov-revert-7")
 
 
 def test_only_timers_of_changes_are_confirmed(node: FakeMachine):
-    with pytest.raises(NodeError, match="no timer"):
+    with pytest.raises(NodeError, match="not a timer"):
         guard.confirm(node, "ssh")
     assert node.ran == []

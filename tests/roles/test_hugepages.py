@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import hugepages, hugepages_boot
 from plugins.module_utils.converge import converge
-from plugins.module_utils.hugetlb import directory_of, pools
+from plugins.module_utils.hugepages import unit
+from plugins.module_utils.hugepages.hugetlb import directory_of, pools
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import hugepages
 from tests.roles.fake import FakeMachine
 
 SMALL, LARGE = 2048, 1048576
@@ -185,7 +186,9 @@ def test_pool_shrinks_before_another_grows(node: Node):
 
 def test_fewer_pages_than_wanted_are_an_error_that_names_the_numa_node(node: Node):
     node.room[1] = 300
-    with pytest.raises(NodeError, match=r"^NUMA node 1: the kernel keeps 300 of 512 hugepages of"):
+    with pytest.raises(
+        NodeError, match=r"^NUMA node 1: the kernel allocated 300 of 512 hugepages of"
+    ):
         run(node, per_numa_node_2m=[512, 512])
     assert "/proc/sys/vm/drop_caches" in node.written
     assert node.exists(LINK)  # so a reboot helps
@@ -211,7 +214,7 @@ def test_pages_in_use_are_not_taken_away(node: Node):
     with pytest.raises(Refused, match="NUMA node 0: 60 of 100 hugepages of 2 MiB are in use"):
         run(node, per_numa_node_2m=[50, 0])
     node.put("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "20\n")
-    with pytest.raises(Refused, match="80 of 100 hugepages of 2 MiB are in use or promised"):
+    with pytest.raises(Refused, match="80 of 100 hugepages of 2 MiB are in use or reserved"):
         run(node, per_numa_node_2m=[70, 0])
     assert node.pages() == [100, 0]
 
@@ -243,7 +246,7 @@ def test_pages_no_longer_wanted_leave_nothing(node: Node):
 def test_large_pages_wait_for_a_boot(node: Node):
     result = run(node, count_1g=4)
     assert result["reboot"] == [
-        "the kernel was started with '' and needs 'hugepagesz=1G hugepages=4' (/proc/cmdline)"
+        "the running kernel has '', wanted 'hugepagesz=1G hugepages=4' (/proc/cmdline)"
     ]
     assert node.written == []
     assert not node.exists(UNIT)
@@ -257,7 +260,9 @@ def test_large_pages_that_the_kernel_did_not_give_at_boot_are_an_error(node: Nod
     node.boot()
     node.pool(1, LARGE, 1)
     node.room[1] = 1
-    with pytest.raises(NodeError, match="NUMA node 1: the kernel keeps 1 of 2 hugepages of 1 GiB"):
+    with pytest.raises(
+        NodeError, match="NUMA node 1: the kernel allocated 1 of 2 hugepages of 1 GiB"
+    ):
         run(node, count_1g=4)
 
 
@@ -282,8 +287,8 @@ def test_large_pages_at_run_time_need_no_boot(node: Node):
         ({"count_2m": 32300}, "leave less than 1.0 GiB of the node's 64.0 GiB"),
         ({"per_numa_node_2m": [16500, 0]}, "on NUMA node 0, which has 32.0 GiB"),
         ({"per_numa_node_2m": [1, 2, 3]}, "3 counts for 2 NUMA nodes"),
-        ({"per_numa_node_2m": [1, 2], "count_2m": 3}, "hugepages_2m_count is given as well"),
-        ({"per_numa_node_2m": [-1, 2]}, "no fewer than 0 pages"),
+        ({"per_numa_node_2m": [1, 2], "count_2m": 3}, "hugepages_2m_count is set too"),
+        ({"per_numa_node_2m": [-1, 2]}, "the number of pages cannot be negative"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_changed(
@@ -301,7 +306,7 @@ def test_page_size_that_the_machine_lacks_is_refused(node: Node):
             node.remove(f"{directory_of(numa_node, LARGE)}/{name}_hugepages")
         Path(node.path(directory_of(numa_node, LARGE))).rmdir()
     assert not run(node)["changed"]
-    with pytest.raises(Refused, match="hugepages_1g_count: this machine has no pages of 1 GiB"):
+    with pytest.raises(Refused, match="hugepages_1g_count: there are no 1 GiB"):
         run(node, count_1g=1)
 
 
@@ -331,7 +336,7 @@ def test_site_that_contradicts_doca_is_refused(node: Node):
         Refused, match=r"takes 512 pages of 2048 kB .* write hugepages_2m_count: 512"
     ):
         run(node, count_2m=500)
-    with pytest.raises(Refused, match="does nothing with hugepages on the kernel's command line"):
+    with pytest.raises(Refused, match="but ignores hugepages on the kernel's command line"):
         run(node, count_2m=512, count_1g=2)
     node.put("/etc/mellanox/hugepages.d/x.json", "[]")
     with pytest.raises(Refused, match=r"x\.json is not what doca-hugepages writes"):
@@ -349,7 +354,7 @@ def test_script_of_the_unit_reserves_and_fails_where_pages_lack(tmp_path: Path):
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.write_text("0\n")
     bad.symlink_to("/dev/null")  # keeps nothing
-    script = hugepages_boot.SCRIPT.replace("/proc/sys/vm/compact_memory", str(tmp_path / "c"))
+    script = unit.SCRIPT.replace("/proc/sys/vm/compact_memory", str(tmp_path / "c"))
     done = subprocess.run(
         ["sh", "-c", script, "sh", str(bad), "4", str(good), "12"],
         capture_output=True,
@@ -363,7 +368,7 @@ def test_script_of_the_unit_reserves_and_fails_where_pages_lack(tmp_path: Path):
 
 
 def test_unit_takes_large_pages_first():
-    text = hugepages_boot.unit({(SMALL, 0): 7, (SMALL, 1): 0, (LARGE, 0): 2})
+    text = unit.unit({(SMALL, 0): 7, (SMALL, 1): 0, (LARGE, 0): 2})
     files = [line.split()[0] for line in text.splitlines() if "nr_hugepages" in line]
     assert [file.split("/")[5] + file.split("/")[-2] for file in files] == [
         "node0hugepages-1048576kB",

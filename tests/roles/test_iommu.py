@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugins.module_utils import iommu
 from plugins.module_utils.machine import NodeError
+from plugins.module_utils.pcie import iommu
 from plugins.module_utils.plan import Refused
 from tests.roles.fake import FakeMachine
 from tests.roles.pcie_node import NIC, Node, made, run, said
@@ -42,9 +42,7 @@ def iommu_on(node: Node, kind: str) -> None:
 def test_iommu_mode_waits_for_a_boot_and_is_then_proven(node: Node):
     iommu_on(node, "DMA")
     result = run(node, iommu="passthrough")
-    assert result["reboot"] == [
-        "the kernel was started with '' and needs 'iommu=pt' (/proc/cmdline)"
-    ]
+    assert result["reboot"] == ["the running kernel has '', wanted 'iommu=pt' (/proc/cmdline)"]
     assert ("configured", CFG, "kernel arguments") in said(result)
     again = run(node, iommu="passthrough")
     assert (again["changed"], len(again["reboot"])) == (False, 1)
@@ -60,7 +58,7 @@ def test_iommu_that_is_still_on_is_an_error(node: Node):
     iommu_on(node, "DMA")
     run(node, iommu="off")
     node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=off\n")
-    with pytest.raises(NodeError, match=r"started with iommu=off, and dmar0 is on"):
+    with pytest.raises(NodeError, match=r"running kernel has iommu=off, but dmar0 is on"):
         run(node, iommu="off")
 
 
@@ -69,7 +67,7 @@ def test_iommu_mode_that_cannot_be_told_is_an_error(node: Node):
     run(node, iommu="passthrough")
     node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=pt\n")
     node.remove(f"{GROUP}/type")
-    with pytest.raises(NodeError, match="cannot tell its IOMMU mode"):
+    with pytest.raises(NodeError, match="its IOMMU mode is unknown"):
         run(node, iommu="passthrough")
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugins.module_utils import limits, sysctl
+from plugins.module_utils import sysctl
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import limits
 from tests.roles.fake import FakeMachine
 
 LOGINS = "/etc/security/limits.d/99-rdmaprov-memlock.conf"
@@ -176,11 +177,11 @@ def test_undone_settings_leave_no_file(node: Node):
         ({"memlock_services": ["../x"]}, "is not the name of a service"),
         ({"sysctl": {"swappiness": 1}}, "write such as vm.swappiness"),
         ({"sysctl": {"vm/../../x": 1}}, "is not the name of a kernel setting"),
-        ({"sysctl": {"vm.swappiness": True}}, "wants a number or a text"),
-        ({"sysctl": {"vm.swappiness": "1\nvm.x = 2"}}, "wants a text of one line"),
+        ({"sysctl": {"vm.swappiness": True}}, "needs a number or a text"),
+        ({"sysctl": {"vm.swappiness": "1\nvm.x = 2"}}, "needs a text of one line"),
         (
             {"sysctl": {"net.ipv4.ip_local_port_range": 262144}},
-            "has 2 values, and '262144' is not that; write such as '32768 60999'",
+            "has 2 values, and '262144' does not match; write for example '32768 60999'",
         ),
     ],
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from plugins.module_utils import mtu
 from plugins.module_utils.links import Addressing, Links
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Plan, Refused
 from plugins.module_utils.rails import Rail
+from plugins.module_utils.roles import mtu
 from tests.roles.fake import FakeMachine
 
 ROUTED = Addressing("198.18.0.1/24", "198.18.0.254", 1000, 1001)
@@ -100,7 +100,7 @@ def test_device_of_two_managers_is_refused(node: FakeMachine):
 def test_device_that_nothing_manages_may_be_managed_later(node: FakeMachine, unmanaged: bool):
     if unmanaged:
         with_network_manager(node, "10 (unmanaged)")
-    with pytest.raises(NotYet, match="ens1: nothing that rdmaprov knows manages it"):
+    with pytest.raises(NotYet, match="ens1: no supported link manager manages it"):
         Links(node, "auto").of("ens1")
 
 

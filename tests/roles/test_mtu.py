@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugins.module_utils import mtu
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.rails import find
+from plugins.module_utils.roles import mtu
 from tests.roles.fake import FakeMachine
 
 DROP_IN = "/etc/systemd/network/20-rdmaprov-ens1.network.d/rdmaprov-mtu.conf"
@@ -97,7 +97,7 @@ def test_drop_in_goes_beside_the_admins_file(node: FakeMachine):
 
 def test_rail_that_did_not_take_it_is_an_error(node: FakeMachine):
     node.programs["ip link set dev"] = ""
-    with pytest.raises(NodeError, match=r"not in effect .* ens1: MTU \(running\) is 1500"):
+    with pytest.raises(NodeError, match=r"not in effect: ens1: MTU \(running\) is 1500"):
         converge(node, mtu, arguments(), check=False)
 
 
@@ -115,7 +115,9 @@ def test_rail_that_is_not_there_may_come(node: FakeMachine, rails: list[dict[str
 
 def test_way_to_the_node_is_refused_before_it_is_touched(node: FakeMachine):
     given = arguments(rails=[{"pci": "0000:18:00.0"}, {"netdev": "eno1"}])
-    with pytest.raises(Refused, match="eno1 is not touched: the default gateway uses it"):
+    with pytest.raises(
+        Refused, match="eno1 is on the management path: the default gateway uses it"
+    ):
         converge(node, mtu, given, check=False)
     assert node.value("/sys/class/net/ens1/mtu") == "1500"
     assert not [line for line in node.ran if "set" in line]

@@ -1,7 +1,4 @@
-"""Whatever somebody changes of what a role made, the role's plan sees it.
-
-`rdmaprov apply --drifted` relies on it: what the survey does not see stays as it is.
-"""
+"""The plan of a role sees every change to what the role made: `apply --drifted` relies on it."""
 
 from __future__ import annotations
 
@@ -13,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import (
+from plugins.module_utils.links import Links
+from plugins.module_utils.machine import Machine
+from plugins.module_utils.pcie import iommu
+from plugins.module_utils.plan import Plan
+from plugins.module_utils.probed import PROTOCOL
+from plugins.module_utils.roles import (
+    ORDER,
     fabric,
     hugepages,
-    iommu,
     limits,
     mlx5,
     mtu,
@@ -27,11 +29,7 @@ from plugins.module_utils import (
     roce_qos,
     torch_runtime,
 )
-from plugins.module_utils.links import Links
-from plugins.module_utils.machine import Machine
-from plugins.module_utils.plan import Plan
-from plugins.module_utils.probed import PROTOCOL
-from plugins.module_utils.survey import ORDER, survey
+from plugins.module_utils.survey import survey
 from tests.roles import (
     apt_node,
     fabric_node,
@@ -195,7 +193,7 @@ def peer(root: Path) -> FakeMachine:
 @pytest.fixture(params=[*CASES])
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.setattr(iommu, "architecture", lambda: "x86_64")
-    monkeypatch.setattr("plugins.module_utils.verbs.dmabuf_obstacle", lambda _: "")
+    monkeypatch.setattr("plugins.module_utils.peermem.verbs.dmabuf_obstacle", lambda _: "")
     return CASES[request.param]
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import nccl, nccl_conf
+from plugins.module_utils.argument_specs import ARGUMENTS
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
+from plugins.module_utils.nccl import conf
 from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.roles import nccl
 from tests.roles.fake import FakeMachine
 
 from rdmaprov.contract import nccl as contract
@@ -38,12 +40,13 @@ def node(machine: FakeMachine) -> FakeMachine:
 
 
 def arguments(**changed: object) -> dict[str, Any]:
-    defaults = {name: of.get("default") for name, of in nccl.ARGUMENTS.items()}
+    defaults = {name: of.get("default") for name, of in ARGUMENTS["nccl"].items()}
     return {
         **defaults,
         "kind": "roce",
         "rails": [{"netdev": "ens1"}, {"pci": "0000:29:00.0"}],
         "ib_tc": 106,
+        "ib_address_family": "ipv4",
         "cross_nic": 0,
         **changed,
     }
@@ -148,7 +151,7 @@ def test_device_that_may_come_is_waited_for(node: FakeMachine):
         ({"socket_ifname": "^en"}, "leaves no network device"),
         ({"socket_ifname": "ens1, ens2"}, "leaves no network device"),
         ({"environment": {"NCCL_IB_TC": 1}}, "has a setting of its own: write nccl_ib_tc"),
-        ({"environment": {"NCCL_DEBUG": True}}, "NCCL_DEBUG wants a number or a text"),
+        ({"environment": {"NCCL_DEBUG": True}}, "NCCL_DEBUG needs a number or a text"),
         ({"environment": {"export NCCL_DEBUG": 1}}, "'export NCCL_DEBUG' is not the name"),
         ({"environment": {"NCCL_DEBUG": "INFO "}}, "outer blanks become part of the value"),
         ({"environment": {"NCCL_DEBUG": '"INFO"'}}, "quotes and outer blanks"),
@@ -253,7 +256,7 @@ def test_other_variables_are_kept_on_request(node: FakeMachine):
     node.put(CONF, "# by hand\n" + OLD + "NCCL_DEBUG=INFO\nNCCL_DEBUG=WARN\nSHARP_COLL_LOG=3\n")
     given = arguments(conf_existing="merge", environment={"NCCL_IB_TIMEOUT": 22})
     converge(node, nccl, given, check=False)
-    kept = [nccl_conf.KEPT, "NCCL_DEBUG=INFO", "SHARP_COLL_LOG=3"]
+    kept = [conf.KEPT, "NCCL_DEBUG=INFO", "SHARP_COLL_LOG=3"]
     assert body(node) == [*ROCE, "NCCL_IB_TIMEOUT=22", *kept]
     assert len(backups(node)) == 1
     assert not converge(node, nccl, given, check=False)["changed"]
@@ -265,7 +268,7 @@ def test_kept_variables_stay_when_the_site_changes(node: FakeMachine):
     converge(node, nccl, merge, check=False)
     moved = arguments(conf_existing="merge", environment={"NCCL_DEBUG": "WARN"})
     converge(node, nccl, moved, check=False)
-    assert body(node) == [*ROCE, "NCCL_DEBUG=WARN", nccl_conf.KEPT, "NCCL_IB_TIMEOUT=20"]
+    assert body(node) == [*ROCE, "NCCL_DEBUG=WARN", conf.KEPT, "NCCL_IB_TIMEOUT=20"]
     converge(node, nccl, arguments(), check=False)
     assert body(node) == ROCE
 
@@ -284,9 +287,9 @@ def test_what_counts_more_is_named(node: FakeMachine):
     node.put("/home/alice/.nccl.conf", "NCCL_DEBUG=INFO\nNCCL_IB_HCA=mlx5\n")
     result = converge(node, nccl, arguments(), check=False)
     assert result["warnings"] == [
-        "/etc/environment:2: sets NCCL_IB_TC to 0, which counts more than /etc/nccl.conf, "
+        "/etc/environment:2: sets NCCL_IB_TC to 0, which overrides /etc/nccl.conf, "
         "wanted 106: remove the line",
-        "/home/alice/.nccl.conf:2: sets NCCL_IB_HCA to mlx5, which counts more than "
+        "/home/alice/.nccl.conf:2: sets NCCL_IB_HCA to mlx5, which overrides "
         "/etc/nccl.conf, wanted =rocep24s0,mlx5_1: remove the line",
     ]
     again = converge(node, nccl, arguments(), check=False)
@@ -317,7 +320,7 @@ def test_users_file_that_cannot_be_read_is_named(node: FakeMachine):
 
     node.read = refuse  # type: ignore[method-assign]
     (said,) = converge(node, nccl, arguments(), check=True)["warnings"]
-    assert said.endswith("so it is not known whether it overrides /etc/nccl.conf")
+    assert said.endswith("so it is unknown whether it overrides /etc/nccl.conf")
 
 
 def test_users_pipe_is_not_read(node: FakeMachine):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugins.module_utils import mlx5
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.nic_firmware import means, parse
 from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.roles import mlx5
 from tests.roles.fake import FakeMachine
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "mstconfig"
@@ -120,7 +120,9 @@ def test_settings_are_set_together_and_a_reboot_is_due(node: FakeMachine):
     ]
     assert f"mstconfig -d {PCI} -y set ATS_ENABLED=0 NUM_OF_VFS=8" in node.ran
     (reason,) = result["reboot"]
-    assert reason.startswith(f"{PCI}: the firmware reads ATS_ENABLED, NUM_OF_VFS when it starts")
+    assert reason.startswith(
+        f"{PCI}: ATS_ENABLED, NUM_OF_VFS takes effect when the firmware restarts"
+    )
     again = converge(node, mlx5, given, check=False)
     assert (again["changed"], again["reboot"]) == (False, [reason])
 
@@ -143,10 +145,10 @@ def test_device_that_cannot_be_opened_is_an_error(node: FakeMachine):
 @pytest.mark.parametrize(
     ("output", "setting", "cause", "message"),
     [
-        ("connectx4-next-boot", "SRIOV_EN", NodeError, "does not tell what is in force"),
+        ("connectx4-next-boot", "SRIOV_EN", NodeError, "does not show its current value"),
         ("connectx4-extended", "ESWITCH_HAIRPIN_DESCRIPTORS", Refused, r"is a list, Array\[0..7\]"),
         ("wide", "ROCE_CONTROL", Refused, "read-only"),
-        ("wide", "LINK_TYPE_P1", NodeError, "cannot tell what it is"),
+        ("wide", "LINK_TYPE_P1", NodeError, "its value is unknown"),
     ],
 )
 def test_setting_that_cannot_be_told_or_changed(
@@ -159,7 +161,7 @@ def test_setting_that_cannot_be_told_or_changed(
 
 def test_setting_that_did_not_take_is_an_error(node: FakeMachine):
     node.programs[f"mstconfig -d {PCI} -y set"] = ""
-    with pytest.raises(NodeError, match=r"not in effect after it was set: 0000:18:00\.0: ATS"):
+    with pytest.raises(NodeError, match=r"set, but not in effect: 0000:18:00\.0: ATS"):
         converge(node, mlx5, arguments(firmware_settings={"ATS_ENABLED": 0}), check=False)
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import ofed
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
-from plugins.module_utils.ofed_repository import CANDIDATE_KEY
+from plugins.module_utils.ofed.vendor_repository import CANDIDATE_KEY
 from plugins.module_utils.packages.apt import Apt
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import ofed
 from tests.roles import apt_node
 from tests.roles.apt_node import DOCA, KERNEL, KERNEL_DKMS, MLNX, AptNode, made
 from tests.roles.ofed_node import FIXTURES, KEY, arguments, devices, run
@@ -98,7 +98,7 @@ def test_package_that_would_go_along_stops_it(node: AptNode):
     run(node)
     node.packages["lustre-client"] = ("ii", "2.15")
     node.dependents["lustre-client"] = KERNEL_DKMS
-    with pytest.raises(Refused, match="lustre-client would be removed along"):
+    with pytest.raises(Refused, match="lustre-client would also be removed"):
         run(node, "inbox")
     assert node.packages["doca-ofed"] == ("ii", "3.1.0-091513")
 
@@ -255,14 +255,14 @@ def test_key_from_another_place_is_taken(node: AptNode):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"source": "inbox", "version": "3.1.0"}, "the kernel's own drivers have no version"),
+        ({"source": "inbox", "version": "3.1.0"}, "the inbox drivers have no version"),
         ({"version": ""}, "'' is not a version of doca; write such as 3.1.0"),
         ({"source": "mlnx_ofed", "version": "24.10"}, "write such as 24.10-1.1.4.0"),
         ({"repository_url": "mirror/doca"}, "'mirror/doca' is neither a URL nor a path"),
         ({"repository_url": "http://a ] x"}, "is neither a URL nor a path"),
         ({"repository_key_fingerprint": "12AB"}, "does not have 40 hexadecimal digits"),
         ({"repository_key_fingerprint": "", "repository_key_url": "http://a/b"}, "key over http"),
-        ({"package_url": "/a.deb"}, "ofed_repository_url is given as well"),
+        ({"package_url": "/a.deb"}, "ofed_repository_url is set too"),
         ({"package_url": "/a.deb", "repository_url": ""}, "without ofed_package_sha256"),
         ({"package_sha256": "12"}, "does not have 64 hexadecimal digits"),
     ],
@@ -304,7 +304,7 @@ def test_gpu_driver_is_compiled_again_for_other_symbols(node: AptNode):
 
 def test_ofed_without_packages_is_uninstalled(node: AptNode):
     node.programs["ofed_info"] = "MLNX_OFED_LINUX-5.8-2.0.3.0:"
-    with pytest.raises(Refused, match=r"ofed_info says mlnx_ofed 5.8-2.0.3.0, and no package"):
+    with pytest.raises(Refused, match=r"ofed_info shows mlnx_ofed 5.8-2.0.3.0, but neither"):
         run(node, "inbox")
 
     def uninstall(argv: list[str]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugins.module_utils import dkms, ofed_info, ofed_packages, openpgp, packages
+from plugins.module_utils import packages
 from plugins.module_utils.machine import CommandFailed, NodeError
-from plugins.module_utils.ofed_info import Info
+from plugins.module_utils.ofed import dkms, ofed_info, openpgp, package_names
+from plugins.module_utils.ofed.ofed_info import Info
 from plugins.module_utils.packages import Offer, Package, apt, dnf, manager
 from plugins.module_utils.packages.manager import Repository
 from plugins.module_utils.plan import Refused
@@ -108,10 +109,10 @@ def test_holder_of_the_lock_is_named(machine: FakeMachine):
     machine.put("/proc/812/comm", "unattended-upgr\n")
     complaint = CommandFailed(["apt-get"], 100, "E: Unable to acquire the dpkg frontend lock")
     machine.programs["env"] = complaint
-    with pytest.raises(NodeError, match=r"locked by process 812 \(unattended-upgr\), for longer"):
+    with pytest.raises(NodeError, match=r"locked by process 812 \(unattended-upgr\) for more"):
         apt.Apt(machine).change(["x"], [])
     machine.put("/proc/locks", "")
-    with pytest.raises(NodeError, match=r"locked by another process, for longer"):
+    with pytest.raises(NodeError, match=r"locked by another process for more"):
         apt.Apt(machine).change(["x"], [])
 
 
@@ -161,7 +162,7 @@ def test_build_of_a_version_is_one(version: str, wanted: str, same: bool):
     ],
 )
 def test_vendors_packages_are_told_from_the_distributions(name: str, version: str, vendors: bool):
-    assert ofed_packages.is_vendors(Package(name, version)) is vendors
+    assert package_names.is_vendors(Package(name, version)) is vendors
 
 
 @pytest.mark.parametrize(
@@ -174,13 +175,13 @@ def test_vendors_packages_are_told_from_the_distributions(name: str, version: st
     ],
 )
 def test_flavour_is_told_by_packages(names: list[str], flavours: set[str]):
-    assert ofed_packages.flavours({name: Package(name, "1") for name in names}) == flavours
+    assert package_names.flavours({name: Package(name, "1") for name in names}) == flavours
 
 
 def test_drivers_kernel_and_gpu_driver_are_held_together():
     names = ["doca-ofed", "linux-image-amd64", "linux-headers-6.1.0-41-amd64", "vim",
              "nvidia-driver", "libnvidia-ml1", "linux-libc-dev", "linux-base"]  # fmt: skip
-    assert ofed_packages.to_hold({name: Package(name, "1") for name in names}) == [
+    assert package_names.to_hold({name: Package(name, "1") for name in names}) == [
         "doca-ofed",
         "libnvidia-ml1",
         "linux-headers-6.1.0-41-amd64",
@@ -248,7 +249,8 @@ def test_dnf_asks_a_repository_for_versions(rhel: FakeMachine):
     )
     found = packages.of(rhel).offers(Repository("https://mirror/", "/key"), ["doca-ofed"])
     assert [offer.version for offer in found] == ["0:3.1.0-1.el9", "0:3.0.0-1.el9"]
-    kernel = dnf.queried("kernel-devel\t0:5.14.0-4.el9\tbaseos\n", ["kernel-devel-5.14.0-4.el9"])
+    printed = "kernel-devel\t0:5.14.0-4.el9\tbaseos\n"
+    kernel = dnf.parse_offers(printed, ["kernel-devel-5.14.0-4.el9"])
     assert kernel == [Offer("kernel-devel-5.14.0-4.el9", "0:5.14.0-4.el9", "baseos")]
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import ofed
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import ofed
 from tests.roles.apt_node import AptNode, made
 from tests.roles.ofed_node import arguments, devices, run
 

@@ -83,7 +83,7 @@ def test_list_of_capabilities_that_is_a_circle_ends(machine: FakeMachine):
     ("space", "message"),
     [
         (b"\xff" * 4096, "config: the device does not answer"),
-        (config_space.made_up()[:64], "config ends before 0x60: is the user root"),
+        (config_space.made_up()[:64], "config ends before 0x60: does the user have root"),
     ],
 )
 def test_register_that_cannot_be_read_is_an_error(machine: FakeMachine, space: bytes, message: str):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugins.module_utils import peermem
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Refused
+from plugins.module_utils.roles import peermem
 from tests.roles.fake import FakeMachine
 
 FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
@@ -54,7 +54,7 @@ def node(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
 
 def answer(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
     """Have the NICs' driver answer to a registration of dma-buf memory."""
-    monkeypatch.setattr("plugins.module_utils.verbs.dmabuf_obstacle", lambda _: said)
+    monkeypatch.setattr("plugins.module_utils.peermem.verbs.dmabuf_obstacle", lambda _: said)
 
 
 def arguments(mode: str = "nvidia-peermem", **changed: object) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def test_legacy_client_is_one(node: FakeMachine):
 def test_loaded_module_that_is_no_client_is_an_error(node: FakeMachine):
     converge(node, peermem, arguments(), check=False)
     node.remove(CLIENT)
-    with pytest.raises(NodeError, match=r"is loaded, and is no client .*memory_peers"):
+    with pytest.raises(NodeError, match=r"is loaded, but not registered .*memory_peers"):
         converge(node, peermem, arguments(), check=True)
 
 
@@ -123,13 +123,13 @@ def test_loaded_module_that_is_no_client_is_an_error(node: FakeMachine):
             lambda node: node.programs.update(
                 dmesg=says_later("Unknown symbol ib_register_peer_memory_client (err -2)")
             ),
-            "built for OFED, and other RDMA drivers run",
+            "built for OFED, but the running RDMA drivers lack",
         ),
         (
             lambda node: node.programs.update(
                 {"modprobe nvidia_peermem": CommandFailed(["modprobe"], 1, "Key was rejected by x")}
             ),
-            "Secure Boot wants it signed",
+            "Secure Boot requires a signature",
         ),
         (
             lambda node: node.programs.update(
@@ -141,7 +141,7 @@ def test_loaded_module_that_is_no_client_is_an_error(node: FakeMachine):
             lambda node: node.programs.update(
                 {"modprobe nvidia_peermem": CommandFailed(["modprobe"], 1, "Cannot allocate")}
             ),
-            "Cannot allocate. Run: modprobe -v",
+            "Cannot allocate. Run on the node: modprobe -v",
         ),
     ],
     ids=["parameter", "no-symbols", "versions", "inbox", "secure-boot", "no-gpu", "other"],
@@ -179,7 +179,7 @@ def test_drivers_that_were_replaced_are_a_reason_for_a_reboot(node: FakeMachine)
     result = converge(node, peermem, arguments(), check=False)
     assert layers(result) == [("configured", FILE)]
     (reason,) = result["reboot"]
-    assert "those on disk are others" in reason
+    assert "others are on disk" in reason
     node.put("/sys/module/ib_core/srcversion", "533BB7E5866E52F63B9ACCB\n")
     with pytest.raises(NotYet, match="write ofed_source"):
         converge(node, peermem, arguments(), check=False)
@@ -220,7 +220,7 @@ def test_predecessor_is_refused(node: FakeMachine):
 def test_auto_prefers_dmabuf(node: FakeMachine):
     node.put(FILE, "nvidia_peermem\n")
     result = converge(node, peermem, arguments("auto"), check=False)
-    assert result["notes"] == ["dmabuf: the node has all it needs"]
+    assert result["notes"] == ["dmabuf: the node supports it"]
     assert layers(result) == [("configured", FILE)]
     assert not node.exists(FILE)
     assert not converge(node, peermem, arguments("auto"), check=False)["changed"]
@@ -280,7 +280,7 @@ def test_loaded_module_is_left_alone(node: FakeMachine, mode: str):
     result = converge(node, peermem, arguments(mode), check=False)
     assert layers(result) == [("configured", FILE)]
     assert node.exists(CLIENT)
-    assert result["notes"][1].startswith("nvidia_peermem is loaded and is left alone")
+    assert result["notes"][1].startswith("nvidia_peermem is loaded and stays loaded")
     assert not [line for line in node.ran if line.startswith("modprobe")]
 
 
@@ -292,5 +292,5 @@ def test_other_gpu_driver_than_the_sites_is_refused(node: FakeMachine):
 
 def test_kernel_without_a_version_is_an_error(node: FakeMachine):
     node.put("/proc/sys/kernel/osrelease", "")
-    with pytest.raises(NodeError, match="which is no kernel's version"):
+    with pytest.raises(NodeError, match="which is not a kernel version"):
         converge(node, peermem, arguments("auto"), check=True)

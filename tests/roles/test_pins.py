@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from plugins.module_utils import pins
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.torch import pins
 
 VARIABLE = "torch_runtime_requirements"
 DIGEST = "a" * 64
@@ -35,7 +35,7 @@ def test_version_is_compared_as_pip_does(line: str, seen: str, met: bool):
         (["torch>=2"], "is not pinned"),
         (["torch==2.13.0 --index-url=http://x"], "is not pinned"),
         (["--pre"], "is not pinned"),
-        (["torch==1", "Torch==2"], "torch is there twice"),
+        (["torch==1", "Torch==2"], "torch is listed twice"),
         ([f"torch==1 --hash=sha256:{DIGEST}", "numpy==2"], "numpy has no --hash=sha256"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugins.module_utils import fit
+from plugins.module_utils.fabric import fit
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.rails import Rail, find, rdma_of
@@ -59,7 +59,7 @@ def bond(machine: FakeMachine) -> None:
 def test_bond_is_a_rail_and_its_ports_are_none(machine: FakeMachine):
     bond(machine)
     assert names(machine, {"netdev": "bond0"}) == [("bond0", "mlx5_bond_0")]
-    with pytest.raises(Refused, match=r"ens1f1 is a part of bond0 .* Write netdev: bond0"):
+    with pytest.raises(Refused, match=r"ens1f1 is a port of bond0 .* Write netdev: bond0"):
         find(machine, [{"netdev": "ens1f1"}])
 
 

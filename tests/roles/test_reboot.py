@@ -39,7 +39,7 @@ def due(*reasons: str) -> dict[str, Any]:
 def test_machine_that_ansible_runs_on_is_not_rebooted(tmp_path: Path):
     done = play(tmp_path, due(REASON), "-e", "reboot_policy=if-needed")
     assert done.returncode != 0
-    assert f"machine that Ansible runs on: reboot it yourself. {REASON}" in done.stdout
+    assert f"machine that Ansible runs on: reboot it by hand. {REASON}" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import roce_qos, shipped
+from plugins.module_utils import shipped
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import carry_out
 from plugins.module_utils.qos import install, program
+from plugins.module_utils.roles import roce_qos
 from tests.roles.qos_node import CC, CM, DESCRIPTION, ECN, TCLASS, UNIT, QosNode, arguments
 
 BOTH = pytest.mark.parametrize("backend", ["dcb", "mlnx_qos"])
@@ -347,5 +348,5 @@ def test_installed_program_runs_without_ansible(tmp_path: Path):
     assert done.returncode == 1
     assert done.stderr == (
         "no-such-netdev: there is no /etc/rdmaprov/roce_qos/no-such-netdev.json. "
-        "Run: rdmaprov apply\n"
+        "Run on the controller: rdmaprov apply\n"
     )

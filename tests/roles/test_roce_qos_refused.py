@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import roce_qos
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.qos import install
-from plugins.module_utils.systemd import escaped
+from plugins.module_utils.roles import roce_qos
+from plugins.module_utils.systemd import escape
 from tests.roles.card import Tools
 from tests.roles.qos_node import CM, DESCRIPTION, TCLASS, UNIT, QosNode, arguments
 
@@ -30,17 +30,17 @@ def run(node: QosNode, **changed: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"dscp_priorities": {"64": 3}}, "roce_qos_dscp_priorities: 64 is not one of 0 to 63"),
-        ({"dscp_priorities": {"26": 8}}, "roce_qos_dscp_priorities: 8 is not one of 0 to 7"),
+        ({"dscp_priorities": {"64": 3}}, "roce_qos_dscp_priorities: 64 must be 0 to 63"),
+        ({"dscp_priorities": {"26": 8}}, "roce_qos_dscp_priorities: 8 must be 0 to 7"),
         ({"dscp_priorities": {"af31": 3}}, "roce_qos_dscp_priorities: 'af31' is not a number"),
-        ({"pfc_priorities": [9]}, "roce_qos_pfc_priorities: 9 is not one of 0 to 7"),
+        ({"pfc_priorities": [9]}, "roce_qos_pfc_priorities: 9 must be 0 to 7"),
         ({"global_pause": True}, "a port has PFC or global pause, not both"),
         ({"tc_percent": {"0": 50, "3": 40}}, "the shares sum to 90, wanted 100"),
         ({"tc_percent": {"6": 50, "3": 50}}, "class 6 is strict, so it has no share"),
-        ({"tos": 256}, "roce_qos_tos: 256 is not one of 0 to 255"),
-        ({"cnp_dscp": 64}, "fabric_cnp_dscp: 64 is not one of 0 to 63"),
-        ({"cable_length_m": 0}, "roce_qos_cable_length_m: 0 is not one of 1 to 1000"),
-        ({"dcqcn": {"rpg_ai_rate": 5}}, "rpg_ai_rate is no parameter of congestion control"),
+        ({"tos": 256}, "roce_qos_tos: 256 must be 0 to 255"),
+        ({"cnp_dscp": 64}, "fabric_cnp_dscp: 64 must be 0 to 63"),
+        ({"cable_length_m": 0}, "roce_qos_cable_length_m: 0 must be 1 to 1000"),
+        ({"dcqcn": {"rpg_ai_rate": 5}}, "rpg_ai_rate is not a congestion control parameter"),
         ({"dcqcn": {"rp_ai_rate": "fast"}}, "roce_qos_dcqcn: 'fast' is not a number"),
         (
             {"force_traffic_class": True, "nccl_traffic_class": 41},
@@ -166,13 +166,15 @@ def test_bond_has_its_ports_set(node: QosNode):
     [("ens1f0np0", "ens1f0np0"), ("ens1.100", "ens1.100"), ("br-lan", "br\\x2dlan")],
 )
 def test_units_name_of_a_netdev(name: str, unit: str):
-    assert escaped(name) == unit
+    assert escape(name) == unit
     assert install.unit_of(name) == f"rdmaprov-roce-qos@{unit}.service"
 
 
 def test_way_to_the_node_is_not_touched_unless_allowed(node: QosNode):
     node.programs["ip -j -4 route show default"] = '[{"dst":"default","dev":"ens1"}]'
-    with pytest.raises(Refused, match="ens1 is not touched: the default gateway uses it"):
+    with pytest.raises(
+        Refused, match="ens1 is on the management path: the default gateway uses it"
+    ):
         run(node)
     assert not node.port.entries
 

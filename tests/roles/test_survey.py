@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from plugins.module_utils.arguments import ROLES, plan_role
 from plugins.module_utils.plan import Plan
-from plugins.module_utils.roles import ROLES, planned
-from plugins.module_utils.survey import ORDER, left, survey
+from plugins.module_utils.roles import ORDER
+from plugins.module_utils.survey import remaining, survey
 from tests.roles.fake import FakeMachine
 
 CHANGE = {"layer": "running", "device": "ens1", "setting": "MTU", "seen": "1500", "wanted": "9000"}
@@ -29,11 +30,11 @@ def found(**changed: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_left_is_named(seen: dict[str, Any], said: str):
-    assert left(seen, "") == said
+    assert remaining(seen, "") == said
 
 
 def test_reason_for_a_reboot_that_a_reboot_did_not_take_away_is_left():
-    assert left(found(reboot=["1 GiB pages"]), "a-boot") == "mtu: 1 GiB pages"
+    assert remaining(found(reboot=["1 GiB pages"]), "a-boot") == "mtu: 1 GiB pages"
 
 
 def test_warnings_and_notes_of_a_role_are_handed_on(
@@ -41,20 +42,20 @@ def test_warnings_and_notes_of_a_role_are_handed_on(
 ):
     def plan(machine: FakeMachine, arguments: dict[str, Any]) -> Plan:  # noqa: ARG001
         made = Plan(machine)
-        made.notes.append("dmabuf: the node has all it needs")
+        made.notes.append("dmabuf: the node supports it")
         made.warnings.append("/etc/environment:2: sets NCCL_IB_TC to 0")
         return made
 
-    monkeypatch.setattr("plugins.module_utils.peermem.plan", plan)
-    seen = survey(machine, {"peermem": {"rails": []}}, planned)
+    monkeypatch.setattr("plugins.module_utils.roles.peermem.plan", plan)
+    seen = survey(machine, {"peermem": {"rails": [], "mode": "auto"}}, plan_role)
     assert seen["warnings"] == ["peermem: /etc/environment:2: sets NCCL_IB_TC to 0"]
-    assert seen["roles"]["peermem"]["notes"] == ["dmabuf: the node has all it needs"]
+    assert seen["roles"]["peermem"]["notes"] == ["dmabuf: the node supports it"]
     assert seen["pending"] == []
 
 
 def test_survey_names_the_boot(machine: FakeMachine):
     machine.put("/proc/sys/kernel/random/boot_id", "67b5\n")
-    assert survey(machine, {}, planned)["boot_id"] == "67b5"
+    assert survey(machine, {}, plan_role)["boot_id"] == "67b5"
 
 
 def test_each_role_has_its_place_in_the_order():

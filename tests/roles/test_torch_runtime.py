@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import torch_python, torch_runtime, torch_venv
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, Machine, NodeError
 from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import torch_runtime
+from plugins.module_utils.torch import proof, virtualenv
 from tests.roles.fake import FakeMachine
 from tests.roles.torch_node import IMAGE, arguments
 
@@ -42,7 +43,7 @@ class Real(Machine):
 
 @pytest.fixture
 def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Real:
-    monkeypatch.setattr(torch_python, "PROOF", str(tmp_path / "proof.json"))
+    monkeypatch.setattr(proof, "PROOF", str(tmp_path / "proof.json"))
     return Real()
 
 
@@ -83,7 +84,7 @@ def quick(real: Real, monkeypatch: pytest.MonkeyPatch) -> Real:
                 archive.extractall(purelib)
         assert (python, pip) == (sys.executable, "")
 
-    monkeypatch.setattr(torch_venv, "_install", install)
+    monkeypatch.setattr(virtualenv, "_install", install)
     return real
 
 
@@ -117,20 +118,20 @@ def test_interpreter_is_proven_by_an_import_once(real: Real, interpreter: Path):
 def test_check_mode_imports_nothing(real: Real, interpreter: Path):
     assert converge(real, torch_runtime, in_place(interpreter), check=True)["changed"]
     assert real.imports == 0
-    assert not Path(torch_python.PROOF).exists()
+    assert not Path(proof.PROOF).exists()
 
 
 @pytest.mark.parametrize("lost", ["proof", "damaged", "package", "other pins"])
 def test_proof_counts_only_for_what_was_proven(real: Real, interpreter: Path, lost: str):
     given = in_place(interpreter)
     converge(real, torch_runtime, given, check=False)
-    proof = Path(torch_python.PROOF)
+    kept = Path(proof.PROOF)
     if lost == "proof":
-        proof.unlink()
+        kept.unlink()
     elif lost == "damaged":
-        proof.write_text("{")
+        kept.write_text("{")
     elif lost == "package":
-        files = json.loads(proof.read_text())["files"]
+        files = json.loads(kept.read_text())["files"]
         record = next(path for path in files if path.endswith("RECORD"))
         os.utime(record, (1, 1))
     else:
@@ -172,7 +173,7 @@ def test_torch_that_does_not_import_is_an_error_in_one_line(real: Real, tmp_path
         archive.extractall(purelib)
     with pytest.raises(NodeError, match=r"bin/python3: ImportError: no libc10.so \(exit code 1\)$"):
         converge(real, torch_runtime, in_place(tmp_path / "broken/bin/python3"), check=False)
-    assert not Path(torch_python.PROOF).exists()
+    assert not Path(proof.PROOF).exists()
 
 
 def test_environment_is_built_once_from_a_wheelhouse(real: Real, tmp_path: Path):
@@ -274,9 +275,9 @@ def test_run_that_was_killed_is_repaired(
         (tmp_path / "torch.b/bin").mkdir(parents=True)
         (tmp_path / "torch.new").symlink_to("torch.a")
     else:
-        name = "_link" if cut == "not linked" else "torch_python.remember"
+        name = "_link" if cut == "not linked" else "proof.remember"
         with monkeypatch.context() as patch:
-            patch.setattr(f"plugins.module_utils.torch_venv.{name}", killed)
+            patch.setattr(f"plugins.module_utils.torch.virtualenv.{name}", killed)
             with pytest.raises(RuntimeError):
                 converge(quick, torch_runtime, environment(tmp_path), check=False)
     assert converge(quick, torch_runtime, environment(tmp_path), check=False)["changed"]
@@ -312,7 +313,7 @@ def test_index_is_not_on_a_command_line(
 
 def test_directory_of_somebody_else_is_left_alone(real: Real, tmp_path: Path):
     (tmp_path / "torch").mkdir()
-    with pytest.raises(Refused, match="is there, and rdmaprov did not make it"):
+    with pytest.raises(Refused, match="exists, but rdmaprov did not create it"):
         converge(real, torch_runtime, environment(tmp_path, wheelhouse=""), check=False)
 
 
@@ -322,7 +323,9 @@ def test_python_without_pip_is_refused_unless_the_wheelhouse_has_it(tmp_path: Pa
     lacking = CommandFailed(["python3"], 1, "Traceback\nNo module named 'ensurepip'")
     node.programs = {"/usr/bin/python3 -I -c import venv": lacking}
     given = arguments(python="/usr/bin/python3")
-    with pytest.raises(Refused, match=r"No module named 'ensurepip'\); run: apt-get install"):
+    with pytest.raises(
+        Refused, match=r"No module named 'ensurepip'\); run on the node: apt-get install"
+    ):
         converge(node, torch_runtime, given, check=True)
     node.put("/srv/wheels/pip-25.0-py3-none-any.whl")
     given["wheelhouse"] = "/srv/wheels"
@@ -335,7 +338,10 @@ def test_python_without_pip_is_refused_unless_the_wheelhouse_has_it(tmp_path: Pa
         ({"directory": "opt/torch"}, "torch_runtime_directory: 'opt/torch' is not an absolute"),
         ({"python": "python3"}, "torch_runtime_python: 'python3' is not an absolute path"),
         ({"requirements": ["numpy==2.0"]}, "torch is not among them"),
-        ({"index_url": "http://x", "wheelhouse": "/w"}, "torch_runtime_index_url is given as well"),
+        (
+            {"index_url": "http://x", "wheelhouse": "/w"},
+            "torch_runtime_index_url is set too; remove one of them",
+        ),
         ({"index_url": "http://x\n--pre"}, "there is a blank in it"),
         ({"wheelhouse": "/nowhere"}, "torch_runtime_wheelhouse: there is no /nowhere"),
         ({"kind": "container", "image": "torch"}, "'torch' is not pinned"),
@@ -344,7 +350,7 @@ def test_python_without_pip_is_refused_unless_the_wheelhouse_has_it(tmp_path: Pa
         ({"kind": "container", "image": IMAGE}, "podman is not installed"),
         (
             {"kind": "container", "image": IMAGE, "container_tool": "enroot"},
-            "images of enroot are files",
+            "does not pull images for enroot",
         ),
     ],
 )

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils import roce_qos
 from plugins.module_utils.converge import converge
 from plugins.module_utils.qos.mlnx_qos import MlnxQos
+from plugins.module_utils.roles import roce_qos
 from tests.roles.card import listing
 from tests.roles.qos_node import QosNode, arguments
 from tests.roles.vendor_qos import Vendor

@@ -7,8 +7,8 @@ import errno
 from typing import Any
 
 import pytest
-from plugins.module_utils import verbs
 from plugins.module_utils.machine import NodeError
+from plugins.module_utils.peermem import verbs
 from plugins.module_utils.plan import NotYet
 
 

@@ -91,8 +91,8 @@ def test_anything_else_is_none(data, why):
 
 
 def test_survey_that_failed_says_why():
-    found = verdict(survey(), rc=1, err="Traceback\nthis needs root on the node\n")
-    assert found.why == "survey failed with exit code 1: this needs root on the node"
+    found = verdict(survey(), rc=1, err="Traceback\nroot is required on the node\n")
+    assert found.why == "survey failed with exit code 1: root is required on the node"
     unreachable = judge_answer(NodeUnreachable("n1: no route to the node", "Is it up?"), [])
     assert unreachable.why == "n1: no route to the node. Is it up?"
 
@@ -103,13 +103,13 @@ def given_by_ansible(site, name):
     inventory = InventoryManager(loader, sources=[str(site)])
     host = inventory.get_host(name)
     variables = VariableManager(loader, inventory).get_vars(host=host)
-    asked = collection.import_plugin("plugin_utils.role_files").asked(
+    asked = collection.import_plugin("plugin_utils.role_files").read_roles(
         [], lambda path: read_yaml(Path(path))
     )
     templar = Templar(loader, variables={**asked.defaults, **variables})
-    typed = collection.import_plugin("module_utils.roles").typed
+    convert = collection.import_plugin("module_utils.arguments").convert_arguments
     return {
-        role: typed(role, json.loads(json.dumps(templar.template(raw))))
+        role: convert(role, json.loads(json.dumps(templar.template(raw))))
         for role, raw in asked.arguments.items()
     }
 

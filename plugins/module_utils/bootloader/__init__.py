@@ -52,10 +52,10 @@ def arguments(plan: Plan, owner: str, names: tuple[str, ...], wanted: list[str])
     if loader is not None:
         loader.arguments(plan, owned)
     elif wanted or running:
-        raise NotYet("no boot loader that rdmaprov knows (GRUB by grub-mkconfig or grubby)")
+        raise NotYet("no supported boot loader (GRUB by grub-mkconfig or grubby)")
     if running != wanted:
         plan.reboot.append(
-            "the kernel was started with '{}' and needs '{}' (/proc/cmdline)".format(
+            "the running kernel has '{}', wanted '{}' (/proc/cmdline)".format(
                 " ".join(running), " ".join(wanted)
             )
         )

@@ -89,7 +89,7 @@ def _others(machine: Machine, owned: Owned, drop_in: str) -> bool:
             found += words
             if words and found != owned.wanted[: len(found)]:
                 raise Refused(
-                    "{} gives the kernel {}, wanted {}: remove it there, the site says it".format(
+                    "{} sets {} for the kernel, wanted {}: remove it there".format(
                         path, " ".join(words), " ".join(owned.wanted) or "none"
                     )
                 )
@@ -137,7 +137,7 @@ def _regenerate(machine: Machine, owned: Owned) -> None:
     new = machine.read(NEW) or ""
     fault = _fault(machine, owned, machine.read(CONFIG) or "", new)
     if fault:
-        raise NodeError(f"{CONFIG} stays as it is: in the new one ({NEW}) {fault}")
+        raise NodeError(f"{CONFIG} is unchanged: the new one ({NEW}) is wrong: {fault}")
     machine.write(machine.real(CONFIG), new, machine.mode(CONFIG) or 0o600)
     machine.remove(NEW)
 
@@ -146,17 +146,17 @@ def _fault(machine: Machine, owned: Owned, old: str, new: str) -> str:
     """Return what would keep the node from starting as it does, empty if nothing."""
     found = _generated(new)
     if not found:
-        return "is no kernel of this system"
+        return "it has no kernel of this system"
     kernels = machine.names("/boot")
     missing = [entry.kernel for entry in found if entry.kernel.rpartition("/")[2] not in kernels]
     if missing:
-        return f"is {missing[0]}, which is not in /boot"
+        return f"{missing[0]} is not in /boot"
     running = "vmlinuz-" + (machine.value("/proc/sys/kernel/osrelease") or "")
     if running in kernels and not any(entry.kernel.endswith(running) for entry in found):
-        return f"the running kernel is missing, {running}"
+        return f"the running kernel is missing ({running})"
     roots, before = _roots(found), _roots(_generated(old))
     if "" in roots or (before and roots != before):
-        return f"the kernel gets {roots or 'no root='}, and now {before}"
+        return f"the kernel gets {roots or 'no root='}, wanted {before}"
     wrong = [entry.kernel for entry in found if owned.of(entry.line) != owned.wanted]
     if wrong:
         return (

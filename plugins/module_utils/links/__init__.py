@@ -48,13 +48,13 @@ class Links:
         having = [name for name in running if self._one(name).has(netdev)]
         if len(having) > 1:
             raise Refused(
-                "{}: both {} configure it. Write fabric_link_manager, or take it from all but "
+                "{}: both {} configure it. Write fabric_link_manager, or remove it from all but "
                 "one".format(netdev, " and ".join(having))
             )
         could = [name for name in running if self._one(name).could_have(netdev)]
         if not having and not could:
             raise NotYet(
-                "{}: nothing that rdmaprov knows manages it ({}). Write fabric_link_manager".format(
+                "{}: no supported link manager manages it ({}). Write fabric_link_manager".format(
                     netdev, ", ".join(MANAGERS)
                 )
             )

@@ -40,7 +40,7 @@ class Ifupdown(LinkManager):
         self._require_read()
         self._require_no_other(rail.netdev)
         lines = [f"auto {rail.netdev}", *_stanza(rail.netdev, wanted)]
-        self.configured_address(plan, rail, wanted, self.own_file(rail.netdev), lines)
+        self.plan_address(plan, rail, wanted, self.own_file(rail.netdev), lines)
 
     def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
         """Have the rail's network device get its MTU at boot."""
@@ -51,7 +51,7 @@ class Ifupdown(LinkManager):
             f"iface {rail.netdev} inet manual",
             f"    up ip link set dev {rail.netdev} mtu {mtu_bytes}",
         ]
-        self.configured_mtu(plan, rail, mtu_bytes, path, lines)
+        self.plan_mtu(plan, rail, mtu_bytes, path, lines)
 
     def read_again(self, netdevs: list[str]) -> list[list[str]]:
         """Return commands that fail if it cannot read its files; none runs that could go by them.

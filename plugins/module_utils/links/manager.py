@@ -92,7 +92,7 @@ class LinkManager:
         return True
 
     def require_kept(self, netdev: str) -> None:
-        """Raise Refused if a device on the way to the node would lose what an admin gave it."""
+        """Raise Refused if a device on the management path would lose what an admin gave it."""
 
     def own_file(self, netdev: str) -> str:
         """Return the file that rdmaprov writes for a device."""
@@ -102,7 +102,7 @@ class LinkManager:
         """Return the file in which the role fabric has a device's address."""
         return self.own_file(netdev)
 
-    def given(self, netdev: str) -> list[str]:
+    def own_addresses(self, netdev: str) -> list[str]:
         """Return the addresses that the role fabric gave a device, by its file, as ip has them."""
         text = self.machine.read(self.fabric_file(netdev)) or ""
         found = re.findall(r"(?<![\w.:])[0-9a-fA-F.:]+/\d+", text)
@@ -139,7 +139,7 @@ class LinkManager:
                 Step(None, lambda: self.machine.write(f"{self._marks()}/{netdev}", ""))
             )
 
-    def configured(
+    def plan_file(
         self, plan: Plan, rail: Rail, setting: str, wanted: str, path: str, text: str
     ) -> None:
         """Have a file of the rail's."""
@@ -150,19 +150,19 @@ class LinkManager:
         change = Change(CONFIGURED, rail.netdev, setting, seen, wanted)
         plan.file(path, text, self.mode, change)
 
-    def configured_address(
+    def plan_address(
         self, plan: Plan, rail: Rail, wanted: Addressing, path: str, lines: Iterable[str]
     ) -> None:
         """Have a file with the rail's address."""
         text = HEADER.format(role="fabric") + "\n".join(lines) + "\n"
-        self.configured(plan, rail, "address", wanted.address or "up without one", path, text)
+        self.plan_file(plan, rail, "address", wanted.address or "up without one", path, text)
 
-    def configured_mtu(
+    def plan_mtu(
         self, plan: Plan, rail: Rail, mtu_bytes: int, path: str, lines: Iterable[str]
     ) -> None:
         """Have a file with the rail's MTU."""
         text = HEADER.format(role="mtu") + "\n".join(lines) + "\n"
-        self.configured(plan, rail, "MTU", str(mtu_bytes), path, text)
+        self.plan_file(plan, rail, "MTU", str(mtu_bytes), path, text)
 
     def _marks(self) -> str:
         return f"{_UNREAD}/{self.name}"

@@ -52,13 +52,13 @@ class Netplan(LinkManager):
                 f'        - "{wanted.address}"',
                 *_routes(wanted),
             ]
-        self.configured_address(plan, rail, wanted, self.own_file(rail.netdev), lines)
+        self.plan_address(plan, rail, wanted, self.own_file(rail.netdev), lines)
 
     def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
         """Have the rail's network device get its MTU at boot."""
         path = f"{DIRECTORY}/91-rdmaprov-mtu-{rail.netdev}.yaml"
         lines = [*_link(rail.netdev), f"      mtu: {mtu_bytes}"]
-        self.configured_mtu(plan, rail, mtu_bytes, path, lines)
+        self.plan_mtu(plan, rail, mtu_bytes, path, lines)
 
     def read_again(self, netdevs: list[str]) -> list[list[str]]:  # noqa: ARG002
         """Return the commands by which the renderer's files follow, and the renderer reads them.

@@ -49,7 +49,7 @@ class Networkd(LinkManager):
                 self.unread(plan, rail.netdev)
                 plan.absent(own)
             lines = ["[Network]", "ConfigureWithoutCarrier=yes", *_addressing(wanted)]
-        self.configured_address(plan, rail, wanted, path, lines)
+        self.plan_address(plan, rail, wanted, path, lines)
 
     def fabric_file(self, netdev: str) -> str:
         """Return our own file, or our drop-in beside an admin's."""
@@ -59,7 +59,7 @@ class Networkd(LinkManager):
     def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
         """Have the rail's network device get its MTU at boot."""
         path = f"{self.file_of(rail.netdev)}.d/rdmaprov-mtu.conf"
-        self.configured_mtu(plan, rail, mtu_bytes, path, ["[Link]", f"MTUBytes={mtu_bytes}"])
+        self.plan_mtu(plan, rail, mtu_bytes, path, ["[Link]", f"MTUBytes={mtu_bytes}"])
 
     def read_again(self, netdevs: list[str]) -> list[list[str]]:  # noqa: ARG002
         """Return the command by which it reads its files, and configures what they change."""
@@ -80,7 +80,7 @@ class Networkd(LinkManager):
                 raise NodeError(
                     f"{netdev}: systemd-networkd uses {self._file(netdev) or 'no file'}, "
                     f"wanted {self.own_file(netdev)} ({_LINKS}{self._index(netdev)}). "
-                    f"Run: networkctl status {netdev}"
+                    f"Run on the node: networkctl status {netdev}"
                 )
 
     def file_of(self, netdev: str) -> str:

@@ -58,7 +58,7 @@ class NetworkManager(LinkManager):
             "",
             *_families(wanted),
         ]
-        self.configured_address(plan, rail, wanted, self.own_file(rail.netdev), lines)
+        self.plan_address(plan, rail, wanted, self.own_file(rail.netdev), lines)
 
     def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
         """Have the rail's network device get its MTU at boot.
@@ -72,7 +72,7 @@ class NetworkManager(LinkManager):
             f"match-device=interface-name:={rail.netdev}",
             f"{self._kind(rail.netdev)}.mtu={mtu_bytes}",
         ]
-        self.configured_mtu(plan, rail, mtu_bytes, path, lines)
+        self.plan_mtu(plan, rail, mtu_bytes, path, lines)
 
     def read_again(self, netdevs: list[str]) -> list[list[str]]:
         """Return the commands by which it reads its files, and uses the rails' own profiles.
@@ -93,7 +93,8 @@ class NetworkManager(LinkManager):
             if seen != f"rdmaprov-{netdev}":
                 raise NodeError(
                     f"{netdev}: NetworkManager uses the profile '{seen}', wanted rdmaprov-{netdev} "
-                    f"({self.own_file(netdev)}). Run: nmcli connection up rdmaprov-{netdev}"
+                    f"({self.own_file(netdev)}). "
+                    f"Run on the node: nmcli connection up rdmaprov-{netdev}"
                 )
 
     def require_kept(self, netdev: str) -> None:
@@ -101,9 +102,9 @@ class NetworkManager(LinkManager):
         seen = self._profile(netdev)
         if seen not in ("", f"rdmaprov-{netdev}"):
             raise Refused(
-                f"{netdev}: NetworkManager's profile '{seen}' has the way to the node, and the "
-                "rail's would take its place without the gateway (nmcli device). "
-                "Have the way to the node use another device"
+                f"{netdev}: NetworkManager's profile '{seen}' has the management path, and the "
+                "rail's would replace it without the gateway (nmcli device). "
+                "Move the management path to another device"
             )
 
     def _state(self, netdev: str) -> str:

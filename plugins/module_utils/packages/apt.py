@@ -148,7 +148,7 @@ class Apt(Manager):
             if is_locked(error.output):
                 holder = lock_holder(self.machine) or "another process"
                 raise NodeError(
-                    f"dpkg is locked by {holder}, for longer than {LOCK_TIMEOUT_S} s: another "
+                    f"dpkg has been locked by {holder} for more than {LOCK_TIMEOUT_S} s: another "
                     "installation runs. Wait for it, or end it; then run this again"
                 ) from error
             full = disk_full(error.output)

@@ -55,13 +55,13 @@ class Dnf(Manager):
             why = one_line(error.output)
             raise NodeError(f"{repository.url}: the repository cannot be read: {why}; is "
                             "ofed_repository_url right?") from error  # fmt: skip
-        return queried(said, names)
+        return parse_offers(said, names)
 
     def distribution(self, names: list[str]) -> list[Offer]:
         """Return what the node's other repositories have."""
         others = f"--disablerepo={REPOSITORY}"
         said = self._run([*_QUIET, others, "--refresh", "repoquery", "--qf", _OFFER, *names])
-        return queried(said, names)
+        return parse_offers(said, names)
 
     def lost_with(self, remove: list[str], install: list[Offer]) -> list[str]:  # noqa: ARG002
         """Return the packages that need those to be removed."""
@@ -127,7 +127,7 @@ class Dnf(Manager):
             raise
 
 
-def queried(text: str, names: list[str]) -> list[Offer]:
+def parse_offers(text: str, names: list[str]) -> list[Offer]:
     """Return the offers in what `dnf repoquery` printed, the newest first.
 
     Args:

@@ -70,7 +70,7 @@ class Manager:
         raise NotImplementedError
 
     def interrupted(self) -> bool:
-        """Return whether the manager itself was cut, and must be told to go on first."""
+        """Return whether the manager was interrupted, and must finish first."""
         return False
 
     def repair(self, names: list[str], drop: list[str], tolerate: bool) -> None:
@@ -155,5 +155,7 @@ def disk_full(said: str) -> NodeError | None:
     if found is None:
         return None
     where = found.group(1) or found.group(2) or "the root file system"
-    return NodeError(f"{where}: the disk is full, so packages cannot be installed; make room. "
-                     "See: df -h. The next run repairs what was cut")  # fmt: skip
+    return NodeError(
+        f"{where}: the disk is full, so packages cannot be installed. Free some space (run on the "
+        "node: df -h). The next run repairs the interrupted installation"
+    )

@@ -45,7 +45,7 @@ def plan_congestion(plan: Plan, netdev: str, wanted: Description) -> None:
     for name in wanted.dcqcn:
         if name not in PARAMETERS:
             raise Refused(
-                f"roce_qos_dcqcn: {name} is no parameter of congestion control: write one of "
+                f"roce_qos_dcqcn: {name} is not a congestion control parameter: write one of "
                 + ", ".join(PARAMETERS)
             )
     vendors = f"/sys/class/net/{netdev}/ecn"

@@ -12,32 +12,6 @@ DSCPS = range(64)
 # mlx5's MLX5E_MAX_CABLE_LENGTH is 1000 (Linux .../mlx5/core/en_dcbnl.c).
 CABLE_LENGTHS_M = range(1, 1001)
 
-ARGUMENTS: dict[str, Any] = {
-    "backend": {"type": "str", "choices": ["auto", "dcb", "mlnx_qos"], "default": "auto"},
-    "trust": {"type": "str", "choices": ["dscp", "pcp"], "default": "dscp"},
-    "dscp_priorities": {"type": "dict", "default": {}},
-    "pfc_priorities": {"type": "list", "elements": "int", "required": True},
-    "global_pause": {"type": "bool", "default": False},
-    "priority_tc": {"type": "dict", "required": True},
-    "tc_strict": {"type": "list", "elements": "int", "default": []},
-    "tc_percent": {"type": "dict", "required": True},
-    "buffer_bytes": {"type": "dict", "default": {}},
-    "priority_buffer": {"type": "dict", "default": {}},
-    "cable_length_m": {"type": "int", "default": 7},
-    "ecn_priorities": {"type": "list", "elements": "int", "required": True},
-    "cnp_dscp": {"type": "int", "required": True},
-    "cnp_priority": {"type": "int", "required": True},
-    "dcqcn": {"type": "dict", "default": {}},
-    "tos": {"type": "int", "required": True},
-    "rdma_cm_mode": {
-        "type": "str",
-        "choices": ["RoCE v2", "IB/RoCE v1"],
-        "default": "RoCE v2",
-    },
-    "force_traffic_class": {"type": "bool", "default": False},
-    "dcbx": {"type": "str", "choices": ["host", "firmware"], "default": "host"},
-}
-
 
 @dataclass(frozen=True)
 class Description:
@@ -159,11 +133,11 @@ def _within(arguments: dict[str, Any], name: str, legal: range, variable: str = 
 def _require(name: str, value: int, legal: range, variable: str = "") -> None:
     if value not in legal:
         raise Refused(
-            f"{variable or 'roce_qos_' + name}: {value} is not one of {legal[0]} to {legal[-1]}"
+            f"{variable or 'roce_qos_' + name}: {value} must be {legal[0]} to {legal[-1]}"
         )
 
 
 def _int(name: str, value: Any) -> int:
     if isinstance(value, bool) or not str(value).isascii() or not str(value).isdigit():
-        raise Refused(f"roce_qos_{name}: {value!r} is not a number, write one such as 3")
+        raise Refused(f"roce_qos_{name}: {value!r} is not a number, write for example 3")
     return int(value)

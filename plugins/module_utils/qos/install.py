@@ -50,7 +50,7 @@ MODULES = (
 
 def unit_of(netdev: str) -> str:
     """Return the unit that sets the QoS of a network device."""
-    return f"rdmaprov-roce-qos@{systemd.escaped(netdev)}.service"
+    return f"rdmaprov-roce-qos@{systemd.escape(netdev)}.service"
 
 
 def units() -> dict[str, str]:
@@ -88,7 +88,7 @@ def plan_units(plan: Plan, netdevs: list[str], changed: bool) -> None:
     That a unit ran shows that its program works here, before a boot needs it. Enabling alone is
     not enough: the device's unit learns of it when systemd reads its files again.
     """
-    stale = [each for each in program.described(plan.machine) if each not in netdevs]
+    stale = [each for each in program.described_netdevs(plan.machine) if each not in netdevs]
     names = [unit_of(netdev) for netdev in [*netdevs, *stale]]
     if not names:
         return

@@ -19,8 +19,8 @@ def plan_without_lldpad(plan: Plan, how: str) -> None:
     unit, state = found[0]
     if how != "mask":
         raise Refused(
-            f"{unit} is {state} and would overwrite the ports' QoS: run systemctl mask --now "
-            f"{SERVICE} {SOCKET}, or write roce_qos_lldpad: mask"
+            f"{unit} is {state} and would overwrite the ports' QoS. Run on the node: "
+            f"systemctl mask --now {SERVICE} {SOCKET}; or write roce_qos_lldpad: mask"
         )
     change = Change(CONFIGURED, unit, "unit", state, "masked")
     plan.command(change, ["systemctl", "mask", "--now", SERVICE, SOCKET])

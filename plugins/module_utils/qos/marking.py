@@ -34,7 +34,7 @@ def plan_marking(plan: Plan, rdma: str, wanted: Description) -> None:
 
 
 def _read_cm(machine: Machine, rdma: str, name: str) -> str:
-    with _opened(machine, rdma):
+    with _rdma_cm_directory(machine, rdma):
         value = machine.value(f"{CM}/{rdma}/ports/1/{name}")
     if value is None:
         raise NodeError(f"{rdma}: there is no {CM}/{rdma}/ports/1/{name}")
@@ -47,14 +47,14 @@ def _set_cm(plan: Plan, rdma: str, name: str, change: Change) -> None:
     def do() -> None:
         if not machine.exists(CM):
             machine.run(["modprobe", "rdma_cm"])
-        with _opened(machine, rdma):
+        with _rdma_cm_directory(machine, rdma):
             machine.set(f"{CM}/{rdma}/ports/1/{name}", change.wanted)
 
     plan.add(change, do)
 
 
 @contextlib.contextmanager
-def _opened(machine: Machine, rdma: str) -> Iterator[None]:
+def _rdma_cm_directory(machine: Machine, rdma: str) -> Iterator[None]:
     """Have rdma_cm's directory of a device for a while.
 
     The kernel keeps the values without it. With it, nobody can unload rdma_cm, so that a
@@ -120,5 +120,5 @@ def require_agreement(wanted: Description, nccl: int) -> None:
     if wanted.force_traffic_class and nccl != wanted.tos:
         raise Refused(
             f"roce_qos_force_traffic_class: roce_qos_tos is {wanted.tos} and nccl_ib_tc {nccl}, "
-            "and the first would beat the second: write the same, or remove both lines"
+            "and the first overrides the second: write the same, or remove both lines"
         )

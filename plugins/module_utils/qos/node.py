@@ -35,7 +35,7 @@ def plan_netdevs(plan: Plan, netdevs: list[str], wanted: Description) -> None:
     if "" in marked and not plan.steps:
         raise NotYet(
             f"{netdevs[marked.index('')]}: there is no RDMA device on it, whose packets to mark. "
-            "Is its driver loaded? Run: rdma link"
+            "Is its driver loaded? Run on the node: rdma link"
         )
 
 
@@ -47,6 +47,6 @@ def _plan_one(plan: Plan, netdev: str, wanted: Description) -> None:
     if not plan_port(plan, netdev, wanted):
         raise NotYet(
             f"{netdev}: it has no DCB, although it is a port. Is its driver loaded? "
-            f"Run: dcb pfc show dev {netdev}"
+            f"Run on the node: dcb pfc show dev {netdev}"
         )
     plan_congestion(plan, netdev, wanted)

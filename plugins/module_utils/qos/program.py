@@ -23,7 +23,7 @@ def description_of(netdev: str) -> str:
     return f"{DESCRIPTIONS}/{netdev}.json"
 
 
-def described(machine: Machine) -> list[str]:
+def described_netdevs(machine: Machine) -> list[str]:
     """Return the network devices that have a description."""
     return [name[: -len(".json")] for name in machine.names(DESCRIPTIONS) if name.endswith(".json")]
 
@@ -38,7 +38,7 @@ def apply(machine: Machine, netdev: str) -> list[str]:
     path = description_of(netdev)
     text = machine.read(path)
     if text is None:
-        raise NodeError(f"{netdev}: there is no {path}. Run: rdmaprov apply")
+        raise NodeError(f"{netdev}: there is no {path}. Run on the controller: rdmaprov apply")
     wanted = describe(json.loads(text))
     plan = _plan(machine, netdev, wanted)
     carry_out(plan, partial(_plan, machine, netdev, wanted))
@@ -63,7 +63,7 @@ def main(arguments: list[str], machine: Machine, patience_s: float = PATIENCE_S)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     end = time.monotonic() + patience_s
     waiting = arguments or [
-        name for name in described(machine) if machine.exists(f"/sys/class/net/{name}")
+        name for name in described_netdevs(machine) if machine.exists(f"/sys/class/net/{name}")
     ]
     code = 0
     for netdev in waiting:

@@ -48,7 +48,7 @@ class Backend(Protocol):
         """Return what a port is, None if it has no DCB.
 
         Raises:
-            NodeError: it cannot be told.
+            NodeError: it is unknown.
 
         """
 

@@ -31,8 +31,10 @@ class Arguments:
 
     def __init__(self, fleet: Fleet, roles: Sequence[str]) -> None:
         self._fleet = fleet
-        self._role_files = collection.import_plugin("plugin_utils.role_files").asked(roles, _load)
-        self._roles = collection.import_plugin("module_utils.roles")
+        self._role_files = collection.import_plugin("plugin_utils.role_files").read_roles(
+            roles, _load
+        )
+        self._roles = collection.import_plugin("module_utils.arguments")
         self._known: dict[tuple[str, str], Any] = {}
 
     @property
@@ -66,7 +68,7 @@ class Arguments:
         key = (role, text)
         if key not in self._known:
             try:
-                self._known[key] = self._roles.typed(role, json.loads(text))
+                self._known[key] = self._roles.convert_arguments(role, json.loads(text))
             except self._roles.NodeError as error:
                 raise NotCertain(f"{role}: {error}") from error
         return self._known[key]

@@ -68,10 +68,21 @@ def load_shipped() -> Schema:
 def _role(path: Path) -> Role:
     spec = read_yaml(path / "meta" / "argument_specs.yml")["argument_specs"]["main"]
     defaults = read_yaml(path / "defaults" / "main.yml")
-    options = {str(name): _option(path.name, name, text) for name, text in spec["options"].items()}
+    # A default that is made from other variables is in the role's defaults alone: as a template it
+    # is of no type that an argument spec knows.
+    options = {
+        str(name): _option(path.name, name, _with_default(text, name, defaults))
+        for name, text in spec["options"].items()
+    }
     return Role(
         path.name, str(spec["short_description"]), str(spec["description"]), options, defaults
     )
+
+
+def _with_default(
+    spec: Mapping[str, Any], name: str, defaults: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    return {**spec, "default": defaults[name]} if name in defaults else spec
 
 
 def _option(role: str, name: str, spec: Mapping[str, Any]) -> Option:

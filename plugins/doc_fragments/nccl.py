@@ -1,0 +1,100 @@
+"""Options of the module nccl. Written by `make generate`; changes here are lost."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """The module's options."""
+
+    DOCUMENTATION = r"""
+options:
+  kind:
+    description: Kind of the fabric. Settings for the other kind are ignored.
+    type: str
+    required: true
+    choices: [roce, infiniband]
+  rails:
+    description: The rails of the node, in order. Rail i of all nodes forms one network
+      plane. Each rail needs a netdev or a pci.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      netdev:
+        description: Network device of the rail, as shown by `ip link`.
+        type: str
+      pci:
+        description: PCI address of the rail's function, such as 0000:18:00.0. Unlike
+          a device name, it does not change after an upgrade.
+        type: str
+      address:
+        description: Address with prefix length, such as 198.18.0.1/24 or fd00::1/64.
+        type: str
+      gateway:
+        description: Router of the rail's subnet. With a gateway, rail i can have
+          a subnet of its own in each rack; without one, all nodes share one subnet
+          on rail i.
+        type: str
+      gpus:
+        description: Indexes of the GPUs that use this rail.
+        type: list
+        elements: int
+  version:
+    description: NCCL version of the jobs. It decides which variables exist. Quote
+      it, or YAML reads a number.
+    type: str
+    default: '2.30'
+  ib_hca:
+    description: RDMA devices for NCCL, by exact name. Empty uses the devices of O(rails),
+      as found on the node.
+    type: list
+    elements: str
+    default: []
+  ib_tc:
+    description: NCCL_IB_TC, the traffic class of NCCL's data.
+    type: int
+    required: true
+  ib_sl:
+    description: NCCL_IB_SL, the service level of NCCL's data. Used on InfiniBand
+      only.
+    type: int
+    default: 0
+  ib_gid_index:
+    description: NCCL_IB_GID_INDEX. With -1, NCCL 2.21 and later choose the GID by
+      O(ib_address_family), which still works after the index changes.
+    type: int
+    default: -1
+  ib_address_family:
+    description: Address family by which NCCL chooses the GID.
+    type: str
+    choices: [ipv4, ipv6]
+    required: true
+  ib_address_range:
+    description: NCCL_IB_ADDR_RANGE, the network that contains the GID, such as 198.18.0.0/15;
+      empty allows any.
+    type: str
+    default: ''
+  socket_ifname:
+    description: NCCL_SOCKET_IFNAME, the network devices for NCCL's bootstrap, such
+      as =eth0, eth or ^docker. Empty lets NCCL choose. RDMA device names are not
+      valid.
+    type: str
+    default: ''
+  cross_nic:
+    description: 'NCCL_CROSS_NIC: 0 keeps each ring on one rail, 1 allows it to cross
+      rails, 2 avoids crossing if possible.'
+    type: int
+    choices: [0, 1, 2]
+    required: true
+  environment:
+    description: 'More NCCL_ variables: name to value. Variables that have their own
+      setting are refused.'
+    type: dict
+    default: {}
+  conf_existing:
+    description: 'What to do with a hand-written nccl.conf: replace it, or merge its
+      other lines. It is backed up in both cases.'
+    type: str
+    choices: [replace, merge]
+    default: replace
+"""

@@ -1,0 +1,155 @@
+"""Options of the module roce_qos. Written by `make generate`; changes here are lost."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """The module's options."""
+
+    DOCUMENTATION = r"""
+options:
+  kind:
+    description: Kind of the fabric. Settings for the other kind are ignored.
+    type: str
+    required: true
+    choices: [roce, infiniband]
+  rails:
+    description: The rails of the node, in order. Rail i of all nodes forms one network
+      plane. Each rail needs a netdev or a pci.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      netdev:
+        description: Network device of the rail, as shown by `ip link`.
+        type: str
+      pci:
+        description: PCI address of the rail's function, such as 0000:18:00.0. Unlike
+          a device name, it does not change after an upgrade.
+        type: str
+      address:
+        description: Address with prefix length, such as 198.18.0.1/24 or fd00::1/64.
+        type: str
+      gateway:
+        description: Router of the rail's subnet. With a gateway, rail i can have
+          a subnet of its own in each rack; without one, all nodes share one subnet
+          on rail i.
+        type: str
+      gpus:
+        description: Indexes of the GPUs that use this rail.
+        type: list
+        elements: int
+  nccl_traffic_class:
+    description: NCCL_IB_TC, the traffic class of NCCL's data.
+    type: int
+    required: true
+  lldpad:
+    description: 'What to do if lldpad runs, which would overwrite the QoS settings:
+      refuse the node, or mask the service.'
+    type: str
+    choices: [refuse, mask]
+    default: refuse
+  backend:
+    description: 'Tool that sets QoS: dcb of iproute2, or mlnx_qos. With auto, mlnx_qos
+      is used only for what dcb cannot set.'
+    type: str
+    choices: [auto, dcb, mlnx_qos]
+    default: auto
+  trust:
+    description: Packet field that determines the priority. RoCE data is marked by
+      DSCP.
+    type: str
+    choices: [dscp, pcp]
+    default: dscp
+  dscp_priorities:
+    description: DSCP to priority; other DSCPs keep the default, their upper three
+      bits. The role sets all 64 entries.
+    type: dict
+    required: true
+  pfc_priorities:
+    description: Priorities with PFC.
+    type: list
+    elements: int
+    required: true
+  global_pause:
+    description: Ethernet global pause. Must be off if PFC is on.
+    type: bool
+    default: false
+  priority_tc:
+    description: Priority to traffic class; other priorities use traffic class 0.
+    type: dict
+    required: true
+  tc_strict:
+    description: Traffic classes with strict priority.
+    type: list
+    elements: int
+    required: true
+  tc_percent:
+    description: Traffic class to its ETS bandwidth share in percent; the shares must
+      add up to 100.
+    type: dict
+    required: true
+  buffer_bytes:
+    description: Receive buffer to its size; empty leaves the sizes to the firmware.
+    type: dict
+    default: {}
+  priority_buffer:
+    description: Priority to receive buffer; empty leaves the map to the firmware.
+    type: dict
+    default: {}
+  cable_length_m:
+    description: Cable length. The firmware calculates the PFC thresholds from it.
+    type: int
+    default: 7
+  ecn_priorities:
+    description: Priorities on which congestion control reacts to ECN marks.
+    type: list
+    elements: int
+    required: true
+  cnp_dscp:
+    description: DSCP of congestion notification packets (CNPs), 0 to 63. Used on
+      RoCE only.
+    type: int
+    default: 48
+  cnp_priority:
+    description: Priority of congestion notification packets (CNPs), 0 to 7. Must
+      differ from fabric_lossless_priority. Used on RoCE only.
+    type: int
+    default: 6
+  dcqcn:
+    description: Congestion control parameter, by its name in the kernel's cc_params,
+      such as rp_ai_rate, to its value.
+    type: dict
+    default: {}
+  tos:
+    description: Type of service of RoCE packets.
+    type: int
+    required: true
+  rdma_cm_mode:
+    description: RoCE version of rdma_cm connections.
+    type: str
+    choices: [RoCE v2, IB/RoCE v1]
+    default: RoCE v2
+  force_traffic_class:
+    description: Set O(tos) on all packets, regardless of what the program requests.
+      Needs OFED's driver.
+    type: bool
+    default: false
+  dcbx:
+    description: 'Who controls QoS: the host, or the firmware by DCBX with the switch.
+      The firmware may override these settings.'
+    type: str
+    choices: [host, firmware]
+    default: host
+  guard_allowed_netdevs:
+    description: Network devices that may be changed although the management path,
+      the default gateway or a network filesystem uses them.
+    type: list
+    elements: str
+    default: []
+  guard_revert_s:
+    description: Seconds until a change to the management path is reverted, unless
+      a new connection confirms it.
+    type: int
+    default: 60
+"""

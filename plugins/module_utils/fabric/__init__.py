@@ -1,0 +1,1 @@
+"""What the role fabric does on a node: rails that fit, their addresses, ARP and routes."""

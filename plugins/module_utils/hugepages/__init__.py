@@ -1,0 +1,1 @@
+"""Hugepages: the kernel's pools, their owners, the unit that reserves them at boot."""

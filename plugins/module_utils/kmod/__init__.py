@@ -1,0 +1,1 @@
+"""Kernel modules: modprobe's configuration, parameters, the initramfs, reloading."""

@@ -1,0 +1,1 @@
+"""Memory locking limits: PAM, systemd services, processes that run."""

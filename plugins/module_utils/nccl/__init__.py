@@ -1,0 +1,1 @@
+"""nccl.conf, and what overrides it."""

@@ -1,0 +1,225 @@
+"""The vendor's RDMA drivers: DOCA-OFED or MLNX_OFED, of one version. Runs on the node."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..machine import Machine, NodeError, own
+from ..packages import Manager, Offer, Package
+from ..packages.manager import matches
+from ..plan import CONFIGURED, Change, Plan, Refused, with_the_first
+from . import dkms, driver, ofed_info, package_names, secure_boot, vendor_repository
+from .vendor_repository import Origin
+from .work import Work, exchange
+
+_VERSIONS = {
+    "doca": (r"latest|\d+\.\d+(\.\d+)?([.-][\w.]+)?", "3.1.0"),
+    "mlnx_ofed": (r"\d+\.\d+-\d+(\.\d+)+", "24.10-1.1.4.0"),
+}
+LATEST = "latest"
+
+
+def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
+    """Return what makes a vendor's drivers of one version the node's.
+
+    Raises:
+        Refused: the site asks for what cannot be, or the kernel would not load them.
+
+    """
+    source, version = arguments["source"], arguments["version"]
+    form, example = _VERSIONS[source]
+    if not re.fullmatch(form, version):
+        raise Refused(f"ofed_version: '{version}' is not a version of {source}; write such as "
+                      f"{example}")  # fmt: skip
+    origin = vendor_repository.wanted(machine, manager, arguments)
+    installed = manager.installed()
+    remove = _others(installed, source)
+    name = meta(arguments)
+    due = bool(remove) or not _is_there(installed, name, version)
+    if due or driver.different(machine):
+        secure_boot.refuse_unsigned(machine, source)
+
+    def add(plan: Plan) -> None:
+        _origin(plan, manager, origin, name, version)
+        if due or _headers(machine, manager):
+            _packages(plan, manager, arguments, origin, remove)
+
+    return Work(add, due, remove)
+
+
+def meta(arguments: dict[str, Any]) -> str:
+    """Return the package that pulls in the rest."""
+    return "mlnx-ofed-all" if arguments["source"] == "mlnx_ofed" else str(arguments["profile"])
+
+
+def check(machine: Machine, arguments: dict[str, Any]) -> None:
+    """Refuse tools that say they are of another flavour or version than the packages.
+
+    Raises:
+        Refused: they do.
+
+    """
+    info, source, version = ofed_info.read(machine), arguments["source"], arguments["version"]
+    if info is None and source == "doca":
+        return  # a profile may come without it
+    if info is None:
+        raise Refused("ofed_info is not there, though mlnx-ofed-all is installed. Run on the node: "
+                      "apt-get install --reinstall ofed-scripts")  # fmt: skip
+    # DOCA's own version is not OFED's: 3.1.0 has OFED-internal-25.07-0.9.7.
+    same = source == "doca" or matches(info.version, version) or matches(version, info.version)
+    if info.flavour != source or not same:
+        raise Refused(f"ofed_info -s says {info.flavour} {info.version}, wanted {source} {version} "
+                      "(ofed_version); is there a second ofed_info on PATH?")  # fmt: skip
+
+
+def _others(installed: dict[str, Package], source: str) -> list[str]:
+    """Return the vendor's packages to remove first: all of them, if another flavour is there."""
+    if package_names.flavours(installed) <= {source}:
+        return []
+    return sorted(name for name, each in installed.items() if package_names.is_vendors_only(each))
+
+
+def _is_there(installed: dict[str, Package], name: str, version: str) -> bool:
+    package = installed.get(name)
+    return package is not None and package.whole and (
+        version == LATEST or matches(package.version, version)
+    )  # fmt: skip
+
+
+def _origin(plan: Plan, manager: Manager, origin: Origin, name: str, version: str) -> None:
+    """Have the key and the repository, once both are proven with what is to be installed."""
+    machine = plan.machine
+    if origin.archive and not vendor_repository.is_unpacked(machine, origin):
+        change = Change(CONFIGURED, origin.archive, "archive", "absent", "unpacked")
+        plan.add(change, lambda: vendor_repository.unpack(machine, origin))
+    key, changes = origin.repository.key, []
+    if not key:
+        plan.absent(manager.key_file)
+    problem = _key_problem(machine, key, origin) if key else ""
+    if problem:
+        wanted = origin.fingerprint or "present"
+        changes.append(Change(CONFIGURED, key, "signing key", problem, wanted))
+    file = manager.repository_file
+    if not machine.stands(file, vendor_repository.text(manager, origin)):
+        seen = "another one" if machine.exists(file) else "absent"
+        changes.append(Change(CONFIGURED, file, "repository", seen, origin.repository.url))
+
+    def do() -> None:
+        with vendor_repository.candidate(machine, origin) as repository:
+            _offer(manager.offers(repository, [name]), origin, name, version)
+            vendor_repository.keep(machine, manager, origin)
+
+    for index, change in enumerate(changes):
+        plan.add(change, with_the_first if index else do)
+
+
+def _key_problem(machine: Machine, key: str, origin: Origin) -> str:
+    """Return what is wrong with the key that is there, or with who may change it."""
+    problem = vendor_repository.key_problem(machine.read(key), origin.fingerprint)
+    seen = machine.access(key)
+    return problem or ("" if seen == own(0o644) else str(seen))
+
+
+def _packages(
+    plan: Plan, manager: Manager, arguments: dict[str, Any], origin: Origin, remove: list[str]
+) -> None:
+    machine, name, version = plan.machine, meta(arguments), arguments["version"]
+    installed = manager.installed()
+    package = installed.get(name)
+    seen = ", ".join(sorted(package_names.flavours(installed) - {arguments["source"]}))
+    seen = seen or (f"{package.version}" if package else "absent")
+    headers = _headers(machine, manager)
+    setting = "version and kernel headers" if headers else "version"
+    change = Change(CONFIGURED, name, setting, seen, version)
+    plan.add(change, lambda: _install(machine, manager, arguments, origin, remove))
+
+
+def _install(
+    machine: Machine,
+    manager: Manager,
+    arguments: dict[str, Any],
+    origin: Origin,
+    remove: list[str],
+) -> None:
+    """Install, after everything that can be known beforehand is known to be right."""
+    name, installed = meta(arguments), manager.installed()
+    headers = list(_headers(machine, manager).values())
+    shared = [each for each, package in installed.items()
+              if remove and package_names.is_shared_from_vendor(package)]  # fmt: skip
+    offers = manager.offers(origin.repository, [name, *headers, *shared, *remove])
+    chosen = [_offer(offers, origin, name, arguments["version"])]
+    chosen += _first(offers, shared)
+    compile_with = _header_offers(machine, manager, offers)
+    try:
+        _compile_with(machine, manager, compile_with)
+        exchange(machine, manager, remove, chosen, tuple(_first(offers, remove)))
+    except NodeError as error:
+        why = dkms.failure(machine, driver.SOURCE)
+        raise NodeError(f"{error}; {why}") if why else error from error
+
+
+def _compile_with(machine: Machine, manager: Manager, headers: list[Offer]) -> None:
+    """Have kernels' headers before what compiles with them, also within one run of apt.
+
+    A package that waits for them may be finished in the same run, too early: its error is no
+    reason to stop once they are there.
+    """
+    if not headers:
+        return
+    try:
+        exchange(machine, manager, [], headers)
+    except NodeError:
+        if _headers(machine, manager):
+            raise
+    for kernel, package in _headers(machine, manager).items():
+        raise NodeError(
+            f"{package} is installed, but /lib/modules/{kernel}/build/Makefile is missing. "
+            f"Run on the node: apt-get install --reinstall {package}"
+        )
+
+
+def _headers(machine: Machine, manager: Manager) -> dict[str, str]:
+    """Return the kernels that modules cannot be compiled for, and the package that helps."""
+    kernels = driver.kernels(machine)
+    return {each: manager.headers(each) for each in kernels if driver.lacks_headers(machine, each)}
+
+
+def _header_offers(machine: Machine, manager: Manager, offers: list[Offer]) -> list[Offer]:
+    lacking = _headers(machine, manager)
+    found = _first(offers, list(lacking.values()))
+    rest = [name for name in lacking.values() if name not in {offer.name for offer in found}]
+    found += _first(manager.distribution(rest), rest) if rest else []
+    names = {offer.name for offer in found}
+    for kernel, package in lacking.items():
+        if package not in names:
+            raise Refused(
+                f"kernel {kernel}: modules cannot be compiled for it without its headers, and no "
+                f"repository of the node has {package}; boot a kernel whose headers there are, or "
+                "add the repository that has them"
+            )
+    return found
+
+
+def _first(offers: list[Offer], names: list[str]) -> list[Offer]:
+    found: dict[str, Offer] = {}
+    for offer in offers:
+        if offer.name in names:
+            found.setdefault(offer.name, offer)
+    return list(found.values())
+
+
+def _offer(offers: list[Offer], origin: Origin, name: str, version: str) -> Offer:
+    """Return the version to install.
+
+    Raises:
+        NodeError: the repository does not have it.
+
+    """
+    mine = [offer for offer in offers if offer.name == name]
+    for offer in mine:
+        if version == LATEST or matches(offer.version, version):
+            return offer
+    there = ", ".join(offer.version for offer in mine[:5]) or "no version of it"
+    raise NodeError(f"{origin.repository.url} has {there}, wanted {name} {version} (ofed_version); "
+                    "write one that it has, or another ofed_repository_url")  # fmt: skip

@@ -1,0 +1,190 @@
+"""Where the vendor's RDMA drivers come from, and who vouches for them. Runs on the node."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..machine import Machine, NodeError
+from ..packages import Manager
+from ..packages.manager import Repository
+from ..plan import Refused
+from . import download, openpgp
+
+_VENDOR = "https://linux.mellanox.com/public/repo"
+_KEYS = {
+    "doca": f"{_VENDOR}/doca/GPG-KEY-Mellanox.pub",
+    "mlnx_ofed": "https://www.mellanox.com/downloads/ofed/RPM-GPG-KEY-Mellanox",
+}
+STORE = "/var/lib/rdmaprov/ofed"
+CANDIDATE_KEY = "/var/lib/rdmaprov/ofed-candidate.asc"
+HEADER = "# Written by rdmaprov (ofed); changes here are lost.\n"
+_URL = re.compile(r"(https?|file)://[^\s\[\]]+|/[^\s\[\]]+")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the site says of the packages' origin.
+
+    Args:
+        key_url: where the key is; empty for an archive, which its checksum vouches for.
+        archive: URL of an archive; empty for a repository.
+
+    """
+
+    repository: Repository
+    key_url: str
+    fingerprint: str
+    archive: str
+    sha256: str
+
+
+def wanted(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Origin:
+    """Return where the packages come from.
+
+    Raises:
+        Refused: what the site says is not safe, or no place.
+
+    """
+    _check(arguments)
+    sha256 = arguments["package_sha256"].lower()
+    if arguments["package_url"]:
+        local = Repository(f"file://{STORE}/{sha256}/repository", "")
+        return Origin(local, "", "", arguments["package_url"], sha256)
+    source = arguments["source"]
+    url = arguments["repository_url"] or vendors_url(machine, source, arguments["version"])
+    url = "file://" + url if url.startswith("/") else url
+    key = arguments["repository_key_url"] or _KEYS[source]
+    fingerprint = arguments["repository_key_fingerprint"].replace(" ", "").upper()
+    return Origin(Repository(url, manager.key_file), key, fingerprint, "", "")
+
+
+def vendors_url(machine: Machine, source: str, version: str) -> str:
+    """Return the vendor's repository for the node's distribution and machine."""
+    text = machine.read("/etc/os-release") or ""
+    known: dict[str, str] = dict(
+        re.findall(r"^(ID|VERSION_ID|ID_LIKE)=\"?([^\"\n]*)\"?$", text, re.M)
+    )
+    name, release = known.get("ID", ""), known.get("VERSION_ID", "")
+    if name not in ("debian", "ubuntu") and re.search(r"rhel|fedora", known.get("ID_LIKE", name)):
+        name = "rhel"
+    if not release or name not in ("debian", "ubuntu", "rhel"):
+        raise Refused(f"the vendor has no repository for {name or 'this distribution'} {release} "
+                      "(/etc/os-release); write ofed_repository_url")  # fmt: skip
+    machine_type = machine.run(["uname", "-m"]).strip()
+    machine_type = {"aarch64": "arm64-sbsa"}.get(machine_type, machine_type)
+    return f"{_VENDOR}/{source}/{version}/{name}{release}/{machine_type}/"
+
+
+def key_problem(text: str | None, fingerprint: str) -> str:
+    """Return what is wrong with a key's file, empty if nothing is."""
+    if text is None:
+        return "absent"
+    try:
+        found = openpgp.fingerprints(text)
+    except ValueError as error:
+        return str(error)
+    if fingerprint and found != [fingerprint]:
+        return "key " + ", ".join(found)
+    return ""
+
+
+def text(manager: Manager, origin: Origin) -> str:
+    """Return the text of the repository's file; another key's URL makes it another one."""
+    key = f"# Signed by {origin.key_url}\n" if origin.key_url else ""
+    return f"{HEADER}{key}{manager.repository(origin.repository)}"
+
+
+@contextlib.contextmanager
+def candidate(machine: Machine, origin: Origin) -> Iterator[Repository]:
+    """Provide the repository with the key that the site names, beside the one in force.
+
+    Raises:
+        NodeError: it is not the key with the fingerprint; nothing was written.
+
+    """
+    if not origin.key_url:
+        yield origin.repository
+        return
+    key = download.text(origin.key_url)
+    problem = key_problem(key, origin.fingerprint)
+    if problem:
+        wanted = f", wanted {origin.fingerprint} (ofed_repository_key_fingerprint)"
+        raise NodeError(f"{origin.key_url}: {problem}{wanted if origin.fingerprint else ''}; "
+                        "write the URL of the armored key that signs the repository")  # fmt: skip
+    machine.write(CANDIDATE_KEY, key)
+    try:
+        yield Repository(origin.repository.url, CANDIDATE_KEY)
+    finally:
+        machine.remove(CANDIDATE_KEY)
+
+
+def keep(machine: Machine, manager: Manager, origin: Origin) -> None:
+    """Have the candidate's key and file in force; the file last, as it names the key."""
+    if origin.key_url:
+        machine.write(origin.repository.key, machine.read(CANDIDATE_KEY) or "")
+    machine.write(manager.repository_file, text(manager, origin))
+
+
+def is_unpacked(machine: Machine, origin: Origin) -> bool:
+    """Return whether the archive's repository is on the node: it is renamed there at the end."""
+    return machine.exists(f"{STORE}/{origin.sha256}/repository")
+
+
+def unpack(machine: Machine, origin: Origin) -> None:
+    """Have the repository that an archive carries, whole or not at all.
+
+    Raises:
+        NodeError: the archive is another one, or carries none.
+
+    """
+    base = f"{STORE}/{origin.sha256}"
+    shutil.rmtree(machine.path(base), ignore_errors=True)
+    name = origin.archive.rpartition("/")[2]
+    download.file(machine, origin.archive, origin.sha256, f"{base}/{name}")
+    tree = f"{base}/tree"
+    os.makedirs(machine.path(tree))
+    path = machine.path(f"{base}/{name}")
+    if name.endswith(".deb"):
+        machine.run(["dpkg-deb", "-x", path, machine.path(tree)])
+    else:
+        if name.endswith(".rpm"):
+            machine.run(["rpm2archive", path])  # makes a file beside it
+            path += ".tgz"
+        machine.run(["tar", "--no-same-owner", "-xf", path, "-C", machine.path(tree)])
+    os.remove(machine.path(f"{base}/{name}"))
+    found = _index(machine.path(tree))
+    if not found:
+        raise NodeError(f"{origin.archive}: there is no repository in it (Packages or repodata)")
+    os.rename(found, machine.path(f"{base}/repository"))
+
+
+def _index(root: str) -> str:
+    for directory, directories, files in os.walk(root):
+        if "repodata" in directories or {"Packages", "Packages.gz"} & set(files):
+            return directory
+    return ""
+
+
+def _check(arguments: dict[str, Any]) -> None:
+    for name in ("repository_url", "repository_key_url", "package_url"):
+        if arguments[name] and not _URL.fullmatch(arguments[name]):
+            raise Refused(f"ofed_{name}: '{arguments[name]}' is neither a URL nor a path; write "
+                          "https://... or file:///...")  # fmt: skip
+    for name, digits in (("package_sha256", 64), ("repository_key_fingerprint", 40)):
+        value = arguments[name].replace(" ", "")
+        if value and not re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", value):
+            raise Refused(f"ofed_{name}: '{value}' does not have {digits} hexadecimal digits")
+    if arguments["package_url"] and arguments["repository_url"]:
+        raise Refused("ofed_package_url: ofed_repository_url is set too; remove one of them")
+    if arguments["package_url"] and not arguments["package_sha256"]:
+        raise Refused("ofed_package_url: a file without ofed_package_sha256 is not verified")
+    plain = arguments["repository_key_url"].startswith("http:")
+    if plain and not arguments["repository_key_fingerprint"]:
+        raise Refused("ofed_repository_key_url: a key over http can be anyone's; write "
+                      "https://..., or ofed_repository_key_fingerprint")  # fmt: skip

@@ -1,0 +1,1 @@
+"""The path between GPU and NIC: MaxReadReq, ACS, IOMMU, interrupts, and the unit at boot."""

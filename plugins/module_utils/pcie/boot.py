@@ -1,0 +1,90 @@
+"""What a boot reads of the role pcie: a description, our program, and what starts it.
+
+Runs on the node. All of it is lost at a reboot, and most of it when a driver is loaded again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .. import machine, pci, rails, shipped, sysctl
+from .. import plan as plans
+from ..plan import CONFIGURED, Change, Plan, Refused
+from . import apply, interrupts, running
+
+DESCRIPTION = "/etc/rdmaprov/pcie.json"
+UNIT = "rdmaprov-pcie.service"
+PATH = f"/etc/systemd/system/{UNIT}"
+LINKS = "/etc/systemd/system/multi-user.target.wants"
+RULE = "/etc/udev/rules.d/99-rdmaprov-pcie.rules"
+# The program is the last.
+MODULES = (machine, plans, rails, pci, interrupts, running, apply)
+# What the program needs to know; the kernel's command line is read by the boot loader.
+DESCRIBED = (
+    "rails",
+    "max_read_request_bytes",
+    "acs_redirect",
+    "numa_balancing",
+    "irq_affinity",
+    "cpu_governor",
+)
+_UNIT = """\
+# Written by rdmaprov (pcie); changes here are lost.
+[Unit]
+Description=Set what a boot loses on the path between GPU and NIC
+After=systemd-sysctl.service network.target tuned.service cpupower.service cpufrequtils.service
+Before=slurmd.service kubelet.service
+# Started anew for each network device that appears.
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+ExecStart={command} {description}
+
+[Install]
+WantedBy=multi-user.target
+"""
+_RULE = """\
+# Written by rdmaprov (pcie); changes here are lost.
+# A driver that is loaded again starts with its own settings. A device that udev gives another name
+# is there for systemd after the move.
+ACTION!="add|move", GOTO="rdmaprov_pcie_end"
+SUBSYSTEM=="net", SUBSYSTEMS=="pci", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{unit}"
+LABEL="rdmaprov_pcie_end"
+"""
+
+
+def at_boot(plan: Plan, arguments: dict[str, Any]) -> None:
+    """Have a boot, and a driver that is loaded again, set what the description says.
+
+    Raises:
+        Refused: another file sets something else.
+
+    """
+    _refuse_sysctl(plan, arguments["numa_balancing"])
+    described = {name: arguments[name] for name in DESCRIBED}
+    described["rails"] = [
+        {name: rail[name] for name in ("netdev", "pci") if rail.get(name)}
+        for rail in arguments["rails"]
+    ]
+    unit = _UNIT.format(command=shipped.command("pcie"), description=DESCRIPTION)
+    # The unit last: what starts has all it needs.
+    shipped.ship(plan, "pcie", MODULES)
+    plan.file(DESCRIPTION, json.dumps(described, indent=2, sort_keys=True) + "\n")
+    if plan.file(PATH, unit):
+        plan.then(["systemctl", "daemon-reload"])
+    if UNIT not in plan.machine.names(LINKS):
+        change = Change(CONFIGURED, UNIT, "start at boot", "disabled", "enabled")
+        plan.command(change, ["systemctl", "enable", UNIT])
+    plan.file(RULE, _RULE.format(unit=UNIT))
+
+
+def _refuse_sysctl(plan: Plan, wanted: bool) -> None:
+    """Refuse a line for sysctl that sets another value: each `sysctl --system` would undo ours."""
+    line = sysctl.at_boot(plan.machine).get(sysctl.path_of("kernel.numa_balancing"))
+    if line is not None and (line.value != "0") != wanted:
+        raise Refused(
+            f"{line.file}:{line.line}: sets kernel.numa_balancing to {line.value}, wanted "
+            f"{int(wanted)} (pcie_numa_balancing); remove the line"
+        )

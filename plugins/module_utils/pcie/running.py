@@ -1,0 +1,152 @@
+"""What the role pcie sets in a running kernel, now and again at each boot. Runs on the node.
+
+On the node it is listed twice: in the role's module, and as the program of the unit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import pci
+from ..machine import Machine
+from ..pci import Function
+from ..plan import RUNNING, Change, Plan, Refused
+from ..rails import Rail, find
+from . import interrupts
+
+NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"
+POLICIES = "/sys/devices/system/cpu/cpufreq"
+# Drivers that have a device for a virtual machine; redirects of ACS keep its DMA apart.
+_PASS_THROUGH = ("vfio-pci", "pci-stub", "pciback")
+
+
+def add(plan: Plan, arguments: dict[str, Any]) -> None:
+    """Add what must change in the running kernel.
+
+    Raises:
+        NotYet: a rail is not there.
+        Refused: the node does not have what is wanted, or something else decides it.
+
+    """
+    rails = find(plan.machine, arguments["rails"])
+    by_rail = [(rail, pci.functions(plan.machine, rail.netdev)) for rail in rails]
+    _numa_balancing(plan, arguments["numa_balancing"])
+    _governor(plan, arguments["cpu_governor"])
+    for rail, functions in by_rail:
+        if not functions:
+            plan.notes.append(f"{rail.netdev}: it is not on PCI")
+        for function in functions:
+            _read_request(plan, rail, function, arguments["max_read_request_bytes"])
+            if arguments["irq_affinity"] == "local":
+                interrupts.local(plan, function, f"{rail.netdev} {function.address}")
+    if arguments["acs_redirect"] == "off":
+        _redirects(plan, [function for _, found in by_rail for function in found])
+
+
+def _numa_balancing(plan: Plan, wanted: bool) -> None:
+    seen = plan.machine.value(NUMA_BALANCING)
+    if seen is None:
+        if wanted:
+            raise Refused(
+                f"pcie_numa_balancing: this kernel has none (there is no {NUMA_BALANCING}); "
+                "write pcie_numa_balancing: false"
+            )
+        plan.notes.append(f"NUMA balancing: this kernel has none ({NUMA_BALANCING})")
+    elif (seen != "0") != wanted:  # 2 is on too: between tiers of memory
+        plan.kernel_value(NUMA_BALANCING, str(int(wanted)), "kernel", "numa_balancing")
+
+
+def _governor(plan: Plan, wanted: str) -> None:
+    if wanted == "keep":
+        return
+    policies = [name for name in plan.machine.names(POLICIES) if name.startswith("policy")]
+    if not policies:
+        plan.notes.append(f"governor: the kernel does not set frequencies ({POLICIES})")
+    for name in policies:
+        base = f"{POLICIES}/{name}"
+        offered = (plan.machine.value(base + "/scaling_available_governors") or "").split()
+        if wanted not in offered:
+            raise Refused(
+                f"pcie_cpu_governor: {wanted} is not one of {', '.join(offered) or 'none'} "
+                f"({base}/scaling_available_governors); write one of them, or keep"
+            )
+        plan.kernel_value(base + "/scaling_governor", wanted, name, "frequency governor")
+
+
+def _read_request(plan: Plan, rail: Rail, function: Function, wanted: int) -> None:
+    device = f"{rail.netdev} {function.address}"
+    if function.is_virtual:
+        plan.notes.append(
+            f"{device}: MaxReadReq: a virtual function uses that of its physical function"
+        )
+        return
+    if function.is_paravirtual:
+        plan.notes.append(f"{device}: MaxReadReq: virtio does not use it")
+        return
+    seen = function.read_request()
+    if seen is None:
+        plan.notes.append(f"{device}: MaxReadReq: the function is not PCI Express")
+        return
+    if seen == wanted:
+        return
+    _refuse_above_payload(plan.machine, device, function, wanted)
+    change = Change(RUNNING, device, "MaxReadReq", f"{seen} bytes", f"{wanted} bytes")
+    plan.add(change, lambda: function.set_read_request(wanted))
+
+
+def _refuse_above_payload(machine: Machine, device: str, function: Function, wanted: int) -> None:
+    """Refuse to ask for more than a device takes, with MaxPayload of pci=pcie_bus_perf.
+
+    The bridges above it may then send larger answers (Linux drivers/pci/pci.c, pcie_set_readrq).
+    """
+    words = (machine.value("/proc/cmdline") or "").split()
+    if any("pcie_bus_perf" in word for word in words if word.startswith("pci=")):
+        payload = function.payload()
+        if wanted > payload:
+            raise Refused(
+                f"{device}: the kernel was started with pci=pcie_bus_perf, where MaxReadReq must "
+                f"not be above MaxPayload, {payload}: remove that argument, or write "
+                f"pcie_max_read_request_bytes: {payload}"
+            )
+
+
+def _redirects(plan: Plan, nics: list[Function]) -> None:
+    """Have no redirect on the bridges between a NIC and a GPU below one PCIe switch."""
+    bridges = _between(nics, pci.gpus(plan.machine))
+    if not bridges:
+        plan.notes.append("ACS: no rail and GPU are below one PCIe switch (/sys/bus/pci/devices)")
+        return
+    wrong = [(bridge, bridge.redirects()) for bridge in bridges]
+    if any(seen for _, seen in wrong):
+        _refuse_pass_through(plan.machine)
+    for bridge, seen in wrong:
+        if seen:
+            change = Change(RUNNING, bridge.address, "ACS redirect", " ".join(seen), "off")
+            plan.add(change, bridge.redirect_off)
+
+
+def _between(nics: list[Function], gpus: list[Function]) -> list[Function]:
+    """Return the bridges on the ways from NICs to GPUs that do not lead up to a root port.
+
+    The bridge that both are below is not on the way: a switch's upstream port redirects nothing.
+    """
+    found: dict[str, Function] = {}
+    for nic in nics:
+        for gpu in gpus:
+            one, other = nic.bridges, gpu.bridges
+            shared = len([a for a, b in zip(one, other) if a == b])  # noqa: B905 (Python 3.8)
+            if shared:
+                for address in one[shared:] + other[shared:]:
+                    found[address] = Function(nic.machine, address)
+    return [found[address] for address in sorted(found)]
+
+
+def _refuse_pass_through(machine: Machine) -> None:
+    for driver in _PASS_THROUGH:
+        base = f"/sys/bus/pci/drivers/{driver}"
+        devices = [name for name in machine.names(base) if pci.ADDRESS.fullmatch(name)]
+        if devices:
+            raise Refused(
+                f"pcie_acs_redirect: {devices[0]} is passed through to a virtual machine ({base}), "
+                "and ACS keeps its memory accesses apart; write pcie_acs_redirect: keep"
+            )

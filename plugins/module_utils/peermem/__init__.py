@@ -1,0 +1,1 @@
+"""GPUDirect RDMA: dma-buf or nvidia-peermem."""

@@ -1,0 +1,82 @@
+"""A node's rails: that it fits, addresses, ARP and source routing. Runs on the node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import guard
+from ..fabric import fit
+from ..fabric.addresses import plan_addresses
+from ..fabric.arp import plan_arp
+from ..fabric.routing import plan_routing, table_of
+from ..links import Addressing, Links
+from ..machine import Machine
+from ..plan import NotYet, Plan, Refused
+from ..rails import Rail, find
+
+# Before the rule that leads to the table `main`, 32766, and after what container networks use.
+RULE_PRIORITY = 1000
+
+
+def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
+    """Return what must change for every rail to be reached, and to answer by itself.
+
+    Raises:
+        Refused: the node does not fit.
+        NotYet: a rail's device is not there.
+
+    """
+    plan = Plan(machine)
+    rails = find(machine, arguments["rails"])
+    fit.require(machine, rails, arguments)
+    addressed = [(rail, _addressing(rail, arguments)) for rail in rails]
+    routed = [(rail, each) for rail, each in addressed if each.table]
+    links = Links(machine, arguments["link_manager"])
+    plan_addresses(
+        plan,
+        rails,
+        {each.netdev: links.of(each.netdev).own_addresses(each.netdev) for each in rails},
+    )
+    plan_routing(plan, routed)
+    plan_arp(plan, [rail for rail, each in routed if each.family == "-4"])
+    guard.require(plan, rails, arguments)
+    _plan_links(plan, addressed, links)
+    guard.require(plan, rails, arguments)
+    for netdev in plan.guarded:
+        links.of(netdev).require_kept(netdev)
+    if not plan.steps:
+        _require_rdma(rails)
+    return plan
+
+
+def _addressing(rail: Rail, arguments: dict[str, Any]) -> Addressing:
+    if not rail.address or not arguments["source_routing"]:
+        if rail.gateway:
+            raise Refused(
+                f"rail {rail.index}: a gateway ({rail.gateway}) is only used with an address and "
+                "fabric_source_routing: true. Remove it or write those"
+            )
+        return Addressing(rail.address)
+    return Addressing(
+        rail.address,
+        rail.gateway,
+        table_of(rail, arguments["routing_table_base"]),
+        RULE_PRIORITY + rail.index,
+    )
+
+
+def _plan_links(plan: Plan, addressed: list[tuple[Rail, Addressing]], links: Links) -> None:
+    links.leftovers(plan, [rail for rail, _ in addressed])
+    for rail, wanted in addressed:
+        links.of(rail.netdev).address(plan, rail, wanted)
+    links.settle(plan)
+
+
+def _require_rdma(rails: list[Rail]) -> None:
+    """Raise NotYet for a rail without an RDMA device, once all else is right."""
+    for rail in rails:
+        if not rail.rdma:
+            raise NotYet(
+                f"rail {rail.index}: there is no RDMA device on {rail.netdev} "
+                "(/sys/class/infiniband). Is its driver loaded? Run on the node: rdma link"
+            )

@@ -1,0 +1,115 @@
+"""How the NICs reach GPU memory: nvidia-peermem or dma-buf. Runs on the node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import pci
+from ..kmod import modprobe
+from ..kmod.parameters import is_loaded
+from ..machine import Machine, NodeError
+from ..peermem import dmabuf, load
+from ..peermem.load import MODULE
+from ..plan import RUNNING, Change, NotYet, Plan, Refused
+from ..rails import find
+
+FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
+TEXT = f"# Written by rdmaprov (peermem); changes here are lost.\n{MODULE}\n"
+_REGISTRY = "/sys/kernel/mm/memory_peers"
+# The name depends on persistent_api_support. NCCL looks for both.
+# [NCCL src/transport/net_ib/gdr.cc: ibGdrSupportInitOnce]
+_CLIENTS = ("nv_mem", "nv_mem_nc")
+_OLD = "nv_peer_mem"
+
+
+def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
+    """Return what must change for the NICs to reach GPU memory, now and after a boot.
+
+    Raises:
+        NotYet: a driver is not there.
+        Refused: the node cannot do it that way.
+
+    """
+    plan = Plan(machine)
+    mode, why = _mode(machine, arguments)
+    plan.notes.append(f"{mode}: {why}")
+    if mode == "nvidia-peermem":
+        try:
+            _plan_load(plan)
+        except (NotYet, Refused) as error:
+            raise type(error)(f"{error} ({plan.notes[0]})") from error
+        plan.file(FILE, TEXT)
+        return plan
+    plan.absent(FILE)
+    if is_loaded(machine, MODULE):
+        plan.notes.append(
+            f"{MODULE} is loaded and stays loaded until the next reboot, because a job may use it. "
+            f"To unload it now, run on the node: modprobe -r {MODULE}"
+        )
+    return plan
+
+
+def _mode(machine: Machine, arguments: dict[str, Any]) -> tuple[str, str]:
+    """Return how the NICs are to reach GPU memory, and why."""
+    mode: str = arguments["mode"]
+    if mode == "off":
+        return mode, "wanted by peermem_mode"
+    if mode == "auto" and not pci.gpus(machine, (pci.NVIDIA,)):
+        return "off", "the node has no NVIDIA GPU (/sys/bus/pci/devices)"
+    if arguments["gpu_module"]:
+        _require_flavour(machine, arguments["gpu_module"])
+    if mode == "nvidia-peermem":
+        return mode, "wanted by peermem_mode"
+    why = dmabuf.obstacle(machine, find(machine, arguments["rails"]))
+    if mode == "auto":
+        return ("nvidia-peermem", why) if why else ("dmabuf", "the node supports it")
+    if why:
+        raise Refused(f"dma-buf cannot be used: {why}. Write peermem_mode: nvidia-peermem, or auto")
+    return mode, "wanted by peermem_mode"
+
+
+def _require_flavour(machine: Machine, wanted: str) -> None:
+    seen, where = dmabuf.gpu_module(machine)
+    if seen != wanted:
+        raise Refused(
+            f"the nvidia module is {seen} ({where}), wanted {wanted} (peermem_gpu_module): install "
+            f"that one, or write peermem_gpu_module: {seen}"
+        )
+
+
+def _plan_load(plan: Plan) -> None:
+    """Have the module loaded and registered.
+
+    It is loaded before a file says so: what does not load never gets into what a boot reads. Only
+    after new RDMA drivers, a boot is what loads it first.
+    """
+    machine = plan.machine
+    if machine.exists("/sys/module/" + _OLD):
+        raise Refused(f"{_OLD} is loaded, which {MODULE} replaces: remove its package, and reboot")
+    denied = modprobe.boot_obstacle(machine, MODULE)
+    if denied:
+        raise Refused(f"{MODULE} would not be loaded at boot: {denied}; remove it there")
+    if not is_loaded(machine, MODULE):
+        modprobe.info(machine, MODULE, "-F", "version")
+        why = load.reboot_reason(machine)
+        if why:
+            plan.reboot.append(why)
+            return
+        change = Change(RUNNING, MODULE, "module", "not loaded", "loaded")
+        plan.add(change, lambda: load.load(machine))
+    elif not _is_registered(machine):
+        raise NodeError(
+            f"{MODULE} is loaded, but not registered with the RDMA drivers ({_REGISTRY}): once no "
+            f"job runs, run on the node: modprobe -r {MODULE}; then repeat this run"
+        )
+
+
+def _is_registered(machine: Machine) -> bool:
+    """Return whether RDMA drivers know the module, as NCCL tells it.
+
+    Where a kernel shows no clients at all, that it is loaded has to do: without registering, it
+    does not load.
+    """
+    if any(machine.value(f"{_REGISTRY}/{name}/version") for name in _CLIENTS):
+        return True
+    return not machine.exists(_REGISTRY) and machine.exists(f"/sys/module/{MODULE}/version")

@@ -1,0 +1,63 @@
+"""The quality of service of a node's RoCE rails. Runs on the node."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .. import guard
+from ..machine import Machine
+from ..plan import Plan
+from ..qos import description
+from ..qos.install import plan_program, plan_units
+from ..qos.lldpad import plan_without_lldpad
+from ..qos.marking import require_agreement
+from ..qos.node import netdevs_of, plan_netdevs
+from ..qos.program import description_of
+from ..rails import find
+
+# What the program at boot is not told.
+_NOT_OF_A_PORT = (
+    "kind",
+    "rails",
+    "nccl_traffic_class",
+    "lldpad",
+    "guard_allowed_netdevs",
+    "guard_revert_s",
+)
+
+
+def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
+    """Return what must change for RoCE to be lossless, now and whenever a device comes back.
+
+    What runs is set first: what a port does not take never gets into what a boot sets.
+    """
+    plan = Plan(machine)
+    if arguments["kind"] != "roce":
+        plan_units(plan, [], changed=False)
+        plan.notes.append("rails: their link layer is InfiniBand, which has no DCB and no ToS")
+        return plan
+    wanted = description.describe(arguments)
+    require_agreement(wanted, arguments["nccl_traffic_class"])
+    rails = find(machine, arguments["rails"])
+    netdevs = netdevs_of(machine, [rail.netdev for rail in rails])
+    plan_without_lldpad(plan, arguments["lldpad"])
+    plan_netdevs(plan, netdevs, wanted)
+    if any(step.undo for step in plan.steps):
+        plan.guarded = guard.devices_to_guard(machine, rails, arguments)
+    _plan_boot(plan, netdevs, arguments)
+    return plan
+
+
+def _plan_boot(plan: Plan, netdevs: list[str], arguments: dict[str, Any]) -> None:
+    changed = plan_program(plan)
+    text = _text(arguments)
+    for netdev in netdevs:
+        changed |= plan.file(description_of(netdev), text)
+    plan_units(plan, netdevs, changed)
+
+
+def _text(arguments: dict[str, Any]) -> str:
+    """Return the role's arguments that say what a port must be, as the program reads them."""
+    chosen = {name: value for name, value in arguments.items() if name not in _NOT_OF_A_PORT}
+    return json.dumps(chosen, indent=2, sort_keys=True) + "\n"

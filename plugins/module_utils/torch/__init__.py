@@ -1,0 +1,1 @@
+"""An interpreter with torch: proven, built or in an image."""

@@ -1,0 +1,29 @@
+"""Every generated file of the collection, with its text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from plugins.module_utils.roles import ORDER
+from tools.generate import arguments, defaults, fragment, readme
+from tools.generate.role import read_role
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGINS = ROOT / "plugins"
+
+
+def outputs() -> dict[Path, str]:
+    """Return the text of each generated file by its path."""
+    roles = {path.name: read_role(path) for path in sorted((ROOT / "roles").iterdir())}
+    options = {name: option for role in roles.values() for name, option in role.options.items()}
+    derived = {name for role in roles.values() for name in role.derived}
+    found: dict[Path, str] = {}
+    for role in roles.values():
+        found[role.path / "defaults" / "main.yml"] = defaults.text(role)
+        page = role.path / "README.md"
+        found[page] = readme.text(role, page.read_text())
+    modules = {name: arguments.of_module(roles[name], options, derived) for name in ORDER}
+    for name, module in modules.items():
+        found[PLUGINS / "doc_fragments" / f"{name}.py"] = fragment.text(name, module)
+    found[PLUGINS / "module_utils" / "argument_specs.py"] = arguments.text(modules)
+    return found
