@@ -9,6 +9,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+import ansible_test
 import pytest
 
 from rdmaprov.inventory import schema
@@ -89,12 +90,29 @@ def test_every_variable_of_a_role_is_documented(installed):
 
 
 def test_antsibull_finds_nothing_to_say_about_the_documentation(installed):
-    pytest.importorskip("antsibull_docs")
     collection = installed / "collections" / "ansible_collections" / "rdmaprov" / "node"
     words = ["lint-collection-docs", "--plugin-docs", str(collection)]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # it starts ansible-doc
     done = ansible("antsibull-docs", *words, cwd=installed, PATH=path)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_validate_modules_finds_only_the_license(installed):
+    """ansible-test wants modules under GPLv3, which is Ansible's own; these are under Apache-2.0."""
+    (checker,) = Path(ansible_test.__file__).parent.glob("_util/**/validate-modules/validate.py")
+    collection = installed / "collections/ansible_collections/rdmaprov/node"
+    done = subprocess.run(
+        [sys.executable, checker, "--format=json", "--arg-spec",
+         "--collection=ansible_collections/rdmaprov/node", "plugins/modules"],
+        cwd=collection, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": f"{checker.parent}:{installed / 'collections'}"},
+    )  # fmt: skip
+    errors = {
+        Path(path).name: {error["code"] for error in found["errors"]}
+        for path, found in json.loads(done.stdout).items()
+    }
+    modules = {path.name for path in collection.glob("plugins/modules/*.py")}
+    assert errors == dict.fromkeys(modules, {"missing-gplv3-license"})
 
 
 def playbook(place, variables):
