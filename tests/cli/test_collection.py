@@ -98,21 +98,26 @@ def test_antsibull_finds_nothing_to_say_about_the_documentation(installed):
 
 
 def test_validate_modules_finds_only_the_license(installed):
-    """ansible-test wants modules under GPLv3, which is Ansible's own; these are under Apache-2.0."""
+    """ansible-test wants Ansible's own license, GPLv3; these modules are under Apache-2.0."""
     (checker,) = Path(ansible_test.__file__).parent.glob("_util/**/validate-modules/validate.py")
     collection = installed / "collections/ansible_collections/rdmaprov/node"
     done = subprocess.run(
         [sys.executable, checker, "--format=json", "--arg-spec",
-         "--collection=ansible_collections/rdmaprov/node", "plugins/modules"],
+         "--collection", "ansible_collections/rdmaprov/node", "plugins/modules"],
         cwd=collection, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": f"{checker.parent}:{installed / 'collections'}"},
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(installed / "collections"),
+            "PYTHONPATH": f"{checker.parent}:{installed / 'collections'}",
+        },
     )  # fmt: skip
+    assert done.stdout, done.stderr
     errors = {
         Path(path).name: {error["code"] for error in found["errors"]}
         for path, found in json.loads(done.stdout).items()
     }
     modules = {path.name for path in collection.glob("plugins/modules/*.py")}
-    assert errors == dict.fromkeys(modules, {"missing-gplv3-license"})
+    assert errors == {name: {"missing-gplv3-license"} for name in modules}
 
 
 def playbook(place, variables):
