@@ -12,11 +12,11 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from tests.lab.fleet import NODES, SCHEMA, TIMEOUT_S, Fleet, left_by_accept
+from tests.lab.fleet import SCHEMA, TIMEOUT_S, Fleet, left_by_accept
 
 pytestmark = pytest.mark.lab
 
-CHANGES, NEEDS_FACTORY = NODES, False
+STATE = "provisioned"
 SIZES = "16K:64K"
 # A rank whose all_reduce is not torch's own any more, put there by Python's own start-up hook.
 HOOK = """\
@@ -91,22 +91,8 @@ class Gate:
 
 
 @pytest.fixture
-def gate(lab, provisioned, tmp_path):  # noqa: ARG001 (its nodes; the site may be changed here)
+def gate(lab, tmp_path):
     return Gate(lab, Fleet(lab, tmp_path))
-
-
-@pytest.fixture
-def fault(lab):
-    """Provide a way to break a node; it is healed afterwards."""
-    broken = []
-
-    def inject(node, name, rail):
-        broken.append(node)
-        lab.must("fault", node, name, "--rail", str(rail))
-
-    yield inject
-    for node in broken:
-        lab.must("heal", node)
 
 
 def hooked(gate, node, body):
@@ -138,8 +124,8 @@ def use_python(gate, node, python):
         ("rail-drops-packets", "were sent again", SIZES),
     ],
 )
-def test_a_bad_rail_is_named(gate, fault, name, says, sizes):
-    fault("node2", name, 1)
+def test_a_bad_rail_is_named(gate, name, says, sizes):
+    gate.lab.must("fault", "node2", name, "--rail", "1")
     code, said = gate.run(sizes)
     assert code == 1, said
     assert ("node2", 1) in gate.blamed()
@@ -148,8 +134,8 @@ def test_a_bad_rail_is_named(gate, fault, name, says, sizes):
     assert gate.left() == ["", ""]
 
 
-def test_a_wrong_address_is_named_before_anything_runs(gate, fault):
-    fault("node2", "rail-addresses-swapped", 0)
+def test_a_wrong_address_is_named_before_anything_runs(gate):
+    gate.lab.must("fault", "node2", "rail-addresses-swapped")
     code, said = gate.run()
     assert code == 1, said
     assert gate.blamed() == {("node2", 0), ("node2", 1)}

@@ -7,7 +7,6 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
-CHANGES, NEEDS_FACTORY = (NODE,), False
 POOLS = "cat /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepages"
 COUNTS = {"hugepages_2m_per_numa_node": [40, 30]}
 

@@ -10,7 +10,6 @@ from tests.lab.play import DISK_FULL
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
-CHANGES = (NODE,)
 # One is set at once, the other when the module is loaded.
 WANTED = {"mlx5_module_parameters": {"mlx5_core": {"debug_mask": 1, "prof_sel": 1}}}
 PARAMETERS = "cd /sys/module/mlx5_core/parameters; cat debug_mask prof_sel"
@@ -19,10 +18,9 @@ BOOT = "cat /proc/sys/kernel/random/boot_id"
 EARLY = "echo mlx5_core >> /etc/initramfs-tools/modules; modprobe mlx5_core"
 
 
-@pytest.fixture(scope="module")
-def play(lab, play):
+@pytest.fixture(autouse=True)
+def _load_early(lab):
     lab.run(NODE, EARLY)
-    return play
 
 
 def parameters(lab):

@@ -7,7 +7,6 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
-CHANGES, NEEDS_FACTORY = (NODE,), False
 BALANCING = "/proc/sys/kernel/numa_balancing"
 REBIND = """
 echo {other} > /proc/sys/kernel/numa_balancing
@@ -52,7 +51,7 @@ def test_settings_are_set_again_after_a_reload(lab, play):
 
 
 def test_redirects_of_a_real_port_are_switched_off_alone(lab, play):
-    assert play  # the program is on the node
+    assert play.changed({})  # the program is on the node
     said = lab.run(NODE, ACS.format(netdev=lab.netdev(NODE, 0))).splitlines()
     assert said[:2] == ["['ReqRedir', 'CmpltRedir']", "0051"]
     assert "SrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd+" in said[2]

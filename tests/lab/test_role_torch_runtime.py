@@ -7,7 +7,6 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
-CHANGES, NEEDS_FACTORY = (NODE,), False
 PROOF = "/var/lib/rdmaprov/torch_runtime.json"
 
 

@@ -175,6 +175,8 @@ class Machines:
             return lab
         directory = self.layout.node(node.name)
         lab = self._ensure_disk(lab, node.name)
+        if saved_state is None:  # a boot reads the right time from the machine's own clock
+            self._interruption(node.name).unlink(missing_ok=True)
         log = directory / "qemu.log"
         for _ in range(PORT_ATTEMPTS):
             log.unlink(missing_ok=True)
