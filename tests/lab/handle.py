@@ -157,7 +157,7 @@ class LabHandle:
         document = json.loads(self.must("status", "--json"))
         return {node["name"]: node for node in document["nodes"]}
 
-    def saved(self) -> list[dict[str, Any]]:
+    def saved_states(self) -> list[dict[str, Any]]:
         """Return the saved states that `lab status --json` lists."""
         states: list[dict[str, Any]] = json.loads(self.must("status", "--json"))["saved"]
         return states

@@ -32,7 +32,7 @@ def own(tmp_path, at_large):
     handle.rdmaprov("down")
 
 
-def killed_up(lab, after_s, *words):
+def kill_up(lab, after_s, *words):
     """Start `lab up` and kill it without a warning."""
     command = subprocess.Popen(
         lab.argv("up", "--site", str(lab.site), *words),
@@ -51,7 +51,7 @@ def machines(lab):
 @pytest.mark.long
 def test_up_after_being_killed_at_any_moment_is_a_working_lab(own):
     for after_s in KILL_AFTER_S:
-        killed_up(own, after_s)
+        kill_up(own, after_s)
     own.must("up")
     assert [node["state"] for node in own.nodes().values()] == ["up", "up"]
     assert len(machines(own)) == 2
@@ -68,7 +68,7 @@ def test_up_after_being_killed_at_any_moment_is_a_working_lab(own):
 def test_killed_build_leaves_no_process_and_no_half_image(tmp_path):
     lab = LabHandle(tmp_path / "lab", tmp_path / "site", tmp_path / "cache")
     for after_s in BUILD_KILL_AFTER_S:
-        killed_up(lab, after_s)
+        kill_up(lab, after_s)
         # One that is killed in the middle of a write ends when the disk is done with it.
         end = time.monotonic() + DISK_S
         while (left := processes_with(str(tmp_path))) and time.monotonic() < end:
@@ -95,7 +95,7 @@ def test_second_up_at_the_same_time_is_refused(own):
 
 @pytest.mark.long
 def test_port_taken_meanwhile_is_replaced(own):
-    killed_up(own, 0.6)
+    kill_up(own, 0.6)
     own.must("up")
     own.must("ssh", "node1", "--", "true")
     port = own.nodes()["node1"]["port"]
@@ -153,7 +153,7 @@ def test_replace_brings_another_machine_of_the_same_name(lab, renewed):
     lab.run(renewed, "touch /root/mark")
     before = lab.nodes()["node2"]
     lab.must("replace", "node2")
-    assert [state["nodes"] for state in lab.saved()] == [["node1"]]
+    assert [state["nodes"] for state in lab.saved_states()] == [["node1"]]
     assert lab.call("node2", "test -e /root/mark").returncode == 1
     after = lab.nodes()["node2"]
     assert lab.run("node2", "hostname") == "node2\n"

@@ -8,7 +8,7 @@ import signal
 
 import jsonschema
 import pytest
-from tests.lab.fleet import NODES, SCHEMA, TIMEOUT_S, left_by_accept
+from tests.lab.fleet import NODES, SCHEMA, TIMEOUT_S, leftovers_of_accept
 from tests.lab.play import DISK_FULL
 
 from lab import demo
@@ -40,7 +40,7 @@ def provisioned(lab, fleet):
     return fleet
 
 
-def begun(fleet, role, *words):
+def start_until_role(fleet, role, *words):
     """Return an apply that has begun a role."""
     return fleet.start_until("apply", "ansible.log", f"TASK [rdmaprov.node.{role} ", *words)
 
@@ -58,11 +58,11 @@ def test_factory_nodes_fail_the_gate_and_nothing_is_an_error(fleet):
 @pytest.mark.long
 def test_every_cut_is_said_and_leaves_what_the_next_run_mends(lab, fleet):
     """The controller is killed, then the node restarts, then its disk is full."""
-    killed = begun(fleet, "fabric", "--roles", "fabric")
+    killed = start_until_role(fleet, "fabric", "--roles", "fabric")
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
 
-    restarted = begun(fleet, "hugepages", "--roles", "hugepages", "--limit", "node1")
+    restarted = start_until_role(fleet, "hugepages", "--roles", "hugepages", "--limit", "node1")
     lab.must("reboot", "node1")
     said, _ = restarted.communicate(timeout=TIMEOUT_S)
     assert restarted.returncode in (1, 4), said
@@ -92,7 +92,7 @@ def test_every_step_of_the_demonstration_ends_as_it_must(lab, fleet, capfd):
     runs = [run for run in (fleet.directory / "runs").iterdir() if run.is_dir()]
     ended = [run for run in runs if (run / "results.json").exists()]
     assert [run for run in ended if not (run / "report.html").exists()] == []
-    assert left_by_accept(lab) == ["", ""]
+    assert leftovers_of_accept(lab) == ["", ""]
     (accepted,) = (run for run in ended if run.name.endswith("-accept"))
     judge_accepted(json.loads((accepted / "results.json").read_text()))
     lab.keep("provisioned")

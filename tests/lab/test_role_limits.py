@@ -22,13 +22,13 @@ RIGHT = "unlimited\nunlimited unlimited\n7\n"
 def test_limits_are_lifted_and_a_fault_is_repaired(lab, play):
     daemon = lab.run(NODE, "systemctl show --property MainPID ssh")
     assert lab.login(NODE, SEEN) != RIGHT
-    assert play.changed(SETTINGS)
+    assert play.changes(SETTINGS)
     assert lab.login(NODE, SEEN) == RIGHT
     assert lab.run(NODE, "systemctl show --property MainPID ssh") == daemon
-    assert not play.changed(SETTINGS)
+    assert not play.changes(SETTINGS)
     lab.must("fault", NODE, "memlock-limited")
     assert lab.login(NODE, "ulimit -l") == "64\n"
-    assert play.changed(SETTINGS)
+    assert play.changes(SETTINGS)
     assert lab.login(NODE, SEEN) == RIGHT
 
 

@@ -78,7 +78,7 @@ def doca_installed(lab, play, site):
 
     def install():
         lab.run(NODE, "modprobe mlx5_core")
-        assert play.changed(doca(site))
+        assert play.changes(doca(site))
 
     lab.begin_from(state("doca", site), install)
 
@@ -89,7 +89,7 @@ def mlnx_installed(lab, play, site):
 
     def install():
         lab.run(NODE, "modprobe mlx5_core")
-        assert play.changed(mlnx(site))
+        assert play.changes(mlnx(site))
 
     lab.begin_from(state("mlnx", site), install)
 
@@ -101,7 +101,7 @@ def state(name, site):
 
 
 def test_factory_node_is_inbox(play):
-    assert not play.changed({"ofed_source": "inbox", "apply_reboot": "never"})
+    assert not play.changes({"ofed_source": "inbox", "apply_reboot": "never"})
 
 
 def test_repository_that_another_key_signed_is_refused(lab, play, site):
@@ -134,41 +134,41 @@ def test_kernel_that_dkms_cannot_compile_for_is_told(lab, play, site):
 
 @pytest.mark.usefixtures("halfway")
 def test_halfway_installation_is_repaired(lab, play, site):
-    assert play.changed(doca(site))
+    assert play.changes(doca(site))
     assert "mlx5_core: version none runs, 25.07.0.9.7.1 is installed" in play.said
     assert "hi  doca-ofed 3.1.0-091513" in lab.run(NODE, STATUS)
     assert lab.run(NODE, VERSION).strip() == "25.07.0.9.7.1"
     assert "linux-image-amd64" in lab.run(NODE, "apt-mark showhold")
-    assert not play.changed(doca(site))
+    assert not play.changes(doca(site))
     lab.keep(state("doca", site))
 
 
 @pytest.mark.usefixtures("doca_installed")
 def test_drivers_are_restarted_where_that_is_allowed(lab, play, site):
     wanted = doca(site, ofed_restart="if-needed")
-    assert not play.changed(wanted)
+    assert not play.changes(wanted)
     assert "not restarted: rdma_cm is held by" in play.said
     lab.run(NODE, "modprobe -r rdma_rxe ib_iser rpcrdma")
-    assert play.changed(wanted)
+    assert play.changes(wanted)
     assert lab.run(NODE, "cat /sys/module/mlx5_core/version").strip() == "25.07.0.9.7.1"
 
 
 @pytest.mark.usefixtures("doca_installed")
 def test_other_flavour_replaces_it(lab, play, site):
-    assert play.changed(mlnx(site))
+    assert play.changes(mlnx(site))
     said = lab.run(NODE, STATUS)
     assert "hi  mlnx-ofed-all 24.10-1.1.4.0" in said
     assert "doca-ofed" not in said
     assert lab.run(NODE, VERSION).strip() == "24.10.1.1.4.1"
-    assert not play.changed(mlnx(site))
+    assert not play.changes(mlnx(site))
     lab.keep(state("mlnx", site))
 
 
 @pytest.mark.usefixtures("mlnx_installed")
 def test_way_back_to_the_kernels_own_drivers(lab, play):
     inbox = {"ofed_source": "inbox", "apply_reboot": "never"}
-    assert play.changed(inbox)
+    assert play.changes(inbox)
     assert "mlnx-ofed" not in lab.run(NODE, STATUS)
     assert lab.run(NODE, VERSION).strip() == ""
     assert lab.run(NODE, "apt-mark showhold") == ""
-    assert not play.changed(inbox)
+    assert not play.changes(inbox)

@@ -38,7 +38,7 @@ echo $device > $driver/bind
 WAIT_S = 60
 
 
-def seen(lab):
+def settings(lab):
     """Return what a rail is, as the tools show it."""
     rail = Rail(lab, NODE)
     app, pfc, ets = rail.dcb("app", "pfc", "ets")
@@ -68,10 +68,10 @@ def is_right_again(lab):
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:
         with suppress(AssertionError):  # a rail that is coming back has no DCB yet
-            if seen(lab) == RIGHT:
+            if settings(lab) == RIGHT:
                 return True
         time.sleep(2)
-    return seen(lab) == RIGHT
+    return settings(lab) == RIGHT
 
 
 @pytest.fixture
@@ -86,22 +86,22 @@ def lossless(lab, play):
 
 
 def test_factory_node_becomes_lossless_and_stays(lab, play):
-    assert seen(lab) != RIGHT
-    assert play.changed({})
-    assert seen(lab) == RIGHT
-    assert not play.changed({})
+    assert settings(lab) != RIGHT
+    assert play.changes({})
+    assert settings(lab) == RIGHT
+    assert not play.changes({})
     lab.keep("lossless")
 
 
 def test_faults_are_repaired_together(lab, lossless):
     for fault in FAULTS:
         lab.must("fault", NODE, fault, "--rail", str(RAIL))
-    broken = seen(lab)
+    broken = settings(lab)
     assert [
         name for name, value in RIGHT.items() if name != "pause" and broken[name] == value
     ] == []
-    assert lossless.changed({})
-    assert seen(lab) == RIGHT
+    assert lossless.changes({})
+    assert settings(lab) == RIGHT
     lab.must("heal", NODE)
 
 
@@ -116,14 +116,14 @@ def test_all_is_right_after_what_is_loaded_anew(lab, what):
 def test_all_is_right_after_a_boot(lab, lossless):
     lab.must("reboot", NODE)
     assert is_right_again(lab)
-    assert not lossless.changed({})
+    assert not lossless.changes({})
 
 
 @pytest.mark.long
 def test_vendors_driver_has_congestion_control_and_marks_again(lab, play):
     lab.run(NODE, "echo vendor > /etc/rdmaprov-lab/driver; modprobe standin_ofed")
     variables = {"roce_qos_force_traffic_class": True, "roce_qos_dcqcn": {"rp_ai_rate": 10}}
-    assert play.changed(variables)
+    assert play.changes(variables)
     lab.must("reboot", NODE)
     assert is_right_again(lab)
     ecn = "cd /sys/class/net/$D/ecn; cat roce_rp/enable/[0-7] roce_rp/rpg_ai_rate $T"

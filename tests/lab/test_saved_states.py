@@ -102,7 +102,7 @@ def test_crashed_node_cannot_be_saved_and_is_restored(lab):
     refused = lab.rdmaprov("save", "crashed")
     assert refused.returncode == 4
     assert f"{NODE} is down: only a lab whose nodes are all up can be saved" in refused.stderr
-    assert "crashed" not in [state["name"] for state in lab.saved()]
+    assert "crashed" not in [state["name"] for state in lab.saved_states()]
     lab.must("restore", FACTORY)
     assert look(lab) == before
 
@@ -124,7 +124,7 @@ def test_lab_works_after_a_verb_was_killed_at_any_moment(lab, verb):
         kill(lab, after_s, verb, name)
         lab.must("up")
         assert_all_up(lab)
-    for state in lab.saved():
+    for state in lab.saved_states():
         if state["name"] == name:
             lab.must("restore", name)
             assert_all_up(lab)

@@ -180,7 +180,7 @@ def console(cluster: Cluster, node: str, follow: bool) -> None:
 @click.pass_obj
 def down(cluster: Cluster, purge: bool) -> None:
     """Stop all nodes and delete the lab: disks, saved states, keys, logs. Built images stay."""
-    with cluster.layout.locked():
+    with cluster.layout.lock():
         existed = cluster.down(purge=purge)
     say("the lab is deleted" if existed else "there is no lab")
 

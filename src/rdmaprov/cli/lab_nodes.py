@@ -103,7 +103,7 @@ def fault(
     chosen = faults.find(name)
     target = cluster.require_running(node)
     number = model.find_rail(target, rail).number
-    with cluster.layout.locked():
+    with cluster.layout.lock():
         faults.inject(chosen, target, cluster.layout.node(node), number)
     say(f"{node}: {chosen.title}")
 
@@ -117,7 +117,7 @@ def heal(cluster: Cluster, node: str) -> None:
     A fault that was repaired in the meantime is left alone.
     """
     target = cluster.require_running(node)
-    with cluster.layout.locked():
+    with cluster.layout.lock():
         healed = faults.heal(target, cluster.layout.node(node))
     names = ", ".join(str(fault) for fault in healed)
     say(f"{node}: healed {names}" if healed else f"{node}: nothing to heal")

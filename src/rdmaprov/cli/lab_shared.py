@@ -26,7 +26,7 @@ def say(text: str) -> None:
 @contextmanager
 def at_work(cluster: Cluster, what: str, nodes: int) -> Iterator[Cluster]:
     """Provide the locked cluster; its progress is shown below what it prints."""
-    with cluster.layout.locked(), meter(what, nodes) as moving:
+    with cluster.layout.lock(), meter(what, nodes) as moving:
 
         def say_above(text: str) -> None:
             if moving.console is None:
@@ -34,7 +34,7 @@ def at_work(cluster: Cluster, what: str, nodes: int) -> Iterator[Cluster]:
             else:
                 moving.console.print(text, soft_wrap=True, markup=False)
 
-        yield dataclasses.replace(cluster, say=say_above, answered=moving.advance)
+        yield dataclasses.replace(cluster, say=say_above, on_answer=moving.advance)
 
 
 def _lab(context: click.Context) -> Lab | None:

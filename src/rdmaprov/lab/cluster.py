@@ -30,13 +30,13 @@ class Cluster:
     Args:
         layout: where the lab is.
         say: tells the user what goes on.
-        answered: is called for each node that answers after a start.
+        on_answer: is called for each node that answers after a start.
 
     """
 
     layout: Layout
     say: Say
-    answered: Callable[[], None] = lambda: None
+    on_answer: Callable[[], None] = lambda: None
 
     def load(self) -> Lab:
         """Return the lab.
@@ -93,7 +93,7 @@ class Cluster:
 
     @property
     def _machines(self) -> Machines:
-        return Machines(self.layout, self._store, self.say, self.answered)
+        return Machines(self.layout, self._store, self.say, self.on_answer)
 
     def states(self, lab: Lab) -> list[State]:
         """Return how each node of the lab is, in their order."""
@@ -108,9 +108,9 @@ class Cluster:
 
         """
         node = self.load().node(name)
-        if not self._machines.running(name):
+        if not self._machines.is_running(name):
             raise UnreachableError(f"{name} is down", "Run: rdmaprov lab up")
-        if self._machines.paused(name):
+        if self._machines.is_paused(name):
             raise UnreachableError(
                 f"{name} is paused: `rdmaprov lab save` or `restore` runs, or was interrupted",
                 "If none runs, let the node run on: rdmaprov lab up",
@@ -118,7 +118,7 @@ class Cluster:
         return node
 
     def _ensure_images(self, lab: Lab) -> None:
-        if any(self._machines.running(node.name) for node in lab.nodes):
+        if any(self._machines.is_running(node.name) for node in lab.nodes):
             return  # what runs has them open
         recipe = Recipe(data_dir("lab"), lab.suite)
         if (recipe.key(), recipe.torch_key()) != (lab.image, lab.torch):

@@ -117,7 +117,7 @@ def inject(fault: Fault, node: Node, node_dir: Path, rail: int) -> None:
             f"Nothing was changed: {fault.name} breaks what a configured node has.",
         )
     if outcome.returncode != 0:
-        raise _failed(node, fault.name, outcome, "heal")
+        raise _failure(node, fault.name, outcome, "heal")
 
 
 def heal(node: Node, node_dir: Path) -> list[Healed]:
@@ -135,13 +135,13 @@ def heal(node: Node, node_dir: Path) -> list[Healed]:
         parts = (find(name).script, f"finish {shlex.quote(record)}")
         outcome = monitor.run_inside(node.name, node_dir, _script(*parts), TIMEOUT_S)
         if outcome.returncode != 0:
-            raise _failed(node, name, outcome, "reset")
+            raise _failure(node, name, outcome, "reset")
         number = None if rail == "node" else int(rail)
         healed.append(Healed(name, number, outcome.stdout.strip() == "repaired"))
     return healed
 
 
-def _failed(node: Node, name: str, outcome: monitor.Outcome, way_out: str) -> RdmaprovError:
+def _failure(node: Node, name: str, outcome: monitor.Outcome, way_out: str) -> RdmaprovError:
     said = (outcome.stderr or outcome.stdout).strip()[-500:]
     return RdmaprovError(
         f"{node.name}: {name} ended with {outcome.returncode}: {said}",

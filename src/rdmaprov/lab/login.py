@@ -12,8 +12,8 @@ from rdmaprov.lab import ssh
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.model import Node
 
-# An emulated node answers after 50 s; eight of them share a machine's processors.
-BOOT_TIMEOUT_S = 300.0
+# An emulated node answers after 50 s, and after minutes on a machine that is busy.
+BOOT_TIMEOUT_S = 600.0
 POLL_S = 1.0
 SSH_TIMEOUT_S = 60.0
 LOGIN_ATTEMPTS = 5  # sshd greets a moment before logins are allowed (pam_nologin)
@@ -30,10 +30,10 @@ done
 
 @dataclass(frozen=True)
 class Login:
-    """Logging in to the nodes of one lab; running() says whether a node's machine still runs."""
+    """Logging in to the nodes of one lab; is_running() tells if a node's machine runs."""
 
     layout: Layout
-    running: Callable[[str], bool]
+    is_running: Callable[[str], bool]
 
     def wait_for_boot(self, node: Node) -> Node:
         """Wait until a node answers and its rails are there; return it with their netdevs.
@@ -61,7 +61,7 @@ class Login:
     def _wait_for_sshd(self, node: Node) -> None:
         give_up = time.monotonic() + BOOT_TIMEOUT_S
         while not ssh.answers(node):
-            if not self.running(node.name):
+            if not self.is_running(node.name):
                 raise _unreachable(node, "its virtual machine ended while booting")
             if time.monotonic() > give_up:
                 raise _unreachable(node, f"no answer over ssh within {BOOT_TIMEOUT_S:.0f} s")

@@ -38,26 +38,26 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Machines:
-    """What runs for a lab; say() tells the user what goes on, answered() that one more is up."""
+    """What runs for a lab; say() tells the user what goes on, on_answer() that one more is up."""
 
     layout: Layout
     store: ImageStore
     say: Say
-    answered: Callable[[], None] = lambda: None
+    on_answer: Callable[[], None] = lambda: None
 
-    def running(self, name: str) -> bool:
+    def is_running(self, name: str) -> bool:
         """Return whether a node's machine runs."""
         return self._daemon(name).pid() is not None
 
-    def paused(self, name: str) -> bool:
+    def is_paused(self, name: str) -> bool:
         """Return whether a node's machine was stopped to be saved or restored."""
         return self._interruption(name).exists() and snapshot.is_paused(self.layout.node(name))
 
     def state(self, node: Node) -> State:
         """Return how a node is."""
-        if not self.running(node.name):
+        if not self.is_running(node.name):
             return State.DOWN
-        if self.paused(node.name):
+        if self.is_paused(node.name):
             return State.PAUSED
         return State.UP if ssh.answers(node) else State.BOOTING
 
@@ -72,7 +72,7 @@ class Machines:
         lab.save(self.layout.state)
         ssh.write_files(self.layout, lab)
         names = [node.name for node in nodes]
-        login = Login(self.layout, self.running)
+        login = Login(self.layout, self.is_running)
         began = time.monotonic()
 
         def wait(name: str) -> Node:
@@ -83,7 +83,7 @@ class Machines:
             else:  # its rails may be what a fault made of them
                 login.wait(node)
             self.say(f"{name} answers after {time.monotonic() - began:.0f} s")
-            self.answered()
+            self.on_answer()
             return node
 
         for node in in_parallel(wait, names):
@@ -182,11 +182,11 @@ class Machines:
             log.unlink(missing_ok=True)
             machine = replace(self._machine(lab, node), saved_state=saved_state)
             daemon.start(machine.argv(), cwd=self.layout.root, log=log)
-            if self._settled(daemon, directory):
+            if self._wait_for_monitor(daemon, directory):
                 return lab
             said = log.read_text(errors="replace").strip()
             if PORT_TAKEN not in said:
-                raise _not_started(node.name, saved_state, said[-500:], log)
+                raise _start_failure(node.name, saved_state, said[-500:], log)
             port = free_port()
             self.say(f"{node.name}: port {node.port} is in use by another program; taking {port}")
             node = replace(node, port=port)
@@ -194,7 +194,7 @@ class Machines:
             lab.save(self.layout.state)
         raise RdmaprovError(f"no port for {node.name} stayed free", "Run: rdmaprov lab up")
 
-    def _settled(self, daemon: Daemon, directory: Path) -> bool:
+    def _wait_for_monitor(self, daemon: Daemon, directory: Path) -> bool:
         """Return whether QEMU got as far as serving its monitor; False when it ended."""
         started = time.monotonic()
         while time.monotonic() < started + BOOT_TIMEOUT_S:
@@ -234,7 +234,7 @@ class Machines:
         )
 
 
-def _not_started(name: str, saved_state: str | None, said: str, log: Path) -> RdmaprovError:
+def _start_failure(name: str, saved_state: str | None, said: str, log: Path) -> RdmaprovError:
     if saved_state is None:
         return RdmaprovError(f"the virtual machine of {name} did not start: {said}", f"See {log}")
     return RdmaprovError(
