@@ -1,4 +1,4 @@
-"""Bringing the lab up and down, and single nodes of it."""
+"""The operations on a lab: up and down, save and restore, and those on single nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Cluster:
 
     Args:
         layout: where the lab is.
-        say: tells the user what goes on.
+        say: prints a line for the user.
         on_answer: is called for each node that answers after a start.
 
     """
@@ -51,7 +51,7 @@ class Cluster:
         return lab
 
     def up(self, request: Request) -> Lab:
-        """Make what is missing of the lab: images, machines, connection facts."""
+        """Make what is missing of the lab: images, machines, the site's hosts.yml."""
         tools.require(tools.RUN_TOOLS)
         self.layout.claim()
         lab = Lab.load(self.layout.state) or self._create(request)
@@ -96,7 +96,7 @@ class Cluster:
         return Machines(self.layout, self._store, self.say, self.on_answer)
 
     def states(self, lab: Lab) -> list[State]:
-        """Return how each node of the lab is, in their order."""
+        """Return the state of each node, in their order."""
         return in_parallel(self._machines.state, lab.nodes)
 
     def require_running(self, name: str) -> Node:
@@ -220,7 +220,7 @@ class Cluster:
         return lab
 
     def reboot(self, name: str) -> Lab:
-        """Restart a node, by itself if it still can, and wait until it answers again."""
+        """Reboot a node and wait until it answers; reset it if it does not shut down by itself."""
         lab = self.load()
         node = self.require_running(name)
         if not monitor.reboot(name, self.layout.node(name), RESET_TIMEOUT_S):

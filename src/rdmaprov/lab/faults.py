@@ -49,7 +49,7 @@ class Healed:
     repaired: bool
 
     def __str__(self) -> str:
-        """Return its name as the user is told it."""
+        """Return its name for the user."""
         rail = "" if self.rail is None else f" of rail {self.rail}"
         return self.name + rail + (" (repaired before)" if self.repaired else "")
 

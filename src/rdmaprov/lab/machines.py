@@ -28,17 +28,17 @@ START_GRACE_S = 1.0
 
 
 class State(StrEnum):
-    """How a node is, as seen from outside."""
+    """The state of a node as seen from outside."""
 
     UP = "up"
-    BOOTING = "booting"  # its machine runs and ssh does not answer
-    PAUSED = "paused"  # while it is saved or restored, or since that was interrupted
+    BOOTING = "booting"  # the machine runs and ssh does not answer
+    PAUSED = "paused"  # a save or restore runs, or was interrupted
     DOWN = "down"
 
 
 @dataclass(frozen=True)
 class Machines:
-    """What runs for a lab; say() tells the user what goes on, on_answer() that one more is up."""
+    """The processes of a lab; on_answer() is called for each node that answers."""
 
     layout: Layout
     store: ImageStore
@@ -50,11 +50,11 @@ class Machines:
         return self._daemon(name).pid() is not None
 
     def is_paused(self, name: str) -> bool:
-        """Return whether a node's machine was stopped to be saved or restored."""
+        """Return whether a node's machine is paused to save or restore it."""
         return self._interruption(name).exists() and snapshot.is_paused(self.layout.node(name))
 
     def state(self, node: Node) -> State:
-        """Return how a node is."""
+        """Return the state of a node."""
         if not self.is_running(node.name):
             return State.DOWN
         if self.is_paused(node.name):
@@ -94,7 +94,7 @@ class Machines:
     def restore(self, lab: Lab, nodes: Sequence[Node], saved_state: str) -> Lab:
         """Start nodes anew from a saved state, all at the same moment.
 
-        A new process has none of the old one's connections: whoever holds one learns at once.
+        A new process has none of the old one's connections, so these end at once.
         """
         names = [node.name for node in nodes]
         for name in names:
@@ -125,7 +125,7 @@ class Machines:
             in_parallel(self.resume, names)
 
     def resume(self, name: str) -> None:
-        """Let a node run on that was stopped to be saved or restored, with the right time."""
+        """Let a node run on that was paused to save or restore it, and set its clock."""
         if not self._interruption(name).exists():
             return
         snapshot.resume(name, self.layout.node(name))
@@ -156,7 +156,7 @@ class Machines:
         return Daemon(self.layout.node(name) / "qemu.pid")
 
     def _interruption(self, name: str) -> Path:
-        """Return the file that is there from before a node is stopped until its clock is right."""
+        """Return the file that exists from before a node is paused until its clock is right."""
         return self.layout.node(name) / "interrupted"
 
     def _switch(self) -> Daemon:

@@ -22,7 +22,7 @@ BUS_STEP = 16
 
 @dataclass(frozen=True)
 class Machine:
-    """What QEMU is told about one node.
+    """The virtual machine of one node.
 
     It runs in the lab's directory, as the switch does: a socket's name must mean the same to
     both, and relative names always fit into the 107 bytes that a socket's name may have.

@@ -17,7 +17,7 @@ CLOCK_ERROR_S = 0.5
 
 
 def is_paused(node_dir: Path) -> bool:
-    """Return whether the machine runs and its processors do not; False where nobody answers."""
+    """Return whether the machine runs and its processors do not; False if QEMU does not answer."""
     try:
         with monitor.qemu(node_dir, PAUSED_TIMEOUT_S) as machine:
             return not machine.ask("query-status")["running"]
@@ -46,7 +46,7 @@ def resume(node: str, node_dir: Path) -> None:
 
 
 def save(node: str, node_dir: Path, name: str) -> None:
-    """Save memory, devices and disk of a machine into its disk; one of the same name goes first.
+    """Save memory, devices and disk of a machine into its disk; replace a state of the same name.
 
     Raises:
         RdmaprovError: QEMU refused.
