@@ -116,3 +116,14 @@ def test_clock_that_cannot_be_set_is_an_error(guest, tmp_path, monkeypatch):
     with pytest.raises(RdmaprovError, match=r"node1: its clock is \+500.0 s off"):
         snapshot.set_clock("node1", tmp_path)
     assert stuck.settings == 0
+
+
+def test_conversation_ends_with_its_block_even_if_its_peer_is_kept(tmp_path):
+    """QEMU takes one connection at a time, and the next one would wait for ever."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(tmp_path / "agent.sock"))
+    server.listen()
+    with monitor._conversation(tmp_path / "agent.sock", 5) as kept:
+        connection, _ = server.accept()
+    assert connection.recv(1) == b""
+    assert kept

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,10 @@ class _Peer:
 
     def __init__(self, connection: socket.socket) -> None:
         self._lines = connection.makefile("rwb")
+
+    def close(self) -> None:
+        with suppress(OSError):  # what could not be sent before cannot be sent now
+            self._lines.close()
 
     def receive(self) -> dict[str, Any]:
         line = self._lines.readline()
@@ -57,7 +61,11 @@ def _conversation(path: Path, timeout_s: float) -> Iterator[_Peer]:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(timeout_s)
             connection.connect(f"/proc/self/fd/{directory}/{path.name}")
-            yield _Peer(connection)
+            peer = _Peer(connection)
+            try:
+                yield peer
+            finally:
+                peer.close()  # or the connection stays open as long as somebody knows the peer
     finally:
         os.close(directory)
 
