@@ -64,7 +64,7 @@ def test_verb_without_a_lab_is_refused(lab, words):
 
 
 def test_status_without_a_lab_has_no_nodes(lab):
-    assert json.loads(lab("status", "--json")[1]) == {"nodes": []}
+    assert json.loads(lab("status", "--json")[1]) == {"nodes": [], "saved": []}
     assert lab("status")[:2] == (ExitCode.OK, "There is no lab. Run: rdmaprov lab up\n")
 
 

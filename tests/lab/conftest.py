@@ -1,4 +1,8 @@
-"""The lab that the tests of this directory run on."""
+"""The lab that the tests of this directory run on, and the state that each begins from.
+
+A module says its STATE ("factory" if it says nothing). Each of its tests begins from that saved
+state; with SHARED, the module does, and its tests leave the nodes as they found them.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ from pathlib import Path
 
 import pytest
 from tests.lab.fleet import Fleet
-from tests.lab.handle import LabHandle
+from tests.lab.handle import FACTORY, LabHandle
 from tests.lab.play import Play
 from tests.lab.rail import Rail
+
+PROVISIONED = "provisioned"
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +28,8 @@ def lab(tmp_path_factory, at_large):
     handle = LabHandle(directory, tmp_path_factory.mktemp("site"))
     try:
         handle.must("up", *([] if given else ["--site", str(handle.site)]))
+        if not given:
+            handle.keep(FACTORY)
         yield handle
     finally:
         if not given:
@@ -29,29 +37,43 @@ def lab(tmp_path_factory, at_large):
 
 
 def pytest_collection_modifyitems(items):
-    """Have the modules that need factory nodes come first: the others reset nothing."""
-    items.sort(key=lambda item: not _needs_factory(item.module))
-
-
-def _needs_factory(module):
-    return getattr(module, "NEEDS_FACTORY", True)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def factory(request):
-    """Begin a module on factory nodes, unless it needs none; CHANGES it leaves otherwise."""
-    items = [item for item in request.session.items if item.module is request.module]
-    if any("lab" in item.fixturenames for item in items):
-        changes = getattr(request.module, "CHANGES", ())
-        request.getfixturevalue("lab").begin(changes, factory=_needs_factory(request.module))
+    """Have the tests come first that provision nodes themselves: the others use what they saved."""
+    items.sort(key=lambda item: item.path.stem != "test_provision")
 
 
 @pytest.fixture(scope="module")
-def provisioned(lab, tmp_path_factory):
-    """Provide the lab's nodes as its site says, by apply where they are not so already."""
-    fleet = Fleet(lab, tmp_path_factory.mktemp("provisioned"))
-    fleet.apply("--drifted")
-    return fleet
+def begin(request, tmp_path_factory):
+    """Provide what brings the nodes to the state that the module begins from."""
+    state = getattr(request.module, "STATE", FACTORY)
+
+    def restore(lab):
+        make = {PROVISIONED: lambda: Fleet(lab, tmp_path_factory.mktemp("apply")).apply()}
+        lab.begin_from(state, make.get(state))
+
+    return restore
+
+
+def _is_shared(request):
+    return getattr(request.module, "SHARED", False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _begin_module(request, begin):
+    items = [item for item in request.session.items if item.module is request.module]
+    if _is_shared(request) and any("lab" in item.fixturenames for item in items):
+        begin(request.getfixturevalue("lab"))
+
+
+@pytest.fixture(autouse=True)
+def _begin_test(request, begin):
+    if not _is_shared(request) and "lab" in request.fixturenames:
+        begin(request.getfixturevalue("lab"))
+
+
+@pytest.fixture(scope="module")
+def fleet(lab, tmp_path_factory):
+    """Provide the lab's nodes as a site of the user's own."""
+    return Fleet(lab, tmp_path_factory.mktemp("fleet"))
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +85,7 @@ def play(lab, request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def card(lab):
-    rail = Rail(lab, "node1")
-    settings = rail.settings()
-    yield rail
-    rail.power_cycle()
-    rail.run(settings)
+    return Rail(lab, "node1")
 
 
 @pytest.fixture

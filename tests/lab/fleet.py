@@ -99,6 +99,6 @@ class Fleet:
         return found
 
 
-def left_by_accept(lab: LabHandle) -> list[str]:
+def leftovers_of_accept(lab: LabHandle) -> list[str]:
     """Return for each node what is left there of the acceptance gate."""
     return [lab.run(node, LEFT).strip() for node in NODES]

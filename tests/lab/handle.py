@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from rdmaprov.resources import data_dir
 COMMAND_TIMEOUT_S = 1800
 NODE_TIMEOUT_S = 300
 # After these a node is another one, or may have started anew.
-ENDS_CONNECTIONS = ("up", "down", "reboot", "reset", "replace")
+ENDS_CONNECTIONS = ("up", "down", "reboot", "reset", "replace", "restore")
 SSH_FAILED = 255
 CONNECTION = "connection-"
+FACTORY = "factory"
 
 
 class LabHandle:
@@ -31,14 +33,37 @@ class LabHandle:
         self.site = site
         self.cache = cache
         self._rails: dict[tuple[str, int], str] = {}
-        self._changed: set[str] = set()
+        self._states: set[str] = set()  # of this session; an earlier one had other code
 
-    def begin(self, changes: tuple[str, ...], *, factory: bool) -> None:
-        """Begin with what changes some nodes for good; on request as the factory leaves them."""
-        if factory and self._changed:
-            self.must("reset", *sorted(self._changed))
-            self._changed.clear()
-        self._changed |= set(changes)
+    def begin_from(self, state: str, make: Callable[[], object] | None = None) -> None:
+        """Restore all nodes to a saved state; make it first where there is none, and save it.
+
+        Args:
+            state: its name.
+            make: brings factory nodes to it.
+
+        """
+        if self._has(state):
+            self.must("restore", state)
+            return
+        if make is None:
+            self.must("reset", *self.nodes())
+        else:
+            self.begin_from(FACTORY)
+            make()
+        self.keep(state)
+
+    def keep(self, state: str) -> None:
+        """Save the nodes as they are, unless that state is saved already."""
+        if not self._has(state):
+            self.must("save", state)
+            self._states.add(state)
+
+    def _has(self, state: str) -> bool:
+        known = Lab.load(self.layout.state)
+        assert known is not None
+        whole = {each.name for each in known.saved if len(each.nodes) == len(known.nodes)}
+        return state in whole & self._states
 
     def copy_site(self, directory: Path) -> Path:
         """Return a copy of the nodes' site in a directory, with the variables of inventory/lab."""
@@ -131,6 +156,11 @@ class LabHandle:
         """Return what `lab status --json` says, by node."""
         document = json.loads(self.must("status", "--json"))
         return {node["name"]: node for node in document["nodes"]}
+
+    def saved_states(self) -> list[dict[str, Any]]:
+        """Return the saved states that `lab status --json` lists."""
+        states: list[dict[str, Any]] = json.loads(self.must("status", "--json"))["saved"]
+        return states
 
     def node(self, name: str) -> Node:
         """Return the description of a node."""

@@ -44,7 +44,7 @@ class Play:
         self.said = done.stdout + done.stderr
         return done
 
-    def changed(self, variables: dict[str, Any]) -> bool:
+    def changes(self, variables: dict[str, Any]) -> bool:
         """Return whether the role changed something; it must end well."""
         done = self.run(variables)
         assert done.returncode == 0, self.said

@@ -81,35 +81,10 @@ class Rail:
             "for each in $attached; do echo $each > $R/attach; done; ip link set $D up",
         )
 
-    def settings(self):
-        """Return what a power cycle loses, as a script that sets it again."""
-        app, pfc, ets = self.dcb("app", "pfc", "ets")
-        pause = self.run("ethtool -a $D")
-        dscp_prio = " ".join(f"{dscp}:{prio}" for dscp, prio in entries(app))
-        prios = " ".join(
-            f"{prio}:{'on' if on in (True, 'on') else 'off'}"
-            for prio, on in enumerate(pfc["prio_pfc"])
-        )
-        bandwidths = [
-            bw if tsa == "ets" else 0 for bw, tsa in zip(ets["tc_bw"], ets["tc_tsa"], strict=True)
-        ]
-        lines = [
-            f"dcb app add dev $D dscp-prio {dscp_prio}" if dscp_prio else "",
-            f"dcb pfc set dev $D prio-pfc {prios} delay {pfc['delay']}",
-            f"dcb ets set dev $D tc-tsa {_indexed(ets['tc_tsa'])} tc-bw {_indexed(bandwidths)} "
-            f"prio-tc {_indexed(ets['prio_tc'])}",
-            f"ethtool -A $D rx {word_after('RX:', pause)} tx {word_after('TX:', pause)} || true",
-        ]
-        return "\n".join(lines)
-
 
 def entries(app):
     """Return DSCP and priority of each entry; iproute2 6.15 adds a third element, a blank."""
     return [entry[:2] for entry in app.get("dscp_prio", [])]
-
-
-def _indexed(values):
-    return " ".join(f"{index}:{value}" for index, value in enumerate(values))
 
 
 def word_after(word, text):

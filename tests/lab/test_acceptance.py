@@ -12,11 +12,11 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from tests.lab.fleet import NODES, SCHEMA, TIMEOUT_S, Fleet, left_by_accept
+from tests.lab.fleet import SCHEMA, TIMEOUT_S, Fleet, leftovers_of_accept
 
 pytestmark = pytest.mark.lab
 
-CHANGES, NEEDS_FACTORY = NODES, False
+STATE = "provisioned"
 SIZES = "16K:64K"
 # A rank whose all_reduce is not torch's own any more, put there by Python's own start-up hook.
 HOOK = """\
@@ -67,11 +67,11 @@ class Gate:
         self.read()
         return code, said
 
-    def begun(self):
+    def start_sweep(self):
         """Return a run that is in a sweep."""
         return self.fleet.start_until("accept", "ranks.jsonl", "rail 0: sweep", "--sizes", SIZES)
 
-    def ended(self, started):
+    def wait_for(self, started):
         """Return the exit code of a run, and what it printed."""
         said, _ = started.communicate(timeout=TIMEOUT_S)
         self.read()
@@ -81,35 +81,21 @@ class Gate:
         self.results = self.fleet.results()
         jsonschema.validate(self.results, SCHEMA)
 
-    def blamed(self):
+    def suspects(self):
         """Return node and rail of what is proven to be wrong."""
         return {(f["node"], f["rail"]) for f in self.results["findings"] if f["proven"]}
 
-    def left(self):
+    def leftovers(self):
         """Return what is left of runs on the nodes."""
-        return left_by_accept(self.lab)
+        return leftovers_of_accept(self.lab)
 
 
 @pytest.fixture
-def gate(lab, provisioned, tmp_path):  # noqa: ARG001 (its nodes; the site may be changed here)
+def gate(lab, tmp_path):
     return Gate(lab, Fleet(lab, tmp_path))
 
 
-@pytest.fixture
-def fault(lab):
-    """Provide a way to break a node; it is healed afterwards."""
-    broken = []
-
-    def inject(node, name, rail):
-        broken.append(node)
-        lab.must("fault", node, name, "--rail", str(rail))
-
-    yield inject
-    for node in broken:
-        lab.must("heal", node)
-
-
-def hooked(gate, node, body):
+def hook(gate, node, body):
     """Have a node's Python change what torch does."""
     python = yaml.safe_load((gate.fleet.site / "group_vars" / "all.yml").read_text())[
         "torch_runtime_python"
@@ -138,73 +124,73 @@ def use_python(gate, node, python):
         ("rail-drops-packets", "TCP retransmissions", SIZES),
     ],
 )
-def test_a_bad_rail_is_named(gate, fault, name, says, sizes):
-    fault("node2", name, 1)
+def test_a_bad_rail_is_named(gate, name, says, sizes):
+    gate.lab.must("fault", "node2", name, "--rail", "1")
     code, said = gate.run(sizes)
     assert code == 1, said
-    assert ("node2", 1) in gate.blamed()
-    assert all(rail == 1 for _, rail in gate.blamed())
+    assert ("node2", 1) in gate.suspects()
+    assert all(rail == 1 for _, rail in gate.suspects())
     assert any(says in f["what"] for f in gate.results["findings"] if f["node"] == "node2")
-    assert gate.left() == ["", ""]
+    assert gate.leftovers() == ["", ""]
 
 
-def test_a_wrong_address_is_named_before_anything_runs(gate, fault):
-    fault("node2", "rail-addresses-swapped", 0)
+def test_a_wrong_address_is_named_before_anything_runs(gate):
+    gate.lab.must("fault", "node2", "rail-addresses-swapped")
     code, said = gate.run()
     assert code == 1, said
-    assert gate.blamed() == {("node2", 0), ("node2", 1)}
+    assert gate.suspects() == {("node2", 0), ("node2", 1)}
     assert gate.results["planes"] == []
-    assert gate.left() == ["", ""]
+    assert gate.leftovers() == ["", ""]
 
 
 def test_a_python_without_torch_is_named(gate):
     use_python(gate, "node2", "/usr/bin/python3")
     code, said = gate.run()
     assert code == 1, said
-    assert gate.blamed() == {("node2", None)}
+    assert gate.suspects() == {("node2", None)}
     assert "no torch in /usr/bin/python3" in said
-    assert gate.left() == ["", ""]
+    assert gate.leftovers() == ["", ""]
 
 
 @pytest.mark.long
 def test_a_rank_that_hangs_is_named(gate):
-    hooked(gate, "node2", HANG)
+    hook(gate, "node2", HANG)
     code, said = gate.run()
     assert code == 1, said
-    assert gate.blamed() == {("node2", None)}
+    assert gate.suspects() == {("node2", None)}
     assert "rank 1 keeps the others waiting during 'rail 0: sweep'" in said
-    assert gate.left() == ["", ""]
+    assert gate.leftovers() == ["", ""]
 
 
 @pytest.mark.long
 def test_a_rank_that_sends_wrong_values_is_named(gate):
-    hooked(gate, "node2", WRONG)
+    hook(gate, "node2", WRONG)
     code, said = gate.run()
     assert code == 1, said
-    assert gate.blamed() == {("node2", 0), ("node2", 1)}
+    assert gate.suspects() == {("node2", 0), ("node2", 1)}
     assert "data from rank 1 arrives wrong" in said
-    assert gate.left() == ["", ""]
+    assert gate.leftovers() == ["", ""]
 
 
 @pytest.mark.long
 def test_an_interrupt_leaves_nothing_behind(gate):
-    started = gate.begun()
+    started = gate.start_sweep()
     started.send_signal(signal.SIGINT)
-    code, said = gate.ended(started)
+    code, said = gate.wait_for(started)
     assert code == 130, said
     assert gate.results["verdict"] == "interrupted"
-    assert gate.left() == ["", ""]
+    assert gate.leftovers() == ["", ""]
 
 
 @pytest.mark.long
 def test_a_node_that_dies_in_the_middle_is_named(gate):
-    started = gate.begun()
+    started = gate.start_sweep()
     gate.lab.call("node2", "(sleep 1; echo b >/proc/sysrq-trigger) >/dev/null 2>&1 &")
-    code, said = gate.ended(started)
+    code, said = gate.wait_for(started)
     assert code == 1, said
-    assert gate.blamed() == {("node2", None)}
+    assert gate.suspects() == {("node2", None)}
     gate.lab.disconnect()
     end = time.monotonic() + TIMEOUT_S
     while gate.lab.call("node2", "true").returncode and time.monotonic() < end:
         time.sleep(1)
-    assert gate.left() == ["", ""]
+    assert gate.leftovers() == ["", ""]

@@ -17,24 +17,13 @@ from tests.lab.handle import processes_with
 
 pytestmark = pytest.mark.lab
 
-CHANGES, NEEDS_FACTORY = NODES, False
 TIMEOUT_S = 300
-# What the role mtu does on a node, undone.
-FACTORY = """
-rm -rf /etc/systemd/network/*rdmaprov*
-networkctl reload
-for device in {devices}; do ip link set dev $device mtu 1500; done
-"""
 
 
 @pytest.fixture
 def site(lab, tmp_path):
-    """Provide the lab's site, and nodes without what the role mtu makes of them."""
-    copy = Fleet(lab, tmp_path).site
-    for node in NODES:
-        devices = " ".join(lab.netdev(node, rail) for rail in (0, 1))
-        lab.run(node, FACTORY.format(devices=devices))
-    return copy
+    """Provide a copy of the lab's site."""
+    return Fleet(lab, tmp_path).site
 
 
 def argv(verb, site, *words):

@@ -16,7 +16,7 @@ from rdmaprov.lab import ssh
 pytestmark = pytest.mark.lab
 
 NODE, JUMP = "node2", "node1"
-CHANGES, NEEDS_FACTORY = (NODE,), False
+SHARED = True
 USER, SUDO, VAULT = "keeper", "open sesame", "vault's own"
 # From inside a node this is the host, whose ports lead to the nodes (QEMU's user network).
 HOST_FROM_A_NODE = "10.0.2.2"

@@ -14,7 +14,7 @@ from rdmaprov.inventory import load_site
 pytestmark = pytest.mark.lab
 
 NODES = ("node1", "node2")
-NEEDS_FACTORY = False
+SHARED = True
 GIB = 1 << 30
 
 

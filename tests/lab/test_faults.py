@@ -1,6 +1,6 @@
 """Each fault of the catalogue has its effect on a configured node, and is taken back.
 
-All of it on rail 0 of node1; the wire is observed towards node2. The last test reboots node1.
+All of it on rail 0 of node1; the wire is observed towards node2.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from rdmaprov.lab import faults, ssh
 
 pytestmark = pytest.mark.lab
 
+SHARED = True
 NODE = "node1"
 PEER = "node2"
+CONFIGURED = "configured-by-hand"
 
 # What roles configure, by hand. The peer has the other end of both rails.
 CONFIGURE = """
@@ -50,19 +52,7 @@ mkdir -p /etc/systemd/system.conf.d
 printf '[Manager]\\nDefaultLimitMEMLOCK=infinity\\n' > /etc/systemd/system.conf.d/memlock.conf
 systemctl daemon-reload
 echo NCCL_IB_TC=106 > /etc/nccl.conf
-cat /proc/sys/kernel/numa_balancing > /run/factory-numa-balancing
 echo 0 > /proc/sys/kernel/numa_balancing
-"""
-CONFIGURED_FILES = (
-    "/etc/modprobe.d/mlx5_core.conf /etc/security/limits.d/rdma.conf "
-    "/etc/systemd/system.conf.d/memlock.conf /etc/nccl.conf"
-)
-BARE_RAILS = """
-for rail in 0 1; do
-    D=$(cat /sys/class/infiniband/mlx5_$rail/ports/1/gid_attrs/ndevs/0)
-    dcb app flush dev $D; dcb pfc set dev $D prio-pfc all:off
-    ip address flush dev $D; ip link set $D mtu 1500 down
-done
 """
 RAIL = "D=$(cat /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0); "
 PROBE_DPKG = """python3 -c '
@@ -172,19 +162,20 @@ CASES = (
 @pytest.fixture(scope="module")
 def node(lab):
     """Provide the name of a configured node."""
-    assert lab.rdmaprov("heal", NODE).returncode == 0
-    lab.run(NODE, "set -e; " + CONFIGURE.format(host=1) + CONFIGURE_NODE)
-    lab.run(PEER, "set -e; " + CONFIGURE.format(host=2))
-    yield NODE
-    lab.rdmaprov("heal", NODE)
-    lab.call(
-        NODE,
-        f"rm -f {CONFIGURED_FILES}; systemctl daemon-reload; modprobe -r nvidia_peermem; "
-        "modprobe -r standin_ofed; modprobe -r mlx5_core; echo 0 > /proc/sys/vm/nr_hugepages; "
-        "cat /run/factory-numa-balancing > /proc/sys/kernel/numa_balancing; "
-        "rmdir /sys/kernel/config/rdma_cm/*\n" + BARE_RAILS,
-    )
-    lab.call(PEER, BARE_RAILS)
+
+    def configure():
+        lab.run(NODE, "set -e; " + CONFIGURE.format(host=1) + CONFIGURE_NODE)
+        lab.run(PEER, "set -e; " + CONFIGURE.format(host=2))
+
+    lab.begin_from(CONFIGURED, configure)
+    return NODE
+
+
+@pytest.fixture
+def configured_again(lab, node):
+    """Provide the name of a node that the test may leave in any state."""
+    yield node
+    lab.begin_from(CONFIGURED)
 
 
 @pytest.fixture(autouse=True)
@@ -271,7 +262,7 @@ def test_interrupted_fault_is_healed(lab, node):
     assert lab.run(node, PFC) == before
 
 
-@pytest.mark.usefixtures("node")
+@pytest.mark.usefixtures("configured_again")
 def test_fault_with_nothing_to_break_is_refused_and_leaves_no_record(lab):
     lab.run(PEER, RAIL + "dcb pfc set dev $D prio-pfc all:off || true")
     done = lab.rdmaprov("fault", PEER, "pfc-wrong-priority")
@@ -282,7 +273,8 @@ def test_fault_with_nothing_to_break_is_refused_and_leaves_no_record(lab):
 
 
 @pytest.mark.long
-def test_reboot_ends_what_it_ends_on_metal(lab, node):
+def test_reboot_ends_what_it_ends_on_metal(lab, configured_again):
+    node = configured_again
     for name in ("mtu-wrong", "sshd-hangs", "nccl-conf-stale"):
         inject(lab, node, name)
     assert lab.rdmaprov("reboot", node).returncode == 0

@@ -16,7 +16,6 @@ from rdmaprov.resources import data_dir
 pytestmark = pytest.mark.lab
 
 NODE = "node1"
-CHANGES = (NODE,)
 MANAGEMENT = "enp0s2"
 MTU = 1400
 REVERT_S = 25

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.lab.handle import LabHandle, processes_with
+from tests.lab.handle import FACTORY, LabHandle, processes_with
 
 pytestmark = pytest.mark.lab
 
-NEEDS_FACTORY = False
+SHARED = True
 
 # Between them: description, keys, switch, disks, first and second machine, boot, last files.
 KILL_AFTER_S = (0.3, 0.6, 1.0, 2.0, 8.0)
@@ -32,7 +32,7 @@ def own(tmp_path, at_large):
     handle.rdmaprov("down")
 
 
-def killed_up(lab, after_s, *words):
+def kill_up(lab, after_s, *words):
     """Start `lab up` and kill it without a warning."""
     command = subprocess.Popen(
         lab.argv("up", "--site", str(lab.site), *words),
@@ -51,7 +51,7 @@ def machines(lab):
 @pytest.mark.long
 def test_up_after_being_killed_at_any_moment_is_a_working_lab(own):
     for after_s in KILL_AFTER_S:
-        killed_up(own, after_s)
+        kill_up(own, after_s)
     own.must("up")
     assert [node["state"] for node in own.nodes().values()] == ["up", "up"]
     assert len(machines(own)) == 2
@@ -68,7 +68,7 @@ def test_up_after_being_killed_at_any_moment_is_a_working_lab(own):
 def test_killed_build_leaves_no_process_and_no_half_image(tmp_path):
     lab = LabHandle(tmp_path / "lab", tmp_path / "site", tmp_path / "cache")
     for after_s in BUILD_KILL_AFTER_S:
-        killed_up(lab, after_s)
+        kill_up(lab, after_s)
         # One that is killed in the middle of a write ends when the disk is done with it.
         end = time.monotonic() + DISK_S
         while (left := processes_with(str(tmp_path))) and time.monotonic() < end:
@@ -95,7 +95,7 @@ def test_second_up_at_the_same_time_is_refused(own):
 
 @pytest.mark.long
 def test_port_taken_meanwhile_is_replaced(own):
-    killed_up(own, 0.6)
+    kill_up(own, 0.6)
     own.must("up")
     own.must("ssh", "node1", "--", "true")
     port = own.nodes()["node1"]["port"]
@@ -128,20 +128,32 @@ def test_console_shows_the_login_prompt(lab):
     assert "node2 login:" in lab.must("console", "node2")
 
 
+@pytest.fixture
+def renewed(lab):
+    """Provide the name of a node that is factory-new after the test, and save that."""
+    yield "node2"
+    lab.keep(FACTORY)
+
+
 @pytest.mark.long
-def test_reset_brings_a_new_disk_and_keeps_the_machine(lab):
-    lab.run("node2", "touch /root/mark")
+def test_reset_brings_a_new_disk_and_keeps_the_machine(lab, renewed):
+    lab.run(renewed, "touch /root/mark")
     before = lab.nodes()["node2"]
     lab.must("reset", "node2")
+    refused = lab.rdmaprov("restore", FACTORY)
+    assert refused.returncode == 2
+    assert "the saved state 'factory' of node2 is gone" in refused.stderr
+    assert f"rdmaprov lab restore {FACTORY} node1" in refused.stderr
     assert lab.call("node2", "test -e /root/mark").returncode == 1
     assert lab.nodes()["node2"] == before
 
 
-def test_replace_brings_another_machine_of_the_same_name(lab):
+def test_replace_brings_another_machine_of_the_same_name(lab, renewed):
     host_keys = (lab.directory / "known_hosts").read_text().splitlines()
-    lab.run("node2", "touch /root/mark")
+    lab.run(renewed, "touch /root/mark")
     before = lab.nodes()["node2"]
     lab.must("replace", "node2")
+    assert [state["nodes"] for state in lab.saved_states()] == [["node1"]]
     assert lab.call("node2", "test -e /root/mark").returncode == 1
     after = lab.nodes()["node2"]
     assert lab.run("node2", "hostname") == "node2\n"
@@ -168,7 +180,7 @@ def test_changed_host_key_is_refused(lab):
 def test_different_wish_for_a_lab_that_is_there_is_refused(lab):
     done = lab.rdmaprov("up", "--nodes", "3")
     assert done.returncode == 2
-    assert "--nodes 3: the lab that is there has 2" in done.stderr
+    assert "--nodes 3: the existing lab has 2" in done.stderr
 
 
 def test_ansible_reaches_the_nodes_through_the_site(lab):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.lab.handle import FACTORY
 
 pytestmark = pytest.mark.lab
 
-NODES = CHANGES = ("node1", "node2")
+SHARED = True
+NODES = ("node1", "node2")
 MTU = 4200
 PING_BYTES = 4172  # MTU less 20 bytes of IPv4 and 8 of ICMP
 ROCE_TOS = 106  # DSCP 26, ECT(0)
@@ -31,7 +33,7 @@ def configure(lab):
         lab.run(node, "set -e\n" + "\n".join(lines))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fabric(lab):
     configure(lab)
     return lab
@@ -50,6 +52,7 @@ def write_bandwidth(lab, rail, tos=None):
 
 
 def test_factory_node_has_nothing_configured(lab):
+    lab.begin_from(FACTORY)
     netdev = lab.netdev("node1", 0)
     seen = lab.run(
         "node1",

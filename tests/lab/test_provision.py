@@ -9,7 +9,7 @@ import signal
 import jsonschema
 import pytest
 from plugins.module_utils.roles import ORDER
-from tests.lab.fleet import NODES, SCHEMA, TIMEOUT_S, Fleet, left_by_accept
+from tests.lab.fleet import NODES, SCHEMA, TIMEOUT_S, leftovers_of_accept
 from tests.lab.play import DISK_FULL
 
 from lab import demo
@@ -18,19 +18,20 @@ from rdmaprov.resources import data_dir
 
 pytestmark = pytest.mark.lab
 
-CHANGES = NODES
 SUITE = data_dir("validate")
 # Those that a factory node lacks something of, in their order. The driver is the kernel's own,
 # and there is no GPU: ofed and peermem have nothing to do.
 ROLES = tuple(role for role in ORDER if role not in ("ofed", "peermem"))
 
 
-@pytest.fixture(scope="module")
-def fleet(lab, tmp_path_factory):
-    return Fleet(lab, tmp_path_factory.mktemp("provision"))
+@pytest.fixture
+def provisioned(lab, fleet):
+    """Provide the fleet, with its nodes as its site says."""
+    lab.begin_from("provisioned", fleet.apply)
+    return fleet
 
 
-def begun(fleet, role, *words):
+def start_until_role(fleet, role, *words):
     """Return an apply that has begun a role."""
     return fleet.start_until("apply", "ansible.log", f"TASK [rdmaprov.node.{role} ", *words)
 
@@ -48,11 +49,11 @@ def test_factory_nodes_fail_the_gate_and_nothing_is_an_error(fleet):
 @pytest.mark.long
 def test_every_cut_is_said_and_leaves_what_the_next_run_mends(lab, fleet):
     """The controller is killed, then the node restarts, then its disk is full."""
-    killed = begun(fleet, "fabric", "--roles", "fabric")
+    killed = start_until_role(fleet, "fabric", "--roles", "fabric")
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
 
-    restarted = begun(fleet, "hugepages", "--roles", "hugepages", "--limit", "node1")
+    restarted = start_until_role(fleet, "hugepages", "--roles", "hugepages", "--limit", "node1")
     lab.must("reboot", "node1")
     said, _ = restarted.communicate(timeout=TIMEOUT_S)
     assert restarted.returncode in (1, 4), said
@@ -65,9 +66,12 @@ def test_every_cut_is_said_and_leaves_what_the_next_run_mends(lab, fleet):
     assert DISK_FULL.search(said)
     lab.must("heal", "node2")
 
+    fleet.apply()
+    assert fleet.pending() == {node: [] for node in NODES}
+    lab.keep("provisioned")
+
 
 def test_every_step_of_the_demonstration_ends_as_it_must(lab, fleet, capfd):
-    """The nodes are provisioned by it; in `make test-all`, from where the cuts left them."""
     steps = demo.steps(str(fleet.site), str(SUITE), ["--dir", str(lab.directory)])
     assert demo.run(steps, fleet.directory) == ExitCode.OK, capfd.readouterr().out
     said = capfd.readouterr().out
@@ -79,9 +83,10 @@ def test_every_step_of_the_demonstration_ends_as_it_must(lab, fleet, capfd):
     runs = [run for run in (fleet.directory / "runs").iterdir() if run.is_dir()]
     ended = [run for run in runs if (run / "results.json").exists()]
     assert [run for run in ended if not (run / "report.html").exists()] == []
-    assert left_by_accept(lab) == ["", ""]
+    assert leftovers_of_accept(lab) == ["", ""]
     (accepted,) = (run for run in ended if run.name.endswith("-accept"))
     judge_accepted(json.loads((accepted / "results.json").read_text()))
+    lab.keep("provisioned")
 
 
 def judge_accepted(results):
@@ -95,15 +100,15 @@ def judge_accepted(results):
         assert {(pair["from"], pair["to"]) for pair in plane["pairs"]} == {NODES, NODES[::-1]}
 
 
-def test_second_run_changes_nothing_and_the_probe_proves_it(fleet):
-    assert "2 nodes: 2 unchanged" in fleet.apply()
-    assert "2 nodes: 2 unchanged (probed)" in fleet.apply("--drifted")
+def test_second_run_changes_nothing_and_the_probe_proves_it(provisioned):
+    assert "2 nodes: 2 unchanged" in provisioned.apply()
+    assert "2 nodes: 2 unchanged (probed)" in provisioned.apply("--drifted")
 
 
-def test_all_is_right_after_a_boot_with_nothing_run(lab, fleet):
+def test_all_is_right_after_a_boot_with_nothing_run(lab, provisioned):
     for node in NODES:
         lab.must("reboot", node)
-    assert fleet.pending() == {node: [] for node in NODES}
+    assert provisioned.pending() == {node: [] for node in NODES}
     for rail in (0, 1):
         lab.run("node1", f"ping -q -c 2 -W 5 -M do -s 4172 198.18.{rail}.2")
     # Without a card nothing loads it.
@@ -124,7 +129,8 @@ FAULTS = {
 
 
 @pytest.mark.long
-def test_faults_are_their_roles_and_the_node_that_has_them_alone_is_repaired(lab, fleet):
+def test_faults_are_their_roles_and_the_node_that_has_them_alone_is_repaired(lab, provisioned):
+    fleet = provisioned
     for fault in FAULTS:
         lab.must("fault", "node1", fault)
     broken = sorted(FAULTS.values(), key=ROLES.index)

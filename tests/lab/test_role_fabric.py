@@ -15,7 +15,8 @@ from rdmaprov.resources import data_dir
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
-CHANGES = ("node1", "node2")
+SHARED = True
+NODES = ("node1", "node2")
 
 # Asks for an address on a device, and prints who answers: nobody or a MAC address.
 WHO_HAS = """
@@ -71,7 +72,7 @@ def apply(site: Path, node: str = "all") -> dict[str, list[str]]:
 def nodes(lab, site):
     """Provide the rails of both nodes, after the role made them so."""
     apply(site)
-    return {name: lab.nodes()[name]["rails"] for name in CHANGES}
+    return {name: lab.nodes()[name]["rails"] for name in NODES}
 
 
 def facts(lab, node: str) -> list[str]:

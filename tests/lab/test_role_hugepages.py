@@ -7,7 +7,6 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
-CHANGES, NEEDS_FACTORY = (NODE,), False
 POOLS = "cat /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepages"
 COUNTS = {"hugepages_2m_per_numa_node": [40, 30]}
 
@@ -17,24 +16,24 @@ def pools(lab):
 
 
 def test_pages_are_given_and_faults_repaired(lab, play):
-    assert play.changed(COUNTS)
+    assert play.changes(COUNTS)
     assert pools(lab) == [40, 30]
-    assert not play.changed(COUNTS)
+    assert not play.changes(COUNTS)
     for fault, broken in (("hugepages-short", [30, 22]), ("hugepages-one-node", [70, 0])):
         lab.must("fault", NODE, fault)
         assert pools(lab) == broken
-        assert play.changed(COUNTS)
+        assert play.changes(COUNTS)
         assert pools(lab) == [40, 30]
 
 
 def test_kernel_argument_waits_for_a_boot_and_goes_again(lab, play):
     wanted = {**COUNTS, "hugepages_default_size": "1G", "apply_reboot": "never"}
-    assert play.changed(wanted)
+    assert play.changes(wanted)
     assert "needs 'default_hugepagesz=1G'" in play.said
     lab.must("reboot", NODE)
     assert "default_hugepagesz=1G" in lab.run(NODE, "cat /proc/cmdline")
     assert "1048576 kB" in lab.run(NODE, "grep Hugepagesize /proc/meminfo")
-    assert not play.changed(wanted)
-    assert play.changed({"hugepages_2m_per_numa_node": [0, 0], "apply_reboot": "never"})
+    assert not play.changes(wanted)
+    assert play.changes({"hugepages_2m_per_numa_node": [0, 0], "apply_reboot": "never"})
     assert pools(lab) == [0, 0]
     assert "hugepage" not in lab.run(NODE, "cat /boot/grub/grub.cfg")

@@ -10,7 +10,6 @@ from tests.lab.play import DISK_FULL
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
-CHANGES = (NODE,)
 # One is set at once, the other when the module is loaded.
 WANTED = {"mlx5_module_parameters": {"mlx5_core": {"debug_mask": 1, "prof_sel": 1}}}
 PARAMETERS = "cd /sys/module/mlx5_core/parameters; cat debug_mask prof_sel"
@@ -19,10 +18,9 @@ BOOT = "cat /proc/sys/kernel/random/boot_id"
 EARLY = "echo mlx5_core >> /etc/initramfs-tools/modules; modprobe mlx5_core"
 
 
-@pytest.fixture(scope="module")
-def play(lab, play):
+@pytest.fixture(autouse=True)
+def _load_early(lab):
     lab.run(NODE, EARLY)
-    return play
 
 
 def parameters(lab):
@@ -47,18 +45,18 @@ def test_full_disk_is_named_and_the_next_run_repairs(lab, play):
     assert done.returncode != 0
     assert DISK_FULL.search(play.said)
     lab.must("heal", NODE)
-    assert play.changed({**WANTED, "apply_reboot": "never", "mlx5_initramfs": "always"})
+    assert play.changes({**WANTED, "apply_reboot": "never", "mlx5_initramfs": "always"})
     assert "mlx5_core prof_sel is 2, wanted 1" in play.said
     assert parameters(lab) == ["1", "2"]
 
 
 def test_reboot_that_is_due_is_done_once(lab, play):
     before = lab.run(NODE, BOOT)
-    assert play.changed({**WANTED, "apply_reboot": "if-needed"})
+    assert play.changes({**WANTED, "apply_reboot": "if-needed"})
     after = lab.run(NODE, BOOT)
     assert after != before
     assert parameters(lab) == ["1", "1"]
-    assert not play.changed({**WANTED, "apply_reboot": "if-needed"})
+    assert not play.changes({**WANTED, "apply_reboot": "if-needed"})
     assert lab.run(NODE, BOOT) == after
     assert remote_tasks(play.said) == 1
 
@@ -71,15 +69,15 @@ def test_fault_is_repaired_without_a_reboot(lab, play, fault):
     variables = {**WANTED, "apply_reboot": "never"}
     assert play.run(variables).returncode == 0, play.said
     lab.must("fault", NODE, fault)
-    assert play.changed(variables)
+    assert play.changes(variables)
     assert parameters(lab)[0] == "1"
     lab.run(NODE, "grep 'options mlx5_core debug_mask=1 prof_sel=1' /etc/modprobe.d/rdmaprov.conf")
-    assert not play.changed(variables)
+    assert not play.changes(variables)
     lab.must("heal", NODE)
 
 
 def test_module_is_reloaded_where_that_is_allowed(lab, play):
     other = {"mlx5_module_parameters": {"mlx5_core": {"debug_mask": 1, "prof_sel": 0}}}
     more = {"mlx5_reload": "if-needed", "mlx5_initramfs": "never", "apply_reboot": "never"}
-    assert play.changed({**other, **more})
+    assert play.changes({**other, **more})
     assert parameters(lab) == ["1", "0"]

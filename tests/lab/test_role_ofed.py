@@ -9,7 +9,6 @@ from tests.lab.debian_repository import HOST, Key, Packages
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
-CHANGES = (NODE,)
 STATUS = "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n' 'doca-ofed' 'mlnx-*' || :"
 VERSION = "modinfo -F version mlx5_core"
 UNSUPPORTED = "/etc/rdmaprov-lab-unsupported"
@@ -48,18 +47,61 @@ def site(lab, tmp_path_factory):
         key.close()
 
 
-@pytest.fixture(scope="module")
-def play(lab, play):
+@pytest.fixture(autouse=True)
+def _load_driver(lab):
     lab.run(NODE, "modprobe mlx5_core")
-    return play
 
 
 def doca(site, **changed):
     return {**site("doca", "3.1.0", "doca"), **changed}
 
 
+def mlnx(site):
+    return site("mlnx_ofed", "24.10-1.1.4.0", "mlnx")
+
+
+@pytest.fixture
+def halfway(lab, play, site):
+    """Begin where an installation ended halfway, with what ended it mended."""
+
+    def fail():
+        lab.run(NODE, f"modprobe mlx5_core; touch {UNSUPPORTED}")
+        assert play.run(doca(site)).returncode != 0
+        lab.run(NODE, f"rm {UNSUPPORTED}")
+
+    lab.begin_from(state("halfway", site), fail)
+
+
+@pytest.fixture
+def doca_installed(lab, play, site):
+    """Begin with DOCA-OFED installed."""
+
+    def install():
+        lab.run(NODE, "modprobe mlx5_core")
+        assert play.changes(doca(site))
+
+    lab.begin_from(state("doca", site), install)
+
+
+@pytest.fixture
+def mlnx_installed(lab, play, site):
+    """Begin with MLNX_OFED installed."""
+
+    def install():
+        lab.run(NODE, "modprobe mlx5_core")
+        assert play.changes(mlnx(site))
+
+    lab.begin_from(state("mlnx", site), install)
+
+
+def state(name, site):
+    """Return the name of a saved state that has the repository's address of this module's run."""
+    port = doca(site)["ofed_repository_url"].split(":")[2].partition("/")[0]
+    return f"{name}-{port}"
+
+
 def test_factory_node_is_inbox(play):
-    assert not play.changed({"ofed_source": "inbox", "apply_reboot": "never"})
+    assert not play.changes({"ofed_source": "inbox", "apply_reboot": "never"})
 
 
 def test_repository_that_another_key_signed_is_refused(lab, play, site):
@@ -86,41 +128,47 @@ def test_kernel_that_dkms_cannot_compile_for_is_told(lab, play, site):
     assert play.run(doca(site)).returncode != 0
     assert "compat.h:7: error: kernel" in play.said
     assert "iF" in lab.run(NODE, STATUS)
-
-
-def test_halfway_installation_is_repaired(lab, play, site):
     lab.run(NODE, f"rm {UNSUPPORTED}")
-    assert play.changed(doca(site))
+    lab.keep(state("halfway", site))
+
+
+@pytest.mark.usefixtures("halfway")
+def test_halfway_installation_is_repaired(lab, play, site):
+    assert play.changes(doca(site))
     assert "mlx5_core: version none runs, 25.07.0.9.7.1 is installed" in play.said
     assert "hi  doca-ofed 3.1.0-091513" in lab.run(NODE, STATUS)
     assert lab.run(NODE, VERSION).strip() == "25.07.0.9.7.1"
     assert "linux-image-amd64" in lab.run(NODE, "apt-mark showhold")
-    assert not play.changed(doca(site))
+    assert not play.changes(doca(site))
+    lab.keep(state("doca", site))
 
 
+@pytest.mark.usefixtures("doca_installed")
 def test_drivers_are_restarted_where_that_is_allowed(lab, play, site):
     wanted = doca(site, ofed_restart="if-needed")
-    assert not play.changed(wanted)
+    assert not play.changes(wanted)
     assert "not restarted: rdma_cm is held by" in play.said
     lab.run(NODE, "modprobe -r rdma_rxe ib_iser rpcrdma")
-    assert play.changed(wanted)
+    assert play.changes(wanted)
     assert lab.run(NODE, "cat /sys/module/mlx5_core/version").strip() == "25.07.0.9.7.1"
 
 
+@pytest.mark.usefixtures("doca_installed")
 def test_other_flavour_replaces_it(lab, play, site):
-    mlnx = site("mlnx_ofed", "24.10-1.1.4.0", "mlnx")
-    assert play.changed(mlnx)
+    assert play.changes(mlnx(site))
     said = lab.run(NODE, STATUS)
     assert "hi  mlnx-ofed-all 24.10-1.1.4.0" in said
     assert "doca-ofed" not in said
     assert lab.run(NODE, VERSION).strip() == "24.10.1.1.4.1"
-    assert not play.changed(mlnx)
+    assert not play.changes(mlnx(site))
+    lab.keep(state("mlnx", site))
 
 
+@pytest.mark.usefixtures("mlnx_installed")
 def test_way_back_to_the_kernels_own_drivers(lab, play):
     inbox = {"ofed_source": "inbox", "apply_reboot": "never"}
-    assert play.changed(inbox)
+    assert play.changes(inbox)
     assert "mlnx-ofed" not in lab.run(NODE, STATUS)
     assert lab.run(NODE, VERSION).strip() == ""
     assert lab.run(NODE, "apt-mark showhold") == ""
-    assert not play.changed(inbox)
+    assert not play.changes(inbox)

@@ -7,7 +7,6 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
-CHANGES, NEEDS_FACTORY = (NODE,), False
 BALANCING = "/proc/sys/kernel/numa_balancing"
 REBIND = """
 echo {other} > /proc/sys/kernel/numa_balancing
@@ -43,16 +42,16 @@ def test_settings_are_set_again_after_a_reload(lab, play):
     factory = balancing(lab)
     wanted = "0" if factory == "1" else "1"
     settings = {"pcie_numa_balancing": wanted == "1"}
-    assert play.changed(settings)
+    assert play.changes(settings)
     assert "MaxReadReq: virtio does not use it" in play.said
     assert balancing(lab) == wanted
-    assert not play.changed(settings)
+    assert not play.changes(settings)
     lab.run(NODE, REBIND.format(netdev=lab.netdev(NODE, 1), other=factory, right=wanted))
     assert balancing(lab) == wanted
 
 
 def test_redirects_of_a_real_port_are_switched_off_alone(lab, play):
-    assert play  # the program is on the node
+    assert play.changes({})  # the program is on the node
     said = lab.run(NODE, ACS.format(netdev=lab.netdev(NODE, 0))).splitlines()
     assert said[:2] == ["['ReqRedir', 'CmpltRedir']", "0051"]
     assert "SrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd+" in said[2]

@@ -7,7 +7,6 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
-CHANGES = (NODE,)
 WANTED = {"peermem_mode": "nvidia-peermem"}
 FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
 CLIENT = "cat /sys/kernel/mm/memory_peers/nv_mem/version"
@@ -19,7 +18,7 @@ modprobe standin_ofed
 """
 
 
-def refused(lab, play, variables):
+def refusal(lab, play, variables):
     """Return what a run says that must fail and leave nothing for a boot."""
     assert play.run(variables).returncode != 0
     assert lab.call(NODE, f"ls {FILE}").returncode != 0
@@ -27,37 +26,43 @@ def refused(lab, play, variables):
 
 
 def test_auto_has_nothing_to_do_without_a_gpu(play):
-    assert not play.changed({"peermem_mode": "auto"})
+    assert not play.changes({"peermem_mode": "auto"})
     assert "off: the node has no NVIDIA GPU (/sys/bus/pci/devices)" in play.said
 
 
 def test_inbox_drivers_are_refused(lab, play):
-    said = refused(lab, play, WANTED)
+    said = refusal(lab, play, WANTED)
     assert "the RDMA drivers that run have no ib_register_peer_memory_client" in said
 
 
 def test_nic_without_dmabuf_is_refused(lab, play):
-    said = refused(lab, play, {"peermem_mode": "dmabuf"})
+    said = refusal(lab, play, {"peermem_mode": "dmabuf"})
     assert "driver does not register dma-buf memory (Operation not supported)" in said
 
 
-def test_module_that_does_not_load_is_explained(lab, play):
+@pytest.fixture
+def vendor(lab):
+    """Give the node the vendor's driver."""
     lab.run(NODE, VENDOR)
+
+
+@pytest.mark.usefixtures("vendor")
+def test_module_that_does_not_load_is_explained(lab, play):
     wrong = "/etc/modprobe.d/wrong.conf"
     lab.run(NODE, f"echo options nvidia_peermem peerdirect_support=7 > {wrong}")
-    said = refused(lab, play, WANTED)
+    said = refusal(lab, play, WANTED)
     assert "could not insert 'nvidia_peermem': Invalid argument" in said
     assert f"{wrong} sets peerdirect_support to 7, wanted 0 or 1" in said
-    lab.run(NODE, f"rm {wrong}")
 
 
+@pytest.mark.usefixtures("vendor")
 def test_module_is_loaded_and_survives_a_fault_and_a_boot(lab, play):
-    assert play.changed(WANTED)
+    assert play.changes(WANTED)
     version = lab.run(NODE, CLIENT)
     lab.must("fault", NODE, "peermem-unloaded")
     assert lab.call(NODE, CLIENT).returncode != 0
-    assert play.changed(WANTED)
+    assert play.changes(WANTED)
     assert lab.run(NODE, CLIENT) == version
     lab.must("reboot", NODE)
     assert lab.run(NODE, CLIENT) == version
-    assert not play.changed(WANTED)
+    assert not play.changes(WANTED)

@@ -11,7 +11,6 @@ from tests.lab.rail import RAIL, Rail, entries
 pytestmark = pytest.mark.lab
 
 NODE = "node1"
-CHANGES = (NODE,)
 # The last one leaves nothing of what another one breaks.
 FAULTS = (
     "pfc-wrong-priority",
@@ -39,7 +38,7 @@ echo $device > $driver/bind
 WAIT_S = 60
 
 
-def seen(lab):
+def settings(lab):
     """Return what a rail is, as the tools show it."""
     rail = Rail(lab, NODE)
     app, pfc, ets = rail.dcb("app", "pfc", "ets")
@@ -69,51 +68,62 @@ def is_right_again(lab):
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:
         with suppress(AssertionError):  # a rail that is coming back has no DCB yet
-            if seen(lab) == RIGHT:
+            if settings(lab) == RIGHT:
                 return True
         time.sleep(2)
-    return seen(lab) == RIGHT
+    return settings(lab) == RIGHT
+
+
+@pytest.fixture
+def lossless(lab, play):
+    """Provide the play, after it made the node lossless."""
+
+    def make():
+        assert play.run({}).returncode == 0, play.said
+
+    lab.begin_from("lossless", make)
+    return play
 
 
 def test_factory_node_becomes_lossless_and_stays(lab, play):
-    assert seen(lab) != RIGHT
-    assert play.changed({})
-    assert seen(lab) == RIGHT
-    assert not play.changed({})
+    assert settings(lab) != RIGHT
+    assert play.changes({})
+    assert settings(lab) == RIGHT
+    assert not play.changes({})
+    lab.keep("lossless")
 
 
-def test_faults_are_repaired_together(lab, play):
+def test_faults_are_repaired_together(lab, lossless):
     for fault in FAULTS:
         lab.must("fault", NODE, fault, "--rail", str(RAIL))
-    broken = seen(lab)
+    broken = settings(lab)
     assert [
         name for name, value in RIGHT.items() if name != "pause" and broken[name] == value
     ] == []
-    assert play.changed({})
-    assert seen(lab) == RIGHT
+    assert lossless.changes({})
+    assert settings(lab) == RIGHT
     lab.must("heal", NODE)
 
 
+@pytest.mark.usefixtures("lossless")
 @pytest.mark.parametrize("what", ["link", "driver"])
-def test_all_is_right_after_what_is_loaded_anew(lab, play, what):
-    assert play.run({}).returncode == 0, play.said
+def test_all_is_right_after_what_is_loaded_anew(lab, what):
     Rail(lab, NODE).run(LINK if what == "link" else RELOAD)
     assert is_right_again(lab)
 
 
 @pytest.mark.long
-def test_all_is_right_after_a_boot(lab, play):
-    assert play.run({}).returncode == 0, play.said
+def test_all_is_right_after_a_boot(lab, lossless):
     lab.must("reboot", NODE)
     assert is_right_again(lab)
-    assert not play.changed({})
+    assert not lossless.changes({})
 
 
 @pytest.mark.long
 def test_vendors_driver_has_congestion_control_and_marks_again(lab, play):
     lab.run(NODE, "echo vendor > /etc/rdmaprov-lab/driver; modprobe standin_ofed")
     variables = {"roce_qos_force_traffic_class": True, "roce_qos_dcqcn": {"rp_ai_rate": 10}}
-    assert play.changed(variables)
+    assert play.changes(variables)
     lab.must("reboot", NODE)
     assert is_right_again(lab)
     ecn = "cd /sys/class/net/$D/ecn; cat roce_rp/enable/[0-7] roce_rp/rpg_ai_rate $T"
@@ -121,8 +131,8 @@ def test_vendors_driver_has_congestion_control_and_marks_again(lab, play):
     assert rail.run(ecn).split() == [*"00010000", "10", "Global", "tclass=106"]
 
 
-def test_marked_rdma_rides_the_lossless_priority_alone(lab, play):
-    assert play.run({}).returncode == 0, play.said
+@pytest.mark.usefixtures("lossless")
+def test_marked_rdma_rides_the_lossless_priority_alone(lab):
     near, far = Rail(lab, NODE), Rail(lab, "node2")
     bandwidth = f"timeout 100 ib_write_bw -d {near.rdma} -x 0 -n 100 -s 4096 --tclass=106"
     far.run(

@@ -9,6 +9,8 @@ from tests.lab.rail import ROCE_TOS, SEND_UDP
 
 pytestmark = pytest.mark.lab
 
+SHARED = True
+
 
 def test_vendor_interfaces_only_while_the_vendor_driver_runs(rail):
     listing = f"ls -d /sys/class/net/$D/ecn /sys/class/infiniband/{rail.rdma}/tc | wc -l"

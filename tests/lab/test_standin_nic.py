@@ -1,6 +1,6 @@
 """The stand-in for an mlx5 NIC's DCB part and counters behaves like the real one.
 
-All of it on rail 1, with factory registers before each test; the rail is put back afterwards.
+All of it on rail 1, with factory registers before each test.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import pytest
 from tests.lab.rail import REPROBE, ROCE_TOS, entries, word_after
 
 pytestmark = pytest.mark.lab
+
+SHARED = True
 
 FACTORY_MAP = [dscp >> 3 for dscp in range(64)]
 
@@ -29,8 +31,6 @@ frames = {
 for _ in range(int(sys.argv[3])):
     rail.send((ethernet + frames[sys.argv[2]]).ljust(60, bytes(1)))
 """
-
-# Only what the node's own units do not put back by themselves is put back here.
 
 
 def test_ets_initially_vendor_with_first_two_classes_exchanged(rail):
@@ -260,6 +260,3 @@ def test_detached_netdev_has_no_dcb(rail):
 
 def test_attach_is_idempotent(rail):
     assert rail.netdev in rail.run("echo $D > $R/attach; cat $R/attach").split()
-
-
-# The vendor's driver

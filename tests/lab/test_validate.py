@@ -15,7 +15,7 @@ from rdmaprov.lab.faults import catalogue
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
-CHANGES, NEEDS_FACTORY = NODES, False
+STATE, SHARED = "provisioned", True
 TABLE: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parents[1] / "validate" / "faults.yml").read_text()
 )
@@ -34,10 +34,10 @@ ACCEPTED = re.compile(
 
 
 @pytest.fixture(scope="module")
-def gate(lab, provisioned):
+def gate(lab, fleet):
     for node in NODES:
         lab.run(node, "modprobe mlx5_core")  # as a card would have it
-    return provisioned
+    return fleet
 
 
 class Broken(NamedTuple):

@@ -37,9 +37,9 @@ def test_release_twice_is_no_error(layout):
 
 
 def test_second_command_is_refused_while_the_first_holds_the_lock(layout):
-    with layout.locked(), pytest.raises(RdmaprovError, match="another command"), layout.locked():
+    with layout.lock(), pytest.raises(RdmaprovError, match="another command"), layout.lock():
         pass
-    with layout.locked():
+    with layout.lock():
         assert not layout.root.exists()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rdmaprov.errors import UnreachableError
-from rdmaprov.lab import qemu
+from rdmaprov.lab import monitor, qemu
 from rdmaprov.lab.accel import Accel
 from rdmaprov.lab.model import new_node
 
@@ -91,14 +91,14 @@ class Agent(threading.Thread):
 def test_script_runs_inside_and_its_end_is_told(tmp_path):
     agent = Agent(tmp_path)
     agent.start()
-    outcome = qemu.run_inside("node1", tmp_path, "echo out; exit 3", timeout_s=5)
-    assert outcome == qemu.Outcome(returncode=3, stdout="out\n", stderr="")
+    outcome = monitor.run_inside("node1", tmp_path, "echo out; exit 3", timeout_s=5)
+    assert outcome == monitor.Outcome(returncode=3, stdout="out\n", stderr="")
     assert agent.scripts == ["echo out; exit 3"]
 
 
 def test_node_without_an_agent_is_unreachable(tmp_path):
     with pytest.raises(UnreachableError, match="node1 does not answer"):
-        qemu.run_inside("node1", tmp_path, "true", timeout_s=1)
+        monitor.run_inside("node1", tmp_path, "true", timeout_s=1)
 
 
 def test_agent_that_says_nothing_is_unreachable(tmp_path):
@@ -106,4 +106,4 @@ def test_agent_that_says_nothing_is_unreachable(tmp_path):
     silent.bind(str(tmp_path / "agent.sock"))
     silent.listen()
     with pytest.raises(UnreachableError, match="node1 does not answer"):
-        qemu.run_inside("node1", tmp_path, "true", timeout_s=0.2)
+        monitor.run_inside("node1", tmp_path, "true", timeout_s=0.2)

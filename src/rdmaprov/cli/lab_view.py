@@ -1,8 +1,10 @@
-"""How the lab looks to its user: tables for people, a document for programs."""
+"""The lab as text: tables for people, a document for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime
 
 import click
 
@@ -13,7 +15,12 @@ from rdmaprov.lab.model import Lab
 
 LINE_WIDTH = 100
 INDENT = "    "
-_STYLE = {State.UP: "green", State.BOOTING: "yellow", State.DOWN: "red"}
+_STYLE = {
+    State.UP: "green",
+    State.BOOTING: "yellow",
+    State.PAUSED: "yellow",
+    State.DOWN: "red",
+}
 
 
 def table(lab: Lab, states: Sequence[State]) -> None:
@@ -32,10 +39,18 @@ def table(lab: Lab, states: Sequence[State]) -> None:
     Console().print(rows)
 
 
+def saved_states(lab: Lab) -> None:
+    """Print the saved states, one line for each, with the time of this machine's zone."""
+    for state in lab.saved:
+        saved_at = datetime.fromisoformat(state.saved_at).astimezone()
+        nodes = ", ".join(state.nodes)
+        click.echo(f"saved state {state.name}: {nodes}, {saved_at:%Y-%m-%d %H:%M:%S}")
+
+
 def document(lab: Lab | None, states: Sequence[State]) -> dict[str, object]:
-    """Return the lab as `lab status --json` shows it; no nodes where there is no lab."""
+    """Return what `lab status --json` prints; no nodes if there is no lab."""
     if lab is None:
-        return {"nodes": []}
+        return {"nodes": [], "saved": []}
     nodes = [
         {
             "name": node.name,
@@ -56,11 +71,12 @@ def document(lab: Lab | None, states: Sequence[State]) -> dict[str, object]:
         for number, (node, state) in enumerate(zip(lab.nodes, states, strict=True), start=1)
     ]
     settings = {"suite": lab.suite, "accel": str(lab.accel), "memory_mib": lab.memory_mib}
-    return {**settings, "site": lab.site, "nodes": nodes}
+    saved = [asdict(state) for state in lab.saved]
+    return {**settings, "site": lab.site, "nodes": nodes, "saved": saved}
 
 
 def faults(catalogue: Iterable[Fault]) -> None:
-    """Print the catalogue: name, what is done until when, what it stands for."""
+    """Print the catalogue: name, effect and its end, what the fault stands for."""
     for fault in catalogue:
         click.secho(fault.name, bold=True)
         for text in (f"{fault.title} (until {fault.until}).", fault.stands_for):

@@ -45,7 +45,7 @@ def ensure(recipe: Recipe, store: ImageStore, say: Say) -> None:
     in_parallel(lambda each: store.get(each[0], each[1], builder(each[2], each[1])), wanted)
 
 
-def _unattended(argv: list[str], *, namespace: bool) -> list[str]:
+def _end_with_parent(argv: list[str], *, namespace: bool) -> list[str]:
     """Return argv so that what it starts and mounts ends with this process, however that ends."""
     inner = ["unshare", "--mount", "--fork", "--pid", "--kill-child", *argv] if namespace else argv
     return ["setpriv", "--pdeathsig", "KILL", *inner]
@@ -82,7 +82,7 @@ def _bootstrap(
     suite: str, archive: Path, variant: str, packages: list[str], *more: str
 ) -> list[str]:
     """Return the command that writes the archive of a Debian tree."""
-    return _unattended(
+    return _end_with_parent(
         [
             *("mmdebstrap", f"--variant={variant}", "--format=tar", "--quiet"),
             f"--include={','.join(packages)}",
@@ -130,7 +130,7 @@ def build_root(recipe: Recipe, scratch: Path, environment: Mapping[str, str]) ->
     make = [sys.executable, "-m", "rdmaprov.lab.disk", str(archive), str(tree), str(image)]
     make += [ROOT_LABEL, recipe.text("image", "disk_mib")]
     fakeroot = [] if os.geteuid() == 0 else ["fakeroot"]
-    run(_unattended([*fakeroot, *make], namespace=False), timeout_s=BUILD_TIMEOUT_S)
+    run(_end_with_parent([*fakeroot, *make], namespace=False), timeout_s=BUILD_TIMEOUT_S)
     return image
 
 
@@ -153,7 +153,7 @@ def build_torch(recipe: Recipe, scratch: Path, environment: Mapping[str, str]) -
     (tree / "bin/python3").symlink_to(f"../usr/bin/python{python}")
     machine = platform.machine()
     run(
-        _unattended(
+        _end_with_parent(
             [
                 *(sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"),
                 *("--target", str(tree / "usr/lib/python3/dist-packages")),

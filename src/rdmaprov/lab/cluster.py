@@ -1,57 +1,26 @@
-"""Bringing the lab up and down, and single nodes of it."""
+"""The operations on a lab: up and down, save and restore, and those on single nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
-from rdmaprov.lab import build, image, model, qemu, site, ssh, tools
+from rdmaprov.lab import build, image, model, monitor, site, ssh, tools
 from rdmaprov.lab.accel import Accel, detect, forget
 from rdmaprov.lab.image import ImageStore, Recipe, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.machines import Machines, State, free_port
-from rdmaprov.lab.model import Lab, Node
+from rdmaprov.lab.model import Lab, Node, SavedState
 from rdmaprov.lab.parallel import in_parallel
+from rdmaprov.lab.request import Request
 from rdmaprov.resources import data_dir
 
 NODE_FREE_MIB = 2048
 RESET_TIMEOUT_S = 120.0
-
-
-@dataclass(frozen=True)
-class Request:
-    """What `lab up` was asked for; None leaves it as it is, or at the default."""
-
-    nodes: int | None = None
-    rails: int | None = None
-    suite: str | None = None
-    memory_mib: int | None = None
-    accel: Accel | None = None
-    site: Path | None = None
-
-    def refuse_difference(self, lab: Lab) -> None:
-        """Refuse to go on where a lab that is there is not what was asked for.
-
-        Raises:
-            UsageError: naming what differs.
-
-        """
-        for option, wanted, seen in (
-            ("--nodes", self.nodes, len(lab.nodes)),
-            ("--rails", self.rails, len(lab.nodes[0].rails)),
-            ("--suite", self.suite, lab.suite),
-            ("--memory", self.memory_mib, lab.memory_mib),
-            ("--accel", self.accel, lab.accel),
-            ("--site", self.site and str(self.site.resolve()), lab.site),
-        ):
-            if wanted is not None and wanted != seen:
-                raise UsageError(
-                    f"{option} {wanted}: the lab that is there has {seen}",
-                    "Run: rdmaprov lab down, then this again.",
-                )
 
 
 @dataclass(frozen=True)
@@ -60,14 +29,14 @@ class Cluster:
 
     Args:
         layout: where the lab is.
-        say: tells the user what goes on.
-        answered: is called for each node that answers after a start.
+        say: prints a line for the user.
+        on_answer: is called for each node that answers after a start.
 
     """
 
     layout: Layout
     say: Say
-    answered: Callable[[], None] = lambda: None
+    on_answer: Callable[[], None] = lambda: None
 
     def load(self) -> Lab:
         """Return the lab.
@@ -82,7 +51,7 @@ class Cluster:
         return lab
 
     def up(self, request: Request) -> Lab:
-        """Make what is missing of the lab: images, machines, connection facts."""
+        """Make what is missing of the lab: images, machines, the site's hosts.yml."""
         tools.require(tools.RUN_TOOLS)
         self.layout.claim()
         lab = Lab.load(self.layout.state) or self._create(request)
@@ -124,10 +93,10 @@ class Cluster:
 
     @property
     def _machines(self) -> Machines:
-        return Machines(self.layout, self._store, self.say, self.answered)
+        return Machines(self.layout, self._store, self.say, self.on_answer)
 
     def states(self, lab: Lab) -> list[State]:
-        """Return how each node of the lab is, in their order."""
+        """Return the state of each node, in their order."""
         return in_parallel(self._machines.state, lab.nodes)
 
     def require_running(self, name: str) -> Node:
@@ -139,12 +108,17 @@ class Cluster:
 
         """
         node = self.load().node(name)
-        if not self._machines.running(name):
+        if not self._machines.is_running(name):
             raise UnreachableError(f"{name} is down", "Run: rdmaprov lab up")
+        if self._machines.is_paused(name):
+            raise UnreachableError(
+                f"{name} is paused: `rdmaprov lab save` or `restore` runs, or was interrupted",
+                "If none runs, let the node run on: rdmaprov lab up",
+            )
         return node
 
     def _ensure_images(self, lab: Lab) -> None:
-        if any(self._machines.running(node.name) for node in lab.nodes):
+        if any(self._machines.is_running(node.name) for node in lab.nodes):
             return  # what runs has them open
         recipe = Recipe(data_dir("lab"), lab.suite)
         if (recipe.key(), recipe.torch_key()) != (lab.image, lab.torch):
@@ -158,6 +132,7 @@ class Cluster:
         """Give nodes factory-new disks: same machines, same keys, same addresses."""
         lab = self.load()
         nodes = [lab.node(name) for name in dict.fromkeys(names)]
+        lab = self._forget_saved_states(lab, [node.name for node in nodes])
         for node in nodes:
             self._machines.stop(node.name)
             self._machines.discard_disk(node.name)
@@ -167,11 +142,76 @@ class Cluster:
         """Put another machine in a node's place: new disk, new host key, new MAC addresses."""
         lab = self.load()
         old = lab.node(name)
+        lab = self._forget_saved_states(lab, [name])
         self._machines.stop(name)
         self._machines.discard(name)
         ssh.make_key(ssh.host_key(self.layout, name), name)
         node = model.new_node(name, old.port, len(old.rails))
         return self._reboot_into(lab.with_node(node), [node])
+
+    def _forget_saved_states(self, lab: Lab, names: Sequence[str]) -> Lab:
+        """Return the lab without what was saved of nodes, before their disks go."""
+        for state in lab.saved:
+            lost = [name for name in names if name in state.nodes]
+            if lost:
+                self.say(f"the saved state {state.name!r} of {', '.join(lost)} goes with the disk")
+        lab = lab.without_saved_states_of(names)
+        lab.save(self.layout.state)
+        return lab
+
+    def save(self, name: str) -> Lab:
+        """Save all nodes as they are now, under a name, in place of what had that name.
+
+        Raises:
+            UnreachableError: a node does not answer, so it could not be waited for later.
+
+        """
+        model.check_state_name(name)
+        lab = self.load()
+        names = tuple(node.name for node in lab.nodes)
+        for node, state in zip(lab.nodes, self.states(lab), strict=True):
+            if state is not State.UP:
+                raise UnreachableError(
+                    f"{node.name} is {state}: only a lab whose nodes are all up can be saved",
+                    "Run: rdmaprov lab up, then this again.",
+                )
+        image.check_space(self.layout.root, len(names) * lab.memory_mib)
+        lab = lab.without_saved_state(name)
+        lab.save(self.layout.state)  # an interrupted save leaves no state of this name
+        self._machines.save(names, name)
+        saved_at = datetime.now(UTC).isoformat(timespec="seconds")
+        lab = lab.with_saved_state(SavedState(name, saved_at, names))
+        lab.save(self.layout.state)
+        return lab
+
+    def restore(self, name: str, names: Iterable[str]) -> Lab:
+        """Bring nodes back to a saved state, all of them if none is named.
+
+        Raises:
+            UsageError: there is no such state, or a node got a new disk since.
+
+        """
+        lab = self.load()
+        saved = lab.saved_state(name)
+        nodes = [lab.node(each) for each in dict.fromkeys(names)] or list(lab.nodes)
+        self._ensure_images(lab)
+        lost = [
+            node.name
+            for node in nodes
+            if node.name not in saved.nodes or not self._machines.has_disk(lab, node.name)
+        ]
+        if lost:
+            others = [node.name for node in nodes if node.name not in lost]
+            raise UsageError(
+                f"the saved state {name!r} of {', '.join(lost)} is gone: it was in the disk that a"
+                " reset, a replacement or a new image has replaced",
+                f"Without {', '.join(lost)}: rdmaprov lab restore {name} {' '.join(others)}"
+                if others
+                else f"To save the nodes as they are now: rdmaprov lab save {name}",
+            )
+        lab = self._machines.restore(lab, nodes, name)
+        site.write(self.layout, lab)
+        return lab
 
     def _reboot_into(self, lab: Lab, nodes: list[Node]) -> Lab:
         self._ensure_images(lab)
@@ -180,10 +220,10 @@ class Cluster:
         return lab
 
     def reboot(self, name: str) -> Lab:
-        """Restart a node, by itself if it still can, and wait until it answers again."""
+        """Reboot a node and wait until it answers; reset it if it does not shut down by itself."""
         lab = self.load()
         node = self.require_running(name)
-        if not qemu.reboot(name, self.layout.node(name), RESET_TIMEOUT_S):
+        if not monitor.reboot(name, self.layout.node(name), RESET_TIMEOUT_S):
             self.say(f"{name} did not shut down by itself; it was reset")
         return self._machines.boot(lab, [node])
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError, UsageError
-from rdmaprov.lab import qemu
+from rdmaprov.lab import monitor
 from rdmaprov.lab.model import Node
 from rdmaprov.resources import data_dir
 
@@ -49,7 +49,7 @@ class Healed:
     repaired: bool
 
     def __str__(self) -> str:
-        """Return its name as the user is told it."""
+        """Return its name for the user."""
         rail = "" if self.rail is None else f" of rail {self.rail}"
         return self.name + rail + (" (repaired before)" if self.repaired else "")
 
@@ -110,14 +110,14 @@ def inject(fault: Fault, node: Node, node_dir: Path, rail: int) -> None:
     """
     where = rail if fault.of_rail else "node"
     words = f"start {shlex.quote(fault.name)} {where} {_RECORDS[fault.until]}"
-    outcome = qemu.run_inside(node.name, node_dir, _script(fault.script, words), TIMEOUT_S)
+    outcome = monitor.run_inside(node.name, node_dir, _script(fault.script, words), TIMEOUT_S)
     if outcome.returncode == NOTHING_TO_BREAK:
         raise UsageError(
             f"{node.name}: {outcome.stderr.strip()}",
             f"Nothing was changed: {fault.name} breaks what a configured node has.",
         )
     if outcome.returncode != 0:
-        raise _failed(node, fault.name, outcome, "heal")
+        raise _failure(node, fault.name, outcome, "heal")
 
 
 def heal(node: Node, node_dir: Path) -> list[Healed]:
@@ -128,20 +128,20 @@ def heal(node: Node, node_dir: Path) -> list[Healed]:
         UnreachableError: the node does not answer on its console channel.
 
     """
-    listed = qemu.run_inside(node.name, node_dir, _script("list_faults"), TIMEOUT_S)
+    listed = monitor.run_inside(node.name, node_dir, _script("list_faults"), TIMEOUT_S)
     healed = []
     for record in listed.stdout.split():
         name, rail, _ = record.split(".")
         parts = (find(name).script, f"finish {shlex.quote(record)}")
-        outcome = qemu.run_inside(node.name, node_dir, _script(*parts), TIMEOUT_S)
+        outcome = monitor.run_inside(node.name, node_dir, _script(*parts), TIMEOUT_S)
         if outcome.returncode != 0:
-            raise _failed(node, name, outcome, "reset")
+            raise _failure(node, name, outcome, "reset")
         number = None if rail == "node" else int(rail)
         healed.append(Healed(name, number, outcome.stdout.strip() == "repaired"))
     return healed
 
 
-def _failed(node: Node, name: str, outcome: qemu.Outcome, way_out: str) -> RdmaprovError:
+def _failure(node: Node, name: str, outcome: monitor.Outcome, way_out: str) -> RdmaprovError:
     said = (outcome.stderr or outcome.stdout).strip()[-500:]
     return RdmaprovError(
         f"{node.name}: {name} ended with {outcome.returncode}: {said}",

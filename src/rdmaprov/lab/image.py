@@ -81,7 +81,7 @@ class ImageStore:
             build: makes the image inside the directory given and returns its path.
 
         """
-        with self._locked(key):
+        with self._lock(key):
             self._sweep(key)
             path = self.path(key)
             damage = self._damage(key)
@@ -141,7 +141,7 @@ class ImageStore:
             shutil.rmtree(scratch, ignore_errors=True)
 
     @contextmanager
-    def _locked(self, key: str) -> Iterator[None]:
+    def _lock(self, key: str) -> Iterator[None]:
         """Let one process at a time build an image: the others wait and find it made."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / f"{key}.lock").open("w") as lock:

@@ -71,7 +71,7 @@ class Layout:
         return True
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Hold the lab's lock: one command at a time changes the lab.
 
         Raises:

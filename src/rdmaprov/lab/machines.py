@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,84 +12,125 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from rdmaprov.errors import RdmaprovError, UnreachableError
-from rdmaprov.lab import qemu, ssh
+from rdmaprov.errors import RdmaprovError
+from rdmaprov.lab import monitor, overlay, qemu, snapshot, ssh
 from rdmaprov.lab.image import ImageStore, Say
 from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.login import BOOT_TIMEOUT_S, Login
 from rdmaprov.lab.model import Lab, Node
 from rdmaprov.lab.parallel import in_parallel
-from rdmaprov.lab.process import Daemon, run
+from rdmaprov.lab.process import Daemon
 
-# An emulated node answers after 50 s; eight of them share a machine's processors.
-BOOT_TIMEOUT_S = 300.0
-POLL_S = 1.0
 MONITOR_POLL_S = 0.1
 PORT_ATTEMPTS = 5
 PORT_TAKEN = "Could not set up host forwarding rule"
 START_GRACE_S = 1.0
-SSH_TIMEOUT_S = 60.0
-LOGIN_ATTEMPTS = 5  # sshd greets a moment before logins are allowed (pam_nologin)
-
-# Prints "RAIL NETDEV" for each rail once its hardware is there.
-_READ_RAILS = """
-for rail in {rails}; do
-    ndev=/sys/class/infiniband/mlx5_$rail/ports/1/gid_attrs/ndevs/0
-    for try in $(seq 100); do [ -e $ndev ] && break; sleep 0.3; done
-    echo "$rail $(cat $ndev)"
-done
-"""
 
 
 class State(StrEnum):
-    """How a node is, as seen from outside."""
+    """The state of a node as seen from outside."""
 
     UP = "up"
-    BOOTING = "booting"  # its machine runs and ssh does not answer
+    BOOTING = "booting"  # the machine runs and ssh does not answer
+    PAUSED = "paused"  # a save or restore runs, or was interrupted
     DOWN = "down"
 
 
 @dataclass(frozen=True)
 class Machines:
-    """What runs for a lab; say() tells the user what goes on, answered() that one more is up."""
+    """The processes of a lab; on_answer() is called for each node that answers."""
 
     layout: Layout
     store: ImageStore
     say: Say
-    answered: Callable[[], None] = lambda: None
+    on_answer: Callable[[], None] = lambda: None
 
-    def running(self, name: str) -> bool:
+    def is_running(self, name: str) -> bool:
         """Return whether a node's machine runs."""
         return self._daemon(name).pid() is not None
 
+    def is_paused(self, name: str) -> bool:
+        """Return whether a node's machine is paused to save or restore it."""
+        return self._interruption(name).exists() and snapshot.is_paused(self.layout.node(name))
+
     def state(self, node: Node) -> State:
-        """Return how a node is."""
-        if not self.running(node.name):
+        """Return the state of a node."""
+        if not self.is_running(node.name):
             return State.DOWN
+        if self.is_paused(node.name):
+            return State.PAUSED
         return State.UP if ssh.answers(node) else State.BOOTING
 
-    def boot(self, lab: Lab, nodes: Sequence[Node]) -> Lab:
+    def boot(self, lab: Lab, nodes: Sequence[Node], saved_state: str | None = None) -> Lab:
         """Start those of the nodes that do not run, wait until each answers over ssh.
 
         Returns the lab with what was found: ports that had to change, names of the netdevs.
         """
         self._start_switch(len(lab.nodes[0].rails))
         for node in nodes:
-            lab = self._start(lab, node)
+            lab = self._start(lab, node, saved_state)
         lab.save(self.layout.state)
         ssh.write_files(self.layout, lab)
         names = [node.name for node in nodes]
+        login = Login(self.layout, self.is_running)
         began = time.monotonic()
 
         def wait(name: str) -> Node:
-            node = self._wait(lab.node(name))
+            node = lab.node(name)
+            self.resume(name)
+            if saved_state is None:
+                node = login.wait_for_boot(node)
+            else:  # its rails may be what a fault made of them
+                login.wait(node)
             self.say(f"{name} answers after {time.monotonic() - began:.0f} s")
-            self.answered()
+            self.on_answer()
             return node
 
         for node in in_parallel(wait, names):
             lab = lab.with_node(node)
         lab.save(self.layout.state)
         return lab
+
+    def restore(self, lab: Lab, nodes: Sequence[Node], saved_state: str) -> Lab:
+        """Start nodes anew from a saved state, all at the same moment.
+
+        A new process has none of the old one's connections, so these end at once.
+        """
+        names = [node.name for node in nodes]
+        for name in names:
+            self._interruption(name).touch()
+        in_parallel(self.stop, names)
+        return self.boot(lab, nodes, saved_state)
+
+    def save(self, names: Sequence[str], saved_state: str) -> None:
+        """Save nodes as they are at one moment, and let them run on.
+
+        Raises:
+            RdmaprovError: one of them could not be saved; then none is.
+
+        """
+
+        def on_each(work: Callable[[str, Path, str], None]) -> None:
+            in_parallel(lambda name: work(name, self.layout.node(name), saved_state), names)
+
+        try:
+            for name in names:
+                self._interruption(name).touch()
+                snapshot.pause(name, self.layout.node(name))
+            on_each(snapshot.save)
+        except RdmaprovError:
+            on_each(snapshot.delete)
+            raise
+        finally:
+            in_parallel(self.resume, names)
+
+    def resume(self, name: str) -> None:
+        """Let a node run on that was paused to save or restore it, and set its clock."""
+        if not self._interruption(name).exists():
+            return
+        snapshot.resume(name, self.layout.node(name))
+        snapshot.set_clock(name, self.layout.node(name))
+        self._interruption(name).unlink()
 
     def stop(self, name: str) -> None:
         """End a node's machine, as pulling its plug would."""
@@ -104,7 +144,8 @@ class Machines:
 
     def discard_disk(self, name: str) -> None:
         """Remove a node's disk: its next start makes a factory-new one."""
-        (self.layout.node(name) / qemu.DISK).unlink(missing_ok=True)
+        overlay.discard(self.layout.node(name))
+        self._interruption(name).unlink(missing_ok=True)
 
     def discard(self, name: str) -> None:
         """Remove all that is a node's own: disk, host key, logs."""
@@ -113,6 +154,10 @@ class Machines:
 
     def _daemon(self, name: str) -> Daemon:
         return Daemon(self.layout.node(name) / "qemu.pid")
+
+    def _interruption(self, name: str) -> Path:
+        """Return the file that exists from before a node is paused until its clock is right."""
+        return self.layout.node(name) / "interrupted"
 
     def _switch(self) -> Daemon:
         return Daemon(self.layout.switch / "switch.pid")
@@ -123,25 +168,25 @@ class Machines:
         log = self.layout.switch / "switch.log"
         self._switch().start([sys.executable, *words], cwd=self.layout.root, log=log)
 
-    def _start(self, lab: Lab, node: Node) -> Lab:
+    def _start(self, lab: Lab, node: Node, saved_state: str | None) -> Lab:
         """Start one machine; a port that was taken in the meantime is replaced by a free one."""
         daemon = self._daemon(node.name)
         if daemon.pid() is not None:
             return lab
         directory = self.layout.node(node.name)
-        self._ensure_disk(lab, node.name)
+        lab = self._ensure_disk(lab, node.name)
+        if saved_state is None:  # a boot reads the right time from the machine's own clock
+            self._interruption(node.name).unlink(missing_ok=True)
         log = directory / "qemu.log"
         for _ in range(PORT_ATTEMPTS):
             log.unlink(missing_ok=True)
-            daemon.start(self._machine(lab, node).argv(), cwd=self.layout.root, log=log)
-            if self._settled(daemon, directory):
+            machine = replace(self._machine(lab, node), saved_state=saved_state)
+            daemon.start(machine.argv(), cwd=self.layout.root, log=log)
+            if self._wait_for_monitor(daemon, directory):
                 return lab
             said = log.read_text(errors="replace").strip()
             if PORT_TAKEN not in said:
-                raise RdmaprovError(
-                    f"the virtual machine of {node.name} did not start: {said[-500:]}",
-                    f"See {log}",
-                )
+                raise _start_failure(node.name, saved_state, said[-500:], log)
             port = free_port()
             self.say(f"{node.name}: port {node.port} is in use by another program; taking {port}")
             node = replace(node, port=port)
@@ -149,34 +194,32 @@ class Machines:
             lab.save(self.layout.state)
         raise RdmaprovError(f"no port for {node.name} stayed free", "Run: rdmaprov lab up")
 
-    def _settled(self, daemon: Daemon, directory: Path) -> bool:
+    def _wait_for_monitor(self, daemon: Daemon, directory: Path) -> bool:
         """Return whether QEMU got as far as serving its monitor; False when it ended."""
         started = time.monotonic()
         while time.monotonic() < started + BOOT_TIMEOUT_S:
-            with suppress(OSError), qemu.monitor(directory):
+            with suppress(OSError), monitor.qemu(directory):
                 return True
             if daemon.pid() is None and time.monotonic() > started + START_GRACE_S:
                 return False
             time.sleep(MONITOR_POLL_S)
         return False
 
-    def _ensure_disk(self, lab: Lab, name: str) -> None:
-        """Make a node's disk, an overlay on the image, unless it has one on this very image."""
+    def has_disk(self, lab: Lab, name: str) -> bool:
+        """Return whether a node has a disk that belongs to the lab's image."""
+        return overlay.fits(self.layout.node(name), self.store.record(lab.image))
+
+    def _ensure_disk(self, lab: Lab, name: str) -> Lab:
+        """Make a node's disk unless it has one on this very image; return the lab after that."""
+        if self.has_disk(lab, name):
+            return lab
         directory = self.layout.node(name)
-        disk = directory / qemu.DISK
-        base = directory / "disk.base"
-        record = self.store.record(lab.image)
-        if disk.exists():
-            if base.exists() and base.read_text() == record:
-                return
+        if (directory / qemu.DISK).exists():
             self.say(f"{name}: its disk belongs to an image that is gone; it gets a new one")
-            disk.unlink()
-        base.write_text(record)
-        new = directory / "disk.new"
-        new.unlink(missing_ok=True)
-        image = self.store.path(lab.image)
-        run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(image), str(new)])
-        new.rename(disk)
+            lab = lab.without_saved_states_of([name])
+            lab.save(self.layout.state)
+        overlay.make(directory, self.store.path(lab.image), self.store.record(lab.image))
+        return lab
 
     def _machine(self, lab: Lab, node: Node) -> qemu.Machine:
         return qemu.Machine(
@@ -190,41 +233,14 @@ class Machines:
             switch=Path(self.layout.switch.name),
         )
 
-    def _wait(self, node: Node) -> Node:
-        """Wait until the node answers over ssh and its rails are there; return it with their names.
 
-        Raises:
-            UnreachableError: its machine ended, or it did not answer in time.
-
-        """
-        give_up = time.monotonic() + BOOT_TIMEOUT_S
-        while not ssh.answers(node):
-            if not self.running(node.name):
-                raise _unreachable(node, "its virtual machine ended while booting")
-            if time.monotonic() > give_up:
-                raise _unreachable(node, f"no answer over ssh within {BOOT_TIMEOUT_S:.0f} s")
-            time.sleep(POLL_S)
-        return node.with_netdevs(self._read_rails(node))
-
-    def _read_rails(self, node: Node) -> dict[int, str]:
-        script = _READ_RAILS.format(rails=" ".join(str(rail.number) for rail in node.rails))
-        said = ""
-        for _ in range(LOGIN_ATTEMPTS):
-            try:
-                done = ssh.call(self.layout, node.name, script, SSH_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                said = f"no answer within {SSH_TIMEOUT_S:.0f} s"
-                continue
-            if done.returncode == 0:
-                lines = [line.split() for line in done.stdout.splitlines()]
-                return {int(line[0]): line[1] for line in lines if len(line) == 2}
-            said = done.stderr.strip()
-            time.sleep(POLL_S)
-        raise _unreachable(node, f"its rails could not be read: {said}")
-
-
-def _unreachable(node: Node, what: str) -> UnreachableError:
-    return UnreachableError(f"{node.name}: {what}", f"Run: rdmaprov lab console {node.name}")
+def _start_failure(name: str, saved_state: str | None, said: str, log: Path) -> RdmaprovError:
+    if saved_state is None:
+        return RdmaprovError(f"the virtual machine of {name} did not start: {said}", f"See {log}")
+    return RdmaprovError(
+        f"{name} did not start from the saved state {saved_state!r}: {said}",
+        "To boot it from its disk as that is now: rdmaprov lab up",
+    )
 
 
 def free_port() -> int:

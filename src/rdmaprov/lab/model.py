@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from rdmaprov.lab.accel import Accel
 NODES_RANGE = range(2, 9)
 RAILS_RANGE = range(1, 9)
 MEMORY_RANGE_MIB = range(1024, 65537)
+STATE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 DEFAULT_NODES = 2
 DEFAULT_RAILS = 2
 DEFAULT_SUITE = "bookworm"
@@ -50,6 +53,15 @@ class Node:
 
 
 @dataclass(frozen=True)
+class SavedState:
+    """A state of the nodes that `lab restore` brings back; it lies in the nodes' own disks."""
+
+    name: str
+    saved_at: str  # UTC, ISO 8601
+    nodes: tuple[str, ...]  # those that still have the disk it was saved into
+
+
+@dataclass(frozen=True)
 class Lab:
     """All of a lab that a later command needs to know."""
 
@@ -60,6 +72,7 @@ class Lab:
     torch: str
     site: str
     nodes: tuple[Node, ...] = field(default_factory=tuple)
+    saved: tuple[SavedState, ...] = ()
 
     def node(self, name: str) -> Node:
         """Return the node of that name.
@@ -81,6 +94,41 @@ class Lab:
         nodes = tuple(changed if node.name == changed.name else node for node in self.nodes)
         return replace(self, nodes=nodes)
 
+    def saved_state(self, name: str) -> SavedState:
+        """Return the saved state of that name.
+
+        Raises:
+            UsageError: there is none.
+
+        """
+        for state in self.saved:
+            if state.name == name:
+                return state
+        known = ", ".join(state.name for state in self.saved)
+        raise UsageError(
+            f"the lab has no saved state {name!r}",
+            f"Its saved states are: {known}"
+            if known
+            else f"To save the nodes as they are now: rdmaprov lab save {name}",
+        )
+
+    def with_saved_state(self, state: SavedState) -> Lab:
+        """Return the lab with a saved state more, in place of one of the same name."""
+        return replace(self, saved=(*self.without_saved_state(state.name).saved, state))
+
+    def without_saved_state(self, name: str) -> Lab:
+        """Return the lab without the saved state of that name."""
+        return replace(self, saved=tuple(each for each in self.saved if each.name != name))
+
+    def without_saved_states_of(self, nodes: Iterable[str]) -> Lab:
+        """Return the lab after nodes lost their disks, and with them what was saved of them."""
+        gone = set(nodes)
+        left = (
+            replace(state, nodes=tuple(name for name in state.nodes if name not in gone))
+            for state in self.saved
+        )
+        return replace(self, saved=tuple(state for state in left if state.nodes))
+
     def save(self, path: Path) -> None:
         """Write the description so that a reader sees the old or the new one, never half."""
         new = path.with_suffix(".new")
@@ -101,7 +149,11 @@ class Lab:
                 Node(**{**node, "rails": tuple(Rail(**rail) for rail in node["rails"])})
                 for node in raw.pop("nodes")
             )
-            return cls(**{**raw, "accel": Accel(raw["accel"]), "nodes": nodes})
+            saved = tuple(
+                SavedState(**{**state, "nodes": tuple(state["nodes"])})
+                for state in raw.pop("saved", ())
+            )
+            return cls(**{**raw, "accel": Accel(raw["accel"]), "nodes": nodes, "saved": saved})
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -151,4 +203,18 @@ def check_range(option: str, value: int, allowed: range, unit: str = "") -> None
         raise UsageError(
             f"{option} {value} is not possible",
             f"Write {option} {allowed.start} to {allowed.stop - 1}{unit}.",
+        )
+
+
+def check_state_name(name: str) -> None:
+    """Refuse a name that is no identifier.
+
+    Raises:
+        UsageError: with what a name may be.
+
+    """
+    if not STATE_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot name a saved state",
+            "Begin with a letter; then at most 31 letters, digits, '_' or '-', as in 'factory'.",
         )

@@ -48,7 +48,7 @@ def write(layout: Layout, lab: Lab) -> Path:
             "Move it away, or name another directory: rdmaprov lab up --site DIRECTORY",
         )
     if not site.exists():
-        shutil.copytree(data_dir("inventory") / "lab", site, ignore=_generated)
+        shutil.copytree(data_dir("inventory") / "lab", site, ignore=_ignore_hosts)
     options = ssh.options(layout)
     # Quoted twice: ssh splits what the shell has left whole (a file name with a blank).
     words = [shlex.quote(f'-o{key}="{value}"') for key, value in options.items()]
@@ -86,5 +86,5 @@ def _is_ours(hosts: Path) -> bool:
     return hosts.read_text(errors="replace").startswith(_HEADER)
 
 
-def _generated(_directory: str, names: list[str]) -> list[str]:
+def _ignore_hosts(_directory: str, names: list[str]) -> list[str]:
     return [name for name in names if name == HOSTS_FILE]

@@ -1,0 +1,86 @@
+"""Waiting for a node that starts: sshd greets, a login works, the rails are there."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rdmaprov.errors import UnreachableError
+from rdmaprov.lab import ssh
+from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.model import Node
+
+# An emulated node answers after 50 s, and after minutes on a machine that is busy.
+BOOT_TIMEOUT_S = 600.0
+POLL_S = 1.0
+SSH_TIMEOUT_S = 60.0
+LOGIN_ATTEMPTS = 5  # sshd greets a moment before logins are allowed (pam_nologin)
+
+# Prints "RAIL NETDEV" for each rail once its hardware is there.
+_READ_RAILS = """
+for rail in {rails}; do
+    ndev=/sys/class/infiniband/mlx5_$rail/ports/1/gid_attrs/ndevs/0
+    for try in $(seq 100); do [ -e $ndev ] && break; sleep 0.3; done
+    echo "$rail $(cat $ndev)"
+done
+"""
+
+
+@dataclass(frozen=True)
+class Login:
+    """Logging in to the nodes of one lab; is_running() tells if a node's machine runs."""
+
+    layout: Layout
+    is_running: Callable[[str], bool]
+
+    def wait_for_boot(self, node: Node) -> Node:
+        """Wait until a node answers and its rails are there; return it with their netdevs.
+
+        Raises:
+            UnreachableError: its machine ended, or it did not answer in time.
+
+        """
+        self._wait_for_sshd(node)
+        numbers = " ".join(str(rail.number) for rail in node.rails)
+        said = self._run(node, _READ_RAILS.format(rails=numbers), "cannot read its rails")
+        lines = [line.split() for line in said.splitlines()]
+        return node.with_netdevs({int(line[0]): line[1] for line in lines if len(line) == 2})
+
+    def wait(self, node: Node) -> None:
+        """Wait until a node accepts a login.
+
+        Raises:
+            UnreachableError: its machine ended, or it did not answer in time.
+
+        """
+        self._wait_for_sshd(node)
+        self._run(node, "true", "no login")
+
+    def _wait_for_sshd(self, node: Node) -> None:
+        give_up = time.monotonic() + BOOT_TIMEOUT_S
+        while not ssh.answers(node):
+            if not self.is_running(node.name):
+                raise _unreachable(node, "its virtual machine ended while booting")
+            if time.monotonic() > give_up:
+                raise _unreachable(node, f"no answer over ssh within {BOOT_TIMEOUT_S:.0f} s")
+            time.sleep(POLL_S)
+
+    def _run(self, node: Node, script: str, failure: str) -> str:
+        said = ""
+        for _ in range(LOGIN_ATTEMPTS):
+            try:
+                done = ssh.call(self.layout, node.name, script, SSH_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                said = f"no answer within {SSH_TIMEOUT_S:.0f} s"
+                continue
+            if done.returncode == 0:
+                return done.stdout
+            said = done.stderr.strip()
+            time.sleep(POLL_S)
+        raise _unreachable(node, f"{failure}: {said}")
+
+
+def _unreachable(node: Node, what: str) -> UnreachableError:
+    return UnreachableError(f"{node.name}: {what}", f"Run: rdmaprov lab console {node.name}")

@@ -1,0 +1,104 @@
+"""A machine paused, saved into its own disk, and running again with the right time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rdmaprov.errors import RdmaprovError, UnreachableError
+from rdmaprov.lab import monitor
+
+# A machine of many GiB on a slow disk takes minutes; 2 GiB take a second.
+SAVE_TIMEOUT_S = 900.0
+PAUSED_TIMEOUT_S = 3.0
+CLOCK_TIMEOUT_S = 60.0
+CLOCK_ATTEMPTS = 4
+CLOCK_ERROR_S = 0.5
+
+
+def is_paused(node_dir: Path) -> bool:
+    """Return whether the machine runs and its processors do not; False if QEMU does not answer."""
+    try:
+        with monitor.qemu(node_dir, PAUSED_TIMEOUT_S) as machine:
+            return not machine.ask("query-status")["running"]
+    except (OSError, ValueError, UnreachableError):
+        return False
+
+
+def pause(node: str, node_dir: Path) -> None:
+    """Stop the machine's processors, and with them its clock.
+
+    Raises:
+        UnreachableError: QEMU does not answer.
+
+    """
+    _command(node, node_dir, "stop")
+
+
+def resume(node: str, node_dir: Path) -> None:
+    """Let the machine's processors run on.
+
+    Raises:
+        UnreachableError: QEMU does not answer.
+
+    """
+    _command(node, node_dir, "cont")
+
+
+def save(node: str, node_dir: Path, name: str) -> None:
+    """Save memory, devices and disk of a machine into its disk; replace a state of the same name.
+
+    Raises:
+        RdmaprovError: QEMU refused.
+        UnreachableError: QEMU does not answer.
+
+    """
+    said = _command(node, node_dir, "human-monitor-command", f"savevm {name}")
+    if said:
+        raise RdmaprovError(f"{node}: {said}", "Is there room on the disk? Nothing was saved.")
+
+
+def delete(node: str, node_dir: Path, name: str) -> None:
+    """Remove a saved state from a machine's disk; no error where there is none.
+
+    Raises:
+        UnreachableError: QEMU does not answer.
+
+    """
+    _command(node, node_dir, "human-monitor-command", f"delvm {name}")
+
+
+def _command(node: str, node_dir: Path, execute: str, line: str | None = None) -> str:
+    """Return what a monitor command printed; most print nothing."""
+    arguments = {} if line is None else {"command-line": line}
+    try:
+        with monitor.qemu(node_dir, SAVE_TIMEOUT_S) as machine:
+            answer = machine.ask(execute, **arguments)
+    except OSError as error:
+        raise UnreachableError(
+            f"the virtual machine of {node} does not answer ({error})", "Run: rdmaprov lab up"
+        ) from error
+    return answer.strip() if isinstance(answer, str) else ""
+
+
+def set_clock(node: str, node_dir: Path) -> None:
+    """Set a node's clock to this machine's time.
+
+    Raises:
+        RdmaprovError: it is still wrong after several attempts.
+        UnreachableError: the guest agent does not answer.
+
+    """
+    behind_s = 0.0
+    for _ in range(CLOCK_ATTEMPTS):
+        # What the last attempt lost on its way is added to this one.
+        script = f"date -u -s @{time.time() + max(behind_s, 0):.3f}"
+        monitor.run_inside(node, node_dir, script, CLOCK_TIMEOUT_S)
+        with monitor.agent(node, node_dir, CLOCK_TIMEOUT_S) as agent:
+            behind_s = time.time() - agent.ask("guest-get-time") / 1e9
+        if abs(behind_s) < CLOCK_ERROR_S:
+            return
+    raise RdmaprovError(
+        f"{node}: its clock is {behind_s:+.1f} s off and cannot be set",
+        f"Run: rdmaprov lab reboot {node}",
+    )
