@@ -46,7 +46,7 @@ class Accel(StrEnum):
             "-accel",
             f"tcg,thread=multi,tb-size={TRANSLATED_CODE_MIB}",
             "-cpu",
-            "max,la57=off,erms=off,fsrm=off",
+            "max,la57=off",
         ]
 
 
