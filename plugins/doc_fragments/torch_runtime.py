@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The module's options."""
+    """The options."""
 
     DOCUMENTATION = r"""
 options:

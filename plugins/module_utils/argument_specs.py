@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+RAILS: dict[str, Any] = {
+    "type": "list",
+    "elements": "dict",
+    "required": True,
+    "options": {
+        "netdev": {"type": "str"},
+        "pci": {"type": "str"},
+        "address": {"type": "str"},
+        "gateway": {"type": "str"},
+        "gpus": {"type": "list", "elements": "int"},
+    },
+}
+
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "ofed": {
         "source": {"type": "str", "choices": ["inbox", "doca", "mlnx_ofed"], "default": "inbox"},
@@ -23,18 +36,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "fabric": {
         "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
-        "rails": {
-            "type": "list",
-            "elements": "dict",
-            "required": True,
-            "options": {
-                "netdev": {"type": "str"},
-                "pci": {"type": "str"},
-                "address": {"type": "str"},
-                "gateway": {"type": "str"},
-                "gpus": {"type": "list", "elements": "int"},
-            },
-        },
+        "rails": RAILS,
         "memory_bytes": {"type": "bytes"},
         "numa_nodes": {"type": "int"},
         "gpu_count": {"type": "int", "default": 0},
@@ -49,18 +51,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "guard_revert_s": {"type": "int", "default": 60},
     },
     "mlx5": {
-        "rails": {
-            "type": "list",
-            "elements": "dict",
-            "required": True,
-            "options": {
-                "netdev": {"type": "str"},
-                "pci": {"type": "str"},
-                "address": {"type": "str"},
-                "gateway": {"type": "str"},
-                "gpus": {"type": "list", "elements": "int"},
-            },
-        },
+        "rails": RAILS,
         "module_parameters": {"type": "dict", "default": {}},
         "initramfs": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
         "reload": {"type": "str", "choices": ["never", "if-needed"], "default": "never"},
@@ -77,18 +68,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "left_bytes": {"type": "bytes", "default": "1G"},
     },
     "peermem": {
-        "rails": {
-            "type": "list",
-            "elements": "dict",
-            "required": True,
-            "options": {
-                "netdev": {"type": "str"},
-                "pci": {"type": "str"},
-                "address": {"type": "str"},
-                "gateway": {"type": "str"},
-                "gpus": {"type": "list", "elements": "int"},
-            },
-        },
+        "rails": RAILS,
         "mode": {
             "type": "str",
             "required": True,
@@ -97,18 +77,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "gpu_module": {"type": "str"},
     },
     "mtu": {
-        "rails": {
-            "type": "list",
-            "elements": "dict",
-            "required": True,
-            "options": {
-                "netdev": {"type": "str"},
-                "pci": {"type": "str"},
-                "address": {"type": "str"},
-                "gateway": {"type": "str"},
-                "gpus": {"type": "list", "elements": "int"},
-            },
-        },
+        "rails": RAILS,
         "mtu_bytes": {"type": "int", "required": True},
         "rdma_bytes": {"type": "int", "required": True, "choices": [256, 512, 1024, 2048, 4096]},
         "link_manager": {
@@ -121,18 +90,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "roce_qos": {
         "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
-        "rails": {
-            "type": "list",
-            "elements": "dict",
-            "required": True,
-            "options": {
-                "netdev": {"type": "str"},
-                "pci": {"type": "str"},
-                "address": {"type": "str"},
-                "gateway": {"type": "str"},
-                "gpus": {"type": "list", "elements": "int"},
-            },
-        },
+        "rails": RAILS,
         "nccl_traffic_class": {"type": "int", "required": True},
         "lldpad": {"type": "str", "choices": ["refuse", "mask"], "default": "refuse"},
         "backend": {"type": "str", "choices": ["auto", "dcb", "mlnx_qos"], "default": "auto"},
@@ -168,18 +126,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "sysctl": {"type": "dict", "default": {}},
     },
     "pcie": {
-        "rails": {
-            "type": "list",
-            "elements": "dict",
-            "required": True,
-            "options": {
-                "netdev": {"type": "str"},
-                "pci": {"type": "str"},
-                "address": {"type": "str"},
-                "gateway": {"type": "str"},
-                "gpus": {"type": "list", "elements": "int"},
-            },
-        },
+        "rails": RAILS,
         "max_read_request_bytes": {
             "type": "int",
             "choices": [128, 256, 512, 1024, 2048, 4096],
@@ -197,18 +144,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "nccl": {
         "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
-        "rails": {
-            "type": "list",
-            "elements": "dict",
-            "required": True,
-            "options": {
-                "netdev": {"type": "str"},
-                "pci": {"type": "str"},
-                "address": {"type": "str"},
-                "gateway": {"type": "str"},
-                "gpus": {"type": "list", "elements": "int"},
-            },
-        },
+        "rails": RAILS,
         "version": {"type": "str", "default": "2.30"},
         "ib_hca": {"type": "list", "elements": "str", "default": []},
         "ib_tc": {"type": "int", "required": True},

@@ -17,6 +17,7 @@ version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
   - rdmaprov.node.mlx5
+  - rdmaprov.node.rails
   - rdmaprov.node.plan
 """
 

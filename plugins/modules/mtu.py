@@ -15,6 +15,9 @@ version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
   - rdmaprov.node.mtu
+  - rdmaprov.node.rails
+  - rdmaprov.node.guard
+  - rdmaprov.node.links
   - rdmaprov.node.plan
 """
 

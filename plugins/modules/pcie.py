@@ -16,6 +16,7 @@ version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
   - rdmaprov.node.pcie
+  - rdmaprov.node.rails
   - rdmaprov.node.plan
 """
 

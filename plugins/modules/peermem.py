@@ -14,6 +14,7 @@ version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
   - rdmaprov.node.peermem
+  - rdmaprov.node.rails
   - rdmaprov.node.plan
 """
 

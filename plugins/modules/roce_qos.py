@@ -17,6 +17,8 @@ version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)
 extends_documentation_fragment:
   - rdmaprov.node.roce_qos
+  - rdmaprov.node.rails
+  - rdmaprov.node.guard
   - rdmaprov.node.plan
 """
 

@@ -19,7 +19,16 @@ from __future__ import annotations
 
 from typing import Any
 
-ARGUMENTS: dict[str, dict[str, Any]] = '''
+'''
+
+
+# Arguments that several modules have alike, by the name of the fragment that has them once.
+SHARED = {
+    "rails": ("rails",),
+    "guard": ("guard_allowed_netdevs", "guard_revert_s"),
+    "links": ("link_manager",),
+}
+_RAILS = "rails"  # the only one of many lines, so that the Python file names it, too
 
 
 @dataclass(frozen=True)
@@ -67,17 +76,43 @@ def _spec(option: Option, plain: bool, derived: bool) -> dict[str, Any]:
 def text(modules: Mapping[str, Mapping[str, Argument]]) -> str:
     """Return the Python file that the modules read."""
     table = {
-        role: {name: _code(argument.spec) for name, argument in module.items()}
+        role: {
+            name: _Name() if name == _RAILS else _code(argument.spec)
+            for name, argument in module.items()
+        }
         for role, module in modules.items()
     }
+    shared = _code(shared_argument(_RAILS, modules).spec)
+    code = f"{_Name()}: dict[str, Any] = {shared!r}\n\n"
+    code += f"ARGUMENTS: dict[str, dict[str, Any]] = {table!r}\n"
     done = subprocess.run(
         [sys.executable, "-m", "ruff", "format", "--stdin-filename", "plugins/x.py", "-"],
-        input=_HEADER + repr(table) + "\n",
+        input=_HEADER + code,
         capture_output=True,
         text=True,
         check=True,
     )
     return done.stdout
+
+
+def shared_argument(name: str, modules: Mapping[str, Mapping[str, Argument]]) -> Argument:
+    """Return an argument that several modules have alike.
+
+    Raises:
+        ValueError: they differ.
+
+    """
+    first, *others = [module[name] for module in modules.values() if name in module]
+    if any(other != first for other in others):
+        raise ValueError(f"the modules' arguments {name} differ")
+    return first
+
+
+class _Name:
+    """The name of the rails' spec in the file."""
+
+    def __repr__(self) -> str:
+        return _RAILS.upper()
 
 
 def _code(spec: Mapping[str, Any]) -> dict[str, Any]:

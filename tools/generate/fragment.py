@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tools.generate.arguments import Argument
+from tools.generate.arguments import SHARED, Argument, shared_argument
 from tools.generate.dump import block
 
-_TEXT = '''"""Options of the module {name}. Written by `make generate`; changes here are lost."""
+_TEXT = '''"""Options of {whose}. Written by `make generate`; changes here are lost."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The module's options."""
+    """The options."""
 
     DOCUMENTATION = r"""
 {options}"""
@@ -25,8 +25,19 @@ class ModuleDocFragment:
 def text(name: str, module: Mapping[str, Argument]) -> str:
     """Return the file of a module's fragment."""
     own = {argument.variable: f"O({option})" for option, argument in module.items()}
-    options = {option: _entry(argument.spec, own) for option, argument in module.items()}
-    return _TEXT.format(name=name, options=block({"options": options}))
+    elsewhere = {option for options in SHARED.values() for option in options}
+    options = {
+        option: _entry(argument.spec, own)
+        for option, argument in module.items()
+        if option not in elsewhere
+    }
+    return _TEXT.format(whose=f"the module {name}", options=block({"options": options}))
+
+
+def shared_text(names: Sequence[str], modules: Mapping[str, Mapping[str, Argument]]) -> str:
+    """Return the file of a fragment that has options of several modules."""
+    options = {name: _entry(shared_argument(name, modules).spec, {}) for name in names}
+    return _TEXT.format(whose="several modules", options=block({"options": options}))
 
 
 def _entry(spec: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from plugins.module_utils.roles import ORDER
 from tools.generate import arguments, defaults, fragment, readme
+from tools.generate.arguments import SHARED
 from tools.generate.role import read_role
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,5 +26,7 @@ def outputs() -> dict[Path, str]:
     modules = {name: arguments.of_module(roles[name], options, derived) for name in ORDER}
     for name, module in modules.items():
         found[PLUGINS / "doc_fragments" / f"{name}.py"] = fragment.text(name, module)
+    for name, shared in SHARED.items():
+        found[PLUGINS / "doc_fragments" / f"{name}.py"] = fragment.shared_text(shared, modules)
     found[PLUGINS / "module_utils" / "argument_specs.py"] = arguments.text(modules)
     return found
