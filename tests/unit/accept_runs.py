@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rdmaprov.acceptance.launch import JobRun, NodeRun
+from rdmaprov.acceptance.job_run import JobRun, NodeRun
 from rdmaprov.acceptance.plan import GateJob, JobPlane
 
 SIZES = (8, 1 << 20)

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from tests.unit.accept_runs import job
 
-from rdmaprov.acceptance.launch import Launcher, RankEvent
+from rdmaprov.acceptance.job_run import RankEvent
+from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.nodes import ask_nodes, program_command
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target

@@ -10,8 +10,8 @@ from pathlib import Path
 from rdmaprov.acceptance import counters, measure, preflight
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
-from rdmaprov.acceptance.launch import JobRun
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.bandwidth import floor, history
 from rdmaprov.bandwidth.floor import Judgement

@@ -20,8 +20,9 @@ from rdmaprov.acceptance import (
     wrong_sums,
 )
 from rdmaprov.acceptance.finding import Finding, no_answer
+from rdmaprov.acceptance.job_run import RankEvent
 from rdmaprov.acceptance.jobs import GateSite
-from rdmaprov.acceptance.launch import Launcher, RankEvent
+from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_each, program_command
 from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
 from rdmaprov.bandwidth import sizes

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from rdmaprov.acceptance import jobs, measure, paths, preflight
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
-from rdmaprov.acceptance.launch import JobRun, JobRunner
+from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.bandwidth import floor
 from rdmaprov.bandwidth.site import site_fabric
 from rdmaprov.isolation.rounds import Group, GroupOutcome, IsolationResult, plan

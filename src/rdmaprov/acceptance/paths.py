@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rdmaprov.acceptance import measure
 from rdmaprov.acceptance.finding import ISOLATE, Finding
-from rdmaprov.acceptance.launch import JobRun
+from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.measure import Direction
 from rdmaprov.acceptance.plan import JobPlane
 from rdmaprov.bandwidth import outliers

@@ -9,7 +9,7 @@ from typing import Any
 from rdmaprov.acceptance import counters, measure
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.launch import JobRun
+from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.bandwidth.floor import Judgement
 from rdmaprov.exit_codes import ExitCode

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from rdmaprov.acceptance import state
 from rdmaprov.acceptance.gate import Gate, Options
-from rdmaprov.acceptance.launch import RankEvent
+from rdmaprov.acceptance.job_run import RankEvent
 from rdmaprov.acceptance.nodes import connect
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.storage import history_path, log_writer

@@ -201,8 +201,8 @@ def check_range(option: str, value: int, allowed: range, unit: str = "") -> None
     """
     if value not in allowed:
         raise UsageError(
-            f"{option} {value} is not possible",
-            f"Write {option} {allowed.start} to {allowed.stop - 1}{unit}.",
+            f"{option} must be {allowed.start} to {allowed.stop - 1}{unit}, not {value}",
+            f"Write for example {option} {allowed.start}.",
         )
 
 

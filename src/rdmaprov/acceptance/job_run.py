@@ -1,0 +1,119 @@
+"""What is known of a job that runs on nodes: what each node answered, what the ranks reported."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rdmaprov.acceptance.plan import GateJob
+from rdmaprov.probe.connection import Answer, Command
+from rdmaprov.probe.errors import NodeError
+
+RankEvent = Mapping[str, Any]
+POLL_S = 30
+_CHUNK_BYTES = 4 << 20
+
+
+@dataclass
+class NodeRun:
+    """A job on one node, as far as it is known.
+
+    Attributes:
+        directory: where it runs; empty if it never started.
+        rc: torchrun's exit status; None while it runs or if it is not known.
+        why: why it ended, or why nothing is known of it.
+        ranks: what each rank was at last.
+        errors: the end of what it wrote to standard error.
+        logs: files that were fetched.
+        lost: whether the node stopped answering.
+        left: processes that could not be ended; None if that is not known.
+
+    """
+
+    directory: str = ""
+    rc: int | None = None
+    why: str = ""
+    ranks: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    errors: str = ""
+    logs: bytes = b""
+    lost: bool = False
+    left: tuple[int, ...] | None = None
+    _read: int = 0
+    _rest: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing more will come."""
+        return self.rc is not None or self.lost
+
+    def poll_command(self) -> Command:
+        """Return the command that reads what is new, and renews the lease."""
+        text = (
+            f"cd {shlex.quote(self.directory)} && touch lease && "
+            "{ cat status 2>/dev/null || echo '{}'; } && "
+            f"tail -c +{self._read + 1} out | head -c {_CHUNK_BYTES}"
+        )
+        return Command(text, POLL_S)
+
+    def take_answer(self, answer: Answer | NodeError) -> Iterator[RankEvent]:
+        """Take in an answer; yield the events in it."""
+        if isinstance(answer, NodeError):
+            self.lost, self.why = True, str(answer)
+            return
+        head, _, text = answer.out.partition("\n")
+        if answer.rc != 0 or not head.startswith("{"):
+            self.lost, self.why = True, "its supervisor is gone: something on the node ended it"
+            return
+        status = json.loads(head)
+        self._read += len(text.encode("utf-8", "surrogateescape"))
+        *lines, self._rest = (self._rest + text).split("\n")
+        self.ranks.update({int(rank): at for rank, at in status.get("ranks", {}).items()})
+        if not text:
+            # Only what comes after the last output is the end.
+            self.rc, self.why = status.get("rc"), status.get("why", "")
+        yield from _parse_events(lines)
+
+
+def _parse_events(lines: Iterable[str]) -> Iterator[RankEvent]:
+    """Yield the lines that are events; whatever else a library prints is passed over."""
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            event = json.loads(line)
+            if isinstance(event, dict) and "event" in event and "rank" in event:
+                yield event
+
+
+@dataclass
+class JobRun:
+    """A run of a job, as far as it is known.
+
+    Attributes:
+        job: what was asked for.
+        events: what its ranks reported, in the order of arrival.
+        nodes: its nodes.
+
+    """
+
+    job: GateJob
+    events: list[RankEvent] = field(default_factory=list)
+    nodes: dict[str, NodeRun] = field(default_factory=dict)
+
+    @property
+    def good(self) -> bool:
+        """Return whether it ran to its end on all nodes."""
+        return all(node.rc == 0 for node in self.nodes.values())
+
+    def events_of(self, kind: str) -> list[RankEvent]:
+        """Return the events of a kind."""
+        return [event for event in self.events if event["event"] == kind]
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether it cannot succeed any more."""
+        return any(node.lost or node.rc not in (None, 0) for node in self.nodes.values()) or any(
+            event["event"] in ("failed", "late", "missing") for event in self.events
+        )
