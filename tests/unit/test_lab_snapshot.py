@@ -110,6 +110,19 @@ def test_clock_is_set_until_it_is_right(guest, tmp_path, late_s, settings):
     assert abs(slow.ahead_s) < snapshot.CLOCK_ERROR_S
 
 
+def test_clock_of_a_slow_guest_is_right_if_it_was_on_the_way(guest, tmp_path, monkeypatch):
+    slow = guest(0.0)
+    ask = slow.ask
+
+    def ask_slowly(execute):
+        time.sleep(2 * snapshot.CLOCK_ERROR_S)
+        return ask(execute)
+
+    monkeypatch.setattr(slow, "ask", ask_slowly)
+    snapshot.set_clock("node1", tmp_path)
+    assert slow.settings == 1
+
+
 def test_clock_that_cannot_be_set_is_an_error(guest, tmp_path, monkeypatch):
     stuck = guest(0)
     monkeypatch.setattr(monitor, "run_inside", lambda *_: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from rdmaprov.resources import data_dir
 
 NODE_FREE_MIB = 2048
 RESET_TIMEOUT_S = 120.0
+UP_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -169,12 +171,7 @@ class Cluster:
         model.check_state_name(name)
         lab = self.load()
         names = tuple(node.name for node in lab.nodes)
-        for node, state in zip(lab.nodes, self.states(lab), strict=True):
-            if state is not State.UP:
-                raise UnreachableError(
-                    f"{node.name} is {state}: only a lab whose nodes are all up can be saved",
-                    "Run: rdmaprov lab up, then this again.",
-                )
+        self._require_all_up(lab)
         image.check_space(self.layout.root, len(names) * lab.memory_mib)
         lab = lab.without_saved_state(name)
         lab.save(self.layout.state)  # an interrupted save leaves no state of this name
@@ -183,6 +180,22 @@ class Cluster:
         lab = lab.with_saved_state(SavedState(name, saved_at, names))
         lab.save(self.layout.state)
         return lab
+
+    def _require_all_up(self, lab: Lab) -> None:
+        """Wait a while for nodes that boot, or are too busy to greet at once."""
+        give_up = time.monotonic() + UP_TIMEOUT_S
+        while True:
+            states = dict(zip(lab.nodes, self.states(lab), strict=True))
+            late = [node for node, state in states.items() if state is not State.UP]
+            if not late:
+                return
+            booting = all(states[node] is State.BOOTING for node in late)
+            if not booting or time.monotonic() > give_up:
+                raise UnreachableError(
+                    f"{late[0].name} is {states[late[0]]}: only a lab whose nodes are all up can be"
+                    " saved",
+                    "Run: rdmaprov lab up, then this again.",
+                )
 
     def restore(self, name: str, names: Iterable[str]) -> Lab:
         """Bring nodes back to a saved state, all of them if none is named.

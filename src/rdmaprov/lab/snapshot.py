@@ -94,11 +94,23 @@ def set_clock(node: str, node_dir: Path) -> None:
         # What the last attempt lost on its way is added to this one.
         script = f"date -u -s @{time.time() + max(behind_s, 0):.3f}"
         monitor.run_inside(node, node_dir, script, CLOCK_TIMEOUT_S)
-        with monitor.agent(node, node_dir, CLOCK_TIMEOUT_S) as agent:
-            behind_s = time.time() - agent.ask("guest-get-time") / 1e9
+        behind_s = _clock_error_s(node, node_dir)
         if abs(behind_s) < CLOCK_ERROR_S:
             return
     raise RdmaprovError(
         f"{node}: its clock is {behind_s:+.1f} s off and cannot be set",
         f"Run: rdmaprov lab reboot {node}",
     )
+
+
+def _clock_error_s(node: str, node_dir: Path) -> float:
+    """Return by how much a node's clock is behind for certain; negative if it is ahead.
+
+    A busy machine takes its time to answer: a clock that was right at some moment between
+    question and answer is right.
+    """
+    with monitor.agent(node, node_dir, CLOCK_TIMEOUT_S) as agent:
+        before = time.time()
+        guest = float(agent.ask("guest-get-time")) / 1e9
+        after = time.time()
+    return max(before - guest, 0.0) + min(after - guest, 0.0)
