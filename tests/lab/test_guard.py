@@ -16,6 +16,7 @@ from rdmaprov.resources import data_dir
 pytestmark = pytest.mark.lab
 
 NODE = "node1"
+TOUCHES = (NODE,)
 MANAGEMENT = "enp0s2"
 MTU = 1400
 REVERT_S = 25
