@@ -1,7 +1,8 @@
 """The lab that the tests of this directory run on, and the state that each begins from.
 
 A module says its STATE ("factory" if it says nothing). Each of its tests begins from that saved
-state; with SHARED, the module does, and its tests leave the nodes as they found them.
+state; with SHARED, the module does, and its tests leave the nodes as they found them. Where they
+touch only some nodes (TOUCHES), only those are restored.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def begin(request, tmp_path_factory):
 
     def restore(lab):
         make = {PROVISIONED: lambda: Fleet(lab, tmp_path_factory.mktemp("apply")).apply()}
-        lab.begin_from(state, make.get(state))
+        lab.begin_from(state, make.get(state), getattr(request.module, "TOUCHES", None))
 
     return restore
 

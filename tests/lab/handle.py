@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -34,30 +34,48 @@ class LabHandle:
         self.cache = cache
         self._rails: dict[tuple[str, int], str] = {}
         self._states: set[str] = set()  # of this session; an earlier one had other code
+        self._in_state: dict[str, str] = {}  # the nodes that nothing changed since they were in it
 
-    def begin_from(self, state: str, make: Callable[[], object] | None = None) -> None:
-        """Restore all nodes to a saved state; make it first where there is none, and save it.
+    def begin_from(
+        self,
+        state: str,
+        make: Callable[[], object] | None = None,
+        touches: Collection[str] | None = None,
+    ) -> None:
+        """Bring all nodes to a saved state; make it first if there is none, and save it.
 
         Args:
             state: its name.
             make: brings factory nodes to it.
+            touches: the nodes that may change from now on; None for all.
 
         """
-        if self._has(state):
-            self.must("restore", state)
-            return
-        if make is None:
-            self.must("reset", *self.nodes())
-        else:
-            self.begin_from(FACTORY)
-            make()
-        self.keep(state)
+        if not self._has(state):
+            if make is None:
+                self.must("reset", *self.nodes())
+            else:
+                self.begin_from(FACTORY)
+                make()
+            self.keep(state)
+        others = [node for node in self.names() if self._in_state.get(node) != state]
+        if others:
+            self.must("restore", state, *others)
+            self._in_state.update(dict.fromkeys(others, state))
+        for node in self.names() if touches is None else touches:
+            self._in_state.pop(node, None)
 
     def keep(self, state: str) -> None:
-        """Save the nodes as they are, unless that state is saved already."""
+        """Save the nodes as they are when a test ends, unless that state is saved already."""
         if not self._has(state):
             self.must("save", state)
             self._states.add(state)
+            self._in_state = dict.fromkeys(self.names(), state)
+
+    def names(self) -> list[str]:
+        """Return the names of the nodes."""
+        known = Lab.load(self.layout.state)
+        assert known is not None
+        return [node.name for node in known.nodes]
 
     def _has(self, state: str) -> bool:
         known = Lab.load(self.layout.state)

@@ -16,6 +16,7 @@ from rdmaprov.resources import data_dir
 pytestmark = pytest.mark.lab
 
 NODE = "node1"
+TOUCHES = (NODE,)
 MANAGEMENT = "enp0s2"
 MTU = 1400
 REVERT_S = 25
@@ -26,7 +27,7 @@ cd /etc/systemd/network
 sed 's/^Path=.*/Name={MANAGEMENT}/' 10-management.network > 05-{MANAGEMENT}.network
 networkctl reload
 """
-STATE = (
+SEEN = (
     f"cat /sys/class/net/{MANAGEMENT}/mtu; find /etc/systemd/network -name 'rdmaprov-mtu.conf'; "
     "systemctl list-timers --all --no-legend 'rdmaprov-revert-*'"
 )
@@ -67,12 +68,12 @@ def apply(lab):
 
 
 def test_way_to_the_node_is_refused_before_anything_happens(lab, apply):
-    before = lab.run(NODE, STATE)
+    before = lab.run(NODE, SEEN)
     done = apply()
     assert done.returncode == 2
     assert f"{MANAGEMENT} is on the management path: the connection to" in done.stdout
     assert f"write fabric_guard_allowed_netdevs: [{MANAGEMENT}]" in done.stdout
-    assert lab.run(NODE, STATE) == before
+    assert lab.run(NODE, SEEN) == before
 
 
 @pytest.mark.long
@@ -80,7 +81,7 @@ def test_allowed_change_is_confirmed_over_a_new_connection(lab, apply):
     done = apply(fabric_guard_allowed_netdevs=[MANAGEMENT])
     assert done.returncode == 0, done.stdout
     time.sleep(REVERT_S + 5)
-    mtu, *files = lab.run(NODE, STATE).split()
+    mtu, *files = lab.run(NODE, SEEN).split()
     assert int(mtu) == MTU
     assert len(files) == 1  # and no timer
 
@@ -89,7 +90,7 @@ def test_change_that_cuts_the_way_is_taken_back(lab, apply):
     # The connection that is open goes on; no new one gets through.
     lab.run(NODE, "true")
     warm = apply(fabric_guard_allowed_netdevs=[MANAGEMENT], fabric_mtu_bytes=1500)
-    before = lab.run(NODE, STATE)
+    before = lab.run(NODE, SEEN)
     lab.must("fault", NODE, "sshd-hangs")
     try:
         done = apply(fabric_guard_allowed_netdevs=[MANAGEMENT])
@@ -99,4 +100,4 @@ def test_change_that_cuts_the_way_is_taken_back(lab, apply):
     assert warm.returncode == 0, warm.stdout
     assert done.returncode == 4, done.stdout
     assert "was not confirmed, so the node reverts it by itself" in done.stdout
-    assert lab.run(NODE, STATE) == before
+    assert lab.run(NODE, SEEN) == before

@@ -7,6 +7,7 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
+TOUCHES = (NODE,)
 POOLS = "cat /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepages"
 COUNTS = {"hugepages_2m_per_numa_node": [40, 30]}
 

@@ -10,6 +10,7 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
+TOUCHES = (NODE,)
 SETTINGS = {"limits_sysctl": {"vm.swappiness": 7}}
 # What a login may lock, and the daemon that it came by; and a kernel value.
 SEEN = """ulimit -l

@@ -10,6 +10,7 @@ from tests.lab.play import DISK_FULL
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
+TOUCHES = (NODE,)
 # One is set at once, the other when the module is loaded.
 WANTED = {"mlx5_module_parameters": {"mlx5_core": {"debug_mask": 1, "prof_sel": 1}}}
 PARAMETERS = "cd /sys/module/mlx5_core/parameters; cat debug_mask prof_sel"

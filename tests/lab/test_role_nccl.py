@@ -9,6 +9,7 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
+TOUCHES = (NODE,)
 CONF = "/etc/nccl.conf"
 LINES = f"grep -v '^#' {CONF}"
 # What the rails' RDMA devices are called is the node's own matter.

@@ -9,6 +9,7 @@ from tests.lab.debian_repository import HOST, Key, Packages
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
+TOUCHES = (NODE,)
 STATUS = "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n' 'doca-ofed' 'mlnx-*' || :"
 VERSION = "modinfo -F version mlx5_core"
 UNSUPPORTED = "/etc/rdmaprov-lab-unsupported"
@@ -69,7 +70,7 @@ def halfway(lab, play, site):
         assert play.run(doca(site)).returncode != 0
         lab.run(NODE, f"rm {UNSUPPORTED}")
 
-    lab.begin_from(state("halfway", site), fail)
+    lab.begin_from(state("halfway", site), fail, TOUCHES)
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def doca_installed(lab, play, site):
         lab.run(NODE, "modprobe mlx5_core")
         assert play.changes(doca(site))
 
-    lab.begin_from(state("doca", site), install)
+    lab.begin_from(state("doca", site), install, TOUCHES)
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def mlnx_installed(lab, play, site):
         lab.run(NODE, "modprobe mlx5_core")
         assert play.changes(mlnx(site))
 
-    lab.begin_from(state("mlnx", site), install)
+    lab.begin_from(state("mlnx", site), install, TOUCHES)
 
 
 def state(name, site):

@@ -7,6 +7,7 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
+TOUCHES = (NODE,)
 BALANCING = "/proc/sys/kernel/numa_balancing"
 REBIND = """
 echo {other} > /proc/sys/kernel/numa_balancing

@@ -7,6 +7,7 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
+TOUCHES = (NODE,)
 WANTED = {"peermem_mode": "nvidia-peermem"}
 FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
 CLIENT = "cat /sys/kernel/mm/memory_peers/nv_mem/version"

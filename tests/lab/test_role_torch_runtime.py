@@ -7,6 +7,7 @@ import pytest
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
+TOUCHES = (NODE,)
 PROOF = "/var/lib/rdmaprov/torch_runtime.json"
 
 

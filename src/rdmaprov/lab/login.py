@@ -42,23 +42,19 @@ class Login:
             UnreachableError: its machine ended, or it did not answer in time.
 
         """
-        self._wait_for_sshd(node)
+        self.wait(node)
         numbers = " ".join(str(rail.number) for rail in node.rails)
-        said = self._run(node, _READ_RAILS.format(rails=numbers), "cannot read its rails")
+        said = self._run(node, _READ_RAILS.format(rails=numbers))
         lines = [line.split() for line in said.splitlines()]
         return node.with_netdevs({int(line[0]): line[1] for line in lines if len(line) == 2})
 
     def wait(self, node: Node) -> None:
-        """Wait until a node accepts a login.
+        """Wait until a node's sshd greets.
 
         Raises:
             UnreachableError: its machine ended, or it did not answer in time.
 
         """
-        self._wait_for_sshd(node)
-        self._run(node, "true", "no login")
-
-    def _wait_for_sshd(self, node: Node) -> None:
         give_up = time.monotonic() + BOOT_TIMEOUT_S
         while not ssh.answers(node):
             if not self.is_running(node.name):
@@ -67,7 +63,7 @@ class Login:
                 raise _unreachable(node, f"no answer over ssh within {BOOT_TIMEOUT_S:.0f} s")
             time.sleep(POLL_S)
 
-    def _run(self, node: Node, script: str, failure: str) -> str:
+    def _run(self, node: Node, script: str) -> str:
         said = ""
         for _ in range(LOGIN_ATTEMPTS):
             try:
@@ -79,7 +75,7 @@ class Login:
                 return done.stdout
             said = done.stderr.strip()
             time.sleep(POLL_S)
-        raise _unreachable(node, f"{failure}: {said}")
+        raise _unreachable(node, f"its rails cannot be read: {said}")
 
 
 def _unreachable(node: Node, what: str) -> UnreachableError:

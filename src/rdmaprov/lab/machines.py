@@ -80,7 +80,7 @@ class Machines:
             self.resume(name)
             if saved_state is None:
                 node = login.wait_for_boot(node)
-            else:  # its rails may be what a fault made of them
+            else:  # it was up when it was saved, and its rails may be what a fault made of them
                 login.wait(node)
             self.say(f"{name} answers after {time.monotonic() - began:.0f} s")
             self.on_answer()
