@@ -43,7 +43,8 @@ class Interrupt:
 
     As a context it handles these signals and restores the handlers at the end. If the run was
     stopped or the block raised, it ends all processes of the run. It finds them by a variable in
-    their environment: Ansible's workers have sessions of their own, ssh's masters no parent.
+    their environment: Ansible's workers have sessions of their own. A kept ssh connection
+    (ControlPersist) overwrites its environment; it stays for the next run, or ends by itself.
     """
 
     def __init__(self) -> None:

@@ -87,9 +87,9 @@ def test_interrupted_apply_says_what_is_half_done_and_the_next_one_converges(lab
     assert "not started\n  node2\n" in said
     states = {name: node["state"] for name, node in results(site)["nodes"].items()}
     assert states == {"node1": "half_done", "node2": "not_begun"}
-    assert not [
-        line for line in processes_with(str(site.parent)) if "ansible" in line or "ssh" in line
-    ]
+    # A kept connection (ControlPersist) ends by itself, whichever run opened it.
+    left = [line for line in processes_with(str(site.parent)) if "[mux]" not in line]
+    assert not [line for line in left if "ansible" in line or "ssh" in line]
 
     applied = rdmaprov("apply", site)
     assert applied.returncode == 0, applied.stdout

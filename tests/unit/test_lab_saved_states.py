@@ -126,7 +126,8 @@ def test_save_that_fails_on_a_node_is_no_state_and_the_nodes_run_on(cluster, run
 
 
 @pytest.mark.parametrize("state", [State.DOWN, State.BOOTING, State.PAUSED])
-def test_node_that_is_not_up_cannot_be_saved(cluster, runs, state):
+def test_node_that_is_not_up_cannot_be_saved(cluster, runs, state, monkeypatch):
+    monkeypatch.setattr("rdmaprov.lab.cluster.UP_TIMEOUT_S", 0)
     runs.states["node2"] = state
     with pytest.raises(UnreachableError, match=f"node2 is {state}: only a lab whose nodes are"):
         cluster.save("factory")
