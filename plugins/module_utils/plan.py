@@ -182,6 +182,6 @@ def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
 def changes_text(changes: list[dict[str, str]]) -> str:
     """Return changes as one line, for a message."""
     return "; ".join(
-        "{device}: {setting} ({layer}) is {seen}, wanted {wanted}".format(**change)
+        "{device}: {setting} ({layer}) is {seen}, expected {wanted}".format(**change)
         for change in changes
     )

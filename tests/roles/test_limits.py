@@ -244,7 +244,7 @@ def test_stack_of_red_hat_is_followed(node: Node):
 def test_later_line_for_the_same_logins_is_refused(node: Node):
     other = "/etc/security/limits.d/zz-baseline.conf"
     node.put(other, "alice - memlock 64\n* - memlock 64\n")
-    with pytest.raises(Refused, match=rf"{other}:2: memlock of \* is 64, wanted unlimited"):
+    with pytest.raises(Refused, match=rf"{other}:2: memlock of \* is 64, expected unlimited"):
         converge(node, limits, arguments(), check=False)
     node.put(other, "* - memlock infinity\n")
     assert converge(node, limits, arguments(), check=False)["changed"]

@@ -92,8 +92,8 @@ class NetworkManager(LinkManager):
             seen = self._profile(netdev)
             if seen != f"rdmaprov-{netdev}":
                 raise NodeError(
-                    f"{netdev}: NetworkManager uses the profile '{seen}', wanted rdmaprov-{netdev} "
-                    f"({self.own_file(netdev)}). "
+                    f"{netdev}: NetworkManager uses the profile '{seen}', expected "
+                    f"rdmaprov-{netdev} ({self.own_file(netdev)}). "
                     f"Run on the node: nmcli connection up rdmaprov-{netdev}"
                 )
 

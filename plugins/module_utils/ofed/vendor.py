@@ -69,7 +69,7 @@ def check(machine: Machine, arguments: dict[str, Any]) -> None:
     # DOCA's own version is not OFED's: 3.1.0 has OFED-internal-25.07-0.9.7.
     same = source == "doca" or matches(info.version, version) or matches(version, info.version)
     if info.flavour != source or not same:
-        raise Refused(f"ofed_info -s says {info.flavour} {info.version}, wanted {source} {version} "
+        raise Refused(f"ofed_info -s says {info.flavour} {info.version}, expected {source} {version} "
                       "(ofed_version); is there a second ofed_info on PATH?")  # fmt: skip
 
 
@@ -221,5 +221,5 @@ def _offer(offers: list[Offer], origin: Origin, name: str, version: str) -> Offe
         if version == LATEST or matches(offer.version, version):
             return offer
     there = ", ".join(offer.version for offer in mine[:5]) or "no version of it"
-    raise NodeError(f"{origin.repository.url} has {there}, wanted {name} {version} (ofed_version); "
+    raise NodeError(f"{origin.repository.url} has {there}, expected {name} {version} (ofed_version); "
                     "write one that it has, or another ofed_repository_url")  # fmt: skip

@@ -70,6 +70,6 @@ def _refuse_overrides(machine: Machine, texts: dict[str, str], own: str) -> None
         last = found[sysctl.path_of(name)]
         if last.value.split() != value.split():
             raise Refused(
-                f"{last.file}:{last.line}: sets {name} to {last.value} at boot, wanted {value}, "
+                f"{last.file}:{last.line}: sets {name} to {last.value} at boot, expected {value}, "
                 "and overrides rdmaprov's file; remove the line"
             )

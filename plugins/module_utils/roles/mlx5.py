@@ -53,7 +53,7 @@ def _refuse_others(options: list[modprobe.Option], wanted: list[Parameter]) -> N
         if option is not None and option.file != OWN and not each.is_met_by(option.value):
             raise Refused(
                 f"{each.module} {each.name}: {option.file} sets {option.value}, which "
-                f"overrides {OWN}, wanted {each.wanted}: remove it there"
+                f"overrides {OWN}, expected {each.wanted}: remove it there"
             )
 
 
@@ -151,7 +151,7 @@ def _at_load(
         why = reload.obstacle(machine, each.module) if allowed == "if-needed" else ""
         if allowed == "never" or why:
             plan.reboot.append(
-                f"{each.module} {each.name} is {seen.value}, wanted {each.wanted}: read only when "
+                f"{each.module} {each.name} is {seen.value}, expected {each.wanted}: read only when "
                 f"the module is loaded ({seen.path})" + (f"; not reloaded: {why}" if why else "")
             )
             continue

@@ -78,7 +78,7 @@ def _hcas(machine: Machine, arguments: dict[str, Any]) -> list[str]:
     for name in named:
         if name not in there:
             raise NotYet(
-                f"{name}: there is no such RDMA device, wanted by nccl_ib_hca; {_INFINIBAND} has "
+                f"{name}: nccl_ib_hca lists it, but there is no such RDMA device; {_INFINIBAND} has "
                 f"{has}. Write one of these, or remove nccl_ib_hca: the rails' devices are found"
             )
     if named:
@@ -123,12 +123,12 @@ def _require_roce_v2(machine: Machine, hca: str, index: int) -> None:
         seen = None  # EINVAL: that entry has no GID
     if seen is None:
         raise NotYet(
-            f"{hca}: there is no GID {index} ({path}), wanted by nccl_ib_gid_index. Has the rail "
+            f"{hca}: there is no GID {index} (nccl_ib_gid_index; {path}). Has the rail "
             "its address? Write another index, or remove nccl_ib_gid_index"
         )
     if seen != "RoCE v2":
         raise Refused(
-            f"{hca}: GID {index} is {seen} ({path}), wanted RoCE v2: write another "
+            f"{hca}: GID {index} is {seen} ({path}), expected RoCE v2: write another "
             "nccl_ib_gid_index, or remove it, and NCCL 2.21 and later choose by the address"
         )
 
@@ -225,5 +225,5 @@ def _version(text: str) -> tuple[int, int]:
 def _number(arguments: dict[str, Any], name: str, largest: int) -> str:
     value = arguments[name]
     if not 0 <= value <= largest:
-        raise Refused(f"nccl_{name} is {value}, wanted 0 to {largest}")
+        raise Refused(f"nccl_{name} is {value}, expected 0 to {largest}")
     return str(value)

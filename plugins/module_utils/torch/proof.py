@@ -133,7 +133,9 @@ def _different(found: dict[str, tuple[str, str]], pins: list[Pin]) -> str:
         version = found[name][0] if name in found else ""
         pin = wanted.get(name)
         if not version or (pin is not None and not pin.is_met_by(version)):
-            said.append(f"{name} is {version or 'absent'}, wanted {pin.version if pin else 'any'}")
+            said.append(
+                f"{name} is {version or 'absent'}, expected {pin.version if pin else 'any'}"
+            )
     return "; ".join(said)
 
 
