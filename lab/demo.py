@@ -95,7 +95,7 @@ def run(listed: Sequence[Step], directory: Path) -> ExitCode:
             raise KeyboardInterrupt
         if done.returncode not in step.codes:
             wanted = " or ".join(str(int(code)) for code in step.codes)
-            _say(f"{line} ended with {done.returncode}, expected {wanted}; see what it says above")
+            _say(f"{line} ended with {done.returncode}, expected {wanted}; see its output above")
             return FAILED
         _say(f"{_took(started)}, exit code {done.returncode}")
     return OK

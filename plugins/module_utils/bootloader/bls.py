@@ -56,7 +56,7 @@ def _refuse_others(
         if words:
             raise Refused(
                 "{} gives the kernel {}, expected {}: remove it by grubby --update-kernel=ALL "
-                "--remove-args, the site says it".format(
+                "--remove-args, the site sets it".format(
                     path, " ".join(words), " ".join(owned.wanted) or "none"
                 )
             )

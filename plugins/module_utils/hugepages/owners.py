@@ -42,7 +42,8 @@ def refuse_doca(kib: int, pages: int, theirs: int, variable: str) -> None:
     if pages and theirs and pages != theirs:
         raise Refused(
             f"doca-hugepages takes {theirs} pages of {kib} kB at its next reload ({DOCA}), "
-            f"expected {pages}; write {variable}: {theirs}, or run on the node: doca-hugepages remove APP"
+            f"expected {pages}; write {variable}: {theirs}, or run on the node: "
+            "doca-hugepages remove APP"
         )
 
 

@@ -30,8 +30,9 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
     source, version = arguments["source"], arguments["version"]
     form, example = _VERSIONS[source]
     if not re.fullmatch(form, version):
-        raise Refused(f"ofed_version: '{version}' is not a version of {source}; write such as "
-                      f"{example}")  # fmt: skip
+        raise Refused(
+            f"ofed_version: '{version}' is not a version of {source}; write one, such as {example}"
+        )
     origin = vendor_repository.wanted(machine, manager, arguments)
     installed = manager.installed()
     remove = _others(installed, source)
@@ -69,8 +70,10 @@ def check(machine: Machine, arguments: dict[str, Any]) -> None:
     # DOCA's own version is not OFED's: 3.1.0 has OFED-internal-25.07-0.9.7.
     same = source == "doca" or matches(info.version, version) or matches(version, info.version)
     if info.flavour != source or not same:
-        raise Refused(f"ofed_info -s says {info.flavour} {info.version}, expected {source} {version} "
-                      "(ofed_version); is there a second ofed_info on PATH?")  # fmt: skip
+        raise Refused(
+            f"ofed_info -s says {info.flavour} {info.version}, expected {source} {version} "
+            "(ofed_version); is there a second ofed_info on PATH?"
+        )
 
 
 def _others(installed: dict[str, Package], source: str) -> list[str]:
@@ -221,5 +224,7 @@ def _offer(offers: list[Offer], origin: Origin, name: str, version: str) -> Offe
         if version == LATEST or matches(offer.version, version):
             return offer
     there = ", ".join(offer.version for offer in mine[:5]) or "no version of it"
-    raise NodeError(f"{origin.repository.url} has {there}, expected {name} {version} (ofed_version); "
-                    "write one that it has, or another ofed_repository_url")  # fmt: skip
+    raise NodeError(
+        f"{origin.repository.url} has {there}, expected {name} {version} (ofed_version); "
+        "write one that it has, or another ofed_repository_url"
+    )

@@ -151,8 +151,9 @@ def _at_load(
         why = reload.obstacle(machine, each.module) if allowed == "if-needed" else ""
         if allowed == "never" or why:
             plan.reboot.append(
-                f"{each.module} {each.name} is {seen.value}, expected {each.wanted}: read only when "
-                f"the module is loaded ({seen.path})" + (f"; not reloaded: {why}" if why else "")
+                f"{each.module} {each.name} is {seen.value}, expected {each.wanted}: read only "
+                f"when the module is loaded ({seen.path})"
+                + (f"; not reloaded: {why}" if why else "")
             )
             continue
         change = Change(RUNNING, each.module, each.name, seen.value, each.wanted)

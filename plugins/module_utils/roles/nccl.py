@@ -78,8 +78,9 @@ def _hcas(machine: Machine, arguments: dict[str, Any]) -> list[str]:
     for name in named:
         if name not in there:
             raise NotYet(
-                f"{name}: nccl_ib_hca lists it, but there is no such RDMA device; {_INFINIBAND} has "
-                f"{has}. Write one of these, or remove nccl_ib_hca: the rails' devices are found"
+                f"{name}: nccl_ib_hca lists it, but there is no such RDMA device; "
+                f"{_INFINIBAND} has {has}. Write one of these, or remove nccl_ib_hca: "
+                "the rails' devices are found"
             )
     if named:
         return named
@@ -140,7 +141,7 @@ def _network(text: str, version: int) -> str:
         network = None
     if network is None or network.version != version:
         raise Refused(
-            f"nccl_ib_address_range: '{text}' is not a network of IPv{version}: write such as "
+            f"nccl_ib_address_range: '{text}' is not a network of IPv{version}: write one, such as "
             + ("198.18.0.0/15" if version == 4 else "2001:db8::/32")
         )
     return text
@@ -218,7 +219,7 @@ def _write(plan: Plan, before: str, text: str) -> None:
 def _version(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)*", text)
     if found is None:
-        raise Refused(f"nccl_version: '{text}' is not a version: write such as '2.30'")
+        raise Refused(f"nccl_version: '{text}' is not a version: write one, such as '2.30'")
     return int(found[1]), int(found[2])
 
 

@@ -72,8 +72,8 @@ def _require_flavour(machine: Machine, wanted: str) -> None:
     seen, where = dmabuf.gpu_module(machine)
     if seen != wanted:
         raise Refused(
-            f"the nvidia module is {seen} ({where}), expected {wanted} (peermem_gpu_module): install "
-            f"that one, or write peermem_gpu_module: {seen}"
+            f"the nvidia module is {seen} ({where}), expected {wanted} (peermem_gpu_module): "
+            f"install that one, or write peermem_gpu_module: {seen}"
         )
 
 

@@ -11,6 +11,7 @@ from rdmaprov.bandwidth.efficiency import efficiency, fleet_sizes
 from rdmaprov.bandwidth.fabric import Fabric, FabricError, check_fabric
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.signatures import Cause
+from rdmaprov.words import quantity
 
 _ROUNDING = 1 + 1e-9
 
@@ -108,12 +109,13 @@ def derive(
 
 
 def _derivation(fabric: Fabric, top: float, most: float, algorithm: str) -> str:
-    how = f"{fabric.rails} rails × {fabric.link_gbps:g} Gb/s ÷ 8 bits"
+    rails = quantity(fabric.rails, "rail")
+    how = f"{rails} × {fabric.link_gbps:g} Gb/s ÷ 8 bits"
     if fabric.node_gb_s < fabric.rails * fabric.rail_gb_s:
-        many = "GPU" if fabric.gpus_per_node == 1 else "GPUs"
-        how = f"{fabric.gpus_per_node} {many} × {fabric.gpu_slot.gb_s:.1f} GB/s ({fabric.gpu_slot})"
+        gpus = quantity(fabric.gpus_per_node, "GPU")
+        how = f"{gpus} × {fabric.gpu_slot.gb_s:.1f} GB/s ({fabric.gpu_slot})"
     elif fabric.pcie and fabric.rail_gb_s < fabric.link_gbps / 8:
-        how = f"{fabric.rails} rails × {fabric.rail_gb_s:.1f} GB/s ({fabric.pcie})"
+        how = f"{rails} × {fabric.rail_gb_s:.1f} GB/s ({fabric.pcie})"
     if fabric.oversubscription > 1:
         how += f" ÷ {fabric.oversubscription:g} (oversubscription)"
     by = "any algorithm" if algorithm == "auto" else algorithm
@@ -147,8 +149,7 @@ def judge(
         )
     share = measured_gb_s / floor.ceiling_gb_s
     sentence = (
-        f"{start}, measured {format_gb_s(measured_gb_s)} "
-        f"({format_percent(share)} of the ceiling)"
+        f"{start}, measured {format_gb_s(measured_gb_s)} ({format_percent(share)} of the ceiling)"
     )
     if measured_gb_s > floor.most_gb_s * _ROUNDING:
         return Judgement(

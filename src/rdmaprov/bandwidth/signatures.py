@@ -83,7 +83,7 @@ SIGNATURES = (
         "rail-missing",
         "one rail carries nothing",
         _share(lambda fabric: (fabric.rails - 1) / fabric.rails),
-        "bytes of each rail before and after; NCCL's line `NET/IB : Using` names the rails that it uses",
+        "bytes of each rail before and after; NCCL's line `NET/IB : Using` names the rails in use",
         f"(R - 1) / R, as the other rails share the data: {_ISSUE.format('nccl-tests', 380)}",
     ),
     Signature(
