@@ -96,7 +96,7 @@ class Plan:
         if self.machine.stands(path, text, mode):
             return False
         before = self.machine.read(path)
-        setting, seen, wanted = "content", "different", "as described"
+        setting, seen, wanted = "content", "different", "as the site states"
         if before is None:
             seen, wanted = "absent", "present"
         elif before == text:

@@ -175,7 +175,10 @@ def test_undone_settings_leave_no_file(node: Node):
         ({"memlock": "65536"}, "65536 KiB is too little"),
         ({"memlock_users": ["* hard nofile 1\n"]}, "is no user"),
         ({"memlock_services": ["../x"]}, "is not the name of a service"),
-        ({"sysctl": {"swappiness": 1}}, "write such as vm.swappiness"),
+        (
+            {"sysctl": {"swappiness": 1}},
+            "is not the name of a kernel setting, such as vm.swappiness",
+        ),
         ({"sysctl": {"vm/../../x": 1}}, "is not the name of a kernel setting"),
         ({"sysctl": {"vm.swappiness": True}}, "needs a number or a text"),
         ({"sysctl": {"vm.swappiness": "1\nvm.x = 2"}}, "needs a text of one line"),

@@ -107,7 +107,7 @@ def in_place(interpreter: Path, **changed: object) -> dict[str, Any]:
 def test_interpreter_is_proven_by_an_import_once(real: Real, interpreter: Path):
     result = converge(real, torch_runtime, in_place(interpreter), check=False)
     assert [(each["seen"], each["wanted"]) for each in result["changes"]] == [
-        ("2.13.0+cpu, not proven", "imported")
+        ("2.13.0+cpu, not verified", "imported")
     ]
     assert real.imports == 1
     real.ran.clear()

@@ -33,7 +33,7 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
         raise Refused(
             f"ofed_version: '{version}' is not a version of {source}; write one, such as {example}"
         )
-    origin = vendor_repository.wanted(machine, manager, arguments)
+    origin = vendor_repository.site_origin(machine, manager, arguments)
     installed = manager.installed()
     remove = _others(installed, source)
     name = meta(arguments)
@@ -91,7 +91,7 @@ def _is_there(installed: dict[str, Package], name: str, version: str) -> bool:
 
 
 def _origin(plan: Plan, manager: Manager, origin: Origin, name: str, version: str) -> None:
-    """Have the key and the repository, once both are proven with what is to be installed."""
+    """Have the key and the repository, once both are verified with the packages to install."""
     machine = plan.machine
     if origin.archive and not vendor_repository.is_unpacked(machine, origin):
         change = Change(CONFIGURED, origin.archive, "archive", "absent", "unpacked")

@@ -44,7 +44,7 @@ class Origin:
     sha256: str
 
 
-def wanted(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Origin:
+def site_origin(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Origin:
     """Return where the packages come from.
 
     Raises:

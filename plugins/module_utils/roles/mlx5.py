@@ -17,13 +17,13 @@ HEADER = "# Written by rdmaprov (mlx5); changes here are lost.\n"
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
-    """Return what must change for modules and NICs to be as described, now and after a boot.
+    """Return what must change for modules and NICs to match the site, now and after a boot.
 
     What can be set while a module is loaded is set first: the kernel refuses a value that it
     does not take, which in modprobe.d would keep the module from loading.
     """
     plan = Plan(machine)
-    wanted = parameters.wanted(machine, arguments["module_parameters"])
+    wanted = parameters.site_parameters(machine, arguments["module_parameters"])
     text = _text(wanted)
     options = modprobe.options(machine, {OWN: text})
     _refuse_others(options, wanted)

@@ -45,7 +45,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     if before.strip() and not conf.is_ours(before):
         backup = f"{conf.PATH}.backup-{conf.digest(before)}"
         plan.file(backup, before, machine.mode(conf.PATH) or 0)
-    _write(plan, before, conf.written(own, kept))
+    _write(plan, before, conf.render(own, kept))
     plan.warnings += overrides(machine, {**own, **kept}, version)
     return plan
 
@@ -166,7 +166,9 @@ def _socket(machine: Machine, text: str) -> str:
     ):
         raise Refused(
             f"nccl_socket_ifname: '{text}' leaves no network device; /sys/class/net has "
-            "{}. Write such as ={}".format(", ".join(devices) or "none", (devices or ["eth0"])[0])
+            "{}. Write one, such as ={}".format(
+                ", ".join(devices) or "none", (devices or ["eth0"])[0]
+            )
         )
     return text
 

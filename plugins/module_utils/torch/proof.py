@@ -56,7 +56,7 @@ def interpreter(plan: Plan, python: str, pins: list[Pin]) -> None:
             f"{python}: {wrong} (torch_runtime_requirements); rdmaprov does not change an existing "
             "interpreter: write the versions that it has, or torch_runtime_kind: venv"
         )
-    change = Change(RUNNING, python, "torch", f"{found['torch'][0]}, not proven", "imported")
+    change = Change(RUNNING, python, "torch", f"{found['torch'][0]}, not verified", "imported")
     plan.add(change, lambda: prove(plan.machine, python, pins))
 
 
@@ -66,7 +66,7 @@ def is_right(machine: Machine, python: str, pins: list[Pin]) -> str:
     if _is_proven(machine, python, names, pins):
         return ""
     try:
-        return _different(_versions(machine, python, names), pins) or "not proven"
+        return _different(_versions(machine, python, names), pins) or "not verified"
     except NodeError as error:
         return str(error)
 
