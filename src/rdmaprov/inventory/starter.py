@@ -87,7 +87,7 @@ def _host_names(facts: Facts) -> list[str]:
     found = [name for pattern in facts.nodes for name in host_positions.expand_range(pattern)]
     for name in found:
         if not names.is_safe(name):
-            message = f"'{name}' is not a host name; write a range as gpu[01:16]"
+            message = f"'{name}' is neither a host name nor a range such as gpu[01:16]"
             raise UsageError(message, _AGAIN)
     twice = [name for name, count in Counter(found).items() if count > 1]
     if twice:
