@@ -257,7 +257,7 @@ def test_key_from_another_place_is_taken(node: AptNode):
     [
         ({"source": "inbox", "version": "3.1.0"}, "the inbox drivers have no version"),
         ({"version": ""}, "'' is not a version of doca; write one, such as 3.1.0"),
-        ({"source": "mlnx_ofed", "version": "24.10"}, "write such as 24.10-1.1.4.0"),
+        ({"source": "mlnx_ofed", "version": "24.10"}, "write one, such as 24.10-1.1.4.0"),
         ({"repository_url": "mirror/doca"}, "'mirror/doca' is neither a URL nor a path"),
         ({"repository_url": "http://a ] x"}, "is neither a URL nor a path"),
         ({"repository_key_fingerprint": "12AB"}, "does not have 40 hexadecimal digits"),

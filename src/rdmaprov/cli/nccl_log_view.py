@@ -20,7 +20,7 @@ _TRANSPORT = {
     Transport.UNKNOWN: "unknown: the logs do not show the transport",
 }
 _GDR = {
-    Gdr.ALL: "GPUDirect RDMA on all of",
+    Gdr.ALL: "GPUDirect RDMA on all",
     Gdr.SOME: "GPUDirect RDMA on some of",
     Gdr.NONE: "no GPUDirect RDMA on",
     Gdr.UNKNOWN: "GPUDirect RDMA unknown on",
@@ -58,7 +58,8 @@ def _verdict(matrix: Matrix, verdict: TransportVerdict) -> str:
     parts = [_TRANSPORT.get(verdict.transport, str(verdict.transport))]
     if matrix.channels:
         count = quantity(len(matrix.channels), "channel")
-        parts.append(f"{_GDR[verdict.gdr]} {count} between nodes")
+        text = f"{_GDR[verdict.gdr]} {count} between nodes"
+        parts.append(text.replace("on all 1 channel", "on the only channel"))
     if verdict.hcas:
         parts.append(f"HCA{'s' if len(verdict.hcas) > 1 else ''} {', '.join(verdict.hcas)}")
     if verdict.sharp:
