@@ -45,7 +45,7 @@ def templated(site: Path, count: int) -> None:
     (site / "group_vars" / "all.yml").write_text(COMMON + variables)
 
 
-def written(site: Path, count: int) -> None:
+def write_site(site: Path, count: int) -> None:
     """Write a site whose hosts have their rails each."""
     hosts = "".join(
         f"    n{n:05}: {{fabric_rails: {rails(n // 250, n % 250 + 1)}}}\n" for n in range(count)
@@ -59,7 +59,7 @@ def measure(kind: str, count: int) -> None:
     with tempfile.TemporaryDirectory() as directory:
         site = Path(directory)
         (site / "group_vars").mkdir()
-        {"templated": templated, "written": written}[kind](site, count)
+        {"templated": templated, "written": write_site}[kind](site, count)
         start = time.perf_counter()
         fleet = load_site(site)
         loaded = time.perf_counter() - start

@@ -82,7 +82,7 @@ class Bench:
             sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
             "-p", "no:hypothesispytest", str(self.fleet.directory / suite), *options,
         ]  # fmt: skip
-        return measured(command, self.fleet.directory, 1 if fails else 0, **more)
+        return time_command(command, self.fleet.directory, 1 if fails else 0, **more)
 
     def ours(self, *, fails: bool = False, **more: str) -> Cost:
         """Return what the suite cost over our connection."""
@@ -129,7 +129,7 @@ def own_kex() -> str:
     return settings["kexalgorithms"]
 
 
-def measured(command: list[str], directory: Path, code: int = 0, **more: str) -> Cost:
+def time_command(command: list[str], directory: Path, code: int = 0, **more: str) -> Cost:
     """Run a command that must end with a code; return what it cost."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HOME": str(directory / "home"), **more}
@@ -175,7 +175,7 @@ def measure(count: int, full: bool, alone: bool) -> None:
         trouble(bench, ours)
     directory = validate_synthetic.prepared()
     try:
-        cost = measured(validate_synthetic.command(directory), directory)
+        cost = time_command(validate_synthetic.command(directory), directory)
         row("T12 1,024 nodes, answers there", f"{cost.wall:.1f} s", f"{cost.cpu:.1f} s processor")
     finally:
         shutil.rmtree(directory)

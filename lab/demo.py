@@ -36,7 +36,7 @@ class Step:
 
 
 def steps(site: str, suite: str, lab: Sequence[str] = ()) -> list[Step]:
-    """Return what is typed.
+    """Return the commands of the demonstration.
 
     Args:
         site: the cluster's site.
@@ -45,29 +45,29 @@ def steps(site: str, suite: str, lab: Sequence[str] = ()) -> list[Step]:
 
     """
     return [
-        Step("two nodes boot, with nothing configured", ["rdmaprov", "lab", *lab, "up"]),
-        Step("the site is read, and has no mistake", ["rdmaprov", "check", site]),
-        # Nothing pends if the demonstration was run before.
-        Step("what is to be changed", ["rdmaprov", "plan", site], (OK, PENDING)),
-        Step("it is changed, with a boot where one is due", ["rdmaprov", "apply", site]),
+        Step("Boot two nodes with nothing configured", ["rdmaprov", "lab", *lab, "up"]),
+        Step("Check the site", ["rdmaprov", "check", site]),
+        # Nothing is pending if the demonstration was run before.
+        Step("Show what would change", ["rdmaprov", "plan", site], (OK, PENDING)),
+        Step("Apply the site, with a reboot where one is required", ["rdmaprov", "apply", site]),
         Step(
-            "every setting is judged",
+            "Verify every setting",
             ["pytest", suite, "--hosts=all", f"--inventory={site}", PATIENT],
         ),
         Step(
-            "an all-reduce over each rail, by gloo as there is no GPU",
-            # pytest keeps no record of the state that it has judged, and the last record may be
+            "Run all-reduces over each rail, with gloo as there is no GPU",
+            # pytest keeps no record of its result, and the last record may be
             # of a demonstration that was interrupted while its fault was there.
             ["rdmaprov", "accept", site, "--sizes", SIZES, "--ignore-validate"],
         ),
         Step(
-            f"PFC of a rail of {NODE} goes to the wrong priority",
+            f"Break a rail of {NODE}: PFC on the wrong priority",
             ["rdmaprov", "lab", *lab, "fault", NODE, FAULT],
         ),
-        Step("it is found", ["rdmaprov", "validate", site, PATIENT], (FAILED,)),
-        Step("it is repaired", ["rdmaprov", "apply", site, "--drifted"]),
-        Step("what was wrong is right again", ["rdmaprov", "validate", site, WRONG, PATIENT]),
-        Step("where to look", ["rdmaprov", "report"]),
+        Step("Find the fault", ["rdmaprov", "validate", site, PATIENT], (FAILED,)),
+        Step("Repair it", ["rdmaprov", "apply", site, "--drifted"]),
+        Step("Verify the repair", ["rdmaprov", "validate", site, WRONG, PATIENT]),
+        Step("Write the report", ["rdmaprov", "report"]),
     ]
 
 
@@ -77,10 +77,10 @@ def main() -> ExitCode:
     try:
         return run(steps("inventory/lab", "validate/"), ROOT)
     except KeyboardInterrupt:
-        _say("interrupted; the nodes are as they were left: rdmaprov lab status")
+        _say("interrupted; the nodes keep running: rdmaprov lab status")
         return ExitCode.INTERRUPTED
     finally:
-        _say(f"{_took(started)} in all; end the nodes with: .venv/bin/rdmaprov lab down")
+        _say(f"{_took(started)} in all; to stop the nodes: .venv/bin/rdmaprov lab down")
 
 
 def run(listed: Sequence[Step], directory: Path) -> ExitCode:
@@ -95,7 +95,7 @@ def run(listed: Sequence[Step], directory: Path) -> ExitCode:
             raise KeyboardInterrupt
         if done.returncode not in step.codes:
             wanted = " or ".join(str(int(code)) for code in step.codes)
-            _say(f"{line} ended with {done.returncode}, wanted {wanted}; see what it says above")
+            _say(f"{line} ended with {done.returncode}, expected {wanted}; see its output above")
             return FAILED
         _say(f"{_took(started)}, exit code {done.returncode}")
     return OK

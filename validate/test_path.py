@@ -25,7 +25,7 @@ _TIME_LIMIT_S = 60
 
 @dataclass(frozen=True)
 class Traffic:
-    """Exchanges by path, and what could not be told."""
+    """Exchanges by path, and what is unknown."""
 
     exchanges: tuple[tuple[Path, Exchange], ...]
     unknown: tuple[str, ...]
@@ -229,7 +229,7 @@ def _needs_roce(fleet: Fleet) -> None:
 
 
 def _paths(fleet: Fleet, hosts: Hosts) -> tuple[list[Path], list[str]]:
-    """Return the paths of the ring, and a line for each node that could not be told."""
+    """Return the paths of the ring, and a line for each node that is unknown."""
     if len(fleet.nodes) < 2:
         not_applicable("only one node is selected; a path needs two")
     paths, unknown = ring.paths(fleet.nodes, hosts)

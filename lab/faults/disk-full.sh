@@ -1,4 +1,4 @@
-# title: Fill the root disk, the part reserved for root included
+# title: Fill the root disk, including the blocks reserved for root
 # stands for: A core dump or a runaway log filled the disk, and every tool that writes a file fails in
 #   its own way.
 # breaks: the node, until healed

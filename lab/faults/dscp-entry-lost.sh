@@ -1,5 +1,5 @@
 # title: Remove the DSCP entry of RoCE traffic from a rail
-# stands for: Another tool replaced the DSCP map and forgot one entry, so RoCE data goes by
+# stands for: Another tool replaced the DSCP map and forgot one entry, so RoCE data has
 #   priority 0 while trust, PFC and the rest of the map look right.
 # breaks: one rail, until a reboot
 state() {

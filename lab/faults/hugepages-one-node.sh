@@ -1,5 +1,5 @@
 # title: Move all hugepages to one NUMA node
-# stands for: The pages were asked for while one NUMA node was full, so the total is right and half
+# stands for: The pages were requested while one NUMA node was full, so the total is right and half
 #   of the processes reach their pages across the socket link.
 # breaks: the node, until a reboot
 state() {

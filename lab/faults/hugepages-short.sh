@@ -1,6 +1,6 @@
-# title: Take a quarter of the hugepages away
-# stands for: Memory was fragmented when the pages were asked for, and the kernel gave fewer than
-#   wanted without an error.
+# title: Free a quarter of the hugepages
+# stands for: Memory was fragmented when the pages were requested, and the kernel gave fewer,
+#   without an error.
 # breaks: the node, until a reboot
 state() {
 	hugepages_state

@@ -1,4 +1,4 @@
-# title: Lose the modprobe.d file of a running module's parameter
+# title: Delete the modprobe.d file of a running module's parameter
 # stands for: The parameter was set by hand, or a package's removal took its file along, so the node
 #   is right until its next reboot.
 # breaks: the node, until healed

@@ -1,6 +1,6 @@
-# title: Run a module with another parameter than modprobe.d sets
-# stands for: The parameter was written to modprobe.d and the module was never loaded again, or came
-#   from an initramfs that nobody rebuilt, so the file is right and the module is not.
+# title: Run a module with another parameter value than modprobe.d sets
+# stands for: The parameter was written to modprobe.d and the module was never loaded again, or was
+#   loaded from an initramfs that nobody rebuilt, so the file is right and the module is not.
 # breaks: the node, until a reboot
 state() {
 	[ -e "$record/parameter" ] || parameters_in_force | head -n 1 | remember parameter

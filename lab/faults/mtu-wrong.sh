@@ -1,6 +1,6 @@
 # title: Set the MTU of a rail to 1500
 # stands for: A driver was reloaded, or somebody ran `ip link set` by hand, and the rail has the
-#   default MTU, so RDMA on it goes by 1024-byte packets while ping still works.
+#   default MTU, so RDMA on it uses 1024-byte packets while ping still works.
 # breaks: one rail, until a reboot
 state() {
 	cat "/sys/class/net/$netdev/mtu"

@@ -1,6 +1,6 @@
 # title: Switch automatic NUMA balancing on
 # stands for: A tuning profile was applied or a kernel update brought its default back, and the kernel
-#   unmaps pages of running jobs to see who uses them, registered memory among them.
+#   unmaps pages of running jobs, registered memory included, to see which CPU uses them.
 # breaks: the node, until a reboot
 value=/proc/sys/kernel/numa_balancing
 

@@ -1,6 +1,6 @@
 # title: Unload nvidia_peermem
 # stands for: The module does not load at boot after a driver update, and NCCL copies through host
-#   memory without a word.
+#   memory without a warning.
 # breaks: the node, until a reboot
 state() {
 	[ ! -d /sys/module/nvidia_peermem ] || echo loaded

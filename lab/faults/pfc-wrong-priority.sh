@@ -1,6 +1,6 @@
 # title: Move PFC of a rail to the next priority
 # stands for: The host was set up from another site's guide, so the switch pauses one priority and
-#   the NIC heeds another, which nobody sees until the fabric is congested and drops packets.
+#   the NIC another; nobody notices until the fabric is congested and drops packets.
 # breaks: one rail, until a reboot
 state() {
 	pfc_state

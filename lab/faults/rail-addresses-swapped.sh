@@ -1,6 +1,6 @@
 # title: Exchange the IPv4 addresses of a rail and the next one
-# stands for: Two cables were exchanged, or netdev names after a kernel update, so each rail talks
-#   into the other's plane.
+# stands for: Two cables were exchanged, or a kernel update exchanged two netdev names, so each rail
+#   is on the other's network plane.
 # breaks: one rail, until a reboot
 # The next rail that has an address, from the highest number on to 0.
 choose() {

@@ -1,4 +1,4 @@
-# title: Take the IPv4 address from a rail
+# title: Remove the IPv4 address of a rail
 # stands for: The network's configuration of one rail did not apply at boot, and without an address
 #   there is no IPv4 GID, so NCCL finds no GID that the other nodes can reach.
 # breaks: one rail, until a reboot

@@ -1,6 +1,6 @@
 # title: Take the link of a rail down
-# stands for: A cable was pulled or a switch port shut, and the node trains on with the rails that
-#   are left, or not at all.
+# stands for: A cable was pulled or a switch port shut, and jobs continue on the other rails, or
+#   fail.
 # breaks: one rail, until a reboot
 state() {
 	case $(ip -o link show dev "$netdev") in

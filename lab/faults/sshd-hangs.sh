@@ -1,5 +1,5 @@
 # title: Stop sshd so that connections open and nothing answers
-# stands for: The node swaps or its disk hangs: the port is open, a monitoring probe is happy, and a
+# stands for: The node swaps or its disk hangs: the port is open, a monitoring probe passes, and a
 #   login waits for ever.
 # breaks: the node, until a reboot
 listener() {

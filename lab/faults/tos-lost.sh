@@ -1,6 +1,6 @@
 # title: Clear the ToS of RDMA traffic on a rail
-# stands for: The RDMA modules were reloaded after the ToS was set, and what is not in a unit did
-#   not come back, so RoCE leaves the node unmarked and is not lossless.
+# stands for: The RDMA modules were reloaded after the ToS was set, and nothing set
+#   it again, so RoCE packets leave the node unmarked and are not lossless.
 # breaks: one rail, until a reboot
 # Print rdma_cm's ToS, or set it. Its directory need not be there, the value outlives it.
 cm_tos() { # [VALUE]

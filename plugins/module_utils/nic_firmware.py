@@ -150,7 +150,7 @@ def _check(what: str, setting: Setting | None, wanted: Any, query: str) -> None:
     if setting.current in ("", "N/A"):
         raise NodeError(f"{what}: the firmware does not show its current value ({query})")
     if setting.read_only and not means(setting.next_boot, wanted):
-        raise Refused(f"{what} is {setting.next_boot} and read-only, wanted {wanted} ({query})")
+        raise Refused(f"{what} is {setting.next_boot} and read-only, expected {wanted} ({query})")
 
 
 def _check_version(machine: Machine, rail: Rail, wanted: str) -> None:
@@ -164,7 +164,7 @@ def _check_version(machine: Machine, rail: Rail, wanted: str) -> None:
         )
     if seen != wanted:
         raise Refused(
-            f"{rail.rdma}: firmware {seen}, wanted {wanted} (mlx5_firmware_version; {path}). "
+            f"{rail.rdma}: firmware {seen}, expected {wanted} (mlx5_firmware_version; {path}). "
             "rdmaprov does not burn firmware. "
             f"Run on the node: mstflint -d {rail.pci} -i IMAGE burn"
         )

@@ -96,7 +96,7 @@ class Plan:
         if self.machine.stands(path, text, mode):
             return False
         before = self.machine.read(path)
-        setting, seen, wanted = "content", "different", "as described"
+        setting, seen, wanted = "content", "different", "as the site states"
         if before is None:
             seen, wanted = "absent", "present"
         elif before == text:
@@ -182,6 +182,6 @@ def carry_out(plan: Plan, again: Callable[[], Plan]) -> Plan:
 def changes_text(changes: list[dict[str, str]]) -> str:
     """Return changes as one line, for a message."""
     return "; ".join(
-        "{device}: {setting} ({layer}) is {seen}, wanted {wanted}".format(**change)
+        "{device}: {setting} ({layer}) is {seen}, expected {wanted}".format(**change)
         for change in changes
     )

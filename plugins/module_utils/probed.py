@@ -1,4 +1,4 @@
-"""The survey of a node that Ansible did not come to: `rdmaprov apply --drifted`. Runs on the node.
+"""The survey of a node without Ansible: `rdmaprov apply --drifted`. Runs on the node.
 
 The modules beside this one come as an archive, the arguments on standard input, in their types:
 the controller has checked them with Ansible's own validator, which is not here.

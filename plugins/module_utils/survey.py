@@ -64,7 +64,7 @@ def survey(
 
 
 def remaining(found: dict[str, Any], rebooted_from: str) -> str:
-    """Return what is still not as described, empty if all is.
+    """Return what still differs from the site, empty if nothing does.
 
     Args:
         found: a survey.

@@ -39,13 +39,13 @@ def path_of(name: str) -> str:
 
     """
     if not _NAME.fullmatch(name):
-        raise Refused(f"{name!r} is not the name of a kernel setting: write such as vm.swappiness")
+        raise Refused(f"{name!r} is not the name of a kernel setting, such as vm.swappiness")
     separator = re.search("[./]", name)
     if separator is not None and separator.group() == ".":
         name = name.translate(str.maketrans("./", "/."))
     parts = name.split("/")
     if any(not part.strip(".") for part in parts):
-        raise Refused(f"{name!r} is not the name of a kernel setting: write such as vm.swappiness")
+        raise Refused(f"{name!r} is not the name of a kernel setting, such as vm.swappiness")
     return "/proc/sys/" + name
 
 

@@ -44,7 +44,7 @@ reboot:
   type: list
   elements: str
   sample:
-    - "mlx5_core prof_sel is 2, wanted 0: read only when the module is loaded"
+    - "mlx5_core prof_sel is 2, expected 0: read only when the module is loaded"
 """
 
 from ..module_utils.converge import main

@@ -41,7 +41,7 @@ changes:
     - layer: configured
       device: /opt/rdmaprov/torch
       setting: packages
-      seen: torch is 2.12.0, wanted 2.13.0
+      seen: torch is 2.12.0, expected 2.13.0
       wanted: torch==2.13.0
 """
 

@@ -23,6 +23,6 @@ MEANINGS = {
     ExitCode.USAGE: "wrong usage",
     ExitCode.INVALID_SITE: "the site is invalid",
     ExitCode.UNKNOWN: "unknown: a node is unreachable or timed out",
-    ExitCode.PENDING: "pending: changes, or a reboot required",
+    ExitCode.PENDING: "changes pending or a reboot required",
     ExitCode.INTERRUPTED: "interrupted",
 }

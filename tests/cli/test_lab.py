@@ -30,11 +30,15 @@ def lab(tmp_path, capfd):
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (["up", "--nodes", "0"], "--nodes must be 2 to 8, not 0", "--nodes 2"),
-        (["up", "--nodes", "1"], "--nodes must be 2 to 8, not 1", "--nodes 2"),
-        (["up", "--nodes", "99"], "--nodes must be 2 to 8, not 99", "--nodes 2"),
-        (["up", "--rails", "0"], "--rails must be 1 to 8, not 0", "--rails 1"),
-        (["up", "--memory", "64"], "--memory must be 1024 to 65536 (MiB), not 64", "--memory 1024"),
+        (["up", "--nodes", "0"], "--nodes must be from 2 to 8, not 0", "Pass --nodes with"),
+        (["up", "--nodes", "1"], "--nodes must be from 2 to 8, not 1", "Pass --nodes with"),
+        (["up", "--nodes", "99"], "--nodes must be from 2 to 8, not 99", "Pass --nodes with"),
+        (["up", "--rails", "0"], "--rails must be from 1 to 8, not 0", "Pass --rails with"),
+        (
+            ["up", "--memory", "64"],
+            "must be from 1024 to 65536 (MiB), not 64",
+            "Pass --memory with",
+        ),
         (["up", "--nodes", "two"], "'two' is not a valid integer", "rdmaprov lab up --help"),
         (["up", "--suite", "sid"], "'sid' is not one of", "rdmaprov lab up --help"),
         (["fault", "node1"], "name a node and a fault", "rdmaprov lab fault --help"),

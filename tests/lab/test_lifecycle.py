@@ -142,7 +142,7 @@ def test_reset_brings_a_new_disk_and_keeps_the_machine(lab, renewed):
     lab.must("reset", "node2")
     refused = lab.rdmaprov("restore", FACTORY)
     assert refused.returncode == 2
-    assert "the saved state 'factory' of node2 is gone" in refused.stderr
+    assert "the saved state 'factory' of node2 no longer exists" in refused.stderr
     assert f"rdmaprov lab restore {FACTORY} node1" in refused.stderr
     assert lab.call("node2", "test -e /root/mark").returncode == 1
     assert lab.nodes()["node2"] == before

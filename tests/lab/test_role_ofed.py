@@ -113,7 +113,7 @@ def test_repository_that_another_key_signed_is_refused(lab, play, site):
 
 def test_version_that_is_not_there_is_refused(lab, play, site):
     assert play.run(doca(site, ofed_version="3.9.9")).returncode != 0
-    assert "has 3.1.0-091513, wanted doca-ofed 3.9.9 (ofed_version)" in play.said
+    assert "has 3.1.0-091513, expected doca-ofed 3.9.9 (ofed_version)" in play.said
     assert "doca-ofed" not in lab.run(NODE, STATUS)
 
 

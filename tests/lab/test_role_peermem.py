@@ -53,7 +53,7 @@ def test_module_that_does_not_load_is_explained(lab, play):
     lab.run(NODE, f"echo options nvidia_peermem peerdirect_support=7 > {wrong}")
     said = refusal(lab, play, WANTED)
     assert "could not insert 'nvidia_peermem': Invalid argument" in said
-    assert f"{wrong} sets peerdirect_support to 7, wanted 0 or 1" in said
+    assert f"{wrong} sets peerdirect_support to 7, expected 0 or 1" in said
 
 
 @pytest.mark.usefixtures("vendor")

@@ -19,7 +19,7 @@ from tests.report import runs
 from rdmaprov.report.page import html
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs/report.webp"
-WIDTH, HEIGHT = 1280, 1680  # down to the end of the first plot
+WIDTH, HEIGHT = 1280, 1728  # down to the end of the first plot
 
 
 def run_of_rack1() -> dict[str, Any]:

@@ -81,7 +81,7 @@ def _judge(findings, fleet, node, test, bad):
             name,
             node,
             "error",
-            f"{node}: cannot be reached: Connection refused "
+            f"{node}: unreachable: ssh: connection refused "
             f"(ssh to 198.51.100.{len(fleet) % 200 + 1} port 22)",
         )
     elif bad and function == "test_mtu_running" and node in fleet[:: max(2, len(fleet) // 12)]:
@@ -183,7 +183,7 @@ def _applied(results: Results, node: str, number: int, verb: str, bad: bool) -> 
 def accepted(
     count: int, *, bad: bool = True, nccl: bool = True, per_node: int = 8, pairs: bool = False
 ) -> dict[str, Any]:
-    """Return an acceptance; if bad, a node with a slow rail that comes late as well."""
+    """Return an acceptance; if bad, a node with a slow rail is also a straggler."""
     fleet = names(count)
     rounds = tuple(((a, b),) for a in range(count) for b in range(a + 1, count) if pairs or a == 0)
     planes: dict[str, Any] = {}
@@ -219,20 +219,21 @@ def accepted(
     if bad:
         result.findings += [
             Finding(
-                "sent 11.2 GB, 21 % of its node's mean",
-                "Look at NCCL_IB_HCA and at the rail's PCIe link",
+                "sent 11.2 GB, 21 % of the mean of its node's rails, expected at least 70 %",
+                f"On {odd}, check NCCL_IB_HCA and the rail's PCIe link (lspci -vv)",
                 odd,
                 3,
             ),
             Finding(
-                "its counters could not be read after the run",
-                "Look at ssh",
+                "its counters after the run: no answer",
+                "Check whether it is up",
                 fleet[0],
                 proven=False,
             ),
         ]
         if result.judgement:
-            result.findings.append(Finding(result.judgement.sentence, "Look at the rails"))
+            causes = "; ".join(cause.cause for cause in result.judgement.likely_causes)
+            result.findings.append(Finding(result.judgement.sentence, f"Likely causes: {causes}"))
     head = Head("accept", SITE, "gpu*" if count > 4 else None, STARTED)
     return plain(accept_run.document(head, STARTED + timedelta(seconds=212), result))
 

@@ -107,7 +107,7 @@ def test_every_kernel_but_recovery_gets_its_arguments(node: Debian):
     again = planned(node, WANTED)
     assert again.steps == []
     assert again.reboot == [
-        "the running kernel has '', wanted 'hugepagesz=1G hugepages=2' (/proc/cmdline)"
+        "the running kernel has '', expected 'hugepagesz=1G hugepages=2' (/proc/cmdline)"
     ]
 
 
@@ -199,7 +199,7 @@ def test_arguments_of_somebody_else_are_refused(node: Debian):
     node.put(grub.DROP_INS + "/50-cloud.cfg", "GRUB_CMDLINE_LINUX='a hugepages=512'\n")
     for wanted in (WANTED, []):
         with pytest.raises(
-            Refused, match=r"50-cloud.cfg sets hugepages=512 for the kernel, wanted"
+            Refused, match=r"50-cloud.cfg sets hugepages=512 for the kernel, expected"
         ):
             planned(node, wanted)
 

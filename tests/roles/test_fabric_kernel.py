@@ -123,7 +123,7 @@ def test_unknown_address_is_refused():
     _, refused, state = run(
         IPV4, ["apply"], ["sh", "ip address add 192.0.2.7/24 dev r0"], ["apply"]
     )
-    assert refused.startswith("r0: has 192.0.2.7/24, wanted 198.18.0.1/24 alone")
+    assert refused.startswith("r0: has 192.0.2.7/24, expected 198.18.0.1/24 alone")
     assert any("192.0.2.7/24" in line for line in state)
 
 

@@ -31,8 +31,8 @@ def ip(node: FakeMachine) -> IpRoute:
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        ({"ens1": ["192.0.2.7/24"]}, r"ens1: has 192\.0\.2\.7/24, wanted 198\.18\.0\.1/24 alone"),
-        ({"eno1": ["198.18.0.1/24"]}, r"eno1: has 198\.18\.0\.1/24, wanted on rail 0, ens1"),
+        ({"ens1": ["192.0.2.7/24"]}, r"ens1: has 192\.0\.2\.7/24, expected 198\.18\.0\.1/24 alone"),
+        ({"eno1": ["198.18.0.1/24"]}, r"eno1: has 198\.18\.0\.1/24, expected on rail 0, ens1"),
     ],
 )
 def test_address_that_the_site_does_not_name_is_refused(

@@ -246,7 +246,7 @@ def test_pages_no_longer_wanted_leave_nothing(node: Node):
 def test_large_pages_wait_for_a_boot(node: Node):
     result = run(node, count_1g=4)
     assert result["reboot"] == [
-        "the running kernel has '', wanted 'hugepagesz=1G hugepages=4' (/proc/cmdline)"
+        "the running kernel has '', expected 'hugepagesz=1G hugepages=4' (/proc/cmdline)"
     ]
     assert node.written == []
     assert not node.exists(UNIT)

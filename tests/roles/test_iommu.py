@@ -42,12 +42,12 @@ def iommu_on(node: Node, kind: str) -> None:
 def test_iommu_mode_waits_for_a_boot_and_is_then_proven(node: Node):
     iommu_on(node, "DMA")
     result = run(node, iommu="passthrough")
-    assert result["reboot"] == ["the running kernel has '', wanted 'iommu=pt' (/proc/cmdline)"]
+    assert result["reboot"] == ["the running kernel has '', expected 'iommu=pt' (/proc/cmdline)"]
     assert ("configured", CFG, "kernel arguments") in said(result)
     again = run(node, iommu="passthrough")
     assert (again["changed"], len(again["reboot"])) == (False, 1)
     node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=pt\n")
-    with pytest.raises(NodeError, match=r"its IOMMU mode is DMA, wanted identity"):
+    with pytest.raises(NodeError, match=r"its IOMMU mode is DMA, expected identity"):
         run(node, iommu="passthrough")
     node.put(f"{GROUP}/type", "identity\n")
     after = run(node, iommu="passthrough")

@@ -175,7 +175,10 @@ def test_undone_settings_leave_no_file(node: Node):
         ({"memlock": "65536"}, "65536 KiB is too little"),
         ({"memlock_users": ["* hard nofile 1\n"]}, "is no user"),
         ({"memlock_services": ["../x"]}, "is not the name of a service"),
-        ({"sysctl": {"swappiness": 1}}, "write such as vm.swappiness"),
+        (
+            {"sysctl": {"swappiness": 1}},
+            "is not the name of a kernel setting, such as vm.swappiness",
+        ),
         ({"sysctl": {"vm/../../x": 1}}, "is not the name of a kernel setting"),
         ({"sysctl": {"vm.swappiness": True}}, "needs a number or a text"),
         ({"sysctl": {"vm.swappiness": "1\nvm.x = 2"}}, "needs a text of one line"),
@@ -244,7 +247,7 @@ def test_stack_of_red_hat_is_followed(node: Node):
 def test_later_line_for_the_same_logins_is_refused(node: Node):
     other = "/etc/security/limits.d/zz-baseline.conf"
     node.put(other, "alice - memlock 64\n* - memlock 64\n")
-    with pytest.raises(Refused, match=rf"{other}:2: memlock of \* is 64, wanted unlimited"):
+    with pytest.raises(Refused, match=rf"{other}:2: memlock of \* is 64, expected unlimited"):
         converge(node, limits, arguments(), check=False)
     node.put(other, "* - memlock infinity\n")
     assert converge(node, limits, arguments(), check=False)["changed"]

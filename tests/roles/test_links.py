@@ -136,7 +136,9 @@ def test_network_manager_gets_a_profile_of_ours(node: FakeMachine):
 def test_profile_that_network_manager_does_not_use_is_an_error(node: FakeMachine):
     with_network_manager(node)
     node.programs["nmcli -g GENERAL.CONNECTION device show ens1"] = "Wired connection 1\n"
-    with pytest.raises(NodeError, match="uses the profile 'Wired connection 1', wanted rdmaprov-"):
+    with pytest.raises(
+        NodeError, match="uses the profile 'Wired connection 1', expected rdmaprov-"
+    ):
         apply(node)
     assert apply_again_sees(node) == ["files not read again"]
 
@@ -215,7 +217,7 @@ def test_admins_file_with_another_address_is_refused(node: FakeMachine):
     text = "[Match]\nName=ens1\n[Network]\nAddress=1.2.3.4/8\n"
     node.put("/etc/systemd/network/10-rail.network", text)
     with_networkd(node, "NETWORK_FILE=/etc/systemd/network/10-rail.network\n")
-    with pytest.raises(Refused, match=r"gives it 1\.2\.3\.4/8, wanted 198\.18\.0\.1/24"):
+    with pytest.raises(Refused, match=r"gives it 1\.2\.3\.4/8, expected 198\.18\.0\.1/24"):
         apply(node)
 
 
@@ -246,7 +248,9 @@ def test_file_that_networkd_does_not_use_is_an_error(
 ):
     monkeypatch.setattr("plugins.module_utils.links.networkd._SETTLE_S", 0)
     with_networkd(node)
-    with pytest.raises(NodeError, match="ens1: systemd-networkd uses no file, wanted /etc/systemd"):
+    with pytest.raises(
+        NodeError, match="ens1: systemd-networkd uses no file, expected /etc/systemd"
+    ):
         apply(node)
 
 

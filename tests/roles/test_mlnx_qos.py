@@ -65,12 +65,12 @@ READABLE = {
     ),
 }
 REFUSED = {
-    "firmware-used-classes": r"'3 classes with 8 priorities', wanted 8 and 8",
-    "oldest-no-trust": "'0 lines Priority trust state:', wanted one",
-    "rate-limited-classes-only": "'0 lines Priority trust state:', wanted one",
-    "lines-joined": "'0 lines Priority trust state:', wanted one",
-    "doc-page-no-map": "'priority:  0   1   2   3   4   5   6   7', wanted",
-    "no-dcb": "'0 lines Priority trust state:', wanted one",
+    "firmware-used-classes": r"'3 classes with 8 priorities', expected 8 and 8",
+    "oldest-no-trust": "'0 lines Priority trust state:', expected one",
+    "rate-limited-classes-only": "'0 lines Priority trust state:', expected one",
+    "lines-joined": "'0 lines Priority trust state:', expected one",
+    "doc-page-no-map": "'priority:  0   1   2   3   4   5   6   7', expected",
+    "no-dcb": "'0 lines Priority trust state:', expected one",
 }
 
 
@@ -190,7 +190,7 @@ def test_port_without_dcb_has_none(machine: FakeMachine):
     ],
 )
 def test_tool_that_breaks_off_is_an_error_of_one_line(machine: FakeMachine, output: str):
-    with pytest.raises(NodeError, match=r"ens1: .*wanted a listing") as broken:
+    with pytest.raises(NodeError, match=r"ens1: .*expected a listing") as broken:
         ending(machine, output).read("ens1")
     assert "\n" not in str(broken.value)
     assert output.rpartition("\n")[2] in str(broken.value).replace("\\", "")

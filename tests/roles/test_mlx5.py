@@ -135,7 +135,7 @@ def test_parameter_read_at_load_is_a_reason_for_a_reboot(node: FakeMachine):
     result = converge(node, mlx5, arguments({"mlx5_core": {"prof_sel": 1}}), check=False)
     assert [each["layer"] for each in result["changes"]] == ["configured"]
     assert result["reboot"] == [
-        "mlx5_core prof_sel is 2, wanted 1: read only when the module is loaded "
+        "mlx5_core prof_sel is 2, expected 1: read only when the module is loaded "
         "(/sys/module/mlx5_core/parameters/prof_sel)"
     ]
     change_parameter(node, "mlx5_core", "prof_sel", "1")  # as a boot does
@@ -198,7 +198,7 @@ def test_loaded_module_that_does_not_show_a_value_is_an_error(node: FakeMachine)
 def test_other_file_that_counts_more_is_named(node: FakeMachine, file: str, text: str):
     node.put(file, text)
     named = "the kernel command line" if file == "/proc/cmdline" else file
-    with pytest.raises(Refused, match=f"debug_mask: {named} sets 2, .*wanted 1: remove it there"):
+    with pytest.raises(Refused, match=f"debug_mask: {named} sets 2, .*expected 1: remove it there"):
         converge(node, mlx5, arguments(), check=False)
     assert not node.exists(mlx5.OWN)
 
@@ -252,7 +252,7 @@ def test_nvidia_tells_its_parameters_without_their_prefix(node: FakeMachine):
     node.put("/proc/driver/nvidia/params", 'DmaRemapPeerMmio: 1\nRegistryDwords: ""\n')
     given = arguments({"nvidia": {"NVreg_DmaRemapPeerMmio": 0}})
     (reason,) = converge(node, mlx5, given, check=False)["reboot"]
-    assert "NVreg_DmaRemapPeerMmio is 1, wanted 0" in reason
+    assert "NVreg_DmaRemapPeerMmio is 1, expected 0" in reason
     assert "/proc/driver/nvidia/params" in reason
 
 

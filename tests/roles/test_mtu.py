@@ -103,7 +103,7 @@ def test_rail_that_did_not_take_it_is_an_error(node: FakeMachine):
 
 def test_rdma_mtu_that_does_not_follow_is_refused(node: FakeMachine):
     node.programs["ibv_devinfo -d rocep24s0"] = "active_mtu:\t\t1024 (3)\n"
-    with pytest.raises(Refused, match="rocep24s0: RDMA MTU 1024, wanted 4096"):
+    with pytest.raises(Refused, match="rocep24s0: RDMA MTU 1024, expected 4096"):
         converge(node, mtu, arguments(), check=False)
 
 

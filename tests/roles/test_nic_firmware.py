@@ -166,7 +166,7 @@ def test_setting_that_did_not_take_is_an_error(node: FakeMachine):
 
 
 def test_other_firmware_is_reported_and_not_burned(node: FakeMachine):
-    with pytest.raises(Refused, match=r"rocep24s0: firmware 28.43.2026, wanted 28.39.1002"):
+    with pytest.raises(Refused, match=r"rocep24s0: firmware 28.43.2026, expected 28.39.1002"):
         converge(node, mlx5, arguments(firmware_version="28.39.1002"), check=False)
     given = arguments(firmware_version="28.43.2026")
     assert not converge(node, mlx5, given, check=False)["changed"]

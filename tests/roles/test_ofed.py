@@ -220,14 +220,14 @@ def test_kernel_without_headers_is_refused_before_packages_change(node: AptNode)
 
 def test_version_that_the_repository_lacks_is_refused_before_anything(node: AptNode):
     run(node, "mlnx_ofed")
-    with pytest.raises(NodeError, match=r"has 3.1.0-091513, wanted doca-ofed 3.9.9"):
+    with pytest.raises(NodeError, match=r"has 3.1.0-091513, expected doca-ofed 3.9.9"):
         run(node, version="3.9.9")
     assert node.packages["mlnx-ofed-all"][0] == "ii"
     assert MLNX in (node.read(Apt.repository_file) or "")
 
 
 def test_key_with_another_fingerprint_is_not_written(node: AptNode):
-    with pytest.raises(NodeError, match=r"rsa2048.asc: key 3A29178F\w+, wanted 1775AF91"):
+    with pytest.raises(NodeError, match=r"rsa2048.asc: key 3A29178F\w+, expected 1775AF91"):
         run(node, repository_key_url=str(FIXTURES / "rsa2048.asc"))
     assert not node.exists(Apt.key_file)
 
@@ -256,8 +256,8 @@ def test_key_from_another_place_is_taken(node: AptNode):
     ("given", "message"),
     [
         ({"source": "inbox", "version": "3.1.0"}, "the inbox drivers have no version"),
-        ({"version": ""}, "'' is not a version of doca; write such as 3.1.0"),
-        ({"source": "mlnx_ofed", "version": "24.10"}, "write such as 24.10-1.1.4.0"),
+        ({"version": ""}, "'' is not a version of doca; write one, such as 3.1.0"),
+        ({"source": "mlnx_ofed", "version": "24.10"}, "write one, such as 24.10-1.1.4.0"),
         ({"repository_url": "mirror/doca"}, "'mirror/doca' is neither a URL nor a path"),
         ({"repository_url": "http://a ] x"}, "is neither a URL nor a path"),
         ({"repository_key_fingerprint": "12AB"}, "does not have 40 hexadecimal digits"),
@@ -320,7 +320,7 @@ def test_ofed_without_packages_is_uninstalled(node: AptNode):
 def test_tools_of_another_version_than_the_packages_are_refused(node: AptNode):
     run(node, "mlnx_ofed")
     node.programs["ofed_info"] = "MLNX_OFED_LINUX-5.8-2.0.3.0:"
-    with pytest.raises(Refused, match=r"says mlnx_ofed 5.8-2.0.3.0, wanted mlnx_ofed 24.10"):
+    with pytest.raises(Refused, match=r"says mlnx_ofed 5.8-2.0.3.0, expected mlnx_ofed 24.10"):
         run(node, "mlnx_ofed")
 
 
@@ -361,7 +361,7 @@ def test_archive_becomes_a_repository_if_its_checksum_is_right(
         return ""
 
     node.programs["tar"] = unpack
-    with pytest.raises(NodeError, match=f"has SHA-256 {sha256}, wanted {'0' * 64}"):
+    with pytest.raises(NodeError, match=f"has SHA-256 {sha256}, expected {'0' * 64}"):
         run(node, "mlnx_ofed", **given, package_sha256="0" * 64)
     assert not node.exists(Apt.repository_file)
     url = f"file:///var/lib/rdmaprov/ofed/{sha256}/repository/"

@@ -118,7 +118,7 @@ def test_program_sets_again_what_a_boot_loses(node: Node):
     run(node)
     node.boot(factory)
     line = apply.main(node, DESCRIPTION)
-    assert "MaxReadReq (running) is 512 bytes, wanted 4096 bytes" in line
+    assert "MaxReadReq (running) is 512 bytes, expected 4096 bytes" in line
     assert not run(node)["changed"]
     assert apply.main(node, DESCRIPTION) == ""
 
@@ -265,7 +265,7 @@ def test_numa_balancing_between_tiers_is_on(node: Node):
         (
             lambda node: node.put("/etc/sysctl.d/90-numa.conf", "\nkernel.numa_balancing = 1\n"),
             {},
-            "90-numa.conf:2: sets kernel.numa_balancing to 1, wanted 0",
+            "90-numa.conf:2: sets kernel.numa_balancing to 1, expected 0",
         ),
         (
             lambda node: node.remove(BALANCING),

@@ -107,7 +107,7 @@ def test_loaded_module_that_is_no_client_is_an_error(node: FakeMachine):
     [
         (
             lambda node: node.put(OPTIONS, "options nvidia-peermem peerdirect_support=7"),
-            r"/etc/modprobe.d/x.conf sets peerdirect_support to 7, wanted 0 or 1",
+            r"/etc/modprobe.d/x.conf sets peerdirect_support to 7, expected 0 or 1",
         ),
         (
             lambda _: None,
@@ -286,7 +286,7 @@ def test_loaded_module_is_left_alone(node: FakeMachine, mode: str):
 
 def test_other_gpu_driver_than_the_sites_is_refused(node: FakeMachine):
     given = arguments("auto", gpu_module="proprietary")
-    with pytest.raises(Refused, match=rf"module is open \({VERSION}\), wanted proprietary"):
+    with pytest.raises(Refused, match=rf"module is open \({VERSION}\), expected proprietary"):
         converge(node, peermem, given, check=True)
 
 

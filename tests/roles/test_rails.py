@@ -122,11 +122,14 @@ def test_node_that_fits_is_let_through(node: FakeMachine):
 @pytest.mark.parametrize(
     ("described", "message"),
     [
-        ({"kind": "infiniband"}, "ens1 has the hardware type 1, wanted 32 for fabric_kind: infini"),
-        ({"memory_bytes": (2 << 40) * 17 // 16}, r"has 2007\.0 GiB of memory, wanted 2176\.0"),
-        ({"numa_nodes": 4}, "has 2 NUMA nodes, wanted 4"),
-        ({"gpu_count": 8}, "has 2 GPUs, wanted 8"),
-        ({"gpu_count": 1}, "has 2 GPUs, wanted 1"),
+        (
+            {"kind": "infiniband"},
+            "ens1 has the hardware type 1, expected 32 for fabric_kind: infini",
+        ),
+        ({"memory_bytes": (2 << 40) * 17 // 16}, r"has 2007\.0 GiB of memory, expected 2176\.0"),
+        ({"numa_nodes": 4}, "has 2 NUMA nodes, expected 4"),
+        ({"gpu_count": 8}, "has 2 GPUs, expected 8"),
+        ({"gpu_count": 1}, "has 2 GPUs, expected 1"),
     ],
 )
 def test_node_that_does_not_fit_is_refused(
@@ -138,7 +141,7 @@ def test_node_that_does_not_fit_is_refused(
 
 def test_port_of_another_link_layer_is_refused(node: FakeMachine):
     node.put("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n")
-    with pytest.raises(Refused, match="mlx5_0 has the link layer InfiniBand, wanted Ethernet"):
+    with pytest.raises(Refused, match="mlx5_0 has the link layer InfiniBand, expected Ethernet"):
         require(node)
 
 

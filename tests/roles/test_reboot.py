@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-REASON = "mlx5_core prof_sel is 2, wanted 1"
+REASON = "mlx5_core prof_sel is 2, expected 1"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 

@@ -35,7 +35,7 @@ def run(node: QosNode, **changed: Any) -> dict[str, Any]:
         ({"dscp_priorities": {"af31": 3}}, "roce_qos_dscp_priorities: 'af31' is not a number"),
         ({"pfc_priorities": [9]}, "roce_qos_pfc_priorities: 9 must be 0 to 7"),
         ({"global_pause": True}, "a port has PFC or global pause, not both"),
-        ({"tc_percent": {"0": 50, "3": 40}}, "the shares sum to 90, wanted 100"),
+        ({"tc_percent": {"0": 50, "3": 40}}, "the shares sum to 90, expected 100"),
         ({"tc_percent": {"6": 50, "3": 50}}, "class 6 is strict, so it has no share"),
         ({"tos": 256}, "roce_qos_tos: 256 must be 0 to 255"),
         ({"cnp_dscp": 64}, "fabric_cnp_dscp: 64 must be 0 to 63"),
@@ -75,7 +75,7 @@ def test_lldpad_is_refused_or_masked(node: QosNode, state: dict[str, str]):
 
 def test_what_the_firmware_agreed_on_is_refused_where_it_may(node: QosNode):
     node.port.host = False
-    with pytest.raises(Refused, match="ens1: PFC is off, wanted 3, and the firmware agrees"):
+    with pytest.raises(Refused, match="ens1: PFC is off, expected 3, and the firmware agrees"):
         run(node, dcbx="firmware")
     assert node.port.pfc == [False] * 8
     run(node, dcbx="host")

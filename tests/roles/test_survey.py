@@ -24,7 +24,7 @@ def found(**changed: Any) -> dict[str, Any]:
     ("seen", "said"),
     [
         (found(), ""),
-        (found(changes=[CHANGE]), "mtu: ens1: MTU (running) is 1500, wanted 9000"),
+        (found(changes=[CHANGE]), "mtu: ens1: MTU (running) is 1500, expected 9000"),
         (found(waits="no driver"), "mtu: no driver"),
         (found(reboot=["1 GiB pages"]), ""),
     ],

@@ -107,7 +107,7 @@ def in_place(interpreter: Path, **changed: object) -> dict[str, Any]:
 def test_interpreter_is_proven_by_an_import_once(real: Real, interpreter: Path):
     result = converge(real, torch_runtime, in_place(interpreter), check=False)
     assert [(each["seen"], each["wanted"]) for each in result["changes"]] == [
-        ("2.13.0+cpu, not proven", "imported")
+        ("2.13.0+cpu, not verified", "imported")
     ]
     assert real.imports == 1
     real.ran.clear()
@@ -147,14 +147,14 @@ def test_other_version_of_an_interpreter_is_refused(real: Real, interpreter: Pat
     given = in_place(interpreter, requirements=["torch==2.12.0", "numpy==2.0"])
     with pytest.raises(
         Refused,
-        match=r"numpy is absent, wanted 2\.0; torch is 2\.13\.0\+cpu, wanted 2\.12\.0 .*write the",
+        match=r"numpy is absent, expected 2\.0; torch is 2\.13\.0\+cpu, expected 2\.12\.0 .*write",
     ):
         converge(real, torch_runtime, given, check=False)
 
 
 def test_interpreter_without_torch_is_refused(real: Real, tmp_path: Path):
     venv.create(tmp_path / "bare", with_pip=False)
-    with pytest.raises(Refused, match="torch is absent, wanted any"):
+    with pytest.raises(Refused, match="torch is absent, expected any"):
         converge(
             real,
             torch_runtime,
@@ -225,7 +225,7 @@ def test_environment_with_other_versions_is_replaced_whole(quick: Real, tmp_path
     converge(quick, torch_runtime, old, check=False)
     seen = converge(quick, torch_runtime, environment(tmp_path), check=False)["changes"][0]
     assert (seen["seen"], seen["wanted"]) == (
-        "torch is 2.12.0, wanted 2.13.0",
+        "torch is 2.12.0, expected 2.13.0",
         "torch==2.13.0",
     )
     places = sorted(path.name for path in tmp_path.glob("torch.?"))

@@ -57,12 +57,12 @@ def test_a_fabric_that_reaches_its_floor(site):
     judgement, found = evidence.judge_floor(site, ran(92))
     assert found == []
     assert judgement is not None
-    assert "got 92" in judgement.sentence
+    assert "measured 92" in judgement.sentence
 
 
 def test_a_slow_fabric_is_told_as_a_sentence_with_likely_causes(site):
     _, (finding,) = evidence.judge_floor(site, ran(48))
-    assert "ceiling 100 GB/s, floor 85 GB/s, got 48 GB/s (48 %)" in finding.what
+    assert "ceiling 100 GB/s, floor 85 GB/s, measured 48 GB/s (48 % of the ceiling)" in finding.what
     assert finding.remedy.startswith("Likely causes: ")
     assert finding.proven
 

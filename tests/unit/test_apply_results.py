@@ -229,7 +229,7 @@ def test_setting_that_is_still_wrong_after_the_run_is_the_failure_s_reason():
     parsed = parse_event(event)
     assert parsed is not None
     assert parsed.message == (
-        "still different from the site after apply: mtu: ens1 MTU (running) is 1500, wanted 9000"
+        "still different from the site after apply: mtu: ens1 MTU (running) is 1500, expected 9000"
     )
 
 

@@ -14,5 +14,5 @@ def test_a_step_that_ends_otherwise_is_the_last(tmp_path, capfd):
     ]
     assert demo.run(steps, tmp_path) == ExitCode.FAILED
     said = capfd.readouterr().out
-    assert "ended with 3, wanted 0" in said
+    assert "ended with 3, expected 0" in said
     assert "three" not in said

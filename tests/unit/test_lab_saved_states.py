@@ -148,7 +148,9 @@ def test_restore_of_a_node_with_a_newer_disk_is_refused(cluster):
     cluster.save("factory")
     lab = cluster.load().without_saved_states_of(["node2"])
     lab.save(cluster.layout.state)
-    with pytest.raises(UsageError, match="the saved state 'factory' of node2 is gone") as caught:
+    with pytest.raises(
+        UsageError, match="the saved state 'factory' of node2 no longer exists"
+    ) as caught:
         cluster.restore("factory", [])
     assert caught.value.hint == "Without node2: rdmaprov lab restore factory node1"
 

@@ -8,7 +8,7 @@ import pytest
 from tests.report import runs
 
 from rdmaprov.report import of_accept, of_apply, of_validate, pairs, rails, ranks
-from rdmaprov.report.drawing import BAD, drawn, short
+from rdmaprov.report.drawing import BAD, draw_svg, short
 from rdmaprov.report.grid import ALL, grid
 from rdmaprov.report.issues import (
     Message,
@@ -263,11 +263,11 @@ def test_picture_takes_colours_from_the_page_and_names_as_they_are():
         axes.plot([1, 2], [1, math.nan], color=BAD)
         axes.set_title(name)
 
-    svg = drawn("one", (3, 2), draw)
+    svg = draw_svg("one", (3, 2), draw)
     assert 'a&lt;b&gt; &amp; $x_1$ id="m1" #010104</text>' in svg
     assert "stroke: var(--bad)" in svg
     assert "<style" not in svg
-    assert drawn("one", (3, 2), draw) == svg
+    assert draw_svg("one", (3, 2), draw) == svg
     assert 'id="figure' not in svg
 
 

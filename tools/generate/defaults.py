@@ -20,12 +20,12 @@ def text(role: Role) -> str:
 def _entries(role: Role) -> Iterator[str]:
     for name, option in role.options.items():
         if name in role.derived:
-            yield f"{name}: >-\n" + folded(role.derived[name])
+            yield f"{name}: >-\n" + fold(role.derived[name])
         elif "default" in option:
             yield block({name: option["default"]}, 10_000)
 
 
-def folded(template: str) -> str:
+def fold(template: str) -> str:
     """Return the lines of a template as YAML's folded scalar has them."""
     wrapped = textwrap.wrap(template.strip(), 98, break_long_words=False, break_on_hyphens=False)
     return "".join(f"  {line}\n" for line in wrapped)

@@ -55,7 +55,7 @@ def arguments(plan: Plan, owner: str, names: tuple[str, ...], wanted: list[str])
         raise NotYet("no supported boot loader (GRUB by grub-mkconfig or grubby)")
     if running != wanted:
         plan.reboot.append(
-            "the running kernel has '{}', wanted '{}' (/proc/cmdline)".format(
+            "the running kernel has '{}', expected '{}' (/proc/cmdline)".format(
                 " ".join(running), " ".join(wanted)
             )
         )

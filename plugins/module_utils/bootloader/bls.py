@@ -55,8 +55,8 @@ def _refuse_others(
     for path, words in found.items():
         if words:
             raise Refused(
-                "{} gives the kernel {}, wanted {}: remove it by grubby --update-kernel=ALL "
-                "--remove-args, the site says it".format(
+                "{} gives the kernel {}, expected {}: remove it by grubby --update-kernel=ALL "
+                "--remove-args, the site sets it".format(
                     path, " ".join(words), " ".join(owned.wanted) or "none"
                 )
             )

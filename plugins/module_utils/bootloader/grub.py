@@ -89,12 +89,12 @@ def _others(machine: Machine, owned: Owned, drop_in: str) -> bool:
             found += words
             if words and found != owned.wanted[: len(found)]:
                 raise Refused(
-                    "{} sets {} for the kernel, wanted {}: remove it there".format(
+                    "{} sets {} for the kernel, expected {}: remove it there".format(
                         path, " ".join(words), " ".join(owned.wanted) or "none"
                     )
                 )
     if found and found != owned.wanted:
-        raise Refused(f"{DEFAULTS} has {' '.join(found)}, wanted {' '.join(owned.wanted)}")
+        raise Refused(f"{DEFAULTS} has {' '.join(found)}, expected {' '.join(owned.wanted)}")
     return bool(found)
 
 
@@ -156,7 +156,7 @@ def _fault(machine: Machine, owned: Owned, old: str, new: str) -> str:
         return f"the running kernel is missing ({running})"
     roots, before = _roots(found), _roots(_generated(old))
     if "" in roots or (before and roots != before):
-        return f"the kernel gets {roots or 'no root='}, wanted {before}"
+        return f"the kernel gets {roots or 'no root='}, expected {before}"
     wrong = [entry.kernel for entry in found if owned.of(entry.line) != owned.wanted]
     if wrong:
         return (

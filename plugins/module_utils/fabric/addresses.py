@@ -113,13 +113,13 @@ def _require_known(
             owner, rail = owners.get(host(address)), named.get(netdev)
             if owner and not rail:
                 raise Refused(
-                    f"{netdev}: has {address}, wanted on rail {owner.index}, {owner.netdev} "
+                    f"{netdev}: has {address}, expected on rail {owner.index}, {owner.netdev} "
                     "(fabric_rails; ip address). "
                     f"Remove it from {netdev} and from its configuration"
                 )
             if rail and rail.address and not owner and address not in given[netdev]:
                 raise Refused(
-                    f"{netdev}: has {address}, wanted {rail.address} alone (fabric_rails; ip "
+                    f"{netdev}: has {address}, expected {rail.address} alone (fabric_rails; ip "
                     "address). Remove it from its configuration, then run on the node: "
                     f"ip address del {address} dev {netdev}"
                 )

@@ -75,5 +75,5 @@ def _require_last(machine: Machine, rails: list[Rail], text: str) -> None:
             if last.value != wanted:
                 raise Refused(
                     f"{last.file}:{last.line}: sets {_key(rail.netdev, name)} to {last.value} at "
-                    f"boot, after {OWN_FILE}; wanted {wanted}. Remove that line"
+                    f"boot, after {OWN_FILE}; expected {wanted}. Remove that line"
                 )

@@ -39,12 +39,12 @@ def _require_kind(machine: Machine, rail: Rail, kind: str) -> None:
     if machine.value(path) != hardware:
         raise Refused(
             f"rail {rail.index}: {rail.netdev} has the hardware type {machine.value(path)}, "
-            f"wanted {hardware} for fabric_kind: {kind} ({path}). Correct fabric_kind or the rail"
+            f"expected {hardware} for fabric_kind: {kind} ({path}). Correct fabric_kind or the rail"
         )
     path = f"/sys/class/infiniband/{rail.rdma}/ports/1/link_layer"
     if rail.rdma and machine.value(path) != layer:
         raise Refused(
-            f"rail {rail.index}: {rail.rdma} has the link layer {machine.value(path)}, wanted "
+            f"rail {rail.index}: {rail.rdma} has the link layer {machine.value(path)}, expected "
             f"{layer} for fabric_kind: {kind} ({path}). Correct fabric_kind, or the port's type "
             "(mlxconfig: LINK_TYPE_P1)"
         )
@@ -59,7 +59,7 @@ def _require_memory(machine: Machine, described: int | None) -> None:
     seen = int(found.group(1)) * 1024
     if seen < described * (1 - _KERNELS_SHARE) - _KERNELS_BYTES:
         raise Refused(
-            f"the node has {seen / (1 << 30):.1f} GiB of memory, wanted "
+            f"the node has {seen / (1 << 30):.1f} GiB of memory, expected "
             f"{described / (1 << 30):.1f} (fabric_memory_bytes; /proc/meminfo). "
             "Is a memory module missing? Run on the node: dmidecode --type memory"
         )
@@ -72,7 +72,7 @@ def _require_numa_nodes(machine: Machine, described: int | None) -> None:
     seen = len([name for name in names if re.fullmatch(r"node\d+", name)])
     if seen < described:
         raise Refused(
-            f"the node has {seen} NUMA nodes, wanted {described} (fabric_numa_nodes; "
+            f"the node has {seen} NUMA nodes, expected {described} (fabric_numa_nodes; "
             "/sys/devices/system/node). Look for NPS, SNC and interleaving in the firmware's setup"
         )
 
@@ -81,6 +81,6 @@ def _require_gpus(machine: Machine, described: int) -> None:
     seen = len(pci.gpus(machine))
     if described and seen != described:
         raise Refused(
-            f"the node has {seen} GPUs, wanted {described} (fabric_gpu_count; "
+            f"the node has {seen} GPUs, expected {described} (fabric_gpu_count; "
             "/sys/bus/pci/devices). Run on the node: lspci -nn -d ::0302"
         )

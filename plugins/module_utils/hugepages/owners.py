@@ -41,8 +41,9 @@ def refuse_doca(kib: int, pages: int, theirs: int, variable: str) -> None:
     """Refuse another number than doca-hugepages has: its next reload would undo ours."""
     if pages and theirs and pages != theirs:
         raise Refused(
-            f"doca-hugepages takes {theirs} pages of {kib} kB at its next reload ({DOCA}), wanted "
-            f"{pages}; write {variable}: {theirs}, or run on the node: doca-hugepages remove APP"
+            f"doca-hugepages takes {theirs} pages of {kib} kB at its next reload ({DOCA}), "
+            f"expected {pages}; write {variable}: {theirs}, or run on the node: "
+            "doca-hugepages remove APP"
         )
 
 
@@ -54,5 +55,5 @@ def refuse_sysctl(machine: Machine, pages: int, variable: str) -> None:
         if line is not None and line.value != str(pages):
             raise Refused(
                 f"{line.file}:{line.line}: sets vm.{path.rpartition('/')[2]} to {line.value} at "
-                f"boot, wanted {pages}; remove the line, or write {variable}: {line.value}"
+                f"boot, expected {pages}; remove the line, or write {variable}: {line.value}"
             )

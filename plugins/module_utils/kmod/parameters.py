@@ -72,7 +72,7 @@ class Running:
     writable: bool
 
 
-def wanted(machine: Machine, given: dict[str, Any]) -> list[Parameter]:
+def site_parameters(machine: Machine, given: dict[str, Any]) -> list[Parameter]:
     """Return the parameters that a site wants, sorted, by the kernel's spelling.
 
     Raises:
@@ -130,7 +130,7 @@ def running(machine: Machine, parameter: Parameter) -> Running | None:
     )
 
 
-def known(machine: Machine, module: str) -> dict[str, str]:
+def valid_parameters(machine: Machine, module: str) -> dict[str, str]:
     """Return the parameters of the module for the running kernel, with their types.
 
     Raises:
@@ -150,7 +150,7 @@ def known(machine: Machine, module: str) -> dict[str, str]:
 
 
 def _of_module(machine: Machine, module: str, values: dict[str, str]) -> list[Parameter]:
-    has = known(machine, module)
+    has = valid_parameters(machine, module)
     if machine.exists("/sys/module/" + module) and not is_loaded(machine, module):
         raise Refused(
             f"{module} is built into the kernel, which reads its parameters from its command "

@@ -33,7 +33,7 @@ class Memlock:
         return "unlimited" if self.bytes is None else str(self.bytes)
 
 
-def wanted(text: str) -> Memlock:
+def parse_memlock(text: str) -> Memlock:
     """Return the limit that a site describes.
 
     Raises:

@@ -83,6 +83,6 @@ def _refuse_later_lines(machine: Machine, users: list[str], memlock: Memlock) ->
                 continue
             if of_pam(words[3]) != memlock:
                 raise Refused(
-                    f"{path}:{number}: memlock of {words[0]} is {words[3]}, wanted {memlock.pam}, "
-                    "and this file overrides rdmaprov's; remove the line"
+                    f"{path}:{number}: memlock of {words[0]} is {words[3]}, expected {memlock.pam}"
+                    ", and this file overrides rdmaprov's; remove the line"
                 )

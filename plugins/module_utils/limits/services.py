@@ -104,7 +104,7 @@ def _plan_reload(plan: Plan, found: list[Service], memlock: Memlock) -> None:
         seen = "{} soft, {} hard".format(*service.limits)
         if not service.stale:
             raise Refused(
-                f"{service.unit}: LimitMEMLOCK is {seen}, wanted {memlock.systemd}; a file after "
+                f"{service.unit}: LimitMEMLOCK is {seen}, expected {memlock.systemd}; a file after "
                 f"{DROP_IN} sets it, remove it there: {service.drop_ins}"
             )
         change = Change(CONFIGURED, service.unit, "LimitMEMLOCK", seen, memlock.systemd)

@@ -52,7 +52,7 @@ class Addressing:
 class LinkManager:
     """One of the programs that configure links.
 
-    `address` and `mtu` add the steps by which a rail is configured as described at the next boot;
+    `address` and `mtu` add the steps that give a rail the site's configuration at the next boot;
     `settle` those by which the manager knows it now. None changes anything by itself. A file has
     one owner: methods of different roles write different files.
 

@@ -79,7 +79,7 @@ class Networkd(LinkManager):
             if not self._uses_own(netdev):
                 raise NodeError(
                     f"{netdev}: systemd-networkd uses {self._file(netdev) or 'no file'}, "
-                    f"wanted {self.own_file(netdev)} ({_LINKS}{self._index(netdev)}). "
+                    f"expected {self.own_file(netdev)} ({_LINKS}{self._index(netdev)}). "
                     f"Run on the node: networkctl status {netdev}"
                 )
 
@@ -117,7 +117,7 @@ class Networkd(LinkManager):
         for address in re.findall(r"(?m)^\s*Address\s*=\s*(\S+)", self.machine.read(path) or ""):
             if wanted.address and not _is_same(address, wanted.address):
                 raise Refused(
-                    f"{netdev}: {path} gives it {address}, wanted {wanted.address} "
+                    f"{netdev}: {path} gives it {address}, expected {wanted.address} "
                     "(fabric_rails). Remove the line Address= there"
                 )
 

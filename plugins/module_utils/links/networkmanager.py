@@ -77,7 +77,7 @@ class NetworkManager(LinkManager):
     def read_again(self, netdevs: list[str]) -> list[list[str]]:
         """Return the commands by which it reads its files, and uses the rails' own profiles.
 
-        Not `device connect`: that goes on with a profile that it is just trying.
+        Not `device connect`: that continues with a profile that it is just trying.
         """
         commands = [["nmcli", "general", "reload", "conf"], ["nmcli", "connection", "reload"]]
         ours = [each for each in netdevs if each in self._addressed]
@@ -92,8 +92,8 @@ class NetworkManager(LinkManager):
             seen = self._profile(netdev)
             if seen != f"rdmaprov-{netdev}":
                 raise NodeError(
-                    f"{netdev}: NetworkManager uses the profile '{seen}', wanted rdmaprov-{netdev} "
-                    f"({self.own_file(netdev)}). "
+                    f"{netdev}: NetworkManager uses the profile '{seen}', expected "
+                    f"rdmaprov-{netdev} ({self.own_file(netdev)}). "
                     f"Run on the node: nmcli connection up rdmaprov-{netdev}"
                 )
 

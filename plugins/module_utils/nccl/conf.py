@@ -47,7 +47,7 @@ def effective(found: list[Line]) -> dict[str, str]:
     return values
 
 
-def written(own: dict[str, str], kept: dict[str, str]) -> str:
+def render(own: dict[str, str], kept: dict[str, str]) -> str:
     """Return the text of a file of ours."""
     body = "".join(f"{name}={value}\n" for name, value in own.items())
     if kept:

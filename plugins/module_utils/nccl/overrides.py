@@ -44,7 +44,7 @@ def overrides(machine: Machine, wanted: dict[str, str], version: tuple[int, int]
 def _different(path: str, found: list[Line], wanted: dict[str, str]) -> list[str]:
     return [
         f"{path}:{line.number}: sets {line.name} to {line.value}, which overrides "
-        f"{conf.PATH}, wanted {wanted[line.name]}: remove the line"
+        f"{conf.PATH}, expected {wanted[line.name]}: remove the line"
         for line in found
         if wanted.get(line.name, line.value) != line.value
     ]

@@ -51,7 +51,7 @@ def file(machine: Machine, url: str, sha256: str, name: str) -> None:
             os.fsync(target.fileno())
         seen = digest(temporary)
         if seen != sha256.lower():
-            raise NodeError(f"{url} has SHA-256 {seen}, wanted {sha256.lower()} "
+            raise NodeError(f"{url} has SHA-256 {seen}, expected {sha256.lower()} "
                             "(ofed_package_sha256); it was not installed")  # fmt: skip
         os.replace(temporary, path)
     except (OSError, ValueError) as error:

@@ -30,9 +30,10 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
     source, version = arguments["source"], arguments["version"]
     form, example = _VERSIONS[source]
     if not re.fullmatch(form, version):
-        raise Refused(f"ofed_version: '{version}' is not a version of {source}; write such as "
-                      f"{example}")  # fmt: skip
-    origin = vendor_repository.wanted(machine, manager, arguments)
+        raise Refused(
+            f"ofed_version: '{version}' is not a version of {source}; write one, such as {example}"
+        )
+    origin = vendor_repository.site_origin(machine, manager, arguments)
     installed = manager.installed()
     remove = _others(installed, source)
     name = meta(arguments)
@@ -69,8 +70,10 @@ def check(machine: Machine, arguments: dict[str, Any]) -> None:
     # DOCA's own version is not OFED's: 3.1.0 has OFED-internal-25.07-0.9.7.
     same = source == "doca" or matches(info.version, version) or matches(version, info.version)
     if info.flavour != source or not same:
-        raise Refused(f"ofed_info -s says {info.flavour} {info.version}, wanted {source} {version} "
-                      "(ofed_version); is there a second ofed_info on PATH?")  # fmt: skip
+        raise Refused(
+            f"ofed_info -s says {info.flavour} {info.version}, expected {source} {version} "
+            "(ofed_version); is there a second ofed_info on PATH?"
+        )
 
 
 def _others(installed: dict[str, Package], source: str) -> list[str]:
@@ -88,7 +91,7 @@ def _is_there(installed: dict[str, Package], name: str, version: str) -> bool:
 
 
 def _origin(plan: Plan, manager: Manager, origin: Origin, name: str, version: str) -> None:
-    """Have the key and the repository, once both are proven with what is to be installed."""
+    """Have the key and the repository, once both are verified with the packages to install."""
     machine = plan.machine
     if origin.archive and not vendor_repository.is_unpacked(machine, origin):
         change = Change(CONFIGURED, origin.archive, "archive", "absent", "unpacked")
@@ -221,5 +224,7 @@ def _offer(offers: list[Offer], origin: Origin, name: str, version: str) -> Offe
         if version == LATEST or matches(offer.version, version):
             return offer
     there = ", ".join(offer.version for offer in mine[:5]) or "no version of it"
-    raise NodeError(f"{origin.repository.url} has {there}, wanted {name} {version} (ofed_version); "
-                    "write one that it has, or another ofed_repository_url")  # fmt: skip
+    raise NodeError(
+        f"{origin.repository.url} has {there}, expected {name} {version} (ofed_version); "
+        "write one that it has, or another ofed_repository_url"
+    )

@@ -44,7 +44,7 @@ class Origin:
     sha256: str
 
 
-def wanted(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Origin:
+def site_origin(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Origin:
     """Return where the packages come from.
 
     Raises:
@@ -114,7 +114,7 @@ def candidate(machine: Machine, origin: Origin) -> Iterator[Repository]:
     key = download.text(origin.key_url)
     problem = key_problem(key, origin.fingerprint)
     if problem:
-        wanted = f", wanted {origin.fingerprint} (ofed_repository_key_fingerprint)"
+        wanted = f", expected {origin.fingerprint} (ofed_repository_key_fingerprint)"
         raise NodeError(f"{origin.key_url}: {problem}{wanted if origin.fingerprint else ''}; "
                         "write the URL of the armored key that signs the repository")  # fmt: skip
     machine.write(CANDIDATE_KEY, key)

@@ -85,6 +85,6 @@ def _refuse_sysctl(plan: Plan, wanted: bool) -> None:
     line = sysctl.at_boot(plan.machine).get(sysctl.path_of("kernel.numa_balancing"))
     if line is not None and (line.value != "0") != wanted:
         raise Refused(
-            f"{line.file}:{line.line}: sets kernel.numa_balancing to {line.value}, wanted "
+            f"{line.file}:{line.line}: sets kernel.numa_balancing to {line.value}, expected "
             f"{int(wanted)} (pcie_numa_balancing); remove the line"
         )

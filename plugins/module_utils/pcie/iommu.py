@@ -69,6 +69,6 @@ def _prove(machine: Machine, wanted: str, argument: str, functions: list[Functio
         if seen != "identity":
             raise NodeError(
                 f"{function.address}: the running kernel has {argument}, but its IOMMU mode "
-                f"is {seen}, wanted identity ({group}/type); does its driver or the firmware "
+                f"is {seen}, expected identity ({group}/type); does its driver or the firmware "
                 "ask for translation?"
             )

@@ -87,7 +87,9 @@ def _invalid(machine: Machine) -> str:
     for switch in _SWITCHES:
         option = modprobe.effective(options, MODULE, switch)
         if option is not None and option.value not in ("0", "1"):
-            return f"{option.file} sets {switch} to {option.value}, wanted 0 or 1: correct it there"
+            return (
+                f"{option.file} sets {switch} to {option.value}, expected 0 or 1: correct it there"
+            )
     if _has_symbol(machine) is False:
         return (
             f"The RDMA drivers that run have no {_SYMBOL} ({_SYMBOLS}): write ofed_source: doca, "

@@ -102,7 +102,7 @@ def _shares(arguments: dict[str, Any], strict: tuple[bool, ...]) -> tuple[int, .
     # Without a class that has a share, all are strict. iproute2's dcb and mlx5 check the sum too.
     if sum(shares.values()) != 100 and not (not shares and all(strict)):
         raise Refused(
-            f"roce_qos_tc_percent: the shares sum to {sum(shares.values())}, wanted 100: {shares}"
+            f"roce_qos_tc_percent: the shares sum to {sum(shares.values())}, expected 100: {shares}"
         )
     return tuple(shares.get(tc, 0) for tc in PRIORITIES)
 

@@ -45,7 +45,7 @@ def parse(text: str, netdev: str) -> Seen:
 def unreadable(netdev: str, seen: str, wanted: str) -> NodeError:
     """Return the error for what the tool printed and is not known of it."""
     return NodeError(
-        f"{netdev}: {seen or 'nothing'!r}, wanted {wanted} (mlnx_qos -i {netdev} -a); "
+        f"{netdev}: {seen or 'nothing'!r}, expected {wanted} (mlnx_qos -i {netdev} -a); "
         "if this version prints something else, write roce_qos_backend: dcb"
     )
 

@@ -54,7 +54,7 @@ def plan_port(plan: Plan, netdev: str, wanted: Description) -> bool:
             continue
         if aspect.negotiated and wanted.dcbx == "firmware":
             raise Refused(
-                "{}: {} is {}, wanted {}, and the firmware agrees on it with the switch: set it "
+                "{}: {} is {}, expected {}, and the firmware agrees on it with the switch: set it "
                 "there, or write roce_qos_dcbx: host".format(netdev, aspect.setting, *different)
             )
         _add(plan, backend, netdev, aspect, seen)

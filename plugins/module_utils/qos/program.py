@@ -1,4 +1,4 @@
-"""What the units run: a node's rails are made as described, without Ansible. Runs on the node."""
+"""What the units run: bring a node's rails to their descriptions, without Ansible. On the node."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def described_netdevs(machine: Machine) -> list[str]:
 
 
 def apply(machine: Machine, netdev: str) -> list[str]:
-    """Make one network device as described, and return what was changed, in words.
+    """Bring one network device to its description, and return what was changed, in words.
 
     Raises:
         NodeError: it is not described, or does not become so.
@@ -56,10 +56,10 @@ def main(arguments: list[str], machine: Machine, patience_s: float = PATIENCE_S)
     """Apply the descriptions of the network devices that are named, or of all that are there.
 
     Returns:
-        The program's exit code: 1 if one is not as described.
+        The program's exit code: 1 if one differs from its description.
 
     """
-    # systemd ends it so; what is half done is to be left in order.
+    # systemd ends it so; an incomplete change must be left in order.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     end = time.monotonic() + patience_s
     waiting = arguments or [

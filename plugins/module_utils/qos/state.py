@@ -89,7 +89,7 @@ def eight(values: list[int], what: str) -> tuple[int, ...]:
 
     """
     if len(values) < 8:
-        raise NodeError(f"{what}: {len(values)} values, wanted 8")
+        raise NodeError(f"{what}: {len(values)} values, expected 8")
     return tuple(values[:8])
 
 

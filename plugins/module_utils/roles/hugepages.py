@@ -205,7 +205,7 @@ def _check_use(machine: Machine, size: Wanted, pool: Pool, pages: int) -> None:
     if pages < used:
         raise Refused(
             f"NUMA node {pool.numa_node}: {used} of {pool.pages} hugepages of "
-            f"{size_text(size.kib)} are in use or reserved ({pool.directory}), wanted {pages}; "
+            f"{size_text(size.kib)} are in use or reserved ({pool.directory}), expected {pages}; "
             f"end what uses them, or write more in {size.variable}"
         )
 

@@ -18,7 +18,7 @@ HEADER = "# Written by rdmaprov (limits); changes here are lost.\n"
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """Return what must change for the limits to hold, now and after a boot."""
     plan = Plan(machine)
-    wanted = memlock.wanted(arguments["memlock"])
+    wanted = memlock.parse_memlock(arguments["memlock"])
     # Running first: what the kernel does not take never gets into a file that a boot reads.
     _sysctl(plan, {str(name): value for name, value in arguments["sysctl"].items()})
     pam.logins(plan, arguments["memlock_users"], wanted)
@@ -70,6 +70,6 @@ def _refuse_overrides(machine: Machine, texts: dict[str, str], own: str) -> None
         last = found[sysctl.path_of(name)]
         if last.value.split() != value.split():
             raise Refused(
-                f"{last.file}:{last.line}: sets {name} to {last.value} at boot, wanted {value}, "
+                f"{last.file}:{last.line}: sets {name} to {last.value} at boot, expected {value}, "
                 "and overrides rdmaprov's file; remove the line"
             )

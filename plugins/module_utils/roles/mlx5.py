@@ -17,13 +17,13 @@ HEADER = "# Written by rdmaprov (mlx5); changes here are lost.\n"
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
-    """Return what must change for modules and NICs to be as described, now and after a boot.
+    """Return what must change for modules and NICs to match the site, now and after a boot.
 
     What can be set while a module is loaded is set first: the kernel refuses a value that it
     does not take, which in modprobe.d would keep the module from loading.
     """
     plan = Plan(machine)
-    wanted = parameters.wanted(machine, arguments["module_parameters"])
+    wanted = parameters.site_parameters(machine, arguments["module_parameters"])
     text = _text(wanted)
     options = modprobe.options(machine, {OWN: text})
     _refuse_others(options, wanted)
@@ -53,7 +53,7 @@ def _refuse_others(options: list[modprobe.Option], wanted: list[Parameter]) -> N
         if option is not None and option.file != OWN and not each.is_met_by(option.value):
             raise Refused(
                 f"{each.module} {each.name}: {option.file} sets {option.value}, which "
-                f"overrides {OWN}, wanted {each.wanted}: remove it there"
+                f"overrides {OWN}, expected {each.wanted}: remove it there"
             )
 
 
@@ -151,8 +151,9 @@ def _at_load(
         why = reload.obstacle(machine, each.module) if allowed == "if-needed" else ""
         if allowed == "never" or why:
             plan.reboot.append(
-                f"{each.module} {each.name} is {seen.value}, wanted {each.wanted}: read only when "
-                f"the module is loaded ({seen.path})" + (f"; not reloaded: {why}" if why else "")
+                f"{each.module} {each.name} is {seen.value}, expected {each.wanted}: read only "
+                f"when the module is loaded ({seen.path})"
+                + (f"; not reloaded: {why}" if why else "")
             )
             continue
         change = Change(RUNNING, each.module, each.name, seen.value, each.wanted)

@@ -56,7 +56,7 @@ def _check_rdma(machine: Machine, rail: Rail, wanted_bytes: int) -> None:
         raise NotYet(f"{rail.rdma}: ibv_devinfo shows no active_mtu")
     if int(found.group(1)) != wanted_bytes:
         raise Refused(
-            f"{rail.rdma}: RDMA MTU {found.group(1)}, wanted {wanted_bytes}, although "
+            f"{rail.rdma}: RDMA MTU {found.group(1)}, expected {wanted_bytes}, although "
             f"{rail.netdev} has its MTU. Is the port's maximum smaller? "
             "Run on the node: ibv_devinfo -v"
         )

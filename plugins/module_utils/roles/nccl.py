@@ -45,7 +45,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     if before.strip() and not conf.is_ours(before):
         backup = f"{conf.PATH}.backup-{conf.digest(before)}"
         plan.file(backup, before, machine.mode(conf.PATH) or 0)
-    _write(plan, before, conf.written(own, kept))
+    _write(plan, before, conf.render(own, kept))
     plan.warnings += overrides(machine, {**own, **kept}, version)
     return plan
 
@@ -78,8 +78,9 @@ def _hcas(machine: Machine, arguments: dict[str, Any]) -> list[str]:
     for name in named:
         if name not in there:
             raise NotYet(
-                f"{name}: there is no such RDMA device, wanted by nccl_ib_hca; {_INFINIBAND} has "
-                f"{has}. Write one of these, or remove nccl_ib_hca: the rails' devices are found"
+                f"{name}: nccl_ib_hca lists it, but there is no such RDMA device; "
+                f"{_INFINIBAND} has {has}. Write one of these, or remove nccl_ib_hca: "
+                "the rails' devices are found"
             )
     if named:
         return named
@@ -123,12 +124,12 @@ def _require_roce_v2(machine: Machine, hca: str, index: int) -> None:
         seen = None  # EINVAL: that entry has no GID
     if seen is None:
         raise NotYet(
-            f"{hca}: there is no GID {index} ({path}), wanted by nccl_ib_gid_index. Has the rail "
+            f"{hca}: there is no GID {index} (nccl_ib_gid_index; {path}). Has the rail "
             "its address? Write another index, or remove nccl_ib_gid_index"
         )
     if seen != "RoCE v2":
         raise Refused(
-            f"{hca}: GID {index} is {seen} ({path}), wanted RoCE v2: write another "
+            f"{hca}: GID {index} is {seen} ({path}), expected RoCE v2: write another "
             "nccl_ib_gid_index, or remove it, and NCCL 2.21 and later choose by the address"
         )
 
@@ -140,7 +141,7 @@ def _network(text: str, version: int) -> str:
         network = None
     if network is None or network.version != version:
         raise Refused(
-            f"nccl_ib_address_range: '{text}' is not a network of IPv{version}: write such as "
+            f"nccl_ib_address_range: '{text}' is not a network of IPv{version}: write one, such as "
             + ("198.18.0.0/15" if version == 4 else "2001:db8::/32")
         )
     return text
@@ -165,7 +166,9 @@ def _socket(machine: Machine, text: str) -> str:
     ):
         raise Refused(
             f"nccl_socket_ifname: '{text}' leaves no network device; /sys/class/net has "
-            "{}. Write such as ={}".format(", ".join(devices) or "none", (devices or ["eth0"])[0])
+            "{}. Write one, such as ={}".format(
+                ", ".join(devices) or "none", (devices or ["eth0"])[0]
+            )
         )
     return text
 
@@ -218,12 +221,12 @@ def _write(plan: Plan, before: str, text: str) -> None:
 def _version(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)*", text)
     if found is None:
-        raise Refused(f"nccl_version: '{text}' is not a version: write such as '2.30'")
+        raise Refused(f"nccl_version: '{text}' is not a version: write one, such as '2.30'")
     return int(found[1]), int(found[2])
 
 
 def _number(arguments: dict[str, Any], name: str, largest: int) -> str:
     value = arguments[name]
     if not 0 <= value <= largest:
-        raise Refused(f"nccl_{name} is {value}, wanted 0 to {largest}")
+        raise Refused(f"nccl_{name} is {value}, expected 0 to {largest}")
     return str(value)

@@ -53,27 +53,27 @@ def _mode(machine: Machine, arguments: dict[str, Any]) -> tuple[str, str]:
     """Return how the NICs are to reach GPU memory, and why."""
     mode: str = arguments["mode"]
     if mode == "off":
-        return mode, "wanted by peermem_mode"
+        return mode, "set by peermem_mode"
     if mode == "auto" and not pci.gpus(machine, (pci.NVIDIA,)):
         return "off", "the node has no NVIDIA GPU (/sys/bus/pci/devices)"
     if arguments["gpu_module"]:
         _require_flavour(machine, arguments["gpu_module"])
     if mode == "nvidia-peermem":
-        return mode, "wanted by peermem_mode"
+        return mode, "set by peermem_mode"
     why = dmabuf.obstacle(machine, find(machine, arguments["rails"]))
     if mode == "auto":
         return ("nvidia-peermem", why) if why else ("dmabuf", "the node supports it")
     if why:
         raise Refused(f"dma-buf cannot be used: {why}. Write peermem_mode: nvidia-peermem, or auto")
-    return mode, "wanted by peermem_mode"
+    return mode, "set by peermem_mode"
 
 
 def _require_flavour(machine: Machine, wanted: str) -> None:
     seen, where = dmabuf.gpu_module(machine)
     if seen != wanted:
         raise Refused(
-            f"the nvidia module is {seen} ({where}), wanted {wanted} (peermem_gpu_module): install "
-            f"that one, or write peermem_gpu_module: {seen}"
+            f"the nvidia module is {seen} ({where}), expected {wanted} (peermem_gpu_module): "
+            f"install that one, or write peermem_gpu_module: {seen}"
         )
 
 

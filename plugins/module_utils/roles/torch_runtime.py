@@ -10,7 +10,7 @@ from ..torch import image, pins, proof, virtualenv
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
-    """Return what must change for the node to have torch as described."""
+    """Return what must change for the node to have the site's torch."""
     plan = Plan(machine)
     kind = arguments["kind"]
     if kind == "none":

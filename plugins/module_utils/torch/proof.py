@@ -56,7 +56,7 @@ def interpreter(plan: Plan, python: str, pins: list[Pin]) -> None:
             f"{python}: {wrong} (torch_runtime_requirements); rdmaprov does not change an existing "
             "interpreter: write the versions that it has, or torch_runtime_kind: venv"
         )
-    change = Change(RUNNING, python, "torch", f"{found['torch'][0]}, not proven", "imported")
+    change = Change(RUNNING, python, "torch", f"{found['torch'][0]}, not verified", "imported")
     plan.add(change, lambda: prove(plan.machine, python, pins))
 
 
@@ -66,7 +66,7 @@ def is_right(machine: Machine, python: str, pins: list[Pin]) -> str:
     if _is_proven(machine, python, names, pins):
         return ""
     try:
-        return _different(_versions(machine, python, names), pins) or "not proven"
+        return _different(_versions(machine, python, names), pins) or "not verified"
     except NodeError as error:
         return str(error)
 
@@ -133,7 +133,9 @@ def _different(found: dict[str, tuple[str, str]], pins: list[Pin]) -> str:
         version = found[name][0] if name in found else ""
         pin = wanted.get(name)
         if not version or (pin is not None and not pin.is_met_by(version)):
-            said.append(f"{name} is {version or 'absent'}, wanted {pin.version if pin else 'any'}")
+            said.append(
+                f"{name} is {version or 'absent'}, expected {pin.version if pin else 'any'}"
+            )
     return "; ".join(said)
 
 

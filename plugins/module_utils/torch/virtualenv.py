@@ -49,7 +49,7 @@ def environment(plan: Plan, directory: str, python: str, pins: list[Pin], source
         )
     own = f"{directory}/bin/python3"
     wrong = proof.is_right(machine, own, pins) if machine.exists(own) else "absent"
-    if wrong == "not proven":
+    if wrong == "not verified":
         change = Change(RUNNING, own, "torch", wrong, "imported")
         plan.add(change, lambda: proof.prove(machine, own, pins))
         return

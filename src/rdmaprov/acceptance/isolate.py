@@ -103,7 +103,7 @@ def _format_nodes(group: Group, most: int = 4) -> str:
 
 
 def findings(found: IsolationResult) -> list[Finding]:
-    """Return what is at fault as findings; what is not sure is not proven."""
+    """Return what is at fault as findings; what is not sure is unknown."""
     made = []
     for part in found.faulty_parts:
         single = part.nodes[0] if len(part.nodes) == 1 else ""

@@ -189,7 +189,7 @@ def _remaining_changes(survey: Survey) -> list[str]:
     for name in survey.pending:
         plan = survey.roles.get(name, RolePlan())
         changes = ", ".join(
-            f"{c.device} {c.setting} ({c.layer}) is {c.seen}, wanted {c.wanted}"
+            f"{c.device} {c.setting} ({c.layer}) is {c.seen}, expected {c.wanted}"
             for c in plan.changes
         )
         left.append(f"{name}: {changes or plan.waits or 'changes pending'}")

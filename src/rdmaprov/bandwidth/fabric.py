@@ -134,7 +134,7 @@ def check_fabric(fabric: Fabric) -> Fabric:
             why = f": {_WHY[attribute]}" if attribute in _WHY else ""
             raise FabricError(
                 f"{option} must be from {low:g} to {high:g}, not {value:g}{why}",
-                f"Pass {option} a number from {low:g} to {high:g}.",
+                f"Pass {option} with a number from {low:g} to {high:g}.",
             )
     if fabric.domains < 2:
         raise FabricError(

@@ -11,6 +11,7 @@ from rdmaprov.bandwidth.efficiency import efficiency, fleet_sizes
 from rdmaprov.bandwidth.fabric import Fabric, FabricError, check_fabric
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.signatures import Cause
+from rdmaprov.words import quantity
 
 _ROUNDING = 1 + 1e-9
 
@@ -108,19 +109,20 @@ def derive(
 
 
 def _derivation(fabric: Fabric, top: float, most: float, algorithm: str) -> str:
-    how = f"{fabric.rails} rails × {fabric.link_gbps:g} Gb/s ÷ 8 bits"
+    rails = quantity(fabric.rails, "rail")
+    how = f"{rails} × {fabric.link_gbps:g} Gb/s ÷ 8 bits"
     if fabric.node_gb_s < fabric.rails * fabric.rail_gb_s:
-        many = "GPU" if fabric.gpus_per_node == 1 else "GPUs"
-        how = f"{fabric.gpus_per_node} {many} × {fabric.gpu_slot.gb_s:.1f} GB/s ({fabric.gpu_slot})"
+        gpus = quantity(fabric.gpus_per_node, "GPU")
+        how = f"{gpus} × {fabric.gpu_slot.gb_s:.1f} GB/s ({fabric.gpu_slot})"
     elif fabric.pcie and fabric.rail_gb_s < fabric.link_gbps / 8:
-        how = f"{fabric.rails} rails × {fabric.rail_gb_s:.1f} GB/s ({fabric.pcie})"
+        how = f"{rails} × {fabric.rail_gb_s:.1f} GB/s ({fabric.pcie})"
     if fabric.oversubscription > 1:
         how += f" ÷ {fabric.oversubscription:g} (oversubscription)"
     by = "any algorithm" if algorithm == "auto" else algorithm
     return (
         f"A ring's ceiling is {how} = {format_gb_s(top)}. "
         f"The floor is {format_percent(efficiency(fabric))} of it, for {fleet_sizes(fabric)}. "
-        f"By {by} these links carry at most {format_gb_s(most)}."
+        f"With {by}, these links carry at most {format_gb_s(most)}."
     )
 
 
@@ -143,10 +145,12 @@ def judge(
     if not 0 <= measured_gb_s < math.inf:
         raise FabricError(
             f"--measured {measured_gb_s:g} is not a bandwidth",
-            "Give the bus bandwidth in GB/s, as nccl-tests prints it.",
+            "Pass the bus bandwidth in GB/s, as nccl-tests prints it.",
         )
     share = measured_gb_s / floor.ceiling_gb_s
-    sentence = f"{start}, got {format_gb_s(measured_gb_s)} ({format_percent(share)})"
+    sentence = (
+        f"{start}, measured {format_gb_s(measured_gb_s)} ({format_percent(share)} of the ceiling)"
+    )
     if measured_gb_s > floor.most_gb_s * _ROUNDING:
         return Judgement(
             floor,
@@ -178,7 +182,7 @@ def _impossible_causes(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tu
     causes.append(
         Cause(
             "not-these-links",
-            "the data did not use these rails only: NVLink between nodes, or all ranks on one node",
+            "not all data went over these rails: NVLink between nodes, or all ranks on one node",
             (floor.most_gb_s / floor.ceiling_gb_s, math.inf),
             (floor.most_gb_s, math.inf),
             "bytes of each rail before and after; --nvlink-nodes if nodes share NVLink",
@@ -199,5 +203,5 @@ def _notes(fabric: Fabric, floor: Floor, measured_gb_s: float, algorithm: str) -
             "measure with NCCL_ALGO=Ring too."
         )
     elif measured_gb_s > max(tree, ceiling.max_gb_s(fabric, "ring")) * _ROUNDING:
-        notes.append("Only switches that reduce (SHARP) reach this over these rails.")
+        notes.append("Only reduction in the switches (SHARP) reaches this over these rails.")
     return tuple(notes)

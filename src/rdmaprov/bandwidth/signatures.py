@@ -83,8 +83,8 @@ SIGNATURES = (
         "rail-missing",
         "one rail carries nothing",
         _share(lambda fabric: (fabric.rails - 1) / fabric.rails),
-        "bytes of each rail before and after; NCCL's line `NET/IB : Using` names the rails it took",
-        f"(R - 1) / R, as the rails left share the data: {_ISSUE.format('nccl-tests', 380)}",
+        "bytes of each rail before and after; NCCL's line `NET/IB : Using` names the rails in use",
+        f"(R - 1) / R, as the other rails share the data: {_ISSUE.format('nccl-tests', 380)}",
     ),
     Signature(
         "half-slot",
@@ -105,14 +105,14 @@ SIGNATURES = (
         "paths-collide",
         "flows share paths: no adaptive routing, too few queue pairs",
         _share(lambda _fabric: 1 / 1.7),
-        "marks, CNPs and pauses of each rail; the spines' links are unevenly full",
+        "marks, CNPs and pauses of each rail; the spines' links are unevenly loaded",
         "1 / 1.7: github.com/NVIDIA/cluster-readiness-engine/pull/287",
     ),
     Signature(
         "oversubscribed",
         "the spines carry half of what the leaves send",
         _share(lambda _fabric: 0.5),
-        "the same run inside one leaf is fast; give --oversubscription if it is meant",
+        "the same run inside one leaf is fast; pass --oversubscription if it is intended",
         "1 / 2 for 2:1",
     ),
     Signature(
@@ -132,7 +132,7 @@ SIGNATURES = (
     ),
     Signature(
         "no-pfc",
-        "drops: wrong priority, or no PFC on the way",
+        "drops: wrong priority, or a hop without PFC",
         lambda _fabric: (0.0, 0.4),
         "discards, out_of_sequence, retransmissions; bytes of each priority",
         f"`0.x GB/s`: {_ISSUE.format('nccl', 378)}",
@@ -142,7 +142,7 @@ SIGNATURES = (
         "TCP on the management network",
         _socket,
         "NCCL's lines say NET/Socket; bytes of the management interface",
-        f"at most 100 Gb/s and a third: {_ISSUE.format('nccl', 465)}",
+        f"at most 100 Gb/s and 35 % of the ceiling: {_ISSUE.format('nccl', 465)}",
     ),
 )
 

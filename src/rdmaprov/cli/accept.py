@@ -11,7 +11,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 
 
 @click.command(
-    short_help="Measure the fabric by all-reduces; name what is at fault.",
+    short_help="Measure the fabric with all-reduces; name what is at fault.",
     epilog="Exit codes: 0 accepted, 1 refused, 3 the site is invalid, 4 a node is unreachable or a"
     " result is unknown.",
 )
@@ -37,7 +37,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     type=click.Choice(["auto", "never"]),
     default="auto",
     show_default=True,
-    help="Test groups of nodes to find the fault, if the run does not show it.",
+    help="If the run does not show what is at fault, test groups of nodes to find it.",
 )
 @click.option(
     "--timeout",

@@ -28,7 +28,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option(
     "--max-failures",
     metavar="N|N%",
-    help="Stop starting new nodes once more than this many in a batch have failed.",
+    help="Stop when more than this many nodes of a batch have failed.",
 )
 @click.option(
     "--reboot",

@@ -36,7 +36,9 @@ def converge(
 ) -> int:
     """Bring the nodes of a site to its state; return the exit code."""
     if ask and not sys.stdin.isatty():
-        raise UsageError("--ask needs a terminal", "Leave it out, or run first: rdmaprov plan")
+        raise UsageError(
+            "--ask needs a terminal", f"Leave it out, or read the plan: rdmaprov plan {site}"
+        )
     named = session.known_roles(roles)
     batch = limits.parse_share("--serial", serial, 1) if serial is not None else None
     most = (

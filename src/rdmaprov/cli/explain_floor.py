@@ -66,8 +66,8 @@ def floor(
 ) -> int:
     """Derive the floor and the ceiling of an all-reduce on these nodes; judge a measurement.
 
-    Pass the bus bandwidth (busbw) of a message size of 1 GiB or more. A number above what the
-    links can carry is impossible.
+    Pass the bus bandwidth (busbw) of a message size of 1 GiB or more. A measurement above what
+    the links can carry is judged impossible.
     """
     fabric = Fabric(
         nodes,

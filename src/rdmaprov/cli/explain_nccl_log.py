@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rdmaprov.terminal import Meter
 
 
-@click.command("nccl-log", short_help="Read from NCCL logs which transport was used.")
+@click.command("nccl-log", short_help="Show which transport NCCL used, from its logs.")
 @click.argument(
     "files",
     metavar="FILE...",

@@ -96,7 +96,7 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     cls=_Asked,
     callback=_check_answer,
     prompt="Rails, such as ens1,ens2",
-    help="Network devices or PCI addresses of a node's rails, in rail order.",
+    help="Network devices or PCI addresses of a node's rails, separated by commas, rail 0 first.",
 )
 @click.option(
     "--gbps",
@@ -116,11 +116,11 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     prompt="Network for the rails' addresses, such as 198.18.0.0/15, or none",
     default="none",
     show_default=True,
-    help="IPv4 network: rail i gets its i-th /24. none: rails without addresses.",
+    help="IPv4 network of the rails: rail i gets its i-th /24. none: no addresses.",
 )
 @click.option("--user", callback=_check_answer, help="User to log in as over ssh.  [default: root]")
 def init(directory: Path, source: str | None, **answers: Any) -> None:  # noqa: ANN401 - click's
-    """Write a commented site into DIRECTORY; ask for what no option gives.
+    """Write a new, commented site into DIRECTORY; ask for each fact that no option gives.
 
     The new site passes `rdmaprov check`. Existing files are never overwritten. With --from, copy a
     reference site instead and ask nothing.

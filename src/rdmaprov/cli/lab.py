@@ -76,7 +76,7 @@ def lab(context: click.Context, directory: Path | None, cache: Path | None) -> N
 @click.option(
     "--accel",
     type=click.Choice(["auto", *(accel.value for accel in Accel)]),
-    help="kvm, or tcg: emulation, slow but everywhere.  [default: auto, kvm if it works]",
+    help="kvm, or tcg: emulation, slow, works everywhere.  [default: auto: kvm if it works]",
 )
 @click.option(
     "--suite",
@@ -131,8 +131,8 @@ def up(
 def status(cluster: Cluster, as_json: bool) -> None:
     """Show whether each node is up, booting, paused or down, and the saved states.
 
-    Booting: the machine runs and ssh does not answer. Paused: a save or restore runs, or was
-    interrupted; then `rdmaprov lab up` lets the node run on.
+    Booting: the machine runs and ssh does not answer. Paused: a save or restore is running, or
+    was interrupted; `rdmaprov lab up` resumes the node.
     """
     from rdmaprov.cli import lab_view
 
@@ -154,8 +154,8 @@ def status(cluster: Cluster, as_json: bool) -> None:
 def ssh_(cluster: Cluster, node: str, command: Sequence[str]) -> None:
     """Open a shell on NODE, or run COMMAND there (write it after `--`).
 
-    Input, output and the exit code pass through. Several words reach the node as they are; a
-    single one is a line for the node's shell ('ls | wc -l').
+    Input, output and the exit code pass through. Several words run as one command, as they
+    are; a single word is a line for the node's shell, such as 'ls | wc -l'.
     """
     from rdmaprov.lab import ssh
 
@@ -171,7 +171,7 @@ def ssh_(cluster: Cluster, node: str, command: Sequence[str]) -> None:
 @click.option("--follow", "-f", is_flag=True, help="Keep printing new output.")
 @click.pass_obj
 def console(cluster: Cluster, node: str, follow: bool) -> None:
-    """Print all output of the serial console of NODE since it got its disk."""
+    """Print the output of NODE's serial console since it got its disk."""
     cluster.load().node(node)
     path = cluster.layout.node(node) / "console.log"
     if not path.exists():

@@ -43,11 +43,11 @@ def reset(cluster: Cluster, nodes: Sequence[str]) -> None:
         working.reset(nodes)
 
 
-@click.command(short_help="Put another machine in a node's place.")
+@click.command(short_help="Replace a node: new disk, host key and MAC addresses.")
 @node_argument
 @click.pass_obj
 def replace(cluster: Cluster, node: str) -> None:
-    """Replace the server of NODE: same name, new disk, new host key, new MAC addresses.
+    """Replace NODE: it keeps its name, and gets a new disk, host key and MAC addresses.
 
     The saved states of NODE are deleted.
     """
@@ -59,7 +59,7 @@ def replace(cluster: Cluster, node: str) -> None:
 @click.argument("name", shell_complete=complete_state)
 @click.pass_obj
 def save(cluster: Cluster, name: str) -> None:
-    """Save memory and disk of all nodes as NAME; an older state of that name is replaced.
+    """Save the memory and disks of all nodes as NAME; replace an older state of that name.
 
     All nodes must be up. They pause for about a second. `rdmaprov lab restore NAME` brings them
     back to this state. `rdmaprov lab status` lists the saved states.
@@ -76,8 +76,8 @@ def save(cluster: Cluster, name: str) -> None:
 def restore(cluster: Cluster, name: str, nodes: Sequence[str]) -> None:
     """Return each NODE, or all nodes, to the state saved as NAME and wait until they answer.
 
-    Nodes that are down start from that state too. Open connections to the nodes end. The clocks
-    are set to the present time.
+    Nodes that are down start from that state too. Open connections to the nodes end. The nodes'
+    clocks are set to the present time.
     """
     with at_work(cluster, f"restoring {name}", len(set(nodes))) as working:
         working.restore(name, nodes)

@@ -10,6 +10,7 @@ import click
 from rdmaprov.nccl_log.judgement import Mismatch, format_ranges
 from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, TransportVerdict
 from rdmaprov.problem import printable
+from rdmaprov.words import quantity
 
 _HEAD = ("ranks", "hosts", "transport", "HCA", "GDR", "channels", "within the node")
 _MAX_ROWS = 32
@@ -20,9 +21,9 @@ _TRANSPORT = {
 }
 _GDR = {
     Gdr.ALL: "GPUDirect RDMA on all",
-    Gdr.SOME: "GPUDirect RDMA on some",
-    Gdr.NONE: "no GPUDirect RDMA on any",
-    Gdr.UNKNOWN: "GPUDirect RDMA unknown",
+    Gdr.SOME: "GPUDirect RDMA on some of",
+    Gdr.NONE: "no GPUDirect RDMA on",
+    Gdr.UNKNOWN: "GPUDirect RDMA unknown on",
 }
 
 
@@ -56,9 +57,11 @@ def lines(
 def _verdict(matrix: Matrix, verdict: TransportVerdict) -> str:
     parts = [_TRANSPORT.get(verdict.transport, str(verdict.transport))]
     if matrix.channels:
-        parts.append(f"{_GDR[verdict.gdr]} of {len(matrix.channels)} channels between nodes")
+        count = quantity(len(matrix.channels), "channel")
+        text = f"{_GDR[verdict.gdr]} {count} between nodes"
+        parts.append(text.replace("on all 1 channel", "on the only channel"))
     if verdict.hcas:
-        parts.append(f"HCAs {', '.join(verdict.hcas)}")
+        parts.append(f"HCA{'s' if len(verdict.hcas) > 1 else ''} {', '.join(verdict.hcas)}")
     if verdict.sharp:
         parts.append("SHARP")
     if verdict.nccl_version:

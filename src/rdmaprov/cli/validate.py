@@ -27,7 +27,7 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
 @click.option(
     "--hosts",
     metavar="SPEC[,SPEC...]",
-    help="Connect by testinfra instead, such as ssh://HOST or local://.",
+    help="Connect with testinfra's own backends, such as ssh://HOST or local://.",
 )
 @json_option
 @vault_file_option

@@ -39,7 +39,9 @@ def _netdev(rail: Rail) -> Iterator[Violation]:
     where = (rail.index, "netdev")
     if RDMA_NAME.match(rail.netdev) and not rail.netdev.startswith("ibp"):
         message = f"'{rail.netdev}' is an RDMA device, not a network device"
-        yield Violation(_RAILS, message, "write the name that `ip link` shows, or pci", where)
+        yield Violation(
+            _RAILS, message, "write the name that `ip link` shows, or a PCI address", where
+        )
     elif not _NETDEV.fullmatch(rail.netdev):
         message = f"'{rail.netdev}' is not a valid network device name"
         yield Violation(_RAILS, message, "write 1 to 15 characters without space, / and :", where)

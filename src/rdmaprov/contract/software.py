@@ -61,7 +61,7 @@ def _digests(node: Node) -> Iterator[Violation]:
         value = (node.get(name) or "").replace(" ", "")
         if value and not re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", value):
             message = f"'{node.get(name)}' is not {digits} hexadecimal digits"
-            yield Violation(name, message, "copy it from its publisher")
+            yield Violation(name, message, "copy the digest that its publisher shows")
 
 
 def _peermem(node: Node) -> Iterator[Violation]:

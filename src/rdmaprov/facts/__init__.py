@@ -1,7 +1,7 @@
 """What a node is, read by plain commands over any testinfra host; nothing here changes a node.
 
 Each module has one noun of the field: a command, a pure parser of what it prints, and frozen
-values. What cannot be told is `CouldNotTell`, never a value.
+values. What is unknown is `CouldNotTell`, never a value.
 """
 
 from rdmaprov.facts.errors import CouldNotTell

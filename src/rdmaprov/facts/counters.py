@@ -65,7 +65,7 @@ def parse_ethtool(text: str, command: str) -> dict[str, int]:
 
 
 def pause(host: Host, netdev: str) -> tuple[bool, bool]:
-    """Return whether a port heeds global pause, and whether it sends it."""
+    """Return whether a port respects global pause, and whether it sends it."""
     command = f"ethtool -a {shlex.quote(netdev)}"
     return parse_pause(output(host, command), command)
 

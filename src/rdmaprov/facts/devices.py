@@ -47,7 +47,7 @@ _REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
 
 
 class NoDevice(CouldNotTell):
-    """A device of a rail is not there, so nothing of it can be told."""
+    """A device of a rail is not there, so everything about it is unknown."""
 
 
 @dataclass(frozen=True)

@@ -55,9 +55,9 @@ class Hosts(Protocol):
 
 
 def paths(nodes: Sequence[Node], hosts: Hosts) -> tuple[list[Path], list[str]]:
-    """Return the paths of the ring, and a line for each node that could not be told.
+    """Return the paths of the ring, and a line for each node that is unknown.
 
-    A node that cannot be told is left out, and the ring closes without it.
+    An unknown node is left out, and the ring closes without it.
     """
     found, unknown = [], []
     ends: dict[str, dict[int, End]] = {}

@@ -98,7 +98,7 @@ def read_files(host: Host, *paths: str, quiet: bool = False) -> Files:
             which a card has hundreds.
 
     Raises:
-        CouldNotTell: the command did not come to its end.
+        CouldNotTell: the command did not end by itself.
 
     """
     result = host.run(files_command(*paths, quiet=quiet))

@@ -24,7 +24,7 @@ from rdmaprov.inventory.host_positions import HostPositions
 from rdmaprov.inventory.locator import Locator
 from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.resolve import Renderer, ResolveError, Variables
-from rdmaprov.problem import Position, Problem, merge_problems
+from rdmaprov.problem import Position, Problem, display_path, merge_problems
 
 
 class SiteError(RdmaprovError):
@@ -156,9 +156,10 @@ class _Loader:
     def _select(self, limit: str | None) -> list[Host]:
         chosen = self._inventory.select(limit)
         if limit and not chosen and self._inventory.hosts:
+            site = display_path(str(self._site), Path.cwd())
             raise SiteError(
-                f"{self._site}: no host matches --limit {limit}",
-                "List the site's hosts and groups with: ansible-inventory -i SITE --graph",
+                f"{site}: no host matches --limit {limit}",
+                f"List the site's hosts and groups: ansible-inventory -i {site} --graph",
             )
         return [host for host in chosen if names.is_safe(str(host.name))]
 

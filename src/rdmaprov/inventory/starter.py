@@ -80,14 +80,14 @@ def copy(source: Path, directory: Path) -> list[Path]:
 
 def _require_empty(directory: Path) -> None:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UsageError(f"{directory} exists and is not empty", "Name a new directory")
+        raise UsageError(f"{directory} exists and is not empty", "Pass a new directory.")
 
 
 def _host_names(facts: Facts) -> list[str]:
     found = [name for pattern in facts.nodes for name in host_positions.expand_range(pattern)]
     for name in found:
         if not names.is_safe(name):
-            message = f"'{name}' is not a host name; write a range as gpu[01:16]"
+            message = f"'{name}' is neither a host name nor a range such as gpu[01:16]"
             raise UsageError(message, _AGAIN)
     twice = [name for name, count in Counter(found).items() if count > 1]
     if twice:
@@ -114,11 +114,11 @@ def _hosts(facts: Facts) -> str:
 def _variables(facts: Facts) -> str:
     parts = [
         "---",
-        "# What every node must be. Every variable: rdmaprov schema",
+        "# The state of every node. All variables: rdmaprov schema",
         f"ansible_user: {facts.user}",
         *([] if facts.user == "root" else ["ansible_become: true"]),
         "",
-        "# The fabric. On RoCE, marking and priority must be what the switches are set to.",
+        "# The fabric. On RoCE, DSCP and priority must match the switches.",
         f"fabric_kind: {facts.kind}",
         f"fabric_link_gbps: {facts.gbps}",
     ]
@@ -130,12 +130,12 @@ def _variables(facts: Facts) -> str:
             "fabric_cnp_dscp: 48",
             "fabric_cnp_priority: 6",
         ]
-    parts += ["", "# The machine.", f"fabric_gpu_count: {facts.gpus}"]
-    parts += ["", "# Rails, in their order: rail i of every node is one network plane."]
+    parts += ["", "# The hardware.", f"fabric_gpu_count: {facts.gpus}"]
+    parts += ["", "# The rails, in order: rail i of every node is on the same network plane."]
     parts += ["fabric_rails:", *_rails(facts)]
     parts += [
         "",
-        "# if-needed: a node that needs a reboot gets one at the end of its turn.",
+        "# never, or if-needed: apply reboots each node that requires it.",
     ]
     parts += ["reboot_policy: never"]
     return "\n".join(parts) + "\n"
@@ -168,6 +168,6 @@ def _subnets(text: str, count: int) -> list[ipaddress.IPv4Network]:
     except ValueError as error:
         raise UsageError(f"'{text}' is not an IPv4 network: {error}", _AGAIN) from error
     if network.prefixlen > 24 or 2 ** (24 - network.prefixlen) < count:
-        raise UsageError(f"{text} is too small for {count} networks of /24", _AGAIN)
+        raise UsageError(f"{text} is too small for {count} rails: each gets a /24", _AGAIN)
     subnets = network.subnets(new_prefix=24)
     return [next(subnets) for _ in range(count)]

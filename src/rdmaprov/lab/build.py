@@ -21,7 +21,7 @@ TORCH_LABEL = "rdmaprov-torch"
 BUILD_TIMEOUT_S = 1800.0
 FREE_MIB = 8192  # a tree, its archive and the disk made of it, at their largest together
 TORCH_FREE_MIB = 64
-NO_PACKAGES = "Nothing was kept. Can this machine reach Debian's packages? Then run it again."
+NO_PACKAGES = "Nothing was kept. Check that this machine reaches Debian's packages; run it again."
 
 Make = Callable[[Recipe, Path, Mapping[str, str]], Path]
 
@@ -70,7 +70,7 @@ def _temporary(scratch: Path) -> Iterator[dict[str, str]]:
     if directory.is_symlink() or directory.stat().st_uid != os.geteuid():
         raise RdmaprovError(
             f"{directory} belongs to another user",
-            "Have it removed, or set TMPDIR to another place.",
+            "Have it removed, or set TMPDIR to another directory.",
         )
     try:
         yield {"TMPDIR": str(directory)}

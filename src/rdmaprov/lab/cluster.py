@@ -156,7 +156,9 @@ class Cluster:
         for state in lab.saved:
             lost = [name for name in names if name in state.nodes]
             if lost:
-                self.say(f"the saved state {state.name!r} of {', '.join(lost)} goes with the disk")
+                self.say(
+                    f"the saved state {state.name!r} of {', '.join(lost)} is deleted with its disk"
+                )
         lab = lab.without_saved_states_of(names)
         lab.save(self.layout.state)
         return lab
@@ -216,8 +218,8 @@ class Cluster:
         if lost:
             others = [node.name for node in nodes if node.name not in lost]
             raise UsageError(
-                f"the saved state {name!r} of {', '.join(lost)} is gone: it was in the disk that a"
-                " reset, a replacement or a new image has replaced",
+                f"the saved state {name!r} of {', '.join(lost)} no longer exists: its disk"
+                " was replaced by a reset, a replacement or a new image",
                 f"Without {', '.join(lost)}: rdmaprov lab restore {name} {' '.join(others)}"
                 if others
                 else f"To save the nodes as they are now: rdmaprov lab save {name}",

@@ -239,7 +239,7 @@ def _start_failure(name: str, saved_state: str | None, said: str, log: Path) -> 
         return RdmaprovError(f"the virtual machine of {name} did not start: {said}", f"See {log}")
     return RdmaprovError(
         f"{name} did not start from the saved state {saved_state!r}: {said}",
-        "To boot it from its disk as that is now: rdmaprov lab up",
+        "To boot it from its current disk: rdmaprov lab up",
     )
 
 

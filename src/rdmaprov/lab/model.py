@@ -201,8 +201,8 @@ def check_range(option: str, value: int, allowed: range, unit: str = "") -> None
     """
     if value not in allowed:
         raise UsageError(
-            f"{option} must be {allowed.start} to {allowed.stop - 1}{unit}, not {value}",
-            f"Write for example {option} {allowed.start}.",
+            f"{option} must be from {allowed.start} to {allowed.stop - 1}{unit}, not {value}",
+            f"Pass {option} with a number in this range.",
         )
 
 
@@ -216,5 +216,5 @@ def check_state_name(name: str) -> None:
     if not STATE_NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a saved state",
-            "Begin with a letter; then at most 31 letters, digits, '_' or '-', as in 'factory'.",
+            "Use a letter, then at most 31 letters, digits, '_' or '-', such as 'factory'.",
         )

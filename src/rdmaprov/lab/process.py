@@ -124,7 +124,7 @@ class Daemon:
                 return False
             if time.monotonic() > give_up:
                 raise CommandError(
-                    f"a program holds {self.record.with_suffix('.alive')} and is not on record",
+                    f"a program holds {self.record.with_suffix('.alive')} and is not recorded",
                     "See which with: fuser -v " + str(self.record.with_suffix(".alive")),
                 )
             time.sleep(0.05)

@@ -70,8 +70,8 @@ def absent_ranks(matrix: Matrix) -> Mismatch:
     """Return the mismatch that ranks are missing from the logs."""
     of = f" of {matrix.size}" if matrix.size else ""
     return Mismatch(
-        f"{_format_numbers(matrix.absent)}{of}: no line in the logs, so nothing is known of them",
-        "give the logs of all ranks",
+        f"{_format_numbers(matrix.absent)}{of}: no line in the logs",
+        "pass the logs of all ranks",
         proven=False,
     )
 
@@ -167,7 +167,7 @@ def _mixed_versions(matrix: Matrix) -> Iterator[Mismatch]:
     if len(matrix.versions) > 1:
         yield Mismatch(
             f"NCCL {' and '.join(matrix.versions)} in one job",
-            "use one version on all nodes, or give the logs of one job only",
+            "use one version on all nodes, or pass the logs of one job only",
         )
 
 
@@ -186,7 +186,7 @@ def _missing_evidence(matrix: Matrix) -> Iterator[Mismatch]:
         yield Mismatch(
             "the log ends, or the job stopped, before all channels were listed:"
             f" {_format_names(matrix.unfinished)}",
-            "give the whole log; if it is whole, search it for NCCL WARN",
+            "pass the whole log; if it is whole, search it for NCCL WARN",
             proven=False,
         )
     count, first = matrix.unreadable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rdmaprov.nccl_log.matrix import Channel, Matrix, Transport
 
 NO_CHANNELS = (
-    "run a collective (since 2.22 channels are made by the first one) with NCCL_DEBUG=INFO and"
-    " NCCL_DEBUG_SUBSYS=INIT,NET,ENV, and give the whole log"
+    "run a collective (since NCCL 2.22, the first one makes the channels) with NCCL_DEBUG=INFO and"
+    " NCCL_DEBUG_SUBSYS=INIT,NET,ENV, and pass the whole log"
 )
 
 # NCCL tries a plugin, then IB, then Socket (src/plugin/net.cc). What explains most comes first.
@@ -58,8 +58,8 @@ def unknown_transport(network: str) -> str:
     """Return how to make the transport of a network known."""
     if network.startswith(("IB", "gIB", "SHARP")):
         return (
-            "`NET/IB : Using`, which names the link layer, is missing for this process or appears"
-            " twice with different devices: give the whole log"
+            "pass the whole log: the line `NET/IB : Using`, which names the link layer, is missing"
+            " for this process, or appears twice with different devices"
         )
     return f"the plugin {network} chooses its transport itself: read its documentation"
 

@@ -41,7 +41,7 @@ def read_matrix(paths: Iterable[Path]) -> Matrix:
 
 
 def verdict(matrix: Matrix) -> TransportVerdict:
-    """Return what the matrix amounts to; what is not proven is UNKNOWN."""
+    """Return the verdict on the matrix; without evidence, UNKNOWN."""
     versions = matrix.versions
     return TransportVerdict(
         transport=_transport(matrix),

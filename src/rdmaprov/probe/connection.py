@@ -61,7 +61,7 @@ class Command:
         return head.encode() + command + self.given
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """Return the command as a message has it."""
         line = printable(self.text)
         return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 3]}..."
@@ -183,7 +183,7 @@ class Connection:
         return (await self._output.readexactly(length)).decode("utf-8", "surrogateescape")
 
     def _no_answer(self, command: Command, why: str) -> NoAnswer:
-        what = f"{self._target.name}: {printable(why)}: {command.shown}"
+        what = f"{self._target.name}: {printable(why)}: {command.label}"
         return NoAnswer(what, f"Run it by hand: {self._target.login_command}")
 
     async def _listen(self, errors: asyncio.StreamReader) -> None:

@@ -78,7 +78,7 @@ _KNOWN = (
 
 
 def reason(said: str, code: int | None, target: Target) -> Reason:
-    """Return why a connection did not come to be, or ended.
+    """Return why a connection could not be made, or ended.
 
     Args:
         said: what ssh, sudo and the node's shell wrote to standard error.

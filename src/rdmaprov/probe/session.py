@@ -89,7 +89,7 @@ class Session:
         (future,) = connection.send([command])
         done, _ = await asyncio.wait([future], timeout=limit)
         if not done:
-            connection.fail(self._stuck(f"no answer in {limit:g} s: {command.shown}"))
+            connection.fail(self._stuck(f"no answer in {limit:g} s: {command.label}"))
         return await future
 
     async def fetch(self, commands: Sequence[Command], asked: Sequence[Future[Answer]]) -> None:
@@ -149,7 +149,7 @@ def sessions(
 
 
 async def open_all(nodes: Sequence[Session]) -> None:
-    """Connect to all nodes; what cannot be reached says so when it is asked."""
+    """Connect to all nodes; an unreachable one reports that when it is asked."""
     await asyncio.gather(*(node.connect() for node in nodes), return_exceptions=True)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.sizes import format_size
-from rdmaprov.report.drawing import BAD, DASHES, DUE, MARKERS, SERIES, drawn
+from rdmaprov.report.drawing import BAD, DASHES, DUE, MARKERS, SERIES, draw_svg
 from rdmaprov.report.model import Plot, Table
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     return Plot(
         "bandwidth",
         "Bus bandwidth by message size",
-        drawn("bandwidth", (9, 3.8), lambda axes: _draw(axes, curves, limits)),
+        draw_svg("bandwidth", (9, 3.8), lambda axes: _draw(axes, curves, limits)),
         words,
         f"{words}. busbw as nccl-tests defines it: in place, median time of the slowest rank."
         + ("" if floor else " There is no floor: gloo does not measure RDMA."),

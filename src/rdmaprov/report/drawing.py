@@ -57,7 +57,7 @@ _TAG = re.compile(r"<[^<>]*>")
 _FONT = re.compile(r"font(?:-family)?: [^;\"]*'DejaVu Sans'[^;\"]*;? ?")
 
 
-def drawn(name: str, size: tuple[float, float], draw: Callable[[Axes], None]) -> str:
+def draw_svg(name: str, size: tuple[float, float], draw: Callable[[Axes], None]) -> str:
     """Return a picture as an <svg> element without colours of its own, the same each time.
 
     Without matplotlib, which is not installed unless asked for (rdmaprov[plots]), an empty text.

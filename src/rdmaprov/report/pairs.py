@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmaprov.bandwidth import outliers
 from rdmaprov.bandwidth.rates import format_gb_s
-from rdmaprov.report.drawing import drawn, short
+from rdmaprov.report.drawing import draw_svg, short
 from rdmaprov.report.model import Plot, Table
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     return Plot(
         "pairs",
         "Bandwidth between nodes",
-        drawn("pairs", size, lambda axes: _draw(axes, found)),
+        draw_svg("pairs", size, lambda axes: _draw(axes, found)),
         words,
         f"A 4 MiB burst in each direction; brighter is faster. {words}. A ring marks an outlier: "
         f"at least {LEAST_RATIO:g} times slower than the median of its rails, and by more than "

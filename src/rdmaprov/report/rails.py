@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rdmaprov.acceptance.counters import MIN_SHARE
-from rdmaprov.report.drawing import BAD, INK, LINES, MARKERS, SERIES, drawn, short
+from rdmaprov.report.drawing import BAD, INK, LINES, MARKERS, SERIES, draw_svg, short
 from rdmaprov.report.model import Plot, Table
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     return Plot(
         "rails",
         "Rail balance",
-        drawn("rails", (9, 3.2), lambda axes: _draw(axes, found)),
+        draw_svg("rails", (9, 3.2), lambda axes: _draw(axes, found)),
         words,
         f"Bytes sent by each rail, relative to the mean of its node. {words}.",
         _table(found),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rdmaprov.nccl_log.judgement import format_ranges
-from rdmaprov.report.drawing import BAD, DASHES, INK, MARKERS, SERIES, drawn, short
+from rdmaprov.report.drawing import BAD, DASHES, INK, MARKERS, SERIES, draw_svg, short
 from rdmaprov.report.model import Plot, Table
 from rdmaprov.words import quantity
 
@@ -32,7 +32,7 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
     return Plot(
         "ranks",
         "Stragglers",
-        drawn("ranks", (9, 3.2), lambda axes: _draw(axes, planes)),
+        draw_svg("ranks", (9, 3.2), lambda axes: _draw(axes, planes)),
         words,
         f"How long after the first of {quantity(ranks, 'rank')} each enters a small all-reduce: "
         f"median of 50, without comparing clocks. {words}.",

@@ -114,9 +114,9 @@ def _in_suite(suite: Path, word: str) -> str:
 
 def _code(ended: int, findings: CheckResults) -> ExitCode:
     if ended == pytest.ExitCode.USAGE_ERROR:
-        raise UsageError("pytest refuses its options; it says why above", "See: pytest --help")
+        raise UsageError("pytest rejects its options; its message is above", "See: pytest --help")
     if ended == pytest.ExitCode.NO_TESTS_COLLECTED:
-        raise UsageError("no test is left to run", "Look at -k, -m and the names of tests")
+        raise UsageError("no test is left to run", "Check -k, -m and the names of test files")
     if ended == pytest.ExitCode.INTERNAL_ERROR:
         return ExitCode.UNKNOWN
     return findings.exit_code()

@@ -160,7 +160,7 @@ def _node_of(fleet: Fleet, specification: str, host: Host, environment: Callable
             return found[0]
     raise UsageError(
         f"--hosts {specification}: no node of the site is called {seen}",
-        f"Say which one it is: --hosts '{specification.partition('?')[0]}?node={names[0]}'",
+        f"Name the node: --hosts '{specification.partition('?')[0]}?node={names[0]}'",
     )
 
 

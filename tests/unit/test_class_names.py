@@ -1,0 +1,32 @@
+"""One class name has one meaning: those of the report's own words are defined once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def definitions(name: str) -> list[Path]:
+    """Return the modules that define a class of this name."""
+    return [
+        path
+        for folder in ("src", "plugins", "validate")
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(rf"^\s*class {name}\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("Problem", "src/rdmaprov/problem.py"),
+        ("Finding", "src/rdmaprov/acceptance/finding.py"),
+        ("Judgement", "src/rdmaprov/bandwidth/floor.py"),
+    ],
+)
+def test_word_of_a_report_is_one_class(name: str, module: str):
+    assert definitions(name) == [ROOT / module]
