@@ -195,7 +195,6 @@ def heal(lab, node):
     return done.stderr.strip().partition(": ")[2]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_fault_shows_and_is_healed(lab, node, case):
     def observe():
