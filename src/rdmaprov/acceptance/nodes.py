@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NoAnswer, NodeError
-from rdmaprov.probe.fleet import probe_fleet
+from rdmaprov.probe.fleet import open_probe
 from rdmaprov.probe.script import node_script
 from rdmaprov.probe.session import Limits
 from rdmaprov.problem import printable
@@ -31,7 +31,7 @@ class Nodes(Protocol):
 @contextmanager
 def connect(fleet: Fleet) -> Iterator[Nodes]:
     """Provide a fleet's nodes; their connections end with the context."""
-    probe = probe_fleet(fleet, Limits(), together=True)
+    probe = open_probe(fleet, Limits(), together=True)
     try:
         yield probe
     finally:

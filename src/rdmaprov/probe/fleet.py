@@ -9,8 +9,8 @@ from rdmaprov.probe.session import Limits
 from rdmaprov.probe.target import Target, Targets
 
 
-def probe_fleet(fleet: Fleet, limits: Limits, together: bool) -> Probe:
-    """Return a probe of a fleet's nodes, in its order; see Probe for `together`."""
+def open_probe(fleet: Fleet, limits: Limits, together: bool) -> Probe:
+    """Open a probe of the nodes of a fleet, in its order; see Probe for `together`."""
     targets = Targets()
     reached = {node.name: _target(targets, fleet, node.name) for node in fleet.nodes}
     return Probe(reached, limits, together)

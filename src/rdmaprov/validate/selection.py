@@ -17,7 +17,7 @@ from testinfra.host import Host
 from rdmaprov import contract
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Fleet, Node, Rail, SiteError, load_site
-from rdmaprov.probe.fleet import probe_fleet
+from rdmaprov.probe.fleet import open_probe
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits
 from rdmaprov.validate.hosts import Hosts, ProbedHosts
@@ -90,7 +90,7 @@ def load(site: Path, pattern: str, vault_password_file: Path | None = None) -> F
 
 def select(fleet: Fleet, limits: Limits, together: bool) -> Selection:
     """Return the nodes of a fleet over rdmaprov's own connections; see Probe for `together`."""
-    probe = probe_fleet(fleet, limits, together)
+    probe = open_probe(fleet, limits, together)
     names = tuple(node.name for node in fleet.nodes)
     return Selection(fleet, ProbedHosts(names, probe, limits.command_s), probe)
 
