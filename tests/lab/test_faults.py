@@ -149,7 +149,7 @@ CASES = (
     Case("rail-addresses-swapped", PLANES, r"c612:0001\ndev ens1\n1", r"c612:0101\ndev ens2"),
     Case("rail-without-ipv4-gid", GIDS, r"ffff:c612:0001$", r"^none$"),
     Case("rail-drops-packets", "ping -q -c 60 -i 0.01 198.18.0.2", "^no loss", "^loss", read=lossy),
-    Case("rail-slow", "ping -q -c 3 -s 60000 198.18.0.2", "fast", "slow", read=slow),
+    Case("rail-slow", "ping -q -c 20 -i 0.2 -s 60000 198.18.0.2", "fast", "slow", read=slow),
     Case("rail-overflow", OVERFLOW, "^quiet$", "^pauses$"),
     Case("driver-version-different", VERSIONS, r"25\..*\n25\..*\n580", r"24\..*\n24\..*\n570"),
     Case("nccl-conf-stale", "cat /etc/nccl.conf", r"^NCCL_IB_TC=106$", r"NCCL_IB_TC=0"),

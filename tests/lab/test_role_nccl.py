@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
 TOUCHES = (NODE,)

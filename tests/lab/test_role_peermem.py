@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 NODE = "node1"
 TOUCHES = (NODE,)
@@ -56,7 +56,6 @@ def test_module_that_does_not_load_is_explained(lab, play):
     assert f"{wrong} sets peerdirect_support to 7, expected 0 or 1" in said
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("vendor")
 def test_module_is_loaded_and_survives_a_fault_and_a_boot(lab, play):
     assert play.changes(WANTED)
