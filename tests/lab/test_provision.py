@@ -77,7 +77,11 @@ def test_every_step_of_the_demonstration_ends_as_it_must(lab, fleet, capfd):
     said = capfd.readouterr().out
     assert "2 nodes: 2 pending" in said
     assert "2 nodes: 2 changed" in said
-    assert f"test_pfc_only_on_lossless_priority[{demo.NODE}-rail0]" in said
+    broken = (
+        f"{demo.NODE} {lab.netdev(demo.NODE, 0)}: running: PFC is on for priority 4, expected 3"
+    )
+    assert broken in said
+    assert "[test_pfc_only_on_lossless_priority]" in said
     assert "2 nodes: 1 unchanged (probed), 1 changed" in said
     assert "Not verified: GPU bandwidth" in said
     runs = [run for run in (fleet.directory / "runs").iterdir() if run.is_dir()]
