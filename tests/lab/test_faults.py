@@ -195,7 +195,13 @@ def heal(lab, node):
     return done.stderr.strip().partition(": ")[2]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+# A busy emulated processor answers as late as a slow rail does.
+LONG = {"rail-slow": [pytest.mark.long]}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name, marks=LONG.get(case.name, ())) for case in CASES]
+)
 def test_fault_shows_and_is_healed(lab, node, case):
     def observe():
         run = lab.login if case.by_login else lab.run
