@@ -14,6 +14,7 @@ from rdmaprov.lab import build, image, model, monitor, site, ssh, tools
 from rdmaprov.lab.accel import Accel, detect, forget
 from rdmaprov.lab.image import ImageStore, Recipe, Say
 from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.login import POLL_S
 from rdmaprov.lab.machines import Machines, State, free_port
 from rdmaprov.lab.model import Lab, Node, SavedState
 from rdmaprov.lab.parallel import in_parallel
@@ -198,6 +199,7 @@ class Cluster:
                     " saved",
                     "Run: rdmaprov lab up, then this again.",
                 )
+            time.sleep(POLL_S)
 
     def restore(self, name: str, names: Iterable[str]) -> Lab:
         """Bring nodes back to a saved state, all of them if none is named.
