@@ -137,6 +137,11 @@ def test_full_disk_leaves_the_page_that_was(place):
     assert not (directory / "report.html.new").is_symlink()
 
 
+def python(place, code):
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+
+
 def report_without(library, place):
     """Return how `report` ends where a library cannot be imported."""
     keep(place, WHOLE, runs.accepted(2, pairs=True))
@@ -144,8 +149,7 @@ def report_without(library, place):
         f"import sys; sys.modules[{library!r}] = None\n"
         f"from rdmaprov.cli import run; sys.exit(run(['report', {WHOLE!r}]))"
     )
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    return python(place, code)
 
 
 def test_missing_library_is_two_lines(tmp_path):
@@ -191,9 +195,7 @@ print(report_page(Path("runs/20260302-091200-validate")))
 
 
 def test_missing_library_leaves_the_verdict(place):
-    command = [sys.executable, "-c", SPOILT]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
-    (line,) = done.stdout.splitlines()
+    (line,) = python(place, SPOILT).stdout.splitlines()
     assert line.startswith(
         "report: not written: the Python package jinja2.loaders cannot be imported"
     )
@@ -211,9 +213,7 @@ def test_missing_library_leaves_the_verdict(place):
 )
 def test_nobody_pays_for_plots_who_sees_none(place, code, never):
     asked = f"import sys; {code}; print([name for name in {never} if name in sys.modules])"
-    command = [sys.executable, "-c", asked]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert python(place, asked).stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,8 @@ def _judge(findings, fleet, node, test, bad):
             f"(ssh to 198.51.100.{len(fleet) % 200 + 1} port 22)",
         )
     elif bad and function == "test_mtu_running" and node in fleet[:: max(2, len(fleet) // 12)]:
-        of = cast(Node, SimpleNamespace(name=node))
-        said = Setting(
-            of,
+        said = _setting(
+            node,
             f"ens{rail + 1}",
             "MTU",
             "fabric_mtu_bytes",
@@ -96,20 +95,17 @@ def _judge(findings, fleet, node, test, bad):
         ).text(1500, 9000)
         report(findings, name, node, "failed", said)
     elif bad and function == "test_trust" and node == fleet[-1] and rail == 3:
-        of = cast(Node, SimpleNamespace(name=node))
-        said = Setting(
-            of,
-            "ens4",
-            "trust",
-            "roce_qos_trust",
-            where="dcb app show",
-            fix=f"rdmaprov apply {SITE} --limit {node}",
-        ).text("pcp", "dscp")
-        report(findings, name, node, "failed", said)
+        fix = f"rdmaprov apply {SITE} --limit {node}"
+        trust = _setting(node, "ens4", "trust", "roce_qos_trust", where="dcb app show", fix=fix)
+        report(findings, name, node, "failed", trust.text("pcp", "dscp"))
     elif function == "test_torch_is_there":
         report(findings, name, node, "skipped", f"{node}: torch_runtime_mode is off")
     else:
         report(findings, name, node, "passed")
+
+
+def _setting(node: str, *what: str, **more: str) -> Setting:
+    return Setting(cast(Node, SimpleNamespace(name=node)), *what, **more)
 
 
 def report(findings: CheckResults, name: str, node: str, outcome: str, message: str = "") -> None:
@@ -186,22 +182,13 @@ def accepted(
     """Return an acceptance; if bad, a node with a slow rail is also a straggler."""
     fleet = names(count)
     rounds = tuple(((a, b),) for a in range(count) for b in range(a + 1, count) if pairs or a == 0)
-    planes: dict[str, Any] = {}
-    if nccl:
-        made = accept_runs.job(count, 1)
-        plane = JobPlane("all rails", None, {}, made.planes[0].addresses)
-        planes = {"planes": (plane,), "backend": "nccl", "per_node": per_node}
     sizes = tuple(8 << step for step in range(0, 31, 1 if count < 100 else 3))
-    made = accept_runs.job(count, 4, sizes=sizes, rounds=rounds, **planes)
-    renamed = dict(zip(made.nodes, fleet, strict=True))
-    made = accept_runs.job(
-        count,
-        4,
-        sizes=sizes,
-        rounds=rounds,
-        nodes=fleet,
-        **{**planes, "planes": tuple(_renamed(plane, renamed) for plane in made.planes)},
-    )
+    more: dict[str, Any] = {"sizes": sizes, "rounds": rounds, "nodes": fleet}
+    if nccl:
+        addresses = accept_runs.job(count, 1, nodes=fleet).planes[0].addresses
+        plane = JobPlane("all rails", None, {}, addresses)
+        more |= {"planes": (plane,), "backend": "nccl", "per_node": per_node}
+    made = accept_runs.job(count, 4, **more)
     ran = accept_runs.healthy(made)
     odd = fleet[count // 2]
     _numbers(ran, odd if bad else "", nccl)
@@ -236,12 +223,6 @@ def accepted(
             result.findings.append(Finding(result.judgement.sentence, f"Likely causes: {causes}"))
     head = Head("accept", SITE, "gpu*" if count > 4 else None, STARTED)
     return plain(accept_run.document(head, STARTED + timedelta(seconds=212), result))
-
-
-def _renamed(plane, renamed):
-    own = {renamed[node]: value for node, value in plane.addresses.items()}
-    netdevs = {renamed[node]: value for node, value in plane.netdevs.items()}
-    return JobPlane(plane.name, plane.rail, netdevs, own)
 
 
 def _numbers(ran, odd: str, nccl: bool) -> None:

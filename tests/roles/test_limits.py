@@ -148,9 +148,8 @@ def test_service_that_ignores_the_drop_in_is_an_error(node: Node):
     node.loaded = "65536"
     node.put(DROP_IN.replace("99-rdmaprov-memlock", "zz"))
     node._on_disk = lambda: "65536"  # type: ignore[method-assign]
-    with pytest.raises(
-        Refused, match=r"ssh.service: LimitMEMLOCK is 65536 soft, .*remove it there"
-    ):
+    refused = r"ssh.service: LimitMEMLOCK is 65536 soft, .*remove it there"
+    with pytest.raises(Refused, match=refused):
         converge(node, limits, arguments(), check=False)
 
 
@@ -224,12 +223,9 @@ def test_earlier_file_does_not_count(node: Node):
 
 
 def test_name_of_a_setting_may_have_dots_within():
-    assert sysctl.path_of("net.ipv4.conf.eth0/100.forwarding") == (
-        "/proc/sys/net/ipv4/conf/eth0.100/forwarding"
-    )
-    assert sysctl.path_of("net/ipv4/conf/eth0.100/forwarding") == (
-        "/proc/sys/net/ipv4/conf/eth0.100/forwarding"
-    )
+    path = "/proc/sys/net/ipv4/conf/eth0.100/forwarding"
+    assert sysctl.path_of("net.ipv4.conf.eth0/100.forwarding") == path
+    assert sysctl.path_of("net/ipv4/conf/eth0.100/forwarding") == path
 
 
 def test_logins_without_pam_limits_are_refused(node: Node):

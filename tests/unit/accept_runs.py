@@ -9,7 +9,7 @@ SIZES = (8, 1 << 20)
 
 
 def job(count: int = 4, rails: int = 2, **changes) -> GateJob:
-    names = tuple(f"n{index}" for index in range(count))
+    names = changes.get("nodes") or tuple(f"n{index}" for index in range(count))
     planes = tuple(
         JobPlane(
             f"rail {rail}",

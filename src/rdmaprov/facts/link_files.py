@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import yaml
 
@@ -45,7 +45,7 @@ class Boot:
     addresses: tuple[str, ...] = ()
     mtu_bytes: int | None = None
     rules: tuple[tuple[str, str], ...] = ()
-    files: tuple[str, ...] = field(default=())
+    files: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
@@ -95,9 +95,7 @@ def _of_sections(sections: list[Section], used: tuple[str, ...]) -> Boot:
         if title in ("Network", "Address")
         for value in keys.get("Address", [])
     ]
-    mtus = [
-        value for title, keys in sections if title == "Link" for value in keys.get("MTUBytes", [])
-    ]
+    mtus = [mtu for title, keys in sections if title == "Link" for mtu in keys.get("MTUBytes", [])]
     rules = [
         (source, table)
         for title, keys in sections

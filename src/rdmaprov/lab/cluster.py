@@ -11,17 +11,16 @@ from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
 from rdmaprov.lab import build, image, model, monitor, site, ssh, tools
-from rdmaprov.lab.accel import Accel, detect, forget
+from rdmaprov.lab.accel import forget
 from rdmaprov.lab.image import ImageStore, Recipe, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.login import POLL_S
-from rdmaprov.lab.machines import Machines, State, free_port
+from rdmaprov.lab.machines import Machines, State
 from rdmaprov.lab.model import Lab, Node, SavedState
 from rdmaprov.lab.parallel import in_parallel
 from rdmaprov.lab.request import Request
 from rdmaprov.resources import data_dir
 
-NODE_FREE_MIB = 2048
 RESET_TIMEOUT_S = 120.0
 UP_TIMEOUT_S = 60.0
 
@@ -57,7 +56,7 @@ class Cluster:
         """Make what is missing of the lab: images, machines, the site's hosts.yml."""
         tools.require(tools.RUN_TOOLS)
         self.layout.claim()
-        lab = Lab.load(self.layout.state) or self._create(request)
+        lab = Lab.load(self.layout.state) or request.create(self.layout, self.say)
         request.refuse_difference(lab)
         self._ensure_images(lab)
         ssh.make_key(ssh.user_key(self.layout), "rdmaprov lab")
@@ -65,29 +64,6 @@ class Cluster:
             ssh.make_key(ssh.host_key(self.layout, node.name), node.name)
         lab = self._machines.boot(lab, lab.nodes)
         site.write(self.layout, lab)
-        return lab
-
-    def _create(self, request: Request) -> Lab:
-        nodes = request.nodes or model.DEFAULT_NODES
-        rails = request.rails or model.DEFAULT_RAILS
-        recipe = Recipe(data_dir("lab"), request.suite or model.DEFAULT_SUITE)
-        image.check_space(self.layout.root, nodes * NODE_FREE_MIB)
-        accel = request.accel or detect(self.layout.cache)
-        if request.accel is None and accel is Accel.TCG and Path("/dev/kvm").exists():
-            self.say("/dev/kvm is there, but guests do not boot with it: using emulation (tcg)")
-        lab = Lab(
-            suite=recipe.suite,
-            memory_mib=request.memory_mib or model.DEFAULT_MEMORY_MIB,
-            accel=accel,
-            image=recipe.key(),
-            torch=recipe.torch_key(),
-            site=str((request.site or site.default_site()).resolve()),
-            nodes=tuple(
-                model.new_node(f"node{number}", free_port(), rails)
-                for number in range(1, nodes + 1)
-            ),
-        )
-        lab.save(self.layout.state)
         return lab
 
     @property

@@ -18,6 +18,7 @@ from rdmaprov.errors import RdmaprovError
 
 RECIPE_PARTS = ("recipe.toml", "image", "standins")
 KEY_LENGTH = 12
+TORCH_DISK = "2"  # another number if the same words of the recipe make another disk than before
 
 Say = Callable[[str], None]
 
@@ -54,7 +55,8 @@ class Recipe:
     def torch_key(self) -> str:
         """Return what changes when the torch disk would."""
         words = [self.text("torch", name) for name in ("requirement", "suite", "python")]
-        digest = hashlib.sha256("\0".join([*words, platform.machine()]).encode())
+        words += [platform.machine(), TORCH_DISK]
+        digest = hashlib.sha256("\0".join(words).encode())
         return f"torch-{digest.hexdigest()[:KEY_LENGTH]}"
 
     def _files(self) -> Iterator[Path]:

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from rdmaprov.errors import UnreachableError
 
 ANSWER_TIMEOUT_S = 30.0
+SYNC_TIMEOUT_S = 5.0
 POLL_S = 0.1
 
 
@@ -24,6 +25,7 @@ class _Peer:
 
     def __init__(self, connection: socket.socket) -> None:
         self._lines = connection.makefile("rwb")
+        self.wait_at_most = connection.settimeout
 
     def close(self) -> None:
         with suppress(OSError):  # what could not be sent before cannot be sent now
@@ -87,19 +89,43 @@ def agent(node: str, node_dir: Path, timeout_s: float) -> Iterator[_Peer]:
         UnreachableError: no agent answered.
 
     """
-    try:
-        with _conversation(node_dir / "agent.sock", timeout_s) as peer:
-            # An earlier conversation may have left an answer behind: ask for a number of ours.
-            number = time.monotonic_ns() & 0xFFFFFFFF
-            peer.send("guest-sync-delimited", id=number)
-            while peer.receive().get("return") != number:
-                pass
+    with ExitStack() as stack:
+        try:
+            peer = _sync(stack, node_dir, timeout_s)
+            peer.wait_at_most(timeout_s)
             yield peer
-    except (OSError, ValueError) as error:
-        raise UnreachableError(
-            f"{node} does not answer, not even on its console channel ({error})",
-            f"Run: rdmaprov lab console {node}",
-        ) from error
+        except (OSError, ValueError) as error:
+            raise UnreachableError(
+                f"{node} does not answer, not even on its console channel ({error})",
+                f"Run: rdmaprov lab console {node}",
+            ) from error
+
+
+def _sync(stack: ExitStack, node_dir: Path, timeout_s: float) -> _Peer:
+    """Return the agent once it answers to what is asked now.
+
+    A conversation that was cut may leave an answer behind, which is passed over, and may take the
+    first line of the next one along with it, so that is asked again.
+    """
+    asked: set[int] = set()
+    give_up = time.monotonic() + timeout_s
+    while True:
+        attempt = stack.enter_context(ExitStack())
+        peer = attempt.enter_context(
+            _conversation(node_dir / "agent.sock", min(SYNC_TIMEOUT_S, timeout_s))
+        )
+        number = time.monotonic_ns() & 0xFFFFFFFF
+        asked.add(number)
+        try:
+            peer.send("guest-sync-delimited", id=number)
+            while peer.receive().get("return") not in asked:
+                pass
+        except TimeoutError:
+            if time.monotonic() >= give_up:
+                raise
+            attempt.close()
+        else:
+            return peer
 
 
 @dataclass(frozen=True)

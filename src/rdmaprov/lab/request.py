@@ -1,4 +1,4 @@
-"""What `lab up` is asked for."""
+"""The options of `lab up`, and the lab that they describe."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdmaprov.errors import UsageError
-from rdmaprov.lab.accel import Accel
+from rdmaprov.lab import image, model, site
+from rdmaprov.lab.accel import Accel, detect
+from rdmaprov.lab.image import Recipe, Say
+from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.machines import free_port
 from rdmaprov.lab.model import Lab
+from rdmaprov.resources import data_dir
+
+NODE_FREE_MIB = 2048
 
 
 @dataclass(frozen=True)
@@ -41,3 +48,32 @@ class Request:
                     f"{option} {wanted}: the existing lab has {seen}",
                     "Run: rdmaprov lab down, then this again.",
                 )
+
+    def create(self, layout: Layout, say: Say) -> Lab:
+        """Describe a new lab and save the description; nothing runs yet.
+
+        Raises:
+            RdmaprovError: the disk has no room for it.
+
+        """
+        nodes = self.nodes or model.DEFAULT_NODES
+        rails = self.rails or model.DEFAULT_RAILS
+        recipe = Recipe(data_dir("lab"), self.suite or model.DEFAULT_SUITE)
+        image.check_space(layout.root, nodes * NODE_FREE_MIB)
+        accel = self.accel or detect(layout.cache)
+        if self.accel is None and accel is Accel.TCG and Path("/dev/kvm").exists():
+            say("/dev/kvm is there, but guests do not boot with it: using emulation (tcg)")
+        lab = Lab(
+            suite=recipe.suite,
+            memory_mib=self.memory_mib or model.DEFAULT_MEMORY_MIB,
+            accel=accel,
+            image=recipe.key(),
+            torch=recipe.torch_key(),
+            site=str((self.site or site.default_site()).resolve()),
+            nodes=tuple(
+                model.new_node(f"node{number}", free_port(), rails)
+                for number in range(1, nodes + 1)
+            ),
+        )
+        lab.save(layout.state)
+        return lab
