@@ -3,11 +3,11 @@
 #   the others'.
 # breaks: the node, until healed
 older=/usr/lib/rdmaprov-lab/modules/older
-updates=/lib/modules/$(uname -r)/updates/rdmaprov-lab # depmod prefers updates/
+modules="standin_ofed nvidia_peermem"
 
 # What the next load takes; what runs may be unloaded by a reboot.
 state() {
-	for module in standin_ofed nvidia_peermem; do
+	for module in $modules; do
 		echo "$module $(modinfo -F version "$module")"
 	done
 }
@@ -21,7 +21,6 @@ traffic_classes() {
 
 change_driver() {
 	[ ! -d /sys/module/standin_ofed ] || traffic_classes | remember classes
-	depmod
 	unloaded=$record/unloaded.$(cat /proc/sys/kernel/random/boot_id)
 	# nvidia_peermem holds the driver without being among its holders.
 	{
@@ -38,13 +37,17 @@ change_driver() {
 
 inject() {
 	[ -d /sys/module/standin_ofed ] || nothing_to_break "the vendor's driver does not run"
-	mkdir -p "$updates"
-	cp "$older/standin_ofed.ko" "$older/nvidia_peermem.ko" "$updates"
+	# In the newer one's place: modules.dep stays right, and depmod takes half a minute here.
+	for module in $modules; do
+		path=$(modinfo -F filename "$module")
+		keep_file "$path"
+		cp "$older/$module.ko" "$path.new"
+		mv "$path.new" "$path"
+	done
 	change_driver
 }
 
 heal() {
-	rm -rf "$updates"
-	rmdir --ignore-fail-on-non-empty "${updates%/*}" 2> /dev/null || true
+	put_files_back
 	change_driver
 }

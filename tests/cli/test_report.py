@@ -31,8 +31,7 @@ def keep(place, name, data):
     directory = place / "runs" / name
     directory.mkdir(parents=True)
     if data is not None:
-        text = data if isinstance(data, str) else json.dumps(data)
-        (directory / "results.json").write_text(text)
+        (directory / "results.json").write_text(data if isinstance(data, str) else json.dumps(data))
     return directory
 
 
@@ -145,11 +144,8 @@ def python(place, code):
 def report_without(library, place):
     """Return how `report` ends where a library cannot be imported."""
     keep(place, WHOLE, runs.accepted(2, pairs=True))
-    code = (
-        f"import sys; sys.modules[{library!r}] = None\n"
-        f"from rdmaprov.cli import run; sys.exit(run(['report', {WHOLE!r}]))"
-    )
-    return python(place, code)
+    report = f"from rdmaprov.cli import run; sys.exit(run(['report', {WHOLE!r}]))"
+    return python(place, f"import sys; sys.modules[{library!r}] = None\n{report}")
 
 
 def test_missing_library_is_two_lines(tmp_path):
@@ -196,9 +192,8 @@ print(report_page(Path("runs/20260302-091200-validate")))
 
 def test_missing_library_leaves_the_verdict(place):
     (line,) = python(place, SPOILT).stdout.splitlines()
-    assert line.startswith(
-        "report: not written: the Python package jinja2.loaders cannot be imported"
-    )
+    cannot = "the Python package jinja2.loaders cannot be imported"
+    assert line.startswith(f"report: not written: {cannot}")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 
 from rdmaprov.lab import ssh
 from rdmaprov.lab.layout import Layout, default_cache
-from rdmaprov.lab.model import Lab, Node
+from rdmaprov.lab.model import Lab, LabNode
 from rdmaprov.resources import data_dir
 
 COMMAND_TIMEOUT_S = 1800
@@ -180,7 +180,7 @@ class LabHandle:
         states: list[dict[str, Any]] = json.loads(self.must("status", "--json"))["saved"]
         return states
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str) -> LabNode:
         """Return the description of a node."""
         described = Lab.load(self.layout.state)
         assert described is not None

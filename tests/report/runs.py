@@ -48,7 +48,7 @@ OF_RAIL = {"test_fabric.py", "test_links.py", "test_mtu.py", "test_roce_qos.py"}
 
 
 def names(count: int) -> tuple[str, ...]:
-    return tuple(f"gpu{number:0{len(str(count))}}" for number in range(1, count + 1))
+    return tuple(f"gpu{n:0{len(str(count))}}" for n in range(1, count + 1))
 
 
 def plain(data: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def validated(count: int, *, bad: bool = True, rails: int = 8) -> dict[str, Any]
                 for device in range(rails) if file in OF_RAIL else [None]:
                     _judge(findings, fleet, node, (file, function, device), bad)
     report(findings, "test_uniformity.py::test_same_driver", "", "passed")
-    request = validate_run.Request(SITE, None, None, (), None)
+    request = validate_run.ValidateRequest(SITE, None, None, (), None)
     ended = STARTED + timedelta(seconds=75)
     return plain(validate_run.document(request, STARTED, ended, findings.exit_code(), findings))
 
@@ -111,9 +111,7 @@ def _setting(node: str, *what: str, **more: str) -> Setting:
 def report(findings: CheckResults, name: str, node: str, outcome: str, message: str = "") -> None:
     """Have findings hear a report of pytest's own class."""
     file, _, function = name.partition("::")
-    where: Any = message or None
-    if outcome == "skipped":
-        where = (file, 1, f"Skipped: {message}")
+    where: Any = (file, 1, f"Skipped: {message}") if outcome == "skipped" else message or None
     when: Any = "setup" if outcome == "error" else "call"
     state: Any = "failed" if outcome == "error" else outcome
     findings.pytest_runtest_logreport(

@@ -1,8 +1,9 @@
-"""One class name has one meaning: those of the report's own words are defined once."""
+"""One class name has one meaning: in src/ each is defined once, a report's own words everywhere."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,12 @@ def definitions(name: str) -> list[Path]:
 )
 def test_word_of_a_report_is_one_class(name: str, module: str):
     assert definitions(name) == [ROOT / module]
+
+
+def test_class_of_the_controller_has_a_name_of_its_own():
+    names = Counter(
+        name
+        for path in (ROOT / "src" / "rdmaprov").rglob("*.py")
+        for name in re.findall(r"^class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert [name for name, count in names.items() if count > 1] == []

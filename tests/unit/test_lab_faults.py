@@ -106,7 +106,7 @@ def inside(monkeypatch):
 
     class Inside:
         scripts: list[str] = []  # noqa: RUF012
-        outcomes: list[monitor.Outcome] = []  # noqa: RUF012
+        outcomes: list[monitor.ProgramExit] = []  # noqa: RUF012
 
     def run_inside(_node, _directory, script, _timeout_s):
         Inside.scripts.append(script)
@@ -125,19 +125,19 @@ def inside(monkeypatch):
     ],
 )
 def test_inject_records_where_the_fault_ends(inside, tmp_path, name, last_line):
-    inside.outcomes = [monitor.Outcome(0, "", "")]
+    inside.outcomes = [monitor.ProgramExit(0, "", "")]
     faults.inject(faults.find(name), NODE, tmp_path, 1)
     assert inside.scripts[0].splitlines()[-1] == last_line
 
 
 def test_inject_with_nothing_to_break_is_a_usage_error(inside, tmp_path):
-    inside.outcomes = [monitor.Outcome(faults.NOTHING_TO_BREAK, "", "rail 0 trusts PCP\n")]
+    inside.outcomes = [monitor.ProgramExit(faults.NOTHING_TO_BREAK, "", "rail 0 trusts PCP\n")]
     with pytest.raises(UsageError, match=r"^node1: rail 0 trusts PCP$"):
         faults.inject(faults.find("trust-pcp"), NODE, tmp_path, 0)
 
 
 def test_inject_that_failed_says_how_to_go_back(inside, tmp_path):
-    inside.outcomes = [monitor.Outcome(1, "", "no memory")]
+    inside.outcomes = [monitor.ProgramExit(1, "", "no memory")]
     with pytest.raises(RdmaprovError, match="trust-pcp ended with 1: no memory") as caught:
         faults.inject(faults.find("trust-pcp"), NODE, tmp_path, 0)
     assert caught.value.hint == "Run: rdmaprov lab heal node1"
@@ -145,9 +145,9 @@ def test_inject_that_failed_says_how_to_go_back(inside, tmp_path):
 
 def test_heal_takes_back_each_record_in_order(inside, tmp_path):
     inside.outcomes = [
-        monitor.Outcome(0, "mtu-wrong.1.20\ndisk-full.node.10\n", ""),
-        monitor.Outcome(0, "", ""),
-        monitor.Outcome(0, "repaired\n", ""),
+        monitor.ProgramExit(0, "mtu-wrong.1.20\ndisk-full.node.10\n", ""),
+        monitor.ProgramExit(0, "", ""),
+        monitor.ProgramExit(0, "repaired\n", ""),
     ]
     healed = faults.heal(NODE, tmp_path)
     assert [str(each) for each in healed] == ["mtu-wrong of rail 1", "disk-full (repaired before)"]
@@ -157,8 +157,8 @@ def test_heal_takes_back_each_record_in_order(inside, tmp_path):
 
 def test_heal_stops_at_what_does_not_go(inside, tmp_path):
     inside.outcomes = [
-        monitor.Outcome(0, "mtu-wrong.1.20\ndisk-full.node.10\n", ""),
-        monitor.Outcome(1, "", "no such device"),
+        monitor.ProgramExit(0, "mtu-wrong.1.20\ndisk-full.node.10\n", ""),
+        monitor.ProgramExit(1, "", "no such device"),
     ]
     with pytest.raises(RdmaprovError, match="mtu-wrong ended with 1: no such device") as caught:
         faults.heal(NODE, tmp_path)

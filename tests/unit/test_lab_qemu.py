@@ -92,7 +92,7 @@ def test_script_runs_inside_and_its_end_is_told(tmp_path):
     agent = Agent(tmp_path)
     agent.start()
     outcome = monitor.run_inside("node1", tmp_path, "echo out; exit 3", timeout_s=5)
-    assert outcome == monitor.Outcome(returncode=3, stdout="out\n", stderr="")
+    assert outcome == monitor.ProgramExit(returncode=3, stdout="out\n", stderr="")
     assert agent.scripts == ["echo out; exit 3"]
 
 

@@ -14,7 +14,7 @@ from rdmaprov.errors import UsageError
 from rdmaprov.lab import site, ssh
 from rdmaprov.lab.accel import Accel
 from rdmaprov.lab.layout import Layout
-from rdmaprov.lab.model import Lab, Node, Rail, new_node
+from rdmaprov.lab.model import Lab, LabNode, LabRail, new_node
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def layout(tmp_path):
 
 @pytest.fixture
 def lab(tmp_path):
-    rails = (Rail(0, "52:54:00:00:00:01", "ens1"), Rail(1, "52:54:00:00:00:02", "ens2"))
+    rails = (LabRail(0, "52:54:00:00:00:01", "ens1"), LabRail(1, "52:54:00:00:00:02", "ens2"))
     return Lab(
         suite="bookworm",
         memory_mib=2048,
@@ -32,7 +32,7 @@ def lab(tmp_path):
         image="image",
         torch="torch",
         site=str(tmp_path / "site"),
-        nodes=(Node("node1", 40001, "52:54:00:00:00:03", rails), new_node("node2", 40002, 2)),
+        nodes=(LabNode("node1", 40001, "52:54:00:00:00:03", rails), new_node("node2", 40002, 2)),
     )
 
 

@@ -23,7 +23,7 @@ from rdmaprov.lab.accel import Accel
 from rdmaprov.lab.image import Recipe
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.model import Lab
-from rdmaprov.lab.request import Request
+from rdmaprov.lab.request import LabRequest
 from rdmaprov.resources import data_dir
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def up(
     there = Lab.load(cluster.layout.state)
     count = len(there.nodes) if there is not None else nodes or model.DEFAULT_NODES
     with at_work(cluster, "starting", count) as working:
-        made = working.up(Request(nodes, rails, suite, memory, chosen, site))
+        made = working.up(LabRequest(nodes, rails, suite, memory, chosen, site))
     lab_view.table(made, [State.UP] * len(made.nodes))
     click.echo(f"site: {_short(made.site)}   shell: rdmaprov lab ssh {made.nodes[0].name}")
 

@@ -53,13 +53,13 @@ def validate(
     from rdmaprov.interrupt import signals_interrupt
     from rdmaprov.report.write import report_page
     from rdmaprov.validate.results import lines
-    from rdmaprov.validate.run import Request, run
+    from rdmaprov.validate.run import ValidateRequest, run
 
     given = session.Passwords(vault_password_file, (), ())
     with signals_interrupt():
         fleet, mask = session.check_site(site, limit, given)
         options = (*_VERBOSITY[verbosity()], *options)
-        done = run(Request(site, limit, hosts, options, vault_password_file), fleet, mask)
+        done = run(ValidateRequest(site, limit, hosts, options, vault_password_file), fleet, mask)
     if json_file is not None:
         json_file.write(done.text)
     for line in lines(done.findings):

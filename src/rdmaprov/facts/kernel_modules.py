@@ -26,7 +26,7 @@ COMMAND_LINE = "/proc/cmdline"
 
 
 @dataclass(frozen=True)
-class Line:
+class ConfLine:
     """A line of modprobe.d in words, and its file."""
 
     words: tuple[str, ...]
@@ -37,7 +37,7 @@ class Line:
 class Configuration:
     """All that modprobe reads, in its order."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ConfLine, ...]
 
     def option(self, module: str, parameter: str) -> tuple[str, str] | None:
         """Return a parameter's value at the module's next load, and its place; None for none.
@@ -93,11 +93,11 @@ def parse(files: Files) -> Configuration:
     return Configuration((*lines, *_parse_command_line(files.must(COMMAND_LINE))))
 
 
-def parse_text(text: str, path: str) -> Iterator[Line]:
+def parse_text(text: str, path: str) -> Iterator[ConfLine]:
     """Yield the lines of a file's text, comments left out, a backslash's line joined."""
     for line in text.replace("\\\n", " ").splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
-            yield Line(words(line, path), path)
+            yield ConfLine(words(line, path), path)
 
 
 def words(text: str, where: str) -> tuple[str, ...]:
@@ -116,15 +116,15 @@ def words(text: str, where: str) -> tuple[str, ...]:
         raise CouldNotTell(f"{where}: {text.strip()[:60]!r}: {error}") from error
 
 
-def _parse_command_line(text: str) -> Iterator[Line]:
+def _parse_command_line(text: str) -> Iterator[ConfLine]:
     for word in words(text, COMMAND_LINE):
         key, equals, value = word.partition("=")
         module, dot, parameter = key.partition(".")
         if key in ("modprobe.blacklist", "module_blacklist"):
             for each in value.split(","):
-                yield Line(("blacklist", each), COMMAND_LINE)
+                yield ConfLine(("blacklist", each), COMMAND_LINE)
         elif dot and equals:
-            yield Line(("options", module, f"{parameter}={value}"), COMMAND_LINE)
+            yield ConfLine(("options", module, f"{parameter}={value}"), COMMAND_LINE)
 
 
 def same_value(one: str, other: str) -> bool:

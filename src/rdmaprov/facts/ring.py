@@ -45,7 +45,7 @@ class Path:
         return f"{self.far.name} {self.ends[1].netdev} {self.ends[1].address}"
 
 
-class Hosts(Protocol):
+class FleetRunner(Protocol):
     """Many nodes, asked at the same time."""
 
     def run(
@@ -54,7 +54,7 @@ class Hosts(Protocol):
         """Return what a command of each node gave, by the node's name."""
 
 
-def paths(nodes: Sequence[Node], hosts: Hosts) -> tuple[list[Path], list[str]]:
+def paths(nodes: Sequence[Node], hosts: FleetRunner) -> tuple[list[Path], list[str]]:
     """Return the paths of the ring, and a line for each node that is unknown.
 
     An unknown node is left out, and the ring closes without it.
@@ -78,7 +78,7 @@ def paths(nodes: Sequence[Node], hosts: Hosts) -> tuple[list[Path], list[str]]:
     return found, unknown
 
 
-def _read_hosts(nodes: Sequence[Node], hosts: Hosts) -> dict[str, AnsweredHost]:
+def _read_hosts(nodes: Sequence[Node], hosts: FleetRunner) -> dict[str, AnsweredHost]:
     """Return hosts that know the devices and GIDs of their node, read from all at once."""
     commands = (
         devices.LISTING,

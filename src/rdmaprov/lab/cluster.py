@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
 from rdmaprov.lab import build, image, model, monitor, site, ssh, tools
@@ -16,9 +15,9 @@ from rdmaprov.lab.image import ImageStore, Recipe, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.login import POLL_S
 from rdmaprov.lab.machines import Machines, State
-from rdmaprov.lab.model import Lab, Node, SavedState
+from rdmaprov.lab.model import Lab, LabNode, SavedState
 from rdmaprov.lab.parallel import in_parallel
-from rdmaprov.lab.request import Request
+from rdmaprov.lab.request import LabRequest
 from rdmaprov.resources import data_dir
 
 RESET_TIMEOUT_S = 120.0
@@ -52,7 +51,7 @@ class Cluster:
             raise RdmaprovError("there is no lab", "Run: rdmaprov lab up")
         return lab
 
-    def up(self, request: Request) -> Lab:
+    def up(self, request: LabRequest) -> Lab:
         """Make what is missing of the lab: images, machines, the site's hosts.yml."""
         tools.require(tools.RUN_TOOLS)
         self.layout.claim()
@@ -78,7 +77,7 @@ class Cluster:
         """Return the state of each node, in their order."""
         return in_parallel(self._machines.state, lab.nodes)
 
-    def require_running(self, name: str) -> Node:
+    def require_running(self, name: str) -> LabNode:
         """Return the node of that name.
 
         Raises:
@@ -206,7 +205,7 @@ class Cluster:
         site.write(self.layout, lab)
         return lab
 
-    def _reboot_into(self, lab: Lab, nodes: list[Node]) -> Lab:
+    def _reboot_into(self, lab: Lab, nodes: list[LabNode]) -> Lab:
         self._ensure_images(lab)
         lab = self._machines.boot(lab, nodes)
         site.write(self.layout, lab)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.lab import monitor
-from rdmaprov.lab.model import Node
+from rdmaprov.lab.model import LabNode
 from rdmaprov.resources import data_dir
 
 TIMEOUT_S = 180.0
@@ -99,7 +99,7 @@ def _script(*parts: str) -> str:
     return "\n".join([library, *parts])
 
 
-def inject(fault: Fault, node: Node, node_dir: Path, rail: int) -> None:
+def inject(fault: Fault, node: LabNode, node_dir: Path, rail: int) -> None:
     """Put the fault on a node; where it is already, nothing changes.
 
     Raises:
@@ -120,7 +120,7 @@ def inject(fault: Fault, node: Node, node_dir: Path, rail: int) -> None:
         raise _failure(node, fault.name, outcome, "heal")
 
 
-def heal(node: Node, node_dir: Path) -> list[Healed]:
+def heal(node: LabNode, node_dir: Path) -> list[Healed]:
     """Take back every fault of a node, the latest first, and return them.
 
     Raises:
@@ -141,7 +141,7 @@ def heal(node: Node, node_dir: Path) -> list[Healed]:
     return healed
 
 
-def _failure(node: Node, name: str, outcome: monitor.Outcome, way_out: str) -> RdmaprovError:
+def _failure(node: LabNode, name: str, outcome: monitor.ProgramExit, way_out: str) -> RdmaprovError:
     said = (outcome.stderr or outcome.stdout).strip()[-500:]
     return RdmaprovError(
         f"{node.name}: {name} ended with {outcome.returncode}: {said}",

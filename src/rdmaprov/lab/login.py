@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rdmaprov.errors import UnreachableError
 from rdmaprov.lab import ssh
 from rdmaprov.lab.layout import Layout
-from rdmaprov.lab.model import Node
+from rdmaprov.lab.model import LabNode
 
 # An emulated node answers after 50 s, and after minutes on a machine that is busy.
 BOOT_TIMEOUT_S = 600.0
@@ -35,7 +35,7 @@ class Login:
     layout: Layout
     is_running: Callable[[str], bool]
 
-    def wait_for_boot(self, node: Node) -> Node:
+    def wait_for_boot(self, node: LabNode) -> LabNode:
         """Wait until a node answers and its rails are there; return it with their netdevs.
 
         Raises:
@@ -48,7 +48,7 @@ class Login:
         lines = [line.split() for line in said.splitlines()]
         return node.with_netdevs({int(line[0]): line[1] for line in lines if len(line) == 2})
 
-    def wait(self, node: Node) -> None:
+    def wait(self, node: LabNode) -> None:
         """Wait until a node's sshd greets.
 
         Raises:
@@ -63,7 +63,7 @@ class Login:
                 raise _unreachable(node, f"no answer over ssh within {BOOT_TIMEOUT_S:.0f} s")
             time.sleep(POLL_S)
 
-    def _run(self, node: Node, script: str) -> str:
+    def _run(self, node: LabNode, script: str) -> str:
         said = ""
         for _ in range(LOGIN_ATTEMPTS):
             try:
@@ -78,5 +78,5 @@ class Login:
         raise _unreachable(node, f"its rails cannot be read: {said}")
 
 
-def _unreachable(node: Node, what: str) -> UnreachableError:
+def _unreachable(node: LabNode, what: str) -> UnreachableError:
     return UnreachableError(f"{node.name}: {what}", f"Run: rdmaprov lab console {node.name}")

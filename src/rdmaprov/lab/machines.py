@@ -17,7 +17,7 @@ from rdmaprov.lab import monitor, overlay, qemu, snapshot, ssh
 from rdmaprov.lab.image import ImageStore, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.login import BOOT_TIMEOUT_S, Login
-from rdmaprov.lab.model import Lab, Node
+from rdmaprov.lab.model import Lab, LabNode
 from rdmaprov.lab.parallel import in_parallel
 from rdmaprov.lab.process import Daemon
 
@@ -53,7 +53,7 @@ class Machines:
         """Return whether a node's machine is paused to save or restore it."""
         return self._interruption(name).exists() and snapshot.is_paused(self.layout.node(name))
 
-    def state(self, node: Node) -> State:
+    def state(self, node: LabNode) -> State:
         """Return the state of a node."""
         if not self.is_running(node.name):
             return State.DOWN
@@ -61,7 +61,7 @@ class Machines:
             return State.PAUSED
         return State.UP if ssh.answers(node) else State.BOOTING
 
-    def boot(self, lab: Lab, nodes: Sequence[Node], saved_state: str | None = None) -> Lab:
+    def boot(self, lab: Lab, nodes: Sequence[LabNode], saved_state: str | None = None) -> Lab:
         """Start those of the nodes that do not run, wait until each answers over ssh.
 
         Returns the lab with what was found: ports that had to change, names of the netdevs.
@@ -75,7 +75,7 @@ class Machines:
         login = Login(self.layout, self.is_running)
         began = time.monotonic()
 
-        def wait(name: str) -> Node:
+        def wait(name: str) -> LabNode:
             node = lab.node(name)
             self.resume(name)
             if saved_state is None:
@@ -91,7 +91,7 @@ class Machines:
         lab.save(self.layout.state)
         return lab
 
-    def restore(self, lab: Lab, nodes: Sequence[Node], saved_state: str) -> Lab:
+    def restore(self, lab: Lab, nodes: Sequence[LabNode], saved_state: str) -> Lab:
         """Start nodes anew from a saved state, all at the same moment.
 
         A new process has none of the old one's connections, so these end at once.
@@ -168,7 +168,7 @@ class Machines:
         log = self.layout.switch / "switch.log"
         self._switch().start([sys.executable, *words], cwd=self.layout.root, log=log)
 
-    def _start(self, lab: Lab, node: Node, saved_state: str | None) -> Lab:
+    def _start(self, lab: Lab, node: LabNode, saved_state: str | None) -> Lab:
         """Start one machine; a port that was taken in the meantime is replaced by a free one."""
         daemon = self._daemon(node.name)
         if daemon.pid() is not None:
@@ -221,7 +221,7 @@ class Machines:
         overlay.make(directory, self.store.path(lab.image), self.store.record(lab.image))
         return lab
 
-    def _machine(self, lab: Lab, node: Node) -> qemu.Machine:
+    def _machine(self, lab: Lab, node: LabNode) -> qemu.Machine:
         return qemu.Machine(
             node=node,
             accel=lab.accel,

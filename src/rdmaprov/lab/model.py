@@ -23,7 +23,7 @@ DEFAULT_MEMORY_MIB = 2048
 
 
 @dataclass(frozen=True)
-class Rail:
+class LabRail:
     """One RDMA port of a node: `rdma` is fixed by its number, `netdev` is what udev calls it."""
 
     number: int
@@ -37,15 +37,15 @@ class Rail:
 
 
 @dataclass(frozen=True)
-class Node:
+class LabNode:
     """A virtual machine: its name stays when it is replaced, its port and MACs may change."""
 
     name: str
     port: int
     management_mac: str
-    rails: tuple[Rail, ...]
+    rails: tuple[LabRail, ...]
 
-    def with_netdevs(self, netdevs: dict[int, str]) -> Node:
+    def with_netdevs(self, netdevs: dict[int, str]) -> LabNode:
         """Return the node with the names its kernel gave to the rails."""
         return replace(
             self, rails=tuple(replace(r, netdev=netdevs.get(r.number)) for r in self.rails)
@@ -71,10 +71,10 @@ class Lab:
     image: str
     torch: str
     site: str
-    nodes: tuple[Node, ...] = field(default_factory=tuple)
+    nodes: tuple[LabNode, ...] = field(default_factory=tuple)
     saved: tuple[SavedState, ...] = ()
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str) -> LabNode:
         """Return the node of that name.
 
         Raises:
@@ -89,7 +89,7 @@ class Lab:
             "Its nodes are: " + ", ".join(node.name for node in self.nodes),
         )
 
-    def with_node(self, changed: Node) -> Lab:
+    def with_node(self, changed: LabNode) -> Lab:
         """Return the lab with the node of the same name replaced."""
         nodes = tuple(changed if node.name == changed.name else node for node in self.nodes)
         return replace(self, nodes=nodes)
@@ -146,7 +146,7 @@ class Lab:
         try:
             raw = json.loads(path.read_text())
             nodes = tuple(
-                Node(**{**node, "rails": tuple(Rail(**rail) for rail in node["rails"])})
+                LabNode(**{**node, "rails": tuple(LabRail(**rail) for rail in node["rails"])})
                 for node in raw.pop("nodes")
             )
             saved = tuple(
@@ -162,7 +162,7 @@ class Lab:
             ) from error
 
 
-def find_rail(node: Node, number: int) -> Rail:
+def find_rail(node: LabNode, number: int) -> LabRail:
     """Return a rail of the node.
 
     Raises:
@@ -182,13 +182,13 @@ def random_mac() -> str:
     return "52:54:00:" + ":".join(f"{byte:02x}" for byte in secrets.token_bytes(3))
 
 
-def new_node(name: str, port: int, rails: int) -> Node:
+def new_node(name: str, port: int, rails: int) -> LabNode:
     """Return the description of a machine that was never there before."""
-    return Node(
+    return LabNode(
         name=name,
         port=port,
         management_mac=random_mac(),
-        rails=tuple(Rail(number, random_mac()) for number in range(rails)),
+        rails=tuple(LabRail(number, random_mac()) for number in range(rails)),
     )
 
 

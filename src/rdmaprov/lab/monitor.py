@@ -129,7 +129,7 @@ def _sync(stack: ExitStack, node_dir: Path, timeout_s: float) -> _Peer:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProgramExit:
     """How a program inside a node ended."""
 
     returncode: int
@@ -137,7 +137,7 @@ class Outcome:
     stderr: str
 
 
-def run_inside(node: str, node_dir: Path, script: str, timeout_s: float) -> Outcome:
+def run_inside(node: str, node_dir: Path, script: str, timeout_s: float) -> ProgramExit:
     """Run a shell script as root inside a node, over the console channel.
 
     Raises:
@@ -159,7 +159,7 @@ def run_inside(node: str, node_dir: Path, script: str, timeout_s: float) -> Outc
         while True:
             status = peer.ask("guest-exec-status", pid=started["pid"])
             if status["exited"]:
-                return Outcome(
+                return ProgramExit(
                     int(status.get("exitcode", -int(status.get("signal", 1)))),
                     base64.b64decode(status.get("out-data", "")).decode(errors="replace"),
                     base64.b64decode(status.get("err-data", "")).decode(errors="replace"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdmaprov.lab.accel import Accel
-from rdmaprov.lab.model import Node
+from rdmaprov.lab.model import LabNode
 from rdmaprov.lab.ssh import ADDRESS
 
 NUMA_NODES = 2
@@ -28,7 +28,7 @@ class Machine:
     both, and relative names always fit into the 107 bytes that a socket's name may have.
     """
 
-    node: Node
+    node: LabNode
     directory: Path  # of the node
     accel: Accel
     memory_mib: int

@@ -18,7 +18,7 @@ NODE_FREE_MIB = 2048
 
 
 @dataclass(frozen=True)
-class Request:
+class LabRequest:
     """Options of `lab up`; None leaves a setting as it is, or at its default."""
 
     nodes: int | None = None

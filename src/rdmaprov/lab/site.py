@@ -9,7 +9,7 @@ from pathlib import Path
 from rdmaprov.errors import UsageError
 from rdmaprov.lab import ssh
 from rdmaprov.lab.layout import Layout
-from rdmaprov.lab.model import Lab, Node
+from rdmaprov.lab.model import Lab, LabNode
 from rdmaprov.resources import data_dir
 
 HOSTS_FILE = "hosts.yml"
@@ -75,7 +75,7 @@ def remove(lab: Lab) -> None:
         hosts.unlink()
 
 
-def _host(number: int, node: Node) -> dict[str, object]:
+def _host(number: int, node: LabNode) -> dict[str, object]:
     rails = [
         {"netdev": rail.netdev, "address": rail_address(rail.number, number)} for rail in node.rails
     ]

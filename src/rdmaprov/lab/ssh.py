@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rdmaprov.lab.layout import Layout
-from rdmaprov.lab.model import Lab, Node
+from rdmaprov.lab.model import Lab, LabNode
 from rdmaprov.lab.process import run
 
 ADDRESS = "127.0.0.1"
@@ -85,7 +85,7 @@ def command(layout: Layout, node: str, words: Sequence[str] = ()) -> list[str]:
     return [shutil.which("ssh") or "ssh", "-F", str(config(layout)), node, *words]
 
 
-def answers(node: Node) -> bool:
+def answers(node: LabNode) -> bool:
     """Return whether something on the node's port greets as an ssh server."""
     try:
         with socket.create_connection((ADDRESS, node.port), timeout=BANNER_TIMEOUT_S) as tcp:

@@ -22,7 +22,7 @@ from rdmaprov.validate.results import CheckResults
 
 
 @dataclass(frozen=True)
-class Request:
+class ValidateRequest:
     """What a user asks for.
 
     Args:
@@ -51,7 +51,7 @@ class Done:
     text: str
 
 
-def run(request: Request, fleet: Fleet, mask: Mask) -> Done:
+def run(request: ValidateRequest, fleet: Fleet, mask: Mask) -> Done:
     """Judge the nodes of a fleet; keep results.json, junit.xml and logs/pytest.log.
 
     Raises:
@@ -76,7 +76,11 @@ def run(request: Request, fleet: Fleet, mask: Mask) -> Done:
 
 
 def document(
-    request: Request, started: datetime, ended: datetime, code: ExitCode, findings: CheckResults
+    request: ValidateRequest,
+    started: datetime,
+    ended: datetime,
+    code: ExitCode,
+    findings: CheckResults,
 ) -> dict[str, Any]:
     """Return results.json; docs/results.schema.json describes it."""
     head = Head("validate", request.site, request.limit, started)
@@ -85,7 +89,7 @@ def document(
     return results_document(head, ended, code, nodes, {**asked, **findings.as_data()})
 
 
-def _arguments(request: Request, junit: Path) -> Iterator[str]:
+def _arguments(request: ValidateRequest, junit: Path) -> Iterator[str]:
     suite = suite_dir()
     yield f"--config-file={suite / 'pytest.ini'}"
     yield f"--rootdir={suite}"
