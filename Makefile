@@ -76,7 +76,7 @@ generate: venv
 
 # Two labs at a time: a lab under emulation mostly keeps one processor busy. Not beside the unit tests,
 # some of which have to tell what is slow from what hangs.
-LAB = $(BIN)/pytest -n 2 --dist loadscope -v --durations=40
+LAB = $(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder -v --durations=40
 
 test: test-tools check program
 	$(LAB) -m "(lab or browser) and not long"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# Two labs share the tests of the lab. One has all that begins with provisioned nodes, so that they
-# are provisioned once, after what tests that; the other has the rest.
+# Two labs share the tests of the lab. One begins with all that needs provisioned nodes, so that
+# they are provisioned once, after what tests that. Each takes a module of the rest when free.
 PROVISIONED = ("test_acceptance", "test_provision", "test_validate")
 # Where the tests of a run write down the directories of their labs.
 LABS = "RDMAPROV_TESTS_LABS"
@@ -55,13 +55,12 @@ def pytest_unconfigure(config) -> None:
 
 
 def pytest_xdist_make_scheduler(config, log):
-    """Give `--dist loadscope` whole files, and all files of one lab, to one worker."""
+    """Give `--dist loadscope` whole files to one worker, and all of PROVISIONED to the same."""
     return Lanes(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid):
         path = Path(nodeid.partition("::")[0])
-        if path.parent != Path("tests/lab"):
-            return str(path)
-        return "provisioned" if path.stem in PROVISIONED else "factory"
+        is_provisioned = path.parent == Path("tests/lab") and path.stem in PROVISIONED
+        return "provisioned" if is_provisioned else str(path)

@@ -24,7 +24,7 @@ def test_module_parameters_running(host: Host, node: Node) -> None:
 
     The kernel ignores a parameter that a module lacks, so only /sys/module proves one.
     """
-    wanted = list(_wanted(node))
+    wanted = list(_parameters(node))
     paths = [f"/sys/module/{module}/parameters/{name}" for module, name, _ in wanted]
     modules = sorted({module for module, _, _ in wanted})
     files = read_files(host, *(f"/sys/module/{each}/initstate" for each in modules), *paths)
@@ -39,7 +39,7 @@ def test_module_parameters_running(host: Host, node: Node) -> None:
 def test_module_parameters_configured(host: Host, node: Node) -> None:
     """Each module gets the site's parameters at its next load."""
     configuration = kernel_modules.read(host)
-    for module, name, value in _wanted(node):
+    for module, name, value in _parameters(node):
         seen, file = configuration.option(module, name) or (None, "/etc/modprobe.d")
         if seen is None or not same_value(seen, value):
             Setting(node, module, name, _VARIABLE, where=file, truth=CONFIGURED).reject(seen, value)
@@ -47,7 +47,7 @@ def test_module_parameters_configured(host: Host, node: Node) -> None:
 
 def test_module_parameters_after_reboot(host: Host, node: Node) -> None:
     """An initramfs that contains a module gives it the site's parameters."""
-    wanted = list(_wanted(node))
+    wanted = list(_parameters(node))
     modules = sorted({module for module, _, _ in wanted})
     for path, image in initramfs.read(host, modules).items():
         for module, name, value in wanted:
@@ -103,7 +103,7 @@ def test_firmware_settings_after_reboot(host: Host, node: Node, rail: Rail) -> N
             ).reject(setting.next_boot, value)
 
 
-def _wanted(node: Node) -> Iterator[tuple[str, str, str]]:
+def _parameters(node: Node) -> Iterator[tuple[str, str, str]]:
     """Yield module, parameter and value, as the site says."""
     parameters = node.get(_VARIABLE)
     if not parameters:

@@ -112,7 +112,7 @@ def entries(text: str) -> list[Entry]:
     return found
 
 
-def _generated(text: str) -> list[Entry]:
+def _own_entries(text: str) -> list[Entry]:
     """Return the node's own kernels, as /etc/grub.d/10_linux names them, without recovery."""
     return [
         entry
@@ -126,7 +126,7 @@ def _roots(found: list[Entry]) -> list[str]:
 
 
 def _normal(text: str) -> list[Entry]:
-    return _generated(text) or entries(text)
+    return _own_entries(text) or entries(text)
 
 
 def _regenerate(machine: Machine, owned: Owned) -> None:
@@ -144,7 +144,7 @@ def _regenerate(machine: Machine, owned: Owned) -> None:
 
 def _fault(machine: Machine, owned: Owned, old: str, new: str) -> str:
     """Return what would keep the node from starting as it does, empty if nothing."""
-    found = _generated(new)
+    found = _own_entries(new)
     if not found:
         return "it has no kernel of this system"
     kernels = machine.names("/boot")
@@ -154,7 +154,7 @@ def _fault(machine: Machine, owned: Owned, old: str, new: str) -> str:
     running = "vmlinuz-" + (machine.value("/proc/sys/kernel/osrelease") or "")
     if running in kernels and not any(entry.kernel.endswith(running) for entry in found):
         return f"the running kernel is missing ({running})"
-    roots, before = _roots(found), _roots(_generated(old))
+    roots, before = _roots(found), _roots(_own_entries(old))
     if "" in roots or (before and roots != before):
         return f"the kernel gets {roots or 'no root='}, expected {before}"
     wrong = [entry.kernel for entry in found if owned.of(entry.line) != owned.wanted]

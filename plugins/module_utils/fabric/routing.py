@@ -81,7 +81,7 @@ def plan_routing(plan: Plan, routed: list[tuple[Rail, Addressing]]) -> None:
             _plan_rules(plan, family, routed)
 
 
-def _wanted(rail: Rail, wanted: Addressing) -> list[Route]:
+def _rail_routes(rail: Rail, wanted: Addressing) -> list[Route]:
     routes = [Route(wanted.network, "", rail.netdev)]
     if wanted.gateway:
         routes.append(Route("default", wanted.gateway, rail.netdev))
@@ -89,7 +89,7 @@ def _wanted(rail: Rail, wanted: Addressing) -> list[Route]:
 
 
 def _plan_routes(plan: Plan, rail: Rail, wanted: Addressing, ours: set[str]) -> None:
-    routes = _wanted(rail, wanted)
+    routes = _rail_routes(rail, wanted)
     seen = _routes(plan.machine, wanted)
     for route in seen:
         if route.netdev not in ours:

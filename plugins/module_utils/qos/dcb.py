@@ -81,14 +81,14 @@ class Dcb:
         classes: tuple[int, ...],
     ) -> list[list[str]]:
         """Have classes served like this."""
-        words = ["tc-tsa", *_indexed(tsa), "tc-bw", *_indexed(percent)]
-        return [["dcb", "ets", "set", "dev", netdev, *words, "prio-tc", *_indexed(classes)]]
+        words = ["tc-tsa", *_index(tsa), "tc-bw", *_index(percent)]
+        return [["dcb", "ets", "set", "dev", netdev, *words, "prio-tc", *_index(classes)]]
 
     def buffers(
         self, netdev: str, priority_buffer: tuple[int, ...], buffer_bytes: tuple[int, ...]
     ) -> list[list[str]]:
         """Have receive buffers like this."""
-        words = ["prio-buffer", *_indexed(priority_buffer), "buffer-size", *_indexed(buffer_bytes)]
+        words = ["prio-buffer", *_index(priority_buffer), "buffer-size", *_index(buffer_bytes)]
         return [["dcb", "buffer", "set", "dev", netdev, *words]]
 
     def _show(self, what: str, netdev: str) -> dict[str, Any] | None:
@@ -107,7 +107,7 @@ class Dcb:
         return shown
 
 
-def _indexed(values: tuple[Any, ...]) -> list[str]:
+def _index(values: tuple[Any, ...]) -> list[str]:
     return [f"{index}:{value}" for index, value in enumerate(values)]
 
 

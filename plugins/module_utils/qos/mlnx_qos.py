@@ -62,7 +62,7 @@ class MlnxQos:
         classes: tuple[int, ...],
     ) -> list[list[str]]:
         """Have classes served like this."""
-        words = ["--tsa", ",".join(tsa), "--tcbw", _joined(percent), "--prio_tc", _joined(classes)]
+        words = ["--tsa", ",".join(tsa), "--tcbw", _join(percent), "--prio_tc", _join(classes)]
         return [["mlnx_qos", "-i", netdev, *words]]
 
     def buffers(
@@ -75,10 +75,10 @@ class MlnxQos:
         follows alone, and then the sizes once more, which the former map may have forbidden.
         """
         tool = ["mlnx_qos", "-i", netdev]
-        sizes = ["--buffer_size", _joined(buffer_bytes)]
-        to_buffers = ["--prio2buffer", _joined(priority_buffer)]
+        sizes = ["--buffer_size", _join(buffer_bytes)]
+        to_buffers = ["--prio2buffer", _join(priority_buffer)]
         return [[*tool, *to_buffers, *sizes], [*tool, *to_buffers], [*tool, *sizes]]
 
 
-def _joined(values: tuple[int, ...]) -> str:
+def _join(values: tuple[int, ...]) -> str:
     return ",".join(str(each) for each in values)

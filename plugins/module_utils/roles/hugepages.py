@@ -59,7 +59,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """Return what must change for the node to have its hugepages, now and after a boot."""
     plan = Plan(machine)
     theirs = owners.doca(machine)
-    sizes = [_wanted(machine, arguments, size, theirs) for size in SIZES]
+    sizes = [_choose_pages(machine, arguments, size, theirs) for size in SIZES]
     _check_memory(machine, sizes, theirs, arguments["left_bytes"])
     kernel = _kernel_arguments(machine, sizes, arguments["default_size"])
     _check_owners(machine, sizes, theirs, kernel, arguments["default_size"])
@@ -78,7 +78,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     return plan
 
 
-def _wanted(
+def _choose_pages(
     machine: Machine, arguments: dict[str, Any], size: str, theirs: dict[int, int]
 ) -> Wanted:
     counts, count = arguments[f"per_numa_node_{size}"], arguments[f"count_{size}"]

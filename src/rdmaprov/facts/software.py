@@ -104,12 +104,12 @@ def parse_modules(body: str) -> dict[str, Module]:
         parts = line.split("|")
         if len(parts) != 6:
             raise CouldNotTell(f"modules: {line[:80]!r} has {len(parts)} parts, not 6")
-        name, *rest = (_known(part) for part in parts)
+        name, *rest = (_value_or_empty(part) for part in parts)
         found[name] = Module(rest[0], rest[1], rest[2], rest[3], rest[4])
     return found
 
 
-def _known(text: str) -> str:
+def _value_or_empty(text: str) -> str:
     """Return a value, empty for what a program said of its absence."""
     return "" if text.startswith(("cat:", "modinfo:")) else text.strip()
 
@@ -121,7 +121,7 @@ def drivers_on_disk(host: Host) -> dict[str, str]:
         kernel, bar, path = line.partition("|")
         if not bar:
             raise CouldNotTell(f"kernels: {line[:80]!r} is not KERNEL|DRIVER")
-        found[kernel] = _known(path)
+        found[kernel] = _value_or_empty(path)
     return found
 
 

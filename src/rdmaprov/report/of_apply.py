@@ -126,11 +126,16 @@ def _cell(node: Mapping[str, Any], role: str) -> Cell:
     number = len(node["changes"].get(role, ()))
     words = _STATES.get(state, state)
     if state == "waiting":
-        words = f"waits for an earlier role: {node['waits'].get(role, '')}"
+        words = _waits(node, role)
     elif number:
         words += f": {quantity(number, 'setting')}"
     text = str(number) if number else "+" if state == "changed" else ""
     return Cell(_TONES[state], text, words)
+
+
+def _waits(node: Mapping[str, Any], role: str) -> str:
+    """Return what a role waits for; a run that ended early may not know it."""
+    return ": ".join(filter(None, ["waits for an earlier role", node["waits"].get(role)]))
 
 
 def _changes(nodes: Mapping[str, Any]) -> Iterator[Changes]:
@@ -139,11 +144,7 @@ def _changes(nodes: Mapping[str, Any]) -> Iterator[Changes]:
     for role in roles:
         texts = {
             name: change_lines([Change(**each) for each in node["changes"][role]])
-            or [
-                f"waits for an earlier role: {node['waits'][role]}"
-                if role in node["waits"]
-                else "runs; changes no setting"
-            ]
+            or [_waits(node, role) if role in node["waits"] else "runs; changes no setting"]
             for name, node in nodes.items()
             if role in node["changes"]
         }
