@@ -106,7 +106,7 @@ def test_broken_node_is_as_it_was_and_has_the_right_time(lab):
 
 
 def assert_talks(lab):
-    """The connection that was open goes on; a new one would begin at 1."""
+    """Check that the open connection goes on; a new one would begin at 1."""
     seen = last = int(lab.run(NODE, ANSWERED))
     end = time.monotonic() + 30
     while last < seen + 10 and time.monotonic() < end:
