@@ -51,7 +51,7 @@ reboot:
   returned: always
   type: list
   elements: str
-  sample: ["the kernel was started with '' and needs 'iommu=pt' (/proc/cmdline)"]
+  sample: ["the running kernel has '', expected 'iommu=pt' (/proc/cmdline)"]
 """
 
 from ..module_utils.converge import main

@@ -30,7 +30,7 @@ def test_pages_are_given_and_faults_repaired(lab, play):
 def test_kernel_argument_waits_for_a_boot_and_goes_again(lab, play):
     wanted = {**COUNTS, "hugepages_default_size": "1G", "apply_reboot": "never"}
     assert play.changes(wanted)
-    assert "needs 'default_hugepagesz=1G'" in play.said
+    assert "expected 'default_hugepagesz=1G'" in play.said
     lab.must("reboot", NODE)
     assert "default_hugepagesz=1G" in lab.run(NODE, "cat /proc/cmdline")
     assert "1048576 kB" in lab.run(NODE, "grep Hugepagesize /proc/meminfo")
