@@ -13,7 +13,7 @@ import pytest
 
 from rdmaprov.resources import data_dir
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = pytest.mark.lab
 
 SHARED = True
 NODES = ("node1", "node2")
@@ -136,6 +136,7 @@ def test_driver_that_is_loaded_again_gives_the_same_rail(lab, nodes):
     assert facts(lab, "node1") == before
 
 
+@pytest.mark.long
 def test_reboot_keeps_all(lab, site, nodes):  # noqa: ARG001
     before = facts(lab, "node1")
     lab.must("reboot", "node1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = pytest.mark.lab
 
 NODE = "node1"
 TOUCHES = (NODE,)
@@ -27,6 +27,7 @@ def test_pages_are_given_and_faults_repaired(lab, play):
         assert pools(lab) == [40, 30]
 
 
+@pytest.mark.long
 def test_kernel_argument_waits_for_a_boot_and_goes_again(lab, play):
     wanted = {**COUNTS, "hugepages_default_size": "1G", "apply_reboot": "never"}
     assert play.changes(wanted)

@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.lab.play import DISK_FULL
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = pytest.mark.lab
 
 NODE = "node1"
 TOUCHES = (NODE,)
@@ -40,6 +40,7 @@ def test_parameter_that_the_module_lacks_is_refused(lab, play):
     assert lab.call(NODE, "ls /etc/modprobe.d/rdmaprov.conf").returncode != 0
 
 
+@pytest.mark.long
 def test_full_disk_is_named_and_the_next_run_repairs(lab, play):
     lab.must("fault", NODE, "disk-full")
     done = play.run({**WANTED, "apply_reboot": "never"})
@@ -51,6 +52,7 @@ def test_full_disk_is_named_and_the_next_run_repairs(lab, play):
     assert parameters(lab) == ["1", "2"]
 
 
+@pytest.mark.long
 def test_reboot_that_is_due_is_done_once(lab, play):
     variables = {**WANTED, "apply_reboot": "if-needed", "mlx5_initramfs": "always"}
     before = lab.run(NODE, BOOT)
@@ -66,6 +68,7 @@ def test_reboot_that_is_due_is_done_once(lab, play):
 FAULTS = ("module-parameter-not-configured", "module-parameter-not-running")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_is_repaired_without_a_reboot(lab, play, fault):
     variables = {**WANTED, "apply_reboot": "never"}
@@ -78,6 +81,7 @@ def test_fault_is_repaired_without_a_reboot(lab, play, fault):
     lab.must("heal", NODE)
 
 
+@pytest.mark.long
 def test_module_is_reloaded_where_that_is_allowed(lab, play):
     other = {"mlx5_module_parameters": {"mlx5_core": {"debug_mask": 1, "prof_sel": 0}}}
     more = {"mlx5_reload": "if-needed", "mlx5_initramfs": "never", "apply_reboot": "never"}

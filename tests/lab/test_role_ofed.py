@@ -120,7 +120,7 @@ def test_version_that_is_not_there_is_refused(lab, play, site):
 def test_lock_that_is_held_is_named(lab, play, site):
     lab.must("fault", NODE, "dpkg-lock-held")
     assert play.run(doca(site)).returncode != 0
-    assert "dpkg is locked by process" in play.said
+    assert "dpkg has been locked by process" in play.said
     lab.must("heal", NODE)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = pytest.mark.lab
 
 NODE = "node1"
 TOUCHES = (NODE,)
@@ -47,6 +47,7 @@ def vendor(lab):
     lab.run(NODE, VENDOR)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("vendor")
 def test_module_that_does_not_load_is_explained(lab, play):
     wrong = "/etc/modprobe.d/wrong.conf"
@@ -56,6 +57,7 @@ def test_module_that_does_not_load_is_explained(lab, play):
     assert f"{wrong} sets peerdirect_support to 7, expected 0 or 1" in said
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("vendor")
 def test_module_is_loaded_and_survives_a_fault_and_a_boot(lab, play):
     assert play.changes(WANTED)
