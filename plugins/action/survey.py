@@ -8,6 +8,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import role_files
+from ..plugin_utils.answers import Odd, survey_answer
 
 
 class ActionModule(ActionBase):
@@ -32,7 +33,11 @@ class ActionModule(ActionBase):
         templar = self._templar.copy_with_new_env(available_variables=variables)
         arguments = {name: templar.template(task) for name, task in asked.arguments.items()}
         given = {**self._task.args, "roles": list(arguments), "arguments": arguments}
-        result.update(self._execute_module(module_args=given, task_vars=task_vars))
+        raw = self._execute_module(module_args=given, task_vars=task_vars)
+        try:
+            result.update(survey_answer(raw, arguments))
+        except Odd as error:
+            return {**result, "failed": True, "msg": f"the node's survey {error}"}
         # The survey is the first to find a full disk, and Ansible's message does not say it.
         if "No usable temporary directory" in str(result.get("module_stderr")):
             result["msg"] = (

@@ -69,3 +69,21 @@ def test_error_is_shown_as_lines_with_its_exit_code(monkeypatch, capsys, error, 
     # An interrupt first ends the line that the terminal shows ^C on.
     said = capsys.readouterr().err.lstrip().splitlines()
     assert said[: len(lines)] == lines
+
+
+@pytest.mark.parametrize("verb", ["accept", "apply", "check", "discover", "plan", "validate"])
+@pytest.mark.parametrize("pattern", ["", " ", ","])
+def test_empty_limit_is_refused_and_is_not_the_whole_fleet(tmp_path, verb, pattern):
+    """As an unset variable of a shell leaves it."""
+    said = rdmaprov_(verb, str(tmp_path), "--limit", pattern)
+    assert said.returncode == ExitCode.USAGE
+    assert said.stderr.startswith(
+        "error: Invalid value for '--limit': is empty; leave the option out to select all\n"
+    )
+
+
+@pytest.mark.parametrize("verb", ["apply", "plan"])
+def test_empty_list_of_roles_is_refused_and_is_not_all(tmp_path, verb):
+    said = rdmaprov_(verb, str(tmp_path), "--roles", "")
+    assert said.returncode == ExitCode.USAGE
+    assert "'--roles': is empty" in said.stderr

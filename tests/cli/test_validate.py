@@ -86,6 +86,26 @@ def test_exit_code_and_results(place, words, code, states):
     )
 
 
+@pytest.mark.parametrize(
+    ("own", "code", "says"),
+    [
+        ("def test_skipped(node):\n    pytest.skip('not here')\n", ExitCode.UNKNOWN, "2 unknown"),
+        (
+            "def test_skipped(node):\n    node.name == 'n1' or pytest.skip('not here')\n",
+            ExitCode.UNKNOWN,
+            "1 passed, 1 unknown (n2)",
+        ),
+        ("def test_fleet(fleet, hosts):\n    assert fleet.nodes\n", ExitCode.OK, "2 passed"),
+        ("def test_fleet(fleet):\n    pytest.skip('one')\n", ExitCode.UNKNOWN, "2 unknown"),
+    ],
+)
+def test_node_that_nothing_passed_on_is_unknown(place, own, code, says):
+    (place / "test_own.py").write_text(f"import pytest\n\n\n{own}")
+    done = validate(place)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert f"2 nodes: {says}" in done.stdout
+
+
 def test_summary_tells_unreachable_from_unknown_and_groups_failures(place):
     refused = "{unit: 3, ansible_host: 127.0.0.1, ansible_port: 1}"
     (place / "site/hosts.yml").write_text(f"{HOSTS}    n3: {refused}\n")

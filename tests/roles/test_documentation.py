@@ -46,6 +46,13 @@ def test_module_is_documented_with_an_example_and_its_results(
     assert name == "confirm" or entry["return"]
 
 
+def test_answer_of_every_role_is_checked_on_the_controller():
+    routed = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())["plugin_routing"][
+        "modules"
+    ]
+    assert routed == {role: {"action_plugin": "rdmaprov.node.role"} for role in sorted(ORDER)}
+
+
 @pytest.mark.parametrize("role", ORDER)
 def test_documented_options_are_the_arguments(documented: dict[str, dict[str, Any]], role: str):
     options = documented[f"rdmaprov.node.{role}"]["doc"]["options"]

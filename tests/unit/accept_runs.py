@@ -63,6 +63,8 @@ def healthy(made: GateJob | None = None, median_us: float = 1000.0) -> JobRun:
                 ranks = one * made.per_node, other * made.per_node
                 for source, target in (ranks, ranks[::-1]):
                     say(ran, source, "pair", plane=plane.name, to=target, us=50.0, gb_s=1.0)
+    for rank in range(made.world):
+        say(ran, rank, "done")
     return ran
 
 

@@ -15,6 +15,7 @@ from tests.unit import sites
 from rdmaprov import contract
 from rdmaprov.cli import run
 from rdmaprov.discover import collector, merge, variables
+from rdmaprov.discover.facts import parse_facts
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.script import node_script
@@ -86,7 +87,9 @@ def soft_roce(root: Path, device: str, netdev: str) -> None:
 
 
 def test_collector_reads_nics(machine: Path):
-    first = collector.collect(str(machine))["rails"][0]
+    facts = collector.collect(str(machine))
+    assert parse_facts(json.dumps(facts)) == facts
+    first = facts["rails"][0]
     assert first == {
         "device": "mlx5_0",
         "netdev": "ens1",
@@ -150,10 +153,12 @@ def test_merge_keeps_comments_and_order(machine: Path, tmp_path: Path):
     text = "---\n# this node\nofed_hold: false  # kept\nfabric_gpu_count: 0\n# the end\n"
     site = sites.write(tmp_path / "site", {**sites.GOOD, "host_vars/n1.yml": text})
     node = load_site(site).nodes[0]
-    found = variables.new_variables(
+    found, different = variables.compare(
         variables.host_variables(collector.collect(str(machine)), node), node
     )
-    path = merge.merge_host_vars(site, "n1", found)
+    assert [each.text for each in different] == ["fabric_gpu_count: the site has 0, the node 2"]
+    replaced = {each.name: each.seen for each in different}
+    path = merge.merge_host_vars(site, "n1", found | replaced)
     assert path is not None
     merged = path.read_text()
     assert merged.startswith("---\n# this node\nofed_hold: false  # kept\nfabric_gpu_count: 2\n")
@@ -166,11 +171,27 @@ def test_merge_twice_changes_nothing(machine: Path, tmp_path: Path):
     site = sites.write(tmp_path / "site", sites.GOOD)
     facts = collector.collect(str(machine))
     node = load_site(site).nodes[0]
-    assert merge.merge_host_vars(
-        site, "n1", variables.new_variables(variables.host_variables(facts, node), node)
-    )
+    found, _ = variables.compare(variables.host_variables(facts, node), node)
+    assert merge.merge_host_vars(site, "n1", found)
     node = load_site(site).nodes[0]
-    assert variables.new_variables(variables.host_variables(facts, node), node) == {}
+    assert variables.compare(variables.host_variables(facts, node), node) == ({}, ())
+
+
+def test_sick_node_does_not_lower_what_the_site_demands(machine: Path, tmp_path: Path):
+    """One of its rails is gone, half of its memory, all of its GPUs."""
+    text = "fabric_gpu_count: 8\nfabric_memory_bytes: 4T\n"
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "host_vars/n1.yml": text})
+    facts = collector.collect(str(machine))
+    facts["rails"].pop()
+    facts["gpus"] = []
+    node = load_site(site).nodes[0]
+    found, different = variables.compare(variables.host_variables(facts, node), node)
+    assert {each.name for each in different} == {
+        "fabric_gpu_count",
+        "fabric_memory_bytes",
+        "fabric_rails",
+    }
+    assert not found.keys() & {each.name for each in different}
 
 
 def test_nodes_are_read_through_ansible(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -197,4 +218,5 @@ def test_installed_memory_is_what_the_kernel_counts_and_a_little(
     files = {**sites.GOOD, "host_vars/n1.yml": f"fabric_memory_bytes: {said}\n"}
     node = load_site(sites.write(tmp_path / "site", files)).nodes[0]
     found = variables.host_variables(collector.collect(str(machine)), node)
-    assert ("fabric_memory_bytes" in variables.new_variables(found, node)) == is_news
+    _, different = variables.compare(found, node)
+    assert ("fabric_memory_bytes" in {each.name for each in different}) == is_news

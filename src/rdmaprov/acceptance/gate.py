@@ -16,6 +16,7 @@ from rdmaprov.acceptance import (
     measure,
     paths,
     preflight,
+    proof,
     reach,
     wrong_sums,
 )
@@ -194,6 +195,7 @@ class Gate:
         result.notes += _straggler_notes(result)
         result.findings += _leftover_processes(result)
         result.findings += _skipped_sizes(result)
+        result.findings += proof.findings(ran) if ran.good else ()
         after = self._read_counters(result)
         due = sum(event["due_bytes"] for event in ran.events_of("moved")[:1]) if ran.good else 0
         is_nccl = site.backend == "nccl"

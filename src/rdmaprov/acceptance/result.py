@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rdmaprov.acceptance import counters, measure
+from rdmaprov.acceptance import counters, measure, proof
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
@@ -59,7 +59,8 @@ class GateResult:
             return ExitCode.INTERRUPTED
         if any(finding.proven for finding in self.findings):
             return ExitCode.FAILED
-        return ExitCode.UNKNOWN if self.findings or self.ran is None else ExitCode.OK
+        is_proven = self.ran is not None and self.ran.good and proof.is_complete(self.ran)
+        return ExitCode.OK if is_proven and not self.findings else ExitCode.UNKNOWN
 
     @property
     def verdict(self) -> str:

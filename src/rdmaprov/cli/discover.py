@@ -9,8 +9,9 @@ import click
 
 from rdmaprov.cli.options import limit_option, site_argument, vault_file_option
 from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
-from rdmaprov.errors import UnreachableError
+from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.problem import printable
 from rdmaprov.verbosity import Verbosity
 from rdmaprov.words import quantity
 
@@ -26,17 +27,25 @@ if TYPE_CHECKING:
 @site_argument
 @limit_option
 @click.option("--merge", "write", is_flag=True, help="Write to host_vars instead of printing.")
+@click.option(
+    "--replace", is_flag=True, help="With --merge, overwrite what the site sets otherwise."
+)
 @vault_file_option
 @verbosity_options
-def discover(site: Path, limit: str | None, write: bool, vault_password_file: Path | None) -> int:
+def discover(
+    site: Path, limit: str | None, write: bool, replace: bool, vault_password_file: Path | None
+) -> int:
     """Read the RDMA devices, GPUs and memory of the nodes of SITE over ssh.
 
     Prints the host variables that the site does not set yet. With --merge, writes them to
-    host_vars and keeps comments and order.
+    host_vars and keeps comments and order. Where a node differs from what the site sets, shows
+    both and keeps the site's value, unless you pass --replace.
     """
     from rdmaprov.discover import merge, variables
     from rdmaprov.inventory import SiteError, load_site
 
+    if replace and not write:
+        raise UsageError("--replace changes what --merge writes", "Pass --merge too.")
     with meter(f"reading {site}") as moving:
         fleet = load_site(site, limit, vault_password_file, moving.count)
     nodes = {node.name: node for node in fleet.nodes}
@@ -44,9 +53,13 @@ def discover(site: Path, limit: str | None, write: bool, vault_password_file: Pa
         raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
     answers = _collect(site, limit, vault_password_file, len(nodes))
     for host, facts in sorted(answers.facts.items()):
-        found = variables.new_variables(
-            variables.host_variables(facts, nodes.get(host)), nodes[host]
-        )
+        known = variables.host_variables(facts, nodes[host])
+        found, different = variables.compare(known, nodes[host])
+        if replace:
+            found |= {each.name: each.seen for each in different}
+        for each in different:
+            done = "replaced" if replace else "kept; --merge --replace writes what the node has"
+            click.echo(f"{host}: {printable(each.text)}: {done}", err=True)
         if write:
             path = merge.merge_host_vars(site, host, found) if found else None
             if verbosity() is not Verbosity.QUIET:
@@ -74,6 +87,6 @@ def _collect(site: Path, limit: str | None, vault: Path | None, count: int) -> r
         def hear(said: str, bad: bool) -> None:
             moving.advance(bad=bad)
             if verbosity() is Verbosity.VERBOSE:
-                click.echo(said, err=True)
+                click.echo("\n".join(map(printable, said.splitlines())), err=True)
 
         return reach.read_nodes(site, limit, vault, hear)

@@ -7,10 +7,28 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import click
+from click.core import ParameterSource
+
+
+def _refuse_empty(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Refuse an option that is given and empty, as an unset shell variable leaves it.
+
+    Raises:
+        click.BadParameter: it is; without the option the verb would take everything.
+
+    """
+    given = option.name and context.get_parameter_source(option.name)
+    if value is not None and not value.strip(" ,") and given is ParameterSource.COMMANDLINE:
+        raise click.BadParameter("is empty; leave the option out to select all")
+    return value
+
 
 site_argument = click.argument("site", type=click.Path(path_type=Path))
 limit_option = click.option(
-    "--limit", metavar="PATTERN", help="Limit to hosts that match this Ansible pattern."
+    "--limit",
+    metavar="PATTERN",
+    callback=_refuse_empty,
+    help="Limit to hosts that match this Ansible pattern.",
 )
 
 vault_file_option = click.option(
@@ -19,7 +37,11 @@ vault_file_option = click.option(
     help="Read the vault password from this file or program.",
 )
 roles_option = click.option(
-    "--roles", metavar="NAME[,NAME...]", default="", help="Run only these roles.  [default: all]"
+    "--roles",
+    metavar="NAME[,NAME...]",
+    default="",
+    callback=_refuse_empty,
+    help="Run only these roles.  [default: all]",
 )
 json_option = click.option(
     "--json",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import tempfile
 from collections.abc import Callable
@@ -11,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.apply.events import clean_reason
+from rdmaprov.boundary import OddAnswer
+from rdmaprov.discover.facts import parse_facts
 from rdmaprov.probe.script import node_script
+from rdmaprov.problem import printable
 from rdmaprov.runner import run_ansible
 
 COLLECTOR = Path(__file__).with_name("collector.py")
 _PYTHON = '{{ ansible_python_interpreter | default("python3") }}'
+_MOST_REASON = 500  # characters
 _EVENTS = {"runner_on_failed", "runner_on_unreachable"}
 
 
@@ -77,9 +80,9 @@ def _record_event(event: dict[str, Any], answers: NodeFacts) -> None:
     host, result = str(data.get("host", "")), data.get("res", {})
     if event.get("event") == "runner_on_ok" and host:
         try:
-            answers.facts[host] = json.loads(result.get("stdout", ""))
-        except ValueError:
-            answers.failures[host] = "the collector printed no JSON"
+            answers.facts[host] = parse_facts(str(result.get("stdout", "")))
+        except OddAnswer as error:
+            answers.failures[host] = str(error)
     elif event.get("event") in _EVENTS and host:
         reason = result.get("stderr") or result.get("msg") or "no reason given"
-        answers.failures[host] = clean_reason(str(reason))
+        answers.failures[host] = printable(clean_reason(str(reason)))[:_MOST_REASON]

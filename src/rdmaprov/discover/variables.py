@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rdmaprov.inventory.model import Node
@@ -40,9 +41,49 @@ def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[s
     return variables | {name: value for name, value in optional.items() if value}
 
 
-def new_variables(variables: Mapping[str, Any], node: Node) -> dict[str, Any]:
-    """Return the variables that the site does not set to the same value."""
-    return {name: value for name, value in variables.items() if not _is_in_site(name, value, node)}
+@dataclass(frozen=True)
+class Difference:
+    """A variable that the site sets and the node contradicts; the site may demand what is broken.
+
+    Args:
+        name: the variable.
+        written: its value in the site.
+        seen: what the node has.
+
+    """
+
+    name: str
+    written: object
+    seen: object
+
+    @property
+    def text(self) -> str:
+        """Return both values on one line."""
+        return f"{self.name}: the site has {self.written!r}, the node {self.seen!r}"
+
+
+def compare(
+    variables: Mapping[str, Any], node: Node
+) -> tuple[dict[str, Any], tuple[Difference, ...]]:
+    """Return the variables that the site lacks, and those that it sets to something else."""
+    new: dict[str, Any] = {}
+    different = []
+    for name, value in variables.items():
+        if _is_in_site(name, value, node):
+            continue
+        if name in node.written and not _extends(name, node.get(name), value):
+            different.append(Difference(name, node.get(name), value))
+        else:
+            new[name] = value
+    return new, tuple(different)
+
+
+def _extends(name: str, written: object, seen: object) -> bool:
+    """Return whether rails as seen have all that is written of each, and more."""
+    if name != "fabric_rails" or not isinstance(written, list) or not isinstance(seen, list):
+        return False
+    pairs = zip(written, seen, strict=False)
+    return len(seen) >= len(written) and all(one.items() <= other.items() for one, other in pairs)
 
 
 def _is_in_site(name: str, value: object, node: Node) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import re
 import secrets
 import shlex
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rdmaprov.probe.agent import MOST_BYTES
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
 from rdmaprov.probe.reasons import reason
 from rdmaprov.probe.sudo import PROMPT, Refused, Sudo
@@ -22,7 +24,13 @@ AGENT = Path(__file__).with_name("agent.py")
 # Behind the time for the connection, for sudo and for Python on a slow disk.
 _START_S = 10
 _END_S = 2
-_MOST_BYTES = 64 * 1024 * 1024  # more than the agent sends; what says more is not the agent
+# What says more than the agent does is not the agent: the head of an answer, one stream of it (the
+# agent reads in pieces, and stops behind its limit), all answers of a connection.
+_MOST_HEAD_BYTES = 64
+_MOST_STREAM_BYTES = MOST_BYTES + 1024 * 1024
+_MOST_NODE_BYTES = 64 * 1024 * 1024
+# Number, exit status ("-" for none), bytes of standard output, bytes of standard error.
+_HEAD = re.compile(rb"(\d{1,9}) (-|-?\d{1,3}) (\d{1,9}) (\d{1,9})\n")
 _SHOWN = 60
 # Behind a connection's mark: sudo's prompt, and what Python says that has got past sudo.
 _ASKS = "-password:"
@@ -77,6 +85,7 @@ class Connection:
         self._ids = itertools.count()
         self._waiting: dict[int, tuple[Command, asyncio.Future[Answer]]] = {}
         self._said = bytearray()
+        self._received = 0
         self._failure: NodeError | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._input: asyncio.WriteTransport | None = None
@@ -156,19 +165,11 @@ class Connection:
     async def _receive(self) -> None:
         try:
             while line := await self._output.readline():
-                number, status, *lengths = line.decode().split()
-                out, err = [await self._text(int(length)) for length in lengths]
-                command, future = self._waiting.pop(int(number))
-                if future.done():
-                    continue
-                if status == "-":
-                    future.set_exception(self._no_answer(command, err))
-                else:
-                    future.set_result(Answer(int(status), out, err))
+                await self._receive_answer(line)
             self.fail(await self._end_reason())
         except asyncio.IncompleteReadError:
             self.fail(await self._end_reason())
-        except (ValueError, KeyError):
+        except ValueError:
             self.fail(
                 NodeUnreachable(
                     f"{self._target.name}: unexpected output on the connection",
@@ -176,9 +177,25 @@ class Connection:
                 )
             )
 
+    async def _receive_answer(self, line: bytes) -> None:
+        """Give an answer to who waits for it; a request stays open until its answer is whole."""
+        head = _HEAD.fullmatch(line)
+        if head is None or int(head[1]) not in self._waiting:
+            raise ValueError(line[:_MOST_HEAD_BYTES])
+        out, err = [await self._text(int(length)) for length in head.group(3, 4)]
+        # It was given up if the connection failed in the meantime.
+        command, future = self._waiting.pop(int(head[1]), (None, None))
+        if command is None or future is None or future.done():
+            return
+        if head[2] == b"-":
+            future.set_exception(self._no_answer(command, err))
+        else:
+            future.set_result(Answer(int(head[2]), out, err))
+
     async def _text(self, length: int) -> str:
         """Return the next bytes as text that has each of them."""
-        if length > _MOST_BYTES:
+        self._received += length
+        if length > _MOST_STREAM_BYTES or self._received > _MOST_NODE_BYTES:
             raise ValueError(length)
         return (await self._output.readexactly(length)).decode("utf-8", "surrogateescape")
 
@@ -226,7 +243,7 @@ class Connection:
 
 async def _reader(pipe: object) -> asyncio.StreamReader:
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_MOST_BYTES)
+    reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     return reader
 

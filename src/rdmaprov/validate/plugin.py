@@ -23,6 +23,7 @@ from rdmaprov.validate import fixtures, items, outcome
 from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.items import node_by_node, target_of
 from rdmaprov.validate.progress import Progress
+from rdmaprov.validate.results import CheckResults
 from rdmaprov.validate.selection import (
     ALL,
     Selection,
@@ -88,6 +89,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         config.stash[SELECTION] = _selected(config)
     except RdmaprovError as error:
         raise pytest.UsageError(f"{error.message}. {error.hint}") from error
+    for _, found in config.pluginmanager.list_name_plugin():
+        if isinstance(found, CheckResults):
+            found.selected = tuple(node.name for node in config.stash[SELECTION].fleet.nodes)
 
 
 class Preloaded:
@@ -106,7 +110,9 @@ def _selected(config: pytest.Config) -> Selection:
     if not site:
         raise pytest.UsageError("no site given. Pass --inventory SITE or set RDMAPROV_INVENTORY")
     os.environ["RDMAPROV_INVENTORY"] = site  # remedies name it
-    hosts = config.getoption("hosts") or ALL
+    hosts = ALL if config.getoption("hosts") is None else config.getoption("hosts")
+    if not hosts.strip(" ,"):
+        raise pytest.UsageError("--hosts is empty. Leave it out, or write --hosts=all")
     vault = config.getoption("vault_password_file")
     fleet = config.stash.get(_FLEET, None)
     if fleet is None:

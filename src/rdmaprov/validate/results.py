@@ -48,11 +48,13 @@ class CheckResults:
     """Everything that a run found so far; a plugin of pytest's that hears each report.
 
     Args:
-        nodes: names of all that are to be judged.
+        nodes: names of the site's nodes.
+        selected: names of those that are to be judged; None for all.
 
     """
 
     nodes: tuple[str, ...] = ()
+    selected: tuple[str, ...] | None = None
     counts: Counter[str] = field(default_factory=Counter)
     by_node: dict[str, Counter[str]] = field(default_factory=dict)
     by_subject: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
@@ -91,12 +93,27 @@ class CheckResults:
             self.judged.append(found)
 
     def exit_code(self) -> ExitCode:
-        """Return the code for all: a failure is something to repair, so it goes first."""
+        """Return the code for all: a failure is something to repair, so it goes first.
+
+        Only what passed proves anything: a node whose checks were all skipped is unknown.
+        """
         if self.interrupted:
             return ExitCode.INTERRUPTED
         if self.counts[Outcome.FAILED]:
             return ExitCode.FAILED
-        return ExitCode.UNKNOWN if self.counts[Outcome.ERROR] or not self.counts else ExitCode.OK
+        is_known = not self.counts[Outcome.ERROR] and self.counts[Outcome.PASSED]
+        return ExitCode.OK if is_known and not self.not_verified() else ExitCode.UNKNOWN
+
+    def not_verified(self) -> list[str]:
+        """Return the selected nodes that no check passed on."""
+        names = self.nodes if self.selected is None else self.selected
+        return [name for name in names if not self._counts_of(name)[Outcome.PASSED]]
+
+    def _counts_of(self, name: str) -> Counter[str]:
+        """Return the counts of a node; those of the fleet if no check is about single nodes."""
+        if self.by_node.keys() - {""}:
+            return self.by_node.get(name, Counter())
+        return self.by_node.get("", Counter())
 
     def as_data(self) -> dict[str, Any]:
         """Return counts for the run and for the fleet, and each check that did not pass."""
@@ -112,10 +129,17 @@ class CheckResults:
     def nodes_as_data(self) -> dict[str, Any]:
         """Return for each node its state, its counts, and those of each subject."""
         return {
-            name: {"state": _state(found), **_counted(found), "subjects": self._subjects(name)}
+            name: {"state": self.state(name), **_counted(found), "subjects": self._subjects(name)}
             for name in self.nodes
             for found in [self.by_node.get(name, Counter())]
         }
+
+    def state(self, name: str) -> str:
+        """Return a node's state: failed, unknown (an error, or nothing passed) or passed."""
+        found = self._counts_of(name)
+        if found[Outcome.FAILED]:
+            return "failed"
+        return "passed" if found[Outcome.PASSED] and not found[Outcome.ERROR] else "unknown"
 
     def _subjects(self, name: str) -> dict[str, dict[str, int]]:
         return {key: dict(found) for key, found in self.by_subject.get(name, {}).items()}
@@ -123,13 +147,6 @@ class CheckResults:
 
 def _counted(found: Counter[str]) -> dict[str, int]:
     return {outcome: found[outcome] for outcome in Outcome}
-
-
-def _state(found: Counter[str]) -> str:
-    """Return a node's state: failed, unknown (an error, or nothing was judged) or passed."""
-    if found[Outcome.FAILED]:
-        return "failed"
-    return "passed" if found[Outcome.PASSED] and not found[Outcome.ERROR] else "unknown"
 
 
 def message(report: pytest.TestReport | pytest.CollectReport) -> str:
@@ -157,7 +174,7 @@ _OTHERS = {
 
 
 def _shown_state(findings: CheckResults, name: str) -> str:
-    state = _state(findings.by_node.get(name, Counter()))
+    state = findings.state(name)
     return "unreachable" if state == "unknown" and name in findings.unreachable else state
 
 

@@ -1,4 +1,4 @@
-"""What the controller does for a module that may change the management path."""
+"""The controller's part of every role's module: checks the answer, confirms what is guarded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
+from ..plugin_utils.answers import Odd, role_answer
 
-class GuardedAction(ActionBase):
+
+class ActionModule(ActionBase):
     """Runs the module; confirms a change on the management path over a new connection."""
 
     def run(
@@ -16,22 +18,27 @@ class GuardedAction(ActionBase):
     ) -> dict[str, Any]:
         """Return the module's result."""
         result: dict[str, Any] = super().run(tmp, task_vars)
-        module = self._task.action
-        result.update(self._execute_module(module_name=module, task_vars=task_vars))
-        if not result.get("confirm") or result.get("failed"):
-            return result
-        confirmed = self._confirm(result["confirm"], task_vars)
+        answer = self._ask(task_vars)
+        if not answer.get("confirm") or answer.get("failed"):
+            return {**result, **answer}
+        confirmed = self._confirm(answer["confirm"], task_vars)
         if confirmed.get("failed") or confirmed.get("unreachable"):
             return {
+                **result,
                 **confirmed,
-                "changes": result["changes"],
+                "changes": answer["changes"],
                 "msg": "a change to the management path was not confirmed, so the node reverts it "
                 "by itself: {}".format(confirmed.get("msg", "no reason given")),
             }
-        again: dict[str, Any] = self._execute_module(module_name=module, task_vars=task_vars)
-        again["changed"] = True
-        again["changes"] = result["changes"]
-        return again
+        again = self._ask(task_vars)
+        return {**result, **again, "changed": True, "changes": answer["changes"]}
+
+    def _ask(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        raw = self._execute_module(module_name=self._task.action, task_vars=task_vars)
+        try:
+            return role_answer(raw)
+        except Odd as error:
+            return {"failed": True, "msg": f"the node's answer {error}"}
 
     def _confirm(self, timer: str, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Stop the node's timer, over a connection that was not there before the change."""
@@ -44,4 +51,4 @@ class GuardedAction(ActionBase):
             )
         except AnsibleConnectionFailure as error:
             return {"unreachable": True, "msg": str(error)}
-        return done
+        return {name: done[name] for name in ("failed", "unreachable", "msg") if name in done}

@@ -1,0 +1,151 @@
+"""What a node's modules answer, checked: the one place where it enters the controller.
+
+A playbook includes the roles that a survey names, and Ansible acts on keys of any module's result,
+such as `ansible_facts`. So a result is built anew from the keys that our modules return, each in
+its shape, and anything else makes the task fail on that node alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+# What a site with eight rails and all roles changes is a tenth of it.
+MOST_ITEMS = 4096
+MOST_CHARACTERS = 4096
+MOST_TEXT_CHARACTERS = 1024 * 1024  # of a file before and after a change; of a message
+_CHANGE = ("layer", "device", "setting", "seen", "wanted")
+_DIFF = ("before_header", "after_header", "before", "after")
+_ENTRY = frozenset({"changes", "diff", "reboot", "notes", "waits"})
+_TIMER = re.compile(r"rdmaprov-revert-[0-9A-Za-z-]{1,64}")
+_BOOT_ID = re.compile(r"[0-9a-f-]{1,36}")
+# Control characters but tab and newline, and those that turn the direction of a text around.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+class Odd(Exception):
+    """An answer that is not one of our modules'; the message says why."""
+
+
+def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a role's module answered: changes, diff, reboot, notes, waits, confirm.
+
+    Raises:
+        Odd: it is not the answer of a role's module.
+
+    """
+    if raw.get("failed") or raw.get("unreachable"):
+        return _failure(raw)
+    answer = {**_plan(raw), "changed": _flag(raw, "changed"), "warnings": _texts(raw, "warnings")}
+    if "confirm" in raw:
+        answer["confirm"] = _text(raw["confirm"], "confirm")
+        if not _TIMER.fullmatch(answer["confirm"]):
+            raise Odd("confirm is not the name of a timer")
+    return answer
+
+
+def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, Any]:
+    """Return what a survey answered: roles, pending, problems, boot_id, warnings.
+
+    Args:
+        raw: of the module, or of the probe.
+        roles: those that it had to cover.
+
+    Raises:
+        Odd: it is not the answer of a survey of these roles.
+
+    """
+    failed = _failure(raw) if raw.get("failed") or raw.get("unreachable") else {}
+    if failed and "roles" not in raw:
+        return failed
+    found = raw.get("roles")
+    if not isinstance(found, Mapping) or set(found) != set(roles):
+        raise Odd("covers other roles")
+    entries = {}
+    for role, entry in found.items():
+        if not isinstance(entry, Mapping) or not set(entry) <= _ENTRY:
+            raise Odd(f"is incomplete: {role}")
+        entries[role] = _plan(entry)
+    pending = _texts(raw, "pending")
+    if len(set(pending)) < len(pending) or not set(pending) <= set(entries):
+        raise Odd("has other roles pending than it covers")
+    for role, entry in entries.items():
+        if (entry["changes"] or entry["waits"]) and role not in pending:
+            raise Odd(f"has changes of {role}, which is not pending")
+    boot_id = _text(raw.get("boot_id"), "boot_id")
+    if not _BOOT_ID.fullmatch(boot_id):
+        raise Odd("has no boot_id")
+    return {
+        "changed": False,
+        **failed,
+        "roles": entries,
+        "pending": pending,
+        "problems": _texts(raw, "problems"),
+        "warnings": _texts(raw, "warnings"),
+        "boot_id": boot_id,
+    }
+
+
+def _failure(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return why a module failed: what it says, or what its interpreter wrote."""
+    said = {
+        name: _clean(raw[name][-MOST_CHARACTERS:])
+        for name in ("msg", "module_stderr")
+        if isinstance(raw.get(name), str)
+    }
+    state = "unreachable" if raw.get("unreachable") else "failed"
+    return {"msg": "the module gave no reason", "changed": False, **said, state: True}
+
+
+def _plan(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "changes": [_change(each) for each in _items(raw, "changes")],
+        "diff": [_fields(each, _DIFF, MOST_TEXT_CHARACTERS) for each in _items(raw, "diff")],
+        "reboot": _texts(raw, "reboot"),
+        "notes": _texts(raw, "notes", required=False),
+        "waits": _text(raw.get("waits", ""), "waits"),
+    }
+
+
+def _change(each: object) -> dict[str, str]:
+    change = _fields(each, _CHANGE, MOST_CHARACTERS)
+    if len(change) < len(_CHANGE):
+        raise Odd(f"is incomplete: a change has only {', '.join(change)}")
+    return change
+
+
+def _items(raw: Mapping[str, Any], name: str, *, required: bool = True) -> list[Any]:
+    found = raw.get(name, None if required and name not in ("warnings", "diff") else [])
+    if not isinstance(found, list) or len(found) > MOST_ITEMS:
+        raise Odd(f"is incomplete: {name} is no list of at most {MOST_ITEMS}")
+    return found
+
+
+def _texts(raw: Mapping[str, Any], name: str, *, required: bool = True) -> list[str]:
+    return [_text(each, name) for each in _items(raw, name, required=required)]
+
+
+def _fields(each: object, names: Collection[str], most: int) -> dict[str, str]:
+    if not isinstance(each, Mapping) or not set(each) <= set(names):
+        raise Odd(f"has an entry with other fields than {', '.join(names)}")
+    return {name: _text(each[name], name, most) for name in names if name in each}
+
+
+def _text(value: object, name: str, most: int = MOST_CHARACTERS) -> str:
+    if not isinstance(value, str) or len(value) > most:
+        raise Odd(f"is incomplete: {name} is no text of at most {most} characters")
+    return _clean(value)
+
+
+def _clean(text: str) -> str:
+    """Return a text without what a terminal would obey, or UTF-8 cannot have."""
+    whole = text.encode("utf-8", "backslashreplace").decode()
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], whole)
+
+
+def _flag(raw: Mapping[str, Any], name: str) -> bool:
+    value = raw.get(name)
+    if not isinstance(value, bool):
+        raise Odd(f"is incomplete: {name} is neither true nor false")
+    return value
