@@ -28,6 +28,7 @@ def findings(ran: JobRun) -> list[Finding]:
     if ran.good:
         return []
     for look in (
+        _odd_nodes,
         _lost_nodes,
         _dead_nodes,
         _own_errors,
@@ -38,6 +39,14 @@ def findings(ran: JobRun) -> list[Finding]:
         if found := list(look(ran)):
             return found
     return [_unknown_cause(ran)]
+
+
+def _odd_nodes(ran: JobRun) -> Iterator[Finding]:
+    """Yield the nodes that answer what rdmaprov's own programs do not; nothing else is certain."""
+    for name, node in ran.nodes.items():
+        if node.odd:
+            remedy = f"Drain {name}, and find out what answers there in place of the run's ranks"
+            yield Finding(node.odd, remedy, name, proven=False)
 
 
 def _lost_nodes(ran: JobRun) -> Iterator[Finding]:

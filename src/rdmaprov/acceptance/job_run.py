@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rdmaprov.acceptance.plan import GateJob
+from rdmaprov.acceptance.rank_events import (
+    MOST_EVENTS,
+    MOST_LINE,
+    MOST_OUTPUT_BYTES,
+    RankEvent,
+    parse_event,
+    parse_status,
+)
+from rdmaprov.boundary import OddAnswer
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 
-RankEvent = Mapping[str, Any]
 POLL_S = 30
 _CHUNK_BYTES = 4 << 20
 
@@ -30,6 +36,9 @@ class NodeRun:
         errors: the end of what it wrote to standard error.
         logs: files that were fetched.
         lost: whether the node stopped answering.
+        odd: why what it answers cannot be used; empty if it can.
+        own: its ranks.
+        world: number of all ranks.
         left: processes that could not be ended; None if that is not known.
 
     """
@@ -41,14 +50,18 @@ class NodeRun:
     errors: str = ""
     logs: bytes = b""
     lost: bool = False
+    odd: str = ""
+    own: range = range(0)
+    world: int = 0
     left: tuple[int, ...] | None = None
     _read: int = 0
+    _events: int = 0
     _rest: str = ""
 
     @property
     def is_over(self) -> bool:
         """Return whether nothing more will come."""
-        return self.rc is not None or self.lost
+        return self.rc is not None or self.lost or bool(self.odd)
 
     def poll_command(self) -> Command:
         """Return the command that reads what is new, and renews the lease."""
@@ -60,7 +73,7 @@ class NodeRun:
         return Command(text, POLL_S)
 
     def take_answer(self, answer: Answer | NodeError) -> Iterator[RankEvent]:
-        """Take in an answer; yield the events in it."""
+        """Take in an answer; yield the events in it. One that is odd ends what is taken from it."""
         if isinstance(answer, NodeError):
             self.lost, self.why = True, str(answer)
             return
@@ -68,23 +81,30 @@ class NodeRun:
         if answer.rc != 0 or not head.startswith("{"):
             self.lost, self.why = True, "its supervisor is gone: something on the node ended it"
             return
-        status = json.loads(head)
+        try:
+            yield from self._take_output(parse_status(head, self.own), text)
+        except OddAnswer as error:
+            self.odd = str(error)
+
+    def _take_output(self, status: Mapping[str, Any], text: str) -> Iterator[RankEvent]:
         self._read += len(text.encode("utf-8", "surrogateescape"))
+        if self._read > MOST_OUTPUT_BYTES:
+            raise OddAnswer(f"its ranks print more than {MOST_OUTPUT_BYTES >> 20} MiB")
         *lines, self._rest = (self._rest + text).split("\n")
-        self.ranks.update({int(rank): at for rank, at in status.get("ranks", {}).items()})
+        if len(self._rest) > MOST_LINE:
+            raise OddAnswer(f"a line of its ranks exceeds {MOST_LINE} characters")
+        self.ranks.update({int(rank): at for rank, at in status["ranks"].items()})
+        for line in lines:
+            event = parse_event(line, self.own, self.world)
+            if event is None:
+                continue
+            self._events += 1
+            if self._events > MOST_EVENTS:
+                raise OddAnswer(f"its ranks report more than {MOST_EVENTS} events")
+            yield event
         if not text:
             # Only what comes after the last output is the end.
-            self.rc, self.why = status.get("rc"), status.get("why", "")
-        yield from _parse_events(lines)
-
-
-def _parse_events(lines: Iterable[str]) -> Iterator[RankEvent]:
-    """Yield the lines that are events; whatever else a library prints is passed over."""
-    for line in lines:
-        with contextlib.suppress(ValueError):
-            event = json.loads(line)
-            if isinstance(event, dict) and "event" in event and "rank" in event:
-                yield event
+            self.rc, self.why = status["rc"], status["why"]
 
 
 @dataclass
@@ -107,6 +127,12 @@ class JobRun:
         """Return whether it ran to its end on all nodes."""
         return all(node.rc == 0 for node in self.nodes.values())
 
+    def give_up(self, why: str) -> None:
+        """Take nothing more from the nodes that should have ended long ago."""
+        for node in self.nodes.values():
+            if not node.is_over:
+                node.odd = why
+
     def events_of(self, kind: str) -> list[RankEvent]:
         """Return the events of a kind."""
         return [event for event in self.events if event["event"] == kind]
@@ -114,6 +140,7 @@ class JobRun:
     @property
     def has_failed(self) -> bool:
         """Return whether it cannot succeed any more."""
-        return any(node.lost or node.rc not in (None, 0) for node in self.nodes.values()) or any(
+        ended = any(n.lost or n.odd or n.rc not in (None, 0) for n in self.nodes.values())
+        return ended or any(
             event["event"] in ("failed", "late", "missing") for event in self.events
         )

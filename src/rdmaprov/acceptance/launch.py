@@ -7,11 +7,12 @@ import secrets
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from rdmaprov.acceptance.job_run import POLL_S, JobRun, NodeRun, RankEvent
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_nodes, program_command
-from rdmaprov.acceptance.plan import GateJob, start_request
+from rdmaprov.acceptance.plan import LEASE_S, GateJob, start_request
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 
@@ -21,7 +22,11 @@ STOP_S = 40
 FETCH_S = 120
 # After the first sign of failure: others notice it too, and report what they were at.
 GRACE_S = 8
+# A supervisor ends its ranks at the limit; what still runs after that is no supervisor of ours.
+OVERTIME_S = LEASE_S + 60
+_PLACES = ("/run", "/dev/shm", "/tmp")  # noqa: S108 - as node/supervisor.py has them
 _INTERVAL_S = 1.0
+_MOST_LEFT = 4096
 
 
 class JobRunner(Protocol):
@@ -63,7 +68,7 @@ class Launcher:
         marks = {name: f"rdmaprov-accept-{run_id}-{i}" for i, name in enumerate(by_node)}
         try:
             self._start(by_node, marks, limit_s)
-            self._watch(runs)
+            self._watch(runs, limit_s)
             self._fetch(by_node)
         finally:
             self._stop(by_node, marks)
@@ -82,14 +87,19 @@ class Launcher:
             for name, run in runs.items()
         }
         for name, answer in ask_nodes(self._nodes, commands).items():
-            node = runs[name].nodes[name] = NodeRun()
+            job = runs[name].job
+            node = runs[name].nodes[name] = NodeRun(own=job.ranks_of(name), world=job.world)
             if isinstance(answer, NodeError):
                 node.lost, node.why = True, str(answer)
+            elif answer.get("directory") not in [f"{place}/{marks[name]}" for place in _PLACES]:
+                node.odd = "its supervisor names a directory that is none of a run's"
             else:
-                node.directory = str(answer["directory"])
+                node.directory = answer["directory"]
 
-    def _watch(self, runs: Sequence[JobRun]) -> None:
-        patience = {id(run): float("inf") for run in runs}
+    def _watch(self, runs: Sequence[JobRun], limit_s: float | None) -> None:
+        began = time.monotonic()
+        last = {id(run): began + (limit_s or run.job.limit_s()) + OVERTIME_S for run in runs}
+        patience = dict.fromkeys(last, float("inf"))
         while True:
             at_work = [run for run in runs if not all(n.is_over for n in run.nodes.values())]
             at_work = [run for run in at_work if time.monotonic() < patience[id(run)]]
@@ -97,6 +107,8 @@ class Launcher:
                 return
             self._poll(at_work)
             for run in at_work:
+                if time.monotonic() > last[id(run)]:
+                    run.give_up(f"it did not end its ranks {OVERTIME_S} s after the time limit")
                 if run.has_failed and patience[id(run)] == float("inf"):
                     patience[id(run)] = time.monotonic() + self._grace_s
             time.sleep(_INTERVAL_S)
@@ -131,7 +143,8 @@ class Launcher:
         }
         for name, answer in self._nodes.run_all(wanted).items():
             if isinstance(answer, Answer) and answer.rc == 0:
-                started[name].logs = base64.b64decode(answer.out)
+                with suppress(ValueError):  # then it has none, and what they should show is unknown
+                    started[name].logs = base64.b64decode(answer.out, validate=True)
 
     def _stop(self, runs: Mapping[str, JobRun], marks: Mapping[str, str]) -> None:
         documents: dict[str, Document] = {
@@ -141,7 +154,15 @@ class Launcher:
         commands = {name: program_command("supervisor", documents[name], STOP_S) for name in names}
         for name, answer in ask_nodes(self._nodes, commands).items():
             if name in runs[name].nodes and not isinstance(answer, NodeError):
-                runs[name].nodes[name].left = tuple(answer["left"])
+                runs[name].nodes[name].left = _process_ids(answer.get("left"))
+
+
+def _process_ids(found: object) -> tuple[int, ...] | None:
+    """Return what a supervisor lists as left; None if it is no list of process ids."""
+    is_list = isinstance(found, list) and len(found) <= _MOST_LEFT
+    if not isinstance(found, list) or not is_list:
+        return None
+    return tuple(found) if all(type(pid) is int and 0 < pid < 1 << 31 for pid in found) else None
 
 
 def _read_errors(node: NodeRun) -> Command:

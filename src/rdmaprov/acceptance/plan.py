@@ -108,6 +108,11 @@ class GateJob:
         """Return the node that a rank runs on."""
         return self.nodes[rank // self.per_node]
 
+    def ranks_of(self, node: str) -> range:
+        """Return the ranks of a node."""
+        first = self.nodes.index(node) * self.per_node
+        return range(first, first + self.per_node)
+
     def limit_s(self) -> float:
         """Return how long the whole job may take."""
         return self.limits.total_s(len(self.planes))
