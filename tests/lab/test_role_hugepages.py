@@ -16,6 +16,7 @@ def pools(lab):
     return [int(count) for count in lab.run(NODE, POOLS).split()]
 
 
+@pytest.mark.long
 def test_pages_are_given_and_faults_repaired(lab, play):
     assert play.changes(COUNTS)
     assert pools(lab) == [40, 30]

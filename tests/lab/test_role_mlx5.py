@@ -81,7 +81,6 @@ def test_fault_is_repaired_without_a_reboot(lab, play, fault):
     lab.must("heal", NODE)
 
 
-@pytest.mark.long
 def test_module_is_reloaded_where_that_is_allowed(lab, play):
     other = {"mlx5_module_parameters": {"mlx5_core": {"debug_mask": 1, "prof_sel": 0}}}
     more = {"mlx5_reload": "if-needed", "mlx5_initramfs": "never", "apply_reboot": "never"}

@@ -17,6 +17,7 @@ DEVICES = "ls /sys/class/infiniband | paste -sd,"
 FILES = "find /etc -type f -exec sha256sum {} +"
 
 
+@pytest.mark.long
 def test_stale_file_is_repaired_and_nothing_else(lab, play):
     devices = lab.run(NODE, DEVICES).strip()
     right = (
@@ -36,6 +37,7 @@ def test_stale_file_is_repaired_and_nothing_else(lab, play):
     assert not play.changes({})
 
 
+@pytest.mark.long
 def test_what_counts_more_is_said_and_changes_nothing(lab, play):
     assert play.changes({})
     lab.run(NODE, "echo NCCL_IB_TC=0 > /root/.nccl.conf")

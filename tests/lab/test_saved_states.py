@@ -19,7 +19,7 @@ NODE = "node1"
 FABRIC = "fabric"
 CLOCK_S = 3
 # Between them: the machines end, start, load, answer; a save pauses, writes, runs on.
-KILL_AFTER_S = {"restore": (0.3, 0.8, 1.4, 2.5), "save": (0.25, 0.4, 0.6)}
+KILL_AFTER_S = {"restore": (0.3, 1.0, 2.5), "save": (0.25, 0.4, 0.6)}
 CONFIGURE = """
 for rail in 0 1; do
     D=$(cat /sys/class/infiniband/mlx5_$rail/ports/1/gid_attrs/ndevs/0)
