@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.unit.sites import GOOD, write
 
-from rdmaprov.acceptance import counters, preflight, reach
+from rdmaprov.acceptance import counters, preflight, reach, shapes
 from rdmaprov.acceptance.nodes import ask_nodes, program_command
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.errors import NodeUnreachable
@@ -200,7 +200,13 @@ def here():
 
 
 def read(here, **document):
-    return ask_nodes(here, {"n1": program_command("reader", document, 60)})["n1"]
+    command = program_command("reader", document, 60)
+    check = (
+        shapes.reach(len(document["targets"]))
+        if document["verb"] == "reach"
+        else shapes.preflight(len(document["rails"]))
+    )
+    return ask_nodes(here, {"n1": command}, lambda _: check)["n1"]
 
 
 def test_the_reader_reads_this_machine(here):

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from tests.unit.accept_runs import job
 
-from rdmaprov.acceptance.job_run import RankEvent
+from rdmaprov.acceptance import shapes
 from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.nodes import ask_nodes, program_command
+from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
@@ -70,7 +71,9 @@ class Kept:
             "limit_s": limit_s,
         }
         self.answer = ask_nodes(
-            nodes, {"n0": program_command("supervisor", request, 60, self.mark)}
+            nodes,
+            {"n0": program_command("supervisor", request, 60, self.mark)},
+            lambda _: shapes.STARTED,
         )["n0"]
         assert isinstance(self.answer, dict), self.answer
         self.directory = Path(self.answer["directory"])
@@ -81,7 +84,8 @@ class Kept:
 
     def stop(self):
         document = {"verb": "stop", "mark": self.mark}
-        return ask_nodes(self.nodes, {"n0": program_command("supervisor", document, 20)})["n0"]
+        command = program_command("supervisor", document, 20)
+        return ask_nodes(self.nodes, {"n0": command}, lambda _: shapes.STOPPED)["n0"]
 
     def supervisor(self):
         for process in Path("/proc").glob("[0-9]*"):

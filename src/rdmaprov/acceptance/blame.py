@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 
 from rdmaprov.acceptance.finding import ISOLATE, Finding
-from rdmaprov.acceptance.job_run import JobRun, NodeRun, RankEvent
+from rdmaprov.acceptance.job_run import JobRun, NodeRun
+from rdmaprov.acceptance.rank_events import RankEvent
 
 # What a rank reports when another one is gone or does not answer; gloo's and c10d's words.
 _OTHERS_FAULT = re.compile(

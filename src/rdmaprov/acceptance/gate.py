@@ -18,13 +18,14 @@ from rdmaprov.acceptance import (
     preflight,
     proof,
     reach,
+    shapes,
     wrong_sums,
 )
 from rdmaprov.acceptance.finding import Finding, no_answer
-from rdmaprov.acceptance.job_run import RankEvent
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_each, program_command
+from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
 from rdmaprov.bandwidth import sizes
 from rdmaprov.errors import UsageError
@@ -129,6 +130,7 @@ class Gate:
             lambda name: program_command(
                 "reader", preflight.reader_request(asked[name]), PREFLIGHT_S
             ),
+            lambda name: shapes.preflight(len(asked[name].rails)),
         )
         known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
         result.backend = _choose_backend(self.options.backend, self.nodes, known)
@@ -153,6 +155,7 @@ class Gate:
                 {"verb": "reach", "targets": reach.targets(asked[name]), "limit_s": reach.LIMIT_S},
                 reach.LIMIT_S + _REACH_SLACK_S,
             ),
+            lambda name: shapes.reach(len(reach.targets(asked[name]))),
         )
         tried = [probe for own in asked.values() for probe in own]
         result.findings += reach.findings(tried, reach.failures(asked, answers))
@@ -225,6 +228,7 @@ class Gate:
             lambda name: program_command(
                 "reader", preflight.reader_request(asked[name], "counters"), _COUNTERS_S
             ),
+            lambda name: shapes.counters(len(asked[name].rails)),
         )
         return {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
 

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from rdmaprov.acceptance.job_run import POLL_S, JobRun, NodeRun, RankEvent
+from rdmaprov.acceptance import shapes
+from rdmaprov.acceptance.job_run import POLL_S, JobRun, NodeRun
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_nodes, program_command
 from rdmaprov.acceptance.plan import LEASE_S, GateJob, start_request
+from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 
@@ -26,7 +28,6 @@ GRACE_S = 8
 OVERTIME_S = LEASE_S + 60
 _PLACES = ("/run", "/dev/shm", "/tmp")  # noqa: S108 - as node/supervisor.py has them
 _INTERVAL_S = 1.0
-_MOST_LEFT = 4096
 
 
 class JobRunner(Protocol):
@@ -86,12 +87,12 @@ class Launcher:
             )
             for name, run in runs.items()
         }
-        for name, answer in ask_nodes(self._nodes, commands).items():
+        for name, answer in ask_nodes(self._nodes, commands, lambda _: shapes.STARTED).items():
             job = runs[name].job
             node = runs[name].nodes[name] = NodeRun(own=job.ranks_of(name), world=job.world)
             if isinstance(answer, NodeError):
                 node.lost, node.why = True, str(answer)
-            elif answer.get("directory") not in [f"{place}/{marks[name]}" for place in _PLACES]:
+            elif answer["directory"] not in [f"{place}/{marks[name]}" for place in _PLACES]:
                 node.odd = "its supervisor names a directory that is none of a run's"
             else:
                 node.directory = answer["directory"]
@@ -152,17 +153,9 @@ class Launcher:
         }
         names = [name for name, run in runs.items() if name in run.nodes or not run.nodes]
         commands = {name: program_command("supervisor", documents[name], STOP_S) for name in names}
-        for name, answer in ask_nodes(self._nodes, commands).items():
+        for name, answer in ask_nodes(self._nodes, commands, lambda _: shapes.STOPPED).items():
             if name in runs[name].nodes and not isinstance(answer, NodeError):
-                runs[name].nodes[name].left = _process_ids(answer.get("left"))
-
-
-def _process_ids(found: object) -> tuple[int, ...] | None:
-    """Return what a supervisor lists as left; None if it is no list of process ids."""
-    is_list = isinstance(found, list) and len(found) <= _MOST_LEFT
-    if not isinstance(found, list) or not is_list:
-        return None
-    return tuple(found) if all(type(pid) is int and 0 < pid < 1 << 31 for pid in found) else None
+                runs[name].nodes[name].left = tuple(answer["left"])
 
 
 def _read_errors(node: NodeRun) -> Command:

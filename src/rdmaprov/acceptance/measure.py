@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.job_run import JobRun, RankEvent
+from rdmaprov.acceptance.job_run import JobRun
+from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.bandwidth import outliers
 
 # A straggler makes the others wait this much longer than it waits itself.

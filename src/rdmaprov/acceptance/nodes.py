@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from rdmaprov.boundary import Check, OddAnswer, parse_answer
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NoAnswer, NodeError
@@ -54,21 +55,31 @@ def program_command(name: str, document: Document, limit_s: float, mark: str = "
     return Command(shlex.join(words), limit_s, source + json.dumps(document).encode())
 
 
-def ask_nodes(nodes: Nodes, commands: Mapping[str, Command]) -> dict[str, Document | NodeError]:
-    """Return the JSON that each node's program printed, or why there is none."""
+def ask_nodes(
+    nodes: Nodes, commands: Mapping[str, Command], check: Callable[[str], Check]
+) -> dict[str, Document | NodeError]:
+    """Return the JSON that each node's program printed, or why there is none.
+
+    Args:
+        nodes: the connections.
+        commands: by node.
+        check: returns what the answer of a node must be.
+
+    """
     answers = nodes.run_all(commands)
-    return {name: _parse_document(name, answer) for name, answer in answers.items()}
+    return {name: _parse_document(name, answer, check(name)) for name, answer in answers.items()}
 
 
-def _parse_document(name: str, answer: Answer | NodeError) -> Document | NodeError:
+def _parse_document(name: str, answer: Answer | NodeError, check: Check) -> Document | NodeError:
     if isinstance(answer, NodeError):
         return answer
-    try:
-        document = json.loads(answer.out)
-        if answer.rc == 0 and isinstance(document, dict):
-            return document
-    except ValueError:
-        pass
+    if answer.rc == 0:
+        try:
+            document: Document = parse_answer(answer.out, check)
+        except OddAnswer as error:
+            what = f"{name}: {error}"
+            return NoAnswer(what, f"On {name}, check what python3 is, and its sshd and shell")
+        return document
     lines = (answer.err or answer.out).strip().splitlines()
     last = printable(lines[-1])[:300] if lines else "no output"
     what = f"{name}: python3 exited with status {answer.rc}: {last}"
@@ -76,7 +87,10 @@ def _parse_document(name: str, answer: Answer | NodeError) -> Document | NodeErr
 
 
 def ask_each(
-    nodes: Nodes, names: tuple[str, ...], make: Callable[[str], Command]
+    nodes: Nodes,
+    names: tuple[str, ...],
+    make: Callable[[str], Command],
+    check: Callable[[str], Check],
 ) -> dict[str, Document | NodeError]:
     """Return what a program that is made for each node printed there."""
-    return ask_nodes(nodes, {name: make(name) for name in names})
+    return ask_nodes(nodes, {name: make(name) for name in names}, check)

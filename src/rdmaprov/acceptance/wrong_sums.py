@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from rdmaprov.acceptance.finding import ISOLATE, Finding
-from rdmaprov.acceptance.job_run import JobRun, RankEvent
+from rdmaprov.acceptance.job_run import JobRun
+from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.bandwidth.sizes import format_size
 
 _REMEDY = "Drain the node, and test its memory, GPUs and PCIe links"

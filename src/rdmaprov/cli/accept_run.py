@@ -10,8 +10,8 @@ from typing import IO, Any
 
 from rdmaprov.acceptance import state
 from rdmaprov.acceptance.gate import Gate, Options
-from rdmaprov.acceptance.job_run import RankEvent
 from rdmaprov.acceptance.nodes import connect
+from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.storage import history_path, log_writer
 from rdmaprov.acceptance.summary import summary_lines
