@@ -206,7 +206,9 @@ def test_pip_of_the_wheelhouse_refuses_what_is_not_there(
     real: Real, tmp_path: Path, line: str, message: str
 ):
     wheel(tmp_path / "wheels", "2.13.0")
-    bundled = next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))
+    # Debian keeps the wheels of ensurepip in a directory of their own.
+    places = (Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels"))
+    bundled = next(wheel for place in places for wheel in place.glob("pip-*.whl"))
     (tmp_path / "wheels" / bundled.name).symlink_to(bundled)
     with pytest.raises(NodeError, match=rf"torch.b: pip: (?i:{message})"):
         converge(real, torch_runtime, environment(tmp_path, requirements=[line]), check=False)
