@@ -37,7 +37,7 @@ def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:
     """
     if raw.get("failed") or raw.get("unreachable"):
         return _failure(raw)
-    answer = {**_plan(raw), "changed": _flag(raw, "changed"), "warnings": _texts(raw, "warnings")}
+    answer = {**_plan(raw), "changed": _flag(raw, "changed"), "warnings": _warnings(raw)}
     if "confirm" in raw:
         answer["confirm"] = _text(raw["confirm"], "confirm")
         if not _TIMER.fullmatch(answer["confirm"]):
@@ -82,7 +82,7 @@ def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, A
         "roles": entries,
         "pending": pending,
         "problems": _texts(raw, "problems"),
-        "warnings": _texts(raw, "warnings"),
+        "warnings": _warnings(raw),
         "boot_id": boot_id,
     }
 
@@ -124,6 +124,13 @@ def _items(raw: Mapping[str, Any], name: str, *, required: bool = True) -> list[
 
 def _texts(raw: Mapping[str, Any], name: str, *, required: bool = True) -> list[str]:
     return [_text(each, name) for each in _items(raw, name, required=required)]
+
+
+def _warnings(raw: Mapping[str, Any]) -> list[str]:
+    """Return the warnings, which Ansible makes objects of when a module's result arrives."""
+    found = _items(raw, "warnings")
+    events = [each if isinstance(each, str) else getattr(each, "event", None) for each in found]
+    return [_text(getattr(each, "msg", each), "warnings") for each in events]
 
 
 def _fields(each: object, names: Collection[str], most: int) -> dict[str, str]:
