@@ -134,7 +134,7 @@ def one_of(*values: object) -> Check:
 
 
 def list_of(check: Check, most: int = MOST_ITEMS, least: int = 0) -> Check:
-    """Check a list with so many items."""
+    """Check a list, and how many items it has."""
 
     def checked(value: object) -> str | None:
         if not isinstance(value, list) or not least <= len(value) <= most:

@@ -55,12 +55,12 @@ def _counted(rails: int) -> dict[str, Check]:
 
 
 def counters(rails: int) -> Check:
-    """Check the counters of a node with so many rails."""
+    """Check the counters of a node with this number of rails."""
     return fields(_counted(rails))
 
 
 def preflight(rails: int) -> Check:
-    """Check the preflight of a node with so many rails."""
+    """Check the preflight of a node with this number of rails."""
     return fields(
         {
             **_counted(rails),
@@ -74,7 +74,7 @@ def preflight(rails: int) -> Check:
 
 
 def reach(targets: int) -> Check:
-    """Check what came of connections to so many targets."""
+    """Check what came of connections to a number of targets."""
     return fields(
         {
             "reach": list_of(message, targets, least=targets),
