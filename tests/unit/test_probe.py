@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -190,6 +192,22 @@ def test_node_that_never_stops_talking_is_unreachable(monkeypatch):
     with pytest.raises(NodeUnreachable, match="n1: unexpected output on the connection"):
         ask_again_and_again(probe, "head -c 100000 /dev/zero")
     probe.close()
+
+
+def test_interrupt_while_the_connections_thread_starts_leaves_none(monkeypatch):
+    probe = Probe({"n1": here()})
+    start = probe._thread.start
+
+    def interrupted():
+        threading.Timer(0.2, start).start()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(probe._thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        probe._submit(asyncio.sleep(0))
+    probe.close()
+    assert not probe._thread.is_alive()
+    assert probe._loop.is_closed()
 
 
 def test_node_that_dies_in_between_is_unreachable_from_then_on(probe):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import resource
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -15,6 +16,8 @@ from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.learning import Learning
 from rdmaprov.probe.session import Limits, close_all, open_all, sessions
 from rdmaprov.probe.target import Target
+
+_START_S = 1.0
 
 
 class Probe:
@@ -47,6 +50,7 @@ class Probe:
         self._early = together and len(targets) <= self._limits.open
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._begun = False
 
     def run(
         self, name: str, text: str, fresh: bool = False, limit_s: float | None = None
@@ -94,6 +98,10 @@ class Probe:
 
     def close(self) -> None:
         """End all connections."""
+        # An interrupt may come while the thread starts; it is alive a moment later, if ever.
+        end = time.monotonic() + _START_S
+        while self._begun and not self._thread.is_alive() and time.monotonic() < end:
+            time.sleep(0.01)
         if self._thread.is_alive():
             self._submit(close_all(list(self._sessions.values()))).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -126,7 +134,12 @@ class Probe:
         started = self._thread.is_alive()
         if not started:
             _allow_files(min(len(self._sessions), self._limits.open))
-            self._thread.start()
+            self._begun = True
+            try:
+                self._thread.start()
+            except KeyboardInterrupt:
+                work.close()  # or Python complains that nobody awaited it
+                raise
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         if not started and self._early:
             # All others connect while the first one is asked.
