@@ -36,23 +36,6 @@ cat /etc/hostname /proc/sys/kernel/random/boot_id; ls /root; rdma link; ip -br a
 """
 RAILS = "for rail in 0 1; do ping -q -c 2 -W 5 -M do -s 4172 198.18.$rail.2; done"
 
-SERVE = """systemd-run --quiet python3 -c '
-import socket
-connection, _ = socket.create_server(("198.18.0.2", 7000)).accept()
-while line := connection.recv(99):
-    connection.sendall(line)
-'; while ! ss -Hlt | grep -q :7000; do sleep 0.2; done"""
-TALK = """systemd-run --quiet python3 -c '
-import itertools, pathlib, socket, time
-connection = socket.create_connection(("198.18.0.2", 7000))
-for number in itertools.count(1):
-    connection.sendall(b"%d" % number)
-    assert int(connection.recv(99)) == number
-    pathlib.Path("/run/number").write_text(str(number))
-    time.sleep(0.1)
-'"""
-ANSWERED = "until [ -s /run/number ]; do sleep 0.2; done; cat /run/number"
-
 
 def look(lab, node=NODE):
     """Return what a boot, or what breaks the node, would change."""
@@ -103,26 +86,6 @@ def test_broken_node_is_as_it_was_and_has_the_right_time(lab):
     assert look(lab) == before
     assert_right_time(lab, NODE)
     lab.run(NODE, RAILS)
-
-
-def assert_talks(lab):
-    """Check that the open connection goes on; a new one would begin at 1."""
-    seen = last = int(lab.run(NODE, ANSWERED))
-    end = time.monotonic() + 30
-    while last < seen + 10 and time.monotonic() < end:
-        last = int(lab.run(NODE, ANSWERED))
-    assert last >= seen + 10
-
-
-def test_connection_between_nodes_survives_a_save_and_a_restore(lab):
-    lab.begin_from(FABRIC, lambda: configure(lab))
-    lab.run("node2", SERVE)
-    lab.run(NODE, TALK)
-    assert_talks(lab)
-    lab.must("save", "talking")
-    assert_talks(lab)
-    lab.must("restore", "talking")
-    assert_talks(lab)
 
 
 def test_one_node_is_restored_and_the_other_left_alone(lab):
