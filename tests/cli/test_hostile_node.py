@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from tests.unit.sites import GOOD, write
+
+from rdmaprov.exit_codes import ExitCode
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a survey needs root")
 
@@ -147,3 +150,36 @@ def test_no_escape_of_a_node_s_reaches_the_terminal_or_the_results(site):
     assert code == 5, said
     assert r"\x1b]0;x\x07 \x9b2J \u202e1" in said
     assert "\u202e" not in json.dumps(nodes, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(("verb", "words"), [("plan", ()), ("apply", ("--verbose",))])
+def test_closed_standard_output_ends_the_run_and_its_results_are_kept(site, verb, words):
+    (site.parent / "survey.json").write_text(json.dumps(SURVEY))
+    (site.parent / "role.json").write_text("{}")
+    argv = [sys.executable, "-m", "rdmaprov", verb, "site", "--roles", "limits", *words]
+    with subprocess.Popen(
+        argv, cwd=site.parent, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        said = process.stderr.read()
+        assert process.wait(timeout=120) in (ExitCode.FAILED, ExitCode.INTERRUPTED)
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+    (kept,) = (site.parent / "runs").glob("*/results.json")
+    assert json.loads(kept.read_text())["nodes"].keys() == {"n1", "n3"}
+    assert (kept.parent / "report.html").exists()
+
+
+def test_sigterm_is_an_interrupt_of_check_too(site):
+    slow = site / "group_vars" / "nodes.yml"
+    slow.write_text(slow.read_text() + "ofed_version: \"{{ lookup('pipe', 'sleep 20') }}\"\n")
+    argv = [sys.executable, "-m", "rdmaprov", "check", "site"]
+    with subprocess.Popen(argv, cwd=site.parent, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(5)
+        process.terminate()
+        assert process.stderr
+        assert "error: interrupted" in process.stderr.read()
+        assert process.wait(timeout=30) == ExitCode.INTERRUPTED

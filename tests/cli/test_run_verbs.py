@@ -158,6 +158,12 @@ def test_limit_that_leaves_nothing_is_refused(site, words, says):
     assert says in done.stderr
 
 
+def test_run_that_is_refused_leaves_no_directory(site):
+    done = rdmaprov(site, "accept", "site", "--limit", "n1")
+    assert (done.returncode, "accept needs two nodes" in done.stderr) == (2, True)
+    assert runs(site) == []
+
+
 def test_ansible_that_fails_by_itself_says_why(site):
     done = rdmaprov(site, "plan", "site", ANSIBLE_STRATEGY="no_such_strategy")
     assert done.returncode == 4

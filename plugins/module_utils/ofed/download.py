@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import tempfile
+import time
 import urllib.error
 import urllib.request
+from typing import IO
 
 from ..machine import Machine, NodeError
 
 TIMEOUT_S = 60
 SMALL_BYTES = 1 << 20
+FILE_BYTES = 8 << 30  # the largest archive of MLNX_OFED has 1.3 GiB
+FILE_TIMEOUT_S = 3600
 
 
 def text(url: str) -> str:
@@ -46,7 +49,7 @@ def file(machine: Machine, url: str, sha256: str, name: str) -> None:
     try:
         with open(handle, "wb") as target:
             with urllib.request.urlopen(_url(url), timeout=TIMEOUT_S) as source:  # noqa: S310
-                shutil.copyfileobj(source, target, 1 << 20)
+                _copy(source, target)
             target.flush()
             os.fsync(target.fileno())
         seen = digest(temporary)
@@ -59,6 +62,18 @@ def file(machine: Machine, url: str, sha256: str, name: str) -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+def _copy(source: IO[bytes], target: IO[bytes]) -> None:
+    """Copy a file, within limits: a server that trickles, or never ends, holds up a node."""
+    end, size = time.monotonic() + FILE_TIMEOUT_S, 0
+    for part in iter(lambda: source.read(1 << 20), b""):
+        size += len(part)
+        if size > FILE_BYTES:
+            raise ValueError(f"it has more than {FILE_BYTES} bytes")
+        if time.monotonic() > end:
+            raise ValueError(f"it took more than {FILE_TIMEOUT_S} s")
+        target.write(part)
 
 
 def digest(path: str) -> str:

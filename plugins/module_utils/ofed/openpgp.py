@@ -55,6 +55,8 @@ def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:
             if head & 0x40:
                 tag, (length, at) = head & 0x3F, _new_length(data, at + 1)
             else:
+                if head & 3 == 3:
+                    raise ValueError("it has a packet without a length, which no key has")
                 tag, octets = head >> 2 & 0x0F, 1 << (head & 3)
                 length, at = int.from_bytes(data[at + 1 : at + 1 + octets], "big"), at + 1 + octets
             if at + length > len(data):
@@ -71,6 +73,9 @@ def _new_length(data: bytes, at: int) -> tuple[int, int]:
         return first, at + 1
     if first < 224:
         return (first - 192 << 8) + data[at + 1] + 192, at + 2
+    if first < 255:
+        # Of data alone, section 4.2.2.4; read as a length, it would hide what follows.
+        raise ValueError("it has a packet of partial length, which no key has")
     return int.from_bytes(data[at + 1 : at + 5], "big"), at + 5
 
 

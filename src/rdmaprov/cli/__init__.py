@@ -10,10 +10,12 @@ from collections.abc import Sequence
 import click
 
 import rdmaprov
+from rdmaprov.cli import pipe
 from rdmaprov.cli.lazy import LazyGroup
 from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.exit_codes import MEANINGS, ExitCode
+from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.verbosity import no_colour
 
 PROGRAM = "rdmaprov"
@@ -85,6 +87,8 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         return _refuse(error.format_message(), _usage_hint(error), ExitCode.USAGE)
     except (click.Abort, KeyboardInterrupt) as error:
+        if pipe.is_closed():
+            return ExitCode.FAILED  # whoever would read a complaint is gone, too
         if isinstance(error.__context__, EOFError):
             hint = f"Pass the answers as options; see: {PROGRAM} {arguments[0]} --help"
             return _refuse("no answer: standard input ended", hint, ExitCode.USAGE)
@@ -101,9 +105,16 @@ def run(arguments: Sequence[str]) -> int:
             else ""
         )
         return _refuse(f"{where}{error.strerror or error}", hint, ExitCode.FAILED)
+    if result == ExitCode.INTERRUPTED and pipe.is_closed():
+        hint = "The results are kept. Run the same command again to resume."
+        return _refuse("interrupted: standard output was closed", hint, ExitCode.INTERRUPTED)
     return result if isinstance(result, int) else ExitCode.OK
 
 
 def main() -> None:
-    """Run the program's own command line and exit."""
-    sys.exit(run(sys.argv[1:]))
+    """Run the program's own command line and exit; a signal to stop is an interrupt."""
+    pipe.guard_stdout()
+    with signals_interrupt():
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    sys.exit(code)

@@ -166,6 +166,7 @@ def finish(
 ) -> ExitCode:
     """Write and show the results; return the exit code."""
     text = run.write(results)
+    page = report_page(run.path)  # before anything is shown: nobody may be there to read
     if json_file is not None:
         json_file.write(text)
     for line in lines:
@@ -173,5 +174,5 @@ def finish(
     if results.interrupted:
         shown.show(Line("interrupted; run the same command again to resume", "yellow"))
     shown.show(Line(f"results: {run.path}"))
-    shown.show(Line(report_page(run.path)))
+    shown.show(Line(page))
     return results.exit_code()

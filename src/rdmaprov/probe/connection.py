@@ -238,7 +238,11 @@ class Connection:
             self._input.close()
         if self._process.poll() is None:
             self._process.terminate()
-        self._process.wait()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 async def _reader(pipe: object) -> asyncio.StreamReader:

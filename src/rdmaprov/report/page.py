@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from rdmaprov.problem import DIRECTION
 from rdmaprov.report import of_accept, of_apply, of_validate
 from rdmaprov.report.model import Tone, View
 from rdmaprov.words import duration
@@ -23,6 +25,8 @@ _TONES = {
     "pending": Tone.DUE,
     "interrupted": Tone.UNKNOWN,
 }
+# Control characters but tab and newline, those of DIRECTION, and what UTF-8 does not have.
+_INVISIBLE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{DIRECTION}]")
 _WORDS = {Tone.BAD: "failed:", Tone.UNKNOWN: "unknown:", Tone.DUE: "pending:"}
 # What the page shows at once, and in all; results.json has the rest, so a page stays a few MB.
 _MOST = {"most_rows": 40, "most_issues": 40, "most_in_all": 1000, "most_messages": 50}
@@ -45,6 +49,7 @@ def html(data: Mapping[str, Any], run: str = "") -> str:
         loader=PackageLoader("rdmaprov.report"), autoescape=True, undefined=StrictUndefined
     )
     environment.filters["thousands"] = lambda number: f"{number:,}"
+    data = _clean(data)
     view = _VIEWS[data["verb"]](data)
     return environment.get_template("page.html.j2").render(
         head=data,
@@ -57,6 +62,15 @@ def html(data: Mapping[str, Any], run: str = "") -> str:
         facts=_facts(data, view),
         **_MOST,
     )
+
+
+def _clean(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return results with what is invisible, or turns a text around, escaped."""
+    if isinstance(value, str):
+        return _INVISIBLE.sub(lambda found: ascii(found[0])[1:-1], value)
+    if isinstance(value, Mapping):
+        return {_clean(key): _clean(each) for key, each in value.items()}
+    return [_clean(each) for each in value] if isinstance(value, list) else value
 
 
 def _facts(data: Mapping[str, Any], view: View) -> list[tuple[str, str]]:

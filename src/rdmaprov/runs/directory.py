@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,10 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rdmaprov.errors import UsageError
+from rdmaprov.problem import DIRECTION
 from rdmaprov.runs.masks import Mask
 
 RUNS = "runs"
-_CONTROL = dict.fromkeys([*range(32), 127])
+_CONTROL = dict.fromkeys([*range(32), *range(127, 160), *map(ord, DIRECTION)])
 del _CONTROL[ord("\t")], _CONTROL[ord("\n")]
 
 
@@ -36,10 +39,12 @@ class RunDirectory:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType
+        self, _kind: type[BaseException] | None, error: BaseException | None, _at: TracebackType
     ) -> None:
-        """Close the log."""
+        """Close the log; a run that was refused leaves no directory, as it did not begin."""
         os.close(self._log)
+        if isinstance(error, UsageError):
+            shutil.rmtree(self.path)
 
     def log(self, text: str) -> None:
         """Add text to the log."""
@@ -60,7 +65,11 @@ class RunDirectory:
         path = self.path / "results.json"
         unfinished = path.with_suffix(".json.new")
         file = _open_private(unfinished)
-        with _name_in_errors(path), os.fdopen(file, "w", encoding="utf-8") as opened:
+        # A lone surrogate, which UTF-8 lacks, becomes the escape that JSON has for it.
+        with (
+            _name_in_errors(path),
+            os.fdopen(file, "w", encoding="utf-8", errors="backslashreplace") as opened,
+        ):
             opened.write(text)
         unfinished.replace(path)
         return text

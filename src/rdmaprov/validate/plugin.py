@@ -52,11 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what testinfra's own options lack; --hosts is testinfra's."""
     group = parser.getgroup("rdmaprov")
     group.addoption(
-        "--inventory",
-        metavar="SITE",
-        default=os.environ.get("RDMAPROV_INVENTORY", ""),
+        "--inventory", metavar="SITE", default=os.environ.get("RDMAPROV_INVENTORY", ""),
         help="Verify nodes against this inventory directory (default: RDMAPROV_INVENTORY).",
-    )
+    )  # fmt: skip
     limits = Limits()
     group.addoption(
         "--command-timeout", metavar="S", type=float, default=limits.command_s,
@@ -67,10 +65,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Time out all commands of a node after S seconds (default: %(default)g).",
     )  # fmt: skip
     group.addoption(
-        "--vault-password-file",
-        metavar="FILE",
+        "--vault-password-file", metavar="FILE",
         help="Decrypt vaulted values of the site with the password in FILE.",
-    )
+    )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -154,11 +151,8 @@ def pytest_pycollect_makeitem(
     selection = collector.config.stash.get(SELECTION, None)
     if selection is None or not inspect.isfunction(obj) or not isinstance(collector, pytest.Module):
         return None
-    return (
-        items.make_checks(collector, name, obj, selection)
-        if collector.istestfunction(obj, name)
-        else None
-    )
+    is_test = collector.istestfunction(obj, name)
+    return items.make_checks(collector, name, obj, selection) if is_test else None
 
 
 @pytest.hookimpl(optionalhook=True)
