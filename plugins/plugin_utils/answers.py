@@ -101,9 +101,9 @@ def _failure(raw: Mapping[str, Any]) -> dict[str, Any]:
 def _plan(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "changes": [_change(each) for each in _items(raw, "changes")],
-        "diff": [_fields(each, _DIFF, MOST_TEXT_CHARACTERS) for each in _items(raw, "diff")],
+        "diff": [_fields(each, _DIFF, MOST_TEXT_CHARACTERS) for each in _items(raw, "diff", [])],
         "reboot": _texts(raw, "reboot"),
-        "notes": _texts(raw, "notes", required=False),
+        "notes": _texts(raw, "notes", []),
         "waits": _text(raw.get("waits", ""), "waits"),
     }
 
@@ -115,20 +115,21 @@ def _change(each: object) -> dict[str, str]:
     return change
 
 
-def _items(raw: Mapping[str, Any], name: str, *, required: bool = True) -> list[Any]:
-    found = raw.get(name, None if required and name not in ("warnings", "diff") else [])
+def _items(raw: Mapping[str, Any], name: str, missing: list[Any] | None = None) -> list[Any]:
+    """Return a list of an answer; what stands for one that is missing, if it may be."""
+    found = raw.get(name, missing)
     if not isinstance(found, list) or len(found) > MOST_ITEMS:
         raise Odd(f"is incomplete: {name} is no list of at most {MOST_ITEMS}")
     return found
 
 
-def _texts(raw: Mapping[str, Any], name: str, *, required: bool = True) -> list[str]:
-    return [_text(each, name) for each in _items(raw, name, required=required)]
+def _texts(raw: Mapping[str, Any], name: str, missing: list[Any] | None = None) -> list[str]:
+    return [_text(each, name) for each in _items(raw, name, missing)]
 
 
 def _warnings(raw: Mapping[str, Any]) -> list[str]:
     """Return the warnings, which Ansible makes objects of when a module's result arrives."""
-    found = _items(raw, "warnings")
+    found = _items(raw, "warnings", [])
     events = [each if isinstance(each, str) else getattr(each, "event", None) for each in found]
     return [_text(getattr(each, "msg", each), "warnings") for each in events]
 

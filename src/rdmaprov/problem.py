@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Characters that turn the direction of a text around, and break its lines: Unicode Bidirectional
-# Algorithm (UAX #9), table 4, and the separators of UAX #14.
-DIRECTION = "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+# What a terminal obeys, or turns a text around, as the inside of a regular expression's set:
+# control characters but tab and newline; Unicode Bidirectional Algorithm (UAX #9), table 4; the
+# separators of UAX #14.
+CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 
 
 @dataclass(frozen=True, order=True)

@@ -82,6 +82,12 @@ def test_empty_limit_is_refused_and_is_not_the_whole_fleet(tmp_path, verb, patte
     )
 
 
+def test_empty_hosts_are_refused_and_are_not_the_whole_fleet(tmp_path):
+    said = rdmaprov_("validate", str(tmp_path), "--hosts", "")
+    assert said.returncode == ExitCode.USAGE
+    assert "'--hosts': is empty" in said.stderr
+
+
 @pytest.mark.parametrize("verb", ["apply", "plan"])
 def test_empty_list_of_roles_is_refused_and_is_not_all(tmp_path, verb):
     said = rdmaprov_(verb, str(tmp_path), "--roles", "")

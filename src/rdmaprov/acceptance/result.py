@@ -59,8 +59,9 @@ class GateResult:
             return ExitCode.INTERRUPTED
         if any(finding.proven for finding in self.findings):
             return ExitCode.FAILED
-        is_proven = self.ran is not None and self.ran.good and proof.is_complete(self.ran)
-        return ExitCode.OK if is_proven and not self.findings else ExitCode.UNKNOWN
+        if self.findings or self.ran is None or not self.ran.good:
+            return ExitCode.UNKNOWN
+        return ExitCode.OK if proof.is_complete(self.ran) else ExitCode.UNKNOWN
 
     @property
     def verdict(self) -> str:

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 
-def _refuse_empty(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def refuse_empty(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Refuse an option that is given and empty, as an unset shell variable leaves it.
 
     Raises:
@@ -27,7 +27,7 @@ site_argument = click.argument("site", type=click.Path(path_type=Path))
 limit_option = click.option(
     "--limit",
     metavar="PATTERN",
-    callback=_refuse_empty,
+    callback=refuse_empty,
     help="Limit to hosts that match this Ansible pattern.",
 )
 
@@ -40,7 +40,7 @@ roles_option = click.option(
     "--roles",
     metavar="NAME[,NAME...]",
     default="",
-    callback=_refuse_empty,
+    callback=refuse_empty,
     help="Run only these roles.  [default: all]",
 )
 json_option = click.option(

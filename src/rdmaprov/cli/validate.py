@@ -7,7 +7,13 @@ from typing import IO
 
 import click
 
-from rdmaprov.cli.options import json_option, limit_option, site_argument, vault_file_option
+from rdmaprov.cli.options import (
+    json_option,
+    limit_option,
+    refuse_empty,
+    site_argument,
+    vault_file_option,
+)
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
 from rdmaprov.verbosity import Verbosity
@@ -27,6 +33,7 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
 @click.option(
     "--hosts",
     metavar="SPEC[,SPEC...]",
+    callback=refuse_empty,
     help="Connect with testinfra's own backends, such as ssh://HOST or local://.",
 )
 @json_option

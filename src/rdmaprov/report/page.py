@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from rdmaprov.problem import DIRECTION
+from rdmaprov.problem import CONTROL
 from rdmaprov.report import of_accept, of_apply, of_validate
 from rdmaprov.report.model import Tone, View
 from rdmaprov.words import duration
@@ -25,8 +25,7 @@ _TONES = {
     "pending": Tone.DUE,
     "interrupted": Tone.UNKNOWN,
 }
-# Control characters but tab and newline, those of DIRECTION, and what UTF-8 does not have.
-_INVISIBLE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{DIRECTION}]")
+_INVISIBLE = re.compile(f"[{CONTROL}\ud800-\udfff]")  # and what UTF-8 does not have
 _WORDS = {Tone.BAD: "failed:", Tone.UNKNOWN: "unknown:", Tone.DUE: "pending:"}
 # What the page shows at once, and in all; results.json has the rest, so a page stays a few MB.
 _MOST = {"most_rows": 40, "most_issues": 40, "most_in_all": 1000, "most_messages": 50}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,12 +14,11 @@ from types import TracebackType
 from typing import Any
 
 from rdmaprov.errors import UsageError
-from rdmaprov.problem import DIRECTION
+from rdmaprov.problem import CONTROL
 from rdmaprov.runs.masks import Mask
 
 RUNS = "runs"
-_CONTROL = dict.fromkeys([*range(32), *range(127, 160), *map(ord, DIRECTION)])
-del _CONTROL[ord("\t")], _CONTROL[ord("\n")]
+_INVISIBLE = re.compile(f"[{CONTROL}]")
 
 
 class RunDirectory:
@@ -48,7 +48,7 @@ class RunDirectory:
 
     def log(self, text: str) -> None:
         """Add text to the log."""
-        lines = text.replace("\r\n", "\n").translate(_CONTROL).rstrip("\n")
+        lines = _INVISIBLE.sub("", text.replace("\r\n", "\n")).rstrip("\n")
         if lines:
             with _name_in_errors(self.path / "logs" / self._log_name):
                 os.write(self._log, (self._mask.text(lines) + "\n").encode(errors="replace"))

@@ -23,7 +23,6 @@ from rdmaprov.validate import fixtures, items, outcome
 from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.items import node_by_node, target_of
 from rdmaprov.validate.progress import Progress
-from rdmaprov.validate.results import CheckResults
 from rdmaprov.validate.selection import (
     ALL,
     Selection,
@@ -86,9 +85,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         config.stash[SELECTION] = _selected(config)
     except RdmaprovError as error:
         raise pytest.UsageError(f"{error.message}. {error.hint}") from error
-    for _, found in config.pluginmanager.list_name_plugin():
-        if isinstance(found, CheckResults):
-            found.selected = tuple(node.name for node in config.stash[SELECTION].fleet.nodes)
 
 
 class Preloaded:

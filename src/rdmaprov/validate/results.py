@@ -12,6 +12,7 @@ import pytest
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.groups import count_states, subject
+from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.outcome import is_unreachable
 from rdmaprov.words import quantity
 
@@ -61,6 +62,13 @@ class CheckResults:
     unreachable: set[str] = field(default_factory=set)
     judged: list[CheckResult] = field(default_factory=list)
     interrupted: bool = False
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Note which nodes are selected, once the plugin has loaded the site."""
+        selection = session.config.stash.get(SELECTION, None)
+        if selection is not None:
+            self.selected = tuple(node.name for node in selection.fleet.nodes)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a check; of a function of pytest's own, what is not only its set-up."""
