@@ -14,10 +14,14 @@ from rdmaprov.lab import monitor, snapshot
 
 
 class Monitor(threading.Thread):
-    """QEMU's monitor, for one conversation: greets, then answers each command from a table."""
+    """QEMU's monitor, for one conversation: greets, then answers each command from a table.
 
-    def __init__(self, directory, answers):
+    What is left over of a conversation that was cut comes after the greeting, as QEMU has it.
+    """
+
+    def __init__(self, directory, answers, *, left_over=b""):
         super().__init__(daemon=True)
+        self.left_over = left_over
         self.answers = {"qmp_capabilities": {}, **answers}
         self.asked = []
         self.socket = socket.socket(socket.AF_UNIX)
@@ -28,13 +32,14 @@ class Monitor(threading.Thread):
     def run(self):
         connection, _ = self.socket.accept()
         lines = connection.makefile("rwb")
-        lines.write(b'{"QMP": {}}\n')
+        lines.write(b'{"QMP": {}}\n' + self.left_over)
         lines.flush()
         for line in lines:
             request = json.loads(line)
             words = [request["execute"], *request.get("arguments", {}).values()]
             self.asked.append(" ".join(words))
-            lines.write(json.dumps({"return": self.answers[request["execute"]]}).encode() + b"\n")
+            answer = {"return": self.answers[request["execute"]], "id": request["id"]}
+            lines.write(json.dumps(answer).encode() + b"\n")
             lines.flush()
 
 
@@ -46,6 +51,13 @@ def test_machine_is_paused_unless_it_runs(tmp_path, running):
 
 def test_machine_that_does_not_answer_is_not_paused(tmp_path):
     assert not snapshot.is_paused(tmp_path)
+
+
+def test_answer_to_a_command_of_a_killed_save_is_passed_over(tmp_path):
+    left_over = b'{"return": "", "id": 1}\n{"error": {"desc": "late"}, "id": 2}\n'
+    machine = Monitor(tmp_path, {"cont": {}}, left_over=left_over)
+    snapshot.resume("node1", tmp_path)
+    assert machine.asked[-1] == "cont"
 
 
 def test_save_is_qemus_savevm(tmp_path):

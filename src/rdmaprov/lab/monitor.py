@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import os
 import socket
@@ -25,6 +26,7 @@ class _Peer:
 
     def __init__(self, connection: socket.socket) -> None:
         self._lines = connection.makefile("rwb")
+        self._numbers = itertools.count(time.monotonic_ns())
         self.wait_at_most = connection.settimeout
 
     def close(self) -> None:
@@ -38,15 +40,27 @@ class _Peer:
         message: dict[str, Any] = json.loads(line.lstrip(b"\xff"))
         return message
 
-    def send(self, execute: str, **arguments: Any) -> None:  # noqa: ANN401 - JSON
-        request = {"execute": execute} | ({"arguments": arguments} if arguments else {})
+    def send(self, execute: str, **arguments: Any) -> int:  # noqa: ANN401 - JSON
+        """Send a command, and return the number that its answer will have."""
+        number = next(self._numbers)
+        request = {"execute": execute, "id": number} | (
+            {"arguments": arguments} if arguments else {}
+        )
         self._lines.write(json.dumps(request).encode() + b"\n")
         self._lines.flush()
+        return number
 
     def ask(self, execute: str, **arguments: Any) -> Any:  # noqa: ANN401 - JSON
-        self.send(execute, **arguments)
+        """Return the answer to a command.
+
+        QEMU sends the answer to a command of a conversation that was cut to whoever is connected
+        when the command ends; that one has another number, and is passed over.
+        """
+        number = self.send(execute, **arguments)
         while True:
             answer = self.receive()
+            if answer.get("id", number) != number:
+                continue
             if "return" in answer:
                 return answer["return"]
             if "error" in answer:
