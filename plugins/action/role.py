@@ -9,6 +9,9 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils.answers import Odd, role_answer
 
+# One is the rule; a second one is for what the first made possible, such as a route.
+MOST_CONFIRMATIONS = 3
+
 
 class ActionModule(ActionBase):
     """Runs the module; confirms a change on the management path over a new connection."""
@@ -19,19 +22,25 @@ class ActionModule(ActionBase):
         """Return the module's result."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         answer = self._ask(task_vars)
-        if not answer.get("confirm") or answer.get("failed"):
-            return {**result, **answer}
-        confirmed = self._confirm(answer["confirm"], task_vars)
-        if confirmed.get("failed") or confirmed.get("unreachable"):
-            return {
-                **result,
-                **confirmed,
-                "changes": answer["changes"],
-                "msg": "a change to the management path was not confirmed, so the node reverts it "
-                "by itself: {}".format(confirmed.get("msg", "no reason given")),
-            }
-        again = self._ask(task_vars)
-        return {**result, **again, "changed": True, "changes": answer["changes"]}
+        changes: list[dict[str, str]] = []
+        for _ in range(MOST_CONFIRMATIONS):
+            if not answer.get("confirm") or answer.get("failed"):
+                break
+            changes += answer["changes"]
+            confirmed = self._confirm(answer["confirm"], task_vars)
+            if confirmed.get("failed") or confirmed.get("unreachable"):
+                return {
+                    **result,
+                    **confirmed,
+                    "changes": changes,
+                    "msg": "a change to the management path was not confirmed, so the node "
+                    "reverts it by itself: {}".format(confirmed.get("msg", "no reason given")),
+                }
+            answer = {**self._ask(task_vars), "changed": True}
+        if answer.get("confirm") and not answer.get("failed"):
+            why = f"the management path still changes after {MOST_CONFIRMATIONS} confirmed changes"
+            return {**result, "failed": True, "changes": changes, "msg": f"{why}; it is reverted"}
+        return {**result, **answer, **({"changes": changes} if changes else {})}
 
     def _ask(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         raw = self._execute_module(module_name=self._task.action, task_vars=task_vars)

@@ -66,9 +66,11 @@ def converge(
     if plan.guarded:
         steps = [step for step in plan.steps if step.undo]
         if steps:
-            result["confirm"] = arm(machine, steps, arguments["guard_revert_s"])
+            guard = arm(machine, steps, plan.guarded, arguments["guard_revert_s"])
             for step in steps:
+                guard.require_time()
                 step.do()
+            result["confirm"] = guard.name
             return result
     after = carry_out(plan, lambda: role.plan(machine, arguments))
     return {

@@ -6,9 +6,14 @@ a mounted network filesystem uses it, or a device on top of it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
+import secrets
 import shlex
+import time
+from dataclasses import dataclass
 from typing import Any
 
 from .machine import CommandFailed, Machine, NodeError
@@ -17,6 +22,7 @@ from .rails import Rail
 
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "beegfs")
 STATE = "/run/rdmaprov/revert"
+STEP_S = 10.0  # a step takes well under a second; a busy node may need several
 
 
 def ways(machine: Machine) -> dict[str, list[str]]:
@@ -79,17 +85,59 @@ def require(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
         plan.guarded = devices_to_guard(plan.machine, rails, arguments)
 
 
-def arm(machine: Machine, steps: list[Step], revert_s: int) -> str:
-    """Have the node take these steps back by itself in a while; return the timer's name.
+@dataclass(frozen=True)
+class Guard:
+    """A timer that reverts steps on the management path.
+
+    Args:
+        name: of the timer.
+        deadline: when it fires, on the clock of `time.monotonic`.
+        revert_s: seconds from its start to that.
+
+    """
+
+    name: str
+    deadline: float
+    revert_s: float
+
+    def require_time(self) -> None:
+        """Refuse to begin a step that the timer would not revert, as it fires while it runs.
+
+        Raises:
+            NodeError: there is too little time left.
+
+        """
+        left = self.deadline - time.monotonic()
+        if left < min(STEP_S, self.revert_s / 2):
+            raise NodeError(
+                f"the node reverts the change to its management path in {max(left, 0):.0f} s, too "
+                "soon for another step; write a larger fabric_guard_revert_s"
+            )
+
+
+def arm(machine: Machine, steps: list[Step], netdevs: list[str], revert_s: int) -> Guard:
+    """Have the node revert these steps by itself in a while, with the routes of their devices.
+
+    The timer's script and `confirm` rename the same file, so one of them alone has it.
 
     Raises:
         NodeError: there is no such timer; nothing may be changed then.
 
     """
-    name = f"rdmaprov-revert-{os.getpid()}"
-    lines = [shlex.join(argv) for step in reversed(steps) for argv in step.undo]
-    script = "\n".join(["#!/bin/sh", *lines, ""])
-    machine.write(f"{STATE}/{name}", script, 0o700)
+    name = f"rdmaprov-revert-{os.getpid()}-{secrets.token_hex(4)}"
+    path = machine.path(f"{STATE}/{name}")
+    machine.write(f"{STATE}/{name}.steps", "", 0o600)  # makes the directory
+    lines = ['mv "$0" "$0.reverted" || exit 0']
+    lines += [shlex.join(argv) for step in reversed(steps) for argv in step.undo]
+    for number, netdev in enumerate(netdevs):
+        for family in ("-4", "-6"):
+            saved = shlex.quote(f"{path}.routes{family}.{number}")
+            device = shlex.quote(netdev)
+            save = f"ip {family} route save table all dev {device} > {saved}"
+            machine.run(["sh", "-c", save])
+            lines.append(f"ip {family} route restore < {saved}")  # leaves alone what is there
+    machine.write(f"{STATE}/{name}", "\n".join(["#!/bin/sh", *lines, "exit 0", ""]), 0o700)
+    begun = time.monotonic()
     machine.run(
         [
             "systemd-run",
@@ -99,26 +147,32 @@ def arm(machine: Machine, steps: list[Step], revert_s: int) -> str:
             f"--on-active={revert_s}",
             "--timer-property=AccuracySec=100ms",
             "/bin/sh",
-            machine.path(f"{STATE}/{name}"),
+            path,
         ]
     )
-    return name
+    return Guard(name, begun + revert_s, revert_s)
 
 
 def confirm(machine: Machine, name: str) -> None:
-    """Keep the steps that a timer would take back.
+    """Keep the steps that a timer would revert.
 
     Raises:
-        NodeError: it took them back already.
+        NodeError: it reverted them already, or is at it.
 
     """
-    if not name.startswith("rdmaprov-revert-") or "/" in name:
+    if not re.fullmatch(r"rdmaprov-revert-[0-9A-Za-z-]+", name):
         raise NodeError(f"{name} is not a timer of rdmaprov's guard")
+    path = machine.path(f"{STATE}/{name}")
     try:
-        machine.run(["systemctl", "stop", name + ".timer"])
-    except CommandFailed as error:
+        os.rename(path, path + ".confirmed")
+    except FileNotFoundError as error:
         raise NodeError(f"the change was reverted before it was confirmed ({name})") from error
-    machine.remove(f"{STATE}/{name}")
+    # From now on the timer finds nothing to run; stopping it is tidying up.
+    with contextlib.suppress(CommandFailed):
+        machine.run(["systemctl", "stop", name + ".timer"])
+    for each in machine.names(STATE):
+        if each.startswith(name):
+            machine.remove(f"{STATE}/{each}")
 
 
 def _ip(machine: Machine, *words: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rdmaprov.drift import collection
 from rdmaprov.lab.model import Lab
 from rdmaprov.resources import data_dir
 
@@ -101,3 +103,37 @@ def test_change_that_cuts_the_way_is_taken_back(lab, apply):
     assert done.returncode == 4, done.stdout
     assert "was not confirmed, so the node reverts it by itself" in done.stdout
     assert lab.run(NODE, SEEN) == before
+
+
+# Confirms each of 40 changes about when its timer fires, with the node's own systemd.
+RACES = """
+import random, sys, time
+sys.path.insert(0, "/root/survey.zip")
+from rdmaprov_survey import guard
+from rdmaprov_survey.machine import Machine, NodeError
+from rdmaprov_survey.plan import Step
+machine, told, seen = Machine(), [], []
+for _ in range(40):
+    machine.set("/run/setting", "new")
+    undo = [["sh", "-c", "printf old > /run/setting"]]
+    armed = guard.arm(machine, [Step(None, lambda: None, undo)], [], 1)
+    time.sleep(random.uniform(0.7, 1.1))
+    try:
+        guard.confirm(machine, armed.name)
+        told.append("new")
+    except NodeError:
+        told.append("old")
+    time.sleep(0.5)
+    seen.append(machine.value("/run/setting"))
+print(told.count("new"), told.count("old"), [one for one in zip(told, seen) if one[0] != one[1]])
+"""
+
+
+@pytest.mark.long
+def test_race_of_confirmation_and_timer_has_one_winner(lab):
+    send = base64.b64encode(collection.archive()).decode()
+    lab.run(NODE, f"echo {send} | base64 -d > /root/survey.zip")
+    runs = [lab.run(NODE, f"python3 -c '{RACES}'").split(maxsplit=2) for _ in range(5)]
+    assert [wrong for *_, wrong in runs if wrong.strip() != "[]"] == []
+    assert sum(int(kept) for kept, *_ in runs) >= 10
+    assert sum(int(reverted) for _, reverted, _ in runs) >= 10

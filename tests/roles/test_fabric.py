@@ -190,7 +190,7 @@ def test_missing_rdma_device_is_said_once_all_else_is_right(node: FakeMachine, i
 def test_change_on_the_way_can_be_taken_back(node: FakeMachine, ip: IpRoute):
     ip.links["eno1"] = []
     rails = [RAILS[0], {"netdev": "eno1", "address": "10.0.2.15/24"}]
-    node.programs["systemd-run"] = ""
+    node.programs |= {"systemd-run": "", "sh -c ip": ""}
     before = copy.deepcopy((ip.links, ip.up, ip.rules))
     result = converge(
         node, fabric, arguments(rails=rails, guard_allowed_netdevs=["eno1"]), check=False
@@ -200,8 +200,9 @@ def test_change_on_the_way_can_be_taken_back(node: FakeMachine, ip: IpRoute):
     script = node.read(f"/run/rdmaprov/revert/{result['confirm']}") or ""
     assert "sysctl -q -w net/ipv4/conf/eno1/arp_ignore=0" in script
     for line in script.splitlines()[1:]:
-        if line.startswith("ip "):
+        if line.startswith("ip ") and " restore " not in line:
             ip.answer(line.split())
+    assert "ip -4 route restore < " in script
     assert (ip.links, ip.up, ip.rules) == before
     assert not any(ip.routes.values())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,7 @@ class OnTheWay:
 def test_change_on_the_way_is_running_first_and_configured_once_confirmed(node: FakeMachine):
     node.put("/running", "old")
     node.put("/old", "old")
-    node.programs["systemd-run"] = ""
+    node.programs |= {"systemd-run": "", "sh -c": ""}
     result = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)
     timer = result["confirm"]
     assert any(f"--unit={timer} --on-active=30" in line for line in node.ran)
@@ -127,7 +128,7 @@ def test_change_on_the_way_is_running_first_and_configured_once_confirmed(node: 
 def test_revert_script_takes_the_steps_back(node: FakeMachine):
     node.put("/running", "old")
     node.put("/old", "old")
-    node.programs["systemd-run"] = ""
+    node.programs |= {"systemd-run": "", "sh -c": ""}
     timer = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)["confirm"]
     subprocess.run(["/bin/sh", Path(node.path(f"{guard.STATE}/{timer}"))], check=True)
     assert node.read("/running") == "old"
@@ -135,14 +136,13 @@ def test_revert_script_takes_the_steps_back(node: FakeMachine):
 
 def test_no_timer_no_change(node: FakeMachine):
     node.put("/running", "old")
-    node.programs["systemd-run"] = CommandFailed(["systemd-run"], 1, "no bus")
+    node.programs |= {"systemd-run": CommandFailed(["systemd-run"], 1, "no bus"), "sh -c": ""}
     with pytest.raises(NodeError, match="no bus"):
         converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)
     assert node.read("/running") == "old"
 
 
 def test_late_confirmation_is_an_error(node: FakeMachine):
-    node.programs["systemctl stop"] = CommandFailed(["systemctl"], 5, "not loaded")
     with pytest.raises(NodeError, match="reverted before it was confirmed"):
         guard.confirm(node, "rdmaprov-revert-7")
 
@@ -150,4 +150,64 @@ def test_late_confirmation_is_an_error(node: FakeMachine):
 def test_only_timers_of_changes_are_confirmed(node: FakeMachine):
     with pytest.raises(NodeError, match="not a timer"):
         guard.confirm(node, "ssh")
+    assert node.ran == []
+
+
+def armed(node: FakeMachine) -> str:
+    """Return the timer of a change that was made."""
+    node.put("/running", "old")
+    node.put("/old", "old")
+    node.programs |= {"systemd-run": "", "sh -c": "", "systemctl stop": ""}
+    result = converge(node, OnTheWay(), {"guard_revert_s": 30}, check=False)
+    return str(result["confirm"])
+
+
+def revert(node: FakeMachine, timer: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["/bin/sh", node.path(f"{guard.STATE}/{timer}")])
+
+
+def test_confirmed_change_is_not_reverted_when_the_timer_fires_all_the_same(node: FakeMachine):
+    timer = armed(node)
+    guard.confirm(node, timer)
+    revert(node, timer).wait()
+    assert node.read("/running") == "new"
+    assert node.names(guard.STATE) == []
+
+
+def test_change_that_is_reverted_cannot_be_confirmed(node: FakeMachine):
+    timer = armed(node)
+    revert(node, timer).wait()
+    with pytest.raises(NodeError, match="reverted before it was confirmed"):
+        guard.confirm(node, timer)
+    assert node.read("/running") == "old"
+
+
+def test_race_of_confirm_and_revert_has_one_winner(node: FakeMachine):
+    """Whatever wins: what is told is what is so."""
+    kept = 0
+    for number in range(100):
+        timer = armed(node)
+        reverting = revert(node, timer)
+        time.sleep(number / 100_000)
+        try:
+            guard.confirm(node, timer)
+            told = "new"
+        except NodeError:
+            told = "old"
+        reverting.wait()
+        assert node.read("/running") == told
+        kept += told == "new"
+    assert kept > 0
+
+
+def test_step_that_would_outlast_the_timer_is_not_begun(
+    node: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    timer = guard.Guard("rdmaprov-revert-1", 130.0, 30)
+    timer.require_time()
+    now = 121.0
+    with pytest.raises(NodeError, match=r"in 9 s, too soon for another step; write a larger"):
+        timer.require_time()
     assert node.ran == []

@@ -147,5 +147,7 @@ def _add(plan: Plan, rail: Rail) -> None:
 def _remove(plan: Plan, rail: Rail, address: str) -> None:
     words = [address, "dev", rail.netdev]
     change = Change(RUNNING, rail.netdev, "address", address, "not here")
-    undo = [["ip", "address", "add", *words]]
+    interface = ipaddress.ip_interface(address)
+    has_broadcast = interface.version == 4 and interface.network.prefixlen < 31
+    undo = [["ip", "address", "add", *words, *(["brd", "+"] if has_broadcast else [])]]
     plan.command(change, ["ip", "address", "del", *words], undo)
