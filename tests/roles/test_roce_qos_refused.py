@@ -181,7 +181,7 @@ def test_way_to_the_node_is_not_touched_unless_allowed(node: QosNode):
 
 def test_way_to_the_node_is_taken_back_by_a_timer(node: QosNode):
     node.programs["ip -j -4 route show default"] = '[{"dst":"default","dev":"ens1"}]'
-    node.programs["systemd-run "] = ""
+    node.programs |= {"systemd-run ": "", "sh -c ip": ""}
     result = run(node, guard_allowed_netdevs=["ens1"])
     script = node.read("/run/rdmaprov/revert/" + result["confirm"]) or ""
     assert "dcb app flush dev ens1 dscp-prio\n" in script
