@@ -24,11 +24,25 @@ _TIME_LIMIT_S = 60
 
 
 @dataclass(frozen=True)
+class Pinged:
+    """Pings by path, with the far end's MAC address, and what is unknown."""
+
+    pings: tuple[tuple[Path, wire.Ping, str], ...]
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Traffic:
     """Exchanges by path, and what is unknown."""
 
     exchanges: tuple[tuple[Path, Exchange], ...]
     unknown: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def pinged(fleet: Fleet, hosts: Hosts) -> Pinged:
+    """Return what full-size pings found on every path."""
+    return ping_all(fleet, hosts)
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +62,10 @@ def marked_traffic(fleet: Fleet, hosts: Hosts) -> Traffic:
     return _exchanged(*_paths(fleet, hosts), hosts, commands)
 
 
-def test_full_packets_pass_uncut(fleet: Fleet, hosts: Hosts) -> None:
+def test_full_packets_pass_uncut(pinged: Pinged) -> None:
     """Every MTU-sized packet passes without fragmentation."""
     findings = []
-    results, unknown = _pinged(fleet, hosts)
-    for path, ping, _ in results:
+    for path, ping, _ in pinged.pings:
         if ping.message or ping.answered < ping.sent:
             seen = f"{ping.answered} of {ping.sent} answered" + (
                 ping.message and f": {ping.message}"
@@ -67,14 +80,13 @@ def test_full_packets_pass_uncut(fleet: Fleet, hosts: Hosts) -> None:
                     f"ping -M do -I {path.ends[0].address}",
                 )
             )
-    settle(findings, unknown)
+    settle(findings, pinged.unknown)
 
 
-def test_neighbours_are_the_rails(fleet: Fleet, hosts: Hosts) -> None:
+def test_neighbours_are_the_rails(pinged: Pinged) -> None:
     """Only the network device that has an address answers ARP for it (no ARP flux)."""
     findings = []
-    results, unknown = _pinged(fleet, hosts)
-    for path, _, mac in results:
+    for path, _, mac in pinged.pings:
         if path.rail.address is None or path.far_rail.address is None:
             continue
         if not mac or path.far_rail.address.ip not in path.rail.address.network:
@@ -91,7 +103,7 @@ def test_neighbours_are_the_rails(fleet: Fleet, hosts: Hosts) -> None:
                     "ip neigh show",
                 )
             )
-    settle(findings, unknown)
+    settle(findings, pinged.unknown)
 
 
 def test_verbs_pingpong_over_nccls_gid(fleet: Fleet, hosts: Hosts) -> None:
@@ -238,17 +250,12 @@ def _paths(fleet: Fleet, hosts: Hosts) -> tuple[list[Path], list[str]]:
     return paths, unknown
 
 
-def _pinged(fleet: Fleet, hosts: Hosts) -> tuple[list[tuple[Path, wire.Ping, str]], list[str]]:
-    """Return what the pings of each path found, and the far end's MAC address."""
+def ping_all(fleet: Fleet, hosts: Hosts) -> Pinged:
+    """Return what full-size pings found on every path."""
     paths, unknown = _paths(fleet, hosts)
-    mine: dict[str, list[Path]] = {}
-    for path in paths:
-        mine.setdefault(path.near.name, []).append(path)
+    mine = _by_near_end(paths)
     commands = {
-        name: wire.ping_command(
-            [(path.rail.index, path.ends[0], path.ends[1].address) for path in each],
-            each[0].near.get("fabric_mtu_bytes"),
-        )
+        name: wire.ping_command(_ends(each), each[0].near.get("fabric_mtu_bytes"))
         for name, each in mine.items()
     }
     found = []
@@ -260,7 +267,18 @@ def _pinged(fleet: Fleet, hosts: Hosts) -> tuple[list[tuple[Path, wire.Ping, str
             unknown.append(f"{name}: {error.why}")
             continue
         found += [(path, *pings[path.rail.index]) for path in each]
-    return found, unknown
+    return Pinged(tuple(found), tuple(unknown))
+
+
+def _by_near_end(paths: Sequence[Path]) -> dict[str, list[Path]]:
+    mine: dict[str, list[Path]] = {}
+    for path in paths:
+        mine.setdefault(path.near.name, []).append(path)
+    return mine
+
+
+def _ends(paths: Sequence[Path]) -> list[tuple[int, wire.End, str]]:
+    return [(path.rail.index, path.ends[0], path.ends[1].address) for path in paths]
 
 
 def _exchanged(
@@ -272,7 +290,13 @@ def _exchanged(
     """Return the exchanges of all paths; those of a round have no node in common."""
     found = [(path, Exchange(path.lacks, {})) for path in paths if path.lacks]
     lost = list(unknown)
-    for each in rounds([path for path in paths if not path.lacks]):
+    able = [path for path in paths if not path.lacks]
+    silent, untold = _silent(able, hosts)
+    lost += untold
+    for path in silent:
+        error = f"not tried, as {path.ends[1].address} does not answer ping"
+        found.append((path, Exchange(error, {})))
+    for each in rounds([path for path in able if path not in silent]):
         asked: dict[str, str] = {}
         for path in each:
             asked[path.near.name], asked[path.far.name] = commands(path)
@@ -284,6 +308,26 @@ def _exchanged(
             except CouldNotTell as error:
                 lost.append(f"{path.near.name} {path.device} to {path.to}: {error.why}")
     return Traffic(tuple(found), tuple(lost))
+
+
+def _silent(paths: Sequence[Path], hosts: Hosts) -> tuple[list[Path], list[str]]:
+    """Return the paths on which nothing answers, and a line for each node that is unknown.
+
+    An exchange on a silent path would wait for its time limit, and one path after the other.
+    """
+    mine = _by_near_end(paths)
+    commands = {name: wire.reach_command(_ends(each)) for name, each in mine.items()}
+    answers = hosts.run(commands, time_limit_s=_TIME_LIMIT_S)
+    found: list[Path] = []
+    unknown: list[str] = []
+    for name, each in mine.items():
+        try:
+            rails = wire.parse_reach(_stdout(answers[name]))
+        except CouldNotTell as error:
+            unknown.append(f"{name}: {error.why}")
+            continue
+        found += [path for path in each if path.rail.index in rails]
+    return found, unknown
 
 
 def _stdout(answer: object) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -195,6 +198,14 @@ class LabHandle:
                 for each in state["rails"]
             }
         return self._rails[node, rail]
+
+
+def crash(lab: LabHandle, node: str) -> None:
+    """End a node's machine as a crash of QEMU does."""
+    pid = int((lab.layout.node(node) / "qemu.pid").read_text().split()[0])
+    os.kill(pid, signal.SIGKILL)
+    while lab.nodes()[node]["state"] != "down":
+        time.sleep(0.2)
 
 
 def processes_with(text: str) -> list[str]:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.lab.handle import FACTORY, LabHandle, processes_with
+from tests.lab.handle import FACTORY, LabHandle, crash, processes_with
 
 pytestmark = pytest.mark.lab
 
@@ -93,24 +93,22 @@ def test_second_up_at_the_same_time_is_refused(own):
     assert "another command is changing the lab" in second.stderr
 
 
-@pytest.mark.long
-def test_port_taken_meanwhile_is_replaced(own):
-    kill_up(own, 0.6)
-    own.must("up")
-    own.must("ssh", "node1", "--", "true")
-    port = own.nodes()["node1"]["port"]
-    own.rdmaprov("ssh", "node1", "--", "systemctl poweroff")
-    while own.nodes()["node1"]["state"] != "down":
-        time.sleep(0.5)
+def test_port_taken_meanwhile_is_replaced(lab):
+    port = lab.nodes()["node1"]["port"]
+    crash(lab, "node1")
     with socket.socket() as squatter:
         squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         squatter.bind(("127.0.0.1", port))
         squatter.listen()
-        done = own.rdmaprov("up")
+        done = lab.rdmaprov("restore", FACTORY, "node1")
     assert done.returncode == 0, done.stderr
     assert f"port {port} is in use by another program" in done.stderr
-    assert own.nodes()["node1"]["port"] != port
-    assert own.must("ssh", "node1", "--", "hostname") == "node1\n"
+    assert lab.nodes()["node1"]["port"] != port
+    assert lab.must("ssh", "node1", "--", "hostname") == "node1\n"
+    site = Path(json.loads(lab.must("status", "--json"))["site"])
+    hosts = (site / "hosts.yml").read_text()
+    assert str(lab.nodes()["node1"]["port"]) in hosts
+    assert str(port) not in hosts
 
 
 def test_ssh_passes_input_output_and_exit_code(lab):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import time
 
 import pytest
 from tests.lab.fleet import NODES
-from tests.lab.handle import FACTORY
+from tests.lab.handle import FACTORY, crash
 
 from rdmaprov.lab import snapshot, ssh
 
@@ -51,14 +49,6 @@ def assert_all_up(lab):
     assert [node["state"] for node in lab.nodes().values()] == ["up", "up"]
     for node in NODES:
         assert_right_time(lab, node)
-
-
-def crash(lab, node):
-    """End a node's machine as a crash of QEMU does."""
-    pid = int((lab.layout.node(node) / "qemu.pid").read_text().split()[0])
-    os.kill(pid, signal.SIGKILL)
-    while lab.nodes()[node]["state"] != "down":
-        time.sleep(0.2)
 
 
 def kill(lab, after_s, *words):

@@ -34,18 +34,28 @@ def test_client_ends_when_no_server_can_listen_any_more(monkeypatch, tmp_path, p
 
 
 @pytest.fixture
-def ping(monkeypatch, tmp_path):
-    """Provide what makes a ping of a shell script, and tells what was read of it."""
+def program(monkeypatch, tmp_path):
+    """Provide what writes a program as a shell script, in a PATH with little else."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("sh", "timeout", "sleep"):
+    for name in ("sh", "timeout", "sleep", "touch", "ls"):
         programs.joinpath(name).symlink_to(shutil.which(name))
     monkeypatch.setenv("PATH", str(programs))
 
+    def write(name, script):
+        programs.joinpath(name).write_text(f"#!/bin/sh\n{script}")
+        programs.joinpath(name).chmod(0o755)
+
+    return write
+
+
+@pytest.fixture
+def ping(program):
+    """Provide what makes a ping of a shell script, and tells what was read of it."""
+
     def found(script):
         if script:
-            programs.joinpath("ping").write_text(f"#!/bin/sh\n{script}")
-            programs.joinpath("ping").chmod(0o755)
+            program("ping", script)
         return wire.parse_pings(said(wire.ping_command([(0, NEAR, "127.0.0.1")], 4200)))[0][0]
 
     return found
@@ -60,6 +70,25 @@ def test_ping_without_answers_ends_and_says_so(ping, monkeypatch):
     monkeypatch.setattr(wire, "PINGS_S", 1)
     last = "trap 'echo 5 packets transmitted, 0 received; exit 1' INT"
     assert ping(f"{last}\nwhile sleep 0.1; do :; done") == wire.Ping(5, 0, "")
+
+
+@pytest.mark.parametrize(("rc", "silent"), [(0, set()), (1, {0}), (2, {0}), (None, set())])
+def test_rail_without_any_answer_is_silent(program, rc, silent):
+    """Told by ping's exit code; a ping that is not installed says nothing."""
+    if rc is not None:
+        program("ping", f"exit {rc}")
+    assert wire.parse_reach(said(wire.reach_command([(0, NEAR, "127.0.0.1")]))) == silent
+
+
+def test_rails_are_asked_side_by_side(program, tmp_path):
+    """Each ping here gives up unless all of them have begun."""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    waits = f"touch {begun}/$$; for try in $(seq 100); do"
+    program("seq", 'n=0; while [ $n -lt "$1" ]; do n=$((n + 1)); echo $n; done')
+    program("ping", f"{waits} set -- $(ls {begun}); [ $# = 8 ] && exit 1; sleep 0.1; done; exit 0")
+    ends = [(number, NEAR, "127.0.0.1") for number in range(8)]
+    assert wire.parse_reach(said(wire.reach_command(ends))) == set(range(8))
 
 
 def test_ping_counts_what_it_sends(ping):

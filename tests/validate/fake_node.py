@@ -63,7 +63,8 @@ done < "$ROOT/.answers/traffic/$program"
 _PING = """\
 #!/bin/sh
 for last; do :; done
-cat "$ROOT/.answers/ping/$last"
+case " $* " in *" -M do "*) cat "$ROOT/.answers/ping/$last"; exit ;; esac
+[ ! -e "$ROOT/.answers/ping/$last:silent" ]
 """
 _PYTHON = """\
 #!/bin/sh

@@ -123,6 +123,8 @@ def _run(
     module: ModuleType, function: Callable[..., None], wants: set[str], values: dict[str, Any]
 ) -> tuple[str, str]:
     try:
+        if "pinged" in wants:
+            values["pinged"] = module.ping_all(values["fleet"], values["hosts"])
         if "marked" in wants:
             values["marked"] = module.marked_traffic(values["fleet"], values["hosts"])
         function(**{name: values[name] for name in wants})

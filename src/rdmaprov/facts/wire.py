@@ -18,6 +18,7 @@ from rdmaprov.facts.text import END, whole
 MESSAGES, MESSAGE_BYTES = 1000, 1024
 PINGS, PINGS_S = 50, 20
 SERVER_S = 30
+REACH_S = 5  # a busy node may take seconds to answer
 # perftest's and the ping-pong's own ports are 18515 and later; each rail has one.
 _PORT = 18700
 _COUNTED = (
@@ -73,9 +74,42 @@ def ping_command(ends: Sequence[tuple[int, End, str]], mtu_bytes: int) -> str:
             f"echo '== {number}'; "
             f"LC_ALL=C timeout -s INT {PINGS_S} ping -q {words} {shlex.quote(far)} 2>&1; "
             f"echo 'neighbour:'; ip -j neigh show to {shlex.quote(far)} "
-            f"dev {shlex.quote(near.netdev)} 2>&1; echo"
+            f"dev {shlex.quote(near.netdev)} 2>&1"
         )
-    return "; ".join([*parts, f"echo {END}"])
+    return _all_at_once(parts)
+
+
+def _all_at_once(scripts: Sequence[str]) -> str:
+    """Return a command that runs scripts side by side: several silent rails take as long as one."""
+    parts = [f'( said=$({script}); echo "$said" ) &' for script in scripts]
+    return " ".join([*parts, f"wait; echo {END}"])
+
+
+def reach_command(ends: Sequence[tuple[int, End, str]]) -> str:
+    """Return the command that finds rails on which nothing answers, with a few small packets.
+
+    Args:
+        ends: as ping_command() takes them.
+
+    """
+    # 1: no answer; 2: no way to send. A ping that is not installed says nothing.
+    return _all_at_once(
+        [
+            f"ping -q -c 3 -i 0.3 -W {REACH_S} -I {shlex.quote(near.address)} {shlex.quote(far)} "
+            f"> /dev/null 2>&1; case $? in 1|2) echo 'silent {number}';; esac"
+            for number, near, far in ends
+        ]
+    )
+
+
+def parse_reach(stdout: str) -> set[int]:
+    """Return the rails on which nothing answers.
+
+    Raises:
+        CouldNotTell: the output is truncated.
+
+    """
+    return {int(number) for number in re.findall(r"(?m)^silent (\d+)$", whole(stdout, "ping"))}
 
 
 def parse_pings(stdout: str) -> dict[int, tuple[Ping, str]]:
