@@ -112,13 +112,13 @@ def integer(least: int = 0, most: int = MOST_NUMBER) -> Check:
     return check
 
 
-def number(most: float = MOST_NUMBER) -> Check:
-    """Check a number that is finite and not negative."""
+def number(most: float = MOST_NUMBER, least: float = 0) -> Check:
+    """Check a number that is finite and not negative; what is divided by it needs a `least`."""
 
     def check(value: object) -> str | None:
         if type(value) not in (int, float):
             return WRONG
-        return RIGHT if math.isfinite(value) and 0 <= value <= most else WRONG  # type: ignore[arg-type,operator]
+        return RIGHT if math.isfinite(value) and least <= value <= most else WRONG  # type: ignore[arg-type,operator]
 
     return check
 

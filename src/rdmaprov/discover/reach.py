@@ -91,4 +91,3 @@ def _record_event(event: dict[str, Any], answers: NodeFacts) -> None:
     elif event.get("event") in _EVENTS and host:
         reason = result.get("stderr") or result.get("msg") or "no reason given"
         answers.failures[host] = printable(clean_reason(str(reason)))[:_MOST_REASON]
-

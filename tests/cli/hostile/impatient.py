@@ -8,7 +8,7 @@ from rdmaprov.drift import fleet
 from rdmaprov.probe import connection, session
 
 connection._START_S = 1  # behind ansible_timeout, which is short where a node hangs
-session.Limits.__init__.__defaults__ = (8, 12, 32, 1024)
+session.Limits.__init__.__defaults__ = (15, 20, 32, 1024)
 fleet.SURVEY_LIMIT_S = 10
 gate.PREFLIGHT_S = 10
 launch.START_S = launch.STOP_S = gate._COUNTERS_S = job_run.POLL_S = 10

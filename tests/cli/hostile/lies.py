@@ -117,7 +117,7 @@ EVENTS = {
 def of_accept() -> list[tuple[str, list[Lie]]]:
     """Return the stages of accept, each with its wrong answers: a wrong one is the last stage."""
     preflight = [
-        *of_frames(stage="preflight"),
+        *(lie for lie in of_frames(stage="preflight") if lie.kind != "beginning"),
         *_documents("preflight", PREFLIGHT),
         *_lies("text", wrong.TEXTS, stage="preflight"),
         *_lies("saying", wrong.SAYINGS, stage="preflight", places=(("torch",),)),
@@ -169,5 +169,5 @@ def of_verb(verb: str) -> list[Lie]:
     survey = of_ansible(STRICT_SURVEY, SURVEY_SAYS, reads=True)
     if verb == "plan":
         return survey
-    some = [lie for lie in survey if lie.kind in ("value", "shape", "saying")]
+    some = [lie for lie in survey if lie.kind in ("value", "saying")]
     return [*some, *of_frames()]
