@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 
 import pytest
@@ -16,9 +15,10 @@ from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.boundary import OddAnswer
 
 EDGES = [
-    0, 0.0, -1, 5e-324, 1e308, 1 << 64, 10**308, "", "\n", "Ranks 99999 failed to pass monitoredBarrier",
-    "another plane", [], [0], [0] * 4, [10**400] * 4, {}, {"": 0}, False,
-]  # fmt: skip
+    *(0, 0.0, -1, 5e-324, 1e308, 1 << 64, 10**308, 10**400),
+    *("", "\n", "Ranks 99999 failed to pass monitoredBarrier", "another plane"),
+    *([], [0], [0] * 4, [10**400] * 4, {}, {"": 0}, False),
+]
 ROW = {"plane": "rail 0", "dtype": "float32", "bytes": 8, "in_place": True}
 MORE = [
     {"event": "failed", "phase": "x", "error": "x", "entered": 1},
@@ -57,7 +57,7 @@ def test_no_event_that_is_taken_breaks_the_judgement(event, ends_well):
                 taken = parse_event(line, range(1), made.world, planes)
             except OddAnswer:
                 continue
-            ran = copy.deepcopy(accept_runs.healthy() if ends_well else accept_runs.broken())
+            ran = accept_runs.healthy() if ends_well else accept_runs.broken()
             same = [e for e in ran.events if e["rank"] == 0 and e["event"] == event["event"]]
             ran.events = [e for e in ran.events if e not in same] + [taken] * max(1, len(same))
             assert all(text.isprintable() for text in judge(ran)), line

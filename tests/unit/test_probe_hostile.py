@@ -53,7 +53,7 @@ def test_node_that_does_not_answer_as_the_agent_is_unreachable(lie, tmp_path):
 
 
 def test_banner_without_a_line_s_end_is_no_agent(tmp_path):
-    """asyncio refuses such a line with a ValueError, which nobody waited for."""
+    """The reader refuses such a line with a ValueError, which nobody waited for."""
     liar = tmp_path / "python3"
     liar.write_text("head -c 1000000 /dev/zero | tr '\\0' x; exec sleep 600\n")
     probe = Probe({"n1": here(python=f"sh {liar}"), "n2": here("n2")}, Limits(command_s=5))

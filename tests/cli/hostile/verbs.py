@@ -99,10 +99,8 @@ def _try_discover(directory: Path, lies: list[Lie], number: int) -> Tally:
 
 def _try_validate(directory: Path, lies: list[Lie], number: int) -> Tally:
     file = directory / "said"
-    first = Fleet(
-        _directory(directory, "record"), [Lie("record", "")], {"verb": "validate", "file": str(file)},
-        number,
-    )  # fmt: skip
+    writes = {"verb": "validate", "file": str(file)}
+    first = Fleet(_directory(directory, "record"), [Lie("record", "")], writes, number)
     alone = first.run("validate", "site")
     data = {"verb": "validate", "good": record.outputs(file)}
     fleet = Fleet(_directory(directory, "lies"), lies, data, number)

@@ -25,6 +25,7 @@ VALUES: dict[str, Any] = {
     "mapping for anything": {"x": {}},
     "huge number": 10**40,
     "negative number": -(10**30),
+    "400 digits": 10**400,
     "5,000 digits": f"{_RAW}{'9' * 5000}",
     "NaN": float("nan"),
     "infinity": float("inf"),
