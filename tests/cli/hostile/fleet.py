@@ -90,9 +90,9 @@ class Fleet:
                 "ansible_python_interpreter": self.interpreter(name, entry),
             }
             if lie.is_slow:
-                hosts[name] |= {"ansible_timeout": _LIMIT_S, "rdmaprov_task_limit_s": _LIMIT_S}
+                hosts[name] |= {"ansible_ssh_timeout": _LIMIT_S, "rdmaprov_task_limit_s": _LIMIT_S}
         ssh = Sshd(directory).variables(SSH, "MaxSessions 1000")
-        shared = {**ssh, "ansible_timeout": _CONNECT_S, **(variables or {})}
+        shared = {**ssh, "ansible_ssh_timeout": _CONNECT_S, **(variables or {})}
         nodes = {"nodes": {"hosts": hosts, "vars": shared}}
         write(self.here / "site", {**GOOD, "hosts.yml": "---\n" + json.dumps(nodes)})
 

@@ -7,7 +7,7 @@ from rdmaprov.cli import main
 from rdmaprov.drift import fleet
 from rdmaprov.probe import connection, session
 
-connection._START_S = 1  # behind ansible_timeout, which is short where a node hangs
+connection._START_S = 1  # behind ansible_ssh_timeout, which is short where a node hangs
 session.Limits.__init__.__defaults__ = (15, 20, 32, 1024)
 fleet.SURVEY_LIMIT_S = 10
 gate.PREFLIGHT_S = 10
