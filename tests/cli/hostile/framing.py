@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -72,13 +73,16 @@ BODIES: dict[str, tuple[Callable[[bytes, Random], bytes], str]] = {
     "no result, and escapes": (lambda _good, _rng: b"", "refuses"),
     "shorter than it says": (lambda good, _rng: good.replace(b" 0\n", b" 9\n", 1), "silence"),
 }
+
+
+def _say(text: str, _good: bytes, _rng: Random) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
 # The output of every command of a check, in place of the recorded one.
 OUTPUTS: dict[str, Callable[[bytes, Random], bytes]] = {
     **wrong.TEXTS,
-    **{
-        f"says {name}": lambda _good, _rng, text=text: text.encode("utf-8", "surrogatepass")
-        for name, text in wrong.SAYINGS.items()
-    },
+    **{f"says {name}": partial(_say, text) for name, text in wrong.SAYINGS.items()},
     "lines shuffled": lambda good, rng: _shuffled(good, rng),
     "lines doubled": lambda good, _rng: b"".join(2 * line for line in good.splitlines(True)),
     "digits for nines": lambda good, _rng: good.translate(

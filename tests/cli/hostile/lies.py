@@ -127,7 +127,7 @@ def of_accept() -> list[tuple[str, list[Lie]]]:
         *_few("start", (("directory",),), 7),
         *_few("stop", (("left",),), 7),
         *_few("counters", (("time",), ("rails",)), 6),
-        *_few("status", (("rc",), ("why",), ("ranks",)), 12),
+        *_few("status", (("ranks",),), 12),
         Lie("text", "brackets", stage="status"),
         Lie("status", "never ends", stage="status"),
         *_lies("text", ("cut", "noise", "no UTF-8", "twice on a line"), stage="status"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,11 @@ from tests.cli.hostile.fleet import HONEST, Fleet, Ran
 from tests.cli.hostile.lies import Lie, of_accept, of_verb, seed
 
 # The role limits with nothing to do: this machine is as the site says.
-NOTHING = {"limits_memlock_users": [], "limits_memlock_services": [], "limits_sysctl": {}}
+NOTHING: dict[str, Any] = {
+    "limits_memlock_users": [],
+    "limits_memlock_services": [],
+    "limits_sysctl": {},
+}
 GOOD_STATES = ("passed", "unchanged", "changed", "pending", "half_done", "not_begun")
 
 
@@ -122,7 +127,7 @@ def _try_accept(directory: Path, _lies: list[Lie], number: int) -> Tally:
             "--timeout", "10",
         )  # fmt: skip
         found = {name: entry["findings"] for name, entry in ran.nodes.items()}
-        tally.count(fleet, ran, lambda name, found=found: found.get(name, 0) > 0)
+        tally.count(fleet, ran, partial(_is_named, found))
         tally.require(found.get(HONEST) == 0, f"{stage}: the honest node is accused")
     return tally
 
@@ -134,6 +139,10 @@ _TRIES: Mapping[str, Callable[[Path, list[Lie], int], Tally]] = {
     "validate": _try_validate,
     "accept": _try_accept,
 }
+
+
+def _is_named(found: Mapping[str, int], name: str) -> bool:
+    return found.get(name, 0) > 0
 
 
 def _directory(parent: Path, name: str) -> Path:
