@@ -38,6 +38,9 @@ class ActionModule(ActionBase):
             result.update(survey_answer(raw, arguments))
         except Odd as error:
             return {**result, "failed": True, "msg": f"the node's survey {error}"}
+        # The module fails with them; roles must not run on a node that reports some and goes on.
+        if result.get("problems") and not result.get("failed"):
+            return {**result, "failed": True, "msg": "; ".join(result["problems"])}
         # The survey is the first to find a full disk, and Ansible's message does not say it.
         if "No usable temporary directory" in str(result.get("module_stderr")):
             result["msg"] = (

@@ -90,7 +90,7 @@ def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, A
 def _failure(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return why a module failed: what it says, or what its interpreter wrote."""
     said = {
-        name: _clean(raw[name][-MOST_CHARACTERS:])
+        name: clean(raw[name][-MOST_CHARACTERS:])
         for name in ("msg", "module_stderr")
         if isinstance(raw.get(name), str)
     }
@@ -143,10 +143,10 @@ def _fields(each: object, names: Collection[str], most: int) -> dict[str, str]:
 def _text(value: object, name: str, most: int = MOST_CHARACTERS) -> str:
     if not isinstance(value, str) or len(value) > most:
         raise Odd(f"is incomplete: {name} is no text of at most {most} characters")
-    return _clean(value)
+    return clean(value)
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Return a text without what a terminal would obey, or UTF-8 cannot have."""
     whole = text.encode("utf-8", "backslashreplace").decode()
     return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], whole)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pathlib import Path
 # control characters but tab and newline; Unicode Bidirectional Algorithm (UAX #9), table 4; the
 # separators of UAX #14.
 CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+_CONTROL = re.compile(f"[{CONTROL}]")
 
 
 @dataclass(frozen=True, order=True)
@@ -57,6 +59,17 @@ def printable(text: str) -> str:
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
     )
+
+
+def visible(text: str, escape: Callable[[str], str] = printable) -> str:
+    """Return a text of several lines, with what a terminal obeys escaped.
+
+    Args:
+        text: any.
+        escape: how to write one character of it.
+
+    """
+    return _CONTROL.sub(lambda found: escape(found[0]), text)
 
 
 def display_path(file: str, relative_to: Path | None) -> str:

@@ -97,6 +97,7 @@ def canary(site):
         ({"roles": {"limits": {**PLAN, "changes": [{**CHANGE, "seen": 1}]}}}, "seen is no text"),
         ({"roles": {"limits": {**PLAN, "changes": [{"seen": "1"}]}}}, "a change has only seen"),
         ({"problems": "none"}, "problems is no list"),
+        ({"problems": ["the disk is full"]}, "the disk is full"),
         ({"boot_id": "{{ lookup('pipe', 'id') }}"}, "has no boot_id"),
         ({"boot_id": None}, "boot_id is no text"),
     ],

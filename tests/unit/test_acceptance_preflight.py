@@ -79,6 +79,8 @@ def test_nodes_in_order_have_no_findings(nodes, known, backend):
 
 WRONG = [
     (("torch",), {"error": "No such file or directory"}, "no torch in", None),
+    (("torch",), {"error": ""}, "no torch in", None),
+    (("torch",), {"error": "\n"}, "no torch in", None),
     (("torch", "torch"), "2.12.0", "torch 2.12.0, expected 2.13.0 as on 3 of 4 nodes", None),
     (("torch", "nccl"), "2.29.1", "nccl 2.29.1, expected 2.30.7 as on 3 of 4 nodes", None),
     (("time",), 1004.5, "its clock is 3.5 s off", None),

@@ -81,6 +81,8 @@ def test_what_a_library_prints_is_passed_over(line):
         {"median_us": float("nan")},
         {"p99_us": float("inf")},
         {"min_us": -1},
+        {"min_us": 0},
+        {"median_us": 0.0},
         {"more": 1},
     ],
     ids=str,

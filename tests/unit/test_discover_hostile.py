@@ -19,35 +19,12 @@ from hypothesis.strategies import (
 )
 from hypothesis.strategies import text as st_text
 from tests.unit import sites
+from tests.unit.discovered import FACTS
 
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.cli import run
 from rdmaprov.discover.facts import parse_facts
 from rdmaprov.exit_codes import ExitCode
-
-RAIL = {
-    "device": "mlx5_0",
-    "netdev": "ens1",
-    "pci": "0000:18:00.0",
-    "path": ["0000:15:01.0", "0000:17:00.0", "0000:18:00.0"],
-    "numa_node": 0,
-    "link_layer": "Ethernet",
-    "state": "4: ACTIVE",
-    "gbps": 400.0,
-    "mtu_bytes": 9000,
-    "driver": "mlx5_core",
-    "firmware": "28.43.2026",
-    "default_route": False,
-    "addresses": ["198.18.0.1/24", "2001:db8::1/64"],
-}
-FACTS = {
-    "rails": [RAIL],
-    "gpus": [{"pci": "0000:1b:00.0", "path": ["0000:15:01.0"], "numa_node": 0}],
-    "gpu_module": "open",
-    "memory_bytes": 2113646592 * 1024,
-    "numa_nodes": 2,
-    "kernel": "6.8.0-45-generic",
-}
 
 LIES = {
     "template in a netdev": ("rails", 0, "netdev", "{{ lookup('pipe', 'id') }}"),
@@ -61,6 +38,7 @@ LIES = {
     "address": ("rails", 0, "addresses", ["999.1.1.1/24"]),
     "prefix": ("rails", 0, "addresses", ["198.18.0.1/99"]),
     "rate": ("rails", 0, "gbps", 1e308),
+    "rate of 400 digits": ("rails", 0, "gbps", 10**400),
     "text for a number": ("memory_bytes", "64G"),
     "truth for a number": ("numa_nodes", True),
     "negative": ("memory_bytes", -1),
@@ -125,6 +103,21 @@ def test_hostile_node_is_named_and_nothing_of_it_is_written(
     assert not (site / "host_vars").exists()
     run(["check", str(site)])
     assert not canary.exists()
+
+
+def test_every_node_that_could_not_be_read_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    liar = tmp_path / "python3"
+    liar.write_text("#!/bin/sh\nprintf '%s\\033[2J' $$ >&2; exit 3\n")
+    liar.chmod(0o700)
+    local = f"ansible_connection: local\nansible_python_interpreter: {liar}\n"
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/nodes.yml": local})
+    assert run(["discover", str(site)]) == ExitCode.UNKNOWN
+    said = capsys.readouterr().err
+    assert {line.partition(":")[0] for line in said.splitlines()} >= {"n1", "n2"}
+    assert "\x1b" not in said
+    assert "error: could not read 2 of 2 nodes" in said
 
 
 def test_difference_is_shown_and_kept_unless_it_is_to_be_replaced(

@@ -52,6 +52,17 @@ def test_node_that_does_not_answer_as_the_agent_is_unreachable(lie, tmp_path):
     probe.close()
 
 
+def test_banner_without_a_line_s_end_is_no_agent(tmp_path):
+    """The reader refuses such a line with a ValueError, which nobody waited for."""
+    liar = tmp_path / "python3"
+    liar.write_text("head -c 1000000 /dev/zero | tr '\\0' x; exec sleep 600\n")
+    probe = Probe({"n1": here(python=f"sh {liar}"), "n2": here("n2")}, Limits(command_s=5))
+    with pytest.raises(NodeUnreachable, match="n1: unexpected output on the connection"):
+        probe.run("n1", "true")
+    assert probe.run("n2", "echo hi").out == "hi\n"
+    probe.close()
+
+
 def test_node_that_never_stops_talking_is_unreachable(monkeypatch):
     monkeypatch.setattr("rdmaprov.probe.connection._MOST_NODE_BYTES", 1_000_000)
     probe = Probe({"n1": here()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from rdmaprov.acceptance.finding import ISOLATE, Finding
+from rdmaprov.acceptance.finding import ISOLATE, Finding, first_line
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
 from rdmaprov.acceptance.rank_events import RankEvent
 
@@ -93,7 +93,7 @@ def _exit_text(node: NodeRun) -> str:
 def _own_errors(ran: JobRun) -> Iterator[Finding]:
     for event in ran.events_of("failed"):
         if not _OTHERS_FAULT.search(event["error"]):
-            error = event["error"].splitlines()[0][:300]
+            error = first_line(event["error"])
             what = f"rank {event['rank']} failed during {event['phase']!r}: {error}"
             name = ran.job.node_of(event["rank"])
             yield Finding(what, _remedy(name), name)
@@ -103,8 +103,9 @@ def _absent_ranks(ran: JobRun) -> Iterator[Finding]:
     """Yield the ranks that a monitored barrier waited for."""
     for event in ran.events_of("missing"):
         for rank in missing_ranks(event["error"]):
-            name = ran.job.node_of(rank)
-            yield Finding(f"rank {rank} did not join the rendezvous", _remedy(name), name)
+            if rank < ran.job.world:
+                name = ran.job.node_of(rank)
+                yield Finding(f"rank {rank} did not join the rendezvous", _remedy(name), name)
 
 
 def missing_ranks(error: str) -> list[int]:
@@ -167,7 +168,7 @@ def _accused_nodes(ran: JobRun) -> Iterator[Finding]:
     for event in ran.events_of("failed"):
         for address in re.findall(r"\[?(?:::ffff:)?([0-9a-fA-F.:]+?)\]?:\d+\b", event["error"]):
             if address in owners:
-                error = event["error"].splitlines()[0][:200]
+                error = first_line(event["error"])
                 what = f"rank {event['rank']} lost its connection to this node: {error}"
                 named.setdefault(owners[address], what)
     for (node, rail), what in named.items():
@@ -180,7 +181,7 @@ def _unknown_cause(ran: JobRun) -> Finding:
     error = (
         str(last[0].get("error", "all ranks wait for each other")) if last else "no rank reported"
     )
-    what = f"why the run failed during {phase!r}: {error.splitlines()[0][:300]}"
+    what = f"why the run failed during {phase!r}: {first_line(error)}"
     return Finding(what, ISOLATE, proven=False)
 
 

@@ -39,6 +39,7 @@ class NodeRun:
         odd: why what it answers cannot be used; empty if it can.
         own: its ranks.
         world: number of all ranks.
+        planes: names of what is proven by itself; empty to take any.
         left: processes that could not be ended; None if that is not known.
 
     """
@@ -53,6 +54,7 @@ class NodeRun:
     odd: str = ""
     own: range = range(0)
     world: int = 0
+    planes: tuple[str, ...] = ()
     left: tuple[int, ...] | None = None
     _read: int = 0
     _events: int = 0
@@ -95,7 +97,7 @@ class NodeRun:
             raise OddAnswer(f"a line of its ranks exceeds {MOST_LINE} characters")
         self.ranks.update({int(rank): at for rank, at in status["ranks"].items()})
         for line in lines:
-            event = parse_event(line, self.own, self.world)
+            event = parse_event(line, self.own, self.world, self.planes)
             if event is None:
                 continue
             self._events += 1

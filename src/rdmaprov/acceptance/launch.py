@@ -89,7 +89,11 @@ class Launcher:
         }
         for name, answer in ask_nodes(self._nodes, commands, lambda _: shapes.STARTED).items():
             job = runs[name].job
-            node = runs[name].nodes[name] = NodeRun(own=job.ranks_of(name), world=job.world)
+            node = runs[name].nodes[name] = NodeRun(
+                own=job.ranks_of(name),
+                world=job.world,
+                planes=tuple(plane.name for plane in job.planes),
+            )
             if isinstance(answer, NodeError):
                 node.lost, node.why = True, str(answer)
             elif answer["directory"] not in [f"{place}/{marks[name]}" for place in _PLACES]:

@@ -116,7 +116,7 @@ def lateness(ran: JobRun, plane: str) -> dict[int, float]:
     waits = {
         event["rank"]: event["us"] for event in ran.events_of("waits") if event["plane"] == plane
     }
-    if len(waits) < ran.job.world:
+    if len(waits) < ran.job.world or len({len(times) for times in waits.values()}) > 1:
         return {}
     longest = [max(times) for times in zip(*waits.values(), strict=True)]
     return {

@@ -69,8 +69,8 @@ def _torch_findings(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
         what = "torch is in a container (torch_runtime_kind), which accept cannot start"
         yield Finding(what, "Set torch_runtime_kind: venv in the site", node.name, proven=False)
     elif "torch" not in seen:
-        why = seen.get("error", "the package is not installed").splitlines()[-1]
-        what = f"no torch in {python_of(node)}: {why}"
+        why = (seen.get("error") or "the package is not installed").strip().splitlines()[-1:]
+        what = f"no torch in {python_of(node)}: {''.join(why) or 'no message'}"
         yield Finding(what, apply_remedy("torch_runtime", node.name), node.name)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rdmaprov.boundary import (
+    MOST_NUMBER,
     RIGHT,
     WRONG,
     Check,
@@ -28,11 +29,15 @@ MOST_EVENTS = 200_000  # of one node; eight ranks that measure all pairs of 1,02
 MOST_OUTPUT_BYTES = 64 * 1024 * 1024  # of one node
 _MOST_PEERS = 16_384
 _TEXT, _NATURAL, _NUMBER = text(), integer(), number()
+# Rates are made of them: nothing takes less than a nanosecond, or moves a byte a second.
+_TIME_US, _GB_S = number(least=1e-3), number(least=1e-9)
 
 
 def _any_number(value: object) -> str | None:
     """Check a number of a wrong sum, which may be infinite or none at all."""
-    return RIGHT if type(value) in (int, float) else WRONG
+    if type(value) is int:
+        return RIGHT if abs(value) <= MOST_NUMBER else WRONG
+    return RIGHT if type(value) is float else WRONG
 
 
 _FIRST = list_of(_any_number, 4, least=4)
@@ -45,10 +50,16 @@ _SHAPES: dict[str, dict[str, Check]] = {
     "cut": {"plane": _TEXT, "bytes": _NATURAL, "used_s": _NUMBER},
     "checked": {"plane": _TEXT, "bytes": _NATURAL, "dtypes": list_of(_TEXT, 64)},
     "wrong": {**_ROW, "first": _FIRST, "of": _NATURAL},
-    "row": {**_ROW, "count": _NATURAL, "median_us": _NUMBER, "p99_us": _NUMBER, "min_us": _NUMBER},
+    "row": {
+        **_ROW,
+        "count": _NATURAL,
+        "median_us": _TIME_US,
+        "p99_us": _TIME_US,
+        "min_us": _TIME_US,
+    },
     "source": {"plane": _TEXT, "source": _NATURAL, "first": _FIRST},
-    "waits": {"plane": _TEXT, "us": list_of(_NUMBER, _MOST_PEERS)},
-    "pair": {"plane": _TEXT, "to": _NATURAL, "us": _NUMBER, "gb_s": _NUMBER},
+    "waits": {"plane": _TEXT, "us": list_of(_NUMBER, _MOST_PEERS, least=1)},
+    "pair": {"plane": _TEXT, "to": _NATURAL, "us": _TIME_US, "gb_s": _GB_S},
     "late": {"phase": _TEXT, "limit_s": _NUMBER, "where": message, "entered": _NATURAL},
     "failed": {"phase": _TEXT, "error": message, "entered": _NATURAL},
     "moved": {"plane": _TEXT, "due_bytes": _NATURAL, "bytes": mapping_to(_NATURAL)},
@@ -70,13 +81,16 @@ _STATUS = fields(
 )
 
 
-def parse_event(line: str, ranks: range, world: int) -> RankEvent | None:
+def parse_event(
+    line: str, ranks: range, world: int, planes: Collection[str] = ()
+) -> RankEvent | None:
     """Return the event on a line; None for what else a library prints.
 
     Args:
         line: of the ranks' standard output.
         ranks: those of the node that printed it; it cannot speak for others.
         world: number of all ranks.
+        planes: names of those of the job; none to take any.
 
     Raises:
         OddAnswer: it names itself an event and is none of ours.
@@ -98,6 +112,8 @@ def parse_event(line: str, ranks: range, world: int) -> RankEvent | None:
         raise OddAnswer(f"its ranks report {kind} with a wrong {shown(where) or 'shape'}")
     if not all(event.get(name, 0) < world for name in ("to", "source")):
         raise OddAnswer(f"its ranks report a rank that is not there: {shown(line)}")
+    if planes and "plane" in event and event["plane"] not in planes:
+        raise OddAnswer(f"its ranks report a plane that is not there: {shown(line)}")
     return event
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from rdmaprov.problem import visible
 from rdmaprov.runs.directory import RUNS
 from rdmaprov.runs.masks import Mask
 
@@ -24,7 +25,7 @@ def log_writer(logs: Path, mask: Mask) -> Callable[[str, str], Path]:
         path = logs / name
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(file, "w", encoding="utf-8", errors="replace") as opened:
-            opened.write(mask.text(text))
+            opened.write(mask.text(visible(text)))
         return path
 
     return keep

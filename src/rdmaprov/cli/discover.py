@@ -69,10 +69,13 @@ def discover(
             click.echo(merge.format_yaml(found) if found else "# nothing new")
     silent = sorted(nodes.keys() - answers.facts.keys())
     if silent:
-        reason = answers.failures.get(silent[0], "no answer")
+        reasons = {name: answers.failures.get(name, "no answer") for name in silent}
+        if len(silent) > 1:
+            for name, reason in reasons.items():
+                click.echo(f"{name}: {reason}", err=True)
         raise UnreachableError(
             f"could not read {len(silent)} of {quantity(len(nodes), 'node')}; "
-            f"e.g. {silent[0]}: {reason}",
+            f"e.g. {silent[0]}: {reasons[silent[0]]}",
             f"Try: ansible -i {site} {silent[0]} -m ping",
         )
     return ExitCode.OK

@@ -18,6 +18,8 @@ from rdmaprov.runner import run_ansible
 
 COLLECTOR = Path(__file__).with_name("collector.py")
 _PYTHON = '{{ ansible_python_interpreter | default("python3") }}'
+# It takes a second; a node that does not end would hold up all others.
+_LIMIT_S = "{{ rdmaprov_task_limit_s | default(120) }}"
 _MOST_REASON = 500  # characters
 _EVENTS = {"runner_on_failed", "runner_on_unreachable"}
 
@@ -71,8 +73,11 @@ def read_nodes(
 
 
 def _task(script: Path) -> dict[str, Any]:
-    command = {"cmd": shlex.quote(str(script)), "executable": _PYTHON}
-    return {"name": "Read the hardware of the node", "ansible.builtin.script": command}
+    return {
+        "name": "Read the hardware of the node",
+        "rdmaprov.node.collect": {"program": str(script), "python": _PYTHON},
+        "timeout": _LIMIT_S,
+    }
 
 
 def _record_event(event: dict[str, Any], answers: NodeFacts) -> None:

@@ -126,9 +126,12 @@ class Connection:
         await self._await_mark(self._mark)
 
     async def _await_mark(self, mark: str) -> None:
-        while line := await self._output.readline():
-            if line.rstrip() == mark.encode():
-                return
+        try:
+            while line := await self._output.readline():
+                if line.rstrip() == mark.encode():
+                    return
+        except ValueError:  # a line without end
+            raise self._odd_output() from None
         if self._refused:
             raise NodeUnreachable(f"{self._target.name}: sudo rejects the password", _PASSWORD)
         raise await self._end_reason()
@@ -170,12 +173,13 @@ class Connection:
         except asyncio.IncompleteReadError:
             self.fail(await self._end_reason())
         except ValueError:
-            self.fail(
-                NodeUnreachable(
-                    f"{self._target.name}: unexpected output on the connection",
-                    "Check what the login shell starts in the background",
-                )
-            )
+            self.fail(self._odd_output())
+
+    def _odd_output(self) -> NodeUnreachable:
+        return NodeUnreachable(
+            f"{self._target.name}: unexpected output on the connection",
+            "Check what the login shell starts in the background",
+        )
 
     async def _receive_answer(self, line: bytes) -> None:
         """Give an answer to who waits for it; a request stays open until its answer is whole."""

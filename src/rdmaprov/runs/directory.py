@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from rdmaprov.errors import UsageError
-from rdmaprov.problem import CONTROL
+from rdmaprov.problem import CONTROL, visible
 from rdmaprov.runs.masks import Mask
 
 RUNS = "runs"
@@ -62,6 +62,7 @@ class RunDirectory:
     def write_results(self, results: Mapping[str, Any]) -> str:
         """Write results.json completely or not at all; return its text."""
         text = json.dumps(self._mask.data(results), indent=2, ensure_ascii=False) + "\n"
+        text = visible(text, _json_escape)
         path = self.path / "results.json"
         unfinished = path.with_suffix(".json.new")
         file = _open_private(unfinished)
@@ -73,6 +74,10 @@ class RunDirectory:
             opened.write(text)
         unfinished.replace(path)
         return text
+
+
+def _json_escape(character: str) -> str:
+    return f"\\u{ord(character):04x}"
 
 
 @contextmanager

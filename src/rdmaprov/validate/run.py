@@ -13,6 +13,7 @@ import pytest
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
+from rdmaprov.problem import visible
 from rdmaprov.resources import suite_dir
 from rdmaprov.runs.directory import RUNS, RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
@@ -126,9 +127,13 @@ def _code(ended: int, findings: CheckResults) -> ExitCode:
     return findings.exit_code()
 
 
+def _xml_escape(character: str) -> str:
+    return f"&#x{ord(character):x};"
+
+
 def _hide(path: Path, mask: Mask) -> None:
-    """Take the site's secrets out of a file that pytest wrote, and keep it to this user."""
+    """Take secrets, and what a terminal obeys, out of what pytest wrote; keep it to this user."""
     if path.is_file():
-        text = mask.text(path.read_text(encoding="utf-8"))
+        text = visible(mask.text(path.read_text(encoding="utf-8")), _xml_escape)
         path.chmod(0o600)
         path.write_text(text, encoding="utf-8")

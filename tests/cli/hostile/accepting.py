@@ -1,0 +1,164 @@
+"""A node of `accept` without torch, replayed: good answers to each stage. The liar imports it.
+
+torch cannot run where these tests do. So what a node prints is written here as tests/unit/
+accept_runs.py has it, from the requests: addresses of tests/unit/sites.GOOD, and the events of one
+rank that took part in every all-reduce.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.cli.hostile import wrong
+
+Make = Callable[[dict[str, Any], Any], bytes]
+Answer = tuple[int, bytes, bytes]
+MEDIAN_US = 1000.0
+DUE_BYTES = 10**6
+DOCUMENTS = ("value", "shape", "text", "saying")  # what is wrong in one, not around it
+MISSING = "silence of the ranks"  # as if the ranks had done nothing
+
+
+class Node:
+    """What a node knows between requests, and where it lies.
+
+    Args:
+        lie: `stage` is where, `unit` the number of the node in its site.
+
+    """
+
+    def __init__(self, lie: dict[str, Any]) -> None:
+        self._lie = lie
+        self._unit = int(lie["unit"])
+        self._job: dict[str, Any] = {}
+        self._asked = 0
+        self._ended = False
+
+    def answer(self, command: str, given: bytes, make: Make) -> Answer:
+        """Return the answer to a command."""
+        if not given:
+            return self._shell(command, make)
+        document = json.loads(given[given.rindex(b'{"verb": ') :])
+        stage = document["verb"]
+        good = getattr(self, f"_{stage}")(document, shlex.split(command)[-1])
+        lies = self._lie["kind"] in DOCUMENTS and stage == self._lie["stage"]
+        return 0, make(self._lie, good) if lies else json.dumps(good).encode(), b""
+
+    def _address(self, netdev: str) -> str:
+        rail = int(netdev.removeprefix("ens") or 0) - 1
+        return f"198.18.{rail}.{self._unit}" if netdev else f"10.0.0.{self._unit}"
+
+    def _rails(self, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        counters = {"netdev.tx_bytes": 10**9, "hw.out_of_sequence": 0}
+        return [
+            {
+                "netdev": each["netdev"], "there": True, "carrier": True,
+                "addresses": [self._address(each["netdev"])], "rdma": "mlx5_0",
+                "state": "ACTIVE", "counters": counters,
+            }
+            for each in asked
+        ]  # fmt: skip
+
+    def _counters(self, document: dict[str, Any], _mark: str) -> dict[str, Any]:
+        return {
+            "time": time.time(), "rails": self._rails(document["rails"]), "others": {"eth0": 10**6},
+        }  # fmt: skip
+
+    def _preflight(self, document: dict[str, Any], mark: str) -> dict[str, Any]:
+        rails = {each["netdev"]: [self._address(each["netdev"])] for each in document["rails"]}
+        return {
+            **self._counters(document, mark),
+            "torch": {"python": "3.11.2", "torch": "2.5.1", "nccl": "2.21.5", "error": ""},
+            "gpus": {"gpus": [], "processes": [], "error": "nvidia-smi: not found"},
+            "port": 29_500,
+            "addresses": {"eth0": [self._address("")], **rails},
+            "hostname": f"node{self._unit}",
+        }
+
+    def _reach(self, document: dict[str, Any], _mark: str) -> dict[str, Any]:
+        targets = document["targets"]
+        own = [self._address(each["device"]) for each in targets]
+        return {"reach": [""] * len(targets), "own": own}
+
+    def _start(self, document: dict[str, Any], mark: str) -> dict[str, Any]:
+        self._job = {
+            "argv": document["argv"],
+            "plan": json.loads(base64.b64decode(document["files"]["plan.json"])),
+        }
+        return {"directory": f"/run/{mark}"}
+
+    def _stop(self, _document: dict[str, Any], _mark: str) -> dict[str, Any]:
+        return {"left": []}
+
+    def _shell(self, command: str, make: Make) -> Answer:
+        if "touch lease" not in command:
+            return 0, b"", b""
+        self._asked += 1
+        status: dict[str, Any] = {
+            "rc": 0, "why": "",
+            "ranks": {str(self._rank): {"entered": 9, "left": 9, "phase": "end", "process": "S"}},
+        }  # fmt: skip
+        stage = self._lie["stage"]
+        if stage == "status":
+            if self._lie["name"] == "never ends":
+                wrong.mark_told(self._lie)
+                return 0, b'{"rc": null, "why": "", "ranks": {}}\n', b""
+            return 0, make(self._lie, status) + b"\n", b""
+        if self._asked > 1:
+            return 0, json.dumps(status).encode() + b"\n", b""
+        lines = [json.dumps(event).encode() for event in self._events()]
+        if stage == "events":
+            lines = self._wrong_events(lines, make)
+        return 0, b"\n".join([json.dumps(status).encode(), *lines]) + b"\n", b""
+
+    def _wrong_events(self, lines: list[bytes], make: Make) -> list[bytes]:
+        if self._lie["name"] == MISSING:
+            wrong.mark_told(self._lie)
+            return []
+        kind = self._lie["of"].encode()
+        return [
+            make(self._lie, json.loads(line)) if b'"event": "' + kind + b'"' in line else line
+            for line in lines
+        ]
+
+    @property
+    def _rank(self) -> int:
+        return int(self._option("--node-rank"))
+
+    def _option(self, name: str) -> str:
+        argv: list[str] = self._job["argv"]
+        return next(word.partition("=")[2] for word in argv if word.startswith(f"{name}="))
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        plan = self._job["plan"]
+        for kind, fields in self._said(plan):
+            yield {"event": kind, "rank": self._rank, **fields}
+        yield {"event": "done", "rank": self._rank}
+
+    def _said(self, plan: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        count = int(self._option("--nnodes"))
+        for plane in plan["planes"]:
+            name = plane["name"]
+            yield "phase", {"phase": f"{name}: sweep"}
+            for size in plan["sizes"]:
+                for in_place in (True, False):
+                    yield "row", {
+                        "plane": name, "dtype": "float32", "bytes": size, "in_place": in_place,
+                        "count": 20, "median_us": MEDIAN_US, "p99_us": 2 * MEDIAN_US,
+                        "min_us": MEDIAN_US,
+                    }  # fmt: skip
+                yield "checked", {"plane": name, "bytes": size, "dtypes": plan["dtypes"]}
+            yield "waits", {"plane": name, "us": [100.0 + i for i in range(9)]}
+            moved = {plane["netdev"]: 11 * DUE_BYTES // 10}
+            yield "moved", {"plane": name, "due_bytes": DUE_BYTES, "bytes": moved}
+            yield "links", {"plane": name, "links": []}
+            for rounds in plan["rounds"]:
+                for one, other in rounds:
+                    if self._rank in (one, other) and count > 1:
+                        to = other if self._rank == one else one
+                        yield "pair", {"plane": name, "to": to, "us": 50.0, "gb_s": 1.0}

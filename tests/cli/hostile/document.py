@@ -1,0 +1,46 @@
+"""The table of docs/security.md: how many wrong answers each verb gets, and how many it holds.
+
+`python -m tests.cli.hostile.document` tries them all, prints the table, and fails where one does
+harm. RDMAPROV_FUZZ_SEED has it try other places of the same answers.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.cli.hostile.lies import SEED_VARIABLE, VERBS, of_verb, seed
+from tests.cli.hostile.verbs import Tally, try_verb
+
+HEAD = "| answers that are wrong on purpose | tried | held |\n|---|---|---|\n"
+
+
+def table(rows: Iterable[tuple[str, int, int]]) -> str:
+    """Return the table: of each verb, how many were tried, and how many held."""
+    return HEAD + "".join(f"| `{verb}` | {tried} | {held} |\n" for verb, tried, held in rows)
+
+
+def expected() -> str:
+    """Return the table of a program that holds all of them."""
+    return table((verb, len(of_verb(verb)), len(of_verb(verb))) for verb in VERBS)
+
+
+def main() -> int:
+    """Print the table, and what did harm; return the exit status."""
+    import click
+
+    click.echo(f"{SEED_VARIABLE}={seed()}", err=True)
+    tallies: list[Tally] = []
+    for verb in VERBS:
+        with tempfile.TemporaryDirectory() as directory:
+            tallies.append(try_verb(verb, Path(directory)))
+        for harm in tallies[-1].harm:
+            click.echo(f"{verb}: {harm}", err=True)
+    click.echo(table((each.verb, each.tried, each.held) for each in tallies), nl=False)
+    return int(any(each.harm for each in tallies))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

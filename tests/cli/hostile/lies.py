@@ -1,0 +1,173 @@
+"""Which wrong answers each verb gets: as many whatever the seed, in other places."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import cycle
+from typing import Any
+
+from tests.cli.hostile import framing, wrong
+
+SEED_VARIABLE = "RDMAPROV_FUZZ_SEED"
+VERBS = ("plan", "validate", "apply --drifted", "discover", "accept")
+_ENDS = ("exit 1", "exit 77", "exit 127", "exit 255", "signal 9", "signal 11", "signal 15",
+         "silence", "drip 5", "errors 100")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Lie:
+    """One wrong answer.
+
+    Args:
+        kind: what is wrong: a value, a shape, a text of the document, its end, a frame.
+        name: which one of them.
+        stage: of accept, where it is.
+        of: of accept's events, the kind that is wrong.
+        places: keys of the document, of which the seed chooses one.
+        after: good answers before it.
+        reads: whether the node reads a module's source first.
+
+    """
+
+    kind: str
+    name: str
+    stage: str = ""
+    of: str = ""
+    places: tuple[wrong.Place, ...] = ()
+    after: int = 0
+    reads: bool = True
+
+    @property
+    def title(self) -> str:
+        """Return what a reader of a failure needs."""
+        return ": ".join(filter(None, [self.stage, self.of, self.kind, self.name]))
+
+    @property
+    def is_slow(self) -> bool:
+        """Return whether only a time limit ends it."""
+        return self.name.startswith(("silence", "drip", "slow drip", "errors"))
+
+    def as_data(self, seed: int) -> dict[str, Any]:
+        """Return what the lying node reads."""
+        return {**asdict(self), "seed": f"{seed}: {self.title}"}
+
+
+def seed() -> int:
+    """Return the seed of this run."""
+    return int(os.environ.get(SEED_VARIABLE, "1"))
+
+
+def _lies(kind: str, names: Iterable[str], **more: Any) -> Iterator[Lie]:
+    return (Lie(kind, name, **more) for name in names)
+
+
+def of_ansible(
+    places: tuple[wrong.Place, ...], says: tuple[wrong.Place, ...], reads: bool
+) -> list[Lie]:
+    """Return wrong answers to a task of Ansible's.
+
+    Args:
+        places: what must be right in the document.
+        says: where the document may say anything; if there is none, the node fails with it.
+        reads: whether the program comes over standard input.
+
+    """
+    return [
+        *_lies("value", wrong.VALUES, places=places, reads=reads),
+        *_lies("shape", wrong.SHAPES, places=places, reads=reads),
+        *_lies("text", wrong.TEXTS, reads=reads),
+        *_lies("saying", wrong.SAYINGS, places=says, reads=reads),
+        *_lies("end", _ENDS, reads=reads),
+    ]
+
+
+def of_frames(after: int = 0, stage: str = "") -> list[Lie]:
+    """Return wrong frames of an agent, behind some good ones."""
+    return [
+        *_lies("beginning", framing.BEGINNINGS, stage=stage),
+        *_lies("head", framing.HEADS, stage=stage, after=after),
+        *_lies("body", framing.BODIES, stage=stage, after=after),
+    ]
+
+
+SURVEY = (
+    ("roles",), ("roles", "limits"), ("roles", "limits", "changes"), ("roles", "limits", "reboot"),
+    ("roles", "limits", "changes", 0, "seen"), ("pending",), ("problems",), ("boot_id",),
+)  # fmt: skip
+# A text there may be any; so only what is no list, no mapping, or has a pattern.
+STRICT_SURVEY = (*(place for place in SURVEY if place[-1] != "seen"),)
+SURVEY_SAYS = (("problems", 0), ("roles", "limits", "changes", 0, "seen"))
+FACTS = (
+    ("rails",), ("rails", 0, "pci"), ("rails", 0, "netdev"), ("rails", 0, "path"),
+    ("rails", 0, "numa_node"), ("rails", 0, "gbps"), ("rails", 0, "addresses"), ("gpus",),
+    ("gpus", 0, "pci"), ("memory_bytes",), ("numa_nodes",), ("kernel",),
+)  # fmt: skip
+PREFLIGHT = (
+    ("time",), ("rails",), ("rails", 0, "there"), ("rails", 0, "addresses"),
+    ("rails", 0, "counters"), ("others",), ("torch",), ("gpus",), ("port",), ("addresses",),
+)  # fmt: skip
+EVENTS = {
+    "checked": (("plane",), ("bytes",), ("dtypes",), ("rank",)),
+    "row": (("plane",), ("bytes",), ("in_place",), ("count",), ("median_us",), ("p99_us",)),
+}
+
+
+def of_accept() -> list[tuple[str, list[Lie]]]:
+    """Return the stages of accept, each with its wrong answers: a wrong one is the last stage."""
+    preflight = [
+        *(lie for lie in of_frames(stage="preflight") if lie.kind != "beginning"),
+        *_documents("preflight", PREFLIGHT),
+        *_lies("text", wrong.TEXTS, stage="preflight"),
+        *_lies("saying", wrong.SAYINGS, stage="preflight", places=(("torch",),)),
+    ]
+    reach = [*_documents("reach", (("reach",), ("own",)))]
+    job = [
+        *_few("start", (("directory",),), 7),
+        *_few("stop", (("left",),), 7),
+        *_few("counters", (("time",), ("rails",)), 6),
+        *_few("status", (("ranks",),), 12),
+        Lie("text", "brackets", stage="status"),
+        Lie("status", "never ends", stage="status"),
+        *_lies("text", ("cut", "noise", "no UTF-8", "twice on a line"), stage="status"),
+        Lie("events", "silence of the ranks", stage="events"),
+        *_events(),
+    ]
+    return [("preflight", preflight), ("reach", reach), ("job", job)]
+
+
+def _documents(stage: str, places: tuple[wrong.Place, ...]) -> Iterator[Lie]:
+    yield from _lies("value", wrong.VALUES, stage=stage, places=places)
+    yield from _lies("shape", wrong.SHAPES, stage=stage, places=places)
+
+
+def _few(stage: str, places: tuple[wrong.Place, ...], count: int) -> list[Lie]:
+    """Return some of them, spread over the kinds."""
+    every = list(_documents(stage, places))
+    return every[:: len(every) // count][:count]
+
+
+def _events() -> Iterator[Lie]:
+    for lie, kind in zip(_documents("events", ()), cycle(EVENTS), strict=False):
+        yield Lie(lie.kind, lie.name, "events", kind, EVENTS[kind])
+
+
+def of_validate() -> list[Lie]:
+    """Return wrong answers to checks."""
+    return [*of_frames(after=2), *_lies("output", framing.OUTPUTS)]
+
+
+def of_verb(verb: str) -> list[Lie]:
+    """Return the wrong answers that a verb gets."""
+    if verb == "accept":
+        return [lie for _, stage in of_accept() for lie in stage]
+    if verb == "validate":
+        return of_validate()
+    if verb == "discover":
+        return of_ansible(FACTS, (), reads=False)
+    survey = of_ansible(STRICT_SURVEY, SURVEY_SAYS, reads=True)
+    if verb == "plan":
+        return survey
+    some = [lie for lie in survey if lie.kind in ("value", "saying")]
+    return [*some, *of_frames()]

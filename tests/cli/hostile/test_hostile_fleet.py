@@ -1,0 +1,36 @@
+"""Whatever nodes answer: no verb breaks, hangs, takes it for good, or loses an honest node."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.cli.hostile.document import HEAD, expected
+from tests.cli.hostile.lies import SEED_VARIABLE, VERBS, of_verb, seed
+from tests.cli.hostile.verbs import try_verb
+
+SECURITY = Path(__file__).parents[3] / "docs" / "security.md"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_wrong_answer_does_harm(verb: str, tmp_path: Path):
+    if os.geteuid() != 0:
+        pytest.skip("a survey needs root")
+    tally = try_verb(verb, tmp_path)
+    assert not tally.harm, f"{SEED_VARIABLE}={seed()}\n" + "\n".join(tally.harm)
+    assert tally.tried == tally.held == len(of_verb(verb))
+
+
+def test_security_page_has_the_numbers_that_are_tried():
+    """Refresh with: python -m tests.cli.hostile.document."""
+    text = SECURITY.read_text()
+    start = text.index(HEAD)
+    assert text[start : text.index("\n\n", start) + 1] == expected()
+
+
+def test_there_are_as_many_as_promised():
+    assert sum(len(of_verb(verb)) for verb in VERBS) >= 300
+    for verb in VERBS:
+        titles = [lie.title for lie in of_verb(verb)]
+        assert len(set(titles)) == len(titles)

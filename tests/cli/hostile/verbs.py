@@ -1,0 +1,161 @@
+"""Each verb against its wrong answers: how many there were, and which did harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.cli.hostile import record
+from tests.cli.hostile.fleet import HONEST, Fleet, Ran
+from tests.cli.hostile.lies import Lie, of_accept, of_verb, seed
+
+# The role limits with nothing to do: this machine is as the site says.
+NOTHING: dict[str, Any] = {
+    "limits_memlock_users": [],
+    "limits_memlock_services": [],
+    "limits_sysctl": {},
+}
+GOOD_STATES = ("passed", "unchanged", "changed", "pending", "half_done", "not_begun")
+
+
+@dataclass
+class Tally:
+    """What a verb held.
+
+    Attributes:
+        verb: its name.
+        tried: the number of wrong answers.
+        harm: what they did, by title; an empty title is of the run.
+
+    """
+
+    verb: str
+    tried: int = 0
+    harm: list[str] = field(default_factory=list)
+
+    @property
+    def held(self) -> int:
+        """Return how many did nothing."""
+        return max(0, self.tried - len(self.harm))
+
+    def count(self, fleet: Fleet, ran: Ran, is_bad: Callable[[str], bool]) -> None:
+        """Add a run; `is_bad` tells by a node's name whether the run shows that it is not good."""
+        self.tried += len(fleet.lies)
+        self.harm += ran.wrong
+        for name, lie in fleet.lies.items():
+            if not fleet.told(name).exists():
+                self.harm.append(f"{name} ({lie.title}) was never asked")
+            elif not is_bad(name):
+                self.harm.append(f"{name} ({lie.title}) is taken for good")
+
+    def require(self, fact: bool, otherwise: str) -> None:
+        """Add what is wrong with the honest node."""
+        if not fact:
+            self.harm.append(otherwise)
+
+
+def try_verb(verb: str, directory: Path, chosen: int | None = None) -> Tally:
+    """Return what a verb held, against all of its wrong answers.
+
+    Args:
+        verb: one of lies.VERBS.
+        directory: for the nodes and the run; it exists and is empty.
+        chosen: the seed; that of the environment if there is none.
+
+    """
+    number = seed() if chosen is None else chosen
+    return _TRIES[verb](directory, of_verb(verb), number)
+
+
+def _try_ansible(
+    verb: str, words: Sequence[str], directory: Path, lies: list[Lie], number: int
+) -> Tally:
+    fleet = Fleet(directory, [], {}, number, NOTHING)
+    good = record.survey(fleet.here / "site", HONEST)
+    again = _directory(directory, "lies")
+    fleet = Fleet(again, lies, {"verb": verb, "good": good}, number, NOTHING)
+    ran = fleet.run(*words, "site", "--roles", "limits")
+    tally = Tally(verb)
+    tally.count(fleet, ran, lambda name: _state(ran, name) not in ("", *GOOD_STATES))
+    tally.require(_state(ran, HONEST) == "unchanged", f"the honest node is {_state(ran, HONEST)}")
+    return tally
+
+
+def _try_plan(directory: Path, lies: list[Lie], number: int) -> Tally:
+    return _try_ansible("plan", ("plan",), directory, lies, number)
+
+
+def _try_apply(directory: Path, lies: list[Lie], number: int) -> Tally:
+    return _try_ansible("apply --drifted", ("apply", "--drifted"), directory, lies, number)
+
+
+def _try_discover(directory: Path, lies: list[Lie], number: int) -> Tally:
+    fleet = Fleet(directory, lies, {"verb": "discover", "good": record.facts()}, number)
+    ran = fleet.run("discover", "site")
+    tally = Tally("discover")
+    tally.count(fleet, ran, lambda name: f"\n{name}: " in ran.said)
+    tally.require("# host_vars/honest.yml\n---\n" in ran.said, "the honest node has no facts")
+    tally.require("# host_vars/liar" not in ran.said, "facts of a liar are printed")
+    return tally
+
+
+def _try_validate(directory: Path, lies: list[Lie], number: int) -> Tally:
+    file = directory / "said"
+    writes = {"verb": "validate", "file": str(file)}
+    first = Fleet(_directory(directory, "record"), [Lie("record", "")], writes, number)
+    alone = first.run("validate", "site")
+    data = {"verb": "validate", "good": record.outputs(file)}
+    fleet = Fleet(_directory(directory, "lies"), lies, data, number)
+    ran = fleet.run("validate", "site")
+    tally = Tally("validate")
+    tally.count(fleet, ran, lambda name: _state(ran, name) in ("failed", "unknown"))
+    tally.require(
+        _own(alone.nodes) == _own(ran.nodes) != {}, "the honest node's results are others"
+    )
+    return tally
+
+
+def _try_accept(directory: Path, _lies: list[Lie], number: int) -> Tally:
+    tally = Tally("accept")
+    for stage, lies in of_accept():
+        fleet = Fleet(_directory(directory, stage), lies, {"verb": "accept"}, number, replayed=True)
+        ran = fleet.run(
+            "accept", "site", "--backend", "gloo", "--sizes", "1M:1M", "--isolate", "never",
+            "--timeout", "10",
+        )  # fmt: skip
+        found = {name: entry["findings"] for name, entry in ran.nodes.items()}
+        tally.count(fleet, ran, partial(_is_named, found))
+        tally.require(found.get(HONEST) == 0, f"{stage}: the honest node is accused")
+    return tally
+
+
+_TRIES: Mapping[str, Callable[[Path, list[Lie], int], Tally]] = {
+    "plan": _try_plan,
+    "apply --drifted": _try_apply,
+    "discover": _try_discover,
+    "validate": _try_validate,
+    "accept": _try_accept,
+}
+
+
+def _is_named(found: Mapping[str, int], name: str) -> bool:
+    return found.get(name, 0) > 0
+
+
+def _directory(parent: Path, name: str) -> Path:
+    path = parent / name
+    path.mkdir()
+    return path
+
+
+def _state(ran: Ran, name: str) -> str:
+    return str(ran.nodes.get(name, {}).get("state", ""))
+
+
+def _own(nodes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a run of validate found on the honest node."""
+    found: Mapping[str, Any] = nodes.get(HONEST, {}).get("subjects", {})
+    return found
