@@ -75,7 +75,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.arguments import plan_role
 from ..module_utils.lock import LOCK_ARGUMENT, release
 from ..module_utils.machine import Machine, NodeError
-from ..module_utils.survey import remaining, survey
+from ..module_utils.survey import is_over, remaining, survey
 
 
 def main() -> None:
@@ -101,11 +101,9 @@ def main() -> None:
         module.warn(warning)
     before = module.params["rebooted_from"]
     rest = remaining(found, before) if before or module.params["finished"] else ""
-    if module.params["finished"]:
-        reboot = any(entry["reboot"] for entry in found["roles"].values())
-        if rest or found["problems"] or not (reboot and module.params["reboots"]):
-            with contextlib.suppress(NodeError):  # its lease ends
-                release(machine, module.params["lock"])
+    if module.params["finished"] and is_over(found, rest, reboots=module.params["reboots"]):
+        with contextlib.suppress(NodeError):  # its lease ends
+            release(machine, module.params["lock"])
     if found["problems"]:
         module.fail_json(msg="; ".join(found["problems"]), **found)
     if before and before == found["boot_id"]:
