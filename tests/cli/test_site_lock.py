@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.unit.sites import GOOD, write
 
+from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.exit_codes import ExitCode
 
 TIMEOUT_S = 600
@@ -128,11 +129,11 @@ def test_run_that_waits_begins_when_the_other_one_ends(held):
 
 
 def test_run_that_waited_long_enough_is_refused_and_an_interrupt_ends_it_sooner(held):
-    with held.applying():
+    with site_lock(held.site, 0):  # by this process, which no slow node ends
         code, said = held.run("apply", "site", "--wait", "1", "--quiet")
         assert (code, said.startswith("error: site is held by")) == (ExitCode.UNKNOWN, True)
         second = held.start("apply", "site", "--wait", TIMEOUT_S)
-        second.stderr.readline()
+        assert "waiting up to" in second.stderr.readline()
         second.send_signal(signal.SIGINT)
         second.communicate(timeout=TIMEOUT_S)
         assert second.returncode == ExitCode.INTERRUPTED
