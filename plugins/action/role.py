@@ -1,4 +1,4 @@
-"""The controller's part of every role's module: checks the answer, confirms what is guarded."""
+"""The controller's part of every role's module: its lock, its answer, what is guarded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils.answers import Odd, role_answer
+from ..plugin_utils.node_lock import NodeClaim, refusal
 
 # One is the rule; a second one is for what the first made possible, such as a route.
 MOST_CONFIRMATIONS = 3
@@ -21,6 +22,7 @@ class ActionModule(ActionBase):
     ) -> dict[str, Any]:
         """Return the module's result."""
         result: dict[str, Any] = super().run(tmp, task_vars)
+        self._claim = NodeClaim(task_vars, self._task.check_mode)
         answer = self._ask(task_vars)
         changes: list[dict[str, str]] = []
         for _ in range(MOST_CONFIRMATIONS):
@@ -43,11 +45,22 @@ class ActionModule(ActionBase):
         return {**result, **answer, **({"changes": changes} if changes else {})}
 
     def _ask(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
-        raw = self._execute_module(module_name=self._task.action, task_vars=task_vars)
-        try:
-            return role_answer(raw)
-        except Odd as error:
-            return {"failed": True, "msg": f"the node's answer {error}"}
+        """Return what the module answered, once no other run holds the node."""
+        while True:
+            raw = self._execute_module(
+                module_name=self._task.action,
+                module_args={**self._task.args, "lock": self._claim.request()},
+                task_vars=task_vars,
+            )
+            try:
+                answer = role_answer(raw)
+            except Odd as error:
+                return {"failed": True, "msg": f"the node's answer {error}"}
+            held = answer.pop("held", None)
+            if held is None:
+                return answer
+            if not self._claim.try_again(held):
+                return {**answer, "msg": refusal(held)}
 
     def _confirm(self, timer: str, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Stop the node's timer, over a connection that was not there before the change."""

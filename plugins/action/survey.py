@@ -9,6 +9,7 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import role_files
 from ..plugin_utils.answers import Odd, survey_answer
+from ..plugin_utils.node_lock import NodeClaim
 
 
 class ActionModule(ActionBase):
@@ -32,7 +33,12 @@ class ActionModule(ActionBase):
         variables = {**asked.defaults, **(task_vars or {})}
         templar = self._templar.copy_with_new_env(available_variables=variables)
         arguments = {name: templar.template(task) for name, task in asked.arguments.items()}
-        given = {**self._task.args, "roles": list(arguments), "arguments": arguments}
+        given = {
+            **self._task.args,
+            "roles": list(arguments),
+            "arguments": arguments,
+            "lock": NodeClaim(task_vars, self._task.check_mode).request(),
+        }
         raw = self._execute_module(module_args=given, task_vars=task_vars)
         try:
             result.update(survey_answer(raw, arguments))

@@ -7,7 +7,11 @@ class ModuleDocFragment:
     """Their attributes."""
 
     DOCUMENTATION = r"""
-options: {}
+options:
+  lock:
+    description: The run, for the node's lock. Given by the action plugin; not to be given.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Says what would change, and changes nothing.

@@ -9,6 +9,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from .argument_specs import ARGUMENTS
 from .guard import arm
+from .lock import LOCK_ARGUMENT, Held, NodeLock
 from .machine import Machine, NodeError
 from .plan import NotYet, Plan, carry_out
 
@@ -23,11 +24,21 @@ class Role(Protocol):
 def main(role: ModuleType) -> None:
     """Run a role's module, for the role's module of module_utils.roles."""
     name = role.__name__.rpartition(".")[2]
-    module = AnsibleModule(argument_spec=ARGUMENTS[name], supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={**ARGUMENTS[name], **LOCK_ARGUMENT}, supports_check_mode=True
+    )
+    arguments = dict(module.params)
+    given = arguments.pop("lock")
     machine = Machine()
     try:
         machine.require_root()
-        result = converge(machine, role, module.params, check=module.check_mode)
+        with NodeLock(machine, {} if module.check_mode else given) as lock:
+            result = converge(machine, role, arguments, check=module.check_mode)
+            # The module runs again once the change is confirmed; until then, or until the timer
+            # has reverted it, nobody else may change the node.
+            lock.keep |= "confirm" in result
+    except Held as error:
+        module.fail_json(msg=str(error), held=error.held)
     except NotYet as error:
         if not module.check_mode:
             module.fail_json(msg=str(error))

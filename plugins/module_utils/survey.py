@@ -81,6 +81,19 @@ def remaining(found: dict[str, Any], rebooted_from: str) -> str:
     return "; ".join(said)
 
 
+def is_over(found: dict[str, Any], rest: str, *, reboots: bool) -> bool:
+    """Return whether a run is done with the node after its last survey.
+
+    Args:
+        found: the survey.
+        rest: what still differs from the site.
+        reboots: whether a node that requires a reboot gets it.
+
+    """
+    is_required = any(entry["reboot"] for entry in found["roles"].values())
+    return bool(rest or found["problems"]) or not (is_required and reboots)
+
+
 def _entry(plan: Plan) -> dict[str, Any]:
     return {
         "changes": plan.changes(),

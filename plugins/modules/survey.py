@@ -27,6 +27,12 @@ options:
         something to change, or if a reason for a reboot is left.
     type: str
     default: ''
+  reboots:
+    description:
+      - Whether a reboot follows if a role requires one. The run then holds the node until it;
+        else a survey that is O(finished) releases the node's lock.
+    type: bool
+    default: false
   arguments:
     description: By role, the arguments of its module. Found in the role's task; not to be given.
     type: dict
@@ -62,11 +68,14 @@ boot_id:
   type: str
 """
 
+import contextlib
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.arguments import plan_role
+from ..module_utils.lock import LOCK_ARGUMENT, release
 from ..module_utils.machine import Machine, NodeError
-from ..module_utils.survey import remaining, survey
+from ..module_utils.survey import is_over, remaining, survey
 
 
 def main() -> None:
@@ -77,6 +86,8 @@ def main() -> None:
             "arguments": {"type": "dict", "default": {}},
             "finished": {"type": "bool", "default": False},
             "rebooted_from": {"type": "str", "default": ""},
+            "reboots": {"type": "bool", "default": False},
+            **LOCK_ARGUMENT,
         },
         supports_check_mode=True,
     )
@@ -88,12 +99,15 @@ def main() -> None:
     found = survey(machine, module.params["arguments"], plan_role)
     for warning in found.pop("warnings"):
         module.warn(warning)
+    before = module.params["rebooted_from"]
+    rest = remaining(found, before) if before or module.params["finished"] else ""
+    if module.params["finished"] and is_over(found, rest, reboots=module.params["reboots"]):
+        with contextlib.suppress(NodeError):  # its lease ends
+            release(machine, module.params["lock"])
     if found["problems"]:
         module.fail_json(msg="; ".join(found["problems"]), **found)
-    before = module.params["rebooted_from"]
     if before and before == found["boot_id"]:
         module.fail_json(msg="the node did not reboot (boot_id is the same)", **found)
-    rest = remaining(found, before) if before or module.params["finished"] else ""
     if rest:
         when = "after the reboot" if before else "after the roles ran"
         module.fail_json(msg=f"still not in effect {when}: {rest}", **found)

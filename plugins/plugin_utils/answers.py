@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
+
+from .holder import Holder
 
 # What a site with eight rails and all roles changes is a tenth of it.
 MOST_ITEMS = 4096
 MOST_CHARACTERS = 4096
+MOST_HELD_S = 86400
+MOST_PID = 1 << 22  # of Linux
+MOST_TICKS = 1 << 62
 MOST_TEXT_CHARACTERS = 1024 * 1024  # of a file before and after a change; of a message
 _CHANGE = ("layer", "device", "setting", "seen", "wanted")
 _DIFF = ("before_header", "after_header", "before", "after")
@@ -28,15 +34,25 @@ class Odd(Exception):
     """An answer that is not one of our modules'; the message says why."""
 
 
+@dataclass(frozen=True)
+class Held:
+    """Another run holds the node: who, if that is known, and whether its module runs now."""
+
+    holder: Holder | None
+    running: bool
+    left_s: float
+
+
 def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a role's module answered: changes, diff, reboot, notes, waits, confirm.
+    """Return what a role's module answered: changes, diff, reboot, notes, waits, confirm, held.
 
     Raises:
         Odd: it is not the answer of a role's module.
 
     """
     if raw.get("failed") or raw.get("unreachable"):
-        return _failure(raw)
+        held = {"held": held_answer(raw["held"])} if "held" in raw else {}
+        return {**_failure(raw), **held}
     answer = {**_plan(raw), "changed": _flag(raw, "changed"), "warnings": _warnings(raw)}
     if "confirm" in raw:
         answer["confirm"] = _text(raw["confirm"], "confirm")
@@ -85,6 +101,54 @@ def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, A
         "warnings": _warnings(raw),
         "boot_id": boot_id,
     }
+
+
+def held_answer(raw: object) -> Held:
+    """Return who holds a node, and until when.
+
+    Raises:
+        Odd: it is not the record of a node's lock.
+
+    """
+    if not isinstance(raw, Mapping) or not isinstance(raw.get("holder"), Mapping):
+        raise Odd("does not say who holds the node")
+    left_s = raw.get("left_s")
+    if not isinstance(left_s, (int, float)) or not 0 <= left_s <= MOST_HELD_S:
+        raise Odd("does not say how long the node is held")
+    holder = parse_holder(raw["holder"]) if raw["holder"] else None
+    return Held(holder, _flag(raw, "running"), float(left_s))
+
+
+def parse_holder(raw: Mapping[str, Any]) -> Holder:
+    """Return the run that a record names.
+
+    Raises:
+        Odd: a field is missing, or not what it must be.
+
+    """
+    if set(raw) != {field.name for field in fields(Holder)}:
+        raise Odd("names the run that holds the node with other fields")
+    return Holder(
+        id=_words(raw, "id"),
+        user=_words(raw, "user"),
+        host=_words(raw, "host"),
+        pid=_number(raw, "pid", MOST_PID),
+        since=_words(raw, "since"),
+        run=_words(raw, "run"),
+        machine=_words(raw, "machine"),
+        started=_number(raw, "started", MOST_TICKS),
+    )
+
+
+def _words(raw: Mapping[str, Any], name: str) -> str:
+    return " ".join(_text(raw[name], name).split())
+
+
+def _number(raw: Mapping[str, Any], name: str, most: int) -> int:
+    value = raw[name]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
+        raise Odd(f"is incomplete: {name} is no number up to {most}")
+    return value
 
 
 def _failure(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -135,7 +135,14 @@ def test_what_ansible_acts_on_is_dropped_from_a_role_s_answer(site):
 
 
 @pytest.mark.parametrize(
-    "answer", [{"changed": 1}, {"changed": True, "changes": {}}, {"failed": True}, {}]
+    "answer",
+    [
+        {"changed": 1},
+        {"changed": True, "changes": {}},
+        {"failed": True},
+        {"failed": True, "held": {"holder": {"user": "\x1b[2J"}, "running": True, "left_s": 1e9}},
+        {},
+    ],
 )
 def test_odd_answer_of_a_role_fails_its_own_node_alone(site, answer):
     code, said, nodes = run(site, "apply", SURVEY, answer)

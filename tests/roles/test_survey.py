@@ -8,7 +8,7 @@ import pytest
 from plugins.module_utils.arguments import ROLES, plan_role
 from plugins.module_utils.plan import Plan
 from plugins.module_utils.roles import ORDER
-from plugins.module_utils.survey import remaining, survey
+from plugins.module_utils.survey import is_over, remaining, survey
 from tests.roles.fake import FakeMachine
 
 CHANGE = {"layer": "running", "device": "ens1", "setting": "MTU", "seen": "1500", "wanted": "9000"}
@@ -17,7 +17,7 @@ CHANGE = {"layer": "running", "device": "ens1", "setting": "MTU", "seen": "1500"
 def found(**changed: Any) -> dict[str, Any]:
     entry = {"changes": [], "reboot": [], "waits": "", **changed}
     pending = ["mtu"] if entry["changes"] or entry["waits"] else []
-    return {"roles": {"mtu": entry}, "pending": pending}
+    return {"roles": {"mtu": entry}, "pending": pending, "problems": []}
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,15 @@ def test_what_is_left_is_named(seen: dict[str, Any], said: str):
 
 def test_reason_for_a_reboot_that_a_reboot_did_not_take_away_is_left():
     assert remaining(found(reboot=["1 GiB pages"]), "a-boot") == "mtu: 1 GiB pages"
+
+
+def test_run_keeps_the_node_only_for_a_reboot_that_follows():
+    due = found(reboot=["1 GiB pages"])
+    assert not is_over(due, "", reboots=True)
+    assert is_over(due, "", reboots=False)
+    assert is_over(due, "mtu: not in effect", reboots=True)
+    assert is_over({**due, "problems": ["mtu: no driver"]}, "", reboots=True)
+    assert is_over(found(), "", reboots=True)
 
 
 def test_warnings_and_notes_of_a_role_are_handed_on(

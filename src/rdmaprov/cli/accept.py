@@ -6,14 +6,20 @@ from typing import Any
 
 import click
 
-from rdmaprov.cli.options import json_option, limit_option, site_argument, vault_file_option
+from rdmaprov.cli.options import (
+    json_option,
+    limit_option,
+    site_argument,
+    vault_file_option,
+    wait_option,
+)
 from rdmaprov.cli.verbosity import verbosity_options
 
 
 @click.command(
     short_help="Measure the fabric with all-reduces; name what is at fault.",
-    epilog="Exit codes: 0 accepted, 1 refused, 3 the site is invalid, 4 a node is unreachable or a"
-    " result is unknown.",
+    epilog="Exit codes: 0 accepted, 1 refused, 3 the site is invalid, 4 a node is unreachable, a"
+    " result is unknown or another run holds SITE.",
 )
 @site_argument
 @limit_option
@@ -48,6 +54,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option(
     "--ignore-validate", is_flag=True, help="Measure nodes even if their last validate failed."
 )
+@wait_option("SITE")
 @json_option
 @vault_file_option
 @verbosity_options

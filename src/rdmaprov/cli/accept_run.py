@@ -17,6 +17,7 @@ from rdmaprov.acceptance.storage import history_path, log_writer
 from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import session
+from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet
 from rdmaprov.problem import printable
@@ -37,13 +38,14 @@ def measure(
     isolate: str,
     timeout: float | None,
     ignore_validate: bool,
+    wait_s: float,
     json_file: IO[str] | None,
     vault_password_file: Path | None,
 ) -> int:
     """Run the gate over the nodes of a site; return the exit code."""
     wanted = sizes.parse_sizes(size_range) if size_range else ()
     options = Options(backend, wanted, pairs, isolate == "auto", timeout)
-    with signals_interrupt():
+    with signals_interrupt(), site_lock(site, wait_s):
         given = session.Passwords(vault_password_file, (), ())
         fleet, mask = session.check_site(site, limit, given)
         screen = session.screen_for(json_file, mask)

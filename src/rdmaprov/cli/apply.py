@@ -12,14 +12,15 @@ from rdmaprov.cli.options import (
     password_options,
     roles_option,
     site_argument,
+    wait_option,
 )
 from rdmaprov.cli.verbosity import verbosity_options
 
 
 @click.command(
     short_help="Bring nodes to the state that the site describes.",
-    epilog="Exit codes: 0 done, 1 a node failed, 3 the site is invalid, 4 a node is unreachable,"
-    " 5 reboot required.",
+    epilog="Exit codes: 0 done, 1 a node failed, 3 the site is invalid, 4 a node is unreachable"
+    " or another run holds SITE, 5 reboot required.",
 )
 @site_argument
 @limit_option
@@ -41,6 +42,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Probe all nodes first; change only those that differ.",
 )
 @click.option("--ask", is_flag=True, help="Show the plan and ask for confirmation.")
+@wait_option("SITE or a node")
 @json_option
 @password_options
 @verbosity_options

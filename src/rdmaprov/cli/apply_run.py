@@ -13,6 +13,7 @@ from rdmaprov.apply.results import NodeState
 from rdmaprov.apply.run import ApplyRequest, Run
 from rdmaprov.cli import session
 from rdmaprov.cli.options import PasswordOptions
+from rdmaprov.cli.site_lock import node_lock_variables, site_lock
 from rdmaprov.drift.fleet import probe_fleet
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
@@ -31,6 +32,7 @@ def converge(
     reboot: str | None,
     drifted: bool,
     ask: bool,
+    wait_s: float,
     json_file: IO[str] | None,
     **passwords: Unpack[PasswordOptions],
 ) -> int:
@@ -44,7 +46,10 @@ def converge(
     most = (
         limits.parse_share("--max-failures", max_failures, 0) if max_failures is not None else None
     )
-    with session.prepare(site, limit, json_file, passwords) as ready:
+    with (
+        site_lock(site, wait_s),
+        session.prepare(site, limit, json_file, passwords) as ready,
+    ):
         request = ApplyRequest("apply", site, ready.nodes, limit, named, {}, ready.arguments)
         with session.start_run(request, ready) as run:
             if drifted and not _narrow(run, ready, named):
@@ -52,6 +57,7 @@ def converge(
                 lines = summary.apply_lines(stopped)
                 return session.finish(run, stopped, lines, ready.screen, json_file)
             run.add_variables(_variables(batch, most, reboot, len(run.nodes)))
+            run.add_variables(node_lock_variables(run.path, wait_s))
             if ask and (code := _confirm(run, ready.screen, json_file)) is not None:
                 return code
             results = run.run_playbook("apply")

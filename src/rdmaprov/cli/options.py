@@ -51,6 +51,18 @@ json_option = click.option(
 )
 
 
+def wait_option(what: str) -> Callable[..., Any]:
+    """Return the option --wait, for what another run may hold."""
+    return click.option(
+        "--wait",
+        "wait_s",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0),
+        default=0,
+        help=f"If another run holds {what}, wait this long.  [default: do not wait]",
+    )
+
+
 def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the password options."""
     for option in (

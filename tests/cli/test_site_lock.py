@@ -1,0 +1,181 @@
+"""Two runs on one site: the second one is told who holds it, and waits or is refused."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.unit.sites import GOOD, write
+
+from rdmaprov.cli.site_lock import site_lock
+from rdmaprov.exit_codes import ExitCode
+
+TIMEOUT_S = 600
+HOSTS = """\
+---
+nodes:
+  hosts: {{n1: {{unit: 1}}}}
+  vars: {{ansible_host: 127.0.0.1, ansible_port: {port}}}
+"""
+
+
+class Held:
+    """A site whose only node accepts connections and says nothing, so that apply stays in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.node = socket.create_server(("127.0.0.1", 0))
+        self.node.settimeout(TIMEOUT_S)
+        hosts = HOSTS.format(port=self.node.getsockname()[1])
+        self.site = write(directory / "site", {**GOOD, "hosts.yml": hosts})
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(self, *words: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rdmaprov", *map(str, words)],
+            cwd=self.site.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "ANSIBLE_SSH_TIMEOUT": str(TIMEOUT_S)},
+        )
+        self.started.append(process)
+        return process
+
+    def run(self, *words: object) -> tuple[int, str]:
+        """Return how a verb ended that reaches no node."""
+        process = self.start(*words)
+        out, said = process.communicate(timeout=TIMEOUT_S)
+        return process.returncode, out + said
+
+    @contextmanager
+    def applying(self) -> Iterator[subprocess.Popen[str]]:
+        """Provide an apply that runs; at the end the node hangs up, and so it ends."""
+        process = self.start("apply", "site")
+        with self.node.accept()[0]:
+            yield process
+
+    def close(self) -> None:
+        """End what runs; a node that is gone ends all that was connected to it."""
+        self.node.close()
+        for process in self.started:
+            process.communicate(timeout=TIMEOUT_S)
+
+
+@pytest.fixture
+def held(tmp_path):
+    site = Held(tmp_path)
+    yield site
+    site.close()
+
+
+@pytest.mark.parametrize("verb", ["apply", "accept"])
+def test_second_run_is_refused_and_told_who_holds_the_site(held, verb):
+    with held.applying() as first:
+        code, said = held.run(verb, "site")
+        assert code == ExitCode.UNKNOWN
+        who = f"{getpass.getuser()} on {socket.gethostname()} (pid {first.pid})"
+        assert said.startswith(f"error: site is held by {who} since 20")
+        assert "UTC, run rdmaprov apply site\n" in said
+        assert said.endswith("hint:  Wait for that run to end, or pass --wait SECONDS.\n")
+        assert len(list(held.site.parent.glob("runs/*"))) == 1  # the first one's
+
+
+def test_directory_is_held_whatever_its_name_and_access_and_no_other(held, tmp_path):
+    (tmp_path / "link").symlink_to(held.site)
+    write(tmp_path / "site2", {**GOOD, "hosts.yml": HOSTS.format(port=1)})
+    held.site.chmod(0o555)
+    with held.applying():
+        for name in (tmp_path / "link", "moved"):
+            if name == "moved":
+                held.site.rename(tmp_path / "moved")
+            code, said = held.run("apply", name)
+            assert (code, "is held by" in said) == (ExitCode.UNKNOWN, True)
+        code, said = held.run("apply", "site2")
+        assert (code, "n1: unreachable" in said) == (ExitCode.UNKNOWN, True)
+
+
+def test_verbs_that_only_read_need_no_lock(held):
+    with held.applying():
+        assert held.run("check", "site") == (ExitCode.OK, "")
+        second = held.start("plan", "site")
+        with held.node.accept()[0]:
+            pass  # it has come to the node
+        out, said = second.communicate(timeout=TIMEOUT_S)
+        assert (second.returncode, "n1: unreachable" in out) == (ExitCode.UNKNOWN, True), said
+
+
+def test_run_that_waits_begins_when_the_other_one_ends(held):
+    with held.applying():
+        second = held.start("apply", "site", "--wait", TIMEOUT_S)
+        waiting = second.stderr.readline()
+        assert "site is held by" in waiting
+        assert waiting.endswith(f"; waiting up to {TIMEOUT_S} s\n")
+    with held.node.accept()[0]:
+        pass  # the second one has come to the node
+    out, said = second.communicate(timeout=TIMEOUT_S)
+    assert (second.returncode, "n1: unreachable" in out) == (ExitCode.UNKNOWN, True), said
+    kept = [json.loads(path.read_text()) for path in held.site.parent.glob("runs/*/results.json")]
+    assert len(kept) == 2
+
+
+def test_run_that_waited_long_enough_is_refused_and_an_interrupt_ends_it_sooner(held):
+    with site_lock(held.site, 0):  # by this process, which no slow node ends
+        code, said = held.run("apply", "site", "--wait", "1", "--quiet")
+        assert (code, said.startswith("error: site is held by")) == (ExitCode.UNKNOWN, True)
+        second = held.start("apply", "site", "--wait", TIMEOUT_S)
+        assert "waiting up to" in second.stderr.readline()
+        second.send_signal(signal.SIGINT)
+        second.communicate(timeout=TIMEOUT_S)
+        assert second.returncode == ExitCode.INTERRUPTED
+
+
+def test_run_that_was_killed_holds_no_site(held):
+    with held.applying() as first:
+        first.kill()
+        first.wait()
+        second = held.start("apply", "site")
+        with held.node.accept()[0]:
+            assert second.poll() is None
+        assert second.wait(TIMEOUT_S) == ExitCode.UNKNOWN
+        assert "is held by" not in second.stderr.read()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run as another user")
+def test_lock_of_another_user_is_seen(held):
+    """As nobody, which has no right to write the site, and runs its own directory of runs."""
+    probe = (
+        "import os, sys; os.setgid(65534); os.setuid(65534)\n"
+        "from pathlib import Path; from rdmaprov.cli import site_lock\n"
+        "with site_lock.site_lock(Path(sys.argv[1]), 0): pass\n"
+    )
+    with held.applying() as first:
+        for directory in (held.site, *held.site.parents):
+            if directory.stat().st_uid == 0 and directory.stat().st_mode & 0o005 != 0o005:
+                directory.chmod(directory.stat().st_mode | 0o005)
+            if directory.name.startswith("pytest-of-"):
+                break
+        done = subprocess.run(
+            [sys.executable, "-c", probe, str(held.site)],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert f"SiteHeld: {held.site} is held by {getpass.getuser()} on" in done.stderr
+        assert f"(pid {first.pid})" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--wait", "-1"], ["--wait", "soon"]])
+def test_wait_that_is_no_time_is_a_usage_error(held, words):
+    code, said = held.run("apply", "site", *words)
+    assert (code, "Invalid value for '--wait'" in said) == (ExitCode.USAGE, True)
