@@ -90,6 +90,28 @@ def parse(text: str) -> Template:
         return Template(DYNAMIC, None)  # it may look at anything
 
 
+def evaluate(text: str, variables: dict[str, Any]) -> Any:
+    """Return what a template of one expression gives, by Jinja alone: any of its filters.
+
+    Only for templates of rdmaprov's own, such as a role's defaults.
+
+    Raises:
+        LookupError: a part of it is undefined.
+        ValueError: it is more than an expression.
+
+    """
+    return _require_defined(_compiled(text)(variables))
+
+
+@lru_cache(maxsize=1_000)
+def _compiled(text: str) -> Expression:
+    body = _ENVIRONMENT.parse(text.strip()).body
+    output = body[0] if len(body) == 1 else None
+    if not isinstance(output, nodes.Output) or len(output.nodes) != 1:
+        raise ValueError("it is more than an expression")
+    return _compile(output.nodes[0])
+
+
 def _names(tree: nodes.Template) -> frozenset[str]:
     try:
         return frozenset(meta.find_undeclared_variables(tree))
