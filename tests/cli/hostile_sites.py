@@ -6,20 +6,10 @@ import os
 import socket
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
-# What any code that runs leaves behind; replaced by a path.
-CANARY = "@CANARY@"
-HOSTS = "nodes:\n  hosts:\n    n1:\n    n2:\n"
-GOOD = {
-    "hosts.yml": HOSTS,
-    "group_vars/all.yml": """\
-fabric_kind: roce
-fabric_link_gbps: 400
-fabric_rails: [{netdev: ens1}, {netdev: ens2}]
-""",
-}
+from tests.cli.hostile_site import CANARY, HOSTS, Hostile
+
 _VARS = "group_vars/nodes.yml"
 _SCRIPT = f"#!/bin/sh\ntouch {CANARY}\necho '{{}}'\n"
 _PYTHON = f"open({CANARY!r}, 'w')\n"
@@ -36,36 +26,6 @@ _LISTS = "b0: [1, 1]\n" + "".join(
     f'b{i}: ["{{{{ b{i - 1} }}}}", "{{{{ b{i - 1} }}}}"]\n' for i in range(1, 60)
 )
 _LOOKUP = f"{{{{ lookup('pipe', 'touch {CANARY}') }}}}"
-
-
-@dataclass(frozen=True)
-class Hostile:
-    """A good site with something hostile in it.
-
-    Args:
-        id: its name.
-        says: a part of the line that must be printed.
-        files: what is written over the good site; None removes.
-        make: does the rest.
-
-    """
-
-    id: str
-    says: str
-    files: dict[str, str | bytes | None] = field(default_factory=dict)
-    make: Callable[[Path], object] = lambda _site: None
-
-    def write(self, site: Path, canary: Path) -> None:
-        for name, content in {**GOOD, **self.files}.items():
-            if content is None:
-                continue
-            path = site / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            raw = content.encode() if isinstance(content, str) else content
-            path.write_bytes(raw.replace(CANARY.encode(), str(canary).encode()))
-            if raw.startswith(b"#!"):
-                path.chmod(0o755)
-        self.make(site)
 
 
 def _sparse(site: Path, size: int) -> None:
@@ -130,7 +90,7 @@ RUNS_CODE = [
             {"c.yml": f"plugin: constructed\ncompose: {{x: \"{_LOOKUP}\"}}\n"}),
     Hostile("plugin-generator", "plugin: makes Ansible run", {"g.yml": "plugin: generator\n"}),
     Hostile("lookup", "x: is a template", _vars(f'x: "{_LOOKUP}"\n')),
-    Hostile("lookup-in-hosts", "hosts.yml:3:14: x: is a template",
+    Hostile("lookup-in-hosts", "hosts.yml:3:13: x: is a template",
             _hosts(f'nodes:\n  hosts:\n    n1: {{x: "{_LOOKUP}"}}\n')),
     Hostile("lookup-key", "is a template", _vars(f'x: {{"{_LOOKUP}": 1}}\n')),
     Hostile("lookup-host", "is a template", _hosts(f'nodes: {{hosts: {{"{_LOOKUP}": }}}}\n')),

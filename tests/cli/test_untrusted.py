@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from tests.cli import hostile_sites
-from tests.cli.hostile_sites import SITES, Hostile
+from tests.cli.hostile_site import Hostile
+from tests.cli.hostile_sites import SITES
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory.untrusted.limits import MOST_MEMORY_BYTES

@@ -107,9 +107,10 @@ class InventoryFiles:
             return
         variables = dict(checked_variables(own or {}, at, self._judge))
         for name, port in self._names(pattern, at):
+            is_new = name not in self._layers.hosts
             host = self._layers.add_host(group, name, at)
-            if port is not None:
-                host.vars.setdefault("ansible_port", port)
+            if port is not None and is_new:
+                host.vars["ansible_port"] = port
             host.vars |= variables
 
     def _names(self, pattern: str, at: Position) -> Iterator[tuple[str, int | None]]:
