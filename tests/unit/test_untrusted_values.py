@@ -45,7 +45,7 @@ zz:
     "group_vars/all/b.yml": "nccl_version: '3'\n",
     "group_vars/all.yml": "nccl_version: 'never read'\n",
     "group_vars/region.yml": "fabric_gpu_count: 8\nfabric_rails: &r [{netdev: e1, gpus: [0]}]\n",
-    "group_vars/rack2.json": '{"fabric_rails": [{"netdev": "e{{ unit }}"}, {"netdev": "e9"}]}',
+    "group_vars/rack2.yaml": '{"fabric_rails": [{"netdev": "e{{ unit }}"}, {"netdev": "e9"}]}',
     "group_vars/zz": "limits_memlock: 0x10\n",
     "host_vars/n03.yml": "fabric_rails: [{netdev: ens1, <<: {address: 10.0.0.1/24}}]\n",
     "host_vars/lone.yml": "fabric_rails: [{netdev: ens7}]\nfabric_link_gbps: 10\n",

@@ -39,6 +39,10 @@ class YamlError(ValueError):
 class Vaulted:
     """The marker for a vaulted value, which stays encrypted."""
 
+    def __str__(self) -> str:
+        """Refuse to be read; raise ValueError."""
+        raise ValueError("is encrypted")
+
 
 @dataclass
 class Budget:

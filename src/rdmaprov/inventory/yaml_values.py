@@ -232,8 +232,8 @@ class YamlReader:
         return place(value, at, trusted=self._trusted)
 
     def _placed_key(self, key: Any, value: Any, at: Position | None) -> Any:
-        """Return a key, with its place if its value has none."""
-        if isinstance(value, _PLACED) and not isinstance(value, bool):
+        """Return a key, with its place if its value has none or is a host's or a group's."""
+        if isinstance(value, _PLACED) and not isinstance(value, (bool, list, dict)):
             return key
         is_plain = isinstance(key, (str, int, float)) and not isinstance(key, bool)
         return place(key, at) if at and is_plain else key

@@ -139,5 +139,4 @@ class InventoryFiles:
 
 def _place(content: Mapping[Any, Any], key: object, otherwise: Position) -> Position:
     """Return where an entry of a dictionary is written: its key, or else its value."""
-    found = next((each for each in content if each is key), key)
-    return position_of(found) or position_of(content[key]) or otherwise
+    return position_of(key) or position_of(content[key]) or otherwise
