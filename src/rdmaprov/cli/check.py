@@ -12,6 +12,7 @@ import click
 
 from rdmaprov.cli.options import limit_option, site_argument, vault_file_option
 from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
+from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import Problem, display_path
 from rdmaprov.verbosity import Verbosity, no_colour
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
     help="Print plain text or GitHub annotations.",
 )
 @vault_file_option
+@click.option(
+    "--untrusted",
+    is_flag=True,
+    help="Read SITE as data, within limits: run, decrypt and template nothing of it.",
+)
 @verbosity_options
 def check(
     site: Path,
@@ -48,13 +54,20 @@ def check(
     json_file: IO[str] | None,
     style: str,
     vault_password_file: Path | None,
+    untrusted: bool,
 ) -> int:
     """Find every problem of SITE, without connecting to a node.
 
     Prints one line per problem, sorted by file and line: where it is, what is wrong, and what
     to write. Prints nothing if the site is valid.
     """
-    fleet, found = read(site, limit, vault_password_file)
+    if untrusted:
+        if limit is not None or vault_password_file is not None:
+            message = "--untrusted excludes --limit and --vault-password-file"
+            raise UsageError(message, "Leave them out: it judges the whole site.")
+        fleet, found = read_untrusted(site)
+    else:
+        fleet, found = read(site, limit, vault_password_file)
     if json_file is not None:
         entries = [as_json(problem) for problem in found]
         json.dump({"site": str(site), "problems": entries}, json_file, indent=2)
@@ -81,6 +94,25 @@ def read(site: Path, limit: str | None, vault: Path | None) -> tuple[Fleet, list
         fleet = load_site(site, limit, vault, moving.count)
         moving.what, moving.total = f"checking {site}", 0
         return fleet, contract.problems(fleet)
+
+
+def read_untrusted(site: Path) -> tuple[Fleet, list[Problem]]:
+    """Return a stranger's fleet and its problems, as many as are printed; show the progress.
+
+    Raises:
+        SiteError: there is no site, or it takes too much memory or time.
+
+    """
+    from rdmaprov import contract
+    from rdmaprov.inventory.untrusted import limits
+    from rdmaprov.inventory.untrusted.bounds import bounded
+    from rdmaprov.inventory.untrusted.load import load_untrusted
+
+    with meter(f"reading {site}") as moving, bounded():
+        fleet = load_untrusted(site, moving.count)
+        moving.what, moving.total = f"checking {site}", 0
+        found = contract.problems(fleet)
+        return fleet, found[: limits.MOST_PROBLEMS]
 
 
 def as_json(problem: Problem) -> dict[str, object]:

@@ -5,7 +5,23 @@
 9000
 """
 
-from rdmaprov.inventory.load import SiteError, load_site
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rdmaprov.inventory.errors import SiteError
 from rdmaprov.inventory.model import Fleet, Node, Rail
 
+if TYPE_CHECKING:
+    from rdmaprov.inventory.load import load_site
+
 __all__ = ["Fleet", "Node", "Rail", "SiteError", "load_site"]
+
+
+def __getattr__(name: str) -> object:
+    """Import Ansible when a site is loaded with it: a stranger's site is read without."""
+    if name == "load_site":
+        from rdmaprov.inventory.load import load_site
+
+        return load_site
+    raise AttributeError(name)

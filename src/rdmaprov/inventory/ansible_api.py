@@ -1,9 +1,7 @@
-"""The one module that uses Ansible's internals: positions of values, loading, templates.
+"""The one module that uses Ansible's internals to load a site and to render its templates.
 
-Written against ansible-core 2.19, which tags every value that it reads with where it was read
-(its Origin), and which templates a string only when it comes from a trusted source. The names
-imported from `ansible._internal` are not promised to stay; a new ansible-core is tried by
-running this project's tests.
+Written against ansible-core 2.19. The names imported from `ansible._internal` are not promised to
+stay; a new ansible-core is tried by running this project's tests.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
-from ansible._internal._datatag._tags import Origin, TrustedAsTemplate
+from ansible._internal._datatag._tags import Origin
 from ansible._internal._templating._engine import TemplateEngine
 from ansible.cli import CLI
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
@@ -30,6 +28,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
+from rdmaprov.inventory.tags import origin_position, position_of
 from rdmaprov.problem import Position
 
 # Ansible's sentences that only announce a cause.
@@ -59,18 +58,8 @@ __all__ = [
     "error_position",
     "error_text",
     "find_plugins",
-    "is_template",
     "mute",
-    "position_of",
 ]
-
-
-def position_of(value: object) -> Position | None:
-    """Return where a value was written; None for true, false, and values from no file."""
-    origin = Origin.get_tag(value)
-    if origin is None or not origin.path:
-        return None
-    return Position(str(origin.path), origin.line_num or 1, origin.col_num or 1)
 
 
 def error_position(error: BaseException) -> Position | None:
@@ -79,17 +68,11 @@ def error_position(error: BaseException) -> Position | None:
     while seen is not None:
         found = position_of(getattr(seen, "obj", None))
         if found is None and isinstance(origin := getattr(seen, "obj", None), Origin):
-            found = _origin_position(origin)
+            found = origin_position(origin)
         if found is not None:
             return found
         seen = seen.__cause__ or seen.__context__
     return None
-
-
-def _origin_position(origin: Origin) -> Position | None:
-    if not origin.path:
-        return None
-    return Position(str(origin.path), origin.line_num or 1, origin.col_num or 1)
 
 
 def error_text(error: BaseException) -> str:
@@ -259,16 +242,6 @@ def _forget() -> None:
     VaultSecretsContext._current = None
     for kept in (host_group_vars.CANONICAL_PATHS, host_group_vars.FOUND, host_group_vars.NAK):
         kept.clear()
-
-
-def is_template(value: object) -> bool:
-    """Return whether Ansible would template this value."""
-    return (
-        isinstance(value, str)
-        and "{" in value
-        and TrustedAsTemplate.is_tagged_on(value)
-        and any(mark in value for mark in ("{{", "{%", "{#"))
-    )
 
 
 class Engine:

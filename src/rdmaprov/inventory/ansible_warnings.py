@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rdmaprov.inventory.ansible_api import error_position, error_text, position_of
+from rdmaprov.inventory.ansible_api import error_position, error_text
 from rdmaprov.inventory.host_positions import HostPositions
+from rdmaprov.inventory.tags import position_of
 from rdmaprov.problem import Position, Problem
 
 Warnings = Iterable[tuple[str, object]]

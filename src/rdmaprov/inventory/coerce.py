@@ -7,6 +7,7 @@ for a list or a dictionary (split at commas), true for a number, and a missing v
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ Path = tuple[str | int, ...]
 Report = Callable[["Path", str, str], None]
 
 _NUMBERS = frozenset({"int", "float", "bytes"})
+_ENDLESS = re.compile(r"e\+?\d{3}|\d{64}", re.IGNORECASE)
 _READ_ALIKE = 8  # numbers below it mean the same in decimal, octal and base 60
 _SCALARS: dict[str, Callable[[Any], Any]] = {
     "int": check_type_int,
@@ -83,7 +85,7 @@ def _scalar(option: Option, value: Any) -> Any:
         return _text(option, value)
     if isinstance(value, bool) and option.type != "bool":
         raise TypeError
-    if option.type in _NUMBERS and _is_misread(value):
+    if option.type in _NUMBERS and (_is_misread(value) or _is_endless(value)):
         raise ValueError
     converted = _SCALARS[option.type](value)
     return converted if isinstance(converted, bool) else _without_tags(converted)
@@ -109,6 +111,11 @@ def _is_misread(value: Any) -> bool:
     if not isinstance(value, (int, float)) or abs(value) < _READ_ALIKE:
         return False
     return notation(written_text(value)) != ""
+
+
+def _is_endless(value: Any) -> bool:
+    """Return whether a text's number has so many digits that making it takes all memory."""
+    return isinstance(value, str) and _ENDLESS.search(value) is not None
 
 
 def _without_tags(value: Any) -> Any:

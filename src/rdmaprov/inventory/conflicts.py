@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
-
-from rdmaprov.inventory.ansible_api import Inventory
+from typing import Any, Protocol
 
 Conflict = tuple[str, str, str]
 
 
+class GroupLayers(Protocol):
+    """The variables of groups."""
+
+    def group_own_variables(self, group: Any) -> Mapping[str, Any]:
+        """Return the variables of one group, not of those that it is in."""
+
+
 def conflicts(
-    inventory: Inventory, groups: list[Any], known: Collection[str]
+    layers: GroupLayers, groups: list[Any], known: Collection[str]
 ) -> tuple[Conflict, ...]:
     """Return (variable, group, other group) where only the alphabet decides which one wins.
 
@@ -20,7 +25,7 @@ def conflicts(
     owners: dict[tuple[int, int, str], tuple[str, Any]] = {}
     found: list[Conflict] = []
     for group in groups:
-        own: Mapping[str, Any] = inventory.group_own_variables(group)
+        own = layers.group_own_variables(group)
         for name, value in own.items():
             if str(name) not in known:
                 continue

@@ -29,7 +29,22 @@ from jinja2 import (
 DYNAMIC = frozenset({"hostvars", "vars", "lookup", "query", "q", "now", "groups"})
 
 Expression = Callable[[dict[str, Any]], Any]
+
+
+class _ChainedUndefined(StrictUndefined):
+    """As undefined as Ansible has it: a part of it is undefined, and so has a default."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+
 _ENVIRONMENT = Environment(autoescape=False, undefined=StrictUndefined)  # noqa: S701 - no HTML
+_OWN = _ENVIRONMENT.overlay(undefined=_ChainedUndefined)
 _NODES = (
     nodes.Name, nodes.Const, nodes.List, nodes.Dict, nodes.Pair, nodes.Compare, nodes.Operand,
     nodes.CondExpr, nodes.Getattr, nodes.Add, nodes.Sub, nodes.Mul, nodes.FloorDiv, nodes.Mod,
@@ -90,6 +105,28 @@ def parse(text: str) -> Template:
         return Template(DYNAMIC, None)  # it may look at anything
 
 
+def evaluate(text: str, variables: dict[str, Any]) -> Any:
+    """Return what a template of one expression gives, by Jinja alone: any of its filters.
+
+    Only for templates of rdmaprov's own, such as a role's defaults.
+
+    Raises:
+        LookupError: a part of it is undefined.
+        ValueError: it is more than an expression.
+
+    """
+    return _require_defined(_compiled(text)(variables))
+
+
+@lru_cache(maxsize=1_000)
+def _compiled(text: str) -> Expression:
+    body = _ENVIRONMENT.parse(text.strip()).body
+    output = body[0] if len(body) == 1 else None
+    if not isinstance(output, nodes.Output) or len(output.nodes) != 1:
+        raise ValueError("it is more than an expression")
+    return _compile(output.nodes[0], _OWN)
+
+
 def _names(tree: nodes.Template) -> frozenset[str]:
     try:
         return frozenset(meta.find_undeclared_variables(tree))
@@ -121,10 +158,10 @@ def _is_simple(node: nodes.Node) -> bool:
     return known and all(_is_simple(child) for child in node.iter_child_nodes())
 
 
-def _compile(node: nodes.Expr) -> Expression:
+def _compile(node: nodes.Expr, environment: Environment = _ENVIRONMENT) -> Expression:
     """Return the expression as a function of its names, as Environment.compile_expression does."""
     body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), node, lineno=1)]
-    template = _ENVIRONMENT.from_string(nodes.Template(body, lineno=1))
+    template = environment.from_string(nodes.Template(body, lineno=1))
 
     def evaluate(variables: dict[str, Any]) -> Any:
         # Shared: the variables are looked at where they are, without Jinja's global functions,

@@ -13,35 +13,20 @@ from rdmaprov.inventory.ansible_api import (
     error_position,
     error_text,
 )
-from rdmaprov.inventory.depth import MOST, too_deep
 from rdmaprov.inventory.resolve import VAULT_REMEDY
+from rdmaprov.inventory.site_files import (
+    MOST_BYTES,
+    YAML_SUFFIXES,
+    file_problem,
+    inventory_files,
+    text_problems,
+    variable_files,
+)
 from rdmaprov.problem import Position, Problem
 
-YAML_SUFFIXES = (".yml", ".yaml", ".json")
-# 10,000 nodes with eight rails written out are 5 MB.
-MOST_BYTES = 8 * 1024 * 1024
 MOST_HOSTS = 100_000
 _MOST_DIGITS = 12
 _RANGE = re.compile(rb"\[(\d*):(\d+)")
-_IGNORED = re.compile(r"(^\.|~$|\.(orig|bak|cfg|retry|pyc|pyo|ini~|swp|md|txt|rst)$)")
-_VARIABLE_DIRECTORIES = ("group_vars", "host_vars")
-
-
-def variable_files(site: Path) -> Iterator[Path]:
-    """Yield the files of group_vars and host_vars that Ansible reads."""
-    for name in _VARIABLE_DIRECTORIES:
-        for path in sorted((site / name).rglob("*")):
-            if path.is_file() and not _IGNORED.search(path.name):
-                yield path
-
-
-def inventory_files(site: Path) -> Iterator[Path]:
-    """Yield the files that say which hosts there are."""
-    for path in sorted(site.rglob("*")):
-        parts = path.relative_to(site).parts
-        hidden = any(_IGNORED.search(part) for part in parts)
-        if not hidden and parts[0] not in _VARIABLE_DIRECTORIES and path.is_file():
-            yield path
 
 
 def problems(site: Path, inventory: Inventory) -> Iterator[Problem]:
@@ -51,10 +36,10 @@ def problems(site: Path, inventory: Inventory) -> Iterator[Problem]:
         if path.suffix in YAML_SUFFIXES:
             yield from _problems(path, inventory, empty_is_wrong=True)
         else:
-            yield from _text_problems(path)
+            yield from text_problems(path)
     for path in variable_files(site):
         if path.suffix and path.suffix not in YAML_SUFFIXES:
-            yield _problem(
+            yield file_problem(
                 path, 1, "Ansible does not read this file", f"rename it to {path.stem}.yml"
             )
         else:
@@ -69,18 +54,18 @@ def _range_problems(path: Path) -> Iterator[Problem]:
         for first, last in _RANGE.findall(line):
             if len(last) > _MOST_DIGITS or int(last) - int(first or b"0") > MOST_HOSTS:
                 message = f"the range {first.decode()}:{last.decode()} has too many hosts"
-                yield _problem(path, number, message, f"write at most {MOST_HOSTS} hosts")
+                yield file_problem(path, number, message, f"write at most {MOST_HOSTS} hosts")
 
 
 def _problems(path: Path, inventory: Inventory, *, empty_is_wrong: bool) -> Iterator[Problem]:
-    text_problems = list(_text_problems(path))
-    yield from text_problems
-    if text_problems:
+    unreadable = list(text_problems(path))
+    yield from unreadable
+    if unreadable:
         return
     try:
         content = inventory.read_file(path)
     except AnsibleVaultError:
-        yield _problem(
+        yield file_problem(
             path,
             1,
             "the file is encrypted, and no vault password decrypts it",
@@ -95,39 +80,13 @@ def _problems(path: Path, inventory: Inventory, *, empty_is_wrong: bool) -> Iter
 
 def _shape_problems(path: Path, content: object, *, empty_is_wrong: bool) -> Iterator[Problem]:
     if not content and empty_is_wrong:
-        yield _problem(
+        yield file_problem(
             path, 1, "the file is empty", "write the groups and their hosts, or remove the file"
         )
     elif content and not isinstance(content, dict):
-        yield _problem(path, 1, "the file is not a dictionary", "write lines like `name: value`")
-
-
-def _text_problems(path: Path) -> Iterator[Problem]:
-    size = path.stat().st_size
-    if size > MOST_BYTES:
-        yield _problem(
-            path,
-            1,
-            f"the file has {size} bytes, and the limit is {MOST_BYTES}",
-            "write each host's variables into host_vars/HOST.yml",
+        yield file_problem(
+            path, 1, "the file is not a dictionary", "write lines like `name: value`"
         )
-        return
-    data = path.read_bytes()
-    if b"\0" in data:
-        line = data[: data.index(b"\0")].count(b"\n") + 1
-        yield _problem(path, line, "the file is binary, or not UTF-8", "write it as UTF-8 text")
-        return
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
-        message = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        yield _problem(path, line, message, "save the file as UTF-8", column=column)
-        return
-    if (deep := too_deep(text)) is not None:
-        message = f"the file nests more than {MOST} levels deep"
-        yield _problem(path, deep, message, "reduce the nesting", rule="yaml")
 
 
 def _syntax_problem(path: Path, error: BaseException) -> Problem:
@@ -140,9 +99,3 @@ def _syntax_problem(path: Path, error: BaseException) -> Problem:
         message = f"this YAML tag is not allowed: {text}"
         return Problem(at, path.name, message, "write a plain value", "yaml")
     return Problem(at, path.name, f"the file is not valid YAML: {text}", "correct the line", "yaml")
-
-
-def _problem(
-    path: Path, line: int, message: str, remedy: str, *, column: int = 1, rule: str = "file"
-) -> Problem:
-    return Problem(Position(str(path), line, column), path.name, message, remedy, rule)

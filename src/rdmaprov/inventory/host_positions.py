@@ -9,8 +9,9 @@ from typing import Any
 
 from ansible.plugins.inventory import expand_hostname_range
 
-from rdmaprov.inventory import files
-from rdmaprov.inventory.ansible_api import AnsibleError, Inventory, position_of
+from rdmaprov.inventory import site_files
+from rdmaprov.inventory.ansible_api import AnsibleError, Inventory
+from rdmaprov.inventory.tags import position_of
 from rdmaprov.problem import Position
 
 _INI_HOST = re.compile(r"^\s*([^\s#;\[=]\S*)")
@@ -44,8 +45,8 @@ class HostPositions:
         return self._groups.get(f"{group}/{name}") or self.group(group)
 
     def _read(self) -> None:
-        for path in files.inventory_files(self._site):
-            if path.suffix in files.YAML_SUFFIXES:
+        for path in site_files.inventory_files(self._site):
+            if path.suffix in site_files.YAML_SUFFIXES:
                 self._read_yaml(path)
             else:
                 self._read_ini(path)

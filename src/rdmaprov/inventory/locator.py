@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from rdmaprov.inventory.ansible_api import position_of
-from rdmaprov.inventory.host_positions import HostPositions
+from rdmaprov.inventory.tags import position_of
 from rdmaprov.problem import Position
+
+
+class HostPlaces(Protocol):
+    """The positions of hosts."""
+
+    def host(self, name: str) -> Position:
+        """Return where a host is named."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,7 @@ class Locator:
 
     host: str
     layers: tuple[Mapping[str, Any], ...]
-    positions: HostPositions
+    positions: HostPlaces
 
     def __call__(self, name: str, *path: str | int) -> Position:
         """Return where the variable is written, as near to the part at `path` as is known.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from rdmaprov.inventory import files
+from rdmaprov.inventory import site_files
 from rdmaprov.problem import Position, Problem
 
 # Letters, digits, dot, hyphen and underscore, and the colons of IPv6: nothing that ssh reads as
@@ -38,10 +38,10 @@ def unsafe_name(variable: str, name: str, position: Position, host: str) -> Prob
 def orphans(site: Path, hosts: Collection[str], groups: Collection[str]) -> Iterator[Problem]:
     """Yield the variable files that belong to no host or group."""
     known = {"group_vars": groups, "host_vars": hosts}
-    for path in files.variable_files(site):
+    for path in site_files.variable_files(site):
         kind, entity = path.relative_to(site).parts[:2]
         name = entity
-        for suffix in files.YAML_SUFFIXES:
+        for suffix in site_files.YAML_SUFFIXES:
             name = name.removesuffix(suffix)
         if name in known[kind] or entity in known[kind]:
             continue

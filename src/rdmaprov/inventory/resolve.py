@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
-from rdmaprov.inventory.ansible_api import (
-    AT_RUN_TIME,
-    AnsibleError,
-    AnsibleVaultError,
-    EncryptedString,
-    Engine,
-    error_position,
-    error_text,
-    is_template,
-    position_of,
-)
 from rdmaprov.inventory.expression import DYNAMIC, Template, parse
+from rdmaprov.inventory.tags import is_template, position_of
 from rdmaprov.problem import Position
 
-_LATER = DYNAMIC | AT_RUN_TIME
 VAULT_REMEDY = "name the password file: ANSIBLE_VAULT_PASSWORD_FILE=FILE rdmaprov ..."
 MISSING = "\0missing"
 # A node with 32 rails has some hundred; YAML's aliases can make billions of a few lines.
@@ -38,11 +26,25 @@ class ResolveError(Exception):
         self.rule = rule
 
 
-class Renderer:
-    """Renders templates and remembers each result with the values it was made from."""
+class AnyEngine(Protocol):
+    """Renders one template."""
 
-    def __init__(self) -> None:
-        self._engine = Engine()
+    def render(self, template: str, variables: Mapping[str, Any]) -> Any:
+        """Return what a template gives; raise an error if it cannot be rendered."""
+
+
+class Renderer:
+    """Renders templates and remembers each result with the values it was made from.
+
+    Attributes:
+        at_run_time: names that only Ansible at run time knows.
+
+    """
+
+    at_run_time = DYNAMIC
+
+    def __init__(self, engine: AnyEngine) -> None:
+        self._engine = engine
         self._known: dict[tuple[Any, ...], Any] = {}
 
     def render(self, text: str, template: Template, values: dict[str, Any]) -> Any:
@@ -59,6 +61,15 @@ class Renderer:
     def render_freely(self, text: str, variables: Mapping[str, Any]) -> Any:
         """Return what a template gives that can read any variable."""
         return self._engine.render(text, variables)
+
+    def is_encrypted(self, _raw: object) -> bool:
+        """Return whether a value is vaulted."""
+        return False
+
+    def explain(self, raw: object, error: Exception) -> ResolveError:
+        """Return why a value cannot be rendered or decrypted."""
+        message = f"its template fails: {error}"
+        return ResolveError(position_of(raw), message, "correct the template", "template")
 
 
 class Variables:
@@ -136,10 +147,10 @@ class Variables:
         self._parts_left -= 1
         if self._parts_left < 0:
             raise RecursionError
-        if isinstance(raw, EncryptedString):
+        if self._renderer.is_encrypted(raw):
             return self._guard(raw, lambda: str(raw))
         if isinstance(raw, str):
-            return self._template(raw) if is_template(raw) else raw
+            return self._text(raw)
         if isinstance(raw, Mapping):
             entries = {key: self._resolve(item) for key, item in raw.items()}
             return entries if any(entries[key] is not raw[key] for key in raw) else raw
@@ -147,6 +158,9 @@ class Variables:
             items = [self._resolve(item) for item in raw]
             return items if any(a is not b for a, b in zip(items, raw, strict=True)) else raw
         return raw
+
+    def _text(self, raw: str) -> Any:
+        return self._template(raw) if is_template(raw) else raw
 
     def _template(self, text: str) -> Any:
         template = parse(str(text))
@@ -165,37 +179,19 @@ class Variables:
         """Return the variables of a template that only Ansible at run time knows."""
         return sorted(
             name
-            for name in _run_time_names(template.names)
-            if name not in self._magic and (name in _LATER or name not in self._raw)
+            for name in template.names
+            if name not in self._magic
+            and (
+                name in self._renderer.at_run_time
+                or (name.startswith("ansible_") and name not in self._raw)
+            )
         )
 
     def _guard(self, raw: Any, action: Callable[[], Any]) -> Any:
         try:
             return action()
-        except AnsibleVaultError as error:
-            raise ResolveError(
-                position_of(raw) or error_position(error),
-                "is encrypted, and no vault password decrypts it",
-                VAULT_REMEDY,
-                "vault",
-            ) from error
-        except AnsibleError as error:
-            raise ResolveError(
-                position_of(raw), _template_message(error), _template_remedy(error), "template"
-            ) from error
         except Exception as error:
-            raise ResolveError(
-                position_of(raw),
-                f"its template fails: {error_text(error)}",
-                "correct the template",
-                "template",
-            ) from error
-
-
-@lru_cache(maxsize=10_000)
-def _run_time_names(names: frozenset[str]) -> frozenset[str]:
-    """Return those of a template's variables that Ansible may set: facts and its own."""
-    return frozenset(name for name in names if name in _LATER or name.startswith("ansible_"))
+            raise self._renderer.explain(raw, error) from error
 
 
 def has_template(raw: Any) -> bool:
@@ -210,14 +206,3 @@ def has_template(raw: Any) -> bool:
 def _endless_error(raw: Any) -> ResolveError:
     message = f"contains itself, or more than {MOST_PARTS} parts"
     return ResolveError(position_of(raw), message, "write it without YAML aliases", "template")
-
-
-def _template_message(error: AnsibleError) -> str:
-    text = error_text(error)
-    return f"its template fails: {text}" if text else "its template fails"
-
-
-def _template_remedy(error: AnsibleError) -> str:
-    if "is undefined" in error_text(error):
-        return "write the missing variable, or correct its name"
-    return "correct the template"

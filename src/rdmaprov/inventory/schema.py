@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.inventory.ansible_api import read_yaml
+from rdmaprov.inventory.yaml_values import read_own
 from rdmaprov.resources import data_dir
 
 
@@ -66,8 +66,8 @@ def load_shipped() -> Schema:
 
 
 def _role(path: Path) -> Role:
-    spec = read_yaml(path / "meta" / "argument_specs.yml")["argument_specs"]["main"]
-    defaults = read_yaml(path / "defaults" / "main.yml")
+    spec = read_own(path / "meta" / "argument_specs.yml")["argument_specs"]["main"]
+    defaults = read_own(path / "defaults" / "main.yml")
     # A default that is made from other variables is in the role's defaults alone: as a template it
     # is of no type that an argument spec knows.
     options = {

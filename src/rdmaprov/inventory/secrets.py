@@ -8,8 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.inventory.ansible_api import AnsibleError, EncryptedString, Inventory, position_of
+from rdmaprov.inventory.ansible_api import AnsibleError, EncryptedString, Inventory
 from rdmaprov.inventory.resolve import ResolveError, Variables, has_template
+from rdmaprov.inventory.tags import position_of
 
 # ansible_password, ansible_become_pass, slurm_token, … but no file, such as one with a key.
 _NAME = re.compile(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from rdmaprov.inventory.ansible_api import position_of
+from rdmaprov.inventory.tags import position_of
 
 _NUMBER = re.compile(r"[-+.]?\d[\w.:+-]*")
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")

@@ -1,0 +1,128 @@
+"""The nodes of a site from its hosts' variables, whoever read them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from rdmaprov.inventory import host_values, names
+from rdmaprov.inventory.conflicts import Conflict, GroupLayers, conflicts
+from rdmaprov.inventory.locator import HostPlaces, Locator
+from rdmaprov.inventory.model import Node
+from rdmaprov.inventory.resolve import ResolveError, Variables
+from rdmaprov.inventory.schema import Schema
+from rdmaprov.problem import Position, Problem
+
+
+class Layers(GroupLayers, Protocol):
+    """The hosts of a site and their variables, as written, after groups are merged."""
+
+    def groups_of(self, host: Any) -> list[Any]:
+        """Return the host's groups in the order in which they override each other."""
+
+    def group_variables(self, host: Any) -> Mapping[str, Any]:
+        """Return the host's variables from its groups; hosts of the same groups share them."""
+
+    def host_variables(self, host: Any) -> Mapping[str, Any]:
+        """Return the variables of one host alone."""
+
+
+class NodeBuilder:
+    """Makes nodes of hosts.
+
+    Args:
+        site: the site's directory.
+        schema: of the variables.
+        layers: the hosts' variables.
+        places: finds where hosts are named.
+
+    """
+
+    def __init__(self, site: Path, schema: Schema, layers: Layers, places: HostPlaces) -> None:
+        self._site = site
+        self._schema = schema
+        self._layers = layers
+        self._places = places
+        self._conflict_cache: dict[tuple[str, ...], tuple[Conflict, ...]] = {}
+        self._converter = host_values.Converter(schema.variables, schema.defaults)
+
+    def node(self, host: Any, variables: Variables) -> tuple[Node, list[Problem]]:
+        """Return a host as a node, and the problems of its variables."""
+        name = str(host.name)
+        of_groups = self._layers.group_variables(host)
+        own = self._layers.host_variables(host)
+        locate = Locator(name, (own, of_groups), self._places)
+        values, problems = self._converter.values(name, variables, locate)
+        rails, wrong = host_values.rails(name, values.get("fabric_rails", []), locate)
+        problems += wrong
+        problems += _connection_problems(name, variables, locate)
+        groups = tuple(str(group.name) for group in self._layers.groups_of(host))
+        disputed = self._conflicts(groups, host)
+        written = frozenset(str(key) for layer in (of_groups, own) for key in layer)
+        return Node(name, groups, values, rails, written, disputed, locate), problems
+
+    def _conflicts(self, groups: tuple[str, ...], host: Any) -> tuple[Conflict, ...]:
+        """Return the conflicts of a set of groups, computed once for all hosts in it."""
+        if groups not in self._conflict_cache:
+            self._conflict_cache[groups] = conflicts(
+                self._layers, self._layers.groups_of(host), self._schema.variables
+            )
+        own = self._layers.host_variables(host) if self._conflict_cache[groups] else {}
+        return tuple(one for one in self._conflict_cache[groups] if one[0] not in own)
+
+    def magic(self, host: Any) -> Mapping[str, Any]:
+        """Return what Ansible itself adds to a host's variables."""
+        groups = [str(group.name) for group in self._layers.groups_of(host)]
+        return {
+            "inventory_hostname": str(host.name),
+            "inventory_hostname_short": str(host.name).split(".", maxsplit=1)[0],
+            "group_names": sorted(group for group in groups if group != "all"),
+            "inventory_dir": str(self._site),
+        }
+
+
+def _connection_problems(host: str, variables: Variables, locate: Locator) -> Iterator[Problem]:
+    for name in names.CONNECTION:
+        if name not in variables:
+            continue
+        try:
+            value = str(variables.value(name))
+        except ResolveError as error:
+            at = error.position or locate(name)
+            yield Problem(at, name, error.message, error.remedy, error.rule, (host,))
+            continue
+        if not names.is_safe(value):
+            yield names.unsafe_name(name, value, locate(name), host)
+
+
+def unsafe_host_names(hosts: Collection[str], places: HostPlaces) -> Iterator[Problem]:
+    """Yield the hosts whose names cannot be given to ssh."""
+    for name in hosts:
+        if not names.is_safe(str(name)):
+            yield names.unsafe_name("host", str(name), places.host(str(name)), str(name))
+
+
+def no_hosts(site: Path) -> Problem:
+    """Return the problem of a site without hosts."""
+    lab = site.name == "lab"
+    remedy = "run `rdmaprov lab up`, which writes them" if lab else "write hosts into hosts.yml"
+    at = Position(str(site / "hosts.yml"))
+    return Problem(at, "hosts", "the site has no hosts", remedy, "required")
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Stop the garbage collector: a load makes millions of objects that all stay.
+
+    It would visit all of them again and again, so that each further host takes longer.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,1 @@
+"""A stranger's site: read as data, within limits, without Ansible."""
