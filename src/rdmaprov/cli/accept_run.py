@@ -17,6 +17,7 @@ from rdmaprov.acceptance.storage import history_path, log_writer
 from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import session
+from rdmaprov.cli.passwords import Passwords
 from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet
 from rdmaprov.problem import printable
@@ -44,8 +45,7 @@ def measure(
     wanted = sizes.parse_sizes(size_range) if size_range else ()
     options = Options(backend, wanted, pairs, isolate == "auto", timeout)
     with signals_interrupt():
-        given = session.Passwords(vault_password_file, (), ())
-        fleet, mask = session.check_site(site, limit, given)
+        fleet, mask = session.check_site(site, limit, Passwords(vault_password_file))
         screen = session.screen_for(json_file, mask)
         with RunDirectory("accept", mask, log="ranks.jsonl") as directory:
             head = Head("accept", site, limit, datetime.now(UTC))

@@ -1,11 +1,10 @@
-"""What verbs do before and after their work on nodes: passwords, check, run, results."""
+"""What verbs do before and after their work on nodes: check, run, results."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +15,7 @@ from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import AnsibleFailed, ApplyRequest, Run, open_run
 from rdmaprov.cli.check import read
 from rdmaprov.cli.options import PasswordOptions
+from rdmaprov.cli.passwords import Passwords, provide_passwords
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
@@ -26,54 +26,6 @@ from rdmaprov.resources import data_dir
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
-
-
-@dataclass(frozen=True)
-class Passwords:
-    """Password files, and the secrets to mask.
-
-    Args:
-        vault: the file with the vault password.
-        arguments: for ansible-playbook.
-        secrets: the passwords that the user typed.
-        become: the sudo password, if the user typed it.
-
-    """
-
-    vault: Path | None
-    arguments: tuple[str, ...]
-    secrets: tuple[str, ...]
-    become: str = field(default="", repr=False)
-
-
-@contextmanager
-def passwords(options: PasswordOptions) -> Iterator[Passwords]:
-    """Provide passwords as files that only this user can read; remove the files at the end."""
-    vault_file = options["vault_password_file"]
-    if options["ask_vault_pass"] and vault_file is not None:
-        raise UsageError(
-            "--ask-vault-pass and --vault-password-file exclude each other", "Pass one of them."
-        )
-    secrets: list[str] = []
-    arguments: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="rdmaprov-") as directory:
-
-        def ask(what: str) -> Path:
-            secrets.append(click.prompt(f"{what} password", hide_input=True, err=True))
-            path = Path(directory, what.lower())
-            path.touch(mode=0o600)
-            path.write_text(secrets[-1] + "\n")
-            return path
-
-        if options["ask_vault_pass"]:
-            vault_file = ask("Vault")
-        if vault_file is not None:
-            arguments += ["--vault-password-file", str(vault_file)]
-        become = ""
-        if options["ask_become_pass"]:
-            arguments += ["--become-password-file", str(ask("BECOME"))]
-            become = secrets[-1]
-        yield Passwords(vault_file, tuple(arguments), tuple(secrets), become)
 
 
 def known_roles(text: str) -> tuple[str, ...]:
@@ -139,7 +91,7 @@ def prepare(
     site: Path, limit: str | None, json_file: IO[str] | None, options: PasswordOptions
 ) -> Iterator[Prepared]:
     """Provide a valid site; until the end, a signal to stop is an interrupt."""
-    with signals_interrupt(), passwords(options) as given:
+    with signals_interrupt(), provide_passwords(options) as given:
         fleet, mask = check_site(site, limit, given)
         yield Prepared(fleet, given, mask, screen_for(json_file, mask))
 

@@ -57,14 +57,14 @@ def validate(
     if limit and hosts:
         raise UsageError("--limit and --hosts exclude each other", "Pass one of them.")
     from rdmaprov.cli import session
+    from rdmaprov.cli.passwords import Passwords
     from rdmaprov.interrupt import signals_interrupt
     from rdmaprov.report.write import report_page
     from rdmaprov.validate.results import lines
     from rdmaprov.validate.run import ValidateRequest, run
 
-    given = session.Passwords(vault_password_file, (), ())
     with signals_interrupt():
-        fleet, mask = session.check_site(site, limit, given)
+        fleet, mask = session.check_site(site, limit, Passwords(vault_password_file))
         options = (*_VERBOSITY[verbosity()], *options)
         done = run(ValidateRequest(site, limit, hosts, options, vault_password_file), fleet, mask)
     if json_file is not None:
