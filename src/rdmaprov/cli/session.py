@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -23,6 +23,7 @@ from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet, SiteError
 from rdmaprov.report.write import report_page
 from rdmaprov.resources import data_dir
+from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
@@ -103,7 +104,7 @@ def start_run(request: ApplyRequest, ready: Prepared) -> Iterator[Run]:
         try:
             yield run
         except AnsibleFailed:
-            ready.screen.show(Line(report_page(run.path)))
+            ready.screen.show(Line(page_line(run.directory)))
             raise
 
 
@@ -116,15 +117,70 @@ def screen_for(json_file: IO[str] | None, mask: Mask) -> Screen:
 def finish(
     run: Run, results: Results, lines: Iterable[Line], shown: Screen, json_file: IO[str] | None
 ) -> ExitCode:
-    """Write and show the results; return the exit code."""
+    """Write and show the results of Ansible's run; return the exit code.
+
+    Raises:
+        NotWritten: a file of the run cannot be written.
+
+    """
     text = run.write(results)
-    page = report_page(run.path)  # before anything is shown: nobody may be there to read
-    if json_file is not None:
-        json_file.write(text)
-    for line in lines:
-        shown.show(line)
     if results.interrupted:
-        shown.show(Line("interrupted; run the same command again to resume", "yellow"))
-    shown.show(Line(f"results: {run.path}"))
-    shown.show(Line(page))
+        again = "interrupted; run the same command again to resume"
+        lines = [*lines, Line(again, "yellow")]
+    conclude(run.directory, text, lines, shown, json_file)
     return results.exit_code()
+
+
+def conclude(
+    directory: RunDirectory,
+    text: str,
+    lines: Iterable[Line],
+    shown: Screen,
+    json_file: IO[str] | None,
+) -> None:
+    """Write the page of a run and its JSON, show the summary, then what cannot be written.
+
+    Args:
+        directory: has the results already.
+        text: of results.json.
+        lines: the summary.
+        shown: where.
+        json_file: for the user, if that was asked.
+
+    Raises:
+        NotWritten: a file of the run cannot be written.
+
+    """
+    endings = []
+    if directory.path / "results.json" not in directory.missed:
+        endings.append(f"results: {directory.path}")
+        endings.append(page_line(directory))  # now: nobody may be there to read what is shown
+    if json_file is not None:
+        _write_json(directory, json_file, text)
+    for line in (*lines, *map(Line, endings)):
+        shown.show(line)
+    directory.require_all()
+
+
+def page_line(directory: RunDirectory) -> str:
+    """Write the page; return the line that names it, or says why there is none."""
+    missed = directory.missed
+    page = directory.path / "report.html"
+    return report_page(directory.path, lambda error: missed.setdefault(page, error))
+
+
+def _write_json(directory: RunDirectory, file: IO[str], text: str) -> None:
+    """Write the JSON for the user; leave no half of it in a file."""
+    if file.name == "-":
+        file.write(text)
+        return
+    path = Path(file.name)
+    try:
+        file.write(text)
+        file.flush()
+    except (OSError, click.FileError) as error:
+        directory.missed[path] = error if isinstance(error, OSError) else OSError(error.message)
+        with suppress(OSError, click.FileError):
+            file.close()
+        if path.is_file():
+            path.unlink()

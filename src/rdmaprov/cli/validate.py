@@ -59,7 +59,7 @@ def validate(
     from rdmaprov.cli import session
     from rdmaprov.cli.passwords import Passwords
     from rdmaprov.interrupt import signals_interrupt
-    from rdmaprov.report.write import report_page
+    from rdmaprov.terminal import Line
     from rdmaprov.validate.results import lines
     from rdmaprov.validate.run import ValidateRequest, run
 
@@ -67,10 +67,6 @@ def validate(
         fleet, mask = session.check_site(site, limit, Passwords(vault_password_file))
         options = (*_VERBOSITY[verbosity()], *options)
         done = run(ValidateRequest(site, limit, hosts, options, vault_password_file), fleet, mask)
-    if json_file is not None:
-        json_file.write(done.text)
-    for line in lines(done.findings):
-        click.echo(line)
-    click.echo(f"results: {done.path}")
-    click.echo(report_page(done.path))
+    shown = session.screen_for(json_file, mask)
+    session.conclude(done.directory, done.text, map(Line, lines(done.findings)), shown, json_file)
     return done.code
