@@ -174,7 +174,7 @@ def test_host_variables_stay_as_they_were(disk, monkeypatch, capsys):
     (place / "host_vars").mkdir()
     (place / "host_vars/n1.yml").write_text(before)
     disk.leave(0)
-    facts = {"n1": {}, "n2": {}}
+    facts: dict[str, dict[str, object]] = {"n1": {}, "n2": {}}
     monkeypatch.setattr(discover, "_collect", lambda *_: reach.NodeFacts(facts, {}))
     monkeypatch.setattr(variables, "host_variables", lambda *_: {"fabric_gpus": "x" * PAGE})
     monkeypatch.setattr(variables, "compare", lambda known, _: (known, []))
