@@ -110,8 +110,12 @@ def start_run(request: ApplyRequest, ready: Prepared) -> Iterator[Run]:
 
 def screen_for(json_file: IO[str] | None, mask: Mask) -> Screen:
     """Return the screen of a verb: standard output, unless that carries the JSON."""
-    taken = json_file is not None and json_file.name == "-"
-    return Screen(Console(stderr=taken, highlight=False), mask, verbosity())
+    return Screen(Console(stderr=is_stdout(json_file), highlight=False), mask, verbosity())
+
+
+def is_stdout(json_file: IO[str] | None) -> bool:
+    """Return whether standard output carries the JSON."""
+    return json_file is not None and json_file.name == "-"
 
 
 def finish(
@@ -171,7 +175,7 @@ def page_line(directory: RunDirectory) -> str:
 
 def _write_json(directory: RunDirectory, file: IO[str], text: str) -> None:
     """Write the JSON for the user; leave no half of it in a file."""
-    if file.name == "-":
+    if is_stdout(file):
         file.write(text)
         return
     path = Path(file.name)
