@@ -32,8 +32,8 @@ options:
     type: str
     default: ''
   repository_key_fingerprint:
-    description: Fingerprint of that key, 40 hexadecimal digits. If empty, the key
-      is trusted as served over https.
+    description: Fingerprint of that key, 40 hexadecimal digits. If empty, only known
+      keys of the vendor are accepted.
     type: str
     default: ''
   package_url:

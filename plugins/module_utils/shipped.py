@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import stat
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 from .machine import Machine, NodeError
-from .plan import CONFIGURED, Change, Plan
+from .plan import CONFIGURED, Change, Plan, Refused
 
 PROGRAMS = "/usr/local/lib/rdmaprov"
 PYTHON = "/usr/bin/python3"
@@ -30,14 +32,74 @@ def directory_of(owner: str) -> str:
     return f"{PROGRAMS}/{owner}"
 
 
-def command(owner: str) -> str:
-    """Return how a unit starts a role's program, with a Python of the node's.
+def command(machine: Machine, owner: str) -> str:
+    """Return how a unit starts a role's program, as root, with a Python of the node's.
 
     That is the one that runs now if it is not the system's: on some systems that one is too old.
+    A Python that others than root can change would make them root at the next boot.
+
+    Raises:
+        Refused: others can change the one that runs now, and the system's does not suffice.
+
     """
+    return f"{_python(machine)} -I -B {directory_of(owner)}"
+
+
+def _python(machine: Machine) -> str:
     mine = sys.executable
-    same = os.path.realpath(PYTHON) == os.path.realpath(mine)
-    return f"{PYTHON if same else mine} -B {directory_of(owner)}"
+    if os.path.realpath(PYTHON) == os.path.realpath(mine) and not weak_spot(PYTHON):
+        return PYTHON
+    weak = weak_spot(mine) or weak_spot(os.__file__)
+    if not weak:
+        return mine
+    if not weak_spot(PYTHON) and _suffices(machine):
+        return PYTHON
+    raise Refused(
+        f"ansible_python_interpreter: others than root can change {weak}, so no unit of root's may "
+        f"start {mine}, and {PYTHON} is absent or too old; install a Python of the system's and "
+        "write its path"
+    )
+
+
+def weak_spot(path: str) -> str:
+    """Return what others than root can change of what a path leads to; empty if nothing."""
+    try:
+        for each in _steps(path):
+            found = os.lstat(each)
+            is_link = stat.S_ISLNK(found.st_mode)
+            shared = 0 if is_link else stat.S_IWOTH | (stat.S_IWGRP if found.st_gid else 0)
+            if found.st_uid or found.st_mode & shared:
+                return each
+    except OSError:
+        return path  # absent, or a circle of links
+    return ""
+
+
+def _steps(path: str) -> Iterator[str]:
+    """Yield each directory, link and file on the way to a file."""
+    done, rest = "/", path.split("/")
+    yield done
+    while rest:
+        name = rest.pop(0)
+        if name in ("", "."):
+            continue
+        done = os.path.dirname(done) if name == ".." else os.path.join(done, name)
+        yield done
+        if os.path.islink(done):
+            os.stat(done)  # raises for a circle
+            target = os.readlink(done)
+            done = "/" if target.startswith("/") else os.path.dirname(done)
+            rest = target.split("/") + rest
+
+
+def _suffices(machine: Machine) -> bool:
+    """Return whether the system's Python is new enough for a role's program."""
+    test = "import sys; sys.exit(sys.version_info < (3, 8))"
+    try:
+        machine.run([PYTHON, "-I", "-c", test])
+    except NodeError:
+        return False
+    return True
 
 
 def sources(owner: str, modules: tuple[ModuleType, ...]) -> dict[str, str]:

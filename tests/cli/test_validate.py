@@ -134,6 +134,17 @@ def test_run_is_kept_without_secrets_and_for_this_user_only(place):
         assert stat.S_IMODE((directory / name).stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("words", [[], ["-s"]])
+def test_json_on_standard_output_is_alone(place, words):
+    own = "import os\n\n\ndef test_says(node):\n    print('said')\n    os.system('echo echoed')\n"
+    (place / "test_own.py").write_text(own)
+    done = validate(place, "--json", "-", *words)
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert json.loads(done.stdout) == json.loads((kept(place) / "results.json").read_text())
+    assert "2 nodes: 2 passed; 2 checks passed" in done.stderr
+    assert "echoed" in done.stderr  # on the file descriptor, by another program
+
+
 def test_wrong_site_is_said_as_by_check(place):
     (place / "site/group_vars/all.yml").write_text("---\nfabric_kind: roce\n")
     done = validate(place)

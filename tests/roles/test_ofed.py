@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
+from plugins.module_utils.ofed import vendor_repository
 from plugins.module_utils.ofed.vendor_repository import CANDIDATE_KEY
 from plugins.module_utils.packages.apt import Apt
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import ofed
 from tests.roles import apt_node
 from tests.roles.apt_node import DOCA, KERNEL, KERNEL_DKMS, MLNX, AptNode, made
-from tests.roles.ofed_node import FIXTURES, KEY, arguments, devices, run
+from tests.roles.ofed_node import FINGERPRINT, FIXTURES, KEY, arguments, devices, run
 
+RSA2048 = "3A29178F15D862277467410996CBD0A3AB0F0E84"  # of rsa2048.asc
 STALE = "/var/lib/rdmaprov/ofed-initramfs"
 
 
@@ -233,6 +235,25 @@ def test_key_with_another_fingerprint_is_not_written(node: AptNode):
     assert not node.exists(Apt.key_file)
 
 
+def test_key_that_is_not_the_vendor_s_needs_its_fingerprint(node: AptNode):
+    with pytest.raises(
+        NodeError,
+        match=r"rsa2048.asc: key 3A29178F\w+, expected a known key of the vendor; for another one, "
+        r"write its ofed_repository_key_fingerprint",
+    ):
+        run(node, repository_key_url=str(FIXTURES / "rsa2048.asc"), repository_key_fingerprint="")
+    assert not node.exists(Apt.key_file)
+
+
+def test_keys_of_the_vendor_need_no_fingerprint(monkeypatch: pytest.MonkeyPatch):
+    text = (FIXTURES / "rsa2048.asc").read_text()
+    assert vendor_repository.key_problem(text, "") == f"key {RSA2048}"
+    monkeypatch.setattr(vendor_repository, "VENDORS_KEYS", (RSA2048,))
+    assert vendor_repository.key_problem(text, "") == ""
+    other = (FIXTURES / "ed25519.asc").read_text()
+    assert vendor_repository.key_problem(text + other, "").startswith("key ")
+
+
 def test_repository_that_another_key_signed_is_not_kept(node: AptNode):
     node.unsigned = True
     with pytest.raises(
@@ -245,7 +266,8 @@ def test_repository_that_another_key_signed_is_not_kept(node: AptNode):
     assert "doca-ofed" not in node.packages
 
 
-def test_key_from_another_place_is_taken(node: AptNode):
+def test_key_from_another_place_is_taken(node: AptNode, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(vendor_repository, "VENDORS_KEYS", (FINGERPRINT, RSA2048))
     run(node)
     other = run(node, repository_key_url=str(FIXTURES / "rsa2048.asc"),
                 repository_key_fingerprint="")  # fmt: skip

@@ -133,7 +133,7 @@ def test_program_on_the_node_runs_without_ansible_and_without_the_checkout(node:
     unit = node.read(UNIT) or ""
     start = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
     words = start.partition("=")[2].split()
-    assert words[1:] == ["-B", PROGRAM, DESCRIPTION]
+    assert words[1:] == ["-I", "-B", PROGRAM, DESCRIPTION]
     description = Path(node.path("/description.json"))
     known = json.loads(node.read(DESCRIPTION) or "")
     description.write_text(json.dumps({**known, "rails": [{"netdev": "no-such-device"}]}))

@@ -21,6 +21,16 @@ _KEYS = {
     "doca": f"{_VENDOR}/doca/GPG-KEY-Mellanox.pub",
     "mlnx_ofed": "https://www.mellanox.com/downloads/ofed/RPM-GPG-KEY-Mellanox",
 }
+# The primary keys of what these addresses serve, and the one that signs DOCA since January 2026.
+# The first three: the copy of the vendor's file in
+# https://github.com/Azure/AgentBaker/blob/main/parts/linux/cloud-init/artifacts/ubuntu/gb/doca.pub
+# The last: https://github.com/Azure/AgentBaker/pull/9256, which compares it with the repository.
+VENDORS_KEYS = (
+    "B35DA2F24879E6493C9F1C8101048FA7A9E4B643",  # Mellanox Technologies, 2013
+    "0DAED433E148394D18F3BA51C5ED83E26224C050",  # Mellanox Technologies, signing key v2
+    "CAE649B3B3929F8470D4D33BA024F6F0E6D6A281",  # Mellanox Technologies, signing key v3
+    "70454E6BF5D9C2D3B78709E8DC726C5E41B9CC50",  # NVIDIA DOCA Host
+)
 STORE = "/var/lib/rdmaprov/ofed"
 CANDIDATE_KEY = "/var/lib/rdmaprov/ofed-candidate.asc"
 HEADER = "# Written by rdmaprov (ofed); changes here are lost.\n"
@@ -82,16 +92,21 @@ def vendors_url(machine: Machine, source: str, version: str) -> str:
 
 
 def key_problem(text: str | None, fingerprint: str) -> str:
-    """Return what is wrong with a key's file, empty if nothing is."""
+    """Return what is wrong with a key's file, empty if nothing is.
+
+    Args:
+        text: of the file; None if there is none.
+        fingerprint: of the only key in it; empty for keys of the vendor alone.
+
+    """
     if text is None:
         return "absent"
     try:
         found = openpgp.fingerprints(text)
     except ValueError as error:
         return str(error)
-    if fingerprint and found != [fingerprint]:
-        return "key " + ", ".join(found)
-    return ""
+    right = found == [fingerprint] if fingerprint else set(found) <= set(VENDORS_KEYS)
+    return "" if right else "key " + ", ".join(found)
 
 
 def text(manager: Manager, origin: Origin) -> str:
@@ -114,8 +129,10 @@ def candidate(machine: Machine, origin: Origin) -> Iterator[Repository]:
     key = download.text(origin.key_url)
     problem = key_problem(key, origin.fingerprint)
     if problem:
-        wanted = f", expected {origin.fingerprint} (ofed_repository_key_fingerprint)"
-        raise NodeError(f"{origin.key_url}: {problem}{wanted if origin.fingerprint else ''}; "
+        wanted = origin.fingerprint or "a known key of the vendor; for another one, write its"
+        name = "(ofed_repository_key_fingerprint)"
+        name = name if origin.fingerprint else "ofed_repository_key_fingerprint"
+        raise NodeError(f"{origin.key_url}: {problem}, expected {wanted} {name}; "
                         "write the URL of the armored key that signs the repository")  # fmt: skip
     machine.write(CANDIDATE_KEY, key)
     try:

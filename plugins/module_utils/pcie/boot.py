@@ -68,7 +68,7 @@ def at_boot(plan: Plan, arguments: dict[str, Any]) -> None:
         {name: rail[name] for name in ("netdev", "pci") if rail.get(name)}
         for rail in arguments["rails"]
     ]
-    unit = _UNIT.format(command=shipped.command("pcie"), description=DESCRIPTION)
+    unit = _UNIT.format(command=shipped.command(plan.machine, "pcie"), description=DESCRIPTION)
     # The unit last: what starts has all it needs.
     shipped.ship(plan, "pcie", MODULES)
     plan.file(DESCRIPTION, json.dumps(described, indent=2, sort_keys=True) + "\n")

@@ -53,9 +53,9 @@ def unit_of(netdev: str) -> str:
     return f"rdmaprov-roce-qos@{systemd.escape(netdev)}.service"
 
 
-def units() -> dict[str, str]:
+def units(machine: machine_module.Machine) -> dict[str, str]:
     """Return the files of systemd and udev by their paths."""
-    start = f"ExecStart={shipped.command(OWNER)}"
+    start = f"ExecStart={shipped.command(machine, OWNER)}"
     device = "sys-subsystem-net-devices-%i.device"
     again = 'RUN+="/usr/bin/systemctl --no-block restart rdmaprov-roce-qos.service"\n'
     return {
@@ -77,7 +77,7 @@ def units() -> dict[str, str]:
 def plan_program(plan: Plan) -> bool:
     """Have the program and its units; return whether that is a change."""
     changed = shipped.ship(plan, OWNER, MODULES)
-    for path, text in units().items():
+    for path, text in units(plan.machine).items():
         changed |= plan.file(path, text)
     return changed
 

@@ -26,7 +26,7 @@ _TRANSPORTS = {"roce": Transport.ROCE, "infiniband": Transport.IB}
 _NO_LOG_REMEDY = "Read the errors of the ranks, on the controller: logs/*.err of this run"
 
 
-def save_logs(ran: JobRun, keep: Callable[[str, str], Path]) -> list[Path]:
+def save_logs(ran: JobRun, keep: Callable[[str, str], Path | None]) -> list[Path]:
     """Return NCCL's logs of a run, kept as files by node and process."""
     found = []
     for name, node in ran.nodes.items():
@@ -37,7 +37,8 @@ def save_logs(ran: JobRun, keep: Callable[[str, str], Path]) -> list[Path]:
                 file = archive.extractfile(member)
                 if file is not None:
                     text = file.read().decode("utf-8", "replace")
-                    found.append(keep(f"{name}.{Path(member.name).name}", text))
+                    path = keep(f"{name}.{Path(member.name).name}", text)
+                    found += [path] if path is not None else []
     return found
 
 
@@ -129,5 +130,9 @@ def compare_with_history(site: GateSite, ran: JobRun, path: Path, time: str) -> 
     fabric = site_fabric(site.nodes, preflight.gpus_per_node(site.facts))
     now = history.Measurement(time, history.kind(fabric, row.bytes), row.busbw_gb_s)
     drop = history.drop(history.read(path), now)
-    history.append(path, now)
-    return [f"{row.busbw_gb_s:.4g} GB/s is {drop} ({path})"] if drop else []
+    notes = [f"{row.busbw_gb_s:.4g} GB/s is {drop} ({path})"] if drop else []
+    try:
+        history.append(path, now)
+    except OSError as error:
+        notes.append(f"not added to the history: {path}: {error.strerror}")
+    return notes

@@ -65,7 +65,7 @@ class Gate:
         nodes: the site's, in order.
         connection: runs commands on them.
         options: what is asked for.
-        keep: writes a file of evidence, by name, and returns its place.
+        keep: writes a file of evidence, by name, and returns its place if that succeeds.
         history: the file with what the fleet has reached before.
         on_stage: is called with a line for each stage.
         on_event: is called with each event of each rank.
@@ -76,7 +76,7 @@ class Gate:
     nodes: tuple[Node, ...]
     connection: Nodes
     options: Options
-    keep: Callable[[str, str], Path]
+    keep: Callable[[str, str], Path | None]
     history: Path
     on_stage: Callable[[str], None]
     on_event: Callable[[RankEvent], None] = lambda _event: None

@@ -59,7 +59,7 @@ class Run:
 
     def __init__(self, request: ApplyRequest, directory: RunDirectory, screen: Screen) -> None:
         self._request = request
-        self._directory = directory
+        self.directory = directory
         self._screen = screen
         self._started = datetime.now(UTC)
         self._last_error = ""
@@ -70,7 +70,7 @@ class Run:
     @property
     def path(self) -> Path:
         """Return the run's directory."""
-        return self._directory.path
+        return self.directory.path
 
     def add_variables(self, variables: Mapping[str, object]) -> None:
         """Add variables for the playbook."""
@@ -80,7 +80,7 @@ class Run:
         """Run Ansible only on the nodes that the probe could not verify."""
         self._probed = probed
         self._nodes = tuple(name for name in self._request.nodes if probed[name].why)
-        self._directory.write_lines("not-proven", self._nodes)
+        self.directory.write_lines("not-proven", self._nodes)
         for name, one in probed.items():
             for warning in one.warnings:
                 self._log(f"[WARNING]: {name}: {warning}")
@@ -159,14 +159,14 @@ class Run:
         return f"@{self.path / 'not-proven'}" if self._probed else self._request.limit
 
     def _log(self, text: str) -> None:
-        self._directory.log(text)
+        self.directory.log(text)
         for line in text.splitlines():
             if line.startswith("[ERROR]: "):
                 self._last_error = line.removeprefix("[ERROR]: ").strip()
 
     def write(self, results: Results) -> str:
         """Write results.json; return its text."""
-        return self._directory.write_results(
+        return self.directory.write_results(
             document(self._request, self._started, datetime.now(UTC), results)
         )
 

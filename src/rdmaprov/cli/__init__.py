@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -62,6 +61,19 @@ def _refuse(message: str, hint: str, code: int) -> int:
     return code
 
 
+def _refuse_os_error(error: OSError, where: object = None) -> int:
+    """Print what the system refuses; on a full disk, nothing is known of what was done."""
+    from rdmaprov.runs.files import FULL
+
+    where = where or error.filename
+    is_full = error.errno in FULL
+    return _refuse(
+        f"{where}: {error.strerror or error}" if where else str(error.strerror or error),
+        "Free space there, then run the same command again." if is_full else "",
+        ExitCode.UNKNOWN if is_full else ExitCode.FAILED,
+    )
+
+
 def _colour() -> bool | None:
     """Return False if NO_COLOR asks for none, which click ignores; else None, click's default."""
     return False if no_colour() else None
@@ -98,13 +110,7 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        hint = (
-            "Free space there, then run the same command again."
-            if error.errno == errno.ENOSPC
-            else ""
-        )
-        return _refuse(f"{where}{error.strerror or error}", hint, ExitCode.FAILED)
+        return _refuse_os_error(error)
     if result == ExitCode.INTERRUPTED and pipe.is_closed():
         hint = "The results are kept. Run the same command again to resume."
         return _refuse("interrupted: standard output was closed", hint, ExitCode.INTERRUPTED)
@@ -116,5 +122,9 @@ def main() -> None:
     pipe.guard_stdout()
     with signals_interrupt():
         code = run(sys.argv[1:])
-        sys.stdout.flush()
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = _refuse_os_error(error, "standard output")
     sys.exit(code)

@@ -13,18 +13,17 @@ from rdmaprov.acceptance.gate import Gate, Options
 from rdmaprov.acceptance.nodes import connect
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.storage import history_path, log_writer
+from rdmaprov.acceptance.storage import history_path
 from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import session
+from rdmaprov.cli.passwords import Passwords
 from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet
 from rdmaprov.problem import printable
-from rdmaprov.report.write import report_page
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
-from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line, Meter
 
@@ -46,19 +45,13 @@ def measure(
     wanted = sizes.parse_sizes(size_range) if size_range else ()
     options = Options(backend, wanted, pairs, isolate == "auto", timeout)
     with signals_interrupt(), site_lock(site, wait_s):
-        given = session.Passwords(vault_password_file, (), ())
-        fleet, mask = session.check_site(site, limit, given)
+        fleet, mask = session.check_site(site, limit, Passwords(vault_password_file))
         screen = session.screen_for(json_file, mask)
         with RunDirectory("accept", mask, log="ranks.jsonl") as directory:
             head = Head("accept", site, limit, datetime.now(UTC))
-            result = _result(fleet, options, directory, mask, screen, ignore_validate)
+            result = _result(fleet, options, directory, screen, ignore_validate)
             text = directory.write_results(document(head, datetime.now(UTC), result))
-    if json_file is not None:
-        json_file.write(text)
-    for line in summary_lines(result):
-        screen.show(line)
-    screen.show(Line(f"results: {directory.path}"))
-    screen.show(Line(report_page(directory.path)))
+    session.conclude(directory, text, summary_lines(result), screen, json_file)
     return result.exit_code()
 
 
@@ -66,7 +59,6 @@ def _result(
     fleet: Fleet,
     options: Options,
     directory: RunDirectory,
-    mask: Mask,
     screen: Screen,
     ignore_validate: bool,
 ) -> GateResult:
@@ -80,7 +72,7 @@ def _result(
             fleet.nodes,
             connection,
             options,
-            log_writer(directory.path / "logs", mask),
+            directory.keep_log,
             history_path(fleet.site),
             progress.tell,
             progress.hear,

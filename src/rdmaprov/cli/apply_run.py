@@ -17,7 +17,6 @@ from rdmaprov.cli.site_lock import node_lock_variables, site_lock
 from rdmaprov.drift.fleet import probe_fleet
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.report.write import report_page
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
 from rdmaprov.words import quantity
@@ -101,9 +100,10 @@ def _confirm(run: Run, screen: Screen, json_file: IO[str] | None) -> ExitCode | 
     if planned.interrupted or not planned.in_state(NodeState.PENDING):
         return session.finish(run, planned, lines, screen, json_file)
     run.write(planned)
-    report_page(run.path)  # the page stays if the user says no
+    session.page_line(run.directory)  # the page stays if the user says no
     for line in lines:
         screen.show(line)
     if click.confirm("Apply these changes?", err=True):
         return None
+    run.directory.require_all()
     return planned.exit_code()

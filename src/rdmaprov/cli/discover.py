@@ -43,6 +43,7 @@ def discover(
     """
     from rdmaprov.discover import merge, variables
     from rdmaprov.inventory import SiteError, load_site
+    from rdmaprov.runs.files import not_written
 
     if replace and not write:
         raise UsageError("--replace changes what --merge writes", "Pass --merge too.")
@@ -51,6 +52,7 @@ def discover(
     nodes = {node.name: node for node in fleet.nodes}
     if not nodes:
         raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
+    missed: dict[Path, OSError] = {}
     answers = _collect(site, limit, vault_password_file, len(nodes))
     for host, facts in sorted(answers.facts.items()):
         known = variables.host_variables(facts, nodes[host])
@@ -61,12 +63,18 @@ def discover(
             done = "replaced" if replace else "kept; --merge --replace writes what the node has"
             click.echo(f"{host}: {printable(each.text)}: {done}", err=True)
         if write:
-            path = merge.merge_host_vars(site, host, found) if found else None
+            try:
+                path = merge.merge_host_vars(site, host, found) if found else None
+            except OSError as error:
+                missed[Path(error.filename or site)] = error
+                continue
             if verbosity() is not Verbosity.QUIET:
                 click.echo(f"wrote {path}" if path else f"{host}: nothing new")
         else:
             click.echo(f"# host_vars/{host}.yml")
             click.echo(merge.format_yaml(found) if found else "# nothing new")
+    if missed:
+        raise not_written(missed, "run the same command again.")
     silent = sorted(nodes.keys() - answers.facts.keys())
     if silent:
         reasons = {name: answers.failures.get(name, "no answer") for name in silent}

@@ -1,11 +1,13 @@
-"""Standard output whose reader may go: the run is interrupted, and its results are kept."""
+"""Standard output: its reader may go, and then the run ends; JSON on it is alone."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import signal
 import sys
+from collections.abc import Iterator
 
 _CLOSED: list[bool] = []
 
@@ -40,3 +42,18 @@ def guard_stdout() -> None:
 def is_closed() -> bool:
     """Return whether the reader of standard output has gone."""
     return bool(_CLOSED)
+
+
+@contextlib.contextmanager
+def to_stderr() -> Iterator[None]:
+    """Have all output go to standard error, also that of other programs and of pytest."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

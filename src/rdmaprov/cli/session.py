@@ -1,11 +1,10 @@
-"""What verbs do before and after their work on nodes: passwords, check, run, results."""
+"""What verbs do before and after their work on nodes: check, run, results."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +15,7 @@ from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import AnsibleFailed, ApplyRequest, Run, open_run
 from rdmaprov.cli.check import read
 from rdmaprov.cli.options import PasswordOptions
+from rdmaprov.cli.passwords import Passwords, provide_passwords
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
@@ -23,57 +23,10 @@ from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet, SiteError
 from rdmaprov.report.write import report_page
 from rdmaprov.resources import data_dir
+from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
-
-
-@dataclass(frozen=True)
-class Passwords:
-    """Password files, and the secrets to mask.
-
-    Args:
-        vault: the file with the vault password.
-        arguments: for ansible-playbook.
-        secrets: the passwords that the user typed.
-        become: the sudo password, if the user typed it.
-
-    """
-
-    vault: Path | None
-    arguments: tuple[str, ...]
-    secrets: tuple[str, ...]
-    become: str = field(default="", repr=False)
-
-
-@contextmanager
-def passwords(options: PasswordOptions) -> Iterator[Passwords]:
-    """Provide passwords as files that only this user can read; remove the files at the end."""
-    vault_file = options["vault_password_file"]
-    if options["ask_vault_pass"] and vault_file is not None:
-        raise UsageError(
-            "--ask-vault-pass and --vault-password-file exclude each other", "Pass one of them."
-        )
-    secrets: list[str] = []
-    arguments: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="rdmaprov-") as directory:
-
-        def ask(what: str) -> Path:
-            secrets.append(click.prompt(f"{what} password", hide_input=True, err=True))
-            path = Path(directory, what.lower())
-            path.touch(mode=0o600)
-            path.write_text(secrets[-1] + "\n")
-            return path
-
-        if options["ask_vault_pass"]:
-            vault_file = ask("Vault")
-        if vault_file is not None:
-            arguments += ["--vault-password-file", str(vault_file)]
-        become = ""
-        if options["ask_become_pass"]:
-            arguments += ["--become-password-file", str(ask("BECOME"))]
-            become = secrets[-1]
-        yield Passwords(vault_file, tuple(arguments), tuple(secrets), become)
 
 
 def known_roles(text: str) -> tuple[str, ...]:
@@ -139,7 +92,7 @@ def prepare(
     site: Path, limit: str | None, json_file: IO[str] | None, options: PasswordOptions
 ) -> Iterator[Prepared]:
     """Provide a valid site; until the end, a signal to stop is an interrupt."""
-    with signals_interrupt(), passwords(options) as given:
+    with signals_interrupt(), provide_passwords(options) as given:
         fleet, mask = check_site(site, limit, given)
         yield Prepared(fleet, given, mask, screen_for(json_file, mask))
 
@@ -151,28 +104,87 @@ def start_run(request: ApplyRequest, ready: Prepared) -> Iterator[Run]:
         try:
             yield run
         except AnsibleFailed:
-            ready.screen.show(Line(report_page(run.path)))
+            ready.screen.show(Line(page_line(run.directory)))
             raise
 
 
 def screen_for(json_file: IO[str] | None, mask: Mask) -> Screen:
     """Return the screen of a verb: standard output, unless that carries the JSON."""
-    taken = json_file is not None and json_file.name == "-"
-    return Screen(Console(stderr=taken, highlight=False), mask, verbosity())
+    return Screen(Console(stderr=is_stdout(json_file), highlight=False), mask, verbosity())
+
+
+def is_stdout(json_file: IO[str] | None) -> bool:
+    """Return whether standard output carries the JSON."""
+    return json_file is not None and json_file.name == "-"
 
 
 def finish(
     run: Run, results: Results, lines: Iterable[Line], shown: Screen, json_file: IO[str] | None
 ) -> ExitCode:
-    """Write and show the results; return the exit code."""
+    """Write and show the results of Ansible's run; return the exit code.
+
+    Raises:
+        NotWritten: a file of the run cannot be written.
+
+    """
     text = run.write(results)
-    page = report_page(run.path)  # before anything is shown: nobody may be there to read
-    if json_file is not None:
-        json_file.write(text)
-    for line in lines:
-        shown.show(line)
     if results.interrupted:
-        shown.show(Line("interrupted; run the same command again to resume", "yellow"))
-    shown.show(Line(f"results: {run.path}"))
-    shown.show(Line(page))
+        again = "interrupted; run the same command again to resume"
+        lines = [*lines, Line(again, "yellow")]
+    conclude(run.directory, text, lines, shown, json_file)
     return results.exit_code()
+
+
+def conclude(
+    directory: RunDirectory,
+    text: str,
+    lines: Iterable[Line],
+    shown: Screen,
+    json_file: IO[str] | None,
+) -> None:
+    """Write the page of a run and its JSON, show the summary, then what cannot be written.
+
+    Args:
+        directory: has the results already.
+        text: of results.json.
+        lines: the summary.
+        shown: where.
+        json_file: for the user, if that was asked.
+
+    Raises:
+        NotWritten: a file of the run cannot be written.
+
+    """
+    endings = []
+    if directory.path / "results.json" not in directory.missed:
+        endings.append(f"results: {directory.path}")
+        endings.append(page_line(directory))  # now: nobody may be there to read what is shown
+    if json_file is not None:
+        _write_json(directory, json_file, text)
+    for line in (*lines, *map(Line, endings)):
+        shown.show(line)
+    directory.require_all()
+
+
+def page_line(directory: RunDirectory) -> str:
+    """Write the page; return the line that names it, or says why there is none."""
+    missed = directory.missed
+    page = directory.path / "report.html"
+    return report_page(directory.path, lambda error: missed.setdefault(page, error))
+
+
+def _write_json(directory: RunDirectory, file: IO[str], text: str) -> None:
+    """Write the JSON for the user; leave no half of it in a file."""
+    if is_stdout(file):
+        file.write(text)
+        return
+    path = Path(file.name)
+    try:
+        file.write(text)
+        file.flush()
+    except (OSError, click.FileError) as error:
+        directory.missed[path] = error if isinstance(error, OSError) else OSError(error.message)
+        with suppress(OSError, click.FileError):
+            file.close()
+        if path.is_file():
+            path.unlink()

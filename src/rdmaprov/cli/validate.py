@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -56,21 +57,19 @@ def validate(
         raise UsageError(f"the site must come before {site}", f"Run: rdmaprov validate SITE {site}")
     if limit and hosts:
         raise UsageError("--limit and --hosts exclude each other", "Pass one of them.")
-    from rdmaprov.cli import session
+    from rdmaprov.cli import pipe, session
+    from rdmaprov.cli.passwords import Passwords
     from rdmaprov.interrupt import signals_interrupt
-    from rdmaprov.report.write import report_page
+    from rdmaprov.terminal import Line
     from rdmaprov.validate.results import lines
     from rdmaprov.validate.run import ValidateRequest, run
 
-    given = session.Passwords(vault_password_file, (), ())
     with signals_interrupt():
-        fleet, mask = session.check_site(site, limit, given)
+        fleet, mask = session.check_site(site, limit, Passwords(vault_password_file))
         options = (*_VERBOSITY[verbosity()], *options)
-        done = run(ValidateRequest(site, limit, hosts, options, vault_password_file), fleet, mask)
-    if json_file is not None:
-        json_file.write(done.text)
-    for line in lines(done.findings):
-        click.echo(line)
-    click.echo(f"results: {done.path}")
-    click.echo(report_page(done.path))
+        request = ValidateRequest(site, limit, hosts, options, vault_password_file)
+        with pipe.to_stderr() if session.is_stdout(json_file) else nullcontext():
+            done = run(request, fleet, mask)
+    shown = session.screen_for(json_file, mask)
+    session.conclude(done.directory, done.text, map(Line, lines(done.findings)), shown, json_file)
     return done.code

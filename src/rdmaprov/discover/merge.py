@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+
+from rdmaprov.runs.files import write_whole
 
 
 def _yaml() -> YAML:
@@ -27,7 +32,12 @@ def format_yaml(variables: Mapping[str, Any]) -> str:
 
 
 def merge_host_vars(site: Path, host: str, variables: Mapping[str, Any]) -> Path | None:
-    """Merge variables into a host's file; return its path, or None if it did not change."""
+    """Merge variables into a host's file; return its path, or None if it did not change.
+
+    Raises:
+        OSError: the file cannot be written; it is as it was.
+
+    """
     path = next(
         (found for suffix in ("yml", "yaml") if (found := _file(site, host, suffix)).is_file()),
         _file(site, host, "yml"),
@@ -43,8 +53,18 @@ def merge_host_vars(site: Path, host: str, variables: Mapping[str, Any]) -> Path
     if not variables or stream.getvalue() == before:
         return None
     path.parent.mkdir(exist_ok=True)
-    path.write_text(stream.getvalue())
+    _replace(path.resolve(), stream.getvalue())
     return path
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file of the site completely or not at all; it keeps its owner and permissions."""
+    before = path.stat() if path.is_file() else None
+    write_whole(path, text, mode=0o666)
+    if before is not None:
+        path.chmod(stat.S_IMODE(before.st_mode))
+        with contextlib.suppress(PermissionError):  # only root may give a file away
+            os.chown(path, before.st_uid, before.st_gid)
 
 
 def _file(site: Path, host: str, suffix: str) -> Path:

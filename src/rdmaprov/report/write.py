@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 from rdmaprov.problem import printable
 from rdmaprov.report import read
+from rdmaprov.runs.files import write_whole
 
 NAME = "report.html"
 
@@ -29,27 +30,25 @@ def write_page(directory: Path) -> Path:
         what = f"{type(error).__name__}: {error}"
         raise read.damage_error(directory / "results.json", what) from error
     path = directory / NAME
-    unfinished = path.with_suffix(".html.new")
-    try:
-        # Only its user can read a run, and so all of its files.
-        file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(file, "w", encoding="utf-8", errors="backslashreplace") as opened:
-            opened.write(text)
-        unfinished.replace(path)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise
+    write_whole(path, text)  # only its user can read a run, and so all of its files
     return path
 
 
-def report_page(directory: Path) -> str:
+def report_page(directory: Path, on_error: Callable[[OSError], object] = repr) -> str:
     """Write a run's page; return the line that names it, or says why there is none.
 
     It never raises: the run has ended, and its verdict stands.
+
+    Args:
+        directory: the run's.
+        on_error: is given the error if the page cannot be written.
+
     """
     try:
         return f"report: {write_page(directory)}"
     except Exception as error:
+        if isinstance(error, OSError):
+            on_error(error)
         why = printable(_reason(error))
         return f"report: not written: {why}. Fix this, then run: rdmaprov report {directory}"
 

@@ -6,8 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +14,7 @@ from typing import Any
 
 from rdmaprov.errors import UsageError
 from rdmaprov.problem import CONTROL, visible
+from rdmaprov.runs.files import not_written, write_whole
 from rdmaprov.runs.masks import Mask
 
 RUNS = "runs"
@@ -24,18 +24,22 @@ _INVISIBLE = re.compile(f"[{CONTROL}]")
 class RunDirectory:
     """`runs/<time>-<verb>/` in the working directory; only its user can read it.
 
-    As a context it keeps the log open, which grows while Ansible or pytest runs.
+    As a context it keeps the log open, which grows while Ansible or pytest runs. A file that cannot
+    be written ends no run: `missed` has its error, and `require_all` raises it at the end.
     """
 
     def __init__(self, verb: str, mask: Mask, log: str = "ansible.log") -> None:
         self._mask = mask
-        self._log_name = log
+        self.missed: dict[Path, OSError] = {}
         self.path = _make_directory(Path(RUNS), f"{datetime.now():%Y%m%d-%H%M%S}-{verb}")
         (self.path / "logs").mkdir(mode=0o700)
+        self._log_path = self.path / "logs" / log
 
     def __enter__(self) -> RunDirectory:
         """Open the log."""
-        self._log = _open_private(self.path / "logs" / self._log_name)
+        self._log = os.open(
+            self._log_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600
+        )
         return self
 
     def __exit__(
@@ -47,46 +51,64 @@ class RunDirectory:
             shutil.rmtree(self.path)
 
     def log(self, text: str) -> None:
-        """Add text to the log."""
+        """Add text to the log; after an error, add nothing more."""
         lines = _INVISIBLE.sub("", text.replace("\r\n", "\n")).rstrip("\n")
-        if lines:
-            with _name_in_errors(self.path / "logs" / self._log_name):
-                os.write(self._log, (self._mask.text(lines) + "\n").encode(errors="replace"))
+        if not lines or self._log_path in self.missed:
+            return
+        rest = (self._mask.text(lines) + "\n").encode(errors="replace")
+        try:
+            while rest:  # a disk that fills up takes a part
+                rest = rest[os.write(self._log, rest) :]
+        except OSError as error:
+            self.missed[self._log_path] = error
 
     def write_lines(self, name: str, lines: Iterable[str]) -> None:
-        """Write another file; it must not exist yet."""
+        """Write another file, which the run needs."""
+        write_whole(self.path / name, "".join(f"{line}\n" for line in lines))
+
+    def write_text(self, name: str, text: str) -> Path | None:
+        """Write another file, without secrets; return its path if that succeeds."""
         path = self.path / name
-        with _name_in_errors(path), os.fdopen(_open_private(path), "w", encoding="utf-8") as opened:
-            opened.writelines(f"{line}\n" for line in lines)
+        try:
+            write_whole(path, self._mask.text(text))
+        except OSError as error:
+            self.missed[path] = error
+            return None
+        self.missed.pop(path, None)
+        return path
+
+    def keep_log(self, name: str, text: str) -> Path | None:
+        """Write a log beside the run's own; return its path if that succeeds."""
+        return self.write_text(f"logs/{name}", visible(text))
 
     def write_results(self, results: Mapping[str, Any]) -> str:
-        """Write results.json completely or not at all; return its text."""
+        """Write results.json; return its text."""
         text = json.dumps(self._mask.data(results), indent=2, ensure_ascii=False) + "\n"
         text = visible(text, _json_escape)
         path = self.path / "results.json"
-        unfinished = path.with_suffix(".json.new")
-        file = _open_private(unfinished)
-        # A lone surrogate, which UTF-8 lacks, becomes the escape that JSON has for it.
-        with (
-            _name_in_errors(path),
-            os.fdopen(file, "w", encoding="utf-8", errors="backslashreplace") as opened,
-        ):
-            opened.write(text)
-        unfinished.replace(path)
+        try:
+            write_whole(path, text)
+        except OSError as error:
+            self.missed[path] = error
+        else:
+            self.missed.pop(path, None)
         return text
+
+    def require_all(self) -> None:
+        """Raise if a file is missing.
+
+        Raises:
+            NotWritten: names each, and what to do.
+
+        """
+        if self.missed.keys() - {self.path / "report.html"}:
+            raise not_written(self.missed, "run the same command again.")
+        if self.missed:
+            raise not_written(self.missed, f"run: rdmaprov report {self.path}")
 
 
 def _json_escape(character: str) -> str:
     return f"\\u{ord(character):04x}"
-
-
-@contextmanager
-def _name_in_errors(path: Path) -> Iterator[None]:
-    """Add the file's name to an OSError, which lacks it when the disk is full."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _make_directory(runs: Path, name: str) -> Path:
@@ -100,7 +122,3 @@ def _make_directory(runs: Path, name: str) -> Path:
             continue
         return path
     raise FileExistsError(17, "99 runs started in this second", str(runs / name))
-
-
-def _open_private(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,7 +49,7 @@ class Done:
     """A run that has ended: what it found, where that is kept, and results.json's text."""
 
     findings: CheckResults
-    path: Path
+    directory: RunDirectory
     code: ExitCode
     text: str
 
@@ -62,18 +64,17 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask) -> Done:
     started = datetime.now(UTC)
     findings = CheckResults(tuple(node.name for node in fleet.nodes))
     with RunDirectory("validate", mask, log="pytest.log") as directory:
-        junit = directory.path / "junit.xml"
-        ended = pytest.main(
-            list(_arguments(request, junit)), plugins=[findings, plugin.Preloaded(fleet)]
-        )
-        _hide(junit, mask)
+        with _junit(directory) as junit:
+            ended = pytest.main(
+                list(_arguments(request, junit)), plugins=[findings, plugin.Preloaded(fleet)]
+            )
         for one in findings.judged:
             directory.log(f"{one.outcome}: {one.test}: {one.message}")
         code = _code(int(ended), findings)
         text = directory.write_results(
             document(request, started, datetime.now(UTC), code, findings)
         )
-    return Done(findings, directory.path, code, text)
+    return Done(findings, directory, code, text)
 
 
 def document(
@@ -131,9 +132,24 @@ def _xml_escape(character: str) -> str:
     return f"&#x{ord(character):x};"
 
 
-def _hide(path: Path, mask: Mask) -> None:
-    """Take secrets, and what a terminal obeys, out of what pytest wrote; keep it to this user."""
-    if path.is_file():
-        text = visible(mask.text(path.read_text(encoding="utf-8")), _xml_escape)
-        path.chmod(0o600)
-        path.write_text(text, encoding="utf-8")
+@contextmanager
+def _junit(directory: RunDirectory) -> Iterator[Path]:
+    """Provide the path for pytest's report in XML; keep the report, without secrets.
+
+    The path leads into memory: pytest itself would write the secrets to a disk, and a full one
+    would end it.
+    """
+    path = directory.path / "junit.xml"
+    memory = Path(f"/proc/self/fd/{os.memfd_create('junit')}")
+    try:
+        try:
+            path.symlink_to(memory)
+        except OSError as error:
+            directory.missed[path] = error
+        yield path if path.is_symlink() else memory
+        text = memory.read_text(encoding="utf-8")
+        path.unlink(missing_ok=True)
+        if text:
+            directory.write_text(path.name, visible(text, _xml_escape))
+    finally:
+        os.close(int(memory.name))

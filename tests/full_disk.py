@@ -1,0 +1,50 @@
+"""A file system of a few kilobytes, for tests of what happens when it is full."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SIZE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class FullDisk:
+    """A file system with a file that takes all of its space."""
+
+    path: Path
+
+    def leave(self, free_bytes: int) -> None:
+        """Leave so much space; files without content need none."""
+        filler = os.open(self.path / "filler", os.O_WRONLY | os.O_CREAT)
+        os.ftruncate(filler, 0)
+        taken = sum(path.stat().st_blocks for path in self.path.rglob("*")) * 512
+        os.posix_fallocate(filler, 0, SIZE_BYTES - taken - free_bytes)
+        os.close(filler)
+
+
+@contextmanager
+def full_disk(path: Path) -> Iterator[FullDisk]:
+    """Provide a full file system at a new directory, or skip the test and say why."""
+    path.mkdir()
+    options = f"size={SIZE_BYTES}"
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "rdmaprov-test", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip(f"needs the right to mount a tmpfs: {mounted.stderr.strip()}")
+    try:
+        disk = FullDisk(path)
+        disk.leave(0)
+        yield disk
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
