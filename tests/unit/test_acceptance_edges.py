@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from tests.unit import accept_runs
@@ -20,7 +21,7 @@ EDGES = [
     *([], [0], [0] * 4, [10**400] * 4, {}, {"": 0}, False),
 ]
 ROW = {"plane": "rail 0", "dtype": "float32", "bytes": 8, "in_place": True}
-MORE = [
+MORE: list[dict[str, Any]] = [
     {"event": "failed", "phase": "x", "error": "x", "entered": 1},
     {"event": "missing", "error": "x"},
     {"event": "late", "phase": "x", "limit_s": 1, "where": "x", "entered": 1},
@@ -57,6 +58,7 @@ def test_no_event_that_is_taken_breaks_the_judgement(event, ends_well):
                 taken = parse_event(line, range(1), made.world, planes)
             except OddAnswer:
                 continue
+            assert taken is not None
             ran = accept_runs.healthy() if ends_well else accept_runs.broken()
             same = [e for e in ran.events if e["rank"] == 0 and e["event"] == event["event"]]
             ran.events = [e for e in ran.events if e not in same] + [taken] * max(1, len(same))

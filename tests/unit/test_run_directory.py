@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-from rdmaprov.acceptance.storage import log_writer
 from rdmaprov.problem import visible
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.masks import Mask
-from rdmaprov.validate.run import _hide
+from rdmaprov.validate.run import _junit
 
 SAID = "\x1b[2J \x9b31m \u202egnp.exe \x7f \u2028 \ud800 ü"
 
@@ -28,17 +27,20 @@ def test_results_are_the_same_with_escapes(tmp_path, monkeypatch):
     assert json.loads(kept) == {"said": SAID}
 
 
-def test_errors_of_ranks_are_kept_with_escapes(tmp_path):
-    path = log_writer(tmp_path, Mask([]))("n1.err", f"one\n\t{SAID}\n")
+def test_errors_of_ranks_are_kept_with_escapes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with RunDirectory("accept", Mask([])) as directory:
+        path = directory.keep_log("n1.err", f"one\n\t{SAID}\n")
+    assert path is not None
     assert not obeyed(path.read_text())
     assert path.read_text().startswith("one\n\t\\x1b[2J")
 
 
-def test_junit_is_kept_with_escapes(tmp_path):
-    path = tmp_path / "junit.xml"
-    path.write_text("<a>\u202egnp.exe \x9b</a>\n")
-    _hide(path, Mask([]))
-    assert path.read_text() == "<a>&#x202e;gnp.exe &#x9b;</a>\n"
+def test_junit_is_kept_with_escapes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with RunDirectory("validate", Mask([])) as directory, _junit(directory) as junit:
+        junit.write_text("<a>\u202egnp.exe \x9b</a>\n")
+    assert (directory.path / "junit.xml").read_text() == "<a>&#x202e;gnp.exe &#x9b;</a>\n"
 
 
 def test_lines_stay_lines():
