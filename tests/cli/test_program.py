@@ -56,7 +56,15 @@ def test_completion_completes_verbs():
         (UsageError("no such node", "Try n1."), 2, ["error: no such node", "hint:  Try n1."]),
         (UnreachableError("no answer", "Wait."), 4, ["error: no answer", "hint:  Wait."]),
         (KeyboardInterrupt(), 130, ["error: interrupted"]),
-        (OSError(28, "No space left on device", "/x"), 1, ["error: /x: No space left on device"]),
+        (
+            OSError(28, "No space left on device", "/x"),
+            4,
+            [
+                "error: /x: No space left on device",
+                "hint:  Free space there, then run the same command again.",
+            ],
+        ),
+        (OSError(5, "Input/output error", "/x"), 1, ["error: /x: Input/output error"]),
     ],
 )
 def test_error_is_shown_as_lines_with_its_exit_code(monkeypatch, capsys, error, code, lines):

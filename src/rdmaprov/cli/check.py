@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -103,10 +105,15 @@ def read_untrusted(site: Path) -> tuple[Fleet, list[Problem]]:
         SiteError: there is no site, or it takes too much memory or time.
 
     """
-    from rdmaprov import contract
-    from rdmaprov.inventory.untrusted import limits
-    from rdmaprov.inventory.untrusted.bounds import bounded
-    from rdmaprov.inventory.untrusted.load import load_untrusted
+    for name in [name for name in os.environ if name.startswith("ANSIBLE_")]:
+        del os.environ[name]
+    # Parts of Ansible that convert values read its settings when they are imported.
+    with tempfile.NamedTemporaryFile(suffix=".cfg") as no_settings:
+        os.environ["ANSIBLE_CONFIG"] = no_settings.name
+        from rdmaprov import contract
+        from rdmaprov.inventory.untrusted import limits
+        from rdmaprov.inventory.untrusted.bounds import bounded
+        from rdmaprov.inventory.untrusted.load import load_untrusted
 
     with meter(f"reading {site}") as moving, bounded():
         fleet = load_untrusted(site, moving.count)

@@ -114,7 +114,7 @@ def _is_misread(value: Any) -> bool:
 
 
 def _is_endless(value: Any) -> bool:
-    """Return whether a text's number has so many digits that making it takes all memory."""
+    """Return whether making a text's number would take all memory."""
     return isinstance(value, str) and _ENDLESS.search(value) is not None
 
 

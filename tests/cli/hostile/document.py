@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.cli.hostile.lies import SEED_VARIABLE, VERBS, of_verb, seed
+from tests.cli.hostile.lies import GAPS, SEED_VARIABLE, VERBS, of_verb, seed
 from tests.cli.hostile.verbs import Tally, try_verb
 
 HEAD = "| answers that are wrong on purpose | tried | held |\n|---|---|---|\n"
@@ -33,7 +33,7 @@ def main() -> int:
 
     click.echo(f"{SEED_VARIABLE}={seed()}", err=True)
     tallies: list[Tally] = []
-    for verb in VERBS:
+    for verb in (*VERBS, *GAPS):
         with tempfile.TemporaryDirectory() as directory:
             tallies.append(try_verb(verb, Path(directory)))
         for harm in tallies[-1].harm:

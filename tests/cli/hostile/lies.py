@@ -11,7 +11,9 @@ from typing import Any
 from tests.cli.hostile import framing, wrong
 
 SEED_VARIABLE = "RDMAPROV_FUZZ_SEED"
-VERBS = ("plan", "validate", "apply --drifted", "discover", "accept")
+VERBS = ("plan", "validate", "apply --drifted", "discover")
+# Held as a whole, but not yet each by name: see the known gaps of docs/security.md.
+GAPS = ("accept",)
 _ENDS = ("exit 1", "exit 77", "exit 127", "exit 255", "signal 9", "signal 11", "signal 15",
          "silence", "drip 5", "errors 100")  # fmt: skip
 
