@@ -12,9 +12,10 @@ from pathlib import Path
 
 PROBE_TIMEOUT_S = 5.0
 MEMORY_FILE = "accel.json"
-# With QEMU's default, a GiB, a machine that restarts drags the translated code of its last life
-# along and boots three times slower (seen with QEMU 7.2: 130 s instead of 53 s).
-TRANSLATED_CODE_MIB = 96
+# A survey of all roles fills 96 MiB. With QEMU's default, a GiB, a machine that restarts drags the
+# translated code of its last life along and boots three times slower (seen with QEMU 7.2: 130 s
+# instead of 53 s).
+TRANSLATED_CODE_MIB = 256
 _EXIT_PORT = 0xF4
 _EXIT_VALUE = 0x10
 # KVM inside a virtual machine may emulate a guest's kernel instruction by instruction: firmware and
