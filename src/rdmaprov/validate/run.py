@@ -18,6 +18,7 @@ from rdmaprov.runs.directory import RUNS, RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.masks import Mask
 from rdmaprov.validate import plugin
+from rdmaprov.validate.junit import JUnit
 from rdmaprov.validate.results import CheckResults
 
 
@@ -61,13 +62,14 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask) -> Done:
     started = datetime.now(UTC)
     findings = CheckResults(tuple(node.name for node in fleet.nodes))
     with RunDirectory("validate", mask, log="pytest.log") as directory:
-        junit = directory.path / "junit.xml"
+        junit = JUnit(directory, mask)
         ended = pytest.main(
-            list(_arguments(request, junit)), plugins=[findings, plugin.Preloaded(fleet)]
+            list(_arguments(request)), plugins=[findings, junit, plugin.Preloaded(fleet)]
         )
-        _hide(junit, mask)
+        junit.close()
         for one in findings.judged:
-            directory.log(f"{one.outcome}: {one.test}: {one.message}")
+            more = f" and {len(one.also):,} more" if one.also else ""
+            directory.log(f"{one.outcome}: {one.test}{more}: {one.message}")
         code = _code(int(ended), findings)
         text = directory.write_results(
             document(request, started, datetime.now(UTC), code, findings)
@@ -89,14 +91,13 @@ def document(
     return results_document(head, ended, code, nodes, {**asked, **findings.as_data()})
 
 
-def _arguments(request: ValidateRequest, junit: Path) -> Iterator[str]:
+def _arguments(request: ValidateRequest) -> Iterator[str]:
     suite = suite_dir()
     yield f"--config-file={suite / 'pytest.ini'}"
     yield f"--rootdir={suite}"
     # A wheel's directory is not the user's to write.
     yield f"--override-ini=cache_dir={Path(RUNS, '.pytest_cache').absolute()}"
     yield f"--inventory={request.site}"
-    yield f"--junitxml={junit}"
     yield f"--hosts={request.hosts or request.limit or 'all'}"
     if request.vault_password_file is not None:
         yield f"--vault-password-file={request.vault_password_file}"
@@ -124,11 +125,3 @@ def _code(ended: int, findings: CheckResults) -> ExitCode:
     if ended == pytest.ExitCode.INTERNAL_ERROR:
         return ExitCode.UNKNOWN
     return findings.exit_code()
-
-
-def _hide(path: Path, mask: Mask) -> None:
-    """Take the site's secrets out of a file that pytest wrote, and keep it to this user."""
-    if path.is_file():
-        text = mask.text(path.read_text(encoding="utf-8"))
-        path.chmod(0o600)
-        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,113 @@
+"""junit.xml of a run, written check by check: pytest's own keeps all of it in memory.
+
+On 1,000 nodes with eight rails there are half a million checks, and pytest's writer takes more
+than 1 kB for each.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from xml.sax.saxutils import escape, quoteattr
+
+import pytest
+from _pytest._code.code import ExceptionRepr
+from _pytest.junitxml import bin_xml_escape, mangle_test_address
+
+from rdmaprov.runs.directory import RunDirectory
+from rdmaprov.runs.masks import Mask
+from rdmaprov.validate.results import Outcome, message, outcome_of
+
+# JUnit's word for each.
+_TAGS = {Outcome.FAILED: "failure", Outcome.ERROR: "error", Outcome.SKIPPED: "skipped"}
+
+
+class JUnit:
+    """A plugin that writes junit.xml, without secrets.
+
+    Args:
+        directory: the run's.
+        mask: the site's secrets.
+
+    """
+
+    def __init__(self, directory: RunDirectory, mask: Mask) -> None:
+        self._directory, self._mask = directory, mask
+        self._began = datetime.now(UTC)
+        self._counts: Counter[Outcome] = Counter()
+        # Here, as /tmp may be in memory; the head of junit.xml, with the counts, comes first.
+        self._cases = tempfile.TemporaryFile(  # noqa: SIM115 - it is open for as long as the run
+            "w+", dir=directory.path, encoding="utf-8", errors="backslashreplace"
+        )
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write a check."""
+        self._add(report, report.duration)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Write a file of the suite that cannot be read."""
+        if report.failed:
+            self._add(report, 0)
+
+    def pytest_internalerror(self, excrepr: ExceptionRepr) -> None:
+        """Write an error of pytest's or of a plugin's."""
+        self._counts[Outcome.ERROR] += 1
+        self._write("pytest", "internal", 0, _element("error", "internal error", str(excrepr)))
+
+    def _add(self, report: pytest.TestReport | pytest.CollectReport, seconds: float) -> None:
+        outcome = outcome_of(report)
+        if outcome is None:
+            return
+        self._counts[outcome] += 1
+        *parents, name = mangle_test_address(report.nodeid)
+        body = ""
+        if outcome in _TAGS:
+            text = message(report)
+            whole = text if outcome is Outcome.SKIPPED else str(report.longrepr)
+            body = _element(_TAGS[outcome], text, whole)
+        self._write(".".join(parents), name, seconds, body)
+
+    def _write(self, parents: str, name: str, seconds: float, body: str) -> None:
+        case = (
+            f"<testcase classname={_attribute(parents)} name={_attribute(name)} "
+            f'time="{seconds:.3f}">{body}</testcase>\n'
+        )
+        self._cases.write(self._mask.text(case))
+
+    def close(self) -> None:
+        """Write junit.xml."""
+        with self._cases:
+            self._directory.write_lines("junit.xml", self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        counts = " ".join(
+            f'{word}="{number}"'
+            for word, number in (
+                ("errors", self._counts[Outcome.ERROR]),
+                ("failures", self._counts[Outcome.FAILED]),
+                ("skipped", self._counts[Outcome.SKIPPED]),
+                ("tests", self._counts.total()),
+            )
+        )
+        seconds = (datetime.now(UTC) - self._began).total_seconds()
+        yield '<?xml version="1.0" encoding="utf-8"?>'
+        yield (
+            f'<testsuites name="pytest tests"><testsuite name="pytest" {counts} '
+            f'time="{seconds:.3f}" timestamp="{self._began.isoformat()}" '
+            f"hostname={_attribute(socket.gethostname())}>"
+        )
+        self._cases.seek(0)
+        yield from (line.rstrip("\n") for line in self._cases)
+        yield "</testsuite></testsuites>"
+
+
+def _element(tag: str, text: str, whole: str) -> str:
+    kind = ' type="pytest.skip"' if tag == "skipped" else ""
+    return f"<{tag}{kind} message={_attribute(text)}>{escape(bin_xml_escape(whole))}</{tag}>"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(bin_xml_escape(text))
