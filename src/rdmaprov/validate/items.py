@@ -38,7 +38,9 @@ class _OnDemand:
     def __set_name__(self, _owner: type[Check], name: str) -> None:
         self._name = name
 
-    def __get__(self, check: Check, _owner: type[Check]) -> object:
+    def __get__(self, check: Check | None, _owner: type[Check]) -> object:
+        if check is None:
+            return self
         own = vars(check)
         if self._name not in own:
             own[self._name] = self._make(check)
@@ -75,11 +77,14 @@ class CheckFunction:
 class Check(pytest.Item):
     """One test of one node, or of one rail, or of the fleet."""
 
+    function: CheckFunction
     keywords: Any = _OnDemand(lambda check: check.make_keywords())
     own_markers: Any = _OnDemand(lambda check: list(check.function.marks))
     extra_keyword_matches: Any = _OnDemand(lambda _: set())
     user_properties: Any = _OnDemand(lambda check: check.make_properties())
     _report_sections: Any = _OnDemand(lambda _: [])
+    # pytest's own looks for the place anew for each item.
+    location: Any = _OnDemand(lambda check: (check.function.file, check.function.line, check.name))
 
     def __init__(
         self,
@@ -96,11 +101,6 @@ class Check(pytest.Item):
     def obj(self) -> Callable[..., object]:
         """Return the function, which pytest's own items have under this name."""
         return self.function.call
-
-    @property
-    def location(self) -> tuple[str, int | None, str]:
-        """Return the place of the test; pytest's own looks for it anew for each item."""
-        return self.function.file, self.function.line, self.name
 
     def make_keywords(self) -> NodeKeywords:
         """Return the names that the check answers to."""
