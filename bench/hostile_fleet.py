@@ -1,12 +1,14 @@
 """A fleet of which 3 in 100 nodes hang and 1 in 100 lies, under 1,024 open files.
 
-    python bench/hostile_fleet.py [NODES] [--verbs VERB...]     1,000 by default
+    python bench/hostile_fleet.py [NODES] [--verbs VERB...] [--connect-s S]     1,000 by default
 
 One real sshd stands for all nodes. A node is its user's forced command, chosen by its key: an
 honest one runs the agent as it is; one that hangs accepts the login and does not answer; one that
 lies answers with what no agent says. Honest nodes are this machine: 24 checks judge each of them,
 and `apply --drifted` finds that it matches. Ansible, which then runs on the others, has no limit
 for a node that hangs behind its login: those here end after two minutes.
+
+Nodes share this machine's processors: beside other work, logins need a longer --connect-s.
 
 Prints time, memory and open files (processes.py says how), and exits unless each node that hangs
 or lies is named with its reason, and each honest one has its results.
@@ -33,19 +35,17 @@ from memory import FILES, rails
 from processes import Finished, measure
 
 CHECKS = 24
-CONNECT_S = 10
+# Behind the time for the connection, the time that the probe gives a node to start its agent.
+START_S = 10
 START_TIMEOUT_S = 30
+HANGS_S = 110
 HONEST, HUNG, LIAR = "honest", "hung", "liar"
 # What stands in for a node's shell; the agent is its standard input.
 FORCED = {
     HONEST: 'eval "$SSH_ORIGINAL_COMMAND"',
-    HUNG: "exec sleep 120",
+    HUNG: "exec sleep {hangs_s}",
     # The mark is the last word of the command, so the lie comes where answers are read.
     LIAR: 'printf "%s\\n0 abc 0 0\\n" "${SSH_ORIGINAL_COMMAND##* }"; exec cat > /dev/null',
-}
-REASONS = {
-    HUNG: f"no answer in {CONNECT_S + 10} s",
-    LIAR: "unexpected output on the connection",
 }
 SSHD = """\
 Port {port}
@@ -74,8 +74,13 @@ def kind_of(index: int) -> str:
 class HostileFleet:
     """A site, a suite and an sshd, for as long as the context lasts."""
 
-    def __init__(self, at: Path, count: int) -> None:
+    def __init__(self, at: Path, count: int, connect_s: int) -> None:
         self.at = at
+        self.connect_s = connect_s
+        self.reasons = {
+            HUNG: f"no answer in {connect_s + START_S} s",
+            LIAR: "unexpected output on the connection",
+        }
         self.names = {f"n{index:04}": kind_of(index) for index in range(count)}
         self.suite = at / "test_own.py"
         self.port = free_port()
@@ -111,7 +116,8 @@ class HostileFleet:
             )
             if name in FORCED:
                 forced = self.at / f"{name}.sh"
-                forced.write_text(f"{FORCED[name]}\n")
+                hangs_s = str(HANGS_S + self.connect_s)
+                forced.write_text(FORCED[name].replace("{hangs_s}", hangs_s) + "\n")
                 public = path.with_suffix(".pub").read_text()
                 lines.append(f'restrict,command="sh {forced}" {public}')
         (self.at / "authorized_keys").write_text("".join(lines))
@@ -136,7 +142,7 @@ class HostileFleet:
             "ansible_host": "127.0.0.1",
             "ansible_port": self.port,
             "ansible_user": getpass.getuser(),
-            "ansible_ssh_timeout": CONNECT_S,
+            "ansible_ssh_timeout": self.connect_s,
             "ansible_ssh_common_args": (
                 f"-F none -oIdentitiesOnly=yes -oKexAlgorithms=curve25519-sha256 {known}"
             ),
@@ -160,11 +166,11 @@ class HostileFleet:
         wrong = {
             name: why[name]
             for name, kind in self.names.items()
-            if (REASONS[kind] not in why[name] if kind in REASONS else why[name])
+            if (self.reasons[kind] not in why[name] if kind in self.reasons else why[name])
         }
         if wrong:
             raise SystemExit(f"{verb}: {len(wrong)} nodes have another result: {wrong}")
-        return sum(kind in REASONS for kind in self.names.values())
+        return sum(kind in self.reasons for kind in self.names.values())
 
 
 def validated(results: dict[str, Any]) -> dict[str, str]:
@@ -201,13 +207,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="verbs on a fleet with nodes that hang and lie")
     parser.add_argument("nodes", nargs="?", type=int, default=1000)
     parser.add_argument("--verbs", nargs="+", choices=VERBS, default=list(VERBS))
+    parser.add_argument("--connect-s", type=int, default=10, metavar="S", help="for one login")
     words = parser.parse_args()
     if os.geteuid() != 0:
         raise SystemExit("bench/hostile_fleet.py starts sshd and surveys as root: run it as root")
     print(f"{words.nodes} nodes, {os.cpu_count()} processors, {FILES} open files")
     with ExitStack() as stack:
         at = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rdmaprov-hostile-")))
-        fleet = HostileFleet(at, words.nodes)
+        fleet = HostileFleet(at, words.nodes, words.connect_s)
         fleet.start(stack)
         for verb in words.verbs:
             done, results = fleet.run(verb)

@@ -1,4 +1,4 @@
-"""What verbs cost on a fleet of which no node can be reached: time, memory, open files.
+"""What verbs cost on a fleet of unreachable nodes: time, memory, open files.
 
     python bench/memory.py [NODES] [--verbs VERB...] [--kinds refused|hung...]     1,000 by default
 
@@ -79,7 +79,7 @@ def run(kind: str, verb: str, count: int) -> Finished:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description="verbs on a fleet that cannot be reached")
+    parser = argparse.ArgumentParser(description="verbs on an unreachable fleet")
     parser.add_argument("nodes", nargs="?", type=int, default=1000)
     parser.add_argument("--verbs", nargs="+", choices=VERBS, default=list(VERBS))
     parser.add_argument("--kinds", nargs="+", choices=("refused", "hung"), default=["refused"])
