@@ -70,7 +70,7 @@ class Agent(threading.Thread):
             lines.write(json.dumps({"return": value}).encode() + b"\n")
             lines.flush()
 
-        say("left behind by the conversation before")
+        say({"left behind by": "the conversation before"})
         polls = 0
         for line in lines:
             request = json.loads(line)

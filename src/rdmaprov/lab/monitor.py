@@ -121,7 +121,7 @@ def _sync(stack: ExitStack, node_dir: Path, timeout_s: float) -> _Peer:
     A conversation that was cut may leave an answer behind, which is passed over, and may take the
     first line of the next one along with it, so that is asked again.
     """
-    asked: set[int] = set()
+    asked: list[int] = []  # what is left behind may be of any type, also one that no set takes
     give_up = time.monotonic() + timeout_s
     while True:
         attempt = stack.enter_context(ExitStack())
@@ -129,7 +129,7 @@ def _sync(stack: ExitStack, node_dir: Path, timeout_s: float) -> _Peer:
             _conversation(node_dir / "agent.sock", min(SYNC_TIMEOUT_S, timeout_s))
         )
         number = time.monotonic_ns() & 0xFFFFFFFF
-        asked.add(number)
+        asked.append(number)
         try:
             peer.send("guest-sync-delimited", id=number)
             while peer.receive().get("return") not in asked:
