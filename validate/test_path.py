@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pytest
 
@@ -21,6 +22,7 @@ from rdmaprov.validate.verdict import Setting, not_applicable, rdmaprov, settle
 pytestmark = pytest.mark.path
 
 _TIME_LIMIT_S = 60
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -253,21 +255,36 @@ def _paths(fleet: Fleet, hosts: Hosts) -> tuple[list[Path], list[str]]:
 def ping_all(fleet: Fleet, hosts: Hosts) -> Pinged:
     """Return what full-size pings found on every path."""
     paths, unknown = _paths(fleet, hosts)
+
+    def command(each: Sequence[Path]) -> str:
+        return wire.ping_command(_ends(each), each[0].near.get("fabric_mtu_bytes"))
+
+    answers, lost = _ask_near_ends(paths, hosts, command, wire.parse_pings)
+    found = [(path, *pings[path.rail.index]) for path, pings in answers]
+    return Pinged(tuple(found), (*unknown, *lost))
+
+
+def _ask_near_ends(
+    paths: Sequence[Path],
+    hosts: Hosts,
+    command: Callable[[Sequence[Path]], str],
+    parse: Callable[[str], _T],
+) -> tuple[list[tuple[Path, _T]], list[str]]:
+    """Return what each path's near end says of all of its paths, and a line for unknown nodes."""
     mine = _by_near_end(paths)
-    commands = {
-        name: wire.ping_command(_ends(each), each[0].near.get("fabric_mtu_bytes"))
-        for name, each in mine.items()
-    }
-    found = []
-    answers = hosts.run(commands, time_limit_s=_TIME_LIMIT_S)
+    answers = hosts.run(
+        {name: command(each) for name, each in mine.items()}, time_limit_s=_TIME_LIMIT_S
+    )
+    found: list[tuple[Path, _T]] = []
+    unknown: list[str] = []
     for name, each in mine.items():
         try:
-            pings = wire.parse_pings(_stdout(answers[name]))
+            said = parse(_stdout(answers[name]))
         except CouldNotTell as error:
             unknown.append(f"{name}: {error.why}")
             continue
-        found += [(path, *pings[path.rail.index]) for path in each]
-    return Pinged(tuple(found), tuple(unknown))
+        found += [(path, said) for path in each]
+    return found, unknown
 
 
 def _by_near_end(paths: Sequence[Path]) -> dict[str, list[Path]]:
@@ -315,19 +332,10 @@ def _silent(paths: Sequence[Path], hosts: Hosts) -> tuple[list[Path], list[str]]
 
     An exchange on a silent path would wait for its time limit, and one path after the other.
     """
-    mine = _by_near_end(paths)
-    commands = {name: wire.reach_command(_ends(each)) for name, each in mine.items()}
-    answers = hosts.run(commands, time_limit_s=_TIME_LIMIT_S)
-    found: list[Path] = []
-    unknown: list[str] = []
-    for name, each in mine.items():
-        try:
-            rails = wire.parse_reach(_stdout(answers[name]))
-        except CouldNotTell as error:
-            unknown.append(f"{name}: {error.why}")
-            continue
-        found += [path for path in each if path.rail.index in rails]
-    return found, unknown
+    answers, unknown = _ask_near_ends(
+        paths, hosts, lambda each: wire.reach_command(_ends(each)), wire.parse_reach
+    )
+    return [path for path, rails in answers if path.rail.index in rails], unknown
 
 
 def _stdout(answer: object) -> str:

@@ -92,20 +92,26 @@ def test_ansible_is_neither_configured_nor_searched_for_plugins(tmp_path: Path):
     assert not canary.exists()
 
 
+def check_after(program: str, directory: Path, **environment: str) -> Any:
+    """Return how `check --untrusted` of a good site ended, begun by a program."""
+    site = directory / "site"
+    Hostile("good", "").write(site, directory / "canary")
+    return subprocess.run(
+        [sys.executable, "-c", program, "check", "--untrusted", str(site)],
+        capture_output=True, text=True, check=False, timeout=TIMEOUT_S, cwd=directory,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
 def test_settings_of_ansible_mean_nothing(tmp_path: Path):
-    site = tmp_path / "site"
-    Hostile("good", "").write(site, tmp_path / "canary")
     (tmp_path / "ansible.cfg").write_text("[defaults]\nforks = 77\n")
     program = (
         "import sys; from rdmaprov import cli; assert cli.run(sys.argv[1:]) == 0\n"
         "from ansible import constants\n"
         "print(constants.DEFAULT_FORKS, 'ansible.plugins.loader' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "check", "--untrusted", str(site)],
-        capture_output=True, text=True, check=True, timeout=TIMEOUT_S, cwd=tmp_path,
-        env={**os.environ, "ANSIBLE_FORKS": "88"},
-    )  # fmt: skip
+    done = check_after(program, tmp_path, ANSIBLE_FORKS="88")
+    assert done.returncode == 0, done.stderr
     assert done.stdout == "5 False\n"
 
 
@@ -123,24 +129,17 @@ def test_site_that_is_a_link_is_refused(tmp_path: Path):
 
 
 def test_memory_is_limited_by_the_kernel(tmp_path: Path):
-    site = tmp_path / "site"
-    Hostile("good", "").write(site, tmp_path / "canary")
     program = (
         "import sys; from rdmaprov import cli; from rdmaprov.inventory.untrusted import load\n"
         "load.walk = lambda site: [bytearray(10**7) for _ in range(1000)]\n"
         "sys.exit(cli.run(sys.argv[1:]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "check", "--untrusted", str(site)],
-        capture_output=True, text=True, check=False, timeout=TIMEOUT_S,
-    )  # fmt: skip
+    done = check_after(program, tmp_path)
     assert done.returncode == ExitCode.INVALID_SITE
     assert "takes more than 500 MB of memory\nhint:" in done.stderr
 
 
 def test_time_is_limited(tmp_path: Path):
-    site = tmp_path / "site"
-    Hostile("good", "").write(site, tmp_path / "canary")
     program = (
         "import sys; from rdmaprov import cli\n"
         "from rdmaprov.inventory.untrusted import limits, load\n"
@@ -148,10 +147,7 @@ def test_time_is_limited(tmp_path: Path):
         "load.walk = lambda site: [0 for _ in iter(int, 1)]\n"
         "sys.exit(cli.run(sys.argv[1:]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "check", "--untrusted", str(site)],
-        capture_output=True, text=True, check=False, timeout=TIMEOUT_S,
-    )  # fmt: skip
+    done = check_after(program, tmp_path)
     assert done.returncode == ExitCode.INVALID_SITE
     assert "takes more than 1 s of CPU time\nhint:" in done.stderr
 

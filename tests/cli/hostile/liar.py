@@ -146,6 +146,7 @@ def known(lie: dict[str, Any], request: Request) -> tuple[int, bytes, bytes]:
 def main() -> None:
     """Lie."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.alarm(2 * HANGS_S)  # who gives it up may leave it, with output that nobody reads
     lie = json.loads(Path(sys.argv[1]).read_text())
     words = sys.argv[2:]
     if "-c" in words:
