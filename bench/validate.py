@@ -230,8 +230,10 @@ def trouble(bench: Bench, ours: float) -> None:
         hosts["nodes"]["vars"]["ansible_ssh_timeout"] = CONNECT_S
         (bench.fleet.site / "hosts.yml").write_text(json.dumps(hosts))
         cost = bench.ours(fails=True)
-    # A large fleet's summary has a line for each node, a small one's a line for each test.
-    named = sum(f"[{name}]" in cost.output or f"\n{name}: " in cost.output for name in troubled)
+    # The summary has one line for the nodes that hang, and one for those that refuse.
+    last = TROUBLED - 1
+    folded = (f"(hung[0-{last}])", f"(refused[{TROUBLED}-{TROUBLED + last}])")
+    named = TROUBLED * sum(names in cost.output for names in folded)
     row(
         "T13 with 4 hung and 4 refused nodes more",
         f"{cost.wall:.1f} s",

@@ -15,10 +15,10 @@ from rdmaprov.report.issues import (
     Scope,
     group_messages,
     group_skips,
-    name_masker,
     widen_remedy,
 )
 from rdmaprov.report.model import Cell, Tone
+from rdmaprov.runs.groups import name_masker
 from rdmaprov.words import duration
 
 FLEET = runs.names(20)

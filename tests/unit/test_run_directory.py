@@ -7,7 +7,6 @@ import json
 from rdmaprov.problem import visible
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.masks import Mask
-from rdmaprov.validate.run import _junit
 
 SAID = "\x1b[2J \x9b31m \u202egnp.exe \x7f \u2028 \ud800 ü"
 
@@ -34,13 +33,6 @@ def test_errors_of_ranks_are_kept_with_escapes(tmp_path, monkeypatch):
     assert path is not None
     assert not obeyed(path.read_text())
     assert path.read_text().startswith("one\n\t\\x1b[2J")
-
-
-def test_junit_is_kept_with_escapes(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with RunDirectory("validate", Mask([])) as directory, _junit(directory) as junit:
-        junit.write_text("<a>\u202egnp.exe \x9b</a>\n")
-    assert (directory.path / "junit.xml").read_text() == "<a>&#x202e;gnp.exe &#x9b;</a>\n"
 
 
 def test_lines_stay_lines():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -207,9 +208,23 @@ def test_what_is_no_assertion_is_an_error(suite, site, tmp_path, more):
         "test_skipped[n1]": "skipped",
         "test_skipped[n2]": "skipped",
     }
+    lines = done.stdout.splitlines()
+    assert "n2: it is wrong [test_wrong]" in lines
+    assert "n2: LookupError: there is no such file [test_untold]" in lines
+    assert "2 nodes: LookupError: neither is this [test_own_untold]" in lines
+    assert "2 nodes: ib: it does not apply [test_skipped]" in lines
+    assert "Traceback" not in done.stdout
+
+
+def test_verbose_prints_each_check_and_no_skip_shows_a_place_in_pytest(suite, site):
+    own = "\n\ndef test_own_skipped(own):\n    pytest.skip('nor does this')\n"
+    done = run(suite(FAILS + own), site, "-v", "-ra")
     assert "test_wrong[n2] - n2: it is wrong\n" in done.stdout
     assert "LookupError: there is no such file\n" in done.stdout
-    assert "Traceback" not in done.stdout
+    assert "by kind" not in done.stdout
+    for reason in ("ib: it does not apply", "nor does this"):
+        assert re.search(rf"SKIPPED \[2\] \S*test_it.py:\d+: {reason}", done.stdout)
+    assert "_pytest" not in done.stdout
 
 
 def test_last_failed_and_first_failure(suite, site):
@@ -303,8 +318,7 @@ def test_live(host, node):
     assert done.returncode == 0, done.stdout
 
 
-def test_large_fleet_is_judged_in_a_loop_of_its_own(suite, tmp_path):
-    many = 300
+def large_site(tmp_path, many=300):
     rows = [f"    n{i}: {{unit: {i}, ansible_connection: local}}\n" for i in range(1, many + 1)]
     hosts = {
         "hosts.yml": "---\nnodes:\n  hosts:\n" + "".join(rows),
@@ -312,7 +326,11 @@ def test_large_fleet_is_judged_in_a_loop_of_its_own(suite, tmp_path):
         .replace("198.18.0.{{ unit }}/24", "10.0.{{ unit // 200 }}.{{ unit % 200 + 1 }}/16")
         .replace("198.18.1.{{ unit }}/24", "10.1.{{ unit // 200 }}.{{ unit % 200 + 1 }}/16"),
     }
-    site = sites.write(tmp_path / "site", {**sites.GOOD, **hosts})
+    return sites.write(tmp_path / "site", {**sites.GOOD, **hosts})
+
+
+def test_large_fleet_is_judged_in_a_loop_of_its_own(suite, tmp_path):
+    site = large_site(tmp_path)
     command = f"echo x >>{tmp_path}/runs; wc -l <{tmp_path}/runs"
     text = (
         "import pytest\n\n\n@pytest.mark.path\ndef test_live(host, node):\n"
@@ -327,6 +345,34 @@ def test_large_fleet_is_judged_in_a_loop_of_its_own(suite, tmp_path):
     assert "\nn7: wrong [test_name]\n" in done.stdout
     assert "\n2 nodes (n[8,208]): LookupError: why [test_untold]\n" in done.stdout
     assert "stopping after 1 failures" in run(suite(text), site, "-x").stdout
+
+
+ALIVE = """
+import gc
+import pathlib
+
+import pytest
+
+
+def pytest_sessionfinish():
+    kinds = pytest.TestReport, pytest.Item
+    alive = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
+    pathlib.Path(__file__).with_name("alive").write_text(str(len(alive)))
+"""
+
+
+def test_large_fleet_keeps_neither_checks_nor_reports(suite, tmp_path):
+    text = (
+        "import pytest\n\n\ndef test_wrong(node):\n    assert 0, f'{node.name}: wrong'\n\n\n"
+        "def test_skipped(rail):\n    pytest.skip('why')\n\n\ndef test_fine(node):\n    pass\n"
+    )
+    where = suite(text)
+    with (where / "conftest.py").open("a") as opened:
+        opened.write(ALIVE)
+    done = run(where, large_site(tmp_path))
+    assert "300 failed, 300 passed, 600 skipped" in done.stdout, done.stdout
+    assert "\n300 nodes: NODE: wrong [test_wrong]\n" in done.stdout
+    assert int((where / "alive").read_text()) < 10
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])

@@ -52,7 +52,7 @@ def program_command(name: str, document: Document, limit_s: float, mark: str = "
     source = node_script(_PROGRAMS / f"{name}.py")
     loader = f"import sys;exec(sys.stdin.buffer.read({len(source)}))"
     words = ["python3", "-I", "-c", loader, *([mark] if mark else [])]
-    return Command(shlex.join(words), limit_s, source + json.dumps(document).encode())
+    return Command(shlex.join(words), limit_s, json.dumps(document).encode(), source)
 
 
 def ask_nodes(

@@ -92,4 +92,4 @@ def survey_command(target: Target, arguments: bytes) -> Command:
     archive = collection.archive()
     boot = _BOOT.format(size=len(archive), package=collection.PACKAGE)
     text = f"{target.interpreter} -I -S -c {shlex.quote(boot)}"
-    return Command(text, SURVEY_LIMIT_S, archive + arguments)
+    return Command(text, SURVEY_LIMIT_S, arguments, archive)

@@ -55,18 +55,20 @@ class Command:
         text: as the node's shell reads it.
         limit_s: seconds it may take.
         given: its standard input.
+        shared: what comes before that, and is the same for many nodes: one copy in memory.
 
     """
 
     text: str
     limit_s: float
     given: bytes = b""
+    shared: bytes = b""
 
     def request(self, number: int) -> bytes:
         """Return the command as the agent reads it."""
         command = self.text.encode("utf-8", "surrogateescape")
-        head = f"{number} {self.limit_s} {len(command)} {len(self.given)}\n"
-        return head.encode() + command + self.given
+        head = f"{number} {self.limit_s} {len(command)} {len(self.shared) + len(self.given)}\n"
+        return b"".join((head.encode(), command, self.shared, self.given))
 
     @property
     def label(self) -> str:

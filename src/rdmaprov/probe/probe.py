@@ -68,7 +68,10 @@ class Probe:
 
         """
         command = Command(text, self._limits.command_s if limit_s is None else limit_s)
-        known = self._sessions[name].known
+        session = self._sessions[name]
+        if session.lost is not None:  # it is not tried again: no command needs an entry
+            return self._take(name, session.lost)
+        known = session.known
         if fresh or self.live:
             return self._answer(name, self._ask(name, command))
         if text not in known:
@@ -109,7 +112,9 @@ class Probe:
         self._loop.close()
 
     def _answer(self, name: str, future: Future[Answer]) -> Answer:
-        found = _outcome(future)
+        return self._take(name, _outcome(future))
+
+    def _take(self, name: str, found: Answer | NodeError) -> Answer:
         if isinstance(found, Answer):
             return found
         if isinstance(found, NodeUnreachable):
@@ -122,6 +127,8 @@ class Probe:
 
     def _fetch(self, name: str, texts: Iterable[str]) -> None:
         session = self._sessions[name]
+        if session.lost is not None:
+            return
         asked: dict[str, Future[Answer]] = {
             text: Future() for text in texts if text not in session.known
         }

@@ -78,7 +78,21 @@ class Session:
         if isinstance(self._target, NodeError):
             raise self._target
         async with self._shared.opening:
-            return await open_connection(self._target, self._shared.source)
+            try:
+                return await open_connection(self._target, self._shared.source)
+            except NodeError as error:
+                # A new one, without the frames that have the connection and its buffers.
+                why = type(error)(error.message, error.hint)
+        raise why
+
+    @property
+    def lost(self) -> NodeError | None:
+        """Return why the node could not be reached; None if it was, or if nobody knows yet."""
+        task = self._connecting
+        if task is None or not task.done() or task.cancelled():
+            return None
+        error = task.exception()
+        return error if isinstance(error, NodeError) else None
 
     async def ask(self, command: Command) -> Answer:
         """Return a command's answer, run now; raise NodeError if there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from rdmaprov.report.grid import ALL
@@ -13,12 +13,6 @@ from rdmaprov.runs import groups
 
 _NAMED = 8  # most nodes that a command names; above, the list below it has the names
 _TOKEN = re.compile(r"[\w.-]+")
-_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b[0-9a-f:]*::[0-9a-f:]*\b")
-_RAIL = re.compile(r"\brail \d+\b")
-# The part before a message's first colon, such as `gpu07 left_port3 mlx5_0 (rail 0)`, and names
-# that systemd and rdma-core give (systemd.net-naming-scheme(7), 60-rdma-persistent-naming.rules).
-_IN_HEAD = re.compile(r"[A-Za-z]\w*\d\b")
-_DEVICE = re.compile(r"\b(?:en[opsx]\d\w*|eth\d+|bond\d+|ib[ps]?\d\w*|mlx[45]_\d+|rocep\d\w*)\b")
 
 
 @dataclass(frozen=True)
@@ -58,27 +52,9 @@ class Scope:
         return shlex.join(["rdmaprov", verb, self.path, *limit, *more])
 
 
-def name_masker(names: Collection[str]) -> Callable[[str], str]:
-    """Return a function that masks the parts of a message that differ by node or device.
-
-    >>> name_masker({"gpu1"})("gpu1 ens1: MTU is 1500, wanted 9000 (/sys/class/net/ens1/mtu)")
-    '* *: MTU is 1500, wanted 9000 (/sys/class/net/*/mtu)'
-    """
-    known = frozenset(names)
-
-    def mask(text: str) -> str:
-        first, _, rest = text.partition(" ")
-        devices = set(_IN_HEAD.findall(rest.partition(":")[0])) if first in known else set()
-        odd = known | devices
-        text = _DEVICE.sub("*", _ADDRESS.sub("*", _RAIL.sub("rail *", text)))
-        return _TOKEN.sub(lambda found: "*" if found[0] in odd else found[0], text)
-
-    return mask
-
-
 def group_messages(messages: Iterable[Message], site: Scope) -> tuple[Issue, ...]:
     """Return the findings; messages that differ only in node or device are one. The worst first."""
-    mask = name_masker(site.nodes)
+    mask = groups.name_masker(site.nodes)
     found: dict[tuple[str, ...], list[Message]] = {}
     for each in messages:
         key = (each.tone, mask(each.text), mask(each.remedy))
@@ -119,7 +95,7 @@ def widen_remedy(remedy: str, nodes: tuple[str, ...], site: Scope) -> str:
 
 def group_skips(messages: Iterable[Message], site: Scope) -> tuple[Skip, ...]:
     """Return the skipped checks by reason, the most frequent first."""
-    mask = name_masker(site.nodes)
+    mask = groups.name_masker(site.nodes)
     found: dict[str, list[Message]] = {}
     for each in messages:
         found.setdefault(mask(each.text), []).append(each)

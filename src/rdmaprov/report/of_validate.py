@@ -63,15 +63,24 @@ def _outcomes(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n:,} {_OUTCOMES.get(name, name)}" for name, n in counts.items() if n)
 
 
-def _messages(checks: list[dict[str, str]], site: Scope) -> Iterator[Message]:
+def _messages(checks: list[dict[str, Any]], site: Scope) -> Iterator[Message]:
     for each in checks:
         if each["outcome"] in _TONES:
             text, remedy = split_remedy(each["message"])
-            function = each["test"].partition("[")[0].rpartition("/")[2]
             nodes = [each["node"]] if each["node"] else []
             again = site.command("validate", nodes or list(site.nodes))
             remedy = remedy or f"Fix the cause, then, from the controller: {again}"
-            yield Message(_TONES[each["outcome"]], function, each["node"], text, remedy)
+            yield Message(_TONES[each["outcome"]], _where(each), each["node"], text, remedy)
+
+
+def _where(check: Mapping[str, Any]) -> str:
+    """Return the test; of an unreachable node's, the first, and how many more there are."""
+    tests = dict.fromkeys(
+        name.partition("[")[0].rpartition("/")[2]
+        for name in (check["test"], *check.get("also", ()))
+    )
+    first, *others = tests
+    return f"{first} and {len(others)} more" if others else first
 
 
 def _grid(data: Mapping[str, Any]) -> Grid:

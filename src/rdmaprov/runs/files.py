@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError
@@ -37,14 +37,14 @@ def not_written(missed: Mapping[Path, OSError], then: str) -> NotWritten:
     return NotWritten(f"cannot write {what}", f"{remedy}, then {then}")
 
 
-def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
+def write_whole(path: Path, text: str | Iterable[str], *, mode: int = 0o600) -> None:
     """Write a file completely, or leave what was there.
 
     A lone surrogate, which UTF-8 lacks, becomes an escape.
 
     Args:
         path: the file.
-        text: its new content.
+        text: its new content, or the parts of it.
         mode: its permissions, less the umask.
 
     Raises:
@@ -55,7 +55,7 @@ def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
     try:
         file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with os.fdopen(file, "w", encoding="utf-8", errors="backslashreplace") as opened:
-            opened.write(text)
+            opened.writelines([text] if isinstance(text, str) else text)
         unfinished.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):  # a directory, say, that is not ours

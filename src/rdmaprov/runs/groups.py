@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from rdmaprov.words import quantity
@@ -11,6 +11,13 @@ from rdmaprov.words import quantity
 _MOST_PARTS = 6
 # In another name NodeSet would find an operator, a wildcard or a digit that is not ASCII.
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,255}")
+_TOKEN = re.compile(r"[\w.-]+")
+_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b[0-9a-f:]*::[0-9a-f:]*\b")
+_RAIL = re.compile(r"\brail \d+\b")
+# The part before a message's first colon, such as `gpu07 left_port3 mlx5_0 (rail 0)`, and names
+# that systemd and rdma-core give (systemd.net-naming-scheme(7), 60-rdma-persistent-naming.rules).
+_IN_HEAD = re.compile(r"[A-Za-z]\w*\d\b")
+_DEVICE = re.compile(r"\b(?:en[opsx]\d\w*|eth\d+|bond\d+|ib[ps]?\d\w*|mlx[45]_\d+|rocep\d\w*)\b")
 
 
 def group_by_text(texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -71,6 +78,24 @@ def fold_names(nodes: Iterable[str]) -> str:
         shown.update(part)
     rest = len(names) - len(shown) - len(odd)
     return ",".join(filter(None, [str(shown), *odd])) + (f" and {rest} more" if rest else "")
+
+
+def name_masker(names: Collection[str]) -> Callable[[str], str]:
+    """Return a function that masks the parts of a message that differ by node or device.
+
+    >>> name_masker({"gpu1"})("gpu1 ens1: MTU is 1500, wanted 9000 (/sys/class/net/ens1/mtu)")
+    '* *: MTU is 1500, wanted 9000 (/sys/class/net/*/mtu)'
+    """
+    known = frozenset(names)
+
+    def mask(text: str) -> str:
+        first, _, rest = text.partition(" ")
+        devices = set(_IN_HEAD.findall(rest.partition(":")[0])) if first in known else set()
+        odd = known | devices
+        text = _DEVICE.sub("*", _ADDRESS.sub("*", _RAIL.sub("rail *", text)))
+        return _TOKEN.sub(lambda found: "*" if found[0] in odd else found[0], text)
+
+    return mask
 
 
 def subject(test: str) -> str:

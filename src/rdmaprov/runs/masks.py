@@ -29,11 +29,12 @@ class Mask:
 
     def text(self, text: str) -> str:
         """Return the text without secrets; it takes as long for many secrets as for few."""
-        heads = {text[at : at + _SHORT] for at in range(len(text) - _SHORT + 1)}
-        found = [form for head in heads & self._by_head.keys() for form in self._by_head[head]]
-        # A secret may be part of another one: the longest go first.
-        for form in sorted(found, key=lambda form: (-len(form), form)):
-            text = text.replace(form, MASK)
+        if self._by_head:
+            heads = {text[at : at + _SHORT] for at in range(len(text) - _SHORT + 1)}
+            found = [form for head in heads & self._by_head.keys() for form in self._by_head[head]]
+            # A secret may be part of another one: the longest go first.
+            for form in sorted(found, key=lambda form: (-len(form), form)):
+                text = text.replace(form, MASK)
         return self._words.sub(MASK, text) if self._words else text
 
     def data(self, data: Any) -> Any:  # noqa: ANN401 - whatever JSON can be

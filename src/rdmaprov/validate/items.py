@@ -4,18 +4,19 @@ pytest sets a function up, calls it and tears it down, and makes three reports; 
 each argument that is most of a check's time once the answers are there (docs/architecture.md has
 the numbers). A check has nothing to set up: its arguments are taken from its target, and it makes
 one report. Tests with fixtures or marks of another kind stay pytest's own functions.
+
+A large fleet has half a million checks, so each is as small as pytest lets it be.
 """
 
 from __future__ import annotations
 
-import gc
-import itertools
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
 import pytest
-from _pytest.mark.structures import get_unpacked_marks
+from _pytest.mark.structures import NodeKeywords, get_unpacked_marks
 
 from rdmaprov.validate import outcome
 from rdmaprov.validate.selection import CheckTarget, Selection
@@ -28,32 +29,88 @@ LIVE = "path"
 _PYTEST_MARKS = frozenset({"skip", "skipif", "xfail", "parametrize", "usefixtures"})
 
 
+class _OnDemand:
+    """An attribute that pytest makes for each item; here it is made when somebody asks for it."""
+
+    def __init__(self, make: Callable[[Check], object]) -> None:
+        self._make = make
+
+    def __set_name__(self, _owner: type[Check], name: str) -> None:
+        self._name = name
+
+    def __get__(self, check: Check | None, _owner: type[Check]) -> object:
+        if check is None:
+            return self
+        own = vars(check)
+        if self._name not in own:
+            own[self._name] = self._make(check)
+        return own[self._name]
+
+    def __set__(self, _check: Check, _value: object) -> None:
+        """Drop what pytest's constructor makes, which is empty."""
+
+
+@dataclass(frozen=True)
+class CheckFunction:
+    """A test function, and what its checks share.
+
+    Args:
+        call: the function.
+        arguments: what it asks for.
+        selection: the nodes.
+        marks: its own.
+        live: whether its commands are all run anew.
+        file: relative to pytest's root.
+        line: counted from 0.
+
+    """
+
+    call: Callable[..., object]
+    arguments: frozenset[str]
+    selection: Selection
+    marks: tuple[pytest.Mark, ...]
+    live: bool
+    file: str
+    line: int
+
+
 class Check(pytest.Item):
     """One test of one node, or of one rail, or of the fleet."""
+
+    function: CheckFunction
+    keywords: Any = _OnDemand(lambda check: check.make_keywords())
+    own_markers: Any = _OnDemand(lambda check: list(check.function.marks))
+    extra_keyword_matches: Any = _OnDemand(lambda _: set())
+    user_properties: Any = _OnDemand(lambda check: check.make_properties())
+    _report_sections: Any = _OnDemand(lambda _: [])
+    # pytest's own looks for the place anew for each item.
+    location: Any = _OnDemand(lambda check: (check.function.file, check.function.line, check.name))
 
     def __init__(
         self,
         *,
-        function: Callable[..., object],
-        arguments: frozenset[str],
-        selection: Selection,
+        function: CheckFunction,
         target: CheckTarget | None,
-        marks: list[pytest.Mark],
-        place: tuple[str, int],
-        live: bool,
         **node: Any,  # noqa: ANN401 - pytest's
     ) -> None:
         super().__init__(**node)
-        self.obj = function
+        self.function = function
         self.target = target
-        self._arguments = arguments
-        self._selection = selection
-        self._live = live
-        # pytest finds it anew for each item, which is a third of what an item costs.
-        self.location = (*place, self.name)
-        self.own_markers.extend(marks)
-        for mark in marks:
-            self.keywords[mark.name] = mark
+
+    @property
+    def obj(self) -> Callable[..., object]:
+        """Return the function, which pytest's own items have under this name."""
+        return self.function.call
+
+    def make_keywords(self) -> NodeKeywords:
+        """Return the names that the check answers to."""
+        keywords = NodeKeywords(self)
+        keywords.update({mark.name: mark for mark in self.function.marks})
+        return keywords
+
+    def make_properties(self) -> list[tuple[str, object]]:
+        """Return what reports carry: the node's name."""
+        return [] if self.target is None else [("node", self.target.node.name)]
 
     @classmethod
     def from_parent(cls, parent: pytest.Collector, **arguments: Any) -> Self:  # noqa: ANN401
@@ -62,18 +119,19 @@ class Check(pytest.Item):
 
     def runtest(self) -> None:
         """Call the test."""
-        if self._selection.probe is not None:
-            self._selection.probe.live = self._live
-        self.obj(**{name: self._value(name) for name in self._arguments})
+        if self.function.selection.probe is not None:
+            self.function.selection.probe.live = self.function.live
+        self.obj(**{name: self._value(name) for name in self.function.arguments})
 
     def _value(self, name: str) -> object:
+        selection = self.function.selection
         if name == "fleet":
-            return self._selection.fleet
+            return selection.fleet
         if name == "hosts":
-            return self._selection.hosts
+            return selection.hosts
         assert self.target is not None  # noqa: S101 - it was made for its arguments
         if name == "host":
-            return self._selection.hosts[self.target.node.name]
+            return selection.hosts[self.target.node.name]
         return getattr(self.target, name)
 
     def make_report(self) -> pytest.TestReport:
@@ -125,30 +183,41 @@ def make_checks(
     asked = frozenset(fixtures.argnames)
     if not asked <= ARGUMENTS or not set(fixtures.names_closure) <= asked | _BEHIND:
         return None
-    place = collector.session._node_location_to_relpath(collector.path)
-    made = {
-        "function": function,
-        "arguments": asked,
-        "selection": selection,
-        "marks": marks,
-        "live": any(mark.name == LIVE for mark in [*marks, *collector.iter_markers()]),
-        "place": (place, function.__code__.co_firstlineno - 1),
-    }
+    made = CheckFunction(
+        call=function,
+        arguments=asked,
+        selection=selection,
+        marks=tuple(marks),
+        live=any(mark.name == LIVE for mark in [*marks, *collector.iter_markers()]),
+        file=collector.session._node_location_to_relpath(collector.path),
+        line=function.__code__.co_firstlineno - 1,
+    )
     if not asked & _OF_NODE:
-        return [_check(collector, name, None, made)]
+        return [Check.from_parent(collector, name=name, function=made, target=None)]
+    node_id = _node_ids(collector, name)
     return [
-        _check(collector, f"{name}[{target.id}]", target, made)
+        Check.from_parent(
+            collector,
+            name=f"{name}[{target.id}]",
+            nodeid=node_id(target.id),
+            function=made,
+            target=target,
+        )
         for target in targets(asked, selection)
     ]
 
 
-def _check(
-    collector: pytest.Module, name: str, target: CheckTarget | None, made: dict[str, Any]
-) -> Check:
-    # In a name that pytest joins itself, it does not tell what is in the brackets from the rest,
-    # and --lf then finds no such test again.
-    nodeid = f"{collector.nodeid}::{name}"
-    return Check.from_parent(collector, name=name, nodeid=nodeid, target=target, **made)
+def _node_ids(collector: pytest.Module, name: str) -> Callable[[str], Any]:
+    """Return a function that makes the id of a check from what is in its brackets.
+
+    In a name that pytest joins itself, it does not tell what is in the brackets from the rest, and
+    --lf then finds no such test again.
+    """
+    parent: Any = getattr(collector, "id", None)  # from pytest 9.1 on
+    if hasattr(parent, "with_params"):
+        with_params: Callable[[str], Any] = parent.child(name).with_params
+        return with_params
+    return lambda brackets: f"{collector.nodeid}::{name}[{brackets}]"
 
 
 # The fixtures that those of ARGUMENTS are made from, and pytest's own.
@@ -158,47 +227,6 @@ _BEHIND = ARGUMENTS | {"_target", "_selection", "request"}
 def targets(asked: frozenset[str], selection: Selection) -> tuple[CheckTarget, ...]:
     """Return what a test with these arguments is run for."""
     return selection.rails if "rail" in asked else selection.nodes
-
-
-def run(check: Check, next_item: pytest.Item | None) -> None:
-    """Run a check and have everybody hear of it, as pytest does with an item."""
-    hook = check.ihook
-    hook.pytest_runtest_logstart(nodeid=check.nodeid, location=check.location)
-    hook.pytest_runtest_logreport(report=check.make_report())
-    hook.pytest_runtest_logfinish(nodeid=check.nodeid, location=check.location)
-    _tear_down(check, next_item)
-
-
-def _tear_down(check: Check, next_item: pytest.Item | None) -> None:
-    """Tear down what a function of pytest's own has set up before, such as its module."""
-    state = check.session._setupstate
-    if state.stack:
-        state.teardown_exact(next_item)
-
-
-def run_many(session: pytest.Session) -> None:
-    """Run a session's items; of a check, only its report is passed on.
-
-    What else pytest does around each item (its warnings, its log, its progress) costs more than
-    the check.
-    """
-    report = session.config.hook.pytest_runtest_logreport
-    enabled = gc.isenabled()
-    gc.disable()  # it would look at all items again and again, and they all stay
-    try:
-        for item, following in itertools.pairwise([*session.items, None]):
-            if isinstance(item, Check):
-                report(report=item.make_report())
-                _tear_down(item, following)
-            elif item is not None:
-                item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-            if session.shouldfail:
-                raise session.Failed(session.shouldfail)
-            if session.shouldstop:
-                raise session.Interrupted(session.shouldstop)
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def target_of(item: pytest.Item) -> CheckTarget | None:

@@ -19,9 +19,9 @@ import pytest
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.session import Limits
-from rdmaprov.validate import fixtures, items, outcome
+from rdmaprov.validate import fixtures, items, loop, outcome
 from rdmaprov.validate.fixtures import SELECTION
-from rdmaprov.validate.items import node_by_node, target_of
+from rdmaprov.validate.items import Check, node_by_node, target_of
 from rdmaprov.validate.progress import Progress
 from rdmaprov.validate.selection import (
     ALL,
@@ -127,9 +127,8 @@ def pytest_collection(session: pytest.Session) -> None:
     config.pluginmanager.register(fixtures, "rdmaprov-fixtures")
     selection = config.stash.get(SELECTION, None)
     if selection is not None:
-        shown = Progress(
-            moves=_may_move(config), grouped=_is_grouped(config), nodes=len(selection.fleet.nodes)
-        )
+        names = [node.name for node in selection.fleet.nodes]
+        shown = Progress(moves=_may_move(config), grouped=_is_grouped(config), nodes=names)
         config.pluginmanager.register(shown, "rdmaprov-progress")
 
 
@@ -142,7 +141,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_pycollect_makeitem(
     collector: pytest.Collector, name: str, obj: object
-) -> list[items.Check] | None:
+) -> list[Check] | None:
     """Make checks of the tests that ask for nodes and hosts alone."""
     selection = collector.config.stash.get(SELECTION, None)
     if selection is None or not inspect.isfunction(obj) or not isinstance(collector, pytest.Module):
@@ -175,7 +174,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort by node: the commands of the first are then fetched from all others at once."""
     items[:] = list(node_by_node(items))
     for item in items:
-        if (target := target_of(item)) is not None:
+        if not isinstance(item, Check) and (target := target_of(item)) is not None:
             item.user_properties.append(("node", target.node.name))
 
 
@@ -185,7 +184,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     if not _is_large(config) or session.testsfailed or config.option.collectonly:
         return None
-    items.run_many(session)
+    loop.run_many(session)
     return True
 
 
@@ -197,9 +196,9 @@ def _may_move(config: pytest.Config) -> bool:
 
 
 def _is_grouped(config: pytest.Config) -> bool:
-    """Return whether equal failures of several nodes are printed once."""
-    own = config.stash.get(_FLEET, None) is not None  # `rdmaprov validate`, and not pytest itself
-    return _is_large(config) or (own and config.get_verbosity() < 1)
+    """Return whether equal results of several nodes are printed once; -v prints each."""
+    plain = config.get_verbosity() < 1 and not config.getoption("usepdb")
+    return plain and config.getoption("tbstyle") == "auto" and not hasattr(config, "workerinput")
 
 
 def _is_large(config: pytest.Config) -> bool:
@@ -214,8 +213,8 @@ def _is_large(config: pytest.Config) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run a check; pytest runs everything else."""
-    if isinstance(item, items.Check):
-        items.run(item, nextitem)
+    if isinstance(item, Check):
+        loop.run(item, nextitem)
         return True
     selection = item.config.stash.get(SELECTION, None)
     if selection is not None and selection.probe is not None:
@@ -229,6 +228,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Make exceptions other than assertions errors in functions of pytest's own too."""
     report = yield
+    if report.skipped and isinstance(report.longrepr, tuple) and not hasattr(report, "wasxfail"):
+        file, line, _ = item.location  # and not the place in pytest that raises
+        report.longrepr = (file, (line or 0) + 1, report.longrepr[2])
     if "_target" in getattr(item, "fixturenames", ()) or "_selection" in getattr(
         item, "fixturenames", ()
     ):

@@ -1,40 +1,38 @@
-"""What the terminal shows while the suite runs, and failures grouped by kind at its end.
+"""What the terminal shows while the suite runs, and what did not pass, by kind, at its end.
 
-On a terminal, a line with counts replaces pytest's dots; -v, -q, -s and --pdb keep pytest's own
-output. A pipe gets no moving line.
+On a terminal, a line with counts replaces pytest's dots. A pipe gets no moving line. -v and --pdb
+keep pytest's own output.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Collection
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from rdmaprov.runs.groups import label
 from rdmaprov.terminal import Meter, progress_console
-from rdmaprov.validate.results import message
+from rdmaprov.validate.kinds import Kinds
 
-# Kinds of failures that are printed; results.json has all.
-_MOST_KINDS = 50
+# What pytest's own summary would say of each check.
+_OURS = "fEs"
 
 
 class Progress:
-    """A plugin that shows the progress of a run, and groups its failures.
+    """A plugin that shows the progress of a run, and groups what did not pass.
 
     Args:
         moves: whether a moving line may replace pytest's dots.
-        grouped: whether equal failures of several nodes are printed once, at the end.
-        nodes: the number of nodes.
+        grouped: whether equal results of several nodes are printed once, at the end.
+        nodes: the nodes' names.
 
     """
 
-    def __init__(self, *, moves: bool, grouped: bool, nodes: int) -> None:
-        self._moves, self._grouped, self._nodes = moves, grouped, nodes
+    def __init__(self, *, moves: bool, grouped: bool, nodes: Collection[str]) -> None:
+        self._moves, self._grouped = moves, grouped
+        self._kinds = Kinds(nodes)
         self._meter: Meter | None = None
         self._ended = False
         self._open = ExitStack()
@@ -65,7 +63,18 @@ class Progress:
             option.tbstyle = "no"
             reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
             if reporter is not None:
-                reporter.reportchars = "s"  # pytest groups skips itself
+                chars = [each for each in reporter.reportchars if each not in _OURS]
+                reporter.reportchars = "".join(chars)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Group a check that did not pass."""
+        if self._grouped and not hasattr(report, "wasxfail"):
+            self._kinds.add(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Group a file of the suite that cannot be read."""
+        if self._grouped:
+            self._kinds.add(report)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Count a check without printing anything for it."""
@@ -80,44 +89,17 @@ class Progress:
         return report.outcome if counts else "", "", ""
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print each kind of failure once, with its nodes."""
+        """Print each kind of problem once with its nodes, then each reason for skipping."""
         if not self._grouped or terminalreporter.config.option.tbstyle != "no":
             return
-        stats = terminalreporter.stats
-        bad = [*stats.get("failed", ()), *stats.get("error", ())]
-        if bad:
-            terminalreporter.section("failures by kind; NODE stands for each of the named nodes")
-        for line in kinds(bad, self._nodes):
-            terminalreporter.write_line(line)
-
-
-@dataclass
-class _Kind:
-    """One failure that several nodes have, and the tests that found it."""
-
-    nodes: dict[str, None] = field(default_factory=dict)
-    tests: dict[str, None] = field(default_factory=dict)
-
-
-def kinds(reports: list[pytest.TestReport | pytest.CollectReport], total: int) -> Iterator[str]:
-    """Yield each message once with its nodes, the commonest first; NODE replaces their names."""
-    found: dict[str, _Kind] = {}
-    for report in reports:
-        node = str(dict(getattr(report, "user_properties", ())).get("node", ""))
-        text = message(report)
-        if node:
-            text = re.sub(rf"(?<![\w.-]){re.escape(node)}(?![\w-])", "NODE", text)
-        kind = found.setdefault(text, _Kind())
-        kind.nodes[node or "the fleet"] = None
-        kind.tests[report.nodeid.rpartition("::")[2].partition("[")[0]] = None
-    for text, kind in sorted(found.items(), key=lambda item: -len(item[1].nodes))[:_MOST_KINDS]:
-        yield _line(text, list(kind.nodes), list(kind.tests), total)
-    if len(found) > _MOST_KINDS:
-        yield f"and {len(found) - _MOST_KINDS:,} more kinds: see results.json"
-
-
-def _line(text: str, nodes: list[str], tests: list[str], total: int) -> str:
-    by = tests[0] if len(tests) == 1 else f"{len(tests)} tests"
-    if len(nodes) == 1 and "NODE" in text:
-        return f"{text.replace('NODE', nodes[0])} [{by}]"
-    return f"{label(nodes, total)}: {text} [{by}]"
+        sections = {
+            "problems by kind; NODE is each of the named nodes, of devices the first is shown": (
+                self._kinds.problems()
+            ),
+            "skipped (not verified), by reason": self._kinds.skipped(),
+        }
+        for title, lines in sections.items():
+            for number, line in enumerate(lines):
+                if number == 0:
+                    terminalreporter.section(title)
+                terminalreporter.write_line(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ class CheckResult:
         node: the node's name; empty if it was about the fleet.
         outcome: what became of it.
         message: why, on one line; empty if it passed.
+        also: the other checks of the node without an answer, if it is unreachable: the reason is
+            the node's, and a large fleet has hundreds of checks for each node.
 
     """
 
@@ -42,6 +45,18 @@ class CheckResult:
     node: str
     outcome: Outcome
     message: str = ""
+    also: list[str] = field(default_factory=list)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the entry in results.json."""
+        also = {"also": self.also} if self.also else {}
+        return {
+            "test": self.test,
+            **also,
+            "node": self.node,
+            "outcome": self.outcome,
+            "message": self.message,
+        }
 
 
 @dataclass
@@ -59,7 +74,7 @@ class CheckResults:
     counts: Counter[str] = field(default_factory=Counter)
     by_node: dict[str, Counter[str]] = field(default_factory=dict)
     by_subject: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
-    unreachable: set[str] = field(default_factory=set)
+    unreachable: dict[str, CheckResult] = field(default_factory=dict)
     judged: list[CheckResult] = field(default_factory=list)
     interrupted: bool = False
 
@@ -72,33 +87,38 @@ class CheckResults:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a check; of a function of pytest's own, what is not only its set-up."""
-        if report.passed and report.when != "call":
+        outcome = outcome_of(report)
+        if outcome is None:
             return
-        if report.failed:
-            outcome = Outcome.FAILED if report.when == "call" else Outcome.ERROR
-        else:
-            outcome = Outcome.SKIPPED if report.skipped else Outcome.PASSED
-        node = str(dict(report.user_properties).get("node", ""))
+        node = node_of(report)
+        self._count(report.nodeid, node, outcome)
+        if outcome is Outcome.PASSED:
+            return
+        text = sys.intern(message(report))  # many checks say the same
+        first = self.unreachable.get(node) if is_unreachable(report) else None
+        if first is not None and first.message == text:
+            first.also.append(report.nodeid)
+            return
+        found = CheckResult(report.nodeid, node, outcome, text)
+        self.judged.append(found)
         if is_unreachable(report):
-            self.unreachable.add(node)
-        self._add(CheckResult(report.nodeid, node, outcome, message(report)))
+            self.unreachable.setdefault(node, found)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note a file of the suite that cannot be read."""
         if report.failed:
-            self._add(CheckResult(report.nodeid, "", Outcome.ERROR, message(report)))
+            self._count(report.nodeid, "", Outcome.ERROR)
+            self.judged.append(CheckResult(report.nodeid, "", Outcome.ERROR, message(report)))
 
     def pytest_keyboard_interrupt(self) -> None:
         """Note that the user has stopped the run."""
         self.interrupted = True
 
-    def _add(self, found: CheckResult) -> None:
-        self.counts[found.outcome] += 1
-        self.by_node.setdefault(found.node, Counter())[found.outcome] += 1
-        subjects = self.by_subject.setdefault(found.node, {})
-        subjects.setdefault(subject(found.test), Counter())[found.outcome] += 1
-        if found.outcome is not Outcome.PASSED:
-            self.judged.append(found)
+    def _count(self, test: str, node: str, outcome: Outcome) -> None:
+        self.counts[outcome] += 1
+        self.by_node.setdefault(node, Counter())[outcome] += 1
+        subjects = self.by_subject.setdefault(node, {})
+        subjects.setdefault(subject(test), Counter())[outcome] += 1
 
     def exit_code(self) -> ExitCode:
         """Return the code for all: a failure is something to repair, so it goes first.
@@ -128,10 +148,7 @@ class CheckResults:
         return {
             "counts": _counted(self.counts),
             "fleet": self._subjects(""),
-            "checks": [
-                {"test": one.test, "node": one.node, "outcome": one.outcome, "message": one.message}
-                for one in self.judged
-            ],
+            "checks": [one.as_data() for one in self.judged],
         }
 
     def nodes_as_data(self) -> dict[str, Any]:
@@ -155,6 +172,20 @@ class CheckResults:
 
 def _counted(found: Counter[str]) -> dict[str, int]:
     return {outcome: found[outcome] for outcome in Outcome}
+
+
+def outcome_of(report: pytest.TestReport | pytest.CollectReport) -> Outcome | None:
+    """Return what became of a check; None if a report is only of its set-up or its end."""
+    if report.passed:
+        return Outcome.PASSED if report.when == "call" else None
+    if report.skipped:
+        return Outcome.SKIPPED
+    return Outcome.FAILED if report.when == "call" else Outcome.ERROR
+
+
+def node_of(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Return the name of a report's node; empty if it is about the fleet."""
+    return str(dict(getattr(report, "user_properties", ())).get("node", ""))
 
 
 def message(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,12 +13,12 @@ import pytest
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
-from rdmaprov.problem import visible
 from rdmaprov.resources import suite_dir
 from rdmaprov.runs.directory import RUNS, RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.masks import Mask
 from rdmaprov.validate import plugin
+from rdmaprov.validate.junit import JUnit
 from rdmaprov.validate.results import CheckResults
 
 
@@ -64,12 +62,14 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask) -> Done:
     started = datetime.now(UTC)
     findings = CheckResults(tuple(node.name for node in fleet.nodes))
     with RunDirectory("validate", mask, log="pytest.log") as directory:
-        with _junit(directory) as junit:
-            ended = pytest.main(
-                list(_arguments(request, junit)), plugins=[findings, plugin.Preloaded(fleet)]
-            )
+        junit = JUnit(directory, mask)
+        ended = pytest.main(
+            list(_arguments(request)), plugins=[findings, junit, plugin.Preloaded(fleet)]
+        )
+        junit.close()
         for one in findings.judged:
-            directory.log(f"{one.outcome}: {one.test}: {one.message}")
+            more = f" and {len(one.also):,} more" if one.also else ""
+            directory.log(f"{one.outcome}: {one.test}{more}: {one.message}")
         code = _code(int(ended), findings)
         text = directory.write_results(
             document(request, started, datetime.now(UTC), code, findings)
@@ -91,14 +91,13 @@ def document(
     return results_document(head, ended, code, nodes, {**asked, **findings.as_data()})
 
 
-def _arguments(request: ValidateRequest, junit: Path) -> Iterator[str]:
+def _arguments(request: ValidateRequest) -> Iterator[str]:
     suite = suite_dir()
     yield f"--config-file={suite / 'pytest.ini'}"
     yield f"--rootdir={suite}"
     # A wheel's directory is not the user's to write.
     yield f"--override-ini=cache_dir={Path(RUNS, '.pytest_cache').absolute()}"
     yield f"--inventory={request.site}"
-    yield f"--junitxml={junit}"
     yield f"--hosts={request.hosts or request.limit or 'all'}"
     if request.vault_password_file is not None:
         yield f"--vault-password-file={request.vault_password_file}"
@@ -126,30 +125,3 @@ def _code(ended: int, findings: CheckResults) -> ExitCode:
     if ended == pytest.ExitCode.INTERNAL_ERROR:
         return ExitCode.UNKNOWN
     return findings.exit_code()
-
-
-def _xml_escape(character: str) -> str:
-    return f"&#x{ord(character):x};"
-
-
-@contextmanager
-def _junit(directory: RunDirectory) -> Iterator[Path]:
-    """Provide the path for pytest's report in XML; keep the report, without secrets.
-
-    The path leads into memory: pytest itself would write the secrets to a disk, and a full one
-    would end it.
-    """
-    path = directory.path / "junit.xml"
-    memory = Path(f"/proc/self/fd/{os.memfd_create('junit')}")
-    try:
-        try:
-            path.symlink_to(memory)
-        except OSError as error:
-            directory.missed[path] = error
-        yield path if path.is_symlink() else memory
-        text = memory.read_text(encoding="utf-8")
-        path.unlink(missing_ok=True)
-        if text:
-            directory.write_text(path.name, visible(text, _xml_escape))
-    finally:
-        os.close(int(memory.name))

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
@@ -32,7 +33,7 @@ class CheckTarget:
     node: Node
     rail: Rail | None = None
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Return what stands in the brackets of the test's name, such as `gpu07-rail3`."""
         return self.node.name if self.rail is None else f"{self.node.name}-rail{self.rail.index}"
@@ -53,12 +54,12 @@ class Selection:
     hosts: Hosts
     probe: Probe | None = None
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[CheckTarget, ...]:
         """Return each node as a target."""
         return tuple(CheckTarget(node) for node in self.fleet.nodes)
 
-    @property
+    @cached_property
     def rails(self) -> tuple[CheckTarget, ...]:
         """Return each rail of each node as a target."""
         return tuple(CheckTarget(node, rail) for node in self.fleet.nodes for rail in node.rails)
