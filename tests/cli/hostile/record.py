@@ -34,7 +34,10 @@ def survey(site: Path, node: str) -> dict[str, Any]:
     given = json.dumps(Arguments(fleet, ("limits",)).of(node)).encode()
     command = survey_command(target, given)
     done = subprocess.run(
-        ["/bin/sh", "-c", command.text], input=command.given, capture_output=True, check=True
+        ["/bin/sh", "-c", command.text],
+        input=command.shared + command.given,
+        capture_output=True,
+        check=True,
     )
     found: dict[str, Any] = json.loads(done.stdout)
     assert found["pending"] == [], "this machine is a node"
