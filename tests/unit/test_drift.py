@@ -227,7 +227,10 @@ def test_survey_runs_from_its_input():
         "sysctl": {"kernel.ostype": "Linux"},
     }}).encode())  # fmt: skip
     done = subprocess.run(
-        ["/bin/sh", "-c", asked.text], input=asked.shared + asked.given, capture_output=True, check=False
+        ["/bin/sh", "-c", asked.text],
+        input=asked.shared + asked.given,
+        capture_output=True,
+        check=False,
     )
     found = judge_answer(
         Answer(done.returncode, done.stdout.decode(), done.stderr.decode()), ["limits"]

@@ -358,6 +358,12 @@ def pytest_sessionfinish():
     kinds = pytest.TestReport, pytest.Item
     alive = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
     pathlib.Path(__file__).with_name("alive").write_text(str(len(alive)))
+
+
+def pytest_terminal_summary(terminalreporter):
+    # as the plugin of hypothesis does
+    for reports in terminalreporter.stats.values():
+        assert all(report.__dict__ for report in reports)
 """
 
 
