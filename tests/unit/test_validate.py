@@ -355,6 +355,7 @@ import pytest
 
 
 def pytest_sessionfinish():
+    gc.collect()
     kinds = pytest.TestReport, pytest.Item
     alive = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
     pathlib.Path(__file__).with_name("alive").write_text(str(len(alive)))
@@ -369,8 +370,12 @@ def pytest_terminal_summary(terminalreporter):
 
 def test_large_fleet_keeps_neither_checks_nor_reports(suite, tmp_path):
     text = (
-        "import pytest\n\n\ndef test_wrong(node):\n    assert 0, f'{node.name}: wrong'\n\n\n"
-        "def test_skipped(rail):\n    pytest.skip('why')\n\n\ndef test_fine(node):\n    pass\n"
+        "import gc\nimport pytest\n\n\n"
+        "class Cycle:\n    def __init__(self):\n        self.me = self\n\n\n"
+        "def test_wrong(node):\n    assert 0, f'{node.name}: wrong'\n\n\n"
+        "def test_skipped(rail):\n    pytest.skip('why')\n\n\n"
+        "def test_cycles_are_collected_meanwhile(node):\n    Cycle()\n"
+        "    assert sum(type(each) is Cycle for each in gc.get_objects()) < 100\n"
     )
     where = suite(text)
     with (where / "conftest.py").open("a") as opened:

@@ -40,8 +40,7 @@ def run_many(session: pytest.Session) -> None:
     the check.
     """
     forgotten = _forgotten(session.config)
-    enabled = gc.isenabled()
-    gc.disable()  # it would look at all items again and again
+    gc.freeze()  # else it would look at all items again and again
     waiting = session.items[::-1]
     session.items.clear()
     try:
@@ -58,8 +57,7 @@ def run_many(session: pytest.Session) -> None:
             if session.shouldstop:
                 raise session.Interrupted(session.shouldstop)
     finally:
-        if enabled:
-            gc.enable()
+        gc.unfreeze()
 
 
 def _forgotten(config: pytest.Config) -> dict[str, list[object]]:
