@@ -1,4 +1,7 @@
-"""Settings that make Ansible fast; the user's environment and ansible.cfg take precedence."""
+"""Settings of Ansible that make it fast and let no task last for ever.
+
+The user's environment and ansible.cfg take precedence.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,9 @@ _FORKS_PER_CORE = 8
 # sun_path has 108 bytes with its end. ssh binds the name with a dot and 16 characters added, then
 # renames it; Ansible's name has 10.
 _LONGEST_DIRECTORY = 107 - len("/0123456789.ABCDEFGHIJKLMNOP")
+# The longest that a role's steps may take one after the other is three hours (an hour each for
+# packages, modules and an image). A node that has not answered after this long never will.
+_TASK_LIMIT_S = 4 * 3600
 # Ansible's own arguments, with connections that last from `plan` to `apply`, and keepalives that
 # end the connections to dead nodes.
 _SSH_ARGS = (
@@ -28,7 +34,7 @@ _SSH_ARGS = (
 
 
 def environment(hosts: int) -> dict[str, str]:
-    """Return environment variables that make Ansible fast with this many hosts."""
+    """Return environment variables for a run of Ansible with this many hosts."""
     chosen = {}
     if _is_default("pipelining", "ssh"):
         chosen["ANSIBLE_PIPELINING"] = "True"
@@ -36,6 +42,8 @@ def environment(hosts: int) -> dict[str, str]:
         chosen["ANSIBLE_SSH_ARGS"] = _SSH_ARGS
     if _is_default("control_path_dir", "ssh") and _is_default("control_path", "ssh"):
         chosen.update(_control_path_dir())
+    if _is_default("TASK_TIMEOUT"):
+        chosen["ANSIBLE_TASK_TIMEOUT"] = str(_TASK_LIMIT_S)
     if hosts and _is_default("DEFAULT_FORKS"):
         chosen["ANSIBLE_FORKS"] = str(forks(hosts, os.cpu_count() or 1, _free_bytes()))
     return chosen

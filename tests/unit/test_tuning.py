@@ -32,11 +32,17 @@ def test_defaults_are_replaced(tmp_path):
     assert chosen["ANSIBLE_PIPELINING"] == "True"
     assert "ControlPersist=120s" in chosen["ANSIBLE_SSH_ARGS"]
     assert int(chosen["ANSIBLE_FORKS"]) <= 3
+    assert int(chosen["ANSIBLE_TASK_TIMEOUT"]) > 3 * 3600
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("ANSIBLE_PIPELINING", "0"), ("ANSIBLE_SSH_ARGS", "-v"), ("ANSIBLE_FORKS", "2")],
+    [
+        ("ANSIBLE_PIPELINING", "0"),
+        ("ANSIBLE_SSH_ARGS", "-v"),
+        ("ANSIBLE_FORKS", "2"),
+        ("ANSIBLE_TASK_TIMEOUT", "0"),
+    ],
 )
 def test_what_the_environment_says_stays(tmp_path, name, value):
     assert name not in environment(tmp_path, **{name: value})
@@ -45,7 +51,8 @@ def test_what_the_environment_says_stays(tmp_path, name, value):
 def test_what_ansible_cfg_says_stays(tmp_path):
     tmp_path.chmod(0o700)  # Ansible leaves an ansible.cfg alone that others can write
     (tmp_path / "ansible.cfg").write_text(
-        "[defaults]\nforks = 5\n[ssh_connection]\npipelining = false\nssh_args = -v\n"
+        "[defaults]\nforks = 5\ntask_timeout = 60\n"
+        "[ssh_connection]\npipelining = false\nssh_args = -v\n"
     )
     # A short home: in a long one, control sockets would get another place as well.
     assert environment(tmp_path, HOME="/") == {}

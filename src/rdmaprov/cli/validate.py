@@ -71,5 +71,8 @@ def validate(
         with pipe.to_stderr() if session.is_stdout(json_file) else nullcontext():
             done = run(request, fleet, mask)
     shown = session.screen_for(json_file, mask)
-    session.conclude(done.directory, done.text, map(Line, lines(done.findings)), shown, json_file)
-    return done.code
+    summary, text = map(Line, lines(done.findings)), done.text if json_file is not None else ""
+    directory, code = done.directory, done.code
+    del done  # a large fleet's results, which the page reads from the file
+    session.conclude(directory, text, summary, shown, json_file)
+    return code

@@ -151,6 +151,12 @@ class CheckResults:
             "checks": [one.as_data() for one in self.judged],
         }
 
+    def forget_checks(self) -> None:
+        """Drop what only results.json needs, which has it; keep the counts."""
+        self.judged.clear()
+        for one in self.unreachable.values():
+            one.also.clear()
+
     def nodes_as_data(self) -> dict[str, Any]:
         """Return for each node its state, its counts, and those of each subject."""
         return {
