@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -66,6 +67,7 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask) -> Done:
         ended = pytest.main(
             list(_arguments(request)), plugins=[findings, junit, plugin.Preloaded(fleet)]
         )
+        gc.collect()  # pytest's session, with all of its checks: it is in cycles
         junit.close()
         for one in findings.judged:
             more = f" and {len(one.also):,} more" if one.also else ""
