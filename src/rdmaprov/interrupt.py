@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
+
+from rdmaprov import marked
 
 # Ansible gives its workers 5 s to end by themselves, then ends them (WORKER_SHUTDOWN_POLL_*).
 GRACE_S = 15.0
@@ -45,6 +49,8 @@ class Interrupt:
     stopped or the block raised, it ends all processes of the run. It finds them by a variable in
     their environment: Ansible's workers have sessions of their own. A kept ssh connection
     (ControlPersist) overwrites its environment; it stays for the next run, or ends by itself.
+
+    If this process is killed (SIGKILL), a guard, in a session of its own, ends them.
     """
 
     def __init__(self) -> None:
@@ -57,8 +63,22 @@ class Interrupt:
         """Return the variable that marks each process of the run."""
         return {_MARK: self._id}
 
+    @property
+    def _marked(self) -> str:
+        return f"{_MARK}={self._id}"
+
     def __enter__(self) -> Interrupt:
-        """Handle the signals."""
+        """Start the guard and handle the signals."""
+        # Only this process holds the other end of its standard input.
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(marked.__file__)), self._marked],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={},
+            start_new_session=True,
+        )
         self._before = {number: signal.signal(number, self._count_signal) for number in _signals()}
         return self
 
@@ -70,8 +90,13 @@ class Interrupt:
             if self.count or kind is not None:
                 self._end_leftovers()
         finally:
+            self._end_guard()
             for number, handler in self._before.items():
                 signal.signal(number, handler)
+
+    def _end_guard(self) -> None:
+        with self._guard:  # closes its standard input
+            self._guard.kill()
 
     def _count_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
@@ -85,7 +110,7 @@ class Interrupt:
             return False
         if not self._deadline:
             self._deadline = time.monotonic() + GRACE_S
-            for process in self._processes():
+            for process in marked.marked_processes(self._marked):
                 if _parent(process) == os.getpid():
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(process, signal.SIGINT)
@@ -94,27 +119,10 @@ class Interrupt:
     def _end_leftovers(self) -> None:
         deadline = time.monotonic() + _LEFTOVERS_S
         number = signal.SIGTERM
-        while processes := self._processes():
+        while marked.signal_marked(self._marked, number) and number == signal.SIGTERM:
+            time.sleep(0.1)
             if time.monotonic() > deadline:
                 number = signal.SIGKILL
-            for process in processes:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(process, number)
-            time.sleep(0.1)
-            if number == signal.SIGKILL:
-                return
-
-    def _processes(self) -> list[int]:
-        mark = f"{_MARK}={self._id}".encode()
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                environment = (entry / "environ").read_bytes()
-            except OSError:
-                continue  # ended meanwhile, or another user's
-            if mark in environment:
-                found.append(int(entry.name))
-        return found
 
 
 def _parent(process: int) -> int:

@@ -14,7 +14,7 @@ SOURCE = Path(rdmaprov.__file__).parent
 ARCHITECTURE = SOURCE.parents[1] / "docs/architecture.md"
 # From the ground up. What stands on one line may import from its left.
 LAYERS = """
-exit_codes verbosity words errors problem resources interrupt node boundary
+exit_codes verbosity words errors problem resources marked interrupt node boundary
 terminal
 inventory tuning runner
 runs
