@@ -1,4 +1,4 @@
-"""A fleet of nodes that lie and one that does not, and what a verb made of it.
+"""A fleet of nodes that lie and some that do not, and what a verb made of it.
 
 All are this machine, behind a real sshd without a port, each with an interpreter of its own.
 """
@@ -57,7 +57,7 @@ class Ran:
 
 
 class Fleet:
-    """Nodes in a directory: each has a lie, by its name; one is honest.
+    """Nodes in a directory: each has a lie, by its name; the first ones are honest.
 
     Args:
         directory: for everything.
@@ -65,25 +65,28 @@ class Fleet:
         data: what lying nodes read besides: the verb, and a good answer.
         seed: of the wrong answers.
         variables: of all nodes.
-        replayed: whether the honest node answers what `data` says, too.
+        replayed: how many honest nodes answer what `data` says, too; if 0, one is as it is.
 
     """
 
     def __init__(
         self, directory: Path, lies: Sequence[Lie], data: Mapping[str, Any], seed: int,
-        variables: Mapping[str, Any] | None = None, replayed: bool = False,
+        variables: Mapping[str, Any] | None = None, replayed: int = 0,
     ) -> None:  # fmt: skip
         self.here = directory / "work"
         self._away = directory
         self.lies = {f"liar{number:03}": lie for number, lie in enumerate(lies, start=1)}
         for name in ("nodes", "tmp", "work"):
             (directory / name).mkdir()
-        python = sys.executable
-        if replayed:
-            good = Lie("honest", "").as_data(seed)
-            python = self.interpreter(HONEST, {**good, **data, "unit": 1})
-        hosts: dict[str, Any] = {HONEST: {"unit": 1, "ansible_python_interpreter": python}}
-        for unit, (name, lie) in enumerate(self.lies.items(), start=2):
+        self.honest = [HONEST, *(f"{HONEST}{number}" for number in range(2, replayed + 1))]
+        hosts: dict[str, Any] = {}
+        for unit, name in enumerate(self.honest, start=1):
+            python = sys.executable
+            if replayed:
+                good = Lie("honest", "").as_data(seed)
+                python = self.interpreter(name, {**good, **data, "unit": unit})
+            hosts[name] = {"unit": unit, "ansible_python_interpreter": python}
+        for unit, (name, lie) in enumerate(self.lies.items(), start=len(hosts) + 1):
             entry = {**lie.as_data(seed), **data, "unit": unit}
             hosts[name] = {
                 "unit": unit,
