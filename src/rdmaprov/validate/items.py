@@ -146,8 +146,10 @@ class Check(pytest.Item):
         except BaseException:
             found = pytest.ExceptionInfo.from_current()
         seconds = time.perf_counter() - begun
+        # From pytest 9.1 on, an object: of the text, the report would make another one.
+        node_id: Any = self.id if hasattr(self, "id") else self.nodeid
         report = pytest.TestReport(
-            self.nodeid, self.location, {self.name: 1}, "passed", None, "call",
+            node_id, self.location, {self.name: 1}, "passed", None, "call",
             (), seconds, start, start + seconds, self.user_properties,
         )  # fmt: skip
         if found is not None:
