@@ -41,7 +41,8 @@ def _any_number(value: object) -> str | None:
 
 
 _FIRST = list_of(_any_number, 4, least=4)
-_LINK = fields({"from": _TEXT, "to": _TEXT, "segments": _NATURAL, "again": _NATURAL})
+_ADDRESS = text(r"[0-9a-fA-F.:]{2,45}")
+_LINK = fields({"from": _ADDRESS, "to": _ADDRESS, "segments": _NATURAL, "again": _NATURAL})
 _ROW: dict[str, Check] = {"plane": _TEXT, "dtype": _TEXT, "bytes": _NATURAL, "in_place": boolean}
 _SHAPES: dict[str, dict[str, Check]] = {
     "phase": {"phase": _TEXT},
