@@ -9,6 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils.answers import MOST_CHARACTERS, clean
+from ..plugin_utils.budget import limited_memory
 
 # More than rdmaprov.boundary takes: one character too many shows that it was cut.
 MOST_OUTPUT_CHARACTERS = 4 * 1024 * 1024 + 1
@@ -30,7 +31,8 @@ class ActionModule(ActionBase):
         python = str(self._task.args["python"])
         program = Path(self._task.args["program"]).read_bytes()
         words = ["python3"] if python.startswith("auto") else shlex.split(python)
-        done = self._low_level_execute_command(shlex.join([*words, "-"]), in_data=program)
+        with limited_memory():
+            done = self._low_level_execute_command(shlex.join([*words, "-"]), in_data=program)
         return {
             **result,
             "changed": False,

@@ -8,6 +8,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils.answers import Odd, role_answer
+from ..plugin_utils.budget import limited_memory
 from ..plugin_utils.node_lock import NodeClaim, refusal
 
 # One is the rule; a second one is for what the first made possible, such as a route.
@@ -47,11 +48,12 @@ class ActionModule(ActionBase):
     def _ask(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Return what the module answered, once no other run holds the node."""
         while True:
-            raw = self._execute_module(
-                module_name=self._task.action,
-                module_args={**self._task.args, "lock": self._claim.request()},
-                task_vars=task_vars,
-            )
+            with limited_memory():
+                raw = self._execute_module(
+                    module_name=self._task.action,
+                    module_args={**self._task.args, "lock": self._claim.request()},
+                    task_vars=task_vars,
+                )
             try:
                 answer = role_answer(raw)
             except Odd as error:
@@ -66,11 +68,12 @@ class ActionModule(ActionBase):
         """Stop the node's timer, over a connection that was not there before the change."""
         try:
             self._connection.reset()
-            done: dict[str, Any] = self._execute_module(
-                module_name="rdmaprov.node.confirm",
-                module_args={"timer": timer},
-                task_vars=task_vars,
-            )
+            with limited_memory():
+                done: dict[str, Any] = self._execute_module(
+                    module_name="rdmaprov.node.confirm",
+                    module_args={"timer": timer},
+                    task_vars=task_vars,
+                )
         except AnsibleConnectionFailure as error:
             return {"unreachable": True, "msg": str(error)}
         return {name: done[name] for name in ("failed", "unreachable", "msg") if name in done}

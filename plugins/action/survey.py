@@ -9,6 +9,7 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import role_files
 from ..plugin_utils.answers import Odd, survey_answer
+from ..plugin_utils.budget import limited_memory
 from ..plugin_utils.node_lock import NodeClaim
 
 
@@ -39,7 +40,8 @@ class ActionModule(ActionBase):
             "arguments": arguments,
             "lock": NodeClaim(task_vars, self._task.check_mode).request(),
         }
-        raw = self._execute_module(module_args=given, task_vars=task_vars)
+        with limited_memory():
+            raw = self._execute_module(module_args=given, task_vars=task_vars)
         try:
             result.update(survey_answer(raw, arguments))
         except Odd as error:

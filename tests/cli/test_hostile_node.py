@@ -117,6 +117,15 @@ def test_answer_that_is_none_fails_its_own_node_alone(site, answer):
     assert (nodes["n1"]["state"], nodes["n3"]["state"]) == ("failed", "unchanged")
 
 
+@pytest.mark.parametrize("endless", ["survey", "role"])
+def test_answer_without_an_end_fails_its_own_node_alone(site, endless):
+    (site.parent / f"{endless}.json").symlink_to("/dev/zero")
+    code, said, nodes = run(site, "apply", SURVEY)
+    assert code == 1, said
+    assert "the node's answer takes more than 128 MiB" in " ".join(nodes["n1"]["problems"])
+    assert (nodes["n1"]["state"], nodes["n3"]["state"]) == ("failed", "unchanged")
+
+
 def test_what_ansible_acts_on_is_dropped_from_a_survey(site):
     keys, touched = canary(site)
     _, said, nodes = run(site, "apply", {**SURVEY, **keys})
