@@ -22,7 +22,7 @@ def marked_processes(mark: str) -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            environment = (entry / "environ").read_bytes()
+            environment = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue  # ended meanwhile, or another user's
         if mark.encode() in environment:

@@ -8,16 +8,17 @@ import os
 import secrets
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from tests.unit.accept_runs import job
+from tests.unit.waiting import until
 
 from rdmaprov.acceptance import shapes
 from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.nodes import ask_nodes, program_command
 from rdmaprov.acceptance.rank_events import RankEvent
+from rdmaprov.marked import marked_processes
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
@@ -25,27 +26,9 @@ from rdmaprov.probe.target import Target
 DAEMON = "setsid sh -c 'sleep 600 & sleep 600' & echo started; sleep 600"
 
 
-def until(true, seconds=30):
-    """Return whether something becomes true."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.05)
-    return bool(true())
-
-
 def marked(mark):
     """Return the processes of a run, as the kernel lists them."""
-    entry = f"RDMAPROV_ACCEPTANCE={mark}".encode()
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if entry in (process / "environ").read_bytes().split(b"\0"):
-                found.append(int(process.name))
-        except OSError:
-            continue
-    return found
+    return marked_processes(f"RDMAPROV_ACCEPTANCE={mark}")
 
 
 @pytest.fixture

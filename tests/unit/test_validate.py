@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as ET
 
 import pytest
 from tests.unit import sites
 from tests.unit.ssh_node import Sshd
+from tests.unit.validate_suite import run, write_suite
 
 LOCAL = (
     "    n1: {unit: 1, ansible_connection: local}\n    n2: {unit: 2, ansible_connection: local}\n"
@@ -62,25 +61,7 @@ def site(tmp_path):
 
 @pytest.fixture
 def suite(tmp_path):
-    def write(text=SUITE):
-        files = {
-            "conftest.py": 'pytest_plugins = ["rdmaprov.validate.plugin"]\n',
-            "pytest.ini": "[pytest]\naddopts = --strict-markers\n",
-            "test_it.py": text,
-        }
-        return sites.write(tmp_path / "suite", files)
-
-    return write
-
-
-def run(suite, site, *options, **environment):
-    words = [sys.executable, "-m", "pytest", str(suite), "-p", "no:hypothesispytest", *options]
-    if site is not None:
-        words.append(f"--inventory={site}")
-    wide = {**os.environ, "COLUMNS": "400", **environment}
-    return subprocess.run(
-        words, cwd=suite.parent, env=wide, capture_output=True, text=True, check=False
-    )
+    return lambda text=SUITE: write_suite(tmp_path, text)
 
 
 def names(done):
@@ -316,74 +297,6 @@ def test_live(host, node):
 """
     done = run(suite(text), site, "--hosts=n1")
     assert done.returncode == 0, done.stdout
-
-
-def large_site(tmp_path, many=300):
-    rows = [f"    n{i}: {{unit: {i}, ansible_connection: local}}\n" for i in range(1, many + 1)]
-    hosts = {
-        "hosts.yml": "---\nnodes:\n  hosts:\n" + "".join(rows),
-        "group_vars/all.yml": sites.GOOD["group_vars/all.yml"]
-        .replace("198.18.0.{{ unit }}/24", "10.0.{{ unit // 200 }}.{{ unit % 200 + 1 }}/16")
-        .replace("198.18.1.{{ unit }}/24", "10.1.{{ unit // 200 }}.{{ unit % 200 + 1 }}/16"),
-    }
-    return sites.write(tmp_path / "site", {**sites.GOOD, **hosts})
-
-
-def test_large_fleet_is_judged_in_a_loop_of_its_own(suite, tmp_path):
-    site = large_site(tmp_path)
-    command = f"echo x >>{tmp_path}/runs; wc -l <{tmp_path}/runs"
-    text = (
-        "import pytest\n\n\n@pytest.mark.path\ndef test_live(host, node):\n"
-        f"    if node.name == 'n7':\n        assert host.run({command!r}).stdout.strip() == '1'\n"
-        f"        assert host.run({command!r}).stdout.strip() == '2'\n\n\n"
-        "def test_name(node):\n    assert node.name != 'n7', f'{node.name}: wrong'\n\n\n"
-        "def test_untold(rail):\n    assert rail.index < 2 or 1 / 0\n"
-        "    if rail.index and rail.address.ip.packed[3] == 9:\n        raise LookupError('why')\n"
-    )
-    done = run(suite(text), site)
-    assert "1 failed, 1197 passed, 2 errors" in done.stdout, done.stdout
-    assert "\nn7: wrong [test_name]\n" in done.stdout
-    assert "\n2 nodes (n[8,208]): LookupError: why [test_untold]\n" in done.stdout
-    assert "stopping after 1 failures" in run(suite(text), site, "-x").stdout
-
-
-ALIVE = """
-import gc
-import pathlib
-
-import pytest
-
-
-def pytest_sessionfinish():
-    gc.collect()
-    kinds = pytest.TestReport, pytest.Item
-    alive = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
-    pathlib.Path(__file__).with_name("alive").write_text(str(len(alive)))
-
-
-def pytest_terminal_summary(terminalreporter):
-    # as the plugin of hypothesis does
-    for reports in terminalreporter.stats.values():
-        assert all(report.__dict__ for report in reports)
-"""
-
-
-def test_large_fleet_keeps_neither_checks_nor_reports(suite, tmp_path):
-    text = (
-        "import gc\nimport pytest\n\n\n"
-        "class Cycle:\n    def __init__(self):\n        self.me = self\n\n\n"
-        "def test_wrong(node):\n    assert 0, f'{node.name}: wrong'\n\n\n"
-        "def test_skipped(rail):\n    pytest.skip('why')\n\n\n"
-        "def test_cycles_are_collected_meanwhile(node):\n    Cycle()\n"
-        "    assert sum(type(each) is Cycle for each in gc.get_objects()) < 100\n"
-    )
-    where = suite(text)
-    with (where / "conftest.py").open("a") as opened:
-        opened.write(ALIVE)
-    done = run(where, large_site(tmp_path))
-    assert "300 failed, 300 passed, 600 skipped" in done.stdout, done.stdout
-    assert "\n300 nodes: NODE: wrong [test_wrong]\n" in done.stdout
-    assert int((where / "alive").read_text()) < 10
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -49,7 +50,7 @@ class Addressing:
         return str(ipaddress.ip_interface(self.address).network)
 
 
-class LinkManager:
+class LinkManager(ABC):
     """One of the programs that configure links.
 
     `address` and `mtu` add the steps that give a rail the site's configuration at the next boot;
@@ -72,26 +73,26 @@ class LinkManager:
         self.machine = machine
         self._unread: list[str] = []
 
+    @abstractmethod
     def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
         """Have the rail come up with its address, routes and rule at boot. For the role fabric."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:
         """Have the rail's network device get its MTU at boot. For the role mtu."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_again(self, netdevs: list[str]) -> list[list[str]]:
         """Return the commands after which the manager goes by the files of these devices."""
-        raise NotImplementedError
 
-    def check(self, netdevs: list[str]) -> None:
+    def check(self, netdevs: list[str]) -> None:  # noqa: B027 (only some can tell)
         """Raise NodeError if the manager does not go by the files of these devices."""
 
     def could_have(self, netdev: str) -> bool:  # noqa: ARG002
         """Return whether it would configure this device if it had a file for it."""
         return True
 
-    def require_kept(self, netdev: str) -> None:
+    def require_kept(self, netdev: str) -> None:  # noqa: B027 (only some lose it)
         """Raise Refused if a device on the management path would lose what an admin gave it."""
 
     def own_file(self, netdev: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from ..machine import Machine, NodeError
@@ -56,7 +57,7 @@ class Repository:
     key: str
 
 
-class Manager:
+class Manager(ABC):
     """The packages of a node. Methods that change them say so; all others only read."""
 
     repository_file = ""
@@ -65,14 +66,15 @@ class Manager:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
 
+    @abstractmethod
     def installed(self) -> dict[str, Package]:
         """Return the packages on the node, by name."""
-        raise NotImplementedError
 
     def interrupted(self) -> bool:
         """Return whether the manager was interrupted, and must finish first."""
         return False
 
+    @abstractmethod
     def repair(self, names: list[str], drop: list[str], tolerate: bool) -> None:
         """Finish interrupted installations: a change.
 
@@ -82,51 +84,50 @@ class Manager:
             tolerate: go on where one cannot be finished, for an installation that follows.
 
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def repository(self, repository: Repository) -> str:
         """Return the text of the file that describes a repository."""
-        raise NotImplementedError
 
+    @abstractmethod
     def offers(self, repository: Repository, names: list[str]) -> list[Offer]:
         """Return what a repository has now of some packages; its index is read anew."""
-        raise NotImplementedError
 
+    @abstractmethod
     def distribution(self, names: list[str]) -> list[Offer]:
         """Return what the node's other repositories have; their indexes are read anew."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lost_with(self, remove: list[str], install: list[Offer]) -> list[str]:
         """Return the packages that would go along with a change, beyond those to be removed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def change(self, remove: list[str], install: list[Offer]) -> None:
         """Remove packages first, then install versions of others: a change."""
-        raise NotImplementedError
 
+    @abstractmethod
     def held(self) -> set[str]:
         """Return the packages that an upgrade leaves as they are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def hold(self, names: list[str]) -> None:
         """Have upgrades leave packages as they are: a change."""
-        raise NotImplementedError
 
+    @abstractmethod
     def release(self, names: list[str]) -> None:
         """Have upgrades take packages again: a change."""
-        raise NotImplementedError
 
+    @abstractmethod
     def headers(self, kernel: str) -> str:
         """Return the package that has what modules for a kernel are compiled with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def more_modules(self, kernel: str) -> str:
         """Return the package with a kernel's less common modules; empty if it has no such."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rdma_tools(self) -> list[str]:
         """Return the distribution's packages for RDMA."""
-        raise NotImplementedError
 
 
 def matches(version: str, wanted: str) -> bool:

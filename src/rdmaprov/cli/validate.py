@@ -61,7 +61,6 @@ def validate(
     from rdmaprov.cli.passwords import Passwords
     from rdmaprov.interrupt import signals_interrupt
     from rdmaprov.terminal import Line
-    from rdmaprov.validate.results import lines
     from rdmaprov.validate.run import ValidateRequest, run
 
     with signals_interrupt():
@@ -71,8 +70,5 @@ def validate(
         with pipe.to_stderr() if session.is_stdout(json_file) else nullcontext():
             done = run(request, fleet, mask)
     shown = session.screen_for(json_file, mask)
-    summary, text = map(Line, lines(done.findings)), done.text if json_file is not None else ""
-    directory, code = done.directory, done.code
-    del done  # a large fleet's results, which the page reads from the file
-    session.conclude(directory, text, summary, shown, json_file)
-    return code
+    session.conclude(done.directory, done.text, map(Line, done.summary), shown, json_file)
+    return done.code

@@ -40,8 +40,9 @@ def run_many(session: pytest.Session) -> None:
     the check.
     """
     forgotten = _forgotten(session.config)
-    if not session.config.option.newfirst:
-        session.config.pluginmanager.unregister(name="nfplugin")  # it would record each name
+    plugins = session.config.pluginmanager
+    if plugins.has_plugin("nfplugin") and not session.config.option.newfirst:
+        plugins.unregister(name="nfplugin")  # it would record each name
     gc.freeze()  # else it would look at all items again and again
     waiting = session.items[::-1]
     session.items.clear()

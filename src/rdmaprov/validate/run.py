@@ -20,7 +20,7 @@ from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.masks import Mask
 from rdmaprov.validate import plugin
 from rdmaprov.validate.junit import JUnit
-from rdmaprov.validate.results import CheckResults
+from rdmaprov.validate.results import CheckResults, lines
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,12 @@ class ValidateRequest:
 
 @dataclass(frozen=True)
 class Done:
-    """A run that has ended: what it found, where that is kept, and results.json's text."""
+    """A run that has ended: its summary, where it is kept, and results.json's text.
 
-    findings: CheckResults
+    It has no checks: those of a large fleet take much memory, and the page reads results.json.
+    """
+
+    summary: tuple[str, ...]
     directory: RunDirectory
     code: ExitCode
     text: str
@@ -76,8 +79,7 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask) -> Done:
         text = directory.write_results(
             document(request, started, datetime.now(UTC), code, findings)
         )
-    findings.forget_checks()  # the page, which is next, reads all of it anew
-    return Done(findings, directory, code, text)
+    return Done(tuple(lines(findings)), directory, code, text)
 
 
 def document(

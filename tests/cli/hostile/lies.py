@@ -157,7 +157,7 @@ def _of_accept() -> list[tuple[str, list[Lie]]]:
     stages = {"preflight": preflight, "reach": reach, "job": job}
     quiet = [lie for lies in stages.values() for lie in lies if lie.is_quiet]
     return [
-        *((stage, [lie for lie in lies if lie not in quiet]) for stage, lies in stages.items()),
+        *((stage, [lie for lie in lies if not lie.is_quiet]) for stage, lies in stages.items()),
         *((f"alone {number}", [lie]) for number, lie in enumerate(quiet, start=1)),
     ]
 
