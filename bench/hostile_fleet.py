@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,8 @@ class HostileFleet:
             if (self.reasons[kind] not in why[name] if kind in self.reasons else why[name])
         }
         if wrong:
-            raise SystemExit(f"{verb}: {len(wrong)} nodes have another result: {wrong}")
+            kinds = Counter(" ".join(each.split()[:12]) for each in wrong.values())
+            raise SystemExit(f"{verb}: {len(wrong)} nodes have another result: {kinds}")
         return sum(kind in self.reasons for kind in self.names.values())
 
 

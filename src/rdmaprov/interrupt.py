@@ -45,10 +45,11 @@ def signals_interrupt() -> Iterator[None]:
 class Interrupt:
     """The signals that stop a run of Ansible: SIGINT, SIGTERM, and SIGHUP when the terminal closes.
 
-    As a context it handles these signals and restores the handlers at the end. If the run was
-    stopped or the block raised, it ends all processes of the run. It finds them by a variable in
-    their environment: Ansible's workers have sessions of their own. A kept ssh connection
-    (ControlPersist) overwrites its environment; it stays for the next run, or ends by itself.
+    As a context it handles these signals and restores the handlers at the end. Then it ends what
+    is left of the run: all of it after a signal, or else the ssh of a task that ended at its time
+    limit. It finds the processes by a variable in their environment: Ansible's workers have
+    sessions of their own. A kept ssh connection (ControlPersist) overwrites its environment; it
+    stays for the next run, or ends by itself.
 
     If this process is killed (SIGKILL), a guard, in a session of its own, ends them.
     """
@@ -83,12 +84,11 @@ class Interrupt:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType
     ) -> None:
-        """End what a stopped run left, then restore the handlers."""
+        """End what the run left, then restore the handlers."""
         try:
-            if self.count or kind is not None:
-                self._end_leftovers()
+            self._end_leftovers()
         finally:
             self._end_guard()
             for number, handler in self._before.items():

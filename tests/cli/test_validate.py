@@ -165,8 +165,18 @@ def test_interrupt_ends_the_run_and_keeps_what_was_found(place):
         if "test_untold[n1]" in line:
             break
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    rest, _ = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED
+    assert "not all checks were run: interrupted" in rest
     results = json.loads((kept(place) / "results.json").read_text())
     assert results["interrupted"] is True
     assert results["nodes"]["n1"]["passed"] >= 2
+    assert results["nodes"]["n2"]["state"] != "passed"
+
+
+def test_run_that_ends_at_its_first_failure_proves_no_node(place):
+    done = validate(place, "-x", "-k", "name or first")
+    assert done.returncode == ExitCode.FAILED
+    assert "not all checks were run: stopping after 1 failures" in done.stdout
+    nodes = json.loads((kept(place) / "results.json").read_text())["nodes"]
+    assert "passed" not in [node["state"] for node in nodes.values()]

@@ -8,9 +8,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.unit.waiting import until
 
 from rdmaprov import interrupt
 from rdmaprov.marked import marked_processes, signal_marked
@@ -28,15 +30,6 @@ run_ansible(
     inventory=hosts, playbook=[{"hosts": "all", "gather_facts": False, "tasks": [task]}]
 )
 """
-
-
-def eventually(holds: Callable[[], bool], limit_s: float) -> bool:
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @contextmanager
@@ -61,11 +54,11 @@ def test_killed_run_ends_ansible_and_its_workers(tmp_path: Path):
     begun = tmp_path / "begun"
     local = f"ansible_connection: local, ansible_python_interpreter: {sys.executable}"
     with run(tmp_path, local) as (process, mark):
-        assert eventually(begun.exists, START_S)
+        assert until(begun.exists, START_S)
         assert len(marked_processes(mark)) > 1
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        assert eventually(lambda: not marked_processes(mark), SOON_S)
+        assert until(lambda: not marked_processes(mark), SOON_S)
         before = begun.read_text()
         time.sleep(1)
         assert begun.read_text() == before
@@ -84,7 +77,7 @@ def test_killed_run_ends_an_ssh_that_still_connects(tmp_path: Path):
             connection.settimeout(SOON_S)
             while connection.recv(4096):  # its greeting, then the end
                 pass
-            assert eventually(lambda: not marked_processes(mark), SOON_S)
+            assert until(lambda: not marked_processes(mark), SOON_S)
 
 
 def test_guard_ends_with_its_run():
@@ -92,3 +85,12 @@ def test_guard_ends_with_its_run():
         guard = stop._guard
         assert guard.poll() is None
     assert guard.returncode == -signal.SIGKILL
+
+
+def test_run_that_ends_well_leaves_nothing_behind():
+    with interrupt.Interrupt() as stop:
+        left = subprocess.Popen(
+            ["sleep", "600"], env={**os.environ, **stop.environment}, start_new_session=True
+        )
+        assert left.poll() is None
+    assert left.wait(SOON_S) == -signal.SIGTERM

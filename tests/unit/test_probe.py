@@ -17,7 +17,7 @@ from hypothesis.strategies import text
 from tests.unit.local_node import here
 
 from rdmaprov.probe.agent import words
-from rdmaprov.probe.connection import AGENT, Answer, Command
+from rdmaprov.probe.connection import AGENT, Answer, Command, open_connection
 from rdmaprov.probe.errors import NoAnswer, NodeUnreachable
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits
@@ -181,6 +181,57 @@ def test_bound_of_open_connections_is_kept_and_a_miss_connects_again():
     assert probe.run("n3", "echo a").out == "a\n"
     assert probe.run("n3", "echo b").out == "b\n"
     probe.close()
+
+
+def test_no_more_connections_are_open_than_allowed(monkeypatch):
+    opened, most = [], []
+
+    async def count(target, source):
+        connection = await open_connection(target, source)
+        opened.append(connection)
+        most.append(sum(not each.has_failed for each in opened))
+        return connection
+
+    monkeypatch.setattr("rdmaprov.probe.session.open_connection", count)
+    names = [f"n{index}" for index in range(7)]
+    probe = Probe({name: here(name) for name in names}, Limits(open=3))
+    for word in ("a", "b"):
+        answers = probe.run_all({name: Command(f"echo {word}", 10) for name in names})
+        assert [getattr(answers[name], "out", "") for name in names] == [f"{word}\n"] * 7
+    assert probe.run("n0", "echo c").out == probe.run("n6", "echo c").out == "c\n"
+    probe.close()
+    assert len(opened) > 7
+    assert max(most) <= 3
+
+
+def test_node_that_dies_leaves_its_connection_to_others():
+    probe = Probe({name: here(name) for name in ("n1", "n2", "n3")}, Limits(open=1))
+    for _ in range(2):
+        answers = probe.run_all({"n1": Command("kill -9 $PPID", 10), "n2": Command("echo a", 10)})
+        assert "n1: the connection ended" in str(answers["n1"])
+        assert getattr(answers["n2"], "out", "") == "a\n"
+    probe.close()
+
+
+FEW_FILES = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (290, 290))
+from rdmaprov.probe.connection import Command
+from rdmaprov.probe.probe import Probe
+from tests.unit.local_node import here
+names = [f"n{index}" for index in range(100)]
+probe = Probe({name: here(name) for name in names})
+answers = probe.run_all({name: Command("echo hi", 20) for name in names})
+print({getattr(answer, "out", answer) for answer in answers.values()})
+probe.close()
+"""
+
+
+def test_few_open_files_are_enough_for_a_fleet():
+    done = subprocess.run(
+        [sys.executable, "-c", FEW_FILES], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "{'hi\\n'}\n", done.stdout + done.stderr
 
 
 def test_agent_ends_with_its_controller_and_ends_what_it_runs(tmp_path):

@@ -32,7 +32,8 @@ class Nodes(Protocol):
 @contextmanager
 def connect(fleet: Fleet) -> Iterator[Nodes]:
     """Provide a fleet's nodes; their connections end with the context."""
-    probe = open_probe(fleet, Limits(), together=True)
+    # A job asks all nodes again and again: connections stay, as far as open files allow.
+    probe = open_probe(fleet, Limits(open=len(fleet.nodes)), together=True)
     try:
         yield probe
     finally:

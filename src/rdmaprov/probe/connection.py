@@ -227,6 +227,11 @@ class Connection:
         found = reason(said, self._process.poll(), target)
         return NodeUnreachable(f"{target.name}: {found.what}", found.remedy)
 
+    @property
+    def has_failed(self) -> bool:
+        """Return whether nothing more will be answered."""
+        return self._failure is not None
+
     def fail(self, error: NodeError) -> None:
         """Have everything that waits, and everything that is asked later, get this error."""
         self._failure = self._failure or error

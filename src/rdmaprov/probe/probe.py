@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import resource
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from rdmaprov.probe.connection import AGENT, Answer, Command
@@ -18,6 +18,9 @@ from rdmaprov.probe.session import Limits, close_all, open_all, sessions
 from rdmaprov.probe.target import Target
 
 _START_S = 1.0
+# Of a connection, three; one more while it is opened. The others are the program's own.
+_FILES_EACH = 4
+_OTHER_FILES = 256
 
 
 class Probe:
@@ -43,7 +46,8 @@ class Probe:
         together: bool = True,
     ) -> None:
         self.live = False
-        self._limits = limits or Limits()
+        given = limits or Limits()
+        self._limits = replace(given, open=min(given.open, _allow_files(len(targets))))
         self._learning = Learning(tuple(targets), together)
         self._sessions = sessions(targets, AGENT.read_bytes(), self._limits)
         self._limit_of: dict[str, float] = {}
@@ -140,7 +144,6 @@ class Probe:
     def _submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         started = self._thread.is_alive()
         if not started:
-            _allow_files(min(len(self._sessions), self._limits.open))
             self._begun = True
             try:
                 self._thread.start()
@@ -162,10 +165,13 @@ def _outcome(future: Future[Answer]) -> Answer | NodeError:
         return error
 
 
-def _allow_files(connections: int) -> None:
-    """Raise this process's limit of open files: a connection takes three."""
+def _allow_files(connections: int) -> int:
+    """Raise the limit of open files as far as needed; return how many connections it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 4 * connections + 512
+    wanted = _FILES_EACH * connections + _OTHER_FILES
+    if resource.RLIM_INFINITY in (soft, hard):
+        return connections
     if soft < wanted:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+        soft = min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, (soft - _OTHER_FILES) // _FILES_EACH)

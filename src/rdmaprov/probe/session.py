@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,7 +25,8 @@ class Limits:
         command_s: one command, unless it brings its own limit.
         node_s: all commands that are fetched from a node at once.
         opening: connections that are being opened; each costs the controller a key exchange.
-        open: connections that stay open; each is a process of ssh's.
+        open: connections that are open; each is a process of ssh's. If the fleet has more nodes,
+            a connection is closed after its answers.
 
     """
 
@@ -41,8 +43,9 @@ class Shared:
     Args:
         limits: of time and number.
         source: the agent's.
-        stays: whether a connection stays open when what was fetched is there.
+        stays: whether a connection stays open when its answers are there.
         opening: bounds how many are being opened.
+        open: bounds how many are open.
 
     """
 
@@ -50,6 +53,7 @@ class Shared:
     source: bytes
     stays: bool
     opening: asyncio.Semaphore
+    open: asyncio.Semaphore
 
 
 class Session:
@@ -61,7 +65,9 @@ class Session:
         self._target = target
         self._shared = shared
         self._connecting: asyncio.Task[Connection] | None = None
+        self._users = 0
         self._fetching = 0
+        self._is_counted = False
 
     async def connect(self) -> Connection:
         """Return the connection; a node that could not be reached is not tried again.
@@ -77,13 +83,21 @@ class Session:
     async def _open(self) -> Connection:
         if isinstance(self._target, NodeError):
             raise self._target
-        async with self._shared.opening:
-            try:
+        await self._shared.open.acquire()
+        self._is_counted = True
+        try:
+            async with self._shared.opening:
                 return await open_connection(self._target, self._shared.source)
-            except NodeError as error:
-                # A new one, without the frames that have the connection and its buffers.
-                why = type(error)(error.message, error.hint)
+        except NodeError as error:
+            # A new one, without the frames that have the connection and its buffers.
+            why = type(error)(error.message, error.hint)
+        self._uncount()
         raise why
+
+    def _uncount(self) -> None:
+        if self._is_counted:
+            self._is_counted = False
+            self._shared.open.release()
 
     @property
     def lost(self) -> NodeError | None:
@@ -96,38 +110,60 @@ class Session:
 
     async def ask(self, command: Command) -> Answer:
         """Return a command's answer, run now; raise NodeError if there is none."""
-        connection = await self.connect()
         limit = command.limit_s + _GRACE_S
-        if self._fetching:
-            limit += self._shared.limits.node_s
-        (future,) = connection.send([command])
-        done, _ = await asyncio.wait([future], timeout=limit)
-        if not done:
-            connection.fail(self._stuck(f"no answer in {limit:g} s: {command.label}"))
-        return await future
+        async with self._use() as connection:
+            if self._fetching:
+                limit += self._shared.limits.node_s
+            (future,) = connection.send([command])
+            done, _ = await asyncio.wait([future], timeout=limit)
+            if not done:
+                connection.fail(self._stuck(f"no answer in {limit:g} s: {command.label}"))
+            return await future
 
     async def fetch(self, commands: Sequence[Command], asked: Sequence[Future[Answer]]) -> None:
         """Fill each command's future with its answer, or with the reason why there is none."""
         limit = max(command.limit_s + _GRACE_S for command in commands)
         limit = max(limit, self._shared.limits.node_s)
         try:
-            connection = await self.connect()
+            async with self._use() as connection:
+                self._fetching += 1
+                sent = connection.send(commands)
+                for there, here in zip(sent, asked, strict=True):
+                    there.add_done_callback(partial(_pass_on, here))
+                _, late = await asyncio.wait(sent, timeout=limit)
+                if late:
+                    what = f"{len(late)} of {len(sent)} commands did not answer in {limit:g} s"
+                    connection.fail(self._stuck(what))
+                self._fetching -= 1
         except NodeError as error:
             for future in asked:
                 future.set_exception(error)
+
+    @asynccontextmanager
+    async def _use(self) -> AsyncIterator[Connection]:
+        """Provide the connection; raise NodeError if there is none.
+
+        Where not all can stay open, it is closed behind its last user. One that failed is not
+        opened again: whatever is asked later gets the same reason.
+        """
+        self._users += 1
+        try:
+            connection = await self.connect()
+            yield connection
+        finally:
+            self._users -= 1
+            if not self._shared.stays and not self._users and self._is_counted:
+                self._rest()
+
+    def _rest(self) -> None:
+        task = self._connecting
+        if task is None or not task.done():
             return
-        self._fetching += 1
-        sent = connection.send(commands)
-        for there, here in zip(sent, asked, strict=True):
-            there.add_done_callback(partial(_pass_on, here))
-        _, late = await asyncio.wait(sent, timeout=limit)
-        if late:
-            what = f"{len(late)} of {len(sent)} commands did not answer in {limit:g} s"
-            connection.fail(self._stuck(what))
-        self._fetching -= 1
-        if not self._shared.stays and not self._fetching and not late:
-            connection.close()
+        connection = task.result()
+        if not connection.has_failed:
             self._connecting = None
+        connection.close()
+        self._uncount()
 
     def _stuck(self, what: str) -> NodeUnreachable:
         return NodeUnreachable(f"{self._name}: {what}", "The node may hang: check its console")
@@ -158,7 +194,8 @@ def sessions(
 ) -> dict[str, Session]:
     """Return a session for each node, by name."""
     opening = asyncio.Semaphore(limits.opening)
-    shared = Shared(limits, source, len(targets) <= limits.open, opening)
+    bound = asyncio.Semaphore(limits.open)
+    shared = Shared(limits, source, len(targets) <= limits.open, opening, bound)
     return {name: Session(name, target, shared) for name, target in targets.items()}
 
 

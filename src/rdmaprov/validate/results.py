@@ -66,6 +66,7 @@ class CheckResults:
     Args:
         nodes: names of the site's nodes.
         selected: names of those that are to be judged; None for all.
+        cut: why not all checks were run; empty if they were.
 
     """
 
@@ -76,6 +77,7 @@ class CheckResults:
     by_subject: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
     unreachable: dict[str, CheckResult] = field(default_factory=dict)
     judged: list[CheckResult] = field(default_factory=list)
+    cut: str = ""
     interrupted: bool = False
 
     @pytest.hookimpl(trylast=True)
@@ -113,6 +115,12 @@ class CheckResults:
     def pytest_keyboard_interrupt(self) -> None:
         """Note that the user has stopped the run."""
         self.interrupted = True
+        self.cut = "interrupted"
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Note that the run has ended early, as with -x."""
+        if session.shouldfail or session.shouldstop:
+            self.cut = str(session.shouldfail or session.shouldstop)
 
     def _count(self, test: str, node: str, outcome: Outcome) -> None:
         self.counts[outcome] += 1
@@ -151,12 +159,6 @@ class CheckResults:
             "checks": [one.as_data() for one in self.judged],
         }
 
-    def forget_checks(self) -> None:
-        """Drop what only results.json needs, which has it; keep the counts."""
-        self.judged.clear()
-        for one in self.unreachable.values():
-            one.also.clear()
-
     def nodes_as_data(self) -> dict[str, Any]:
         """Return for each node its state, its counts, and those of each subject."""
         return {
@@ -166,11 +168,15 @@ class CheckResults:
         }
 
     def state(self, name: str) -> str:
-        """Return a node's state: failed, unknown (an error, or nothing passed) or passed."""
+        """Return a node's state: failed, unknown or passed.
+
+        It is unknown after an error, if nothing passed, and if not all checks were run.
+        """
         found = self._counts_of(name)
         if found[Outcome.FAILED]:
             return "failed"
-        return "passed" if found[Outcome.PASSED] and not found[Outcome.ERROR] else "unknown"
+        is_proven = found[Outcome.PASSED] and not found[Outcome.ERROR] and not self.cut
+        return "passed" if is_proven else "unknown"
 
     def _subjects(self, name: str) -> dict[str, dict[str, int]]:
         return {key: dict(found) for key, found in self.by_subject.get(name, {}).items()}
@@ -205,6 +211,8 @@ def message(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 def lines(findings: CheckResults) -> Iterable[str]:
     """Yield the summary: nodes by state, those that did not pass by name, and checks by outcome."""
+    if findings.cut:
+        yield f"not all checks were run: {findings.cut}"
     states = {name: _shown_state(findings, name) for name in findings.nodes}
     nodes = count_states(states, _SHOWN, _SHOWN.keys() - {"passed"})
     yield f"{nodes}; {_checks(findings.counts)}"
