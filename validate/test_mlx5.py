@@ -11,7 +11,14 @@ from rdmaprov.facts import devices, firmware, initramfs, kernel_modules, pci
 from rdmaprov.facts.kernel_modules import same_value
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
-from rdmaprov.validate.verdict import AFTER_REBOOT, CONFIGURED, Setting, not_applicable, reboot
+from rdmaprov.validate.verdict import (
+    AFTER_REBOOT,
+    CONFIGURED,
+    RUNNING,
+    Setting,
+    not_applicable,
+    reboot,
+)
 
 pytestmark = pytest.mark.state
 
@@ -79,28 +86,20 @@ def test_firmware_settings_running(host: Host, node: Node, rail: Rail) -> None:
         if not setting.current:
             not_applicable(f"{address}: this firmware does not show current values")
         if not firmware.is_value(setting.current, value):
-            Setting(
-                node,
-                address,
-                name,
-                "mlx5_firmware_settings",
-                where=firmware.command(address),
-                fix=reboot(node),
-            ).reject(setting.current, value)
+            _firmware_setting(node, address, name, RUNNING).reject(setting.current, value)
 
 
 def test_firmware_settings_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The rail's NIC starts with the site's firmware settings."""
     for address, name, value, setting in _settings(host, node, rail):
         if not firmware.is_value(setting.next_boot, value):
-            Setting(
-                node,
-                address,
-                name,
-                "mlx5_firmware_settings",
-                where=firmware.command(address),
-                truth=AFTER_REBOOT,
-            ).reject(setting.next_boot, value)
+            _firmware_setting(node, address, name, AFTER_REBOOT).reject(setting.next_boot, value)
+
+
+def _firmware_setting(node: Node, address: str, name: str, truth: str) -> Setting:
+    where = firmware.command(address)
+    fix = reboot(node) if truth == RUNNING else ""
+    return Setting(node, address, name, "mlx5_firmware_settings", where, truth, fix)
 
 
 def _parameters(node: Node) -> Iterator[tuple[str, str, str]]:

@@ -122,27 +122,17 @@ def test_lldpad_is_off(host: Host, node: Node) -> None:
 def test_unit_ran(host: Host, node: Node, rail: Rail) -> None:
     """The rail's QoS unit has run without an error."""
     netdev, seen = _unit(host, node, rail)
-    Setting(
-        node,
-        netdev,
-        "QoS unit",
-        "fabric_rails",
-        where=f"systemctl show {_unit_name(netdev)}",
-        look=f"journalctl -u {_unit_name(netdev)}",
-    ).require(seen.get("ActiveState") or "absent", "active")
+    look = f"journalctl -u {_unit_name(netdev)}"
+    _unit_setting(node, netdev, RUNNING, look).require(
+        seen.get("ActiveState") or "absent", "active"
+    )
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The rail's QoS unit runs at boot."""
     netdev, seen = _unit(host, node, rail)
-    Setting(
-        node,
-        netdev,
-        "QoS unit",
-        "fabric_rails",
-        where=f"systemctl show {_unit_name(netdev)}",
-        truth=AFTER_REBOOT,
-    ).require(seen.get("UnitFileState") or "absent", "enabled")
+    enabled = seen.get("UnitFileState") or "absent"
+    _unit_setting(node, netdev, AFTER_REBOOT).require(enabled, "enabled")
 
 
 def test_qos_after_reboot(host: Host, node: Node, rail: Rail) -> None:
@@ -213,6 +203,11 @@ def _unit(host: Host, node: Node, rail: Rail) -> tuple[str, Mapping[str, str]]:
     netdev = devices.port(host, rail).netdev
     name = _unit_name(netdev)
     return netdev, units.show(host, name)[name]
+
+
+def _unit_setting(node: Node, netdev: str, truth: str, look: str = "") -> Setting:
+    where = f"systemctl show {_unit_name(netdev)}"
+    return Setting(node, netdev, "QoS unit", "fabric_rails", where, truth, look=look)
 
 
 def _reject_lldpad(node: Node, unit: str, seen: str, truth: str) -> None:

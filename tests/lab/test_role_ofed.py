@@ -76,23 +76,23 @@ def halfway(lab, play, site):
 @pytest.fixture
 def doca_installed(lab, play, site):
     """Begin with DOCA-OFED installed."""
-
-    def install():
-        lab.run(NODE, "modprobe mlx5_core")
-        assert play.changes(doca(site))
-
-    lab.begin_from(state("doca", site), install, TOUCHES)
+    begin_with("doca", lab, play, site, doca(site))
 
 
 @pytest.fixture
 def mlnx_installed(lab, play, site):
     """Begin with MLNX_OFED installed."""
+    begin_with("mlnx", lab, play, site, mlnx(site))
+
+
+def begin_with(name, lab, play, site, arguments):
+    """Begin with what a play installs."""
 
     def install():
         lab.run(NODE, "modprobe mlx5_core")
-        assert play.changes(mlnx(site))
+        assert play.changes(arguments)
 
-    lab.begin_from(state("mlnx", site), install, TOUCHES)
+    lab.begin_from(state(name, site), install, TOUCHES)
 
 
 def state(name, site):
