@@ -62,7 +62,7 @@ unit: venv
 
 # The program as its users run it; most of it is waiting for Ansible to start.
 program: test-tools
-	$(BIN)/pytest -q -n 2 tests/cli
+	$(BIN)/pytest -q -n 2 -m "not long" tests/cli
 
 check: lint unit
 
@@ -82,7 +82,7 @@ test: test-tools check program
 	$(LAB) -m "(lab or browser) and not long"
 
 test-all: test-tools check program
-	$(LAB) -m "lab or browser"
+	$(LAB) -m "lab or browser or long"
 
 lock: venv
 	$(BIN)/pip-compile --quiet --extra dev --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-options \
