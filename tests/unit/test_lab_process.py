@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.unit.waiting import until
 
 from rdmaprov.lab.process import CommandError, Daemon, run
 
@@ -24,9 +25,7 @@ def daemon(tmp_path):
 def start(daemon, argv):
     directory = daemon.record.parent
     daemon.start(argv, cwd=directory, log=directory / "log")
-    deadline = time.monotonic() + 5
-    while daemon.pid() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(daemon.pid, 5)
     return daemon.pid()
 
 

@@ -8,13 +8,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis.strategies import text
 from tests.unit.local_node import here
+from tests.unit.waiting import until
 
 from rdmaprov.probe.agent import words
 from rdmaprov.probe.connection import AGENT, Answer, Command, open_connection
@@ -28,11 +28,9 @@ from rdmaprov.probe.target import Target
 def has_ended(pid: Path) -> bool:
     """Return whether a process ends; killing takes the kernel a moment."""
     state = Path(f"/proc/{pid.read_text().strip()}/stat")
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return True
-    return False
+    return until(
+        lambda: not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z", 10
+    )
 
 
 @pytest.fixture
@@ -254,8 +252,18 @@ def test_agent_ends_with_its_controller_and_ends_what_it_runs(tmp_path):
     assert has_ended(pid)
 
 
+def is_python_3_6(source: str) -> bool:
+    """Return whether Python 3.6 reads a source."""
+    try:
+        ast.parse(source, feature_version=(3, 6))
+    except SyntaxError:
+        return False
+    return True
+
+
 def test_agent_needs_no_python_newer_than_3_6():
-    ast.parse(AGENT.read_text(), feature_version=(3, 6))
+    assert is_python_3_6(AGENT.read_text())
+    assert not is_python_3_6("(newer := 1)")  # so it can tell
 
 
 def test_agent_starts_processes_where_python_has_no_posix_spawn(monkeypatch, tmp_path):

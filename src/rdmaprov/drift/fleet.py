@@ -21,8 +21,8 @@ from rdmaprov.problem import printable
 
 # Listing a new initramfs takes about 20 s on one slow core.
 SURVEY_LIMIT_S = 90
-# Connections at the same time; each takes a process and three open files.
-_AT_ONCE = 1024
+# Nodes whose arguments are in memory at the same time.
+_AT_ONCE = Limits.open
 # The archive stays in memory, and zipimport reads it from there: nothing is written to disk.
 _BOOT = """\
 import os,sys
@@ -79,7 +79,7 @@ def _survey_nodes(
     count: Callable[[], None],
 ) -> dict[str, ProbeResult]:
     commands = {name: survey_command(target, given[name]) for name, target in reached.items()}
-    probe = Probe(reached, Limits(open=_AT_ONCE))
+    probe = Probe(reached)
     try:
         answers = probe.run_all(commands, count)
     finally:

@@ -47,7 +47,8 @@ class Probe:
     ) -> None:
         self.live = False
         given = limits or Limits()
-        self._limits = replace(given, open=min(given.open, _allow_files(len(targets))))
+        most = min(given.open, len(targets))
+        self._limits = replace(given, open=min(given.open, _allow_files(most)))
         self._learning = Learning(tuple(targets), together)
         self._sessions = sessions(targets, AGENT.read_bytes(), self._limits)
         self._limit_of: dict[str, float] = {}

@@ -148,34 +148,38 @@ class Session:
         """
         self._users += 1
         try:
-            connection = await self.connect()
-            yield connection
+            yield await self.connect()
         finally:
             self._users -= 1
-            if not self._shared.stays and not self._users and self._is_counted:
+            if not (self._shared.stays or self._users):
                 self._rest()
 
     def _rest(self) -> None:
-        task = self._connecting
-        if task is None or not task.done():
+        connection = self._connection
+        if connection is None:
             return
-        connection = task.result()
         if not connection.has_failed:
             self._connecting = None
         connection.close()
         self._uncount()
+
+    @property
+    def _connection(self) -> Connection | None:
+        """Return the connection once it was opened."""
+        task = self._connecting
+        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+            return None
+        return task.result()
 
     def _stuck(self, what: str) -> NodeUnreachable:
         return NodeUnreachable(f"{self._name}: {what}", "The node may hang: check its console")
 
     def close(self) -> None:
         """End the connection."""
-        task = self._connecting
-        if task is None:
-            return
-        if task.done() and not task.cancelled() and task.exception() is None:
-            task.result().close()
-        task.cancel()
+        if self._connection is not None:
+            self._connection.close()
+        if self._connecting is not None:
+            self._connecting.cancel()
 
 
 def _pass_on(here: Future[Answer], done: asyncio.Future[Answer]) -> None:

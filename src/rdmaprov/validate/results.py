@@ -66,7 +66,7 @@ class CheckResults:
     Args:
         nodes: names of the site's nodes.
         selected: names of those that are to be judged; None for all.
-        cut: why not all checks were run; empty if they were.
+        stopped: why pytest ended the run early, as with -x; empty if it did not.
 
     """
 
@@ -77,7 +77,7 @@ class CheckResults:
     by_subject: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
     unreachable: dict[str, CheckResult] = field(default_factory=dict)
     judged: list[CheckResult] = field(default_factory=list)
-    cut: str = ""
+    stopped: str = ""
     interrupted: bool = False
 
     @pytest.hookimpl(trylast=True)
@@ -115,12 +115,15 @@ class CheckResults:
     def pytest_keyboard_interrupt(self) -> None:
         """Note that the user has stopped the run."""
         self.interrupted = True
-        self.cut = "interrupted"
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Note that the run has ended early, as with -x."""
-        if session.shouldfail or session.shouldstop:
-            self.cut = str(session.shouldfail or session.shouldstop)
+        self.stopped = str(session.shouldfail or session.shouldstop or "")
+
+    @property
+    def cut(self) -> str:
+        """Return why not all checks were run; empty if they were."""
+        return "interrupted" if self.interrupted else self.stopped
 
     def _count(self, test: str, node: str, outcome: Outcome) -> None:
         self.counts[outcome] += 1
