@@ -1,4 +1,4 @@
-# title: Slow a rail down to 20 Mbit/s
+# title: Slow a rail down to 5 Mbit/s
 # stands for: A link or a PCIe slot came up at a fraction of its width, and one rail holds up every
 #   collective of the cluster.
 # breaks: one rail, until a reboot
@@ -7,7 +7,7 @@ state() {
 }
 
 inject() {
-	inject_netem rate 20mbit
+	inject_netem rate 5mbit
 }
 
 heal() {

@@ -74,10 +74,10 @@ def lossy(text):
 
 
 def slow(text):
-    """Return "slow" or "fast": 60,000 bytes take 24 ms at 20 Mbit/s."""
+    """Return "slow" or "fast": 60,000 bytes take 96 ms at 5 Mbit/s."""
     shortest = re.search(r"= ([\d.]+)/", text)
     assert shortest, text
-    return "slow" if float(shortest[1]) > 24 else "fast"
+    return "slow" if float(shortest[1]) > 96 else "fast"
 
 
 @dataclass(frozen=True)
