@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import os
-import shlex
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis.strategies import text
 from tests.unit.local_node import here
-from tests.unit.waiting import until
+from tests.unit.waiting import has_ended
 
-from rdmaprov.probe.agent import words
-from rdmaprov.probe.connection import AGENT, Answer, Command, open_connection
+from rdmaprov.probe.connection import Answer, Command, open_connection
 from rdmaprov.probe.errors import NoAnswer, NodeUnreachable
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits
-from rdmaprov.probe.sudo import PROMPT
-from rdmaprov.probe.target import Target
-
-
-def has_ended(pid: Path) -> bool:
-    """Return whether a process ends; killing takes the kernel a moment."""
-    state = Path(f"/proc/{pid.read_text().strip()}/stat")
-    return until(
-        lambda: not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z", 10
-    )
 
 
 @pytest.fixture
@@ -232,51 +216,6 @@ def test_few_open_files_are_enough_for_a_fleet():
     assert done.stdout == "{'hi\\n'}\n", done.stdout + done.stderr
 
 
-def test_agent_ends_with_its_controller_and_ends_what_it_runs(tmp_path):
-    pid = tmp_path / "pid"
-    request = Command(f"echo $$ >{pid}; exec sleep 600", 600).request(1)
-    agent = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(AGENT), "MARK"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert agent.stdin
-    assert agent.stdout
-    agent.stdin.write(request)
-    agent.stdin.flush()
-    while not (pid.is_file() and pid.read_text().strip()):
-        assert agent.poll() is None
-    agent.stdin.close()
-    assert agent.wait(timeout=30) == 0
-    agent.stdout.close()
-    assert has_ended(pid)
-
-
-def is_python_3_6(source: str) -> bool:
-    """Return whether Python 3.6 reads a source."""
-    try:
-        ast.parse(source, feature_version=(3, 6))
-    except SyntaxError:
-        return False
-    return True
-
-
-def test_agent_needs_no_python_newer_than_3_6():
-    assert is_python_3_6(AGENT.read_text())
-    assert not is_python_3_6("(newer := 1)")  # so it can tell
-
-
-def test_agent_starts_processes_where_python_has_no_posix_spawn(monkeypatch, tmp_path):
-    old = tmp_path / "agent.py"
-    old.write_bytes(b"import os\ndel os.posix_spawn\n" + AGENT.read_bytes())
-    monkeypatch.setattr("rdmaprov.probe.probe.AGENT", old)
-    probe = Probe({"n1": here()})
-    counted = Command("wc -c; echo err >&2; kill -PIPE $$", 10, b"x" * 300_000)
-    answer = probe.run_all({"n1": counted})["n1"]
-    probe.close()
-    assert answer == Answer(-signal.SIGPIPE, "300000\n", "err\n")
-
-
 def test_command_ends_by_a_broken_pipe_as_in_a_shell(probe):
     answer = probe.run("n1", "yes | head -n 1; kill -PIPE $$")
     assert answer == Answer(-signal.SIGPIPE, "y\n", "")
@@ -286,117 +225,7 @@ def test_command_that_hides_its_end_is_waited_for(probe):
     assert probe.run("n1", "exec >&- 2>&-; sleep 0.2; exit 7").rc == 7
 
 
-@pytest.mark.parametrize(
-    ("command", "found"),
-    [
-        ("cat /proc/version", ["cat", "/proc/version"]),
-        ("/usr/sbin/sysctl -n kernel.pid_max", ["/usr/sbin/sysctl", "-n", "kernel.pid_max"]),
-        ("dpkg-query -f '${Status}' -W bash", ["dpkg-query", "-f", "${Status}", "-W", "bash"]),
-        ("ls '/a b' ''", ["ls", "/a b", ""]),
-        ("test -e /etc", []),
-        ("echo a", []),
-        ("cat /etc/*", []),
-        ("cat ~/a", []),
-        ("cat a b'c d'", []),
-        ("cat 'a'b", []),
-        ("cat 'a", []),
-        ("cat $HOME", []),
-        ("cat a|cat", []),
-        ("cat a\nid", []),
-        ("LC_ALL=C ls", []),
-        ("'cat' a", []),
-        ("", []),
-    ],
-)
-def test_shell_is_left_out_only_where_it_has_nothing_to_do(command, found):
-    assert words(command.encode()) == [word.encode() for word in found]
-
-
-@given(text(alphabet="catid /.-='\"$*~#;\n", max_size=30))
-def test_words_are_those_that_a_shell_finds(command):
-    found = words(command.encode())
-    assert not found or found == [word.encode() for word in shlex.split(command)]
-
-
 def test_program_that_is_not_there_is_the_shell_s_to_report(probe):
     answer = probe.run("n1", "/no/such/program -x")
     assert answer.rc == 127
     assert "/no/such/program" in answer.err
-
-
-def test_requests_may_arrive_in_any_pieces():
-    texts = [f"printf '%0{size}d' {size}; echo {size} >&2; cat" for size in range(1, 60)]
-    requests = b"".join(
-        Command(text, 10, b"\n" * number).request(number) for number, text in enumerate(texts)
-    )
-    argv = [sys.executable, "-I", "-S", str(AGENT), "MARK"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as agent:
-        assert agent.stdin
-        assert agent.stdout
-        with open(agent.stdout.fileno(), "rb", closefd=False) as said:
-            assert [said.readline(), said.readline()] == [b"\n", b"MARK\n"]
-            for start in range(0, len(requests), 7):
-                agent.stdin.write(requests[start : start + 7])
-            seen = {}
-            for _ in texts:
-                number, status, out, err = map(int, said.readline().split())
-                seen[number] = (status, said.read(out), said.read(err))
-        agent.stdin.close()
-    assert seen == {
-        number: (0, b"%0*d" % (number + 1, number + 1) + b"\n" * number, b"%d\n" % (number + 1))
-        for number in range(len(texts))
-    }
-
-
-# As sudo -S asks: its prompt on standard error, three tries, each one line of its input, byte by
-# byte. FREE is a sudo that asks nobody; ASKED has the tries.
-SUDO = """\
-import os, sys
-prompt, command = sys.argv[sys.argv.index("-p") + 1], sys.argv[sys.argv.index("-u") + 2 :]
-for _ in range(0 if os.environ.get("FREE") else 3):
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
-    line = b""
-    while not line.endswith(b"\\n"):
-        byte = os.read(0, 1)
-        if not byte:
-            sys.exit("sudo: no password was provided")
-        line += byte
-    with open(os.environ["ASKED"], "ab") as tries:
-        tries.write(line)
-    if line == b"it is\\n":
-        os.execvp(command[0], command)
-    sys.stderr.write("Sorry, try again.\\n")
-if not os.environ.get("FREE"):
-    sys.exit("sudo: 3 incorrect password attempts")
-os.execvp(command[0], command)
-"""
-
-
-def behind_sudo(tmp_path, password, free=""):
-    """Return a node on which Python is started by a sudo that asks for "it is"."""
-    sudo = tmp_path / "sudo.py"
-    sudo.write_text(SUDO)
-    seen = f'echo "$0" >>{tmp_path}/argv; export ASKED={tmp_path}/asked FREE={free}; eval "$0"'
-    python = f"{sys.executable} {sudo} -S -p {PROMPT} -u root {sys.executable}"
-    return Target("n1", "", ("/bin/sh", "-c", seen), python, 10, sys.executable, password)
-
-
-@pytest.mark.parametrize("free", ["", "yes"])
-def test_password_of_sudo_is_given_when_it_asks(tmp_path, free):
-    target = behind_sudo(tmp_path, "it is", free)
-    probe = Probe({"n1": target})
-    answer = probe.run("n1", "cat; env; tr '\\0' ' ' </proc/$PPID/cmdline")
-    probe.close()
-    assert answer.rc == 0
-    assert "it is" not in answer.out + answer.err + repr(target) + (tmp_path / "argv").read_text()
-    assert (tmp_path / "asked").exists() is not bool(free)
-
-
-def test_wrong_password_is_tried_once(tmp_path):
-    probe = Probe({"n1": behind_sudo(tmp_path, "wrong")})
-    with pytest.raises(NodeUnreachable, match="n1: sudo rejects the password") as refused:
-        probe.run("n1", "true")
-    probe.close()
-    assert (tmp_path / "asked").read_text() == "wrong\n"
-    assert "wrong" not in str(refused.value)
