@@ -10,7 +10,7 @@ class ModuleDocFragment:
 options:
   guard_allowed_netdevs:
     description: Network devices that may be changed although the management path,
-      the default gateway or a network filesystem uses them.
+      the default gateway or storage over the network uses them.
     type: list
     elements: str
     default: []

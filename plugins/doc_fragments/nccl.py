@@ -29,8 +29,8 @@ options:
     type: int
     required: true
   ib_sl:
-    description: NCCL_IB_SL, the service level of NCCL's data. Used on InfiniBand
-      only.
+    description: NCCL_IB_SL, the service level of NCCL's data. On RoCE it is the priority
+      (PCP) in the tag of VLAN rails.
     type: int
     default: 0
   ib_gid_index:

@@ -9,13 +9,15 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   source:
-    description: RDMA drivers to run. Other flavours are removed first.
+    description: RDMA drivers to run. keep leaves a vendor's OFED as it is; without
+      one, it installs the distribution's RDMA tools. The other values remove other
+      flavours first.
     type: str
-    choices: [inbox, doca, mlnx_ofed]
-    default: inbox
+    choices: [keep, inbox, doca, mlnx_ofed]
+    default: keep
   version:
     description: Version to install, such as 3.1.0 for doca or 24.10-1.1.4.0 for mlnx_ofed.
-      Must be empty for inbox.
+      Must be empty for keep and inbox.
     type: str
     default: ''
   profile:

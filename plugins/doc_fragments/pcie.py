@@ -9,10 +9,11 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   max_read_request_bytes:
-    description: PCIe maximum read request size of the rails' NICs.
-    type: int
-    choices: [128, 256, 512, 1024, 2048, 4096]
-    default: 4096
+    description: PCIe maximum read request size of the rails' NICs; keep leaves it
+      unchanged, as a virtual function's host sets it.
+    type: str
+    choices: ['128', '256', '512', '1024', '2048', '4096', keep]
+    default: '4096'
   acs_redirect:
     description: 'ACS redirect between GPUs and NICs below one PCIe switch: off lets
       them communicate directly, keep leaves it unchanged.'
@@ -26,10 +27,11 @@ options:
     choices: [passthrough, 'off', keep]
     default: keep
   numa_balancing:
-    description: Whether the kernel migrates memory between NUMA nodes automatically.
-      Migration stalls RDMA.
-    type: bool
-    default: false
+    description: Whether the kernel migrates memory between NUMA nodes automatically,
+      which stalls RDMA; keep leaves it unchanged, as tuned may set it.
+    type: str
+    choices: ['off', 'on', keep]
+    default: 'off'
   irq_affinity:
     description: 'CPUs for the rails'' interrupts: local uses those of the rail''s
       NUMA node, keep leaves them unchanged.'

@@ -12,6 +12,12 @@ options:
     description: The run, for the node's lock. Given by the action plugin; not to be given.
     type: dict
     default: {}
+  force_busy:
+    description:
+      - Whether traffic may be interrupted although a job uses the node's RDMA devices or GPUs.
+        Given by the action plugin, from the variable C(apply_force_busy); not to be given.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Says what would change, and changes nothing.

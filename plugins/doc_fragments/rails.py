@@ -10,7 +10,7 @@ class ModuleDocFragment:
 options:
   rails:
     description: The rails of the node, in order. Rail i of all nodes forms one network
-      plane. Each rail needs a netdev or a pci.
+      plane, and so does storage rail i. Each rail needs a netdev or a pci.
     type: list
     elements: dict
     required: true
@@ -28,10 +28,28 @@ options:
       gateway:
         description: Router of the rail's subnet. With a gateway, rail i can have
           a subnet of its own in each rack; without one, all nodes share one subnet
-          on rail i.
+          on rail i. A link-local router, such as fe80::1 or 169.254.0.1, and any
+          router of a /32 or /128 address are reached over the link itself.
         type: str
       gpus:
-        description: Indexes of the GPUs that use this rail.
+        description: Indexes of the GPUs that use this rail. GPUs can share several
+          rails; each of these then lists all of them.
         type: list
         elements: int
+      use:
+        description: What the rail is for. Storage rails come last; they are configured
+          and validated as the others are, but NCCL, the bandwidth floor and the acceptance
+          test leave them out.
+        type: str
+        choices: [compute, storage]
+        default: compute
+      link_gbps:
+        description: Line rate of this rail, in Gb/s, if it differs from fabric_link_gbps.
+        type: int
+        choices: [10, 25, 40, 50, 56, 100, 200, 400, 800]
+      vlan:
+        description: The network device is a VLAN, whose tag carries the priority
+          (PCP).
+        type: bool
+        default: false
 """

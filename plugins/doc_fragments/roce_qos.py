@@ -31,7 +31,7 @@ options:
     default: auto
   trust:
     description: Packet field that determines the priority. RoCE data is marked by
-      DSCP.
+      DSCP; the tag of a VLAN rail can carry the priority instead, as nccl_ib_sl.
     type: str
     choices: [dscp, pcp]
     default: dscp
@@ -41,7 +41,8 @@ options:
     type: dict
     required: true
   pfc_priorities:
-    description: Priorities with PFC.
+    description: Priorities with PFC. An empty list is lossy RoCE, which needs congestion
+      control.
     type: list
     elements: int
     required: true
@@ -72,11 +73,14 @@ options:
     type: dict
     default: {}
   cable_length_m:
-    description: Cable length. The firmware calculates the PFC thresholds from it.
+    description: Cable length, from which the driver calculates the PFC thresholds
+      of the buffers in O(buffer_bytes) and O(priority_buffer). Without those it has
+      no effect.
     type: int
     default: 7
   ecn_priorities:
-    description: Priorities on which congestion control reacts to ECN marks.
+    description: Priorities on which congestion control reacts to ECN marks. An empty
+      list is RoCE with PFC alone.
     type: list
     elements: int
     required: true

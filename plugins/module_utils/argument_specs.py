@@ -14,12 +14,19 @@ RAILS: dict[str, Any] = {
         "address": {"type": "str"},
         "gateway": {"type": "str"},
         "gpus": {"type": "list", "elements": "int"},
+        "use": {"type": "str", "choices": ["compute", "storage"], "default": "compute"},
+        "link_gbps": {"type": "int", "choices": [10, 25, 40, 50, 56, 100, 200, 400, 800]},
+        "vlan": {"type": "bool", "default": False},
     },
 }
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "ofed": {
-        "source": {"type": "str", "choices": ["inbox", "doca", "mlnx_ofed"], "default": "inbox"},
+        "source": {
+            "type": "str",
+            "choices": ["keep", "inbox", "doca", "mlnx_ofed"],
+            "default": "keep",
+        },
         "version": {"type": "str", "default": ""},
         "profile": {
             "type": "str",
@@ -128,13 +135,13 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "pcie": {
         "rails": RAILS,
         "max_read_request_bytes": {
-            "type": "int",
-            "choices": [128, 256, 512, 1024, 2048, 4096],
-            "default": 4096,
+            "type": "str",
+            "choices": ["128", "256", "512", "1024", "2048", "4096", "keep"],
+            "default": "4096",
         },
         "acs_redirect": {"type": "str", "required": True, "choices": ["off", "keep"]},
         "iommu": {"type": "str", "choices": ["passthrough", "off", "keep"], "default": "keep"},
-        "numa_balancing": {"type": "bool", "default": False},
+        "numa_balancing": {"type": "str", "choices": ["off", "on", "keep"], "default": "off"},
         "irq_affinity": {"type": "str", "choices": ["local", "keep"], "default": "local"},
         "cpu_governor": {
             "type": "str",

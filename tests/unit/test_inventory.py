@@ -15,7 +15,7 @@ from ansible.template import trust_as_template
 from ansible.vars.manager import VariableManager
 from tests.unit import sites
 
-from rdmaprov.inventory import load_site
+from rdmaprov.inventory import SiteError, load_site
 from rdmaprov.inventory.ansible_api import Engine, Inventory
 from rdmaprov.inventory.expression import parse
 from rdmaprov.problem import Position
@@ -170,3 +170,38 @@ def test_template_with_a_filter_of_ansibles_sees_its_variables(tmp_path):
     fleet = load_site(sites.write(tmp_path, {**sites.GOOD, "group_vars/nodes.yml": text}))
     assert fleet.problems == ()
     assert fleet.nodes[1].get("limits_sysctl") == {"vm.swappiness": 1, "vm.x": 2}
+
+
+LOGIN = {
+    **sites.GOOD,
+    "hosts.yml": """\
+all:
+  children:
+    nodes:
+      hosts:
+        n1: {unit: 1}
+        n2: {unit: 2}
+    login:
+      vars: {fabric_node: false, fabric_kind: none}
+      hosts:
+        login1:
+""",
+}
+
+
+def test_host_that_is_no_node_is_left_out_with_what_it_lacks(tmp_path: Path):
+    fleet = load_site(sites.write(tmp_path, LOGIN))
+    assert [node.name for node in fleet.nodes] == ["n1", "n2"]
+    assert fleet.problems == ()
+
+
+def test_host_that_is_no_node_must_say_so(tmp_path: Path):
+    files = {**LOGIN, "hosts.yml": LOGIN["hosts.yml"].replace("fabric_node: false, ", "")}
+    assert {problem.hosts for problem in load_site(sites.write(tmp_path, files)).problems} == {
+        ("login1",)
+    }
+
+
+def test_limit_to_hosts_that_are_no_nodes_is_refused(tmp_path: Path):
+    with pytest.raises(SiteError, match="1 host selected, and none is a node"):
+        load_site(sites.write(tmp_path, LOGIN), "login")

@@ -16,6 +16,8 @@ from tests.unit import sites
 
 from rdmaprov.cli import run
 from rdmaprov.contract import document as contract_document
+from rdmaprov.contract import ranges
+from rdmaprov.contract.json_schema import json_schema
 from rdmaprov.inventory import document, load_site, schema
 from rdmaprov.inventory.schema import Option, Role
 from rdmaprov.resources import data_dir
@@ -24,6 +26,7 @@ SCHEMA = schema.load_shipped()
 ROLES = list(SCHEMA.roles.values())
 OPTIONS = list(SCHEMA.variables.values())
 ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "tests/fixtures/sites"
 
 
 def raw_spec(role: str) -> dict[str, dict[str, Any]]:
@@ -119,19 +122,54 @@ def test_json_schema_is_one_and_accepts_the_reference_sites(capsys: pytest.Captu
     assert run(["schema", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     jsonschema.Draft202012Validator.check_schema(printed)
-    validator = jsonschema.Draft202012Validator(printed)
-    for name in ("prod", "ib", "lab"):
-        path = data_dir("inventory") / name / "group_vars" / "all.yml"
-        assert list(validator.iter_errors(yaml.safe_load(path.read_text()))) == []
+    assert printed == json_schema(SCHEMA)
+    files = [*data_dir("inventory").glob("*/*_vars/*.yml"), *FIXTURES.glob("*/*_vars/*.yml")]
+    assert {path.parts[-3] for path in files} >= {"prod", "ib", "lab"}
+    for path in files:
+        assert wrong_places(path.read_text()) == [], path
+
+
+def wrong_places(text: str) -> list[str]:
+    """Return where a file does not match the JSON Schema, as an editor would show it."""
+    content = json.loads(json.dumps(yaml.safe_load(text)))  # keys are texts, as in an editor
+    validator = jsonschema.Draft202012Validator(json_schema(SCHEMA))
+    return [error.json_path for error in validator.iter_errors(content)]
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["fabric_kind: ethernet", "fabric_rails: [{netdve: a}]", "fabric_mtu_bytes: big"],
+    ("right", "wrong"),
+    [
+        ("fabric_kind: roce", "fabric_kind: ethernet"),
+        ("fabric_mtu_bytes: 9000", "fabric_mtu_bytes: big"),
+        ("fabric_rails: [{netdev: a}]", "fabric_rails: [{netdve: a}]"),
+        ("fabric_lossless_priority: 7", "fabric_lossless_priority: 9"),
+        ("fabric_roce_dscp: '{{ site_dscp }}'", "fabric_roce_dscp: 64"),
+        ("fabric_memory_bytes: 2T", "fabric_memory_bytes: 64"),
+        ("hugepages_2m_per_numa_node: [0, 1]", "hugepages_2m_per_numa_node: [0, -1]"),
+        ("roce_qos_dscp_priorities: {63: 7}", "roce_qos_dscp_priorities: {64: 7}"),
+        ("roce_qos_dscp_priorities: {63: '{{ x }}'}", "roce_qos_dscp_priorities: {63: 8}"),
+        ("fabric_cnp_priority: 6", "fabric_cnp_priorty: 6"),
+        ("site_mtu: 1500", "fabric_mtu: 1500"),
+        ("fabrics: 1", "__fabric_x: 1"),
+        ("reboot_policy: never", "reboot_policy: no"),
+    ],
 )
-def test_json_schema_refuses(text: str):
-    validator = jsonschema.Draft202012Validator(document.json_schema(SCHEMA))
-    assert not validator.is_valid(yaml.safe_load(text))
+def test_json_schema_knows_names_ranges_and_choices(right: str, wrong: str):
+    assert wrong_places(right) == []
+    assert len(wrong_places(wrong)) == 1
+
+
+@pytest.mark.parametrize("name", [*ranges.VALUES, *ranges.PAIRS])
+def test_ranges_are_of_variables_that_exist(name: str):
+    assert name in SCHEMA.variables
+
+
+VARS = [case for case in READABLE if case.vars and case.rule.startswith(("range.", "names."))]
+
+
+@pytest.mark.parametrize("case", VARS, ids=lambda case: case.id)
+def test_json_schema_refuses_what_check_refuses_by_name_or_range(case: sites.Wrong):
+    assert wrong_places(str(case.vars)) or case.rule == "range.tables"
 
 
 def test_schema_prints_every_variable(capsys: pytest.CaptureFixture[str]):

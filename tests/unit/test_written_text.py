@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rdmaprov.inventory.ansible_api import read_yaml
-from rdmaprov.inventory.written_text import notation, written_text
+from rdmaprov.inventory.tags import position_of
+from rdmaprov.inventory.written_text import notation, written_boolean, written_text
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,8 @@ from rdmaprov.inventory.written_text import notation, written_text
         ("a: 0x1F", "0x1F"),
         ("a: 2024-01-01", "2024-01-01"),
         ("{b: 7, a: 24.10}", "24.10"),
+        ("a: &version 2.30", "2.30"),
+        ("b: &version 2.30\na: *version", "2.30"),
         ('a: !!float "2.30"', ""),  # the position is the tag's
         ("a: true", ""),
     ],
@@ -42,6 +45,27 @@ def test_other_text_at_the_position_is_not_shown(tmp_path: Path, content: str | 
     if content is not None:
         path.write_bytes(content.encode("latin-1"))
     assert written_text(value) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("a: on  # for now", "on"),
+        ("a: No", "No"),
+        ("a:   TRUE", "TRUE"),
+        ("'a': off", "off"),
+        ('{b: no, "a": yes}', "yes"),
+        ("b: &word on\na: *word", ""),
+        ("a: !!bool yes", ""),
+    ],
+)
+def test_boolean_is_as_written(tmp_path: Path, line: str, text: str):
+    path = tmp_path / "all.yml"
+    path.write_text(f"---\n{line}\n")
+    content = read_yaml(path)
+    at = next(position_of(key) for key in content if key == "a")
+    assert at is not None
+    assert written_boolean(at, content["a"]) == text
 
 
 def test_value_from_no_file_has_no_text():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rdmaprov.bandwidth.fabric import Fabric, FabricError
@@ -19,19 +20,25 @@ def site_fabric(nodes: Sequence[Node], gpus_per_node: int = 0) -> Fabric:
         FabricError: the site does not say enough.
 
     """
-    links = [float(node.get("fabric_link_gbps") or 0) for node in nodes]
+    links = [float(node.link_gbps(rail)) for node in nodes for rail in node.compute_rails]
     over = [float(node.get("fabric_oversubscription") or 1.0) for node in nodes]
-    rails = min((len(node.rails) for node in nodes), default=0)
+    rails = min((len(node.compute_rails) for node in nodes), default=0)
     if len(nodes) < 2 or not rails or min(links) <= 0 or min(over) < 1:
         raise FabricError(
             "the site does not state its fabric",
             "Write fabric_rails and fabric_link_gbps for two or more nodes.",
         )
     gpus = gpus_per_node or min(_gpus(node) for node in nodes)
-    return Fabric(len(nodes), gpus, rails, min(links), max(over))
+    return Fabric(len(nodes), gpus, rails, min(links), max(over), None, nvlink_nodes(nodes))
+
+
+def nvlink_nodes(nodes: Sequence[Node]) -> int:
+    """Return how many nodes the largest NVLink domain has; 1 if NVLink ends at the node."""
+    domains = Counter(domain for node in nodes if (domain := node.get("fabric_nvlink_domain")))
+    return max(domains.values(), default=1)
 
 
 def _gpus(node: Node) -> int:
     mapped = {gpu for rail in node.rails for gpu in rail.gpus}
     # A site that says nothing of GPUs has enough of them to fill the rails.
-    return node.get("fabric_gpu_count") or len(mapped) or len(node.rails)
+    return node.get("fabric_gpu_count") or len(mapped) or len(node.compute_rails)

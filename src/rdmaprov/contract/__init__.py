@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rdmaprov.contract import (
     acceptance,
+    causes,
     ets,
     memory,
     modules,
@@ -15,14 +16,16 @@ from rdmaprov.contract import (
     rails,
     ranges,
     software,
+    waivers,
 )
 from rdmaprov.contract.rule import FleetRule, Rule
+from rdmaprov.contract.waivers import Waived
 from rdmaprov.inventory.model import Fleet
-from rdmaprov.problem import Problem, merge_problems
+from rdmaprov.problem import Problem
 
-__all__ = ["RULES", "FleetRule", "Rule", "problems"]
+__all__ = ["RULES", "FleetRule", "Rule", "Waived", "judge", "problems"]
 
-RULES: tuple[Rule | FleetRule, ...] = (
+_RULES: tuple[Rule | FleetRule, ...] = (
     *naming.RULES,
     *ranges.RULES,
     *node.RULES,
@@ -36,17 +39,16 @@ RULES: tuple[Rule | FleetRule, ...] = (
     *software.RULES,
     *acceptance.RULES,
 )
+RULES = (*_RULES, *waivers.rules(rule.id for rule in _RULES))
 
 
 def problems(fleet: Fleet) -> list[Problem]:
     """Return every problem of a site, those of loading it included, sorted by file and line."""
+    return judge(fleet)[0]
+
+
+def judge(fleet: Fleet) -> tuple[list[Problem], list[Waived]]:
+    """Return a site's problems as `problems` does, and those that it waives."""
     found = [problem for rule in RULES for problem in rule.problems(fleet.nodes)]
-    return merge_problems([*fleet.problems, *_causes(found, fleet)])
-
-
-def _causes(problems: list[Problem], fleet: Fleet) -> list[Problem]:
-    """Return the problems without those of variables that a node derives from a wrong one."""
-    sets = {node.name: node.written for node in fleet.nodes}
-    direct = [p for p in problems if p.variable in sets[p.hosts[0]]]
-    explained = {host for problem in (*fleet.problems, *direct) for host in problem.hosts}
-    return [*direct, *(p for p in problems if p.hosts[0] not in explained)]
+    stay, waived = waivers.split(found, {node.name: node for node in fleet.nodes})
+    return causes.only_causes(fleet, stay), waivers.merge(waived)

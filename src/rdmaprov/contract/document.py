@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from rdmaprov.contract import RULES
+from rdmaprov.contract.waivers import NOT_WAIVABLE
+
+_WAIVERS = (
+    "The variable `fabric_waivers` accepts what a rule finds, with a reason. Each run prints it;",
+    "`results.json` and the report keep it:",
+    "",
+    "```yaml",
+    "fabric_waivers:",
+    "  - {rule: qos.pfc-one, reason: storage has a lossless priority of its own, nodes: ['gpu*']}",
+    "```",
+    "",
+    *textwrap.wrap(f"Not to be waived: {', '.join(sorted(NOT_WAIVABLE))}.", 100),
+)
 
 
 def markdown() -> str:
@@ -12,6 +27,8 @@ def markdown() -> str:
         "",
         "The rules between variables that `rdmaprov check` verifies in a site. Generated from the",
         "rules by `python -m rdmaprov.contract.document`.",
+        "",
+        *_WAIVERS,
         "",
         "| rule | what must be true | source |",
         "|---|---|---|",

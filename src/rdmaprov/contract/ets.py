@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rdmaprov.contract.qos import priority_names
+from rdmaprov.contract.qos import lossless_priorities, priority_names
 from rdmaprov.contract.rule import Rule, Violation, is_roce
 from rdmaprov.inventory.model import Node
 
@@ -54,13 +54,15 @@ def _lossless_class(node: Node) -> Iterator[Violation]:
     classes, lossless = node.get("roce_qos_priority_tc"), node.get("fabric_lossless_priority")
     if not is_roce(node) or classes is None or lossless is None:
         return
-    mine = classes.get(lossless, 0)
-    others = [p for p in range(8) if p != lossless and classes.get(p, 0) == mine]
-    if others:
-        message = f"lossless priority {lossless} shares class {mine} with {priority_names(others)}"
-        remedy = "give the lossless priority a class of its own"
-        blame = ("fabric_lossless_priority",)
-        yield Violation("roce_qos_priority_tc", message, remedy, (lossless,), blame)
+    for priority in lossless_priorities(node):
+        mine = classes.get(priority, 0)
+        others = [p for p in range(8) if p != priority and classes.get(p, 0) == mine]
+        if others:
+            message = f"lossless priority {priority} shares class {mine} with "
+            message += priority_names(others)
+            remedy = "give the lossless priority a class of its own"
+            blame = ("fabric_lossless_priority", "fabric_lossless_also")
+            yield Violation("roce_qos_priority_tc", message, remedy, (priority,), blame)
 
 
 def _roce_share(node: Node) -> Iterator[Violation]:
@@ -101,7 +103,7 @@ RULES = (
     Rule("ets.sum", "Each ETS share is 1 to 100 percent, and they sum to 100.",
          _8021Q, _share_sum),
     Rule("ets.strict", "A strict class has no ETS share.", _8021Q, _strict_shares),
-    Rule("ets.lossless-alone", "No other priority shares the class of the lossless priority.",
+    Rule("ets.lossless-alone", "No other priority shares the class of a lossless priority.",
          _8021Q, _lossless_class),
     Rule("ets.served", "The class that carries RoCE data has a share or is strict.",
          _8021Q, _roce_share),

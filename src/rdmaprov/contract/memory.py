@@ -19,6 +19,9 @@ _OWN_SETTING = {
     "net.ipv4.conf.all.arp_announce": "fabric_source_routing",
     "net.ipv4.conf.all.rp_filter": "fabric_source_routing",
 }
+# Of each rail with an IPv4 address, by fabric_source_routing.
+_OF_RAILS = ("arp_ignore", "arp_announce", "rp_filter")
+_IPV4 = 4
 _PORTS = "net.ipv4.ip_local_port_range"
 
 
@@ -84,14 +87,32 @@ def _memlock(node: Node) -> Iterator[Violation]:
         yield Violation("limits_memlock", message, "write unlimited")
 
 
+def _own_settings(node: Node) -> dict[str, str]:
+    """Return the variable that sets a sysctl; names with slashes, as sysctl.d(5) has them too."""
+    own = {name.replace(".", "/"): variable for name, variable in _OWN_SETTING.items()}
+    for rail in node.rails if node.get("fabric_source_routing") else ():
+        if rail.netdev and rail.address is not None and rail.address.version == _IPV4:
+            path = f"net/ipv4/conf/{rail.netdev}"
+            own |= {f"{path}/{name}": "fabric_source_routing" for name in _OF_RAILS}
+    return own
+
+
+def _with_slashes(name: str) -> str:
+    """Return a sysctl's name as a path: the first separator tells which one it is written with."""
+    if "/" in name.partition(".")[0]:
+        return name
+    return name.translate(str.maketrans("./", "/."))
+
+
 def _sysctl(node: Node) -> Iterator[Violation]:
+    own = _own_settings(node)
     for name, value in (node.get("limits_sysctl") or {}).items():
         if not re.fullmatch(r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+", str(name)):
             message = f"'{name}' is not a sysctl name"
             remedy = "write a full name, such as vm.swappiness"
-        elif str(name) in _OWN_SETTING:
+        elif variable := own.get(_with_slashes(str(name))):
             message = f"{name} has its own variable"
-            remedy = f"set {_OWN_SETTING[str(name)]} instead"
+            remedy = f"set {variable} instead"
         elif isinstance(value, (list, dict, bool)) or value is None:
             message, remedy = (
                 f"{name} is not a number or text",

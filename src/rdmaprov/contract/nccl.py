@@ -41,9 +41,13 @@ _OWN = {
     "NCCL_SOCKET_IFNAME": "nccl_socket_ifname",
     "NCCL_CROSS_NIC": "nccl_cross_nic",
 }
-# Variables of NCCL's plugins, which it passes on.
-_PLUGINS = ("NCCL_IBEXT_", "NCCL_PLUGIN_", "NCCL_UCX_", "NCCL_OFI_")
-RDMA_NAME = re.compile(r"^[\^=]*(mlx[45]_\d+|bnxt_re\d+|irdma\d+|roce[px]\w+|ibp\w+)")
+# Variables of NCCL's plugins, which it passes on: HPC-X's, the OFI plugin's, Google's FasTrak and
+# TCPX, which also read the names that begin with these.
+_PLUGINS = (
+    "NCCL_IBEXT_", "NCCL_PLUGIN_", "NCCL_UCX_", "NCCL_OFI_", "NCCL_FASTRAK_",
+    "NCCL_GPUDIRECTTCPX_", "NCCL_GPUVIZ_", "NCCL_SHIMNET_", "NCCL_SHARP_",
+)  # fmt: skip
+RDMA_NAME = re.compile(r"^[\^=]*(mlx[45]_(bond_)?\d+|bnxt_re\d+|irdma\d+|roce[px]\w+|ibp\w+)")
 
 
 @cache
@@ -90,6 +94,14 @@ def _gid(node: Node) -> Iterator[Violation]:
         yield Violation("nccl_ib_gid_index", message, remedy, (), ("nccl_version",))
 
 
+def _named_plugins(node: Node) -> tuple[str, ...]:
+    """Return how variables of the plugins begin that the site names, such as NCCL_FASTRAK_."""
+    environment = node.get(_ENV) or {}
+    named = (str(environment.get(name, "")) for name in ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN"))
+    words = (re.sub(r"^(libnccl-(net|tuner)-)|(\.so.*)$", "", name) for name in named)
+    return tuple(f"NCCL_{word.upper()}_" for word in words if word.isidentifier())
+
+
 def _unknown_variables(node: Node) -> Iterator[Violation]:
     version = _node_version(node)
     for name in map(str, node.get(_ENV) or {}):
@@ -97,7 +109,7 @@ def _unknown_variables(node: Node) -> Iterator[Violation]:
             message, remedy = f"{name} has its own variable", f"set {_OWN[name]} instead"
         elif name in _OBSOLETE:
             message, remedy = f"NCCL has no variable {name}", _OBSOLETE[name]
-        elif not name.startswith("NCCL_") or name.startswith(_PLUGINS):
+        elif not name.startswith("NCCL_") or name.startswith((*_PLUGINS, *_named_plugins(node))):
             continue
         elif name not in nccl_variables():
             near = difflib.get_close_matches(name, nccl_variables(), n=1)
@@ -146,9 +158,10 @@ def _hca(node: Node) -> Iterator[Violation]:
             message = f"'{name}' is not an RDMA device"
             remedy = "write a device, such as mlx5_0 (rdmaprov adds the =)"
             yield Violation("nccl_ib_hca", message, remedy, (index,))
-    if devices and node.rails and len(devices) != len(node.rails):
-        message = f"the list length is {len(devices)}, but the node has {len(node.rails)} rails"
-        remedy = "write one device for each rail, or remove the line"
+    rails = len(node.compute_rails)
+    if devices and rails and len(devices) != rails:
+        message = f"the list length is {len(devices)}, but the node has {rails} compute rails"
+        remedy = "write one device for each of these, or remove the line"
         yield Violation("nccl_ib_hca", message, remedy)
 
 

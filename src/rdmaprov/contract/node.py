@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rdmaprov.contract.rule import Rule, Violation, is_roce
-from rdmaprov.inventory.model import Node
+from rdmaprov.inventory.model import Node, Rail
 
 _IB_TA = "InfiniBand Architecture Specification 1.7, volume 1, PortInfo"
 # InfiniBand generation → Gb/s of a port, four lanes wide; HDR100 and NDR200 have two.
@@ -45,13 +45,17 @@ def _names(gbps: int) -> str:
 
 
 def _rate(node: Node) -> Iterator[Violation]:
-    kind, gbps = node.get("fabric_kind"), node.get("fabric_link_gbps")
-    if kind == "roce" and gbps in _IB_ONLY_GBPS:
-        message = f"no Ethernet port runs at {gbps} Gb/s"
-        yield Violation("fabric_link_gbps", message, "write 40, 50 or 100")
-    if kind == "infiniband" and gbps in _ETHERNET_ONLY_GBPS:
-        message = f"no InfiniBand port runs at {gbps} Gb/s"
-        yield Violation("fabric_link_gbps", message, "write 40, 100, 200, 400 or 800")
+    rates: list[tuple[str, tuple[str | int, ...], int | None]] = [
+        ("fabric_link_gbps", (), node.get("fabric_link_gbps")),
+        *(("fabric_rails", (rail.index, "link_gbps"), rail.link_gbps) for rail in node.rails),
+    ]
+    for name, path, gbps in rates:
+        if node.get("fabric_kind") == "roce" and gbps in _IB_ONLY_GBPS:
+            message = f"no Ethernet port runs at {gbps} Gb/s"
+            yield Violation(name, message, "write 40, 50 or 100", path)
+        if node.get("fabric_kind") == "infiniband" and gbps in _ETHERNET_ONLY_GBPS:
+            message = f"no InfiniBand port runs at {gbps} Gb/s"
+            yield Violation(name, message, "write 40, 100, 200, 400 or 800", path)
 
 
 def _mtu(node: Node) -> Iterator[Violation]:
@@ -87,6 +91,10 @@ def _gpus(node: Node) -> Iterator[Violation]:
     if count is None or not node.rails or count > MOST_GPUS:
         return
     for rail in node.rails:
+        if rail.gpus and rail.use != "compute":
+            message = f"rail {rail.index} is for storage, but lists {_gpu_names([*rail.gpus])}"
+            remedy = "list GPUs on compute rails alone"
+            yield Violation("fabric_rails", message, remedy, (rail.index, "gpus"))
         for place, gpu in enumerate(rail.gpus):
             if not 0 <= gpu < count:
                 message = f"rail {rail.index} lists GPU {gpu}, but fabric_gpu_count is {count}"
@@ -104,21 +112,28 @@ def _gpu_names(gpus: list[int]) -> str:
 
 
 def _gpus_once(node: Node) -> Iterator[Violation]:
-    """Yield the GPUs listed twice; two rails may share a GPU where there are more rails."""
-    count = node.get("fabric_gpu_count") or 0
-    owner: dict[int, int] = {}
+    """Yield the GPUs listed twice; rails that share GPUs, on one PCIe switch, list the same."""
+    owner: dict[int, Rail] = {}
     for rail in node.rails:
         for place, gpu in enumerate(rail.gpus):
-            first = owner.setdefault(gpu, rail.index)
-            repeated = rail.gpus.index(gpu) != place
-            if repeated or (first != rail.index and len(node.rails) <= count):
-                twice = (
-                    f"twice on rail {first}" if repeated else f"on rails {first} and {rail.index}"
-                )
-                where = (rail.index, "gpus", place)
-                yield Violation(
-                    "fabric_rails", f"GPU {gpu} is listed {twice}", "list it once", where
-                )
+            first = owner.setdefault(gpu, rail)
+            where = (rail.index, "gpus", place)
+            if rail.gpus.index(gpu) != place:
+                message = f"GPU {gpu} is listed twice on rail {rail.index}"
+                yield Violation("fabric_rails", message, "list it once", where)
+            elif set(first.gpus) != set(rail.gpus):
+                message = f"GPU {gpu} is listed on rails {first.index} and {rail.index}"
+                remedy = "list it once, or the same GPUs on both rails if they share them"
+                yield Violation("fabric_rails", message, remedy, where)
+
+
+def _nvlink(node: Node) -> Iterator[Violation]:
+    domain = node.get("fabric_nvlink_domain")
+    if domain and node.get("fabric_gpu_count") == 0:
+        message = f"the node is in NVLink domain '{domain}', but fabric_gpu_count is 0"
+        yield Violation(
+            "fabric_nvlink_domain", message, "write fabric_gpu_count, or remove the line"
+        )
 
 
 RULES = (
@@ -132,6 +147,8 @@ RULES = (
          "Linux include/rdma/ib_addr.h: iboe_get_mtu", _rdma_mtu),
     Rule("gpus.complete", "Each GPU of a node is listed on a rail.",
          "NCCL docs, env.rst: NCCL_CROSS_NIC, rails", _gpus),
-    Rule("gpus.once", "Each GPU is listed on one rail, unless there are more rails than GPUs.",
+    Rule("gpus.nvlink", "A node in an NVLink domain has GPUs.",
+         "NVIDIA GB200 NVL72: multi-node NVLink connects GPUs", _nvlink),
+    Rule("gpus.once", "Each GPU is listed on one rail, or on several with the same GPUs.",
          "NCCL docs, env.rst: NCCL_CROSS_NIC, rails", _gpus_once),
 )  # fmt: skip

@@ -28,12 +28,12 @@ def _addresses(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
 
 
 def _planes(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
-    first: dict[int, tuple[Node, Rail]] = {}
+    first: dict[tuple[str, int], tuple[Node, Rail]] = {}
     for node in nodes:
-        for rail in node.rails:
+        for plane, rail in node.planes.items():
             if rail.address is None:
                 continue
-            other, one = first.setdefault(rail.index, (node, rail))
+            other, one = first.setdefault(plane, (node, rail))
             routed = rail.gateway and one.gateway
             if one.address is None or one.address.network == rail.address.network or routed:
                 continue
@@ -46,14 +46,14 @@ def _planes(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
 
 
 def _separate_subnets(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
-    owner: dict[object, int] = {}
+    owner: dict[object, tuple[tuple[str, int], int]] = {}
     for node in nodes:
-        for rail in node.rails:
+        for plane, rail in node.planes.items():
             if rail.address is None:
                 continue
-            first = owner.setdefault(rail.address.network, rail.index)
-            if first != rail.index:
-                low, high = sorted((first, rail.index))
+            first, index = owner.setdefault(rail.address.network, (plane, rail.index))
+            if first != plane:
+                low, high = sorted((index, rail.index))
                 message = f"rails {low} and {high} share {rail.address.network}"
                 remedy = "give each rail its own subnet"
                 yield node, Violation(_RAILS, message, remedy, (rail.index, "address"))

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from rdmaprov.contract.rule import Rule, Violation, is_roce
 from rdmaprov.inventory.model import Node
 
-_LOSSLESS = "fabric_lossless_priority"
+_LOSSLESS, _ALSO = "fabric_lossless_priority", "fabric_lossless_also"
+# IEEE 802.1Q leaves the number to the port; two classes for RoCE are what switches are sold with,
+# and mlx5's driver has room for a third in its default buffers.
+_MOST_ALSO = 2
 _MLX5_DCB = "Linux drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c"
 _ROCE = "NVIDIA Cumulus Linux, RDMA over Converged Ethernet: lossless mode"
 _8021Q = "IEEE 802.1Q-2022, clause 36"
@@ -54,12 +57,38 @@ def _cnp_dscp_priority(node: Node) -> Iterator[Violation]:
     return _dscp_priority(node, "fabric_cnp_dscp", "fabric_cnp_priority")
 
 
+def lossless_priorities(node: Node) -> list[int]:
+    """Return the priorities that the site calls lossless, RoCE data's first; empty if invalid."""
+    lossless = node.get(_LOSSLESS)
+    return [] if lossless is None else [lossless, *(node.get(_ALSO) or [])]
+
+
 def _pfc_lossless_only(node: Node) -> Iterator[Violation]:
-    pfc, lossless = node.get("roce_qos_pfc_priorities"), node.get(_LOSSLESS)
-    if is_roce(node) and pfc is not None and lossless is not None and pfc != [lossless]:
-        message = f"PFC is {_on(pfc)}, but fabric_lossless_priority is {lossless}"
-        remedy = f"write [{lossless}], or remove the line"
-        yield Violation("roce_qos_pfc_priorities", message, remedy, (), (_LOSSLESS,))
+    pfc, lossless = node.get("roce_qos_pfc_priorities"), sorted(set(lossless_priorities(node)))
+    # None at all is lossy RoCE, which `qos.ecn` looks at.
+    if is_roce(node) and pfc and lossless and sorted(pfc) != lossless:
+        seen = f"{_LOSSLESS} is {node.get(_LOSSLESS)}"
+        if node.get(_ALSO):
+            seen += f" and {_ALSO} is {node.get(_ALSO)}"
+        remedy = f"write {lossless}, or remove the line"
+        extra = [each for each in pfc if each not in lossless]
+        if extra and not node.get(_ALSO):
+            remedy += f"; {_ALSO}: {extra} if the switches carry that without loss, too"
+        message = f"PFC is {_on(pfc)}, but {seen}"
+        yield Violation("roce_qos_pfc_priorities", message, remedy, (), (_LOSSLESS, _ALSO))
+
+
+def _further_lossless(node: Node) -> Iterator[Violation]:
+    also = node.get(_ALSO) or []
+    if not is_roce(node):
+        return
+    for index, priority in enumerate(also):
+        if priority in (node.get(_LOSSLESS), node.get("fabric_cnp_priority"), *also[:index]):
+            message = f"priority {priority} is RoCE data's or the CNPs', or is listed before"
+            yield Violation(_ALSO, message, "write another priority, such as 4", (index,))
+    if len(also) > _MOST_ALSO:
+        message = f"{len(also)} further lossless priorities are more than a port has buffers for"
+        yield Violation(_ALSO, message, f"write at most {_MOST_ALSO}")
 
 
 def _pfc_off_for_cnp(node: Node) -> Iterator[Violation]:
@@ -102,8 +131,6 @@ def _tos(node: Node) -> Iterator[Violation]:
     wanted = dscp << 2 | 2
     if tos >> 2 != dscp:
         message = f"{tos} is DSCP {tos >> 2}, but fabric_roce_dscp is {dscp}"
-    elif tos & 3 == 0:
-        message = "ECN bits are 00 (Not-ECT), so congested switches drop instead of marking"
     elif tos & 3 == 3:
         message = "ECN bits are 11 (CE), which only a congested switch may set"
     else:
@@ -112,9 +139,18 @@ def _tos(node: Node) -> Iterator[Violation]:
 
 
 def _trust(node: Node) -> Iterator[Violation]:
-    if is_roce(node) and node.get("roce_qos_trust") == "pcp":
-        message = "ports trust PCP, but RoCE data is marked by DSCP"
-        yield Violation("roce_qos_trust", message, "write dscp, or remove the line")
+    if not is_roce(node) or node.get("roce_qos_trust") != "pcp":
+        return
+    untagged = [rail.index for rail in node.rails if not rail.vlan]
+    sl, lossless = node.get("nccl_ib_sl"), node.get(_LOSSLESS)
+    if untagged:
+        message = f"ports trust PCP, but rail {untagged[0]} has no VLAN tag to carry it"
+        remedy = "write dscp, or vlan: true for rails whose network device is a VLAN"
+        yield Violation("roce_qos_trust", message, remedy)
+    elif sl is not None and sl != lossless:
+        message = f"nccl_ib_sl is {sl}, which is the priority of the VLAN's tag; {_LOSSLESS} is "
+        message += f"{lossless}"
+        yield Violation("nccl_ib_sl", message, f"write {lossless}", (), ("roce_qos_trust",))
 
 
 def _global_pause(node: Node) -> Iterator[Violation]:
@@ -125,8 +161,12 @@ def _global_pause(node: Node) -> Iterator[Violation]:
 
 def _congestion_control(node: Node) -> Iterator[Violation]:
     ecn, lossless = node.get("roce_qos_ecn_priorities"), node.get(_LOSSLESS)
-    if is_roce(node) and ecn is not None and lossless is not None and lossless not in ecn:
+    if not is_roce(node) or ecn is None or lossless is None or lossless in ecn:
+        return
+    pfc = node.get("roce_qos_pfc_priorities")
+    if ecn or pfc == []:  # with PFC alone, a site writes an empty list
         message = f"congestion control is {_on(ecn)}, but fabric_lossless_priority is {lossless}"
+        message += "" if ecn else ", and PFC is off, too"
         remedy = f"write [{lossless}], or remove the line"
         yield Violation("roce_qos_ecn_priorities", message, remedy, (), (_LOSSLESS,))
 
@@ -143,16 +183,20 @@ RULES = (
          _ROCE, _roce_dscp_priority),
     Rule("qos.dscp-cnp", "The DSCP of CNPs maps to the priority of CNPs.",
          _ROCE, _cnp_dscp_priority),
-    Rule("qos.pfc-one", "PFC is on for the lossless priority and for no other.",
+    Rule("qos.pfc-one", "PFC is on for the lossless priorities and for no other, or off.",
          _ROCE, _pfc_lossless_only),
+    Rule("qos.lossless-also", "Further lossless priorities are neither RoCE data's nor the CNPs'.",
+         _8021Q, _further_lossless),
     Rule("qos.pfc-cnp", "PFC is off for the priority of CNPs.", _ROCE, _pfc_off_for_cnp),
     Rule("qos.cnp-priority", "CNPs have another priority than RoCE data.", _ROCE, _cnp_priority),
     Rule("qos.cnp-dscp", "CNPs have another DSCP than RoCE data.", _ROCE, _cnp_dscp_differs),
-    Rule("qos.tos", "The type of service has the DSCP of RoCE data and ECN bits 01 or 10 (ECT).",
-         "RFC 3168, section 5; RFC 2474, section 3", _tos),
-    Rule("qos.trust", "Ports trust DSCP, not PCP.", _MLX5_DCB, _trust),
+    Rule("qos.tos", "The type of service has the DSCP of RoCE data, and no CE mark.",
+         "RFC 3168, section 5; Linux drivers/infiniband/hw/mlx5/qp.c: the ECN bits are not taken",
+         _tos),
+    Rule("qos.trust", "Ports trust DSCP, or PCP where all rails are VLANs and NCCL sets it.",
+         f"{_MLX5_DCB}; drivers/infiniband/hw/mlx5/qp.c: eth_prio", _trust),
     Rule("qos.pause", "Global pause is off where PFC is on.", _8021Q, _global_pause),
-    Rule("qos.ecn", "Congestion control is on for the lossless priority.",
+    Rule("qos.ecn", "Congestion control is on for RoCE data's priority, or PFC is without it.",
          _ROCE, _congestion_control),
     Rule("qos.force", "The traffic class is forced only with OFED's driver.",
          "MLNX_OFED mlx5_ib: /sys/class/infiniband/*/tc/1/traffic_class", _forced_class),

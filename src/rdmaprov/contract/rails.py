@@ -74,12 +74,52 @@ def _gateways(node: Node) -> Iterator[Violation]:
         if rail.address is None:
             message = "the rail has a gateway but no address"
             yield Violation(_RAILS, message, "write the rail's address", where)
-        elif gateway not in rail.address.network:
+        elif gateway.version != rail.address.version and not _is_unnumbered(rail, gateway):
+            message = f"{gateway} is of another family than {rail.address}"
+            remedy = f"write an IPv{rail.address.version} router"
+            yield Violation(_RAILS, message, remedy, where)
+        elif gateway not in rail.address.network and not _is_unnumbered(rail, gateway):
             message = f"{gateway} is not in the rail's subnet {rail.address.network}"
             yield Violation(_RAILS, message, "write a router in this subnet", where)
         elif gateway == rail.address.ip:
             message = f"{gateway} is the rail's own address"
             yield Violation(_RAILS, message, "write the router's address", where)
+
+
+def _is_unnumbered(rail: Rail, gateway: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Return whether a router outside the rail's subnet is reached over the link itself."""
+    if gateway.is_link_local:
+        return gateway.version == 6 or (rail.address is not None and rail.address.version == 4)
+    return is_host_address(rail.address) and gateway.version == _version(rail)
+
+
+def is_host_address(address: Interface | None) -> bool:
+    """Return whether an address is a /32 or /128, whose subnet is itself alone."""
+    return address is not None and address.network.prefixlen == address.max_prefixlen
+
+
+def _version(rail: Rail) -> int:
+    return rail.address.version if rail.address else 0
+
+
+def _storage_last(node: Node) -> Iterator[Violation]:
+    compute = [rail.index for rail in node.compute_rails]
+    if node.rails and not compute:
+        message = "every rail is for storage, and none for compute"
+        yield Violation(_RAILS, message, "remove use: storage where the rail is all there is")
+    for rail in node.rails:
+        if rail.use == "storage" and compute and rail.index < compute[-1]:
+            message = f"storage rail {rail.index} comes before compute rail {compute[-1]}"
+            remedy = "write storage rails last: rail i of all nodes is one network plane"
+            yield Violation(_RAILS, message, remedy, (rail.index, "use"))
+
+
+def _reachable(node: Node) -> Iterator[Violation]:
+    for rail in node.rails:
+        if is_host_address(rail.address) and not rail.gateway:
+            message = f"{rail.address} has no subnet and no gateway, so it reaches nothing"
+            remedy = "write the rail's gateway, or the subnet's prefix length"
+            yield Violation(_RAILS, message, remedy, (rail.index, "address"))
 
 
 def _usable_addresses(node: Node) -> Iterator[Violation]:
@@ -127,7 +167,12 @@ RULES = (
     Rule("rails.unique", "The rails of a node are different devices.", PLAN, _unique_devices),
     Rule("rails.usable", "Either every rail has the address of a host, or none has.",
          "RFC 1122, section 3.2.1.3", _usable_addresses),
-    Rule("rails.gateway", "A rail's gateway is another address in its subnet.",
-         "RFC 1812, section 2.2.3", _gateways),
+    Rule("rails.gateway", "A rail's gateway is another address in its subnet, or reached over the "
+         "link: link-local, or of a /32 or /128 address.",
+         "RFC 1812, section 2.2.3; RFC 4861; RFC 8950; iproute2 man ip-route.8: onlink", _gateways),
+    Rule("rails.reachable", "A /32 or /128 address has a gateway.",
+         "RFC 1812, section 2.2.3", _reachable),
+    Rule("rails.storage", "Storage rails come after compute rails, of which there is one.",
+         PLAN, _storage_last),
     Rule("rails.overlap", "The subnets of a node's rails do not overlap.", PLAN, _overlaps),
 )  # fmt: skip

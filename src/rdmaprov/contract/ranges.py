@@ -11,8 +11,9 @@ from rdmaprov.inventory.model import Node
 
 _PRIORITY, _DSCP = (0, 7), (0, 63)
 # Variable → lowest and highest value; for a list, of each item.
-_VALUES: dict[str, tuple[float, float]] = {
+VALUES: dict[str, tuple[float, float]] = {
     "fabric_lossless_priority": _PRIORITY,
+    "fabric_lossless_also": _PRIORITY,
     "fabric_cnp_priority": _PRIORITY,
     "fabric_roce_dscp": _DSCP,
     "fabric_cnp_dscp": _DSCP,
@@ -31,14 +32,14 @@ _VALUES: dict[str, tuple[float, float]] = {
     "nccl_ib_sl": (0, 15),
     "nccl_ib_gid_index": (-1, 255),
     "reboot_timeout_s": (60, 7200),
-    "roce_qos_cable_length_m": (0, 1000),
+    "roce_qos_cable_length_m": (1, 999),
     "roce_qos_ecn_priorities": _PRIORITY,
     "roce_qos_pfc_priorities": _PRIORITY,
     "roce_qos_tc_strict": _PRIORITY,
     "roce_qos_tos": (0, 255),
 }
 # Dictionary → bounds of its keys, and of its values.
-_PAIRS: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
+PAIRS: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
     "roce_qos_dscp_priorities": (_DSCP, _PRIORITY),
     "roce_qos_priority_tc": (_PRIORITY, _PRIORITY),
     "roce_qos_tc_percent": (_PRIORITY, (0, 100)),
@@ -61,7 +62,7 @@ def _violation(
 
 
 def _values(node: Node) -> Iterator[Violation]:
-    for name, bounds in _VALUES.items():
+    for name, bounds in VALUES.items():
         value = node.get(name)
         if isinstance(value, list):
             for index, item in enumerate(value):
@@ -72,7 +73,7 @@ def _values(node: Node) -> Iterator[Violation]:
 
 
 def _pairs(node: Node) -> Iterator[Violation]:
-    for name, (keys, values) in _PAIRS.items():
+    for name, (keys, values) in PAIRS.items():
         for key, value in (node.get(name) or {}).items():
             if _is_outside(key, keys):
                 yield _violation(name, key, keys, (key,))

@@ -22,9 +22,9 @@ def _version(node: Node) -> Iterator[Violation]:
     source, version = node.get("ofed_source"), node.get("ofed_version")
     if source is None or version is None:
         return
-    if source == "inbox":
+    if source in ("keep", "inbox"):
         if version:
-            message = f"ofed_source is inbox, which has no version '{version}'"
+            message = f"ofed_source is {source}, which has no version '{version}'"
             yield Violation("ofed_version", message, "remove the line, or write ofed_source: doca")
         return
     pattern, example = _VERSIONS[source]

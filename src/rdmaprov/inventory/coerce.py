@@ -20,7 +20,13 @@ from ansible.module_utils.common.validation import (
 )
 
 from rdmaprov.inventory.schema import Option
-from rdmaprov.inventory.type_messages import expected, in_words, nearest_name, wrong_type
+from rdmaprov.inventory.type_messages import (
+    as_text,
+    expected,
+    in_words,
+    nearest_name,
+    wrong_type,
+)
 from rdmaprov.inventory.written_text import notation, written_text
 
 Path = tuple[str | int, ...]
@@ -139,7 +145,7 @@ def _dict(option: Option, value: Any, report: Report, path: Path) -> Any:
         report(path, f"{in_words(value)} is not a dictionary", f"write {expected(option)}")
         return INVALID
     if not option.options:
-        return {_key_without_tags(key): item for key, item in value.items()}
+        return _free(value, report, path)
     entries = dict(_entries(option, value, report, path))
     return INVALID if any(item is INVALID for item in entries.values()) else entries
 
@@ -154,6 +160,27 @@ def _entries(
         message = f"{in_words(key)} is not a key of {option.name}"
         report((*path, key), message, f"write {nearest_name(str(key), option.options)}")
         yield str(key), INVALID
+
+
+def _free(value: Mapping[Any, Any], report: Report, path: Path) -> Any:
+    """Return a dictionary that may have any keys and values, unless YAML changed one of these."""
+    wrong = list(_misread(value, path))
+    for each in wrong:
+        report(*each)
+    return INVALID if wrong else {_key_without_tags(key): item for key, item in value.items()}
+
+
+def _misread(value: Mapping[Any, Any], path: Path) -> Iterator[tuple[Path, str, str]]:
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _misread(item, (*path, key))
+        elif _is_misread(item) or _is_cut(item):
+            yield (*path, key), *as_text(item, written_text(item))
+
+
+def _is_cut(value: Any) -> bool:
+    """Return whether a number lost a part of its text that a version number needs."""
+    return isinstance(value, float) and written_text(value) not in {"", str(value)}
 
 
 def _key_without_tags(key: Any) -> Any:

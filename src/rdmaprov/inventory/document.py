@@ -1,4 +1,4 @@
-"""The schema as Markdown for readers and as JSON Schema for editors."""
+"""The schema as Markdown and as a table, for readers."""
 
 from __future__ import annotations
 
@@ -6,87 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rdmaprov.inventory.schema import Option, Role, Schema
-
-_TYPES: dict[str, list[str]] = {
-    "str": ["string", "integer"],
-    "int": ["integer"],
-    "float": ["number"],
-    "bool": ["boolean"],
-    "bytes": ["integer", "string"],
-    "list": ["array"],
-    "dict": ["object"],
-}
-# What Ansible renders: allowed in place of any value.
-_TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%"}
-
-
-def json_schema(schema: Schema) -> dict[str, Any]:
-    """Return a JSON Schema for group_vars and host_vars files.
-
-    A file sets only some variables of a node, and can contain a site's own variables: so nothing is
-    required, and unknown names are allowed.
-    """
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Variables of an rdmaprov site",
-        "type": ["object", "null"],
-        "properties": {
-            name: {"anyOf": [_entry(option), _TEMPLATE], **_words(option)}
-            for name, option in schema.variables.items()
-        },
-    }
-
-
-def _words(option: Option) -> dict[str, Any]:
-    words: dict[str, Any] = {"description": option.description.strip()}
-    if option.has_default and not _is_template(option.default):
-        words["default"] = _plain(option.default)
-    return words
-
-
-def _entry(option: Option) -> dict[str, Any]:
-    types = _TYPES[option.type]
-    entry: dict[str, Any] = {"type": types[0] if len(types) == 1 else types}
-    if option.choices:
-        entry = {"enum": [_plain(choice) for choice in option.choices]}
-        if "off" in option.choices:
-            entry["enum"].append(False)  # off, as YAML 1.1 reads it
-    if option.type == "list":
-        entry["items"] = _item(option)
-    if option.type == "dict" and option.options:
-        entry |= _object(option)
-    return entry
-
-
-def _item(option: Option) -> dict[str, Any]:
-    if option.elements == "dict" and option.options:
-        return {"type": "object", **_object(option)}
-    element = Option(option.name, option.elements or "str", "", option.role)
-    return {"anyOf": [_entry(element), _TEMPLATE]}
-
-
-def _object(option: Option) -> dict[str, Any]:
-    properties = {
-        name: {"anyOf": [_entry(inner), _TEMPLATE], "description": inner.description.strip()}
-        for name, inner in option.options.items()
-    }
-    return {"properties": properties, "additionalProperties": False}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value without Ansible's tags, as json can write it."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    for kind in (bool, int, float):
-        if isinstance(value, kind):
-            return kind(value)
-    return str(value)
-
-
-def _is_template(value: Any) -> bool:
-    return isinstance(value, str) and "{{" in value
 
 
 def markdown(schema: Schema) -> str:

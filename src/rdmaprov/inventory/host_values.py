@@ -11,6 +11,7 @@ from rdmaprov.inventory.locator import Locator
 from rdmaprov.inventory.model import Interface, Rail
 from rdmaprov.inventory.resolve import ResolveError, Variables, has_template
 from rdmaprov.inventory.schema import Option
+from rdmaprov.inventory.type_messages import as_written
 from rdmaprov.problem import Problem
 
 _Issue = tuple[Path, str, str]
@@ -53,8 +54,7 @@ class Converter:
                 continue
             value, issues = self._convert(option, raw)
             (problems if locate.writes(name) else derived).extend(
-                Problem(locate(name, *path), name, message, remedy, "types", (host,))
-                for path, message, remedy in issues
+                _wrong(name, raw, issue, locate, host) for issue in issues
             )
             if value is not INVALID:
                 values[name] = value
@@ -69,6 +69,14 @@ class Converter:
             self._known[key] = (raw, value, tuple(issues))
         _, value, found = self._known[key]
         return value, found
+
+
+def _wrong(name: str, raw: Any, issue: _Issue, locate: Locator, host: str) -> Problem:
+    path, message, remedy = issue
+    at = locate(name, *path)
+    for step in path:
+        raw = raw[step]
+    return Problem(at, name, *as_written(raw, at, message, remedy), "types", (host,))
 
 
 def _missing(option: Option, locate: Locator, host: str) -> Problem:
@@ -111,6 +119,9 @@ def rails(
                 address,
                 str(entry.get("gateway", "")),
                 tuple(entry.get("gpus", ())),
+                str(entry.get("use", "compute")),
+                int(entry.get("link_gbps", 0)),
+                bool(entry.get("vlan", False)),
             )
         )
     return tuple(found), problems

@@ -15,6 +15,7 @@ from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.nodes import NodeBuilder, no_collection, no_hosts, unsafe_host_names
 from rdmaprov.inventory.resolve import Variables
 from rdmaprov.problem import display_path, merge_problems
+from rdmaprov.words import quantity
 
 
 def load_site(
@@ -73,8 +74,13 @@ class _Loader:
         for number, host in enumerate(selected):
             count(number, len(selected))
             node, found = self._builder.node(host, self._variables(host))
-            nodes.append(node)
+            nodes += [node] if node else []
             problems += found
+        if selected and not nodes:
+            raise SiteError(
+                f"{self._site}: {quantity(len(selected), 'host')} selected, and none is a node",
+                "Write fabric_node: false for hosts that rdmaprov must leave alone, and no others.",
+            )
         return Fleet(
             self._site,
             tuple(nodes),

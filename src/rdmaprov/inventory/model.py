@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, IPv6Interface
@@ -19,12 +20,15 @@ class Rail:
     """One RDMA port of a node, as the site describes it.
 
     Args:
-        index: its place in fabric_rails; the network plane it belongs to.
+        index: its place in fabric_rails.
         netdev: its network device, empty if the site names the PCI address.
         pci: its PCI address, empty if the site names the network device.
         address: its address, None if the site gives none.
         gateway: the router of its subnet, empty if there is none.
         gpus: the GPUs that use it, by index.
+        use: `compute` or `storage`.
+        link_gbps: its line rate in Gb/s, 0 if it is fabric_link_gbps.
+        vlan: whether its network device is a VLAN.
 
     """
 
@@ -34,6 +38,9 @@ class Rail:
     address: Interface | None
     gateway: str
     gpus: tuple[int, ...]
+    use: str = "compute"
+    link_gbps: int = 0
+    vlan: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,25 @@ class Node:
     def get(self, name: str) -> Any:
         """Return a variable's value, None if it is missing or invalid."""
         return self.values.get(name)
+
+    @property
+    def compute_rails(self) -> tuple[Rail, ...]:
+        """Return the rails that collectives run over; they come before those of storage."""
+        return tuple(rail for rail in self.rails if rail.use == "compute")
+
+    @property
+    def planes(self) -> dict[tuple[str, int], Rail]:
+        """Return the rails by the network plane they belong to: their use, and number of it."""
+        numbers: Counter[str] = Counter()
+        found = {}
+        for rail in self.rails:
+            found[rail.use, numbers[rail.use]] = rail
+            numbers[rail.use] += 1
+        return found
+
+    def link_gbps(self, rail: Rail) -> int:
+        """Return a rail's line rate in Gb/s, 0 if the site does not say it."""
+        return int(rail.link_gbps or self.get("fabric_link_gbps") or 0)
 
 
 def _no_variables(node: str, _defaults: Mapping[str, Any] | None = None) -> Variables:

@@ -49,13 +49,18 @@ class NodeBuilder:
         self._conflict_cache: dict[tuple[str, ...], tuple[Conflict, ...]] = {}
         self._converter = host_values.Converter(schema.variables, schema.defaults)
 
-    def node(self, host: Any, variables: Variables) -> tuple[Node, list[Problem]]:
-        """Return a host as a node, and the problems of its variables."""
+    def node(self, host: Any, variables: Variables) -> tuple[Node | None, list[Problem]]:
+        """Return a host as a node, and the problems of its variables.
+
+        A host that the site calls no node has neither.
+        """
         name = str(host.name)
         of_groups = self._layers.group_variables(host)
         own = self._layers.host_variables(host)
         locate = Locator(name, (own, of_groups), self._places)
         values, problems = self._converter.values(name, variables, locate)
+        if values.get("fabric_node") is False:
+            return None, []
         rails, wrong = host_values.rails(name, values.get("fabric_rails", []), locate)
         problems += wrong
         problems += _connection_problems(name, variables, locate)

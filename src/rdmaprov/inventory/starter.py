@@ -8,6 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import host_positions, names
 
@@ -41,13 +43,12 @@ class Facts:
 
 
 def write(directory: Path, facts: Facts) -> list[Path]:
-    """Write the site and return its files.
+    """Write the site into a directory that is new or empty; return its files.
 
     Raises:
-        UsageError: the directory has files, or a fact is not one.
+        UsageError: a fact is not one.
 
     """
-    _require_empty(directory)
     texts = {"hosts.yml": _hosts(facts), "group_vars/all.yml": _variables(facts)}
     written = []
     for name, text in texts.items():
@@ -59,13 +60,7 @@ def write(directory: Path, facts: Facts) -> list[Path]:
 
 
 def copy(source: Path, directory: Path) -> list[Path]:
-    """Copy a site and return the new files, which their user can write; not the lab's own hosts.
-
-    Raises:
-        UsageError: the directory has files.
-
-    """
-    _require_empty(directory)
+    """Copy a site and return the new files, which their user can write; not the lab's own hosts."""
     written = []
     for path in sorted(source.rglob("*.yml")):
         name = path.relative_to(source)
@@ -76,11 +71,6 @@ def copy(source: Path, directory: Path) -> list[Path]:
         target.write_bytes(path.read_bytes())
         written.append(target)
     return written
-
-
-def _require_empty(directory: Path) -> None:
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UsageError(f"{directory} exists and is not empty", "Pass a new directory.")
 
 
 def _host_names(facts: Facts) -> list[str]:
@@ -99,15 +89,12 @@ def _host_names(facts: Facts) -> list[str]:
 
 
 def _hosts(facts: Facts) -> str:
-    lines = [
-        "---",
-        "# The nodes of the fleet. A node's number is the last part of its rails' addresses.",
-        "nodes:",
-        "  hosts:",
-    ]
+    about = " A node's number is the last part of its rails' addresses." if facts.subnet else ""
+    lines = ["---", f"# The nodes of the fleet.{about}", "nodes:", "  hosts:"]
     for number, name in enumerate(_host_names(facts), start=1):
-        quoted = f'"{name}"' if ":" in name or name.isdigit() else name
-        lines.append(f"    {quoted}: {{node_number: {number}}}")
+        plain = ":" not in name and yaml.safe_load(name) == name
+        quoted = name if plain else f'"{name}"'
+        lines.append(f"    {quoted}:" + (f" {{node_number: {number}}}" if facts.subnet else ""))
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,8 @@ from datetime import date
 from typing import Any
 
 from rdmaprov.inventory.schema import Option
-from rdmaprov.inventory.written_text import notation, written_text
+from rdmaprov.inventory.written_text import notation, written_boolean, written_text
+from rdmaprov.problem import Position
 
 _KINDS = {
     "str": "text",
@@ -20,6 +21,7 @@ _KINDS = {
     "dict": "a dictionary",
 }
 _MOST_CHARACTERS = 60
+_IN_QUOTES = "write it in quotes"
 
 
 def wrong_type(option: Option, value: Any) -> tuple[str, str]:
@@ -42,12 +44,36 @@ def _unquoted(option: Option, value: Any) -> tuple[str, str]:
         return f"{in_words(value)} is not text", f"write {expected(option, value)}"
     if isinstance(value, bool):
         message = "YAML reads yes, no, on, off, true and false without quotes as a boolean"
-        return message, "write it in quotes"
+        return message, _IN_QUOTES
     text = written_text(value)
     if not text:
-        return f"{in_words(value)} is a {_noun(value)}, not text", "write it in quotes"
+        return f"{in_words(value)} is a {_noun(value)}, not text", _IN_QUOTES
+    return as_text(value, text)
+
+
+def as_text(value: Any, text: str) -> tuple[str, str]:
+    """Return the message and the remedy for a number or a date that is to be text as written."""
     reading = f"a {_noun(value)}" if text == _decimal(value) else _reading(value, text)
     return f"YAML reads {text} without quotes as {reading}", f'write "{text}" in quotes'
+
+
+def as_written(value: Any, entry: Position, message: str, remedy: str) -> tuple[str, str]:
+    """Return a message and a remedy about a value, with a boolean as its file has it.
+
+    Args:
+        value: what is wrong.
+        entry: the place of its key.
+        message: what is wrong with it.
+        remedy: what to do about it.
+
+    """
+    text = written_boolean(entry, value) if isinstance(value, bool) else ""
+    is_text = remedy == _IN_QUOTES
+    if not text or (text == in_words(value) and not is_text):
+        return message, remedy
+    reading = "a boolean" if text == in_words(value) else in_words(value)
+    told = f"YAML reads {text} without quotes as {reading}"
+    return told, f'write "{text}" in quotes' if is_text else remedy
 
 
 def _reading(value: Any, text: str) -> str:

@@ -140,8 +140,10 @@ class _UntrustedLoader:
             raw = {**self._schema.defaults, **layers[0], **layers[1]}
             variables = PlainVariables(raw, builder.magic(host), self._renderer)
             node, found = builder.node(host, variables)
-            nodes.append(node)
+            nodes += [node] if node else []
             problems += found
+        if not nodes:
+            problems.append(no_hosts(self._site))
         return Fleet(self._site, tuple(nodes), tuple(merge_problems(problems)))
 
     def _require_bounded(self, hosts: list[PlainHost]) -> None:

@@ -1,0 +1,119 @@
+"""Rules that a site waives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit import sites
+
+from rdmaprov import contract
+from rdmaprov.contract.waivers import NOT_WAIVABLE
+from rdmaprov.inventory import load_site
+
+# Two rules are violated: the CNPs' priority has PFC, and there are two priorities with PFC.
+WRONG = "roce_qos_pfc_priorities: [3, 6]\n"
+
+
+def judged(tmp_path: Path, waivers: str):
+    everyone = sites.GOOD["group_vars/all.yml"] + WRONG + waivers
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
+    problems, waived = contract.judge(load_site(site))
+    return {p.rule: p.hosts for p in problems}, {w.problem.rule: w for w in waived}
+
+
+def test_without_a_waiver_each_problem_stays(tmp_path: Path):
+    stay, waived = judged(tmp_path, "")
+    assert set(stay) == {"qos.pfc-one", "qos.pfc-cnp"}
+    assert waived == {}
+
+
+def test_waiver_accepts_its_rule_alone_and_says_why(tmp_path: Path):
+    reason = "fabric_waivers: [{rule: qos.pfc-one, reason: two lossless priorities}]\n"
+    stay, waived = judged(tmp_path, reason)
+    assert set(stay) == {"qos.pfc-cnp"}
+    text = waived["qos.pfc-one"].text
+    assert text.startswith("waived (qos.pfc-one: two lossless priorities): roce_qos_pfc_priorities")
+    assert "[n1, n2" in text
+
+
+def test_waiver_is_for_its_nodes_alone(tmp_path: Path):
+    reason = "fabric_waivers: [{rule: qos.pfc-one, reason: old switch, nodes: ['*1']}]\n"
+    stay, waived = judged(tmp_path, reason)
+    assert "n1" not in stay["qos.pfc-one"]
+    assert "n2" in stay["qos.pfc-one"]
+    assert waived["qos.pfc-one"].problem.hosts == ("n1",)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("{rule: qos.pfc, reason: x}", "there is no rule qos.pfc"),
+        ("{rule: qos.pfc-one, reason: ' '}", "qos.pfc-one is waived without a reason"),
+        ("{rule: ofed.digest, reason: x}", "ofed.digest protects nodes or downloads"),
+        ("{rule: waivers.valid, reason: x}", "waivers.valid protects nodes or downloads"),
+    ],
+)
+def test_waiver_that_cannot_be_is_a_problem(tmp_path: Path, entry: str, message: str):
+    everyone = sites.GOOD["group_vars/all.yml"] + f"fabric_waivers: [{entry}]\n"
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
+    (problem,) = contract.problems(load_site(site))
+    assert message in problem.message
+    assert (problem.rule, problem.variable) == ("waivers.valid", "fabric_waivers")
+
+
+@pytest.mark.parametrize("rule", sorted(NOT_WAIVABLE))
+def test_rule_that_protects_nodes_or_downloads_is_not_waived(tmp_path: Path, rule: str):
+    everyone = sites.GOOD["group_vars/all.yml"] + f"fabric_waivers: [{{rule: {rule}, reason: x}}]\n"
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
+    (problem,) = contract.problems(load_site(site))
+    assert problem.text().endswith("remove it, and mend what it names [n1, n2] (waivers.valid)")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rule"),
+    [
+        ("fabric_lossless_priority: 9\n", "range.value"),
+        ("limits_sysctl: {'a=b;reboot': 1}\n", "limits.sysctl"),
+        ('nccl_environment: {NCCL_DEBUG: "INFO\\nNCCL_IB_DISABLE=1"}\n', "nccl.format"),
+    ],
+)
+def test_hostile_value_stays_a_problem(tmp_path: Path, wrong: str, rule: str):
+    waiver = f"fabric_waivers: [{{rule: {rule}, reason: x}}]\n"
+    everyone = sites.GOOD["group_vars/all.yml"] + wrong + waiver
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
+    problems, waived = contract.judge(load_site(site))
+    assert {problem.rule for problem in problems} == {rule, "waivers.valid"}
+    assert waived == []
+
+
+def test_same_finding_with_two_reasons_is_two_entries(tmp_path: Path):
+    files = {
+        **sites.GOOD,
+        "group_vars/all.yml": sites.GOOD["group_vars/all.yml"] + "roce_qos_trust: pcp\n",
+        "host_vars/n1.yml": "fabric_waivers: [{rule: qos.trust, reason: one}]\n",
+        "host_vars/n2.yml": "fabric_waivers: [{rule: qos.trust, reason: other}]\n",
+    }
+    problems, waived = contract.judge(load_site(sites.write(tmp_path / "site", files)))
+    assert problems == []
+    found = "roce_qos_trust: ports trust PCP, but rail 0 has no VLAN tag to carry it"
+    assert [each.as_data() for each in waived] == [
+        {"rule": "qos.trust", "reason": reason, "nodes": [node], "found": found}
+        for reason, node in (("one", "n1"), ("other", "n2"))
+    ]
+
+
+def test_reason_that_could_drive_a_terminal_is_escaped(tmp_path: Path):
+    _, waived = judged(tmp_path, 'fabric_waivers: [{rule: qos.pfc-one, reason: "a\\e[31mb"}]\n')
+    assert waived["qos.pfc-one"].text.startswith("waived (qos.pfc-one: a\\x1b[31mb): ")
+
+
+def test_rules_that_cannot_be_waived_exist():
+    assert {rule.id for rule in contract.RULES} > NOT_WAIVABLE
+
+
+def test_a_problems_line_ends_with_its_rule(tmp_path: Path):
+    everyone = sites.GOOD["group_vars/all.yml"] + WRONG
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "group_vars/all.yml": everyone})
+    lines = [problem.text() for problem in contract.problems(load_site(site))]
+    assert [line.rpartition(" ")[2] for line in lines] == ["(qos.pfc-one)", "(qos.pfc-cnp)"]
