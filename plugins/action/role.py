@@ -51,7 +51,11 @@ class ActionModule(ActionBase):
             with limited_memory():
                 raw = self._execute_module(
                     module_name=self._task.action,
-                    module_args={**self._task.args, "lock": self._claim.request()},
+                    module_args={
+                        **self._task.args,
+                        "lock": self._claim.request(),
+                        "force_busy": (task_vars or {}).get("apply_force_busy", False),
+                    },
                     task_vars=task_vars,
                 )
             try:

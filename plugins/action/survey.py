@@ -39,6 +39,7 @@ class ActionModule(ActionBase):
             "roles": list(arguments),
             "arguments": arguments,
             "lock": NodeClaim(task_vars, self._task.check_mode).request(),
+            "force_busy": (task_vars or {}).get("apply_force_busy", False),
         }
         with limited_memory():
             raw = self._execute_module(module_args=given, task_vars=task_vars)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ansible.module_utils.basic import AnsibleModule
 
+from . import busy
 from .argument_specs import ARGUMENTS
 from .guard import arm
 from .lock import LOCK_ARGUMENT, Held, NodeLock
@@ -25,15 +26,16 @@ def main(role: ModuleType) -> None:
     """Run a role's module, for the role's module of module_utils.roles."""
     name = role.__name__.rpartition(".")[2]
     module = AnsibleModule(
-        argument_spec={**ARGUMENTS[name], **LOCK_ARGUMENT}, supports_check_mode=True
+        argument_spec={**ARGUMENTS[name], **LOCK_ARGUMENT, **busy.FORCE_ARGUMENT},
+        supports_check_mode=True,
     )
     arguments = dict(module.params)
-    given = arguments.pop("lock")
+    given, force = arguments.pop("lock"), arguments.pop("force_busy")
     machine = Machine()
     try:
         machine.require_root()
         with NodeLock(machine, {} if module.check_mode else given) as lock:
-            result = converge(machine, role, arguments, check=module.check_mode)
+            result = converge(machine, role, arguments, check=module.check_mode, force=force)
             # The module runs again once the change is confirmed; until then, or until the timer
             # has reverted it, nobody else may change the node.
             lock.keep |= "confirm" in result
@@ -51,14 +53,19 @@ def main(role: ModuleType) -> None:
 
 
 def converge(
-    machine: Machine, role: Role, arguments: dict[str, Any], check: bool
+    machine: Machine, role: Role, arguments: dict[str, Any], check: bool, force: bool = False
 ) -> dict[str, Any]:
     """Make a node what the arguments say, and return the module's result.
 
     Changes on the management path are made first and alone, with a timer that reverts them;
     the result then has the timer's name as `confirm`, and the module is to be run again.
 
+    Args:
+        check: whether to change nothing.
+        force: whether traffic may be interrupted although somebody uses the node.
+
     Raises:
+        Busy: somebody does, and it may not; nothing was changed.
         NotYet, Refused, NodeError: as planning and the steps do, and if a setting is not in
             effect after it was set.
 
@@ -69,11 +76,14 @@ def converge(
         "changes": plan.changes(),
         "diff": plan.diffs(),
         "reboot": plan.reboot,
+        "interrupts": plan.interrupts,
         "notes": plan.notes,
         "warnings": plan.warnings,
     }
     if check or not plan.steps:
         return result
+    if not force:
+        busy.refuse(machine, plan.interrupts)
     if plan.guarded:
         steps = [step for step in plan.steps if step.undo]
         if steps:

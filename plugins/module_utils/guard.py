@@ -1,7 +1,7 @@
 """What the way to a node depends on, and how a change there takes itself back.
 
 Runs on the node. A device is on the way if the controller's connection, the default gateway or
-a mounted network filesystem uses it, or a device on top of it.
+storage uses it, or a device on top of it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from . import storage
 from .machine import CommandFailed, Machine, NodeError
 from .plan import Plan, Refused, Step
-from .rails import Rail
+from .rails import Rail, with_below
 
-NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "beegfs")
 STATE = "/run/rdmaprov/revert"
 STEP_S = 10.0  # a step takes well under a second; a busy node may need several
 
@@ -47,20 +47,30 @@ def ways(machine: Machine) -> dict[str, list[str]]:
     for family in ("-4", "-6"):
         for route in json.loads(_ip(machine, family, "route", "show", "default") or "[]"):
             use(route.get("dev", ""), "the default gateway")
-    for server, directory in _network_mounts(machine):
-        use(_device_to(machine, server), f"the filesystem on {directory}")
+    for server, what in storage.servers(machine):
+        use(_device_to(machine, server), what)
+    for netdev, what in storage.rdma_users(machine):
+        use(netdev, what)
     return uses
 
 
-def devices_to_guard(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> list[str]:
+def devices_to_guard(
+    machine: Machine, rails: list[Rail], arguments: dict[str, Any], *, below: bool = False
+) -> list[str]:
     """Return the rails' network devices that changes must have a way back for.
+
+    Args:
+        below: the changes are also to what a rail stands on, such as the parent of a VLAN.
 
     Raises:
         Refused: the node depends on one, and the site does not allow to change it.
 
     """
     uses = ways(machine)
-    found = [rail.netdev for rail in rails if rail.netdev in uses]
+    stacks = [with_below(machine, rail.netdev) if below else [rail.netdev] for rail in rails]
+    # A bond that is used stands for its ports.
+    used = [next((each for each in stack if each in uses), "") for stack in stacks]
+    found = list(dict.fromkeys(each for each in used if each))
     for netdev in found:
         if netdev not in arguments["guard_allowed_netdevs"]:
             raise Refused(
@@ -72,7 +82,9 @@ def devices_to_guard(machine: Machine, rails: list[Rail], arguments: dict[str, A
     return found
 
 
-def require(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
+def require(
+    plan: Plan, rails: list[Rail], arguments: dict[str, Any], *, below: bool = False
+) -> None:
     """Have a plan with steps know which rails are on the management path.
 
     To be called as soon as there are steps: what is refused here says more than what comes later.
@@ -82,7 +94,7 @@ def require(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
 
     """
     if plan.steps and not plan.guarded:
-        plan.guarded = devices_to_guard(plan.machine, rails, arguments)
+        plan.guarded = devices_to_guard(plan.machine, rails, arguments, below=below)
 
 
 @dataclass(frozen=True)
@@ -211,17 +223,3 @@ def _controllers(machine: Machine) -> list[str]:
         status = (machine.read(f"/proc/{process}/stat") or "").rpartition(")")[2].split()
         process = int(status[1]) if len(status) > 1 else 0
     return []
-
-
-def _network_mounts(machine: Machine) -> list[tuple[str, str]]:
-    """Return server address and directory of each mounted network filesystem."""
-    found = []
-    for line in (machine.read("/proc/mounts") or "").splitlines():
-        words = line.split()
-        if len(words) < 4 or words[2] not in NETWORK_FILESYSTEMS:
-            continue
-        options = dict(option.partition("=")[::2] for option in words[3].split(","))
-        server = options.get("addr") or words[0].rpartition(":")[0].strip("[]").split("@")[0]
-        if server:
-            found.append((server, words[1]))
-    return found

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .machine import CommandFailed, Machine, NodeError
+from .pci import DEVICES, functions
 from .plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
 from .rails import Rail
 
@@ -80,20 +81,22 @@ def add(plan: Plan, rails: list[Rail], wanted: dict[str, Any], version: str) -> 
 
     """
     machine = plan.machine
-    nics = [rail for rail in rails if _is_nvidia(machine, rail)]
+    ports = {rail: _functions(machine, rail) for rail in rails}
+    nics = [rail for rail in rails if ports[rail]]
     if not nics:
         raise Refused(
             f"no rail is a ConnectX or a BlueField (PCI vendor {VENDOR}): remove "
             "mlx5_firmware_settings and mlx5_firmware_version"
         )
     for rail in nics:
-        _check_version(machine, rail, version)
+        _check_version(machine, rail, ports[rail][0], version)
     if not wanted:
         return
     tool = next((tool for tool in TOOLS if machine.has(tool)), "")
     if not tool:
         raise NotYet("neither mstconfig (mstflint) nor mlxconfig (MFT) is installed")
-    seen = {rail.pci: _query(machine, tool, rail.pci, wanted) for rail in nics}
+    addresses = dict.fromkeys(each for rail in nics for each in ports[rail])
+    seen = {each: _query(machine, tool, each, wanted) for each in addresses}
     for pci, settings in seen.items():
         _plan(plan, tool, pci, settings, wanted)
 
@@ -153,7 +156,7 @@ def _check(what: str, setting: Setting | None, wanted: Any, query: str) -> None:
         raise Refused(f"{what} is {setting.next_boot} and read-only, expected {wanted} ({query})")
 
 
-def _check_version(machine: Machine, rail: Rail, wanted: str) -> None:
+def _check_version(machine: Machine, rail: Rail, address: str, wanted: str) -> None:
     if not wanted:
         return
     path = f"/sys/class/infiniband/{rail.rdma}/fw_ver"
@@ -166,7 +169,7 @@ def _check_version(machine: Machine, rail: Rail, wanted: str) -> None:
         raise Refused(
             f"{rail.rdma}: firmware {seen}, expected {wanted} (mlx5_firmware_version; {path}). "
             "rdmaprov does not burn firmware. "
-            f"Run on the node: mstflint -d {rail.pci} -i IMAGE burn"
+            f"Run on the node: mstflint -d {address} -i IMAGE burn"
         )
 
 
@@ -174,5 +177,7 @@ def _argument(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def _is_nvidia(machine: Machine, rail: Rail) -> bool:
-    return machine.value(f"/sys/bus/pci/devices/{rail.pci}/vendor") == VENDOR if rail.pci else False
+def _functions(machine: Machine, rail: Rail) -> list[str]:
+    """Return the PCI addresses of a rail's NIC; of all of its ports for a bond."""
+    found = [each.address for each in functions(machine, rail.netdev)]
+    return [each for each in found if machine.value(f"{DEVICES}/{each}/vendor") == VENDOR]

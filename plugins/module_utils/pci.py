@@ -10,11 +10,13 @@ import os
 import re
 
 from .machine import Machine, NodeError
+from .rails import below
 
 DEVICES = "/sys/bus/pci/devices"
 ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NET = "/sys/class/net/"
-_CLASSES = ("0x0300", "0x0302")  # VGA, 3D controller
+# VGA, 3D and other display controllers, accelerators such as MI300X.
+_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 _VIRTIO = "0x1af4"
 NVIDIA, AMD = "0x10de", "0x1002"
 
@@ -164,8 +166,7 @@ def functions(machine: Machine, netdev: str) -> list[Function]:
     found = [part for part in parts if ADDRESS.fullmatch(part)]
     if found:
         return [Function(machine, found[-1])]
-    lower = [name[6:] for name in machine.names(_NET + netdev) if name.startswith("lower_")]
-    return [each for name in lower for each in functions(machine, name)]
+    return [each for name in below(machine, netdev) for each in functions(machine, name)]
 
 
 def gpus(machine: Machine, vendors: tuple[str, ...] = (NVIDIA, AMD)) -> list[Function]:

@@ -63,8 +63,9 @@ class Plan:
         machine: the node.
 
     `reboot` has the reasons that require a reboot once the steps are done; `guarded` the
-    network devices on the management path that steps touch; `notes` what was chosen, and why;
-    `warnings` what works against the role and no run of it changes.
+    network devices on the management path that steps touch; `interrupts` what steps do to traffic,
+    and for about how long; `notes` what was chosen, and why; `warnings` what works against the role
+    and no run of it changes.
 
     """
 
@@ -73,6 +74,7 @@ class Plan:
         self.steps: list[Step] = []
         self.reboot: list[str] = []
         self.guarded: list[str] = []
+        self.interrupts: list[str] = []
         self.notes: list[str] = []
         self.warnings: list[str] = []
 
@@ -84,6 +86,19 @@ class Plan:
     ) -> None:
         """Add a step."""
         self.steps.append(Step(change, do, undo or []))
+
+    def interrupt(self, what: str, effect: str, lasts: str) -> None:
+        """Say that a step interrupts traffic.
+
+        Args:
+            what: the step, such as "ens1 PFC".
+            effect: what goes away.
+            lasts: for about how long.
+
+        """
+        text = f"{what}: {effect}, {lasts}"
+        if text not in self.interrupts:
+            self.interrupts.append(text)
 
     def file(self, path: str, text: str, mode: int = 0o644, change: Change | None = None) -> bool:
         """Have a file of root's with this text and mode; return whether that is a change.

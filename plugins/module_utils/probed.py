@@ -26,6 +26,7 @@ def main() -> None:
         found = survey(machine, json.load(sys.stdin), _plan)
     except NodeError as error:
         sys.exit(str(error))
+    del found["not_cured"]
     json.dump({"protocol": PROTOCOL, **found}, sys.stdout)
 
 

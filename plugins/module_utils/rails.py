@@ -58,11 +58,28 @@ def find(machine: Machine, described: list[dict[str, Any]]) -> list[Rail]:
     return rails
 
 
+def present(
+    machine: Machine, described: list[dict[str, Any]]
+) -> tuple[list[Rail], list[NodeError]]:
+    """Return the rails that are there, and why each of the others is not: for a boot.
+
+    One dead NIC must not leave the others as they start.
+    """
+    rails: list[Rail] = []
+    missing: list[NodeError] = []
+    for index, entry in enumerate(described):
+        try:
+            rails.append(_rail(machine, index, entry))
+        except NodeError as error:
+            missing.append(error)
+    return rails, missing
+
+
 def _rail(machine: Machine, index: int, entry: dict[str, Any]) -> Rail:
     netdev = entry.get("netdev") or _netdev_of(machine, str(entry.get("pci")).lower(), index)
     if not machine.exists(_NET + netdev):
         raise NotYet(f"rail {index}: there is no network device {netdev}")
-    master = _master_of(machine, netdev)
+    master = master_of(machine, netdev)
     if master:
         raise Refused(
             f"rail {index}: {netdev} is a port of {master} ({_NET}{netdev}/master), which has its "
@@ -122,7 +139,7 @@ def _is_port(machine: Machine, netdev: str) -> bool:
     return machine.value(base + "/iflink") in (None, machine.value(base + "/ifindex"))
 
 
-def _master_of(machine: Machine, netdev: str) -> str:
+def master_of(machine: Machine, netdev: str) -> str:
     """Return the bond or bridge that a network device is a port of; empty for none.
 
     A VRF is a master too, but its members keep their addresses.
@@ -146,7 +163,8 @@ def rdma_of(machine: Machine, netdev: str) -> str:
     """Return the RDMA device on a network device, empty if there is none.
 
     One that says so counts before one that is only on the same PCI function: a bond's RDMA device
-    is on its first port's function. A VLAN's is that of the device below it.
+    is on its first port's function. A VLAN's is that of the device below it, and so is that of a
+    bond whose RDMA device has no GID yet, unless its ports have several.
     """
     devices = machine.names(_INFINIBAND)
     for name in devices:
@@ -157,11 +175,31 @@ def rdma_of(machine: Machine, netdev: str) -> str:
     for name in devices:
         if netdev in machine.names(_INFINIBAND + name + "/device/net"):
             return name
-    if "DEVTYPE=vlan" in (machine.read(_NET + netdev + "/uevent") or "").split():
-        for entry in machine.names(_NET + netdev):
-            if entry.startswith("lower_"):
-                return rdma_of(machine, entry[len("lower_") :])
-    return ""
+    if kind_of(machine, netdev) not in ("bond", "vlan"):
+        return ""
+    found = {rdma_of(machine, each) for each in below(machine, netdev)} - {""}
+    return found.pop() if len(found) == 1 else ""
+
+
+def kind_of(machine: Machine, netdev: str) -> str:
+    """Return what the kernel calls a network device that is no port, such as bond or vlan."""
+    uevent = machine.read(f"{_NET}{netdev}/uevent") or ""
+    found = re.search(r"(?m)^DEVTYPE=(\w+)$", uevent)
+    return found.group(1) if found else ""
+
+
+def below(machine: Machine, netdev: str) -> list[str]:
+    """Return the network devices that a bond or a VLAN stands on, none for a port."""
+    names = machine.names(_NET + netdev)
+    return [name[len("lower_") :] for name in names if name.startswith("lower_")]
+
+
+def with_below(machine: Machine, netdev: str) -> list[str]:
+    """Return a network device and all that it stands on, each once."""
+    found = [netdev]
+    for name in below(machine, netdev):
+        found += with_below(machine, name)
+    return list(dict.fromkeys(found))
 
 
 def _first_gid_of(machine: Machine, base: str) -> str:

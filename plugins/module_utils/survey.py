@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
+from . import busy
 from .machine import Machine, NodeError
 from .plan import NotYet, Plan, changes_text
 from .roles import ORDER
 
+# Reasons for a reboot that were still there after one, by role: no run reboots for them again.
+NOT_CURED = "/var/lib/rdmaprov/not-cured-by-reboot.json"
 # Makes the plan of a role, by its name, from its arguments.
 PlanRole = Callable[[str, Machine, dict[str, Any]], Plan]
 
 
 def survey(
-    machine: Machine, arguments: dict[str, dict[str, Any]], plan_role: PlanRole
+    machine: Machine,
+    arguments: dict[str, dict[str, Any]],
+    plan_role: PlanRole,
+    *,
+    reboots: bool = False,
 ) -> dict[str, Any]:
     """Return what each role would change.
 
@@ -22,15 +30,20 @@ def survey(
         machine: the node.
         arguments: by role, those of its module.
         plan_role: makes a role's plan; checks the arguments if that is still to be done.
+        reboots: whether a node that requires a reboot gets it.
 
     Returns:
-        "roles": by role, its "changes", "diff", the reasons for a "reboot", what it "waits" for,
-        and its "notes"; "pending": the roles that must run, in order; "problems": what no run
-        can repair. A role that lacks what an earlier one may bring is pending; if no earlier
-        one is, that is a problem. "warnings": of all roles. "boot_id": another one after each
-        boot.
+        "roles": by role, its "changes", "diff", the reasons for a "reboot", what it "interrupts",
+        what it "waits" for, and its "notes"; "pending": the roles that must run, in order;
+        "problems": what no run can repair. A role that lacks what an earlier one may bring is
+        pending; if no earlier one is, that is a problem, and so is a reason for a reboot that a
+        reboot did not cure.
+        "warnings": of all roles. "busy": where a role or the reboot interrupts traffic, who uses
+        the node. "not_cured": those reasons by role, for `remember`. "boot_id": another one after
+        each boot.
 
     """
+    tried, not_cured = not_cured_by_reboot(machine), dict[str, list[str]]()
     roles: dict[str, dict[str, Any]] = {}
     pending: list[str] = []
     problems: list[str] = []
@@ -49,6 +62,11 @@ def survey(
         except NodeError as error:
             problems.append(f"{name}: {error}")
         else:
+            not_cured[name] = [each for each in plan.reboot if each in tried.get(name, [])]
+            plan.reboot = [each for each in plan.reboot if each not in not_cured[name]]
+            problems += [f"{name}: a reboot did not cure this: {why}" for why in not_cured[name]]
+            if plan.reboot and reboots:
+                plan.interrupt("reboot", "the node is away", "for several minutes")
             entry.update(_entry(plan))
             warnings += [f"{name}: {warning}" for warning in plan.warnings]
             if plan.steps:
@@ -59,8 +77,46 @@ def survey(
         "pending": pending,
         "problems": problems,
         "warnings": warnings,
+        "busy": busy.users(machine) if interruptions(roles) else [],
+        "not_cured": {name: reasons for name, reasons in not_cured.items() if reasons},
         "boot_id": boot_id,
     }
+
+
+def interruptions(roles: dict[str, dict[str, Any]]) -> list[str]:
+    """Return what the roles of a survey do to traffic, each once."""
+    return list(dict.fromkeys(each for entry in roles.values() for each in entry["interrupts"]))
+
+
+def not_cured_by_reboot(machine: Machine) -> dict[str, list[str]]:
+    """Return the reasons for a reboot that one did not cure, by role, as last remembered."""
+    try:
+        read: dict[str, list[str]] = json.loads(machine.read(NOT_CURED) or "{}")
+    except ValueError:
+        return {}  # half of it, after a full disk: it costs one more reboot
+    return read if isinstance(read, dict) else {}
+
+
+def remember(machine: Machine, found: dict[str, Any], *, rebooted: bool) -> None:
+    """Keep which reasons for a reboot one did not cure; forget those that are gone.
+
+    Args:
+        machine: the node.
+        found: a survey, the last one of a run.
+        rebooted: whether it follows a reboot: then every reason that is left was not cured.
+
+    """
+    wanted = {name: list(reasons) for name, reasons in found["not_cured"].items()}
+    for name, entry in found["roles"].items():
+        if rebooted and entry["reboot"]:
+            wanted[name] = [*wanted.get(name, []), *entry["reboot"]]
+    # What this survey did not look at stays as it is.
+    others = {n: r for n, r in not_cured_by_reboot(machine).items() if n not in found["roles"]}
+    wanted = {**others, **wanted}
+    if not wanted:
+        machine.remove(NOT_CURED)
+    elif wanted != not_cured_by_reboot(machine):
+        machine.write(NOT_CURED, json.dumps(wanted, indent=2) + "\n")
 
 
 def remaining(found: dict[str, Any], rebooted_from: str) -> str:
@@ -99,6 +155,7 @@ def _entry(plan: Plan) -> dict[str, Any]:
         "changes": plan.changes(),
         "diff": plan.diffs(),
         "reboot": plan.reboot,
+        "interrupts": plan.interrupts,
         "notes": plan.notes,
         "waits": "",
     }

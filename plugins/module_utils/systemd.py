@@ -6,6 +6,13 @@ import re
 
 from .machine import Machine
 
+# What starts jobs on a node. A boot's settings come before them: some take a link down.
+JOBS = " ".join(
+    f"{name}.service"
+    for name in ("slurmd", "kubelet", "containerd", "docker", "crio", "k3s", "k3s-agent",
+                 "rke2-agent", "pbs_mom")
+)  # fmt: skip
+
 
 def show(machine: Machine, properties: str, units: list[str]) -> list[dict[str, str]]:
     """Return properties (a list with commas) of each unit, also of one that does not exist."""

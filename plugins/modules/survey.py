@@ -33,6 +33,12 @@ options:
         else a survey that is O(finished) releases the node's lock.
     type: bool
     default: false
+  refuse_busy:
+    description:
+      - Whether to fail if a role, or the reboot, would interrupt traffic and a job uses the node.
+        The variable C(apply_force_busy) has precedence.
+    type: bool
+    default: false
   arguments:
     description: By role, the arguments of its module. Found in the role's task; not to be given.
     type: dict
@@ -48,8 +54,8 @@ EXAMPLES = r"""
 RETURN = r"""
 roles:
   description:
-    - For each role, its C(changes), the reasons that require a C(reboot), what it C(waits) for,
-      and C(notes).
+    - For each role, its C(changes), the reasons that require a C(reboot), what it C(interrupts),
+      what it C(waits) for, and C(notes).
   returned: always
   type: dict
 pending:
@@ -59,6 +65,11 @@ pending:
   elements: str
 problems:
   description: Problems that no role can fix. The module fails if there are any.
+  returned: always
+  type: list
+  elements: str
+busy:
+  description: Who uses the RDMA devices and GPUs, if a role or the reboot interrupts traffic.
   returned: always
   type: list
   elements: str
@@ -73,9 +84,10 @@ import contextlib
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.arguments import plan_role
+from ..module_utils.busy import FORCE_ARGUMENT, refusal
 from ..module_utils.lock import LOCK_ARGUMENT, release
 from ..module_utils.machine import Machine, NodeError
-from ..module_utils.survey import is_over, remaining, survey
+from ..module_utils.survey import interruptions, is_over, remaining, remember, survey
 
 
 def main() -> None:
@@ -87,7 +99,9 @@ def main() -> None:
             "finished": {"type": "bool", "default": False},
             "rebooted_from": {"type": "str", "default": ""},
             "reboots": {"type": "bool", "default": False},
+            "refuse_busy": {"type": "bool", "default": False},
             **LOCK_ARGUMENT,
+            **FORCE_ARGUMENT,
         },
         supports_check_mode=True,
     )
@@ -96,12 +110,19 @@ def main() -> None:
         machine.require_root()
     except NodeError as error:
         module.fail_json(msg=str(error))
-    found = survey(machine, module.params["arguments"], plan_role)
+    reboots = module.params["reboots"]
+    found = survey(machine, module.params["arguments"], plan_role, reboots=reboots)
     for warning in found.pop("warnings"):
         module.warn(warning)
     before = module.params["rebooted_from"]
+    if (before or module.params["finished"]) and not module.check_mode:
+        with contextlib.suppress(NodeError):  # a full disk costs one more reboot
+            remember(machine, found, rebooted=bool(before) and before != found["boot_id"])
+    del found["not_cured"]
+    if found["busy"] and module.params["refuse_busy"] and not module.params["force_busy"]:
+        found["problems"].append(refusal(found["busy"], interruptions(found["roles"])))
     rest = remaining(found, before) if before or module.params["finished"] else ""
-    if module.params["finished"] and is_over(found, rest, reboots=module.params["reboots"]):
+    if module.params["finished"] and is_over(found, rest, reboots=reboots):
         with contextlib.suppress(NodeError):  # its lease ends
             release(machine, module.params["lock"])
     if found["problems"]:

@@ -23,7 +23,7 @@ MOST_TICKS = 1 << 62
 MOST_TEXT_CHARACTERS = 1024 * 1024  # of a file before and after a change; of a message
 _CHANGE = ("layer", "device", "setting", "seen", "wanted")
 _DIFF = ("before_header", "after_header", "before", "after")
-_ENTRY = frozenset({"changes", "diff", "reboot", "notes", "waits"})
+_ENTRY = frozenset({"changes", "diff", "reboot", "interrupts", "notes", "waits"})
 _TIMER = re.compile(r"rdmaprov-revert-[0-9A-Za-z-]{1,64}")
 _BOOT_ID = re.compile(r"[0-9a-f-]{1,36}")
 # Control characters but tab and newline, and those that turn the direction of a text around.
@@ -44,7 +44,7 @@ class Held:
 
 
 def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a role's module answered: changes, diff, reboot, notes, waits, confirm, held.
+    """Return what a role's module answered: changes, diff, reboot, and so on; confirm, held.
 
     Raises:
         Odd: it is not the answer of a role's module.
@@ -62,7 +62,7 @@ def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, Any]:
-    """Return what a survey answered: roles, pending, problems, boot_id, warnings.
+    """Return what a survey answered: roles, pending, problems, busy, boot_id, warnings.
 
     Args:
         raw: of the module, or of the probe.
@@ -99,6 +99,7 @@ def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, A
         "pending": pending,
         "problems": _texts(raw, "problems"),
         "warnings": _warnings(raw),
+        "busy": _texts(raw, "busy", []),
         "boot_id": boot_id,
     }
 
@@ -167,6 +168,7 @@ def _plan(raw: Mapping[str, Any]) -> dict[str, Any]:
         "changes": [_change(each) for each in _items(raw, "changes")],
         "diff": [_fields(each, _DIFF, MOST_TEXT_CHARACTERS) for each in _items(raw, "diff", [])],
         "reboot": _texts(raw, "reboot"),
+        "interrupts": _texts(raw, "interrupts", []),
         "notes": _texts(raw, "notes", []),
         "waits": _text(raw.get("waits", ""), "waits"),
     }

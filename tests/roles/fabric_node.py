@@ -33,6 +33,7 @@ def with_two_rails(machine: FakeMachine) -> FakeMachine:
     machine.put("/proc/meminfo", "MemTotal:  2097152000 kB\n")
     for name in ("node0", "node1"):
         machine.put(f"/sys/devices/system/node/{name}/cpulist")
+    machine.put("/sys/devices/system/node/has_normal_memory", "0-1\n")
     machine.programs = {"networkctl reload": lambda _: reload(machine)}
     return machine
 

@@ -58,7 +58,8 @@ class RealLinks(Machine):
         return os.path.realpath(self.path(name))
 
     def run(self, argv: list[str], stdin: str = "", timeout_s: int = 60) -> str:
-        return "" if argv[0] == "ifquery" else super().run(argv, stdin, timeout_s)
+        # The kernel here has no RDMA, and ifupdown's files are in the directory.
+        return "" if argv[0] in ("ifquery", "rdma") else super().run(argv, stdin, timeout_s)
 
 
 def shell(script: str) -> str:

@@ -16,8 +16,8 @@ KEY = str(FIXTURES / "ed25519.asc")
 
 
 def arguments(source: str = "doca", **changed: object) -> dict[str, Any]:
-    versions = {"doca": "3.1.0", "mlnx_ofed": "24.10-1.1.4.0", "inbox": ""}
-    urls = {"doca": DOCA, "mlnx_ofed": MLNX, "inbox": ""}
+    versions = {"doca": "3.1.0", "mlnx_ofed": "24.10-1.1.4.0", "inbox": "", "keep": ""}
+    urls = {"doca": DOCA, "mlnx_ofed": MLNX, "inbox": "", "keep": ""}
     given = {name: spec.get("default") for name, spec in ARGUMENTS["ofed"].items()}
     more = {
         "source": source,

@@ -97,10 +97,10 @@ def made(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> Node:
 def arguments(**changed: object) -> dict[str, Any]:
     return {
         "rails": [{"netdev": "ens1", "pci": None, "address": "198.18.0.1/24"}],
-        "max_read_request_bytes": 4096,
+        "max_read_request_bytes": "4096",
         "acs_redirect": "off",
         "iommu": "keep",
-        "numa_balancing": False,
+        "numa_balancing": "off",
         "irq_affinity": "local",
         "cpu_governor": "performance",
         **changed,

@@ -32,7 +32,7 @@ class QosNode(FakeMachine):
             {
                 "systemctl show": self._show,
                 "systemctl daemon-reload": "",
-                "systemctl enable": lambda argv: self._unit(argv[2], UnitFileState="enabled"),
+                "systemctl enable": lambda argv: self._enable(argv[2]),
                 "systemctl disable": lambda argv: self._unit(
                     argv[3], UnitFileState="disabled", ActiveState="inactive"
                 ),
@@ -74,6 +74,12 @@ class QosNode(FakeMachine):
 
     def _known(self, unit: str) -> dict[str, str]:
         return self.units.get(unit, {"ActiveState": "inactive", "UnitFileState": ""})
+
+    def _enable(self, unit: str) -> str:
+        device = unit.partition("@")[2].replace(".service", ".device")
+        for target in ("multi-user.target", f"sys-subsystem-net-devices-{device}"):
+            self.put(f"/etc/systemd/system/{target}.wants/{unit}")
+        return self._unit(unit, UnitFileState="enabled")
 
     def _unit(self, unit: str, **changed: str) -> str:
         self.units[unit] = {**self._known(unit), **changed}

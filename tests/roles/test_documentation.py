@@ -13,6 +13,7 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from plugins.module_utils.argument_specs import ARGUMENTS
+from plugins.module_utils.busy import FORCE_ARGUMENT
 from plugins.module_utils.lock import LOCK_ARGUMENT
 from plugins.module_utils.roles import ORDER
 from tools.generate.outputs import outputs
@@ -62,7 +63,7 @@ def test_documented_options_are_the_arguments(documented: dict[str, dict[str, An
             name: {key: option.get(key, otherwise) for key, otherwise in TYPES.items()}
             for name, option in of.items()
         }
-        for of in (options, {**ARGUMENTS[role], **LOCK_ARGUMENT})
+        for of in (options, {**ARGUMENTS[role], **LOCK_ARGUMENT, **FORCE_ARGUMENT})
     )
     assert shown == real
 

@@ -141,6 +141,9 @@ def test_rail_that_the_site_gives_another_address_gets_it(node: FakeMachine, ip:
 def test_address_with_another_prefix_length_is_replaced(node: FakeMachine, ip: IpRoute):
     apply(node)
     ip.links["ens1"] = ["198.18.0.1/16"]
+    assert converge(node, fabric, arguments(), check=True)["interrupts"] == [
+        "ens1 198.18.0.1/16: connections from this address break, for good"
+    ]
     assert {each["setting"] for each in apply(node)} == {"address"}
     assert ip.links["ens1"] == ["198.18.0.1/24"]
     assert len(ip.routes["-4", "1000"]) == 2

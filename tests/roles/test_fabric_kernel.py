@@ -83,6 +83,28 @@ def test_ipv6_rails_get_all():
         assert line in state
 
 
+@pytest.mark.parametrize(
+    ("rails", "route"),
+    [
+        (["198.18.0.1/32", "169.254.0.1"], "default via 169.254.0.1 dev r0 proto static onlink "),
+        (["198.18.0.1/32", "198.18.9.9"], "default via 198.18.9.9 dev r0 proto static onlink "),
+        (["198.18.0.1/32", "fe80::1"], "default via inet6 fe80::1 dev r0 proto static "),
+        (["198.18.0.1/24", "fe80::1"], "default via inet6 fe80::1 dev r0 proto static "),
+        (["fd00::1/128", "fe80::1"], "default via fe80::1 dev r0 proto static metric 1024 "),
+        (["fd00::1/128", "fd00:9::1"], "default via fd00:9::1 dev r0 proto static metric 1024 "),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_router_outside_the_subnet_is_reached_over_the_link(rails: list[str], route: str):
+    address, gateway = rails
+    first, second, state = run(
+        [{"netdev": "r0", "address": address, "gateway": gateway}], ["apply"], ["apply"]
+    )
+    assert "r0 table 1000" in first
+    assert second == []
+    assert any(line.startswith(route) for line in state), state
+
+
 @FAMILIES
 def test_exchanged_addresses_are_put_right(rails: list[dict[str, str]]):
     flush = "ip address flush dev r0 scope global; ip address flush dev r1 scope global; "

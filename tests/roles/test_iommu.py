@@ -54,8 +54,13 @@ def test_iommu_mode_waits_for_a_boot_and_is_then_proven(node: Node):
     assert (after["changed"], after["reboot"]) == (False, [])
 
 
+def processors(node: Node, *ids: int) -> None:
+    node.put("/proc/cpuinfo", "".join(f"processor\t: 0\napicid\t\t: {each}\n\n" for each in ids))
+
+
 def test_iommu_that_is_still_on_is_an_error(node: Node):
     iommu_on(node, "DMA")
+    processors(node, 0, 254)
     run(node, iommu="off")
     node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=off\n")
     with pytest.raises(NodeError, match=r"running kernel has iommu=off, but dmar0 is on"):
@@ -86,3 +91,26 @@ def test_iommu_that_the_firmware_has_counts_where_the_kernel_leaves_it_off(node:
     assert run(node, iommu="passthrough", check=True)["reboot"] == []
     node.put("/sys/firmware/acpi/tables/DMAR")
     assert len(run(node, iommu="passthrough", check=True)["reboot"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("ids", "why"),
+    [
+        ((0, 1, 255), "3 processors with APIC ids up to 255"),
+        ((0, 511), "need x2APIC, which needs the IOMMU's interrupt remapping"),
+        ((), "shows no apicid"),
+    ],
+)
+def test_iommu_that_processors_need_is_not_switched_off(node: Node, ids: tuple[int], why: str):
+    iommu_on(node, "DMA")
+    processors(node, *ids)
+    with pytest.raises(Refused, match=why):
+        run(node, iommu="off")
+    assert run(node, iommu="passthrough", check=True)["reboot"]
+    # It runs so already, with all of them.
+    node.put("/proc/cmdline", "root=/dev/sda1 ro quiet iommu=off\n")
+    node.remove("/sys/class/iommu/dmar0/version")
+    node.remove(f"{GROUP}/type")
+    for directory in ("/sys/class/iommu/dmar0", GROUP):
+        Path(node.path(directory)).rmdir()
+    assert run(node, iommu="off", check=True)["reboot"] == []

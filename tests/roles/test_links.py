@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from plugins.module_utils.links import Addressing, Links
 from plugins.module_utils.machine import CommandFailed, NodeError
@@ -42,7 +44,7 @@ def with_ifupdown(node: FakeMachine, text: str = "") -> None:
 
 def with_netplan(node: FakeMachine, text: str = "network: {version: 2}\n") -> None:
     node.put("/etc/netplan/50-cloud-init.yaml", text)
-    node.programs["netplan generate"] = ""
+    node.programs.update({"netplan generate": "", "netplan get": "network:\n  version: 2\n"})
 
 
 def rail() -> Rail:
@@ -114,7 +116,9 @@ def test_manager_that_does_not_answer_is_an_error(node: FakeMachine):
 
 def test_network_manager_gets_a_profile_of_ours(node: FakeMachine):
     with_network_manager(node)
-    apply(node)
+    assert apply(node).interrupts == [
+        "ens1 NetworkManager: its addresses go and come back, for about 1 s"
+    ]
     path = "/etc/NetworkManager/system-connections/rdmaprov-ens1.nmconnection"
     text = node.read(path) or ""
     for line in (
@@ -166,7 +170,7 @@ def test_netplan_gets_a_file_of_ours(node: FakeMachine):
     path = "/etc/netplan/90-rdmaprov-ens1.yaml"
     assert '      addresses:\n        - "198.18.0.1/24"\n' in (node.read(path) or "")
     assert node.mode(path) == 0o600
-    assert node.ran == ["netplan generate", "networkctl reload"]
+    assert node.ran[-2:] == ["netplan generate", "networkctl reload"]
     assert apply(node).steps == []
 
 
@@ -287,3 +291,65 @@ def test_mtu_has_a_file_of_its_own(node: FakeMachine, manager: object, path: str
         step.do()
     lines = (node.read("/etc/" + path) or "").splitlines()
     assert [each for each in lines if each.startswith(line) and "4200" in each]
+
+
+def with_networkd_that_reads(node: FakeMachine) -> None:
+    own = "/etc/systemd/network/20-rdmaprov-ens1.network"
+    with_networkd(node)
+
+    def reload(_: list[str]) -> str:
+        node.put(STATE, f"NETWORK_FILE={own}\n")
+        return ""
+
+    node.programs["networkctl reload"] = reload
+
+
+ON_LINK = Addressing("198.18.0.1/32", "169.254.0.1", 1000, 1001)
+OTHER_FAMILY = Addressing("198.18.0.1/32", "fe80::1", 1000, 1001)
+
+
+@pytest.mark.parametrize(
+    ("with_manager", "wanted", "lines"),
+    [
+        (with_networkd_that_reads, ON_LINK, "Gateway=169.254.0.1\nTable=1000\nGatewayOnLink=yes\n"),
+        (
+            with_networkd_that_reads,
+            OTHER_FAMILY,
+            "Destination=0.0.0.0/0\nGateway=fe80::1\nTable=1000\n",
+        ),
+        (
+            with_network_manager,
+            ON_LINK,
+            "route1=0.0.0.0/0,169.254.0.1\nroute1_options=table=1000,onlink=true\n",
+        ),
+        (
+            with_ifupdown,
+            ON_LINK,
+            "up ip -4 route replace default via 169.254.0.1 dev ens1 table 1000 proto static "
+            "onlink\n",
+        ),
+        (
+            with_ifupdown,
+            OTHER_FAMILY,
+            "up ip -4 route replace default via inet6 fe80::1 dev ens1 table 1000 proto static\n",
+        ),
+    ],
+)
+def test_router_is_reached_over_the_link(
+    node: FakeMachine, with_manager: Callable[..., None], wanted: Addressing, lines: str
+):
+    with_manager(node)
+    apply(node, wanted=wanted)
+    manager = Links(node, "auto").of("ens1")
+    text = node.read(manager.fabric_file("ens1")) or ""
+    assert lines in text
+    # The address has no subnet, so no route leads to one.
+    assert "198.18.0.1/32" in text
+    assert "Destination=198" not in text
+    assert "replace 198" not in text
+
+
+def test_router_of_the_other_family_needs_a_manager_that_has_such(node: FakeMachine):
+    with_network_manager(node)
+    with pytest.raises(Refused, match=r"rail 0: NetworkManager has no IPv6 router \(fe80::1\)"):
+        apply(node, wanted=OTHER_FAMILY)

@@ -348,6 +348,8 @@ def reloading(node: FakeMachine) -> dict[str, object]:
 def test_module_is_reloaded_where_that_is_allowed(node: FakeMachine):
     result = converge(node, mlx5, reloading(node), check=False)
     assert result["reboot"] == []
+    (interrupts,) = result["interrupts"]
+    assert interrupts == ("mlx5_core reload: the devices of its driver go away, for 5 to 30 s")
     assert [line for line in node.ran if line.startswith("modprobe")] == [
         "modprobe -r mlx5_core",
         "modprobe mlx5_core",

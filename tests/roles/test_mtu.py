@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from plugins.module_utils.converge import converge
-from plugins.module_utils.machine import NodeError
+from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.rails import find
 from plugins.module_utils.roles import mtu
@@ -64,6 +64,10 @@ def test_rail_gets_its_mtu_now_and_at_boot(node: FakeMachine):
             "seen": "none",
             "wanted": "4200",
         },
+    ]
+    assert result["interrupts"] == [
+        "ens1 MTU: its queues are closed and opened again, for under 1 s",
+        "ens1 systemd-networkd: its addresses go and come back, for about 1 s",
     ]
     assert node.value("/sys/class/net/ens1/mtu") == "4200"
     assert "[Link]\nMTUBytes=4200\n" in (node.read(DROP_IN) or "")
@@ -127,3 +131,58 @@ def test_rdma_device_is_found_whatever_its_name(node: FakeMachine):
     assert [(rail.netdev, rail.rdma) for rail in find(node, [{"pci": "0000:18:00.0"}])] == [
         ("ens1", "rocep24s0")
     ]
+
+
+@pytest.fixture
+def vlan(node: FakeMachine) -> FakeMachine:
+    """Provide the node with its rail on VLAN 100 of ens1, whose MTU the kernel holds to ens1's."""
+    node.nic("ens1.100", index=7)
+    node.put("/sys/class/net/ens1.100/uevent", "DEVTYPE=vlan\n")
+    node.link("/sys/class/net/ens1.100/lower_ens1", "/sys/class/net/ens1")
+
+    def set_mtu(argv: list[str]) -> str:
+        if argv[4] == "ens1.100" and int(argv[-1]) > int(node.value(PARENT) or 0):
+            raise CommandFailed(argv, 2, "RTNETLINK answers: Numerical result out of range")
+        node.put(f"/sys/class/net/{argv[4]}/mtu", argv[-1] + "\n")
+        return ""
+
+    node.programs["ip link set dev"] = set_mtu
+    return node
+
+
+PARENT = "/sys/class/net/ens1/mtu"
+ON_VLAN = arguments(rails=[{"netdev": "ens1.100"}])
+
+
+def test_device_below_a_vlan_gets_the_mtu_first(vlan: FakeMachine):
+    changes = converge(vlan, mtu, ON_VLAN, check=False)["changes"]
+    assert [(each["layer"], each["device"]) for each in changes] == [
+        ("running", "ens1"),
+        ("running", "ens1.100"),
+        ("configured", "ens1"),
+        ("configured", "ens1.100"),
+    ]
+    assert "MTUBytes=4200" in (vlan.read(DROP_IN) or "")
+    assert not converge(vlan, mtu, ON_VLAN, check=False)["changed"]
+
+
+def test_larger_mtu_below_a_vlan_is_left_alone(vlan: FakeMachine):
+    vlan.put(PARENT, "9216\n")
+    changes = converge(vlan, mtu, ON_VLAN, check=False)["changes"]
+    assert {each["device"] for each in changes} == {"ens1.100"}
+    assert vlan.read(DROP_IN) is None
+
+
+def test_bond_below_a_vlan_gets_the_mtu_and_gives_it_to_its_ports(vlan: FakeMachine):
+    vlan.put("/sys/class/net/ens1/uevent", "DEVTYPE=bond\n")
+    vlan.link("/sys/class/net/ens1/lower_eno2", "/sys/class/net/eno1")
+    changes = converge(vlan, mtu, ON_VLAN, check=True)["changes"]
+    assert {each["device"] for each in changes} == {"ens1", "ens1.100"}
+
+
+def test_device_below_a_vlan_on_the_management_path_is_refused(vlan: FakeMachine):
+    route = '[{"dst":"default","gateway":"10.0.2.2","dev":"ens1"}]'
+    vlan.programs["ip -j -4 route show default"] = route
+    with pytest.raises(Refused, match="ens1 is on the management path"):
+        converge(vlan, mtu, ON_VLAN, check=False)
+    assert vlan.value(PARENT) == "1500"

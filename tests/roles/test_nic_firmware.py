@@ -190,3 +190,37 @@ def test_mlxconfig_is_used_where_mstconfig_is_not_installed(node: FakeMachine):
     }
     converge(node, mlx5, arguments(firmware_settings={"ATS_ENABLED": 0}), check=False)
     assert f"mlxconfig -d {PCI} -y set ATS_ENABLED=0" in node.ran
+
+
+def test_bond_has_the_functions_of_its_ports_set(node: FakeMachine):
+    """A bond is on no PCI function itself; one setting may be per function, as LINK_TYPE is."""
+    second = "0000:18:00.1"
+    node.nic("ens2", pci=second, index=4)
+    node.put(f"/sys/devices/pci0000:00/{second}/vendor", "0x15b3\n")
+    node.nic("bond0", rdma="rocep24s0", index=5)
+    for name in ("ens1", "ens2"):
+        node.link(f"/sys/class/net/bond0/lower_{name}", f"/sys/class/net/{name}")
+    shown = {"0": "False(0)"}
+
+    def query(argv: list[str]) -> str:
+        value = shown.get("0") if argv[2] in done else "True(1)"
+        return (
+            f"Configurations:   Default   Current   Next Boot\n     ATS_ENABLED   0   0   {value}"
+        )
+
+    done: list[str] = []
+
+    def change(argv: list[str]) -> str:
+        done.append(argv[2])
+        return ""
+
+    for pci in (PCI, second):
+        node.programs[f"mstconfig -d {pci} -e query"] = query
+        node.programs[f"mstconfig -d {pci} -y set"] = change
+    given = arguments(
+        rails=[{"netdev": "bond0"}],
+        firmware_settings={"ATS_ENABLED": False},
+        firmware_version="28.43.2026",
+    )
+    converge(node, mlx5, given, check=False)
+    assert done == [PCI, second]

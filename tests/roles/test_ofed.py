@@ -34,6 +34,7 @@ def node(tmp_path: Path) -> AptNode:
 def test_factory_node_gets_the_vendors_drivers(node: AptNode):
     result = run(node)
     assert devices(result) == [Apt.key_file, Apt.repository_file, "doca-ofed"]
+    assert [each.partition(":")[0] for each in result["interrupts"]] == ["RDMA drivers"]
     assert result["reboot"] == []
     assert node.packages["doca-ofed"] == ("ii", "3.1.0-091513")
     lines = (node.read(Apt.repository_file) or "").splitlines()
@@ -62,6 +63,7 @@ def test_lost_tool_is_installed(node: AptNode):
     del node.packages["rdma-core"]
     result = run(node, "inbox")
     assert [change["seen"] for change in result["changes"]] == ["absent: rdma-core"]
+    assert result["interrupts"] == []
     assert node.packages["rdma-core"] == ("ii", "44.0-2")
 
 
@@ -84,10 +86,42 @@ def test_other_flavour_is_removed_first(node: AptNode):
     assert not run(node)["changed"]
 
 
+@pytest.mark.parametrize("source", ["doca", "mlnx_ofed"])
+def test_keep_leaves_a_vendors_drivers(node: AptNode, source: str):
+    run(node, source)
+    packages, holds = dict(node.packages), set(node.holds)
+    result = run(node, "keep")
+    assert not result["changed"]
+    assert source in result["notes"][0]
+    assert (node.packages, node.holds) == (packages, holds)
+    assert node.exists(Apt.repository_file)
+
+
+def test_keep_leaves_a_vendors_drivers_that_no_package_brought(node: AptNode):
+    node.programs["ofed_info"] = "MLNX_OFED_LINUX-24.10-1.1.4.0:\n"
+    result = run(node, "keep")
+    assert (result["changed"], result["notes"]) == (
+        False,
+        ["RDMA drivers: mlnx_ofed 24.10-1.1.4.0 stays (ofed_source: keep)"],
+    )
+
+
+def test_keep_installs_tools_where_no_vendor_is(node: AptNode):
+    del node.packages["rdma-core"]
+    assert [change["seen"] for change in run(node, "keep")["changes"]] == ["absent: rdma-core"]
+    assert not run(node, "keep")["changed"]
+
+
+def test_keep_has_no_version(node: AptNode):
+    with pytest.raises(Refused, match="ofed_source: keep has no version"):
+        run(node, "keep", version="3.1.0")
+
+
 def test_way_back_to_the_kernels_own_drivers(node: AptNode):
     run(node)
     result = run(node, "inbox")
     assert "doca" in [change["seen"] for change in result["changes"]]
+    assert [each.partition(":")[0] for each in result["interrupts"]] == ["RDMA drivers"]
     assert not {"doca-ofed", KERNEL_DKMS, "ofed-scripts"} & set(node.packages)
     assert node.packages["rdma-core"] == ("ii", "44.0-2")
     assert not node.exists(Apt.repository_file)
@@ -278,7 +312,7 @@ def test_key_from_another_place_is_taken(node: AptNode, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"source": "inbox", "version": "3.1.0"}, "the inbox drivers have no version"),
+        ({"source": "inbox", "version": "3.1.0"}, "ofed_source: inbox has no version"),
         ({"version": ""}, "'' is not a version of doca; write one, such as 3.1.0"),
         ({"source": "mlnx_ofed", "version": "24.10"}, "write one, such as 24.10-1.1.4.0"),
         ({"repository_url": "mirror/doca"}, "'mirror/doca' is neither a URL nor a path"),

@@ -7,12 +7,20 @@ from pathlib import Path
 import pytest
 from plugins.module_utils import packages
 from plugins.module_utils.machine import CommandFailed, NodeError
-from plugins.module_utils.ofed import dkms, ofed_info, openpgp, package_names
+from plugins.module_utils.ofed import (
+    dkms,
+    ofed_info,
+    openpgp,
+    package_names,
+    vendor_repository,
+)
 from plugins.module_utils.ofed.ofed_info import Info
 from plugins.module_utils.packages import Offer, Package, apt, dnf, manager
 from plugins.module_utils.packages.manager import Repository
 from plugins.module_utils.plan import Refused
 from tests.roles.fake import FakeMachine
+
+from rdmaprov.facts import software
 
 KEYS = Path(__file__).parents[1] / "fixtures" / "openpgp"
 
@@ -32,10 +40,19 @@ KEYS = Path(__file__).parents[1] / "fixtures" / "openpgp"
         ("OFED-internal-25.07-0.9.7:", Info("doca", "25.07-0.9.7")),
         ("OFED-internal-26.04-1.0.9", Info("doca", "26.04-1.0.9")),
         ("OFED-internal-25.10-1.7.1.413", Info("doca", "25.10-1.7.1.413")),
+        # As an issue of MrBr-github/lshca shows it.
+        ("OFED-internal-24.07-0.3.5.0.110:", Info("doca", "24.07-0.3.5.0.110")),
+        # Shapes that no capture was found of.
+        ("mlnx-en-5.4-1.0.3.0:", Info("mlnx_ofed", "5.4-1.0.3.0")),
+        ("MLNX_EN_LINUX-4.9-7.1.0.0:", Info("mlnx_ofed", "4.9-7.1.0.0")),
+        ("MLNX_OFED_LINUX-5.8-3.0.7.0-OVH:", Info("mlnx_ofed", "5.8-3.0.7.0")),
+        ("OFED-internal-25.07-0.9.7-OVH", Info("doca", "25.07-0.9.7")),
     ],
 )
 def test_ofed_info_has_many_shapes(line: str, info: Info):
     assert ofed_info.parse(line) == info
+    seen = software.parse_ofed(line)  # the suite's own
+    assert (seen.flavour, seen.version) == (info.flavour, info.version)
 
 
 @pytest.mark.parametrize("line", ["", "OFED", "MLNX_OFED_LINUX-:", "ofed_info: not found"])
@@ -278,3 +295,24 @@ def test_dnf_holds_by_versionlock(rhel: FakeMachine):
     found.release(["kernel"])
     assert "dnf -q -y versionlock add kernel" in rhel.ran
     assert "dnf -q -y versionlock delete kernel" in rhel.ran
+
+
+@pytest.mark.parametrize(
+    ("source", "version", "release"),
+    [
+        ("doca", "3.1.0", "rhel9.6"),
+        ("doca", "2.9.3", "rhel9.6"),
+        ("doca", "3.2.0", "rhel9"),
+        ("doca", "3.10", "rhel9"),
+        ("doca", "latest", "rhel9"),
+        ("mlnx_ofed", "24.10-1.1.4.0", "rhel9.6"),
+    ],
+)
+def test_vendors_repository_of_a_red_hat_release(
+    tmp_path: Path, source: str, version: str, release: str
+):
+    node = FakeMachine(tmp_path)
+    node.put("/etc/os-release", 'ID="rocky"\nVERSION_ID="9.6"\nID_LIKE="rhel centos fedora"\n')
+    node.programs["uname"] = "x86_64\n"
+    url = vendor_repository.vendors_url(node, source, version)
+    assert url.endswith(f"/{source}/{version}/{release}/x86_64/")

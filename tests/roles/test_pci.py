@@ -116,7 +116,11 @@ def test_gpus_are_those_of_their_makers(machine: FakeMachine):
         (1, "0x10de", "0x030200"),
         (2, "0x10de", "0x068000"),  # an NVSwitch
         (3, "0x1a03", "0x030000"),  # the BMC's
+        (4, "0x1002", "0x120000"),  # MI300X
+        (5, "0x1002", "0x038000"),  # MI210
+        (6, "0x10ee", "0x120000"),  # an FPGA
     ):
         address = f"0000:0{slot}:00.0"
         config_space.put(machine, f"pci0000:00/{address}", space, vendor=vendor, **{"class": kind})
-    assert [each.address for each in gpus(machine)] == ["0000:01:00.0"]
+    found = [each.address for each in gpus(machine)]
+    assert found == ["0000:01:00.0", "0000:04:00.0", "0000:05:00.0"]

@@ -123,6 +123,18 @@ def test_program_sets_again_what_a_boot_loses(node: Node):
     assert apply.main(node, DESCRIPTION) == ""
 
 
+def test_program_sets_what_it_can_beside_a_rail_that_is_missing(node: Node):
+    factory = Path(node.path(f"/sys/bus/pci/devices/{NIC}/config")).read_bytes()
+    run(node)
+    node.boot(factory)
+    known = json.loads(node.read(DESCRIPTION) or "")
+    node.put(DESCRIPTION, json.dumps({**known, "rails": [{"netdev": "dead"}, *known["rails"]]}))
+    with pytest.raises(NodeError, match="rail 0: there is no network device dead"):
+        apply.main(node, DESCRIPTION)
+    node.put(DESCRIPTION, json.dumps(known))
+    assert apply.main(node, DESCRIPTION) == ""
+
+
 def test_program_without_a_description_says_so(node: Node):
     with pytest.raises(NodeError, match=r"there is no /etc/rdmaprov/pcie.json: run the role pcie"):
         apply.main(node, DESCRIPTION)
@@ -235,7 +247,7 @@ def test_nothing_is_touched_that_the_site_keeps(node: Node):
 
 def test_numa_balancing_between_tiers_is_on(node: Node):
     node.put(BALANCING, "2\n")
-    assert said(run(node, numa_balancing=True, check=True))[0] != RUNNING[0]
+    assert said(run(node, numa_balancing="on", check=True))[0] != RUNNING[0]
     assert said(run(node, check=True))[0] == RUNNING[0]
 
 
@@ -269,8 +281,8 @@ def test_numa_balancing_between_tiers_is_on(node: Node):
         ),
         (
             lambda node: node.remove(BALANCING),
-            {"numa_balancing": True},
-            "this kernel has none .*write pcie_numa_balancing: false",
+            {"numa_balancing": "on"},
+            "this kernel has none .*write pcie_numa_balancing: off",
         ),
     ],
 )

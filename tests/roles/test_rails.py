@@ -100,8 +100,10 @@ def node(machine: FakeMachine) -> FakeMachine:
     machine.put("/sys/class/net/ens1/type", "1\n")
     machine.put("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n")
     machine.put("/proc/meminfo", f"MemTotal:  {int((2 << 30) * 0.98)} kB\n")
-    for name in ("node0", "node1", "has_cpu"):
+    for name in ("node0", "node1", "node2", "has_cpu"):
         machine.put(f"/sys/devices/system/node/{name}/x")
+    # On a Grace Hopper the GPU's memory is a node too, and the kernel does not use it.
+    machine.put("/sys/devices/system/node/has_normal_memory", "0-1\n")
     for slot, vendor in (("01", "0x10de"), ("02", "0x10de"), ("03", "0x1a03")):
         machine.put(f"/sys/bus/pci/devices/0000:{slot}:00.0/vendor", vendor + "\n")
         machine.put(f"/sys/bus/pci/devices/0000:{slot}:00.0/class", "0x030200\n")

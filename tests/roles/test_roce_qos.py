@@ -54,7 +54,32 @@ def test_factory_port_becomes_lossless_and_stays(node: QosNode, backend: str):
     assert port.classes == [0, 0, 0, 3, 0, 0, 6, 0]
     assert node.value(CM + "default_roce_tos") == "106"
     assert node.units[UNIT] == {"ActiveState": "active", "UnitFileState": "enabled"}
-    assert not run(node, backend=backend)["changed"]
+    # Of all of these, only PFC takes the link down.
+    flap = "ens1 PFC: the link goes down and trains again, for 2 to 10 s"
+    assert result["interrupts"] == [flap]
+    again = run(node, backend=backend)
+    assert (again["changed"], again["interrupts"]) == (False, [])
+
+
+@BOTH
+def test_cable_length_is_repaired_where_the_site_sets_buffers(node: QosNode, backend: str):
+    buffers = {"priority_buffer": {"3": 1}, "buffer_bytes": {"1": 131072}}
+    run(node, backend=backend, **buffers)
+    node.port.delay = 1
+    assert settings(run(node, backend=backend, **buffers)) == ["cable length"]
+    node.port.delay = 1
+    run(node, backend=backend)
+    assert node.port.delay == 1  # mlx5 uses none for buffers that the firmware sizes
+
+
+@BOTH
+def test_one_class_may_have_all_of_the_bandwidth(node: QosNode, backend: str):
+    # As mlx5e shows it: what the others share once the one is served (en_dcbnl.c).
+    run(node, backend=backend, tc_percent={"3": 100})
+    assert node.port.percent[3] == 100
+    node.port.percent = [100 if tc == 3 else 14 for tc in range(8)]
+    assert not run(node, backend=backend, tc_percent={"3": 100})["changed"]
+    assert "ETS" in settings(run(node, backend=backend))
 
 
 @pytest.mark.parametrize(("first", "second"), [("dcb", "mlnx_qos"), ("mlnx_qos", "dcb")])
@@ -127,7 +152,6 @@ def test_many_wrong_entries_are_counted(node: QosNode):
         ("tsa", ["strict"] * 8, "ETS"),
         ("percent", [10, 0, 0, 90, 0, 0, 0, 0], "ETS"),
         ("classes", [0] * 8, "ETS"),
-        ("delay", 1, "cable length"),
         ("host", False, "DCBX"),
     ],
 )
@@ -350,3 +374,16 @@ def test_installed_program_runs_without_ansible(tmp_path: Path):
         "no-such-netdev: there is no /etc/rdmaprov/roce_qos/no-such-netdev.json. "
         "Run on the controller: rdmaprov apply\n"
     )
+
+
+@pytest.mark.parametrize("target", ["multi-user.target", "sys-subsystem-net-devices-ens1.device"])
+def test_unit_that_the_disk_does_not_link_is_enabled_again(node: QosNode, target: str):
+    """A boot goes by the disk, and systemd remembers the links."""
+    unit = "rdmaprov-roce-qos@ens1.service"
+    link = f"/etc/systemd/system/{target}.wants/{unit}"
+    run(node)
+    node.remove(link)
+    (change,) = run(node)["changes"]
+    assert (change["device"], change["seen"]) == ("ens1", "not linked on the disk")
+    assert node.exists(link)
+    assert run(node)["changes"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Refused
-from plugins.module_utils.qos import install
+from plugins.module_utils.qos import install, program
 from plugins.module_utils.roles import roce_qos
 from plugins.module_utils.systemd import escape
 from tests.roles.card import Tools
-from tests.roles.qos_node import CM, DESCRIPTION, TCLASS, UNIT, QosNode, arguments
+from tests.roles.qos_node import CC, CM, DESCRIPTION, TCLASS, UNIT, QosNode, arguments
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def run(node: QosNode, **changed: Any) -> dict[str, Any]:
         ({"tc_percent": {"6": 50, "3": 50}}, "class 6 is strict, so it has no share"),
         ({"tos": 256}, "roce_qos_tos: 256 must be 0 to 255"),
         ({"cnp_dscp": 64}, "fabric_cnp_dscp: 64 must be 0 to 63"),
-        ({"cable_length_m": 0}, "roce_qos_cable_length_m: 0 must be 1 to 1000"),
+        ({"cable_length_m": 0}, "roce_qos_cable_length_m: 0 must be 1 to 999"),
         ({"dcqcn": {"rpg_ai_rate": 5}}, "rpg_ai_rate is not a congestion control parameter"),
         ({"dcqcn": {"rp_ai_rate": "fast"}}, "roce_qos_dcqcn: 'fast' is not a number"),
         (
@@ -146,19 +147,55 @@ def test_what_was_there_for_a_former_rail_is_removed(node: QosNode):
     assert node.units[UNIT]["UnitFileState"] == "disabled"
 
 
-def test_bond_has_its_ports_set(node: QosNode):
-    node.nic("ens2", pci="0000:19:00.0", index=4)
+def bond(node: QosNode) -> None:
+    """Have a LAG over ens1 and ens2, whose RDMA device is on the function of its first port."""
+    node.nic("ens2", pci="0000:18:00.1", index=4)
+    node.put("/sys/class/net/ens2/type", "1\n")
     node.nic("bond0", index=5)
+    node.put("/sys/class/net/bond0/bonding/mode", "802.3ad 4\n")
     node.put("/sys/class/infiniband/rocep24s0/ports/1/gid_attrs/ndevs/0", "bond0\n")
+    node.put("/sys/class/infiniband/rocep24s0/device/net/ens1")
     for netdev in ("ens1", "ens2"):
         node.put(f"/sys/class/net/bond0/lower_{netdev}")
-        node.put(f"/sys/class/infiniband/rocep24s0/device/net/{netdev}")
+        node.link(f"/sys/class/net/{netdev}/master", "/sys/devices/virtual/net/bond0")
     node.tools = Tools(node, ["ens1", "ens2"])
+
+
+def test_bond_has_its_ports_set(node: QosNode):
+    bond(node)
     run(node, rails=[{"netdev": "bond0"}])
     assert [port.pfc[3] for port in node.tools.ports.values()] == [True, True]
     names = ("bond0", "ens1", "ens2")
     assert {f"rdmaprov-roce-qos@{name}.service" for name in names} <= set(node.units)
     assert not run(node, rails=[{"netdev": "bond0"}])["changed"]
+
+
+def test_unit_of_a_bonds_second_port_needs_no_rdma_device(node: QosNode):
+    """The LAG's device is on the first one: nothing is missing."""
+    bond(node)
+    run(node, rails=[{"netdev": "bond0"}])
+    assert not [line for line in program.apply(node, "ens2") if ", is " in line]
+
+
+def test_kernels_dcqcn_of_a_bond_is_that_of_its_first_port(node: QosNode):
+    bond(node)
+    for name in ("np_cnp_dscp", "np_cnp_prio", "np_cnp_prio_mode", "rp_ai_rate"):
+        node.put(CC + name, "0\n")
+    result = run(node, rails=[{"netdev": "bond0"}], dcqcn={"rp_ai_rate": 9})
+    assert node.value(CC + "rp_ai_rate") == "9"
+    assert any(each.startswith("ens2: ECN and CNPs: the kernel") for each in result["notes"])
+
+
+@pytest.mark.parametrize("lower", ["ens1", "ens1.100"])
+def test_port_below_a_vlan_on_the_management_path_is_refused(node: QosNode, lower: str):
+    """Its QoS is that of all that goes over the port, whichever VLAN the connection has."""
+    node.nic("ens1.100", index=6)
+    node.put("/sys/class/net/ens1.100/uevent", "DEVTYPE=vlan\n")
+    node.put("/sys/class/net/ens1.100/lower_ens1")
+    route = f'[{{"dst":"default","gateway":"10.0.2.2","dev":"{lower}"}}]'
+    node.programs["ip -j -4 route show default"] = route
+    with pytest.raises(Refused, match=f"{re.escape(lower)} is on the management path"):
+        run(node, rails=[{"netdev": "ens1.100"}])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from plugins.module_utils.arguments import ROLES, plan_role
 from plugins.module_utils.plan import Plan
 from plugins.module_utils.roles import ORDER
-from plugins.module_utils.survey import is_over, remaining, survey
+from plugins.module_utils.survey import NOT_CURED, is_over, remaining, remember, survey
 from tests.roles.fake import FakeMachine
 
 CHANGE = {"layer": "running", "device": "ens1", "setting": "MTU", "seen": "1500", "wanted": "9000"}
@@ -69,3 +69,59 @@ def test_survey_names_the_boot(machine: FakeMachine):
 
 def test_each_role_has_its_place_in_the_order():
     assert tuple(ROLES) == ORDER
+
+
+WHY = "0000:18:00.0: NUM_OF_VFS takes effect when the firmware restarts"
+
+
+@pytest.fixture
+def due(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Provide the reasons for a reboot that the role mtu has."""
+    reasons = [WHY]
+
+    def plan(machine: FakeMachine, arguments: dict[str, Any]) -> Plan:  # noqa: ARG001
+        made = Plan(machine)
+        made.reboot = list(reasons)
+        return made
+
+    monkeypatch.setattr("plugins.module_utils.roles.peermem.plan", plan)
+    return reasons
+
+
+def look(machine: FakeMachine) -> dict[str, Any]:
+    return survey(machine, {"peermem": {"rails": [], "mode": "auto"}}, plan_role)
+
+
+def test_reboot_that_cured_nothing_is_not_repeated(machine: FakeMachine, due: list[str]):
+    assert look(machine)["roles"]["peermem"]["reboot"] == [WHY]
+    remember(machine, look(machine), rebooted=False)
+    assert look(machine)["roles"]["peermem"]["reboot"] == [WHY]
+    remember(machine, look(machine), rebooted=True)
+    for _ in range(2):
+        after = look(machine)
+        assert after["roles"]["peermem"]["reboot"] == []
+        assert after["problems"] == [f"peermem: a reboot did not cure this: {WHY}"]
+        remember(machine, after, rebooted=False)
+    due.append("another")
+    assert look(machine)["roles"]["peermem"]["reboot"] == ["another"]
+
+
+def test_reason_that_went_away_may_come_back(machine: FakeMachine, due: list[str]):
+    remember(machine, look(machine), rebooted=True)
+    due.clear()
+    remember(machine, look(machine), rebooted=False)
+    assert not machine.exists(NOT_CURED)
+    due.append(WHY)
+    assert look(machine)["roles"]["peermem"]["reboot"] == [WHY]
+
+
+def test_survey_of_other_roles_forgets_nothing(machine: FakeMachine, due: list[str]):
+    remember(machine, look(machine), rebooted=True)
+    remember(machine, {"roles": {}, "not_cured": {}}, rebooted=False)
+    assert look(machine)["problems"]
+    assert due
+
+
+def test_record_that_is_cut_counts_as_none(machine: FakeMachine, due: list[str]):
+    machine.put(NOT_CURED, '{"peermem": [')
+    assert look(machine)["roles"]["peermem"]["reboot"] == due

@@ -151,3 +151,4 @@ def _remove(plan: Plan, rail: Rail, address: str) -> None:
     has_broadcast = interface.version == 4 and interface.network.prefixlen < 31
     undo = [["ip", "address", "add", *words, *(["brd", "+"] if has_broadcast else [])]]
     plan.command(change, ["ip", "address", "del", *words], undo)
+    plan.interrupt(f"{rail.netdev} {address}", "connections from this address break", "for good")

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from .. import pci
+from ..hugepages import hugetlb
 from ..machine import Machine, NodeError
 from ..plan import Refused
 from ..rails import Rail
@@ -68,8 +69,7 @@ def _require_memory(machine: Machine, described: int | None) -> None:
 def _require_numa_nodes(machine: Machine, described: int | None) -> None:
     if described is None:
         return
-    names = machine.names("/sys/devices/system/node")
-    seen = len([name for name in names if re.fullmatch(r"node\d+", name)])
+    seen = len(hugetlb.numa_nodes(machine))
     if seen < described:
         raise Refused(
             f"the node has {seen} NUMA nodes, expected {described} (fabric_numa_nodes; "

@@ -31,17 +31,21 @@ class Route:
         to: the subnet, or "default".
         gateway: empty for what is on the link.
         netdev: the device.
+        on_link: whether the gateway is called reachable, though no subnet holds it.
 
     """
 
     to: str
     gateway: str
     netdev: str
+    on_link: bool = False
 
     def words(self, table: int) -> list[str]:
         """Return it in ip's words."""
-        words = [self.to, *(["via", self.gateway] if self.gateway else []), "dev", self.netdev]
-        return [*words, "table", str(table), "proto", "static"]
+        family = ["inet6"] if ":" in self.gateway and ":" not in self.to else []
+        via = ["via", *family, self.gateway] if self.gateway else []
+        flags = ["onlink"] if self.on_link else []
+        return [self.to, *via, "dev", self.netdev, "table", str(table), "proto", "static", *flags]
 
     def __str__(self) -> str:
         """Return it as a message says it."""
@@ -82,9 +86,9 @@ def plan_routing(plan: Plan, routed: list[tuple[Rail, Addressing]]) -> None:
 
 
 def _rail_routes(rail: Rail, wanted: Addressing) -> list[Route]:
-    routes = [Route(wanted.network, "", rail.netdev)]
+    routes = [Route(wanted.network, "", rail.netdev)] if wanted.network else []
     if wanted.gateway:
-        routes.append(Route("default", wanted.gateway, rail.netdev))
+        routes.append(Route("default", wanted.gateway, rail.netdev, wanted.is_on_link))
     return routes
 
 
@@ -123,10 +127,16 @@ def _routes(machine: Machine, wanted: Addressing) -> list[Route]:
         if "table does not exist" in error.output:
             return []  # a table without routes is none
         raise
-    return [
-        Route(str(entry.get("dst", "")), str(entry.get("gateway", "")), str(entry.get("dev", "")))
-        for entry in shown
-    ]
+    return [_route(entry) for entry in shown]
+
+
+def _route(entry: dict[str, Any]) -> Route:
+    """Return a route as ip shows it; a router of the other family is shown as `via`."""
+    gateway = entry.get("gateway") or (entry.get("via") or {}).get("host", "")
+    netdev = str(entry.get("dev", ""))
+    return Route(
+        str(entry.get("dst", "")), str(gateway), netdev, "onlink" in entry.get("flags", [])
+    )
 
 
 def _plan_rules(plan: Plan, family: str, routed: list[tuple[Rail, Addressing]]) -> None:

@@ -18,7 +18,7 @@ _NAMES = {2048: "2 MiB", 1048576: "1 GiB"}
 
 def size_text(kib: int) -> str:
     """Return a page size in words."""
-    return _NAMES[kib]
+    return _NAMES.get(kib, f"{kib >> 10} MiB")
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,12 @@ def memory_bytes(machine: Machine, numa_node: int | None = None) -> int:
     if found is None:
         raise NotYet(f"{path} does not say how much memory there is")
     return int(found[1]) << 10
+
+
+def default_kib(machine: Machine) -> int | None:
+    """Return the size of a plain hugepage; None if the kernel does not say."""
+    found = re.search(r"(?m)^Hugepagesize:\s+(\d+) kB$", machine.read("/proc/meminfo") or "")
+    return int(found[1]) if found else None
 
 
 def resize(machine: Machine, pool: Pool, pages: int) -> None:

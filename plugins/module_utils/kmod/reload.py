@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 
-from .. import guard
+from .. import busy, guard
 from ..machine import Machine
 from .parameters import is_loaded
 
@@ -38,7 +37,7 @@ def obstacle(machine: Machine, module: str, along: Collection[str] = ()) -> str:
             return "{} is {}'s driver, and {} uses that".format(
                 module, netdev, " and ".join(ways[netdev])
             )
-    return _rdma_in_use(machine)
+    return busy.rdma_contexts(machine)
 
 
 def reload(machine: Machine, module: str) -> None:
@@ -59,19 +58,3 @@ def finish(machine: Machine, module: str) -> None:
 def _driver(machine: Machine, netdev: str) -> str:
     base = f"/sys/class/net/{netdev}/device/driver/module"
     return machine.real(base).rpartition("/")[2] if machine.exists(base) else ""
-
-
-def _rdma_in_use(machine: Machine) -> str:
-    """Return which RDMA device is in use: by programs (contexts), or by the CM's users."""
-    if not machine.names("/sys/class/infiniband"):
-        return ""
-    if not machine.has("rdma"):
-        return "rdma (iproute2) is not installed, so it is unknown whether an RDMA device is in use"
-    for device in json.loads(machine.run(["rdma", "-j", "resource", "show"]) or "[]"):
-        if "ctx" not in device:
-            return "this kernel does not show whether programs use {}".format(device["ifname"])
-        if device["ctx"] or device.get("cm_id"):
-            return "{ifname} is in use ({ctx} contexts, {cm_id} connections)".format(
-                **{"cm_id": 0, **device}
-            )
-    return ""

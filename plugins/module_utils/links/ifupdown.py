@@ -107,9 +107,11 @@ def _routes(netdev: str, wanted: Addressing) -> list[str]:
     """Return the lines for routes and rule; ip has no `rule replace`, so an old one goes first."""
     ip = f"ip {wanted.family}"
     table = f"dev {netdev} table {wanted.table} proto static"
-    lines = [f"up {ip} route replace {wanted.network} {table}"]
+    lines = [f"up {ip} route replace {wanted.network} {table}"] if wanted.network else []
     if wanted.gateway:
-        lines.append(f"up {ip} route replace default via {wanted.gateway} {table}")
+        via = f"via {'inet6 ' if wanted.is_mixed else ''}{wanted.gateway}"
+        on_link = " onlink" if wanted.is_on_link else ""
+        lines.append(f"up {ip} route replace default {via} {table}{on_link}")
     rule = f"from {wanted.host} lookup {wanted.table} priority {wanted.priority}"
     lines.append(f"pre-up {ip} rule del {rule} 2>/dev/null || true")
     lines.append(f"up {ip} rule add {rule} protocol static")

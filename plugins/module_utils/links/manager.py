@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..machine import Machine
-from ..plan import CONFIGURED, RUNNING, Change, Plan, Step
+from ..plan import CONFIGURED, RUNNING, Change, Plan, Refused, Step
 from ..rails import Rail
 
 HEADER = "# Written by rdmaprov ({role}); changes here are lost.\n"
@@ -46,8 +46,36 @@ class Addressing:
 
     @property
     def network(self) -> str:
-        """Return the subnet."""
-        return str(ipaddress.ip_interface(self.address).network)
+        """Return the subnet; empty for a host's own /32 or /128, which has none."""
+        network = ipaddress.ip_interface(self.address).network
+        return "" if network.prefixlen == network.max_prefixlen else str(network)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Return whether an IPv6 router is the way out for an IPv4 address (RFC 8950)."""
+        return ":" in self.gateway and self.family == "-4"
+
+    @property
+    def is_on_link(self) -> bool:
+        """Return whether the router must be called reachable: no subnet on the rail holds it.
+
+        A link-local IPv6 router always is.
+        """
+        if not self.gateway or self.is_mixed:
+            return False
+        router = ipaddress.ip_address(self.gateway)
+        if router in ipaddress.ip_interface(self.address).network:
+            return False
+        return router.version == 4 or not router.is_link_local
+
+    def require_not_mixed(self, rail: Rail, manager: str) -> None:
+        """Raise Refused if the router is of the other family, which the manager does not have."""
+        if self.is_mixed:
+            raise Refused(
+                f"rail {rail.index}: {manager} has no IPv6 router ({self.gateway}) for an IPv4 "
+                "address. Write fabric_link_manager: systemd-networkd or ifupdown, or an IPv4 "
+                "router"
+            )
 
 
 class LinkManager(ABC):
@@ -68,6 +96,8 @@ class LinkManager(ABC):
     prefix = "rdmaprov-"
     suffix = ""
     mode = 0o644
+    # What its reading the files again does to the devices that they are for; empty for nothing.
+    reading_interrupts = ""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -128,9 +158,19 @@ class LinkManager(ABC):
         netdevs = self._unread + left
         if not netdevs:
             return
+        for netdev in self.interrupted(netdevs) if self.reading_interrupts else ():
+            plan.interrupt(f"{netdev} {self.name}", self.reading_interrupts, "for about 1 s")
+        self.plan_reading(plan, netdevs)
+        plan.steps.append(Step(None, lambda: self._read(netdevs)))
+
+    def interrupted(self, netdevs: list[str]) -> list[str]:
+        """Return the devices whose traffic stops when the manager reads their files again."""
+        return netdevs
+
+    def plan_reading(self, plan: Plan, netdevs: list[str]) -> None:
+        """Have the manager go by the files of these devices."""
         for argv in self.read_again(netdevs):
             plan.then(argv)
-        plan.steps.append(Step(None, lambda: self._read(netdevs)))
 
     def unread(self, plan: Plan, netdev: str) -> None:
         """Leave a mark that files of this device change: it stands if the run is cut after that."""

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import re
 import time
+from collections.abc import Callable
 
 from ..machine import Machine, NodeError
 from ..plan import Plan, Refused
@@ -28,6 +29,7 @@ class Networkd(LinkManager):
     directory = DIRECTORY
     prefix = "20-rdmaprov-"
     suffix = ".network"
+    reading_interrupts = "its addresses go and come back"
 
     @staticmethod
     def runs(machine: Machine) -> bool:
@@ -66,22 +68,27 @@ class Networkd(LinkManager):
         return [["networkctl", "reload"]]
 
     def check(self, netdevs: list[str]) -> None:
-        """Raise NodeError if it does not go by our own file of one of these devices.
-
-        Returns once it has configured them: on the way there it takes addresses away and gives
-        them again.
-        """
-        time.sleep(_START_S)
-        until = time.monotonic() + _SETTLE_S
-        while not all(self._is_settled(each) for each in netdevs) and time.monotonic() < until:
-            time.sleep(0.2)
+        """Raise NodeError if it does not go by our own file of one of these devices."""
+        self.wait(netdevs, self._uses_own)
         for netdev in netdevs:
             if not self._uses_own(netdev):
                 raise NodeError(
-                    f"{netdev}: systemd-networkd uses {self._file(netdev) or 'no file'}, "
+                    f"{netdev}: systemd-networkd uses {self.file_in_use(netdev) or 'no file'}, "
                     f"expected {self.own_file(netdev)} ({_LINKS}{self._index(netdev)}). "
                     f"Run on the node: networkctl status {netdev}"
                 )
+
+    def wait(self, netdevs: list[str], goes_by_its_file: Callable[[str], bool]) -> None:
+        """Wait until it has configured the devices, each by its file, but not for ever.
+
+        On the way there it takes addresses away and gives them again.
+        """
+        time.sleep(_START_S)
+        until = time.monotonic() + _SETTLE_S
+        while time.monotonic() < until:
+            if all(goes_by_its_file(each) and self._is_settled(each) for each in netdevs):
+                return
+            time.sleep(0.2)
 
     def file_of(self, netdev: str) -> str:
         """Return the .network file in /etc that is the device's: an admin's, or ours.
@@ -90,7 +97,7 @@ class Networkd(LinkManager):
             Refused: an admin's file configures other devices too, and comes before ours.
 
         """
-        found, own = self._file(netdev), self.own_file(netdev)
+        found, own = self.file_in_use(netdev), self.own_file(netdev)
         text = self.machine.read(found) if found else None
         if found == own or text is None:
             return own
@@ -105,15 +112,17 @@ class Networkd(LinkManager):
 
     def _uses_own(self, netdev: str) -> bool:
         own = self.own_file(netdev)
-        return self._file(netdev) == own or not (self.machine.exists(own) and self._index(netdev))
+        return self.file_in_use(netdev) == own or not (
+            self.machine.exists(own) and self._index(netdev)
+        )
 
     def _is_settled(self, netdev: str) -> bool:
         state = self._state(netdev, "ADMIN_STATE")
-        return self._uses_own(netdev) and state in ("", "configured", "unmanaged", "failed")
+        return state in ("", "configured", "unmanaged", "failed")
 
     def _require_no_other(self, netdev: str, wanted: Addressing) -> None:
         """Refuse an admin's file that gives the rail another address."""
-        path = self._file(netdev)
+        path = self.file_in_use(netdev)
         for address in re.findall(r"(?m)^\s*Address\s*=\s*(\S+)", self.machine.read(path) or ""):
             if wanted.address and not _is_same(address, wanted.address):
                 raise Refused(
@@ -124,7 +133,8 @@ class Networkd(LinkManager):
     def _index(self, netdev: str) -> str:
         return self.machine.value(f"/sys/class/net/{netdev}/ifindex") or ""
 
-    def _file(self, netdev: str) -> str:
+    def file_in_use(self, netdev: str) -> str:
+        """Return the .network file by which it configures a device; empty for none."""
         return self._state(netdev, "NETWORK_FILE")
 
     def _state(self, netdev: str, key: str) -> str:
@@ -169,8 +179,12 @@ def _addressing(wanted: Addressing) -> list[str]:
     if not wanted.table:
         return lines
     table = f"Table={wanted.table}"
-    lines += ["", "[Route]", f"Destination={wanted.network}", table]
+    if wanted.network:
+        lines += ["", "[Route]", f"Destination={wanted.network}", table]
     if wanted.gateway:
-        lines += ["", "[Route]", f"Gateway={wanted.gateway}", table]
+        # A router of the other family does not say which family the route is of.
+        lines += ["", "[Route]", *(["Destination=0.0.0.0/0"] if wanted.is_mixed else [])]
+        lines += [f"Gateway={wanted.gateway}", table]
+        lines += ["GatewayOnLink=yes"] if wanted.is_on_link else []
     lines += ["", "[RoutingPolicyRule]", f"From={wanted.host}", table]
     return [*lines, f"Priority={wanted.priority}"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 from ..machine import CommandFailed, Machine, NodeError
-from ..plan import Plan, Refused
-from ..rails import Rail
+from ..plan import NotYet, Plan, Refused
+from ..rails import Rail, kind_of
 from .manager import Addressing, LinkManager
 
 PROFILES = "/etc/NetworkManager/system-connections"
@@ -23,6 +24,7 @@ class NetworkManager(LinkManager):
     prefix = "rdmaprov-"
     suffix = ".nmconnection"
     mode = 0o600  # it ignores a profile that others may read
+    reading_interrupts = "its addresses go and come back"
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
@@ -43,6 +45,10 @@ class NetworkManager(LinkManager):
 
     def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
         """Have the rail come up with its address, routes and rule at boot."""
+        wanted.require_not_mixed(rail, self.name)
+        if kind_of(self.machine, rail.netdev) in _MADE:
+            self._require_in_profile(rail.netdev, wanted)
+            return
         kind = self._kind(rail.netdev)
         self._addressed.append(rail.netdev)
         lines = [
@@ -80,9 +86,13 @@ class NetworkManager(LinkManager):
         Not `device connect`: that continues with a profile that it is just trying.
         """
         commands = [["nmcli", "general", "reload", "conf"], ["nmcli", "connection", "reload"]]
-        ours = [each for each in netdevs if each in self._addressed]
+        ours = self.interrupted(netdevs)
         up = ["nmcli", "--wait", "60", "connection", "up", "id"]
         return commands + [[*up, f"rdmaprov-{each}", "ifname", each] for each in ours]
+
+    def interrupted(self, netdevs: list[str]) -> list[str]:
+        """Return the devices whose own profile it starts."""
+        return [each for each in netdevs if each in self._addressed]
 
     def check(self, netdevs: list[str]) -> None:
         """Raise NodeError if it does not use our own profile of one of these devices."""
@@ -100,6 +110,8 @@ class NetworkManager(LinkManager):
     def require_kept(self, netdev: str) -> None:
         """Raise Refused if our profile would take the place of one that carries the way."""
         seen = self._profile(netdev)
+        if kind_of(self.machine, netdev) in _MADE:
+            return  # it keeps the admin's
         if seen not in ("", f"rdmaprov-{netdev}"):
             raise Refused(
                 f"{netdev}: NetworkManager's profile '{seen}' has the management path, and the "
@@ -120,14 +132,67 @@ class NetworkManager(LinkManager):
         argv = ["nmcli", "-g", "GENERAL.CONNECTION", "device", "show", netdev]
         return self.machine.run(argv).strip()
 
+    def _require_in_profile(self, netdev: str, wanted: Addressing) -> None:
+        """Refuse a bond or VLAN whose profile lacks the rail's address, its routes or its rule.
+
+        A profile of ours would replace the admin's, which has the bond's options and ports, or the
+        VLAN's parent, number and priorities: NetworkManager reads no file beside it.
+        """
+        profile = self._profile(netdev)
+        if not profile:
+            raise NotYet(
+                f"{netdev}: NetworkManager uses no profile for it, and rdmaprov makes no bond or "
+                "VLAN. Run on the node: nmcli device status"
+            )
+        lacking = [
+            f"{name} '{value}'"
+            for name, value, pattern in _properties(wanted)
+            if not re.search(pattern, self._property(profile, name))
+        ]
+        if lacking:
+            kind = kind_of(self.machine, netdev)
+            raise Refused(
+                f"{netdev}: NetworkManager's profile '{profile}' makes this {kind}, so rdmaprov "
+                f"does not replace it, and it lacks {' and '.join(lacking)}. Run on the node: "
+                f"nmcli connection modify '{profile}' {' '.join(lacking)}; "
+                f"nmcli connection up '{profile}'"
+            )
+
+    def _property(self, profile: str, name: str) -> str:
+        # -e no: the colons of IPv6 as they are
+        argv = ["nmcli", "-e", "no", "-g", name, "connection", "show", "id", profile]
+        return self.machine.run(argv)
+
     def _kind(self, netdev: str) -> str:
+        # A bond's and a VLAN's default MTU is ethernet.mtu, too [NetworkManager.conf(5)].
         # Linux include/uapi/linux/if_arp.h: ARPHRD_INFINIBAND
         found = self.machine.value(f"/sys/class/net/{netdev}/type")
         return "infiniband" if found == "32" else "ethernet"
 
 
+# What a profile makes, and does not only configure.
+_MADE = ("bond", "vlan")
 # nmcli(1), exit status: NetworkManager is not running; there is no such device.
 _NOT_ITS_OWN = (8, 10)
+
+
+def _properties(wanted: Addressing) -> list[tuple[str, str, str]]:
+    """Return name and value of what a profile needs, and what nmcli then shows of it."""
+    if not wanted.address:
+        return []
+    ip = f"ipv{wanted.family[1]}"
+    found = [(f"{ip}.addresses", wanted.address, rf"(?<![\d.:]){re.escape(wanted.address)}\b")]
+    if wanted.table:
+        table = f"table={wanted.table}"
+        routes = [f"{wanted.network} {table}"]
+        if wanted.gateway:
+            every = "0.0.0.0/0" if wanted.family == "-4" else "::/0"
+            routes.append(f"{every} {wanted.gateway} {table}")
+        found.append((f"{ip}.routes", ", ".join(routes), rf"\b{table}\b"))
+        rule = f"priority {wanted.priority} from {wanted.host} table {wanted.table}"
+        seen = rf"from {re.escape(wanted.host)}\b.* table {wanted.table}\b"
+        found.append((f"{ip}.routing-rules", rule, seen))
+    return found
 
 
 def _families(wanted: Addressing) -> list[str]:
@@ -143,9 +208,12 @@ def _manual(wanted: Addressing) -> list[str]:
     if not wanted.table:
         return lines
     options = f"table={wanted.table}"
-    lines += [f"route1={wanted.network}", f"route1_options={options}"]
+    routes = [(wanted.network, options)] if wanted.network else []
     if wanted.gateway:
         every = "0.0.0.0/0" if wanted.family == "-4" else "::/0"
-        lines += [f"route2={every},{wanted.gateway}", f"route2_options={options}"]
+        on_link = ",onlink=true" if wanted.is_on_link else ""
+        routes.append((f"{every},{wanted.gateway}", options + on_link))
+    for number, (route, with_) in enumerate(routes, 1):
+        lines += [f"route{number}={route}", f"route{number}_options={with_}"]
     rule = f"priority {wanted.priority} from {wanted.host} table {wanted.table}"
     return [*lines, f"routing-rule1={rule}"]

@@ -148,6 +148,12 @@ def running(plan: Plan, restart: str) -> None:
         return
     change = Change(RUNNING, "openibd", "RDMA modules", reasons[0], "as installed")
     plan.add(change, lambda: _restart(machine))
+    restarts(plan)
+
+
+def restarts(plan: Plan) -> None:
+    """Say what a restart of the drivers interrupts."""
+    plan.interrupt("openibd restart", "all RDMA devices and their links go away", "for 10 to 60 s")
 
 
 def different(machine: Machine) -> list[str]:

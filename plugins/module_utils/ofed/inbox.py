@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..machine import Machine
 from ..packages import Manager, Offer, Package
 from ..plan import CONFIGURED, Change, Plan, Refused
 from . import driver, ofed_info, package_names
-from .work import Work, exchange
+from .work import Work, exchange, exchanges
+
+
+def vendors_ofed(machine: Machine, installed: Mapping[str, Package]) -> str:
+    """Return the OFED of a vendor that the node has, by packages or not; empty for none."""
+    flavours = sorted(package_names.flavours(installed))
+    info = ofed_info.read(machine)
+    if info is not None:
+        return f"{info.flavour} {info.version}"
+    if flavours:
+        return ", ".join(flavours)
+    kernel = next(
+        (each for each in driver.kernels(machine) if driver.is_vendors(machine, each)), ""
+    )
+    return f"a vendor's {driver.DRIVER} of kernel {kernel}" if kernel else ""
 
 
 def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:  # noqa: ARG001
@@ -25,6 +40,7 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
             seen = ", ".join(sorted(package_names.flavours(installed))) or "the vendor's tools"
             change = Change(CONFIGURED, "packages", "RDMA drivers", seen, "inbox")
             plan.add(change, lambda: _exchange(machine, manager, theirs, [*shared, *lacking]))
+            exchanges(plan)
         elif lacking:
             change = Change(CONFIGURED, "packages", "RDMA tools", "absent: " + ", ".join(lacking),
                             "installed")  # fmt: skip
@@ -65,6 +81,7 @@ def _uninstall_unpackaged(plan: Plan) -> None:
     seen = f"{info.flavour} {info.version}"
     change = Change(CONFIGURED, "ofed_info", "RDMA drivers", seen, "inbox")
     plan.command(change, [script, "--force"])
+    exchanges(plan)
 
 
 def _kernels(plan: Plan, manager: Manager) -> None:

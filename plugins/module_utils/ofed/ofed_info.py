@@ -10,8 +10,12 @@ from ..machine import Machine, NodeError
 MLNX_OFED = "mlnx_ofed"
 DOCA = "doca"
 # MLNX_OFED says its own name; DOCA's OFED says OFED-internal, as did NVIDIA's DGX images with a
-# MLNX_OFED of 4.7. MLNX_EN is MLNX_OFED without InfiniBand.
-_FORM = re.compile(r"(MLNX_OFED_LINUX|MLNX_EN_LINUX|mlnx-en|OFED[-\w]*?)-(\d+\.\d+)-([\d.]+\d):?")
+# MLNX_OFED of 4.7. MLNX_EN is MLNX_OFED without InfiniBand. A customer's or internal build has a
+# suffix, which no package's version has.
+_FORM = re.compile(
+    r"(MLNX_OFED_LINUX|MLNX_EN_LINUX|mlnx-en|OFED[-\w]*?)-(\d+\.\d+)-([\d.]+\d)"
+    r"(?:[-.][A-Za-z][\w.-]*)?:?"
+)
 
 
 @dataclass(frozen=True)

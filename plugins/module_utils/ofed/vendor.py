@@ -11,7 +11,7 @@ from ..packages.manager import matches
 from ..plan import CONFIGURED, Change, Plan, Refused, with_the_first
 from . import dkms, driver, ofed_info, package_names, secure_boot, vendor_repository
 from .vendor_repository import Origin
-from .work import Work, exchange
+from .work import Work, exchange, exchanges
 
 _VERSIONS = {
     "doca": (r"latest|\d+\.\d+(\.\d+)?([.-][\w.]+)?", "3.1.0"),
@@ -45,6 +45,8 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
         _origin(plan, manager, origin, name, version)
         if due or _headers(machine, manager):
             _packages(plan, manager, arguments, origin, remove)
+        if due:
+            exchanges(plan)
 
     return Work(add, due, remove)
 

@@ -86,6 +86,8 @@ def vendors_url(machine: Machine, source: str, version: str) -> str:
     if not release or name not in ("debian", "ubuntu", "rhel"):
         raise Refused(f"the vendor has no repository for {name or 'this distribution'} {release} "
                       "(/etc/os-release); write ofed_repository_url")  # fmt: skip
+    if name == "rhel" and source == "doca" and not re.match(r"[12]\.|3\.[01](\.|$)", version):
+        release = release.partition(".")[0]  # from 3.2 on, one repository serves rhel9
     machine_type = machine.run(["uname", "-m"]).strip()
     machine_type = {"aarch64": "arm64-sbsa"}.get(machine_type, machine_type)
     return f"{_VENDOR}/{source}/{version}/{name}{release}/{machine_type}/"

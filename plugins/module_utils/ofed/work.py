@@ -28,6 +28,12 @@ class Work:
     drop: list[str]
 
 
+def exchanges(plan: Plan) -> None:
+    """Say what an exchange of drivers interrupts."""
+    effect = "programs that start meanwhile find no RDMA libraries, or others than the kernel's"
+    plan.interrupt("RDMA drivers", effect, "for several minutes")
+
+
 def exchange(
     machine: Machine,
     manager: Manager,

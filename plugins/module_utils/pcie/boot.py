@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .. import machine, pci, rails, shipped, sysctl
+from .. import machine, pci, rails, shipped, sysctl, systemd
 from .. import plan as plans
 from ..plan import CONFIGURED, Change, Plan, Refused
 from . import apply, interrupts, running
@@ -34,7 +34,7 @@ _UNIT = """\
 [Unit]
 Description=Set what a boot loses on the path between GPU and NIC
 After=systemd-sysctl.service network.target tuned.service cpupower.service cpufrequtils.service
-Before=slurmd.service kubelet.service
+Before={jobs}
 # Started anew for each network device that appears.
 StartLimitIntervalSec=0
 
@@ -68,7 +68,9 @@ def at_boot(plan: Plan, arguments: dict[str, Any]) -> None:
         {name: rail[name] for name in ("netdev", "pci") if rail.get(name)}
         for rail in arguments["rails"]
     ]
-    unit = _UNIT.format(command=shipped.command(plan.machine, "pcie"), description=DESCRIPTION)
+    unit = _UNIT.format(
+        command=shipped.command(plan.machine, "pcie"), description=DESCRIPTION, jobs=systemd.JOBS
+    )
     # The unit last: what starts has all it needs.
     shipped.ship(plan, "pcie", MODULES)
     plan.file(DESCRIPTION, json.dumps(described, indent=2, sort_keys=True) + "\n")
@@ -80,11 +82,13 @@ def at_boot(plan: Plan, arguments: dict[str, Any]) -> None:
     plan.file(RULE, _RULE.format(unit=UNIT))
 
 
-def _refuse_sysctl(plan: Plan, wanted: bool) -> None:
+def _refuse_sysctl(plan: Plan, wanted: str) -> None:
     """Refuse a line for sysctl that sets another value: each `sysctl --system` would undo ours."""
     line = sysctl.at_boot(plan.machine).get(sysctl.path_of("kernel.numa_balancing"))
-    if line is not None and (line.value != "0") != wanted:
+    if wanted == "keep":
+        return
+    if line is not None and (line.value != "0") != (wanted == "on"):
         raise Refused(
             f"{line.file}:{line.line}: sets kernel.numa_balancing to {line.value}, expected "
-            f"{int(wanted)} (pcie_numa_balancing); remove the line"
+            f"{int(wanted == 'on')} (pcie_numa_balancing); remove the line"
         )

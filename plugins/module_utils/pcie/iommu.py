@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from .. import bootloader
 from ..machine import Machine, NodeError
@@ -11,6 +12,8 @@ from ..plan import Plan, Refused
 
 CLASS = "/sys/class/iommu"
 _TABLES = "/sys/firmware/acpi/tables"
+_PROCESSORS = "/proc/cpuinfo"
+_HIGHEST_ID = 254
 _NAMES = ("DMAR", "IVRS", "IORT")  # Intel, AMD, Arm
 # Linux Documentation/admin-guide/kernel-parameters.txt
 _ARGUMENTS = {
@@ -23,7 +26,8 @@ def mode(plan: Plan, wanted: str, functions: list[Function]) -> None:
     """Have the kernel started in this mode, and prove it for these functions once it is.
 
     Raises:
-        Refused: this architecture's kernel has no such mode, or somebody else sets another one.
+        Refused: this architecture's kernel has no such mode, somebody else sets another one, or the
+            node could lose processors.
         NodeError: the kernel was started with the argument and does something else.
 
     """
@@ -39,6 +43,8 @@ def mode(plan: Plan, wanted: str, functions: list[Function]) -> None:
     if not (running or _is_there(plan.machine)):
         plan.notes.append(f"IOMMU: the machine shows none ({CLASS}, {_TABLES})")
         return
+    if wanted == "off" and running != [argument]:
+        _require_low_ids(plan.machine)
     bootloader.arguments(plan, "pcie", names, [argument])
     if running == [argument]:
         _prove(plan.machine, wanted, argument, functions)
@@ -52,6 +58,28 @@ def architecture() -> str:
 def _is_there(machine: Machine) -> bool:
     # Tables too: a kernel may have it off by default, and the next one on.
     return bool(machine.names(CLASS)) or any(machine.exists(f"{_TABLES}/{t}") for t in _NAMES)
+
+
+def _require_low_ids(machine: Machine) -> None:
+    """Refuse to risk interrupt remapping, which the IOMMU does, where processors need it.
+
+    Without it the kernel leaves x2APIC mode, and so the processors with an id that 8 bits do not
+    have (Linux arch/x86/kernel/apic/apic.c, try_to_enable_x2apic, x2apic_disable). 255 is all.
+    """
+    ids = re.findall(r"^apicid\s*:\s*(\d+)$", machine.read(_PROCESSORS) or "", re.MULTILINE)
+    if not ids:
+        raise Refused(
+            f"pcie_iommu: off: {_PROCESSORS} shows no apicid, so it is unknown whether processors "
+            "need interrupt remapping; write passthrough"
+        )
+    highest = max(map(int, ids))
+    if highest > _HIGHEST_ID:
+        raise Refused(
+            f"pcie_iommu: off: the node has {len(ids)} processors with APIC ids up to {highest} "
+            f"({_PROCESSORS}); those above {_HIGHEST_ID} need x2APIC, which needs the IOMMU's "
+            "interrupt remapping: a boot without it may lack processors, or stop; "
+            "write passthrough"
+        )
 
 
 def _prove(machine: Machine, wanted: str, argument: str, functions: list[Function]) -> None:

@@ -11,7 +11,7 @@ from .. import pci
 from ..machine import Machine
 from ..pci import Function
 from ..plan import RUNNING, Change, Plan, Refused
-from ..rails import Rail, find
+from ..rails import Rail
 from . import interrupts
 
 NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"
@@ -20,15 +20,13 @@ POLICIES = "/sys/devices/system/cpu/cpufreq"
 _PASS_THROUGH = ("vfio-pci", "pci-stub", "pciback")
 
 
-def add(plan: Plan, arguments: dict[str, Any]) -> None:
+def add(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
     """Add what must change in the running kernel.
 
     Raises:
-        NotYet: a rail is not there.
         Refused: the node does not have what is wanted, or something else decides it.
 
     """
-    rails = find(plan.machine, arguments["rails"])
     by_rail = [(rail, pci.functions(plan.machine, rail.netdev)) for rail in rails]
     _numa_balancing(plan, arguments["numa_balancing"])
     _governor(plan, arguments["cpu_governor"])
@@ -36,24 +34,27 @@ def add(plan: Plan, arguments: dict[str, Any]) -> None:
         if not functions:
             plan.notes.append(f"{rail.netdev}: it is not on PCI")
         for function in functions:
-            _read_request(plan, rail, function, arguments["max_read_request_bytes"])
+            if arguments["max_read_request_bytes"] != "keep":
+                _read_request(plan, rail, function, int(arguments["max_read_request_bytes"]))
             if arguments["irq_affinity"] == "local":
                 interrupts.local(plan, function, f"{rail.netdev} {function.address}")
     if arguments["acs_redirect"] == "off":
         _redirects(plan, [function for _, found in by_rail for function in found])
 
 
-def _numa_balancing(plan: Plan, wanted: bool) -> None:
+def _numa_balancing(plan: Plan, wanted: str) -> None:
+    if wanted == "keep":
+        return
     seen = plan.machine.value(NUMA_BALANCING)
     if seen is None:
-        if wanted:
+        if wanted == "on":
             raise Refused(
                 f"pcie_numa_balancing: this kernel has none (there is no {NUMA_BALANCING}); "
-                "write pcie_numa_balancing: false"
+                "write pcie_numa_balancing: off"
             )
         plan.notes.append(f"NUMA balancing: this kernel has none ({NUMA_BALANCING})")
-    elif (seen != "0") != wanted:  # 2 is on too: between tiers of memory
-        plan.kernel_value(NUMA_BALANCING, str(int(wanted)), "kernel", "numa_balancing")
+    elif (seen != "0") != (wanted == "on"):  # 2 is on too: between tiers of memory
+        plan.kernel_value(NUMA_BALANCING, str(int(wanted == "on")), "kernel", "numa_balancing")
 
 
 def _governor(plan: Plan, wanted: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..machine import Machine
 from ..plan import RUNNING, Change, Plan, Refused
-from ..rails import pci_of
+from ..rails import master_of, pci_of, rdma_of
 from .description import PRIORITIES, Description
 
 # Parameters by Linux's names, as the vendor's driver calls them.
@@ -56,6 +56,12 @@ def plan_congestion(plan: Plan, netdev: str, wanted: Description) -> None:
     locked = _is_locked_down(machine)
     if machine.exists(kernels) and not locked:
         _kernels(plan, netdev, kernels, wanted)
+        return
+    if not rdma_of(machine, netdev) and master_of(machine, netdev):
+        plan.notes.append(
+            f"{netdev}: ECN and CNPs: the kernel shows those of a LAG's first port alone "
+            "(drivers/infiniband/hw/mlx5/cong.c)"
+        )
         return
     why = f"there is no {vendors}, and no cc_params of the kernel's in debugfs"
     if locked:

@@ -9,8 +9,8 @@ from ..plan import Refused
 
 PRIORITIES = range(8)
 DSCPS = range(64)
-# mlx5's MLX5E_MAX_CABLE_LENGTH is 1000 (Linux .../mlx5/core/en_dcbnl.c).
-CABLE_LENGTHS_M = range(1, 1001)
+# mlx5 takes less than MLX5E_MAX_CABLE_LENGTH, 1000 (Linux .../mlx5/core/en_dcbnl.c).
+CABLE_LENGTHS_M = range(1, 1000)
 
 
 @dataclass(frozen=True)

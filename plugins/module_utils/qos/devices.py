@@ -1,4 +1,4 @@
-"""Which network devices have the quality of service of a rail. Runs on the node."""
+"""Which ports can have a quality of service. Runs on the node."""
 
 from __future__ import annotations
 
@@ -7,20 +7,6 @@ from ..machine import Machine
 _NET = "/sys/class/net/"
 # Linux include/uapi/linux/if_arp.h
 _ARPHRD_INFINIBAND = "32"
-
-
-def below(machine: Machine, netdev: str) -> list[str]:
-    """Return the network devices that a bond or a VLAN stands on, none for a port."""
-    names = machine.names(_NET + netdev)
-    return [name[len("lower_") :] for name in names if name.startswith("lower_")]
-
-
-def with_ports(machine: Machine, netdev: str) -> list[str]:
-    """Return a rail's network device, and the ports that it stands on."""
-    found = [netdev]
-    for name in below(machine, netdev):
-        found += with_ports(machine, name)
-    return found
 
 
 def without_dcb(machine: Machine, netdev: str) -> str:

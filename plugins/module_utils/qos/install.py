@@ -8,10 +8,12 @@ from .. import rails as rails_module
 from .. import shipped, systemd
 from ..plan import CONFIGURED, RUNNING, Change, Plan
 from . import (
+    compare,
     congestion,
     dcb,
     description,
     devices,
+    link,
     listing,
     marking,
     mlnx_qos,
@@ -25,6 +27,9 @@ from . import (
 OWNER = "roce_qos"
 PROGRAM = shipped.directory_of(OWNER)
 UNITS = "/etc/systemd/system"
+# Only what a boot starts itself is ordered against what else it starts: a device that appears later
+# would start its unit after the daemons that come before.
+_BOOT = "multi-user.target"
 RULES = "/etc/udev/rules.d/99-rdmaprov-roce-qos.rules"
 HEADER = "# Written by rdmaprov (roce_qos); changes here are lost.\n"
 _PROPERTIES = "Id,ActiveState,UnitFileState,NeedDaemonReload"
@@ -33,10 +38,12 @@ MODULES = (
     machine_module,
     plan_module,
     rails_module,
+    compare,
     congestion,
     dcb,
     description,
     devices,
+    link,
     listing,
     marking,
     mlnx_qos,
@@ -61,9 +68,10 @@ def units(machine: machine_module.Machine) -> dict[str, str]:
     return {
         f"{UNITS}/rdmaprov-roce-qos@.service": HEADER
         + f"[Unit]\nDescription=RoCE quality of service of %I\nBindsTo={device}\nAfter={device}\n"
+        f"Before={systemd.JOBS}\n"
         "StartLimitIntervalSec=0\n\n"
         f"[Service]\nType=oneshot\nRemainAfterExit=yes\n{start} %I\nTimeoutStartSec=180\n\n"
-        f"[Install]\nWantedBy={device}\n",
+        f"[Install]\nWantedBy={device} {_BOOT}\n",
         f"{UNITS}/rdmaprov-roce-qos.service": HEADER
         + "[Unit]\nDescription=RoCE quality of service, after an RDMA device or rdma_cm came\n"
         f"StartLimitIntervalSec=0\n\n[Service]\nType=oneshot\n{start}\nTimeoutStartSec=180\n",
@@ -93,7 +101,10 @@ def plan_units(plan: Plan, netdevs: list[str], changed: bool) -> None:
     if not names:
         return
     known = {each["Id"]: each for each in systemd.show(plan.machine, _PROPERTIES, names)}
-    wrong = {netdev: _unit_changes(netdev, known.get(unit_of(netdev), {})) for netdev in netdevs}
+    wrong = {
+        netdev: _unit_changes(plan.machine, netdev, known.get(unit_of(netdev), {}))
+        for netdev in netdevs
+    }
     if changed or stale or any(wrong.values()):
         plan.then(["systemctl", "daemon-reload"])
         plan.then(["udevadm", "control", "--reload"])
@@ -105,16 +116,27 @@ def plan_units(plan: Plan, netdevs: list[str], changed: bool) -> None:
             _plan_start(plan, unit_of(netdev), changes)
 
 
-def _unit_changes(netdev: str, seen: dict[str, str]) -> list[Change]:
+def _unit_changes(
+    machine: machine_module.Machine, netdev: str, seen: dict[str, str]
+) -> list[Change]:
     changes = []
-    if seen.get("UnitFileState") != "enabled":
-        state = seen.get("UnitFileState") or "absent"
+    state = seen.get("UnitFileState") or "absent"
+    # A boot goes by the links on the disk; systemd remembers what they were.
+    is_linked = all(unit_of(netdev) in machine.names(each) for each in _links(netdev))
+    if state != "enabled" or not is_linked:
+        state = "not linked on the disk" if state == "enabled" else state
         changes.append(Change(CONFIGURED, netdev, "unit", state, "enabled"))
     if seen.get("ActiveState") != "active" or seen.get("NeedDaemonReload") == "yes":
         state = seen.get("ActiveState", "unknown")
         stale = ", its file not read" if seen.get("NeedDaemonReload") == "yes" else ""
         changes.append(Change(RUNNING, netdev, "unit", state + stale, "active"))
     return changes
+
+
+def _links(netdev: str) -> list[str]:
+    """Return the directories with the unit's links: a boot's, and its device's."""
+    device = f"sys-subsystem-net-devices-{systemd.escape(netdev)}.device"
+    return [f"{UNITS}/{each}.wants" for each in (_BOOT, device)]
 
 
 def _plan_start(plan: Plan, unit: str, changes: list[Change]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 
 from ..machine import Machine, NodeError
@@ -95,6 +96,11 @@ def _plan_traffic_class(plan: Plan, rdma: str, wanted: Description) -> None:
         return
     seen = _global(text)
     value = str(wanted.tos)
+    plan.warnings += [
+        f"{rdma}: {path} has a rule for some packets, which beats what NCCL asks for: {line}"
+        for line in text.splitlines()
+        if not line.startswith(_PREFIX) and re.search(r"tclass=(?!" + value + r"\b)\d", line)
+    ]
     if seen == value or (not seen and not wanted.force_traffic_class):
         return
     change = Change(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ..machine import Machine
 from ..plan import NotYet, Plan
-from ..rails import rdma_of
+from ..rails import below, master_of, rdma_of, with_below
 from .congestion import plan_congestion
 from .description import Description
-from .devices import below, with_ports, without_dcb
+from .devices import without_dcb
 from .marking import plan_marking
 from .port import plan_port
 
 
 def netdevs_of(machine: Machine, rails: list[str]) -> list[str]:
     """Return the rails' network devices and the ports below them, each once."""
-    return list(dict.fromkeys(each for rail in rails for each in with_ports(machine, rail)))
+    return list(dict.fromkeys(each for rail in rails for each in with_below(machine, rail)))
 
 
 def plan_netdevs(plan: Plan, netdevs: list[str], wanted: Description) -> None:
@@ -25,16 +25,20 @@ def plan_netdevs(plan: Plan, netdevs: list[str], wanted: Description) -> None:
 
     """
     marked: list[str] = []
+    missing = ""
     for netdev in netdevs:
         if not below(plan.machine, netdev):
             _plan_one(plan, netdev, wanted)
         rdma = rdma_of(plan.machine, netdev)
         if rdma and rdma not in marked:
             plan_marking(plan, rdma, wanted)
-        marked.append(rdma)
-    if "" in marked and not plan.steps:
+            marked.append(rdma)
+        # A bond's RDMA device is on its first port alone.
+        if not rdma and not master_of(plan.machine, netdev):
+            missing = missing or netdev
+    if missing and not plan.steps:
         raise NotYet(
-            f"{netdevs[marked.index('')]}: there is no RDMA device on it, whose packets to mark. "
+            f"{missing}: there is no RDMA device on it, whose packets to mark. "
             "Is its driver loaded? Run on the node: rdma link"
         )
 

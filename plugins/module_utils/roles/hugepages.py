@@ -15,6 +15,12 @@ from ..plan import RUNNING, Change, Plan, Refused
 _COUNT: dict[str, Any] = {"type": "int", "default": 0}
 _COUNTS: dict[str, Any] = {"type": "list", "elements": "int", "default": []}
 KERNEL_ARGUMENTS = ("default_hugepagesz", "hugepagesz", "hugepages")
+_VARIABLES = {
+    "count_2m": "hugepages_2m_count",
+    "per_numa_node_2m": "hugepages_2m_per_numa_node",
+    "count_1g": "hugepages_1g_count",
+    "per_numa_node_1g": "hugepages_1g_per_numa_node",
+}
 SIZES = {"1g": 1 << 20, "2m": 2 << 10}
 # Linux b5389086ad7b: hugepages=NODE:PAGES,…
 PER_NODE_ARGUMENT = (5, 16)
@@ -59,6 +65,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """Return what must change for the node to have its hugepages, now and after a boot."""
     plan = Plan(machine)
     theirs = owners.doca(machine)
+    _check_kernel(plan, arguments)
     sizes = [_choose_pages(machine, arguments, size, theirs) for size in SIZES]
     _check_memory(machine, sizes, theirs, arguments["left_bytes"])
     kernel = _kernel_arguments(machine, sizes, arguments["default_size"])
@@ -76,6 +83,24 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         for size in changed:
             _resize(plan, size, pools[size.kib], grow)
     return plan
+
+
+def _check_kernel(plan: Plan, arguments: dict[str, Any]) -> None:
+    """Refuse pages on a kernel that has others, as with memory pages of 64 KiB: 512 MiB, 16 GiB."""
+    seen = hugetlb.default_kib(plan.machine)
+    if seen is None or seen in SIZES.values():
+        return
+    why = f"the kernel's default hugepage size is {size_text(seen)} (/proc/meminfo)"
+    names = ("per_numa_node_2m", "count_2m", "per_numa_node_1g", "count_1g")
+    asked = [_VARIABLES[name] for name in names if arguments[name]]
+    if arguments["default_size"] == "1G":
+        asked.append("hugepages_default_size")
+    if asked:
+        raise Refused(
+            f"{asked[0]}: {why}, and rdmaprov reserves hugepages only where that is 2 MiB or 1 "
+            "GiB. Start a kernel with memory pages of 4 KiB, or remove the line"
+        )
+    plan.notes.append(f"hugepages: {why}; none are described, so they are left alone")
 
 
 def _choose_pages(
@@ -173,6 +198,8 @@ def _check_owners(
             "hugepages_default_size: 2M, or run on the node: doca-hugepages remove APP"
         )
     default = SIZES["1g"] if default_size == "1G" else SIZES["2m"]
+    if hugetlb.default_kib(machine) not in (None, *SIZES.values()):
+        return  # sysctl's pages are of a size that is not ours
     for size in sizes:
         owners.refuse_doca(size.kib, size.pages, theirs.get(size.kib, 0), size.variable)
         if size.kib == default and not size.left_alone:

@@ -160,3 +160,6 @@ def _at_load(
         first = each.module not in planned
         planned.add(each.module)
         plan.add(change, partial(reload.reload, machine, each.module) if first else with_the_first)
+        plan.interrupt(
+            f"{each.module} reload", "the devices of its driver go away", "for 5 to 30 s"
+        )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from .. import guard
 from ..links import Links
 from ..machine import Machine
 from ..plan import RUNNING, Change, NotYet, Plan, Refused
-from ..rails import Rail, find
+from ..rails import Rail, below, find, kind_of
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
@@ -17,17 +18,35 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     plan = Plan(machine)
     rails = find(machine, arguments["rails"])
     links = Links(machine, arguments["link_manager"])
-    for rail in rails:
+    # The kernel refuses a VLAN's MTU above that of the device below it (ERANGE), so that is first.
+    below_vlans = [each for rail in rails for each in _below_vlan(machine, rail, arguments)]
+    for rail in [*below_vlans, *rails]:
         _running(plan, rail, arguments["mtu_bytes"])
-    guard.require(plan, rails, arguments)
-    for rail in rails:
+    guard.require(plan, rails, arguments, below=True)
+    for rail in [*below_vlans, *rails]:
         links.of(rail.netdev).mtu(plan, rail, arguments["mtu_bytes"])
     links.settle(plan)
-    guard.require(plan, rails, arguments)
+    guard.require(plan, rails, arguments, below=True)
     if not plan.steps:
         for rail in rails:
             _check_rdma(machine, rail, arguments["rdma_bytes"])
     return plan
+
+
+def _below_vlan(machine: Machine, rail: Rail, arguments: dict[str, Any]) -> list[Rail]:
+    """Return the devices below a VLAN that must get its MTU, the lowest first.
+
+    One with a larger MTU is left as its owner has it. A bond gives its own to its ports.
+    """
+    if kind_of(machine, rail.netdev) != "vlan":
+        return []
+    found = []
+    for name in below(machine, rail.netdev):
+        parent = replace(rail, netdev=name)
+        found += _below_vlan(machine, parent, arguments)
+        if int(machine.value(f"/sys/class/net/{name}/mtu") or 0) <= arguments["mtu_bytes"]:
+            found.append(parent)
+    return found
 
 
 def _running(plan: Plan, rail: Rail, mtu_bytes: int) -> None:
@@ -40,6 +59,10 @@ def _running(plan: Plan, rail: Rail, mtu_bytes: int) -> None:
 
     change = Change(RUNNING, rail.netdev, "MTU", seen, str(mtu_bytes))
     plan.command(change, command(str(mtu_bytes)), undo=[command(seen)])
+    # Linux drivers/net/ethernet/mellanox/mlx5/core/en_main.c: mlx5e_change_mtu,
+    # mlx5e_safe_switch_params.
+    effect = "its queues are closed and opened again"
+    plan.interrupt(f"{rail.netdev} MTU", effect, "for under 1 s")
 
 
 def _check_rdma(machine: Machine, rail: Rail, wanted_bytes: int) -> None:

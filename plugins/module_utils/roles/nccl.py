@@ -59,6 +59,8 @@ def _fabric(
     found = {"NCCL_IB_HCA": "=" + ",".join(hcas)}
     if arguments["kind"] == "roce":
         found["NCCL_IB_TC"] = _number(arguments, "ib_tc", 255)
+        if arguments["ib_sl"]:  # the PCP of a VLAN's tag
+            found["NCCL_IB_SL"] = _number(arguments, "ib_sl", 15)
         found.update(_gid(machine, arguments, version, hcas))
     else:
         found["NCCL_IB_SL"] = _number(arguments, "ib_sl", 15)
@@ -84,7 +86,8 @@ def _hcas(machine: Machine, arguments: dict[str, Any]) -> list[str]:
             )
     if named:
         return named
-    rails = find(machine, arguments["rails"])
+    # Storage rails come last, so that the others keep their numbers.
+    rails = find(machine, [each for each in arguments["rails"] if each.get("use") != "storage"])
     for rail in rails:
         if not rail.rdma:
             raise NotYet(

@@ -1,4 +1,4 @@
-"""One flavour of the RDMA drivers: the kernel's own, DOCA-OFED or MLNX_OFED. Runs on the node."""
+"""One flavour of the RDMA drivers: what is there, inbox, DOCA-OFED or MLNX_OFED. On the node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from .. import packages as managers
 from ..machine import Machine
 from ..ofed import driver, gpu_modules, holds, inbox, vendor
-from ..ofed.work import Work
+from ..ofed.work import Work, exchanges
 from ..packages import Manager
 from ..plan import CONFIGURED, Change, Plan, Refused, Step
 
@@ -23,11 +23,18 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     plan = Plan(machine)
     manager = managers.of(machine)
     source = arguments["source"]
-    if source == "inbox" and arguments["version"]:
+    if source in ("keep", "inbox") and arguments["version"]:
         raise Refused(
-            f"ofed_version: '{arguments['version']}' is set, but the inbox "
-            "drivers have no version; remove it, or write ofed_source: doca"
+            f"ofed_version: '{arguments['version']}' is set, but ofed_source: {source} has no "
+            "version; remove it, or write ofed_source: doca"
         )
+    if source == "keep":
+        present = inbox.vendors_ofed(machine, manager.installed())
+        if present:
+            plan.notes.append(f"RDMA drivers: {present} stays (ofed_source: keep)")
+            return plan
+        source = "inbox"
+        arguments = {**arguments, "source": source}
     before = inbox if source == "inbox" else vendor
     work = before.work(machine, manager, arguments)
     _finish_interrupted(plan, manager, work)
@@ -35,6 +42,8 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     if plan.steps:
         if source != "inbox" and arguments["restart"] == "never":
             plan.reboot += driver.outdated_by_packages(machine)
+        if source != "inbox" and arguments["restart"] == "if-needed":
+            driver.restarts(plan)
         plan.steps.append(Step(None, lambda: _settle(machine, manager, arguments)))
     else:
         _rest(plan, manager, arguments)
@@ -50,6 +59,7 @@ def _finish_interrupted(plan: Plan, manager: Manager, work: Work) -> None:
     change = Change(CONFIGURED, "packages", "installation", seen, "finished")
     drop = [name for name in halfway if name in work.drop]
     plan.add(change, lambda: manager.repair(halfway, drop, work.tolerate))
+    exchanges(plan)
 
 
 def _settle(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> None:

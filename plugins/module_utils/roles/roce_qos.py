@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .. import guard
+from .. import bluefield, guard
 from ..machine import Machine
 from ..plan import Plan
 from ..qos import description
@@ -41,10 +41,11 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     require_agreement(wanted, arguments["nccl_traffic_class"])
     rails = find(machine, arguments["rails"])
     netdevs = netdevs_of(machine, [rail.netdev for rail in rails])
+    bluefield.require_host_owns(machine, netdevs)
     plan_without_lldpad(plan, arguments["lldpad"])
     plan_netdevs(plan, netdevs, wanted)
     if any(step.undo for step in plan.steps):
-        plan.guarded = guard.devices_to_guard(machine, rails, arguments)
+        plan.guarded = guard.devices_to_guard(machine, rails, arguments, below=True)
     _plan_boot(plan, netdevs, arguments)
     return plan
 

@@ -1,0 +1,80 @@
+"""A port's link, which a driver may take down and up for a setting. Runs on the node.
+
+mlx5e does so for PFC: Linux drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c,
+mlx5e_dcbnl_ieee_setpfc (mlx5_toggle_port_link).
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..machine import Machine, NodeError
+from ..rails import rdma_of
+
+# What a plan says of it. RDMA connections survive it if their retries last longer: NCCL's default,
+# 7 of 4 s (IB_TIMEOUT 20), does; the default of other programs may not.
+EFFECT = "the link goes down and trains again"
+LASTS = "for 2 to 10 s"
+# The event of a port that goes down comes some time after the command for it.
+_SETTLE_S = 2.0
+# Training of a link at 400 Gb/s takes up to about 10 s.
+_RETURN_S = 60.0
+_PAUSE_S = 0.1
+
+
+class Link:
+    """The link as it was when this was made.
+
+    Args:
+        machine: the node.
+        netdev: the port's network device.
+
+    """
+
+    def __init__(self, machine: Machine, netdev: str) -> None:
+        self._machine = machine
+        self._base = f"/sys/class/net/{netdev}"
+        self._netdev = netdev
+        self._was_up = self._is_up()
+        self._changes = self._count()
+
+    def await_return(self, why: str) -> None:
+        """Wait until a link that was up is up again, and its RDMA port active.
+
+        Args:
+            why: what made it go, for the message.
+
+        Raises:
+            NodeError: it does not come back.
+
+        """
+        if not self._was_up:
+            return
+        begun = time.monotonic()
+        while True:
+            waited_s = time.monotonic() - begun
+            if self._is_up() and (self._count() >= self._changes + 2 or waited_s > _SETTLE_S):
+                return
+            if waited_s > _RETURN_S:
+                raise NodeError(
+                    f"{self._netdev}: its link is still down {_RETURN_S:.0f} s after {why}. "
+                    f"Run on the node: ethtool {self._netdev}"
+                )
+            time.sleep(_PAUSE_S)
+
+    def _is_up(self) -> bool:
+        if self._value(f"{self._base}/carrier") != "1":
+            return False
+        rdma = rdma_of(self._machine, self._netdev)
+        state = self._value(f"/sys/class/infiniband/{rdma}/ports/1/state") if rdma else ""
+        return state in ("", "4: ACTIVE")
+
+    def _count(self) -> int:
+        text = self._value(f"{self._base}/carrier_changes")
+        return int(text) if text.isdigit() else 0
+
+    def _value(self, path: str) -> str:
+        try:
+            return self._machine.value(path) or ""
+        except NodeError:
+            return ""  # a device that is administratively down has no carrier (EINVAL)

@@ -1,0 +1,229 @@
+"""netplan: the admin's definition of a device, and files that netplan does not take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from plugins.module_utils.links import Addressing, Links
+from plugins.module_utils.links.netplan_get import parse
+from plugins.module_utils.machine import CommandFailed, NodeError
+from plugins.module_utils.plan import Plan, Refused
+from plugins.module_utils.rails import Rail
+from tests.roles.fake import FakeMachine
+from tests.roles.test_links import STATE, with_netplan, with_networkd
+
+# Printed by netplan 0.106 of Debian 12.
+GET = """\
+network:
+  version: 2
+  ethernets:
+    eno1:
+      dhcp4: true
+    rail0:
+      match:
+        macaddress: "aa:bb:cc:dd:ee:01"
+      addresses:
+      - "10.0.0.5/24"
+      set-name: "ens1"
+      routes:
+      - to: "default"
+        via: "10.0.0.1"
+    rail2:
+      match:
+        macaddress: "AA:BB:CC:DD:EE:02"
+    anyens:
+      match:
+        name: "ens9*"
+  bonds:
+    bond0:
+      interfaces:
+      - eno1
+      parameters:
+        mode: "802.3ad"
+  vlans:
+    bond0.100:
+      id: 100
+      link: "bond0"
+"""
+# Likewise, of our file with a bond in another section.
+CHANGES_TYPE = """\
+{root}/etc/netplan/90-rdmaprov-ens1.yaml:4:5: Error in network definition: Updated definition \
+'ens1' changes device type
+    "ens1":
+    ^
+"""
+BROKEN = """\
+Traceback (most recent call last):
+  File "/usr/sbin/netplan", line 23, in <module>
+    netplan.main()
+netplan.libnetplan.LibNetplanException: {root}/etc/netplan/50-cloud-init.yaml:4:5: Error in \
+network definition: unknown key 'adresses'
+"""
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> FakeMachine:
+    made_up = FakeMachine(tmp_path)
+    with_networkd(made_up)
+    with_netplan(made_up)
+    made_up.programs["netplan get"] = GET
+    return made_up
+
+
+def device(node: FakeMachine, netdev: str, kind: str = "", mac: str = "aa:bb:cc:00:00:01") -> None:
+    node.put(f"/sys/class/net/{netdev}/address", mac + "\n")
+    node.put(f"/sys/class/net/{netdev}/uevent", f"DEVTYPE={kind}\n" if kind else "")
+
+
+def planned(node: FakeMachine, netdev: str) -> Plan:
+    plan, links = Plan(node), Links(node, "netplan")
+    rail = Rail(0, netdev, "mlx5_0", "", "198.18.0.1/24", "")
+    links.of(netdev).address(plan, rail, Addressing("198.18.0.1/24"))
+    links.settle(plan)
+    return plan
+
+
+def do(plan: Plan) -> None:
+    for step in plan.steps:
+        step.do()
+
+
+def fails(text: str):
+    """Return an answer that fails as netplan does, with the files where it was told."""
+
+    def answer(argv: list[str]) -> str:
+        raise CommandFailed(argv, 1, text.format(root=argv[-1]))
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("netdev", "kind", "mac", "section", "name"),
+    [
+        ("ens1", "", "aa:bb:cc:dd:ee:01", "ethernets", "rail0"),
+        ("ens2", "", "aa:bb:cc:dd:ee:02", "ethernets", "rail2"),
+        ("ens3", "", "aa:bb:cc:dd:ee:03", "ethernets", "ens3"),
+        ("eno1", "", "aa:bb:cc:dd:ee:04", "ethernets", "eno1"),
+        ("bond0", "bond", "aa:bb:cc:dd:ee:02", "bonds", "bond0"),
+        ("bond0.100", "vlan", "aa:bb:cc:dd:ee:02", "vlans", "bond0.100"),
+    ],
+)
+def test_device_keeps_the_admins_definition(
+    node: FakeMachine, netdev: str, kind: str, mac: str, section: str, name: str
+):
+    device(node, netdev, kind, mac)
+    do(planned(node, netdev))
+    text = node.read(f"/etc/netplan/90-rdmaprov-{netdev}.yaml") or ""
+    assert f'  {section}:\n    "{name}":\n' in text
+    assert planned(node, netdev).steps == []
+
+
+@pytest.mark.parametrize(
+    ("netdev", "kind", "why"),
+    [
+        ("ens9f0", "", r"anyens: matches ens9f0 and may match others"),
+        ("bond1", "bond", r"bond1 is a bond, and netplan has none of this name in bonds"),
+        ("eno1.7", "vlan", r"eno1\.7 is a vlan, and netplan has none of this name in vlans"),
+    ],
+)
+def test_device_without_a_definition_of_its_own_is_refused(
+    node: FakeMachine, netdev: str, kind: str, why: str
+):
+    device(node, netdev, kind)
+    with pytest.raises(Refused, match=why):
+        planned(node, netdev)
+
+
+def test_files_that_netplan_does_not_take_are_refused_before_anything_is_written(
+    node: FakeMachine,
+):
+    node.programs["netplan generate --root-dir"] = fails(CHANGES_TYPE)
+    with pytest.raises(Refused, match=r"take /etc/netplan/90-rdmaprov-ens1\.yaml:4:5: Error in"):
+        planned(node, "ens1")
+    assert node.names("/etc/netplan") == ["50-cloud-init.yaml"]
+
+
+def test_broken_file_of_an_admins_is_refused(node: FakeMachine):
+    node.programs["netplan get"] = fails(BROKEN)
+    with pytest.raises(
+        Refused, match=r"take /etc/netplan/50-cloud-init\.yaml:4:5: .*'adresses'\. N"
+    ):
+        planned(node, "ens1")
+
+
+def test_what_is_tried_has_the_admins_files_and_ours(node: FakeMachine):
+    node.put("/lib/netplan/00-network-manager-all.yaml", "network: {}\n")
+    tried = []
+
+    def see(argv: list[str]) -> str:
+        tried.append({str(p.relative_to(argv[-1])) for p in Path(argv[-1]).rglob("*.yaml")})
+        return ""
+
+    node.programs["netplan generate --root-dir"] = see
+    planned(node, "ens3")
+    assert tried == [
+        {
+            "etc/netplan/50-cloud-init.yaml",
+            "etc/netplan/90-rdmaprov-ens3.yaml",
+            "lib/netplan/00-network-manager-all.yaml",
+        }
+    ]
+
+
+def test_files_are_taken_back_where_netplan_fails_on_the_node(node: FakeMachine):
+    do(planned(node, "ens3"))
+    path = "/etc/netplan/90-rdmaprov-ens3.yaml"
+    before = node.read(path)
+    node.put("/etc/netplan/91-rdmaprov-mtu-ens3.yaml", "kept")
+    plan, links = Plan(node), Links(node, "netplan")
+    rail = Rail(0, "ens3", "mlx5_0", "", "198.18.0.9/24", "")
+    links.of("ens3").address(plan, rail, Addressing("198.18.0.9/24"))
+    links.settle(plan)
+    node.programs["netplan generate"] = CommandFailed(["netplan", "generate"], 1, "No space left")
+    with pytest.raises(NodeError, match=r"No space left\. rdmaprov's files of netplan are as they"):
+        do(plan)
+    assert node.read(path) == before
+
+
+def test_first_file_is_removed_where_netplan_fails_on_the_node(node: FakeMachine):
+    plan = planned(node, "ens3")
+    node.programs["netplan generate"] = CommandFailed(["netplan", "generate"], 1, "No space left")
+    with pytest.raises(NodeError, match="No space left"):
+        do(plan)
+    assert node.names("/etc/netplan") == ["50-cloud-init.yaml"]
+
+
+def test_definitions_are_read_with_their_match():
+    found = {each.name: each for each in parse(GET)}
+    assert found["rail0"].set_name == "ens1"
+    assert found["anyens"].match == {"name": "ens9*"}
+    assert found["bond0.100"].section == "vlans"
+    assert list(found) == ["eno1", "rail0", "rail2", "anyens", "bond0", "bond0.100"]
+
+
+def test_networkd_is_waited_for(node: FakeMachine, monkeypatch: pytest.MonkeyPatch):
+    """It takes addresses away while it configures a device that was nobody's before."""
+    device(node, "ens1")
+    node.put("/sys/class/net/ens1/ifindex", "3\n")
+    file = "/run/systemd/network/10-netplan-ens1.network"
+    states = [
+        "ADMIN_STATE=unmanaged\n",
+        f"ADMIN_STATE=configuring\nNETWORK_FILE={file}\n",
+        f"ADMIN_STATE=configured\nNETWORK_FILE={file}\n",
+    ]
+    seen: list[str] = []
+
+    def sleep(_: float) -> None:
+        seen.append(states[min(len(seen), 2)])
+        node.put(STATE, seen[-1])
+
+    monkeypatch.setattr("plugins.module_utils.links.networkd.time.sleep", sleep)
+
+    def reload(_: list[str]) -> str:
+        node.put(file, "")
+        return ""
+
+    node.programs["networkctl reload"] = reload
+    do(planned(node, "ens1"))
+    assert seen == states
