@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, pci
+from rdmaprov.facts import devices, lower_ports, pci
 from rdmaprov.facts.devices import Devices
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import Setting, not_applicable
@@ -16,22 +16,23 @@ pytestmark = pytest.mark.state
 def test_gpu_is_on_the_rails_numa_node(host: Host, node: Node, rail: Rail) -> None:
     """The GPUs that use the rail are on its NUMA node."""
     functions = pci.Functions.read(host)
-    nic = devices.port(host, rail).pci
-    for index, gpu in _gpus(node, rail, functions).items():
-        Setting(
-            node,
-            nic,
-            f"NUMA node of GPU {index} ({gpu})",
-            "fabric_rails[].gpus",
-            where=f"{devices.PCI}/{gpu}/numa_node",
-            look="nvidia-smi topo -m",
-        ).require(functions.numa_node(gpu), functions.numa_node(nic))
+    gpus = _gpus(node, rail, functions)
+    for port in lower_ports.read(host, rail):
+        for index, gpu in gpus.items():
+            Setting(
+                node,
+                port.pci,
+                f"NUMA node of GPU {index} ({gpu})",
+                "fabric_rails[].gpus",
+                where=f"{devices.PCI}/{gpu}/numa_node",
+                look="nvidia-smi topo -m",
+            ).require(functions.numa_node(gpu), functions.numa_node(port.pci))
 
 
 def test_no_other_rail_is_nearer_to_the_gpu(host: Host, node: Node, rail: Rail) -> None:
     """No other rail shares more PCIe bridges with a GPU than the rail that the GPU uses."""
     here = devices.read(host)
-    shared = {each.index: _way(here, each) for each in node.rails}
+    shared = {each.index: _way(here, each) for each in node.compute_rails}
     for index, gpu in _gpus(node, rail, pci.Functions.read(host)).items():
         way = here.pci_of(f"{devices.PCI}/{gpu}")
         near = {number: _common(way, other) for number, other in shared.items()}
@@ -61,13 +62,13 @@ def _gpus(node: Node, rail: Rail, functions: pci.Functions) -> dict[int, str]:
                 "PCI device",
                 "fabric_rails[].gpus",
                 where=devices.PCI,
-                look="lspci -nn -d 10de:",
+                look="lspci -nn",
             ).reject(None, "present")
     return {index: there[index] for index in rail.gpus}
 
 
 def _way(here: Devices, rail: Rail) -> list[str]:
-    return here.pci_of(f"{devices.NET}/{devices.port_of(here, rail).netdev}")
+    return here.pci_of(f"{devices.NET}/{lower_ports.ports_of(here, rail)[0].netdev}")
 
 
 def _common(one: list[str], other: list[str]) -> int:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, counters, devices, ip, pci
+from rdmaprov.facts import CouldNotTell, counters, devices, ip, lower_ports, pci
 from rdmaprov.facts.devices import Devices, Port
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
@@ -39,8 +38,19 @@ def test_port_is_active(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_physical_link_is_up(host: Host, node: Node, rail: Rail) -> None:
-    """The physical link is up."""
+    """The physical link is up; of a bond, that of each port."""
     here, port, rdma = _port(host, rail)
+    for each in lower_ports.ports_of(here, rail):
+        if each.netdev != port.netdev:
+            path = f"{devices.NET}/{each.netdev}/carrier"
+            Setting(
+                node,
+                f"{each.netdev} (of {port.netdev})",
+                "carrier",
+                "fabric_rails",
+                where=path,
+                look=f"mlxlink -d {each.pci or rdma}, then check cable and switch port",
+            ).require(_carrier(here, path), "up")
     Setting(
         node,
         f"{port.netdev} {rdma}",
@@ -52,104 +62,108 @@ def test_physical_link_is_up(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_rate(host: Host, node: Node, rail: Rail) -> None:
-    """The link negotiated the fabric's rate (lanes × speed)."""
+    """The link negotiated the fabric's rate (lanes × speed).
+
+    A bond's ports together; each the same share, and in active-backup the whole.
+    """
     here, port, rdma = _port(host, rail)
-    wanted = node.get("fabric_link_gbps")
+    wanted: float = node.link_gbps(rail)
     if here.is_software(rdma):
         not_applicable(f"{rdma} is Soft-RoCE, which has no link rate")
     if node.get("fabric_kind") == "infiniband":
         path = f"{devices.INFINIBAND}/{rdma}/ports/1/rate"
         seen = _infiniband_gbps(here.port(rdma, "rate"), path)
-    else:
-        path = f"{devices.NET}/{port.netdev}/speed"
+        _rate(node, port, rdma, path).require(f"{seen:g}", f"{wanted:g}")
+        return
+    wanted /= lower_ports.carrying(here, port.netdev)
+    for each in lower_ports.ports_of(here, rail):
+        path = f"{devices.NET}/{each.netdev}/speed"
         seen = here.files.number(path) / 1000
-    Setting(
-        node,
-        f"{port.netdev} {rdma}",
-        "rate Gb/s",
-        "fabric_link_gbps",
-        where=path,
-        look=f"mlxlink -d {port.pci}",
-    ).require(f"{seen:g}", f"{wanted:g}")
+        _rate(node, each, rdma, path).require(f"{seen:g}", f"{wanted:g}")
 
 
 def test_pcie_link(host: Host, node: Node, rail: Rail) -> None:
-    """No PCIe link between root port and NIC is slower than the NIC supports."""
-    here, port, rdma = _port(host, rail)
-    path = here.pci_of(f"{devices.NET}/{port.netdev}")
-    if not path:
-        not_applicable(f"{port.netdev} is not on PCI")
-    if pci.Functions.read(host).vendor(path[-1]) == pci.VIRTIO:
-        not_applicable(f"{port.netdev} is virtio, which has no PCIe link")
-    hops = pci.hops(host, path)
-    narrowest, wanted = pci.narrowest(hops), hops[-1].most
-    if narrowest.current.gbps < wanted.gbps:
-        Setting(
-            node,
-            f"{port.netdev} {rdma}",
-            f"PCIe link above {narrowest.address}",
-            "fabric_rails",
-            where=f"{devices.PCI}/{narrowest.address}/current_link_*",
-            look=f"lspci -s {narrowest.address} -vv, then reseat the card or its riser",
-        ).reject(narrowest.current, f"{wanted}, which {path[-1]} can do")
+    """Each PCIe link between root port and NIC carries the rate of the rail's ports below it."""
+    here, port, _ = _port(host, rail)
+    rate = node.link_gbps(rail)
+    share = rate / lower_ports.carrying(here, port.netdev)
+    ways = _ways(host, rail)
+    for each, hops in ways:
+        narrowest = pci.narrowest(hops)
+        # Ports of one card are functions of one device, behind one link.
+        card = each.pci.rpartition(".")[0]
+        beside = sum(other.pci.rpartition(".")[0] == card for other, _ in ways)
+        wanted = min(share * beside, rate)
+        if narrowest.current.payload_gbps < wanted:
+            _pcie(node, each, narrowest).reject(
+                f"{narrowest.current}, {narrowest.current.payload_gbps:.0f} Gb/s of data",
+                f"{wanted:g} Gb/s ({narrowest.most} is possible here)",
+            )
+
+
+def test_pcie_width(host: Host, node: Node, rail: Rail) -> None:
+    """Each PCIe link between root port and NIC has all lanes that both of its ends have."""
+    for port, hops in _ways(host, rail):
+        for hop in hops:
+            if hop.current.width < hop.most.width:
+                _pcie(node, port, hop).reject(hop.current, f"x{hop.most.width}")
 
 
 def test_counters_are_those_of_a_good_link(host: Host, node: Node, rail: Rail) -> None:
-    """The port's error counters stay within the bit error ratio of a good link."""
-    _, port, rdma = _port(host, rail)
-    nic = counters.ethtool(host, port.netdev)
-    rdmas = counters.rdma(host).get(rdma, {})
-    # port_rcv_data counts words of four bytes (IBTA, PortCounters).
-    received = max(nic.get("rx_bytes_phy", 0), 4 * rdmas.get("port_rcv_data", 0))
-    allowed = int(8 * received * _BIT_ERROR_RATIO) + 1
-    for name, seen in {
-        **_of(nic, counters.PHYSICAL),
-        **_of(rdmas, counters.INFINIBAND_ERRORS),
-    }.items():
-        if seen > allowed:
-            Setting(
-                node,
-                f"{port.netdev} {rdma}",
-                name,
-                "fabric_rails",
-                where=f"ethtool -S {port.netdev}, counters of {rdma}",
-                look=f"mlxlink -d {port.pci or rdma} -c, then clean or replace the cable",
-            ).reject(seen, f"at most {allowed} for {received} bytes received")
+    """Each port's error counters do not rise faster than the bit error ratio of a good link."""
+    found = counters.growth(host)
+    # A link carries symbols all the time, also while no packet passes.
+    bits = counters.INTERVAL_S * 1e9 * node.link_gbps(rail)
+    allowed = int(bits * _BIT_ERROR_RATIO) + 1
+    for port in lower_ports.read(host, rail):
+        rdma = port.require_rdma()
+        for name, seen in {**found.of(port.netdev), **found.of(rdma)}.items():
+            if seen > allowed:
+                Setting(
+                    node,
+                    f"{port.netdev} {rdma}",
+                    f"rise of {name} in {counters.INTERVAL_S} s",
+                    "fabric_rails",
+                    where=f"ethtool -S {port.netdev}, counters of {rdma}",
+                    look=f"mlxlink -d {port.pci or rdma} -c, then clean or replace the cable",
+                ).reject(seen, f"at most {allowed}")
 
 
 def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
-    """The link has not flapped since boot."""
-    here, port, _ = _port(host, rail)
-    path = f"{devices.NET}/{port.netdev}/carrier_changes"
+    """The link of each port has not flapped since boot."""
+    here, _, _ = _port(host, rail)
     uptime = read_files(host, "/proc/uptime").must("/proc/uptime").partition(".")[0]
     if not uptime.isdigit():
         raise CouldNotTell(f"/proc/uptime shows {uptime!r}")
     allowed = _CHANGES_AT_START + _CHANGES_A_DAY * int(uptime) // 86400
-    seen = here.files.number(path)
-    if seen > allowed:
-        Setting(
-            node,
-            port.netdev,
-            "changes of the carrier",
-            "fabric_rails",
-            where=path,
-            look="dmesg -T | grep -i link, then replace the cable",
-        ).reject(seen, f"at most {allowed} in {int(uptime) // 3600} hours")
+    for port in lower_ports.ports_of(here, rail):
+        path = f"{devices.NET}/{port.netdev}/carrier_changes"
+        seen = here.files.number(path)
+        if seen > allowed:
+            Setting(
+                node,
+                port.netdev,
+                "changes of the carrier",
+                "fabric_rails",
+                where=path,
+                look="dmesg -T | grep -i link, then replace the cable",
+            ).reject(seen, f"at most {allowed} in {int(uptime) // 3600} hours")
 
 
 def test_nothing_holds_packets_back(host: Host, node: Node, rail: Rail) -> None:
-    """No queueing discipline on the rail drops, delays or shapes packets."""
-    _, port, _ = _port(host, rail)
-    kinds = ip.disciplines(host).get(port.netdev, ())
-    shapers = [kind for kind in kinds if kind in _SHAPERS]
-    Setting(
-        node,
-        port.netdev,
-        "queueing discipline that shapes",
-        "fabric_link_gbps",
-        where=f"tc qdisc show dev {port.netdev}",
-        fix=f"tc qdisc del dev {port.netdev} root",
-    ).require(shapers, [])
+    """No queueing discipline on the rail or what it stands on drops, delays or shapes packets."""
+    here, port, _ = _port(host, rail)
+    disciplines = ip.disciplines(host)
+    for netdev in lower_ports.with_below(here, port.netdev):
+        shapers = [kind for kind in disciplines.get(netdev, ()) if kind in _SHAPERS]
+        Setting(
+            node,
+            netdev,
+            "queueing discipline that shapes",
+            "fabric_link_gbps",
+            where=f"tc qdisc show dev {netdev}",
+            fix=f"tc qdisc del dev {netdev} root",
+        ).require(shapers, [])
 
 
 def _port(host: Host, rail: Rail) -> tuple[Devices, Port, str]:
@@ -166,5 +180,40 @@ def _infiniband_gbps(text: str, path: str) -> float:
     return float(found[1])
 
 
-def _of(values: Mapping[str, int], names: tuple[str, ...]) -> dict[str, int]:
-    return {name: values[name] for name in names if name in values}
+def _carrier(here: Devices, path: str) -> str:
+    """Return up or down; a device that is administratively down has no carrier to read (EINVAL)."""
+    try:
+        return "up" if here.files.value(path) == "1" else "down"
+    except CouldNotTell:
+        return "down"
+
+
+def _rate(node: Node, port: Port, rdma: str, path: str) -> Setting:
+    device = f"{port.netdev} {rdma}"
+    look = f"mlxlink -d {port.pci}"
+    return Setting(node, device, "rate Gb/s", "fabric_link_gbps", where=path, look=look)
+
+
+def _ways(host: Host, rail: Rail) -> list[tuple[Port, tuple[pci.Hop, ...]]]:
+    """Return the PCIe links on the way to each of a rail's ports."""
+    here = devices.read(host)
+    found = []
+    for port in lower_ports.ports_of(here, rail):
+        path = here.pci_of(f"{devices.NET}/{port.netdev}")
+        if not path:
+            not_applicable(f"{port.netdev} is not on PCI")
+        if pci.Functions.read(host).vendor(path[-1]) == pci.VIRTIO:
+            not_applicable(f"{port.netdev} is virtio, which has no PCIe link")
+        found.append((port, pci.hops(host, path)))
+    return found
+
+
+def _pcie(node: Node, port: Port, hop: pci.Hop) -> Setting:
+    return Setting(
+        node,
+        f"{port.netdev} {port.require_rdma()}",
+        f"PCIe link above {hop.address}",
+        "fabric_rails",
+        where=f"{devices.PCI}/{hop.address}/current_link_*",
+        look=f"lspci -s {hop.address} -vv, then reseat the card or its riser",
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, firmware, initramfs, kernel_modules, pci
+from rdmaprov.facts import devices, firmware, initramfs, kernel_modules, lower_ports, pci
 from rdmaprov.facts.kernel_modules import same_value
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
@@ -119,9 +119,10 @@ def _settings(
     wanted = node.get("mlx5_firmware_settings")
     if not wanted:
         not_applicable("mlx5_firmware_settings: {}")
-    address = devices.port(host, rail).pci
-    if not address or pci.Functions.read(host).vendor(address) != _MELLANOX:
-        not_applicable(f"rail {rail.index} is not an NVIDIA NIC")
-    seen = firmware.read(host, address, tuple(sorted(wanted)))
-    for name, value in wanted.items():
-        yield address, name, value, seen[name]
+    for port in lower_ports.read(host, rail):
+        address = port.pci
+        if not address or pci.Functions.read(host).vendor(address) != _MELLANOX:
+            not_applicable(f"rail {rail.index} is not an NVIDIA NIC")
+        seen = firmware.read(host, address, tuple(sorted(wanted)))
+        for name, value in wanted.items():
+            yield address, name, value, seen[name]

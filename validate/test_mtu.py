@@ -8,7 +8,7 @@ import shlex
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, devices, link_files
+from rdmaprov.facts import CouldNotTell, devices, link_files, lower_ports
 from rdmaprov.facts.text import output
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import AFTER_REBOOT, Setting
@@ -27,12 +27,19 @@ def test_mtu_running(host: Host, node: Node, rail: Rail) -> None:
 
 
 def test_mtu_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """The next boot sets the fabric's MTU on the rail's network device."""
-    netdev = devices.port(host, rail).netdev
-    boot = link_files.boot_settings(link_files.read(host), netdev)
-    Setting(node, netdev, "MTU", "fabric_mtu_bytes", where=boot.where, truth=AFTER_REBOOT).require(
-        boot.mtu_bytes, node.get("fabric_mtu_bytes")
-    )
+    """The next boot sets the fabric's MTU on the rail's network device.
+
+    A device below a VLAN gets no smaller one: the VLAN would then have none either.
+    """
+    here, files = devices.read(host), link_files.read(host)
+    netdev, wanted = devices.port_of(here, rail).netdev, node.get("fabric_mtu_bytes")
+    for name in (*lower_ports.vlan_parents(here, netdev), netdev):
+        boot = link_files.boot_settings(files, name)
+        setting = Setting(node, name, "MTU", "fabric_mtu_bytes", boot.where, AFTER_REBOOT)
+        if name == netdev:
+            setting.require(boot.mtu_bytes, wanted)
+        elif (boot.mtu_bytes or 0) < wanted:
+            setting.reject(boot.mtu_bytes, f"at least {wanted}, as {netdev} is a VLAN on it")
 
 
 def test_rdma_mtu_running(host: Host, node: Node, rail: Rail) -> None:

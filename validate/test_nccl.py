@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, gids, nccl_conf
+from rdmaprov.facts import devices, gids, nccl_conf, nccl_settings
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import CONFIGURED, Setting, needs_roce, not_applicable
 
 pytestmark = pytest.mark.state
 
+# Of no effect on how NCCL uses the fabric: logging, and what container images set.
+_HARMLESS = re.compile(r"NCCL_(DEBUG(_\w+)?|VERSION|RAS_\w+|PROFILER_\w+|CONF_FILE|SET_\w+)")
+# With nccl_conf_existing: merge, other lines of a hand-written file stay, but for these.
+_TURNS_OFF = re.compile(r"NCCL_(IB|P2P|SHM|NVLS|COLLNET)_DISABLE|NCCL_NET")
 _FAMILIES = {"ipv4": "AF_INET", "ipv6": "AF_INET6"}
 
 
+# Set by variables of the site's own; the other tests verify their values.
+_OWN = frozenset({"NCCL_IB_HCA", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_GID_INDEX",
+                  "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE", "NCCL_SOCKET_IFNAME",
+                  "NCCL_CROSS_NIC"})  # fmt: skip
+
+
 def test_hcas_are_the_rails(host: Host, node: Node) -> None:
-    """NCCL_IB_HCA lists the rails' RDMA devices by exact name, in the rails' order."""
+    """NCCL_IB_HCA lists the compute rails' RDMA devices by exact name, in the rails' order."""
     wanted = node.get("nccl_ib_hca")
     if not wanted:
         here = devices.read(host)
-        wanted = [devices.port_of(here, rail).require_rdma() for rail in node.rails]
+        wanted = [devices.port_of(here, rail).require_rdma() for rail in node.compute_rails]
     _variable(host, node, "NCCL_IB_HCA", "=" + ",".join(wanted), "fabric_rails")
 
 
@@ -30,9 +42,9 @@ def test_traffic_class_is_the_fabrics(host: Host, node: Node) -> None:
 
 
 def test_service_level_is_the_fabrics(host: Host, node: Node) -> None:
-    """NCCL_IB_SL is the site's service level."""
-    if node.get("fabric_kind") != "infiniband":
-        not_applicable("fabric_kind: roce, where NCCL_IB_SL does not apply")
+    """NCCL_IB_SL is the site's service level; on RoCE, the priority in a VLAN's tag."""
+    if node.get("fabric_kind") != "infiniband" and not node.get("nccl_ib_sl"):
+        not_applicable("fabric_kind: roce and nccl_ib_sl: 0, so NCCL_IB_SL is not set")
     _variable(host, node, "NCCL_IB_SL", str(node.get("nccl_ib_sl")), "nccl_ib_sl")
 
 
@@ -77,6 +89,36 @@ def test_environment(host: Host, node: Node) -> None:
         not_applicable("nccl_environment: {}")
     for name, value in node.get("nccl_environment").items():
         _variable(host, node, str(name), str(value), "nccl_environment")
+
+
+def test_nothing_else_is_set(host: Host, node: Node) -> None:
+    """The file sets no variable of which the site says nothing, such as NCCL_IB_DISABLE."""
+    found = nccl_conf.read(host)
+    if found is None:
+        not_applicable(f"there is no {nccl_conf.PATH}")
+    merges = node.get("nccl_conf_existing") == "merge"
+    for name in found.values:
+        is_sites = name in _OWN or name in node.get("nccl_environment")
+        matters = _TURNS_OFF if merges else re.compile("NCCL_.*")
+        if not is_sites and matters.fullmatch(name) and not _HARMLESS.fullmatch(name):
+            _variable(host, node, name, None, "nccl_environment")
+
+
+def test_nothing_overrides_the_file(host: Host, node: Node) -> None:
+    """No login, user's ~/.nccl.conf or daemon sets a variable to another value than the file."""
+    found = nccl_conf.read(host)
+    values = {} if found is None else found.values
+    for each in nccl_settings.read(host):
+        if not _HARMLESS.fullmatch(each.name) and values.get(each.name) != each.value:
+            Setting(
+                node,
+                each.where,
+                each.name,
+                "nccl_environment",
+                where=each.where,
+                truth=CONFIGURED,
+                look="remove it there, or write it into nccl_environment",
+            ).reject(each.value, values.get(each.name) or f"as in {nccl_conf.PATH}, absent")
 
 
 def test_every_line_is_read_as_it_looks(host: Host, node: Node) -> None:

@@ -22,7 +22,12 @@ _TOOLS = (
     ("rdmacm-utils", "librdmacm-utils"),
     ("perftest",),
 )
-_META = {"doca": r"doca-(ofed|networking|roce|all)", "mlnx_ofed": r"mlnx-ofed-\w[\w-]*"}
+# DOCA's OFED has mlnx-ofed-kernel-dkms and -utils too: only these packages are MLNX_OFED's alone.
+_META = {
+    "doca": r"doca-(ofed|networking|roce|all)",
+    "mlnx_ofed": r"mlnx-ofed-(all|basic|guest|hpc|hypervisor|kernel-only|vma|dpdk|bluefield)[\w-]*"
+    r"|mlnx-en[\w-]*",
+}
 _VENDORS_VERSION = re.compile(r"mlnx|OFED|\.2\d{6}(?!\d)")
 # A log file's last megabytes, the initramfs that dracut or update-initramfs writes beside the old.
 _LEAST_FREE_BYTES = 256 << 20
@@ -60,22 +65,18 @@ def test_packages_are_whole(host: Host, node: Node) -> None:
 def test_drivers_are_of_the_sites_source(host: Host, node: Node) -> None:
     """The node has the drivers of one source, the site's."""
     source = node.get("ofed_source")
-    seen = software.packages(host)
-    found = {name for name, form in _META.items() if any(re.fullmatch(form, each) for each in seen)}
-    vendors = [name for name, each in seen.items() if _VENDORS_VERSION.search(each.version)]
-    says = software.ofed(host)
-    found |= {says.flavour} if says else set()
-    if not found and vendors:
-        found = {f"a vendor's {vendors[0]}"}
+    found = _flavours(host)
+    if source == "keep" and len(found) == 1:
+        not_applicable(f"ofed_source: keep; the node has {found[0]}")
     Setting(
         node, "drivers", "flavour", "ofed_source", where="dpkg -l, ofed_info -s", truth=CONFIGURED
-    ).require(sorted(found or {"inbox"}), [source])
+    ).require(found, [source])
 
 
 def test_version_is_the_sites(host: Host, node: Node) -> None:
     """The packages have the site's version."""
     source, wanted = node.get("ofed_source"), node.get("ofed_version")
-    if source == "inbox" or wanted in ("", "latest"):
+    if source in ("keep", "inbox") or wanted in ("", "latest"):
         not_applicable(f"ofed_source: {source}, ofed_version: {wanted or 'empty'}")
     packages = software.packages(host)
     for name, each in packages.items():
@@ -94,7 +95,7 @@ def test_driver_running(host: Host, node: Node) -> None:
     module = software.modules(host).get("mlx5_core")
     if module is None:
         not_applicable("mlx5_core is not loaded: the node has no NVIDIA NIC")
-    vendors = node.get("ofed_source") != "inbox"
+    vendors = _is_vendors(host, node)
     Setting(
         node, "mlx5_core", "version", "ofed_source", where="/sys/module/mlx5_core/version"
     ).require(
@@ -105,7 +106,7 @@ def test_driver_running(host: Host, node: Node) -> None:
 
 def test_driver_after_reboot(host: Host, node: Node) -> None:
     """Each kernel that may boot next has the site's mlx5_core."""
-    vendors = node.get("ofed_source") != "inbox"
+    vendors = _is_vendors(host, node)
     for kernel, path in software.drivers_on_disk(host).items():
         seen = "a vendor's" if re.search(r"/(updates|extra|weak-updates)/", path) else "its own"
         Setting(
@@ -120,8 +121,8 @@ def test_driver_after_reboot(host: Host, node: Node) -> None:
 
 def test_packages_are_held_together(host: Host, node: Node) -> None:
     """The vendor's drivers and their kernel are on hold."""
-    if node.get("ofed_source") == "inbox" or not node.get("ofed_hold"):
-        not_applicable("inbox drivers come with the kernel: no package to hold")
+    if node.get("ofed_source") in ("keep", "inbox") or not node.get("ofed_hold"):
+        not_applicable(f"ofed_source: {node.get('ofed_source')}: the site holds no package")
     release = read_files(host, _RELEASE).must(_RELEASE)
     if any(name == "kernel-core" for name in software.packages(host)):
         not_applicable("dnf keeps versionlocks outside the package database")
@@ -159,6 +160,24 @@ def test_disk_has_room(host: Host, node: Node) -> None:
             where="df /",
             look="du -xh --max-depth=2 / | sort -h | tail",
         ).reject(f"{free >> 20} MiB", f"at least {_LEAST_FREE_BYTES >> 20} MiB")
+
+
+def _flavours(host: Host) -> list[str]:
+    """Return what the node's packages and ofed_info call its drivers; inbox if nothing does."""
+    seen = software.packages(host)
+    found = {name for name, form in _META.items() if any(re.fullmatch(form, each) for each in seen)}
+    vendors = [name for name, each in seen.items() if _VENDORS_VERSION.search(each.version)]
+    says = software.ofed(host)
+    found |= {says.flavour} if says else set()
+    if not found and vendors:
+        found = {f"a vendor's {vendors[0]}"}
+    return sorted(found or {"inbox"})
+
+
+def _is_vendors(host: Host, node: Node) -> bool:
+    """Return whether the drivers must be a vendor's; for keep, those of the node's packages."""
+    source = node.get("ofed_source")
+    return _flavours(host) != ["inbox"] if source == "keep" else source != "inbox"
 
 
 def _is_build(version: str, wanted: str) -> bool:

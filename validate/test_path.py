@@ -26,10 +26,24 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
+class Reached:
+    """The paths of the ring: those on which something answers, the silent ones, what is unknown.
+
+    Each node is asked once, for all of its rails: whatever else is tried on a silent path ends at
+    its time limit, and exchanges are tried one after the other.
+    """
+
+    paths: tuple[Path, ...]
+    silent: tuple[Path, ...]
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Pinged:
-    """Pings by path, with the far end's MAC address, and what is unknown."""
+    """Pings by path, with the far end's MAC address, paths on which nothing answers, unknowns."""
 
     pings: tuple[tuple[Path, wire.Ping, str], ...]
+    silent: tuple[Path, ...]
     unknown: tuple[str, ...]
 
 
@@ -42,18 +56,24 @@ class Traffic:
 
 
 @pytest.fixture(scope="module")
-def pinged(fleet: Fleet, hosts: Hosts) -> Pinged:
-    """Return what full-size pings found on every path."""
-    return ping_all(fleet, hosts)
+def reached(fleet: Fleet, hosts: Hosts) -> Reached:
+    """Return on which paths something answers."""
+    return reach_all(fleet, hosts)
 
 
 @pytest.fixture(scope="module")
-def marked(fleet: Fleet, hosts: Hosts) -> Traffic:
+def pinged(reached: Reached, hosts: Hosts) -> Pinged:
+    """Return what full-size pings found on every path."""
+    return ping_all(reached, hosts)
+
+
+@pytest.fixture(scope="module")
+def marked(fleet: Fleet, reached: Reached, hosts: Hosts) -> Traffic:
     """Return RDMA writes with NCCL's traffic class on every path."""
-    return marked_traffic(fleet, hosts)
+    return marked_traffic(fleet, reached, hosts)
 
 
-def marked_traffic(fleet: Fleet, hosts: Hosts) -> Traffic:
+def marked_traffic(fleet: Fleet, reached: Reached, hosts: Hosts) -> Traffic:
     """Return RDMA writes with NCCL's traffic class on every path."""
 
     def commands(path: Path) -> tuple[str, str]:
@@ -61,27 +81,27 @@ def marked_traffic(fleet: Fleet, hosts: Hosts) -> Traffic:
         return wire.rdma_writes(*path.ends, path.rail.index, mtu, traffic_class, path.far_netdevs)
 
     _needs_roce(fleet)
-    return _exchanged(*_paths(fleet, hosts), hosts, commands)
+    return _exchanged(reached, hosts, commands)
 
 
 def test_full_packets_pass_uncut(pinged: Pinged) -> None:
     """Every MTU-sized packet passes without fragmentation."""
-    findings = []
+    lost = [(path, "no answer, not even to small ones") for path in pinged.silent]
     for path, ping, _ in pinged.pings:
         if ping.message or ping.answered < ping.sent:
-            seen = f"{ping.answered} of {ping.sent} answered" + (
-                ping.message and f": {ping.message}"
-            )
-            findings.append(
-                _finding(
-                    path,
-                    "ping with full-size packets",
-                    seen,
-                    "all",
-                    "fabric_mtu_bytes",
-                    f"ping -M do -I {path.ends[0].address}",
-                )
-            )
+            seen = f"{ping.answered} of {ping.sent} answered"
+            lost.append((path, f"{seen}: {ping.message}" if ping.message else seen))
+    findings = [
+        _finding(
+            path,
+            "ping with full-size packets",
+            seen,
+            "all",
+            "fabric_mtu_bytes",
+            f"ping -M do -I {path.ends[0].address}",
+        )
+        for path, seen in lost
+    ]
     settle(findings, pinged.unknown)
 
 
@@ -108,13 +128,13 @@ def test_neighbours_are_the_rails(pinged: Pinged) -> None:
     settle(findings, pinged.unknown)
 
 
-def test_verbs_pingpong_over_nccls_gid(fleet: Fleet, hosts: Hosts) -> None:
+def test_verbs_pingpong_over_nccls_gid(reached: Reached, hosts: Hosts) -> None:
     """A queue pair over NCCL's GID carries messages."""
 
     def commands(path: Path) -> tuple[str, str]:
         return wire.pingpong(*path.ends, path.rail.index, path.near.get("mtu_rdma_bytes"))
 
-    traffic = _exchanged(*_paths(fleet, hosts), hosts, commands)
+    traffic = _exchanged(reached, hosts, commands)
     settle(_failures(traffic, "ibv_rc_pingpong", "nccl_ib_address_family"), traffic.unknown)
 
 
@@ -133,7 +153,7 @@ def test_data_stays_on_its_rail(marked: Traffic) -> None:
         priority = path.far.get("fabric_lossless_priority")
         for netdev, risen in exchange.risen.items():
             stray = risen.get(f"rx_prio{priority}_packets", 0)
-            if netdev != path.ends[1].netdev and stray > wire.MESSAGES // 10:
+            if netdev not in path.ends[1].ports and stray > wire.MESSAGES // 10:
                 seen = f"{stray} packets on {path.far.name} {netdev}"
                 findings.append(
                     _finding(
@@ -160,10 +180,9 @@ def test_receiver_keeps_up(marked: Traffic) -> None:
             "rx_discards_phy",
             "rx_out_of_buffer",
         )
-        netdev = path.ends[1].netdev
+        netdev, risen = ", ".join(path.ends[1].ports), path.risen(exchange.risen)
         for name in names:
-            risen = exchange.risen.get(netdev, {}).get(name, 0)
-            if risen:
+            if risen.get(name, 0):
                 findings.append(
                     Setting(
                         path.far,
@@ -171,20 +190,20 @@ def test_receiver_keeps_up(marked: Traffic) -> None:
                         f"{name} during light traffic",
                         "fabric_lossless_priority",
                         where=f"ethtool -S {netdev}, with ib_write_bw from {path.near.name}",
-                        look=f"ethtool -S {netdev} | grep -E 'discard|pause'",
-                    ).text(risen, 0)
+                        look=f"ethtool -S {path.ends[1].ports[0]} | grep -E 'discard|pause'",
+                    ).text(risen[name], 0)
                 )
     settle(findings, marked.unknown)
 
 
-def test_rdma_cm_arrives_on_lossless_priority(fleet: Fleet, hosts: Hosts) -> None:
+def test_rdma_cm_arrives_on_lossless_priority(fleet: Fleet, reached: Reached, hosts: Hosts) -> None:
     """rdma_cm connections arrive on the lossless priority: a driver reload resets their ToS."""
 
     def commands(path: Path) -> tuple[str, str]:
         return wire.rdma_cm_exchange(*path.ends, path.rail.index, path.far_netdevs)
 
     _needs_roce(fleet)
-    traffic = _exchanged(*_paths(fleet, hosts), hosts, commands)
+    traffic = _exchanged(reached, hosts, commands)
     _judge_priority(traffic, "rping", "roce_qos_tos", wire.MESSAGES // 4)
 
 
@@ -193,7 +212,7 @@ def _judge_priority(traffic: Traffic, tool: str, variable: str, least: int) -> N
     unknown = list(traffic.unknown)
     for path, exchange in traffic.exchanges:
         wanted = path.far.get("fabric_lossless_priority")
-        risen = exchange.risen.get(path.ends[1].netdev, {})
+        risen = path.risen(exchange.risen)
         counts = {number: risen.get(f"rx_prio{number}_packets") for number in range(8)}
         if exchange.error:
             continue
@@ -210,7 +229,7 @@ def _judge_priority(traffic: Traffic, tool: str, variable: str, least: int) -> N
                     said or "none",
                     f"at least {least} on priority {wanted}, few on others",
                     variable,
-                    f"ethtool -S {path.ends[1].netdev}",
+                    f"ethtool -S {', '.join(path.ends[1].ports)}",
                 )
             )
     settle(findings, unknown)
@@ -242,26 +261,30 @@ def _needs_roce(fleet: Fleet) -> None:
         not_applicable("fabric_kind: infiniband, where DSCP does not apply")
 
 
-def _paths(fleet: Fleet, hosts: Hosts) -> tuple[list[Path], list[str]]:
-    """Return the paths of the ring, and a line for each node that is unknown."""
+def reach_all(fleet: Fleet, hosts: Hosts) -> Reached:
+    """Return on which paths of the ring something answers."""
     if len(fleet.nodes) < 2:
         not_applicable("only one node is selected; a path needs two")
     paths, unknown = ring.paths(fleet.nodes, hosts)
     if not paths and not unknown:
         not_applicable("no rail has an address on two nodes")
-    return paths, unknown
+    answers, lost = _ask_near_ends(
+        paths, hosts, lambda each: wire.reach_command(_ends(each)), wire.parse_reach
+    )
+    silent = tuple(path for path, rails in answers if path.rail.index in rails)
+    others = tuple(path for path, rails in answers if path.rail.index not in rails)
+    return Reached(others, silent, (*unknown, *lost))
 
 
-def ping_all(fleet: Fleet, hosts: Hosts) -> Pinged:
+def ping_all(reached: Reached, hosts: Hosts) -> Pinged:
     """Return what full-size pings found on every path."""
-    paths, unknown = _paths(fleet, hosts)
 
     def command(each: Sequence[Path]) -> str:
         return wire.ping_command(_ends(each), each[0].near.get("fabric_mtu_bytes"))
 
-    answers, lost = _ask_near_ends(paths, hosts, command, wire.parse_pings)
+    answers, lost = _ask_near_ends(reached.paths, hosts, command, wire.parse_pings)
     found = [(path, *pings[path.rail.index]) for path, pings in answers]
-    return Pinged(tuple(found), (*unknown, *lost))
+    return Pinged(tuple(found), reached.silent, (*reached.unknown, *lost))
 
 
 def _ask_near_ends(
@@ -299,21 +322,15 @@ def _ends(paths: Sequence[Path]) -> list[tuple[int, wire.End, str]]:
 
 
 def _exchanged(
-    paths: Sequence[Path],
-    unknown: Sequence[str],
-    hosts: Hosts,
-    commands: Callable[[Path], tuple[str, str]],
+    reached: Reached, hosts: Hosts, commands: Callable[[Path], tuple[str, str]]
 ) -> Traffic:
     """Return the exchanges of all paths; those of a round have no node in common."""
-    found = [(path, Exchange(path.lacks, {})) for path in paths if path.lacks]
-    lost = list(unknown)
-    able = [path for path in paths if not path.lacks]
-    silent, untold = _silent(able, hosts)
-    lost += untold
-    for path in silent:
-        error = f"not tried, as {path.ends[1].address} does not answer ping"
+    found = [(path, Exchange(path.lacks, {})) for path in reached.paths if path.lacks]
+    for path in reached.silent:
+        error = path.lacks or f"not tried, as {path.ends[1].address} does not answer ping"
         found.append((path, Exchange(error, {})))
-    for each in rounds([path for path in able if path not in silent]):
+    lost = list(reached.unknown)
+    for each in rounds([path for path in reached.paths if not path.lacks]):
         asked: dict[str, str] = {}
         for path in each:
             asked[path.near.name], asked[path.far.name] = commands(path)
@@ -325,17 +342,6 @@ def _exchanged(
             except CouldNotTell as error:
                 lost.append(f"{path.near.name} {path.device} to {path.to}: {error.why}")
     return Traffic(tuple(found), tuple(lost))
-
-
-def _silent(paths: Sequence[Path], hosts: Hosts) -> tuple[list[Path], list[str]]:
-    """Return the paths on which nothing answers, and a line for each node that is unknown.
-
-    An exchange on a silent path would wait for its time limit, and one path after the other.
-    """
-    answers, unknown = _ask_near_ends(
-        paths, hosts, lambda each: wire.reach_command(_ends(each)), wire.parse_reach
-    )
-    return [path for path, rails in answers if path.rail.index in rails], unknown
 
 
 def _stdout(answer: object) -> str:

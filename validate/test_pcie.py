@@ -1,4 +1,4 @@
-"""PCIe read request size, ACS, IOMMU mode, NUMA balancing, interrupt affinity, CPU governor."""
+"""PCIe read request size, ACS, NUMA balancing, interrupt affinity, CPU governor."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from collections.abc import Mapping
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, boot, devices, interrupts, pci, sysctl, units
+from rdmaprov.facts import (
+    CouldNotTell,
+    devices,
+    interrupts,
+    lower_ports,
+    pci,
+    sysctl,
+    units,
+)
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
-from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable, reboot
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -19,9 +27,6 @@ _UNIT = "rdmaprov-pcie.service"
 _DESCRIPTION = "/etc/rdmaprov/pcie.json"
 _BALANCING = "/proc/sys/kernel/numa_balancing"
 _POLICIES = "/sys/devices/system/cpu/cpufreq/policy*"
-# Linux Documentation/admin-guide/kernel-parameters.txt
-_IOMMU = {"passthrough": ("iommu=pt", "iommu.passthrough=1"), "off": ("iommu=off",)}
-_IOMMU_NAMES = ("iommu", "iommu.passthrough")
 _DESCRIBED = (
     "max_read_request_bytes",
     "acs_redirect",
@@ -33,17 +38,19 @@ _DESCRIBED = (
 
 def test_max_read_request(host: Host, node: Node, rail: Rail) -> None:
     """The rail's NIC has the site's maximum read request size; reading it requires root."""
-    address = _nic(host, rail)
-    seen = pci.max_read_request(pci.config_spaces(host, [address])[address], address)
-    if seen is None:
-        not_applicable(f"{address} is not PCI Express")
-    Setting(
-        node,
-        address,
-        "MaxReadReq bytes",
-        "pcie_max_read_request_bytes",
-        where=f"lspci -s {address} -vv",
-    ).require(seen, node.get("pcie_max_read_request_bytes"))
+    if node.get("pcie_max_read_request_bytes") == "keep":
+        not_applicable("pcie_max_read_request_bytes: keep")
+    for address in _nics(host, rail):
+        seen = pci.max_read_request(pci.config_spaces(host, [address])[address], address)
+        if seen is None:
+            not_applicable(f"{address} is not PCI Express")
+        Setting(
+            node,
+            address,
+            "MaxReadReq bytes",
+            "pcie_max_read_request_bytes",
+            where=f"lspci -s {address} -vv",
+        ).require(seen, int(node.get("pcie_max_read_request_bytes")))
 
 
 def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) -> None:
@@ -51,9 +58,10 @@ def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) 
     if node.get("pcie_acs_redirect") == "keep":
         not_applicable("pcie_acs_redirect: keep")
     here = devices.read(host)
-    nic = here.pci_of(f"{devices.NET}/{devices.port_of(here, rail).netdev}")
+    ports = lower_ports.ports_of(here, rail)
+    nics = [here.pci_of(f"{devices.NET}/{port.netdev}") for port in ports]
     gpus = [here.pci_of(f"{devices.PCI}/{gpu}") for gpu in pci.Functions.read(host).gpus()]
-    bridges = sorted({bridge for gpu in gpus for bridge in _between(nic, gpu)})
+    bridges = sorted({bridge for nic in nics for gpu in gpus for bridge in _between(nic, gpu)})
     if not bridges:
         not_applicable(f"rail {rail.index} has no GPU below the same PCIe switch")
     for address, space in pci.config_spaces(host, bridges).items():
@@ -66,58 +74,20 @@ def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) 
         ).require(pci.acs_redirects(space, address), ())
 
 
-def test_iommu_mode_running(host: Host, node: Node) -> None:
-    """The kernel was booted with the site's IOMMU mode."""
-    wanted = _iommu(host, node)
-    seen = boot.read(host).running
-    if not set(seen.arguments(_IOMMU_NAMES)) & set(wanted):
-        Setting(
-            node, "kernel", "command line", "pcie_iommu", where=seen.file, fix=reboot(node)
-        ).reject(seen.arguments(_IOMMU_NAMES), " or ".join(wanted))
-
-
-def test_iommu_mode_of_the_rail_running(host: Host, node: Node, rail: Rail) -> None:
-    """The IOMMU group of the rail's NIC has the site's mode, whatever the kernel's arguments."""
-    _iommu(host, node)
-    address = devices.port(host, rail).pci
-    path = f"{devices.PCI}/{address}/iommu_group/type"
-    seen = read_files(host, path).value(path) if address else None
-    if seen is None:
-        not_applicable(
-            f"rail {rail.index} is in no IOMMU group, so nothing translates its addresses"
-        )
-    Setting(node, address, "IOMMU mode", "pcie_iommu", where=path, fix=reboot(node)).require(
-        seen, "identity"
-    )
-
-
-def test_iommu_mode_after_reboot(host: Host, node: Node) -> None:
-    """Each kernel that may boot next gets the site's IOMMU mode."""
-    wanted = _iommu(host, node)
-    for entry in boot.read(host).entries:
-        if not set(entry.arguments(_IOMMU_NAMES)) & set(wanted):
-            Setting(
-                node,
-                entry.kernel,
-                "command line",
-                "pcie_iommu",
-                where=entry.file,
-                truth=AFTER_REBOOT,
-            ).reject(entry.arguments(_IOMMU_NAMES), " or ".join(wanted))
-
-
 def test_numa_balancing_running(host: Host, node: Node) -> None:
     """Automatic NUMA balancing is on or off as the site states."""
+    wanted = _wanted_balancing(node)
     seen = read_files(host, _BALANCING).value(_BALANCING)
-    if seen is None and not node.get("pcie_numa_balancing"):
+    if seen is None and not wanted:
         not_applicable(f"this kernel has no NUMA balancing ({_BALANCING})")
     Setting(node, "kernel", "NUMA balancing", "pcie_numa_balancing", where=_BALANCING).require(
-        None if seen is None else seen != "0", bool(node.get("pcie_numa_balancing"))
+        None if seen is None else seen != "0", wanted
     )
 
 
 def test_numa_balancing_after_reboot(host: Host, node: Node) -> None:
     """No sysctl file sets another NUMA balancing than the site's."""
+    wanted = _wanted_balancing(node)
     found = sysctl.at_boot(read_files(host, *sysctl.PATHS)).get(_BALANCING)
     if found is not None:
         Setting(
@@ -128,16 +98,27 @@ def test_numa_balancing_after_reboot(host: Host, node: Node) -> None:
             where=found[1],
             truth=AFTER_REBOOT,
             fix=f"remove the line from {found[1]}",
-        ).require(found[0] != "0", bool(node.get("pcie_numa_balancing")))
+        ).require(found[0] != "0", wanted)
+
+
+def _wanted_balancing(node: Node) -> bool:
+    """Return whether NUMA balancing must be on; skip where the site leaves it."""
+    if node.get("pcie_numa_balancing") == "keep":
+        not_applicable("pcie_numa_balancing: keep")
+    return bool(node.get("pcie_numa_balancing") == "on")
 
 
 def test_interrupts_run_on_own_numa_node(host: Host, node: Node, rail: Rail) -> None:
     """The rail's interrupts run on CPUs of its own NUMA node."""
     if node.get("pcie_irq_affinity") != "local":
         not_applicable(f"pcie_irq_affinity: {node.get('pcie_irq_affinity')}")
-    address = devices.port(host, rail).pci
-    if not address:
-        not_applicable(f"rail {rail.index} is not on PCI")
+    for port in lower_ports.read(host, rail):
+        if not port.pci:
+            not_applicable(f"rail {rail.index} is not on PCI")
+        _require_near(host, node, port.pci)
+
+
+def _require_near(host: Host, node: Node, address: str) -> None:
     seen = interrupts.read(host, address)
     if len(seen.processors) < 2:
         not_applicable("the node has one NUMA node")
@@ -177,7 +158,6 @@ def test_cpu_governor(host: Host, node: Node) -> None:
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
     """The unit that restores the PCIe settings starts at boot."""
-    seen = units.show(host, _UNIT)[_UNIT]
     Setting(
         node,
         _UNIT,
@@ -185,7 +165,7 @@ def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
         "pcie_max_read_request_bytes",
         where=f"systemctl show {_UNIT}",
         truth=AFTER_REBOOT,
-    ).require(seen.get("UnitFileState") or "absent", "enabled")
+    ).require(units.state_after_reboot(host, _UNIT), "enabled")
 
 
 def test_settings_after_reboot(host: Host, node: Node) -> None:
@@ -201,19 +181,18 @@ def test_settings_after_reboot(host: Host, node: Node) -> None:
         ).require(seen.get(name), node.get(f"pcie_{name}"))
 
 
-def _nic(host: Host, rail: Rail) -> str:
-    """Return the PCI address of a rail's NIC that has registers of its own."""
-    here = devices.read(host)
-    port = devices.port_of(here, rail)
-    if not port.pci:
-        not_applicable(f"rail {rail.index} is not on PCI")
-    if pci.Functions.read(host).vendor(port.pci) == pci.VIRTIO:
-        not_applicable(f"rail {rail.index} is virtio, which makes no PCIe read requests")
-    if devices.is_virtual_function(host, port.netdev):
-        not_applicable(
-            f"rail {rail.index} is a virtual function; the physical function's value counts"
-        )
-    return port.pci
+def _nics(host: Host, rail: Rail) -> list[str]:
+    """Return the PCI addresses of a rail's ports that have registers of their own."""
+    for port in lower_ports.read(host, rail):
+        if not port.pci:
+            not_applicable(f"rail {rail.index} is not on PCI")
+        if pci.Functions.read(host).vendor(port.pci) == pci.VIRTIO:
+            not_applicable(f"rail {rail.index} is virtio, which makes no PCIe read requests")
+        if devices.is_virtual_function(host, port.netdev):
+            not_applicable(
+                f"rail {rail.index} is a virtual function; the physical function's value counts"
+            )
+    return [port.pci for port in lower_ports.read(host, rail)]
 
 
 def _between(nic: list[str], gpu: list[str]) -> list[str]:
@@ -225,12 +204,3 @@ def _between(nic: list[str], gpu: list[str]) -> list[str]:
     while shared < min(len(nic), len(gpu)) - 1 and nic[shared] == gpu[shared]:
         shared += 1
     return [] if shared == 0 else nic[shared:-1] + gpu[shared:-1]
-
-
-def _iommu(host: Host, node: Node) -> tuple[str, ...]:
-    wanted = node.get("pcie_iommu")
-    if wanted == "keep":
-        not_applicable("pcie_iommu: keep")
-    if not pci.has_iommu(host):
-        not_applicable("the node has no IOMMU (/sys/class/iommu, ACPI tables)")
-    return _IOMMU[wanted]

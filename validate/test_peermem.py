@@ -101,7 +101,7 @@ def _needs_peermem(host: Host, node: Node) -> None:
     if mode in ("off", "dmabuf"):
         not_applicable(f"peermem_mode: {mode}")
     if mode == "auto":
-        if not pci.Functions.read(host).gpus():
+        if not pci.Functions.read(host).gpus((pci.NVIDIA,)):
             not_applicable("peermem_mode: auto, and the node has no NVIDIA GPU")
         if not _obstacle(host):
             not_applicable("peermem_mode: auto, and the node supports dma-buf")

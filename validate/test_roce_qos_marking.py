@@ -6,12 +6,13 @@ That the marks are on the wire is for test_path.py.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, congestion, devices, units
+from rdmaprov.facts import CouldNotTell, bluefield, congestion, devices, lower_ports, units
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import AFTER_REBOOT, RUNNING, Setting, needs_roce, not_applicable
@@ -25,45 +26,45 @@ _LLDPAD = ("lldpad.service", "lldpad.socket")
 
 def test_ecn_on_lossless_priority(host: Host, node: Node, rail: Rail) -> None:
     """Congestion control reacts to ECN on exactly the site's priorities, at both ends."""
-    netdev, seen = _congestion(host, node, rail)
-    if seen.ecn is None:
-        not_applicable(f"{netdev}: the inbox driver does not show ECN per priority")
     wanted = tuple(priority in node.get("roce_qos_ecn_priorities") for priority in range(8))
-    for end, flags in seen.ecn.items():
-        Setting(
-            node,
-            netdev,
-            f"ECN of priorities 0 to 7 ({end})",
-            "roce_qos_ecn_priorities",
-            where=f"{seen.directory}/{end}/enable",
-        ).require(flags, wanted)
+    for netdev, seen in _congestion(host, node, rail):
+        if seen.ecn is None:
+            not_applicable(f"{netdev}: the inbox driver does not show ECN per priority")
+        for end, flags in seen.ecn.items():
+            Setting(
+                node,
+                netdev,
+                f"ECN of priorities 0 to 7 ({end})",
+                "roce_qos_ecn_priorities",
+                where=f"{seen.directory}/{end}/enable",
+            ).require(flags, wanted)
 
 
 def test_cnps_leave_with_their_dscp(host: Host, node: Node, rail: Rail) -> None:
     """CNPs are sent with the site's DSCP."""
-    netdev, seen = _congestion(host, node, rail)
-    Setting(node, netdev, "DSCP of CNPs", "fabric_cnp_dscp", where=seen.directory).require(
-        seen.cnp_dscp, node.get("fabric_cnp_dscp")
-    )
+    for netdev, seen in _congestion(host, node, rail):
+        Setting(node, netdev, "DSCP of CNPs", "fabric_cnp_dscp", where=seen.directory).require(
+            seen.cnp_dscp, node.get("fabric_cnp_dscp")
+        )
 
 
 def test_cnps_leave_with_their_priority(host: Host, node: Node, rail: Rail) -> None:
     """CNPs are sent with the site's priority."""
-    netdev, seen = _congestion(host, node, rail)
-    Setting(node, netdev, "priority of CNPs", "fabric_cnp_priority", where=seen.directory).require(
-        seen.cnp_priority, node.get("fabric_cnp_priority")
-    )
+    for netdev, seen in _congestion(host, node, rail):
+        Setting(
+            node, netdev, "priority of CNPs", "fabric_cnp_priority", where=seen.directory
+        ).require(seen.cnp_priority, node.get("fabric_cnp_priority"))
 
 
 def test_dcqcn_parameters(host: Host, node: Node, rail: Rail) -> None:
     """DCQCN runs with the site's parameters."""
-    netdev, seen = _congestion(host, node, rail)
-    if not node.get("roce_qos_dcqcn"):
-        not_applicable("roce_qos_dcqcn: {}")
-    for name, value in node.get("roce_qos_dcqcn").items():
-        Setting(node, netdev, name, "roce_qos_dcqcn", where=seen.directory).require(
-            seen.parameter(name), int(value)
-        )
+    for netdev, seen in _congestion(host, node, rail):
+        if not node.get("roce_qos_dcqcn"):
+            not_applicable("roce_qos_dcqcn: {}")
+        for name, value in node.get("roce_qos_dcqcn").items():
+            Setting(node, netdev, name, "roce_qos_dcqcn", where=seen.directory).require(
+                seen.parameter(name), int(value)
+            )
 
 
 def test_forced_traffic_class(host: Host, node: Node, rail: Rail) -> None:
@@ -83,11 +84,16 @@ def test_forced_traffic_class(host: Host, node: Node, rail: Rail) -> None:
         )
     lines = [line for line in (text or "").splitlines() if line.startswith("Global tclass=")]
     seen = lines[0].partition("=")[2].strip() if lines else None
-    if not forced and seen in (str(node.get("roce_qos_tos")), None):
-        return
-    Setting(node, rdma, "forced traffic class", "roce_qos_force_traffic_class", where=path).require(
-        seen, str(node.get("roce_qos_tos")) if forced else "none"
+    tos = str(node.get("roce_qos_tos"))
+    setting = Setting(
+        node, rdma, "forced traffic class", "roce_qos_force_traffic_class", where=path
     )
+    for line in (text or "").splitlines():
+        rule = re.search(r"tclass=(\d+)", line)  # of some packets, by their addresses
+        if line not in lines and rule and rule[1] != tos:
+            setting.reject(line, f"tclass={tos}, or no rule")
+    if forced or seen not in (tos, None):
+        setting.require(seen, tos if forced else "none")
 
 
 def test_rdma_cm_marks_with_tos(host: Host, node: Node, rail: Rail) -> None:
@@ -120,35 +126,36 @@ def test_lldpad_is_off(host: Host, node: Node) -> None:
 
 
 def test_unit_ran(host: Host, node: Node, rail: Rail) -> None:
-    """The rail's QoS unit has run without an error."""
-    netdev, seen = _unit(host, node, rail)
-    look = f"journalctl -u {_unit_name(netdev)}"
-    _unit_setting(node, netdev, RUNNING, look).require(
-        seen.get("ActiveState") or "absent", "active"
-    )
+    """The QoS units of the rail and of its ports have run without an error."""
+    for netdev in _netdevs(host, node, rail):
+        name = _unit_name(netdev)
+        seen = units.show(host, name)[name]
+        _unit_setting(node, netdev, RUNNING, f"journalctl -u {name}").require(
+            seen.get("ActiveState") or "absent", "active"
+        )
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """The rail's QoS unit runs at boot."""
-    netdev, seen = _unit(host, node, rail)
-    enabled = seen.get("UnitFileState") or "absent"
-    _unit_setting(node, netdev, AFTER_REBOOT).require(enabled, "enabled")
+    """The QoS units of the rail and of its ports run at boot."""
+    for netdev in _netdevs(host, node, rail):
+        enabled = units.state_after_reboot(host, _unit_name(netdev))
+        _unit_setting(node, netdev, AFTER_REBOOT).require(enabled, "enabled")
 
 
 def test_qos_after_reboot(host: Host, node: Node, rail: Rail) -> None:
-    """The rail's QoS unit sets the site's values at boot."""
-    needs_roce(node, "QoS")
-    netdev = devices.port(host, rail).netdev
-    path = f"{_DESCRIPTIONS}/{netdev}.json"
-    text = read_files(host, f"{_DESCRIPTIONS}/*.json").get(path)
-    try:
-        seen = {} if text is None else json.loads(text)
-    except ValueError as error:
-        raise CouldNotTell(f"{path}: not JSON") from error
-    for key, variable in _described().items():
-        Setting(node, netdev, key, variable, where=path, truth=AFTER_REBOOT).require(
-            _plain(seen.get(key)), _plain(node.get(variable))
-        )
+    """The QoS units of the rail and of its ports set the site's values at boot."""
+    texts = read_files(host, f"{_DESCRIPTIONS}/*.json")
+    for netdev in _netdevs(host, node, rail):
+        path = f"{_DESCRIPTIONS}/{netdev}.json"
+        text = texts.get(path)
+        try:
+            seen = {} if text is None else json.loads(text)
+        except ValueError as error:
+            raise CouldNotTell(f"{path}: not JSON") from error
+        for key, variable in _described().items():
+            Setting(node, netdev, key, variable, where=path, truth=AFTER_REBOOT).require(
+                _plain(seen.get(key)), _plain(node.get(variable))
+            )
 
 
 def _described() -> Mapping[str, str]:
@@ -182,27 +189,38 @@ def _plain(value: object) -> object:
     return sorted(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _congestion(host: Host, node: Node, rail: Rail) -> tuple[str, congestion.Congestion]:
+def _congestion(host: Host, node: Node, rail: Rail) -> list[tuple[str, congestion.Congestion]]:
+    """Return those of a rail's ports that show congestion control.
+
+    Of a LAG's, Linux's own driver shows it on the first alone (drivers/infiniband/hw/mlx5/cong.c).
+    """
     needs_roce(node, "ECN")
-    port = devices.port(host, rail)
-    seen = congestion.read(host, port.netdev, port.pci)
-    if seen is None:
+    here = devices.read(host)
+    ports = lower_ports.ports_of(here, rail)
+    for port in ports:
+        bluefield.require_host_owns(host, here, port.netdev)
+    shown = {port.netdev: congestion.read(host, port.netdev, port.pci) for port in ports}
+    found = [(netdev, seen) for netdev, seen in shown.items() if seen is not None]
+    if not found:
         not_applicable(
-            f"{port.netdev}: its driver shows no congestion control; the firmware's settings "
+            f"{', '.join(shown)}: the driver shows no congestion control; the firmware's settings "
             "count (mlx5_firmware_settings)"
         )
-    return port.netdev, seen
+    if len(found) < len(shown) and any(seen.ecn is not None for _, seen in found):
+        silent = ", ".join(netdev for netdev, seen in shown.items() if seen is None)
+        raise CouldNotTell(f"{silent}: there is no {devices.NET}/{silent}/ecn")
+    return found
+
+
+def _netdevs(host: Host, node: Node, rail: Rail) -> tuple[str, ...]:
+    """Return the network devices that have a unit: the rail's and all that it stands on."""
+    needs_roce(node, "QoS")
+    here = devices.read(host)
+    return lower_ports.with_below(here, devices.port_of(here, rail).netdev)
 
 
 def _unit_name(netdev: str) -> str:
     return f"rdmaprov-roce-qos@{units.escape(netdev)}.service"
-
-
-def _unit(host: Host, node: Node, rail: Rail) -> tuple[str, Mapping[str, str]]:
-    needs_roce(node, "QoS")
-    netdev = devices.port(host, rail).netdev
-    name = _unit_name(netdev)
-    return netdev, units.show(host, name)[name]
 
 
 def _unit_setting(node: Node, netdev: str, truth: str, look: str = "") -> Setting:

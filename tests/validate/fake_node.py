@@ -18,74 +18,12 @@ from typing import Any
 
 from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
+from tests.validate import fake_programs
 
-_PATHS = re.compile(r"(?<![\w.])/(?=(?:sys|proc|etc|boot|run|var|lib|usr|opt|dev/shm)/)")
+_PATHS = re.compile(r"(?<![\w.])/(?=(?:sys|proc|etc|boot|run|var|lib|usr|opt|root|home|dev/shm)/)")
 _SHELL_TOOLS = ("/usr/bin", "/bin")
-# Prints what is in answers/PROGRAM/ARGUMENTS, with "_" for blanks and slashes.
-_ANSWERS = """\
-#!/bin/sh
-key=$(printf %s "$*" | sed "s|$ROOT||g" | tr ' /' '__')
-file=$ROOT/.answers/${0##*/}/$key
-if [ ! -e "$file" ]; then echo "${0##*/}: the made-up node has no answer to: $*" >&2; exit 99; fi
-cat "$file"; [ ! -e "$file:err" ] || cat "$file:err" >&2
-[ ! -e "$file:rc" ] || exit "$(cat "$file:rc")"
-"""
-_SYSTEMCTL = """\
-#!/bin/sh
-units=$ROOT/.answers/units
-if [ "$1" = list-units ]; then cat "$units/failed"; exit; fi
-value=; for word; do shift; [ "$word" != --value ] || value=yes; [ "$word" != -- ] || break; done
-for unit; do
-    if [ -n "$value" ]; then sed -n s/^MainPID=//p "$units/$unit"; continue; fi
-    cat "$units/$unit" 2> /dev/null || printf 'Id=%s\\nLoadState=not-found\\n' "$unit"
-    echo
-done
-"""
-# As a server it counts what .answers/traffic/PROGRAM says: NETDEV COUNTER INCREASE.
-_TRAFFIC = """\
-#!/bin/sh
-program=${0##*/}
-for last; do :; done
-case "$program $*" in rping*-s*) server=yes ;; rping*) server= ;;
-    *) case $last in *[0-9].*[0-9].*|*:*) server= ;; *) server=yes ;; esac ;;
-esac
-if [ -z "$server" ]; then cat "$ROOT/.answers/traffic/$program:out" 2> /dev/null
-    [ ! -e "$ROOT/.answers/traffic/$program:rc" ] || exit 1; exit 0; fi
-[ -e "$ROOT/.answers/traffic/$program" ] || exit 0
-while read -r netdev counter increase; do
-    case "$*" in *"$(cat "$ROOT/.answers/traffic/of-$netdev")"*) ;; *) continue ;; esac
-    file="$ROOT/.answers/ethtool/-S_${counter%%:*}"
-    awk -v name="${counter##*:}:" -v more="$increase" \
-        '$1 == name { $0 = "     " name " " $2 + more } { print }' "$file" > "$file:new"
-    mv "$file:new" "$file"
-done < "$ROOT/.answers/traffic/$program"
-"""
-_PING = """\
-#!/bin/sh
-for last; do :; done
-case " $* " in *" -M do "*) cat "$ROOT/.answers/ping/$last"; exit ;; esac
-[ ! -e "$ROOT/.answers/ping/$last:silent" ]
-"""
-_PYTHON = """\
-#!/bin/sh
-shift 3
-printf '{'; comma=
-for name; do
-    version=$(cat "$ROOT/.answers/python/$name" 2> /dev/null || echo null)
-    printf '%s"%s": %s' "$comma" "$name" "$version"
-    comma=', '
-done
-echo '}'
-"""
 # A builtin of the shell.
 _ULIMIT = 'ulimit() { sed -n "s/^$1 //p" "$ROOT/.answers/ulimit"; }; '
-_LIKE = {
-    "systemctl": _SYSTEMCTL,
-    "ib_write_bw": _TRAFFIC,
-    "rping": _TRAFFIC,
-    "ibv_rc_pingpong": _TRAFFIC,
-    "ping": _PING,
-}
 
 
 class FakeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
@@ -213,7 +151,7 @@ class FakeNode:
         """Have a program, by name or by path."""
         path = name if name.startswith("/") else f"/.bin/{name}"
         if not self._at(path).exists():
-            self.put(path, _PYTHON if name.startswith("/") else _LIKE.get(name, _ANSWERS))
+            self.put(path, fake_programs.script(name))
             self._at(path).chmod(stat.S_IRWXU)
 
     def shown(self, command: str) -> dict[str, Any]:

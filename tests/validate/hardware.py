@@ -22,6 +22,7 @@ def nic(
     for name, value in net.items():
         node.put(f"{place}/net/{netdev}/{name}", value + "\n")
     node.link(f"/sys/class/net/{netdev}", f"{place}/net/{netdev}")
+    node.link(f"{place}/net/{netdev}/device", place)
     port = f"{place}/infiniband/{rdma}/ports/1"
     ib = {
         f"{place}/infiniband/{rdma}/fw_ver": "28.43.2026",
@@ -105,14 +106,9 @@ def counted(node: FakeNode, netdev: str, rdma: str) -> None:
     body = "".join(f"     {name}: {value}\n" for name, value in {**names, **more}.items())
     node.answer(f"ethtool -S {netdev}", f"NIC statistics:\n{body}")
     port = f"/sys/class/infiniband/{rdma}/ports/1"
-    for name in (
-        "counters/symbol_error",
-        "counters/port_rcv_errors",
-        "hw_counters/out_of_sequence",
-    ):
-        node.put(f"{port}/{name}", "0\n")
-    node.put(f"{port}/hw_counters/lifespan", "10\n")
-    node.put(f"{port}/counters/port_rcv_data", f"{10**11}\n")
+    for name in ("symbol_error", "port_rcv_errors"):
+        node.put(f"{port}/counters/{name}", "0\n")
+    node.put(f"{port}/counters/excessive_buffer_overrun_errors", "N/A (no PMA)\n")
     node.answer(f"ibv_devinfo -d {rdma}", f"hca_id:\t{rdma}\n\t\t\tactive_mtu:\t\t4096 (5)\n")
 
 
@@ -149,7 +145,9 @@ def qos(node: FakeNode, netdev: str, rdma: str) -> None:
     node.put(f"/sys/class/infiniband/{rdma}/tc/1/traffic_class", "")
     node.put(f"/sys/kernel/config/rdma_cm/{rdma}/ports/1/default_roce_tos", "106\n")
     node.put(f"/etc/rdmaprov/roce_qos/{netdev}.json", json.dumps(DESCRIPTION))
-    node.unit(f"rdmaprov-roce-qos@{netdev}.service")
+    unit = f"rdmaprov-roce-qos@{netdev}.service"
+    node.unit(unit)
+    node.put(f"/etc/systemd/system/sys-subsystem-net-devices-{netdev}.device.wants/{unit}")
 
 
 DESCRIPTION = {

@@ -61,6 +61,8 @@ ibverbs-utils|2507mlnx58-1.2507097|hold|installed
 rdmacm-utils|2507mlnx58-1.2507097|hold|installed
 perftest|25.07.0-0.97.g1.2507097|hold|installed
 doca-ofed|3.1.0-091513|hold|installed
+mlnx-ofed-kernel-dkms|25.07.OFED.25.07.0.9.7.1-1|hold|installed
+mlnx-ofed-kernel-utils|25.07.OFED.25.07.0.9.7.1-1|hold|installed
 linux-image-6.8.0-60-generic|6.8.0-60.63|hold|installed
 libnccl2|2.30.7-1+cuda13.0|install|installed
 """
@@ -91,9 +93,7 @@ def healthy(root: Path, number: int) -> FakeNode:
     limits(node)
     for name, text in paths(number).items():
         node.put(name, text)
-    node.put("/.bin/sleep", "#!/bin/sh\n")  # nobody has to wait for a made-up server
-    node.executable("/.bin/sleep")
-    for name in ("ping", "ib_write_bw", "rping", "ibv_rc_pingpong"):
+    for name in ("sleep", "ping", "ib_write_bw", "rping", "ibv_rc_pingpong"):
         node.program(name)
     return node
 
@@ -224,11 +224,13 @@ def boots(node: FakeNode) -> None:
     start = f"ExecStart=/bin/sh -c 'x' sh \\\n  {pools.format(1, 256)} \\\n  {pools.format(0, 512)}"
     node.put("/etc/systemd/system/rdmaprov-hugepages.service", f"[Service]\n{start}\n")
     node.unit("rdmaprov-hugepages.service")
+    node.put("/etc/systemd/system/sysinit.target.wants/rdmaprov-hugepages.service")
+    node.put("/etc/systemd/system/multi-user.target.wants/rdmaprov-pcie.service")
     node.unit("rdmaprov-pcie.service", ActiveState="inactive")
     node.put("/.answers/units/failed", "")
     described = {
-        "rails": [], "max_read_request_bytes": 4096, "acs_redirect": "off",
-        "numa_balancing": False, "irq_affinity": "local", "cpu_governor": "performance",
+        "rails": [], "max_read_request_bytes": "4096", "acs_redirect": "off",
+        "numa_balancing": "off", "irq_affinity": "local", "cpu_governor": "performance",
     }  # fmt: skip
     node.put("/etc/rdmaprov/pcie.json", json.dumps(described))
 

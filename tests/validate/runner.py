@@ -123,10 +123,13 @@ def _run(
     module: ModuleType, function: Callable[..., None], wants: set[str], values: dict[str, Any]
 ) -> tuple[str, str]:
     try:
+        fleet, hosts = values["fleet"], values["hosts"]
+        if wants & {"reached", "pinged", "marked"}:
+            values["reached"] = module.reach_all(fleet, hosts)
         if "pinged" in wants:
-            values["pinged"] = module.ping_all(values["fleet"], values["hosts"])
+            values["pinged"] = module.ping_all(values["reached"], hosts)
         if "marked" in wants:
-            values["marked"] = module.marked_traffic(values["fleet"], values["hosts"])
+            values["marked"] = module.marked_traffic(fleet, values["reached"], hosts)
         function(**{name: values[name] for name in wants})
     except AssertionError as error:
         return "failed", str(error)

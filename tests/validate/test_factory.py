@@ -20,11 +20,13 @@ RIGHT = {
     ),
     "test_hugepages.py": ("test_default_size_running",),
     "test_links.py": (
-        "test_rate", "test_pcie_link", "test_counters_are_those_of_a_good_link",
+        "test_rate", "test_pcie_link", "test_pcie_width", "test_counters_are_those_of_a_good_link",
         "test_link_does_not_flap", "test_nothing_holds_packets_back",
     ),
     "test_mlx5.py": ("test_firmware_version_running",),
-    "test_nccl.py": ("test_gid_index",),
+    "test_nccl.py": (
+        "test_gid_index", "test_nothing_else_is_set", "test_nothing_overrides_the_file",
+    ),
     "test_ofed.py": (
         "test_packages_are_whole", "test_no_installation_is_under_way", "test_disk_has_room",
     ),

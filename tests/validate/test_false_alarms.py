@@ -107,3 +107,20 @@ RULES = """[
 {"priority": 1000, "src": "198.18.1.1", "table": "1000"},
 {"priority": 1001, "src": "198.18.0.1", "table": "1001"},
 {"priority": 32766, "src": "all", "table": "main"}]"""
+
+
+def test_kernel_with_large_memory_pages_has_another_default_size(suite, fleet, nodes, changed):
+    """Memory pages of 64 KiB, as on Grace: 512 MiB is the default, and the site asks for none."""
+    changed.replace("/proc/meminfo", "Hugepagesize:       2048", "Hugepagesize:     524288")
+    node = fleet.nodes[0]
+    none = {"hugepages_2m_per_numa_node": [], "hugepages_2m_count": 0, "hugepages_1g_count": 0}
+    names = frozenset(["test_hugepages.py::test_default_size_running"])
+    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
+
+    def state(values):
+        described = replace(node, values={**node.values, **values})
+        (outcome,) = judge(suite, fleet, hosts, only=described, names=names)
+        return outcome.state
+
+    assert state(none) == "skipped"
+    assert state({}) == "failed"

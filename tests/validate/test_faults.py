@@ -100,6 +100,8 @@ def _mark(path: str) -> str:
         return "/proc/$"
     if parts[0] in (".answers", ".bin"):
         return parts[1]
+    if parts[-1] == ".nccl.conf":
+        return parts[-1]
     return "/" + "/".join(parts[:2])
 
 

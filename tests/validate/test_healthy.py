@@ -7,7 +7,7 @@ from tests.validate.runner import FakeHosts, judge
 # What the made-up site does not have, or keeps as it is.
 SKIPPED = {
     "test_nccl.py::test_service_level_is_the_fabrics": (
-        "fabric_kind: roce, where NCCL_IB_SL does not apply"
+        "fabric_kind: roce and nccl_ib_sl: 0, so NCCL_IB_SL is not set"
     ),
     "test_peermem.py::test_node_can_do_dmabuf": "peermem_mode: nvidia-peermem",
     "test_torch_runtime.py::test_image_is_present": "torch_runtime_kind: venv",

@@ -1,67 +1,124 @@
-"""Counters of ports: what the NIC and the RDMA device have counted since they started."""
+"""Counters of ports: how much their errors grow while a node is read, and whether pause is on."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from rdmaprov.facts.devices import INFINIBAND
-from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.devices import INFINIBAND, NET
+from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
-from rdmaprov.facts.text import output, read_files, run_program
+from rdmaprov.facts.text import END, output, whole
 
 # Physical errors of a port, by the names of mlx5's `ethtool -S`.
 # Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst
 PHYSICAL = ("rx_crc_errors_phy", "rx_symbol_err_phy", "rx_in_range_len_errors_phy")
-# Errors of an InfiniBand port. IBTA specification, PortCounters.
+# Errors of an InfiniBand port's own link. IBTA specification, PortCounters. Not the packets that
+# another link spoiled, which arrive marked so (PortRcvRemotePhysicalErrors).
 INFINIBAND_ERRORS = (
     "symbol_error",
     "port_rcv_errors",
-    "port_rcv_remote_physical_errors",
     "local_link_integrity_errors",
     "excessive_buffer_overrun_errors",
 )
+INTERVAL_S = 5
+_FILES = " ".join(f"{INFINIBAND}/*/ports/1/counters/{name}" for name in INFINIBAND_ERRORS)
+# All of a node's ports in one command, so that it waits once, and only if a counter is not zero.
+GROWTH = (
+    "command -v ethtool > /dev/null || echo no ethtool; "
+    f"sample() {{ for d in {NET}/*/device; do "
+    f'[ -e "$d" ] || continue; d=${{d%/device}}; d=${{d##*/}}; echo "@ $d"; '
+    f"""ethtool -S "$d" 2>&1 | grep -aE '^ +({"|".join(PHYSICAL)}):|^[^ N]'; """
+    f"done; grep -aHs '' {_FILES}; }}; "
+    'first=$(sample); echo "$first"; case $first in *:[1-9]*|*": "[1-9]*) '
+    f"sleep {INTERVAL_S}; echo ==; sample ;; esac; echo {END}"
+)
+_Counters = dict[str, dict[str, int]]
 
 
-def ethtool_command(netdev: str) -> str:
-    """Return the command that prints a network device's counters."""
-    return f"ethtool -S {shlex.quote(netdev)}"
+@dataclass(frozen=True)
+class Growth:
+    """By how much error counters rose.
 
-
-def ethtool(host: Host, netdev: str) -> dict[str, int]:
-    """Return a network device's own counters by name; none for a driver without any.
-
-    Raises:
-        CouldNotTell: ethtool is not installed, or failed.
-
-    """
-    command = ethtool_command(netdev)
-    done = run_program(host, command)
-    if "no stats available" in done.stderr:
-        return {}
-    if done.rc != 0:
-        raise CouldNotTell(f"{command}: {done.last}")
-    return parse_ethtool(done.stdout, command)
-
-
-def parse_ethtool(text: str, command: str) -> dict[str, int]:
-    """Return what `ethtool -S` printed.
-
-    Raises:
-        CouldNotTell: it is not that, or a value is no number.
+    Args:
+        rises: by network or RDMA device and counter.
+        failures: by network device, why it has no counters.
 
     """
-    lines = text.splitlines()
-    if not lines or lines[0].strip() != "NIC statistics:":
-        raise CouldNotTell(f"{command}: {text[:60]!r} is not what ethtool -S prints")
-    found = {}
-    for line in lines[1:]:
-        match = re.fullmatch(r"\s+(.+?):\s*(\d+)", line)
-        if match is None:
-            raise CouldNotTell(f"{command}: {line[:60]!r} is not a counter")
-        found[match[1]] = int(match[2])
-    return found
+
+    rises: Mapping[str, Mapping[str, int]]
+    failures: Mapping[str, str]
+
+    def of(self, device: str) -> Mapping[str, int]:
+        """Return the rises of a device; none for one without such counters.
+
+        Raises:
+            CouldNotTell: ethtool failed.
+
+        """
+        if device in self.failures:
+            raise CouldNotTell(f"ethtool -S {device}: {self.failures[device]}")
+        return self.rises.get(device, {})
+
+
+def growth(host: Host) -> Growth:
+    """Return by how much each error counter rose in INTERVAL_S.
+
+    What a port has counted since its firmware started includes the errors of a cable that has
+    since been replaced. If all counters are zero, nothing waits for them.
+
+    Raises:
+        CouldNotTell: ethtool is not installed, the answer is cut, or a value is no number.
+
+    """
+    return parse_growth(host.run(GROWTH).stdout)
+
+
+def parse_growth(text: str) -> Growth:
+    """Return what GROWTH printed, as `growth` does."""
+    said = whole(text, "the ports' counters")
+    if said.startswith("no ethtool\n"):
+        raise NotInstalled("ethtool -S: not installed")
+    first, waited, second = said.partition("==\n")
+    before, failures = _sample(first)
+    after, more = _sample(second) if waited else (before, {})
+    rises = {
+        device: {name: value - before[device].get(name, value) for name, value in own.items()}
+        for device, own in after.items()
+        if device in before
+    }
+    return Growth(rises, {**failures, **more})
+
+
+def _sample(text: str) -> tuple[_Counters, dict[str, str]]:
+    found: _Counters = {}
+    failures: dict[str, str] = {}
+    netdev = ""
+    for line in text.splitlines():
+        port = re.fullmatch(rf"{INFINIBAND}/([^/]+)/ports/1/counters/(\w+):(.*)", line)
+        counter = re.fullmatch(r" +(\w+): (.*)", line)
+        if line.startswith("@ "):
+            netdev = line.removeprefix("@ ")
+            found[netdev] = {}
+        elif port is not None:
+            # The kernel prints "N/A (no PMA)" where the port has no such counter.
+            if not port[3].startswith("N/A"):
+                found.setdefault(port[1], {})[port[2]] = _number(port[3], line)
+        elif counter is not None and netdev:
+            found[netdev][counter[1]] = _number(counter[2], line)
+        elif netdev and line not in ("", "no stats available"):
+            failures[netdev] = line[:60]
+        elif line:
+            raise CouldNotTell(f"the ports' counters: {line[:60]!r} is not a counter")
+    return found, failures
+
+
+def _number(text: str, line: str) -> int:
+    if not text.isdecimal():
+        raise CouldNotTell(f"the ports' counters: {line[:60]!r} is not a counter")
+    return int(text)
 
 
 def pause(host: Host, netdev: str) -> tuple[bool, bool]:
@@ -76,26 +133,3 @@ def parse_pause(text: str, command: str) -> tuple[bool, bool]:
     if found[0] is None or found[1] is None:
         raise CouldNotTell(f"{command}: {text[:60]!r} does not show whether pause is on")
     return found[0][1] == "on", found[1][1] == "on"
-
-
-def rdma(host: Host) -> dict[str, Mapping[str, int]]:
-    """Return the counters of each RDMA device's port 1, by name; those it shows.
-
-    Raises:
-        CouldNotTell: one is no number.
-
-    """
-    base = f"{INFINIBAND}/*/ports/1/"
-    files = read_files(host, base + "counters/*", base + "hw_counters/*", quiet=True)
-    found: dict[str, dict[str, int]] = {}
-    pattern = INFINIBAND + r"/([^/]+)/ports/1/(?:hw_)?counters/([^/]+)"
-    for match, text in files.matching(pattern):
-        if match[2] == "lifespan":
-            continue
-        # The kernel prints "N/A (no PMA)" where the port has no such counter.
-        if text.startswith("N/A"):
-            continue
-        if not text.isdigit():
-            raise CouldNotTell(f"{match[0]} shows {text[:40]!r}, not a number")
-        found.setdefault(match[1], {})[match[2]] = int(text)
-    return dict(found)

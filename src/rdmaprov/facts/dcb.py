@@ -51,6 +51,15 @@ class Dcb:
         """Return what the port reads a packet's priority from: dscp or pcp."""
         return "dscp" if self.priorities else "pcp"
 
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """Return each ETS class's percent; 0 for other classes, and for all beside one with 100.
+
+        For those mlx5e shows how they share what is left: nothing, while the one sends.
+        """
+        ets = [p if tsa == "ets" else 0 for tsa, p in zip(self.tsa, self.percent, strict=True)]
+        return tuple(p if p == 100 or 100 not in ets else 0 for p in ets)
+
     def priority_of(self, dscp: int) -> int:
         """Return the priority of a packet with this DSCP and no VLAN tag.
 

@@ -32,6 +32,10 @@ ATTRIBUTES = (
     f"{NET}/*/speed",
     f"{NET}/*/carrier",
     f"{NET}/*/carrier_changes",
+    f"{NET}/*/device/vendor",
+    f"{NET}/*/device/device",
+    f"{NET}/*/bonding/slaves",
+    f"{NET}/*/bonding/mode",
     f"{INFINIBAND}/*/parent",
     f"{INFINIBAND}/*/fw_ver",
     f"{INFINIBAND}/*/board_id",
@@ -109,6 +113,17 @@ class Devices:
     def pci_of(self, path: str) -> list[str]:
         """Return the PCI addresses on the way to a device, the root port first, its own last."""
         return [part for part in self.paths.get(path, "").split("/") if ADDRESS.fullmatch(part)]
+
+    def below(self, netdev: str) -> tuple[str, ...]:
+        """Return the network devices that a bond or a VLAN is on; none for a port."""
+        slaves = self.files.value(f"{NET}/{netdev}/bonding/slaves")
+        if slaves is not None:
+            return tuple(slaves.split())
+        if "DEVTYPE=vlan" not in (self.files.value(f"{NET}/{netdev}/uevent") or "").split():
+            return ()
+        number = self.files.value(f"{NET}/{netdev}/iflink")
+        indexes = {self.files.value(f"{NET}/{name}/ifindex"): name for name in self.names(NET)}
+        return (indexes[number],) if number in indexes else ()
 
     def is_software(self, rdma: str) -> bool:
         """Return whether an RDMA device is Soft-RoCE or the like: no card, no rate, no PCI."""
@@ -199,29 +214,21 @@ def _rdma_on(devices: Devices, netdev: str) -> str:
     """Return the RDMA device on a network device, empty if there is none.
 
     One that names it counts before one on the same function: a bond's RDMA device is on its
-    first port's function. A VLAN's is that of the device below it.
+    first port's function. A VLAN's is that of the device below it, and so is that of a bond whose
+    RDMA device has no GID yet, unless its ports have several.
     """
     names = devices.names(INFINIBAND)
     for name in names:
         for attribute in ("parent", "ports/1/gid_attrs/ndevs/0"):
             if devices.files.texts.get(f"{INFINIBAND}/{name}/{attribute}", "").strip() == netdev:
                 return name
-    function = devices.paths[f"{NET}/{netdev}"].rpartition("/net/")[0]
+    function = devices.paths.get(f"{NET}/{netdev}", "").rpartition("/net/")[0]
     for name in names:
         place = devices.paths[f"{INFINIBAND}/{name}"]
         if function and place.rpartition("/infiniband/")[0] == function and "/pci" in function:
             return name
-    lower = _below_vlan(devices, netdev)
-    return _rdma_on(devices, lower) if lower else ""
-
-
-def _below_vlan(devices: Devices, netdev: str) -> str:
-    """Return the device that a VLAN is on, which its iflink numbers; empty if it is no VLAN."""
-    if "DEVTYPE=vlan" not in (devices.files.value(f"{NET}/{netdev}/uevent") or "").split():
-        return ""
-    below = devices.files.value(f"{NET}/{netdev}/iflink")
-    indexes = {devices.files.value(f"{NET}/{name}/ifindex"): name for name in devices.names(NET)}
-    return indexes.get(below, "")
+    found = {_rdma_on(devices, each) for each in devices.below(netdev)} - {""}
+    return found.pop() if len(found) == 1 else ""
 
 
 def is_virtual_function(host: Host, netdev: str) -> bool:

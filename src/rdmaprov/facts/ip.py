@@ -97,10 +97,14 @@ def routes(host: Host, family: int, table: int) -> tuple[Route, ...]:
         return ()
     if done.rc != 0:
         raise CouldNotTell(f"{command}: {done.last}")
-    return tuple(
-        Route(str(each.get("dst", "")), str(each.get("gateway", "")), str(each.get("dev", "")))
-        for each in _entries(done.stdout, command)
-    )
+    return tuple(_route(each) for each in _entries(done.stdout, command))
+
+
+def _route(entry: dict[str, Any]) -> Route:
+    """Return a route; an IPv6 router of an IPv4 route is shown as `via`, and no `gateway`."""
+    via = entry.get("via")
+    router = via.get("host", "") if isinstance(via, dict) else entry.get("gateway", "")
+    return Route(str(entry.get("dst", "")), str(router), str(entry.get("dev", "")))
 
 
 def disciplines(host: Host) -> dict[str, tuple[str, ...]]:

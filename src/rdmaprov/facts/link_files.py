@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import yaml
-
+from rdmaprov.facts import netplan
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import Files, read_files
@@ -26,7 +25,9 @@ PATHS = (
     "/etc/network/interfaces",
     "/etc/network/interfaces.d/*",
 )
-_UNMATCHED = ("MACAddress", "PermanentMACAddress", "Path", "Driver", "Type", "Property")
+_MACS = ("MACAddress", "PermanentMACAddress")
+_UNMATCHED = ("Path", "Driver", "Type", "Property")
+_ADDRESS = "/sys/class/net/{}/address"
 Section = tuple[str, dict[str, list[str]]]
 
 
@@ -55,7 +56,7 @@ class Boot:
 
 def read(host: Host) -> Files:
     """Return all files of link managers, by one command."""
-    return read_files(host, *PATHS)
+    return read_files(host, *PATHS, _ADDRESS.format("*"))
 
 
 def boot_settings(files: Files, netdev: str) -> Boot:
@@ -76,9 +77,10 @@ def boot_settings(files: Files, netdev: str) -> Boot:
 
 def _networkd(files: Files, netdev: str) -> Boot:
     """Return what networkd takes: the first file by name that matches, with its drop-ins."""
+    mac = (files.get(_ADDRESS.format(netdev)) or "").strip().lower()
     for name, path in _by_name(files, r"[^/]+\.network"):
         sections = list(_sections(files.must(path)))
-        if not _matches([keys for title, keys in sections if title == "Match"], netdev):
+        if not _matches([keys for title, keys in sections if title == "Match"], netdev, mac):
             continue
         used = [path]
         for _, drop_in in _by_name(files, re.escape(name) + r"\.d/[^/]+\.conf"):
@@ -128,13 +130,18 @@ def _sections(text: str) -> Iterator[Section]:
     yield title, keys
 
 
-def _matches(matches: list[dict[str, list[str]]], netdev: str) -> bool:
-    """Return whether [Match] is for a device by its name; by other properties it is not known."""
+def _matches(matches: list[dict[str, list[str]]], netdev: str, mac: str) -> bool:
+    """Return whether [Match] is for a device by its name and MAC; by the rest it is not known."""
     names = [word for keys in matches for value in keys.get("Name", []) for word in value.split()]
     if any(key in keys for keys in matches for key in _UNMATCHED):
-        return False  # an admin's, of one device by its hardware: the rail's own comes by name
-    if not names:
+        return False  # an admin's, of devices by their hardware: the rail's own comes by name
+    macs = [
+        v for keys in matches for key in _MACS for value in keys.get(key, []) for v in value.split()
+    ]
+    if macs and not (mac and mac in [re.sub(r"[-.]", ":", each).lower() for each in macs]):
         return False
+    if not names:
+        return bool(macs)
     if names[0].startswith("!"):
         return not any(fnmatch.fnmatchcase(netdev, name.lstrip("!")) for name in names)
     return any(fnmatch.fnmatchcase(netdev, name) for name in names)
@@ -183,11 +190,9 @@ def _netplan(files: Files, netdev: str) -> Boot:
     rules: list[tuple[str, str]] = []
     mtu: list[str] = []
     used = []
-    for match, text in files.matching(r"/etc/netplan/.+\.yaml"):
-        entry = _yaml(text, match[0], netdev)
-        if entry is None:
-            continue
-        used.append(match[0])
+    texts = [(match[0], text) for match, text in files.matching(r"/etc/netplan/.+\.yaml")]
+    for path, entry in netplan.entries(texts, netdev):
+        used.append(path)
         addresses += [str(each) for each in entry.get("addresses", []) or []]
         mtu += [str(entry["mtu"])] if "mtu" in entry else []
         rules += [
@@ -195,18 +200,6 @@ def _netplan(files: Files, netdev: str) -> Boot:
             for each in entry.get("routing-policy", []) or []
         ]
     return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used))
-
-
-def _yaml(text: str, path: str, netdev: str) -> dict[str, list[dict[str, str]]] | None:
-    try:
-        network = (yaml.safe_load(text) or {})["network"]
-        for kind in ("ethernets", "bonds", "vlans"):
-            if netdev in (network.get(kind) or {}):
-                entry: dict[str, list[dict[str, str]]] = network[kind][netdev] or {}
-                return entry
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise CouldNotTell(f"{path}: not netplan's YAML") from error
-    return None
 
 
 def _ifupdown(files: Files, netdev: str) -> Boot:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Self
 
 from rdmaprov.facts.devices import PCI
@@ -15,8 +16,9 @@ from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import END, Files, read_files, whole
 
-VIRTIO, NVIDIA = "0x1af4", "0x10de"
-_DISPLAY = ("0x0300", "0x0302")  # VGA, 3D controller
+VIRTIO, NVIDIA, AMD = "0x1af4", "0x10de", "0x1002"
+# VGA, 3D and other display controllers, accelerators such as MI300X.
+_DISPLAY = ("0x0300", "0x0302", "0x0380", "0x1200")
 _LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 _HEADER = ("vendor", "class", "numa_node")
 # Request redirect, completion redirect, egress control: what the kernel's pci=disable_acs_redir
@@ -46,6 +48,15 @@ class Link:
         code = 0.8 if self.gt_s <= 5 else 128 / 130 if self.gt_s <= 32 else 242 / 256
         return self.gt_s * self.width * code
 
+    @property
+    def payload_gbps(self) -> float:
+        """Return what it carries of data in one direction, Gb/s.
+
+        A packet of 256 bytes, the usual MaxPayload, has 24 bytes of framing, sequence number,
+        header and CRC (PCI Express base specification, 3.0 and later).
+        """
+        return self.gbps * 256 / (256 + 24)
+
     def __str__(self) -> str:
         """Return it as lspci has it."""
         return f"{self.gt_s:g} GT/s x{self.width}"
@@ -53,7 +64,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Hop:
-    """The link above a function: what it runs at, and what the function can do."""
+    """The link above a function: what it runs at, and what both of its ends can do."""
 
     address: str
     current: Link
@@ -70,13 +81,19 @@ def hops(host: Host, path: Sequence[str]) -> tuple[Hop, ...]:
         CouldNotTell: a function does not show its link.
 
     """
-    # A root port's own link is the one to the next function, which shows it too.
-    below = path[1:] or path
-    files = read_files(host, *(f"{PCI}/{each}/{name}" for each in below for name in _LINK))
-    return tuple(_hop(files, each) for each in below)
+    files = read_files(host, *(f"{PCI}/{each}/{name}" for each in path for name in _LINK))
+    # Root port and function, or also the two ports of each switch: pairs of ends.
+    uppers, lowers = (path[::2], path[1::2]) if len(path) % 2 == 0 else (path, path)
+    return tuple(map(_hop, repeat(files), uppers, lowers))
 
 
-def _hop(files: Files, address: str) -> Hop:
+def _hop(files: Files, upper: str, lower: str) -> Hop:
+    current, most = _links(files, lower)
+    above = _links(files, upper)[1]
+    return Hop(lower, current, Link(min(most.gt_s, above.gt_s), min(most.width, above.width)))
+
+
+def _links(files: Files, address: str) -> tuple[Link, Link]:
     links = []
     for kind in ("current", "max"):
         base = f"{PCI}/{address}/{kind}_link_"
@@ -86,7 +103,7 @@ def _hop(files: Files, address: str) -> Hop:
             shown = f"{files.must(base + 'speed')} x{width}"
             raise CouldNotTell(f"{address}: its PCIe link is {shown} ({base}speed)")
         links.append(Link(float(speed[1]), width))
-    return Hop(address, links[0], links[1])
+    return links[0], links[1]
 
 
 def narrowest(path: Sequence[Hop]) -> Hop:
@@ -113,11 +130,11 @@ class Functions:
         """Return its NUMA node; -1 if the firmware does not say."""
         return self.files.number(f"{PCI}/{address}/numa_node")
 
-    def gpus(self) -> tuple[str, ...]:
-        """Return the addresses of NVIDIA's GPUs, in the order of nvidia-smi's index."""
+    def gpus(self, vendors: tuple[str, ...] = (NVIDIA, AMD)) -> tuple[str, ...]:
+        """Return the addresses of these vendors' GPUs, in the order of nvidia-smi's index."""
         found = []
         for match, text in self.files.matching(PCI + r"/([^/]+)/class"):
-            if text.startswith(_DISPLAY) and self.vendor(match[1]) == NVIDIA:
+            if text.startswith(_DISPLAY) and self.vendor(match[1]) in vendors:
                 found.append(match[1])
         return tuple(sorted(found, key=lambda address: (len(address), address)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rdmaprov.facts import devices, gids
+from rdmaprov.facts import devices, gids, lower_ports
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import AnsweredHost, Result
 from rdmaprov.facts.text import files_command
@@ -16,7 +16,7 @@ from rdmaprov.inventory import Node, Rail
 
 @dataclass(frozen=True)
 class Path:
-    """One rail from a node to the next one."""
+    """One rail from a node to the next one; `far_netdevs` has the ports of all its rails."""
 
     near: Node
     far: Node
@@ -24,6 +24,14 @@ class Path:
     far_rail: Rail
     ends: tuple[End, End]
     far_netdevs: tuple[str, ...]
+
+    def risen(self, by_netdev: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+        """Return by how much the counters of the rail's ports at the far end rose together."""
+        total: dict[str, int] = {}
+        for netdev in self.ends[1].ports:
+            for name, value in by_netdev.get(netdev, {}).items():
+                total[name] = total.get(name, 0) + value
+        return total
 
     @property
     def device(self) -> str:
@@ -70,9 +78,11 @@ def paths(nodes: Sequence[Node], hosts: FleetRunner) -> tuple[list[Path], list[s
     ring = [node for node in nodes if node.name in ends]
     for near, far in zip(ring, [*ring[1:], *ring[:1]], strict=True):
         here, there = ends[near.name], ends[far.name]
-        netdevs = tuple(end.netdev for end in there.values())
-        for rail, far_rail in zip(near.rails, far.rails, strict=False):
-            if near is not far and rail.index in here and far_rail.index in there:
+        netdevs = tuple(dict.fromkeys(each for end in there.values() for each in end.ports))
+        planes = far.planes
+        for plane, rail in near.planes.items():
+            far_rail = planes.get(plane)
+            if far_rail and near is not far and rail.index in here and far_rail.index in there:
                 both = (here[rail.index], there[far_rail.index])
                 found.append(Path(near, far, rail, far_rail, both, netdevs))
     return found, unknown
@@ -108,7 +118,8 @@ def _ends(node: Node, host: AnsweredHost) -> dict[int, End]:
             if given != -1:
                 chosen = next((gid for gid in there if gid.index == given), None)
             index = None if chosen is None else chosen.index
-        found[rail.index] = End(port.netdev, rdma, mac, address, index)
+        ports = tuple(each.netdev for each in lower_ports.ports_of(here, rail))
+        found[rail.index] = End(port.netdev, rdma, mac, address, index, ports)
     return found
 
 

@@ -42,7 +42,12 @@ _PACKAGES = (
     "else rpm -qa --qf '%{NAME}|%{VERSION}-%{RELEASE}|install|installed\\n' "
     f"{' '.join(map(shlex.quote, _PATTERNS))}; fi; echo {END}"
 )
-_OFED = re.compile(r"(MLNX_OFED_LINUX|OFED[-\w]*?)-(\d+\.\d+)-([\d.]+\d):?")
+# MLNX_EN is MLNX_OFED without InfiniBand; a customer's or internal build has a suffix.
+_OFED = re.compile(
+    r"(MLNX_OFED_LINUX|MLNX_EN_LINUX|mlnx-en|OFED[-\w]*?)-(\d+)(\.\d+-[\d.]+\d)"
+    r"(?:[-.][A-Za-z][\w.-]*)?:?"
+)
+_FIRST_DOCA = 23  # DOCA's first OFED was 23.04
 _VERSIONS = """\
 import importlib.metadata as m, json, sys
 found = {}
@@ -173,13 +178,14 @@ def ofed(host: Host) -> Ofed | None:
 def parse_ofed(text: str) -> Ofed:
     """Return what `ofed_info -s` printed.
 
-    DOCA's says OFED-internal-25.07-0.9.7: where MLNX_OFED's says MLNX_OFED_LINUX-24.10-1.1.4.0:.
+    DOCA's says OFED-internal-25.07-0.9.7: where MLNX_OFED's says MLNX_OFED_LINUX-24.10-1.1.4.0:,
+    and a MLNX_OFED before DOCA may say OFED-internal-4.7-3.2.9.
     """
     found = _OFED.fullmatch(text.strip())
     if found is None:
         raise CouldNotTell(f"ofed_info -s shows {text.strip()[:60]!r}, not a version")
-    flavour = "mlnx_ofed" if found[1] == "MLNX_OFED_LINUX" else "doca"
-    return Ofed(flavour, f"{found[2]}-{found[3]}")
+    is_doca = found[1].startswith("OFED") and int(found[2]) >= _FIRST_DOCA
+    return Ofed("doca" if is_doca else "mlnx_ofed", found[2] + found[3])
 
 
 def python_packages(host: Host, python: str, names: tuple[str, ...]) -> Mapping[str, str | None]:

@@ -7,8 +7,13 @@ from collections.abc import Mapping
 
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
-from rdmaprov.facts.text import output
+from rdmaprov.facts.text import END, output, whole
 
+_LINKS = (
+    "for link in /etc/systemd/system/*.wants/* /etc/systemd/system/*.requires/*"
+    " /usr/lib/systemd/system/*.wants/* /usr/lib/systemd/system/*.requires/*;"
+    f' do [ ! -e "$link" ] || echo "${{link##*/}}"; done; echo {END}'
+)
 PROPERTIES = (
     "Id,Names,LoadState,ActiveState,Result,UnitFileState,NeedDaemonReload,MainPID,"
     "LimitMEMLOCK,LimitMEMLOCKSoft,ExecStart,DropInPaths"
@@ -26,6 +31,24 @@ def show(host: Host, *names: str) -> dict[str, Mapping[str, str]]:
     return parse(
         output(host, f"systemctl show --no-pager --property={PROPERTIES} -- {words}"), names
     )
+
+
+def state_after_reboot(host: Host, name: str) -> str:
+    """Return "enabled" for a unit that a boot starts, else what it is.
+
+    A boot goes by the links on the disk; systemd remembers what they were when it last read them.
+
+    Raises:
+        CouldNotTell: systemd does not answer, or the links cannot be read.
+
+    """
+    known = show(host, name)[name].get("UnitFileState") or "absent"
+    if known not in ("enabled", "disabled"):
+        return known
+    shown = whole(host.run(_LINKS).stdout, "reading links of units")
+    if name in shown.splitlines():
+        return "enabled"
+    return known if known == "disabled" else "enabled in systemd's memory, not linked on the disk"
 
 
 def parse(text: str, names: tuple[str, ...]) -> dict[str, Mapping[str, str]]:

@@ -37,6 +37,7 @@ class End:
         address: its IP address.
         gid_index: of the GID that NCCL would use; None if there is none, or on InfiniBand, where
             none is needed.
+        ports: the network devices that count its packets.
 
     """
 
@@ -45,6 +46,7 @@ class End:
     mac: str
     address: str
     gid_index: int | None
+    ports: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from rdmaprov.validate.outcome import is_unreachable
 from rdmaprov.validate.results import Outcome, message, node_of, outcome_of
 from rdmaprov.words import quantity
 
-# Kinds that are printed, and the characters of each; results.json has all.
+# Kinds that are printed, reasons for skips, and the characters of each; results.json has all.
 _MOST_KINDS = 50
+_MOST_REASONS = 5
 _MOST_TEXT = 500
 # Raw messages whose mask is kept: the checks of a node come together, and often say the same.
 _KNOWN = 1024
@@ -66,20 +67,20 @@ class Kinds:
 
     def problems(self) -> Iterator[str]:
         """Yield what failed and then what is unknown, the commonest first."""
-        return self._lines(_PROBLEMS)
+        return self._lines(_PROBLEMS, _MOST_KINDS)
 
     def skipped(self) -> Iterator[str]:
         """Yield why checks were skipped, the commonest reason first."""
-        return self._lines([Outcome.SKIPPED])
+        return self._lines([Outcome.SKIPPED], _MOST_REASONS)
 
-    def _lines(self, outcomes: Collection[Outcome]) -> Iterator[str]:
+    def _lines(self, outcomes: Collection[Outcome], most: int) -> Iterator[str]:
         found = [kind for kind in self._found.values() if kind.outcome in outcomes]
         found.sort(key=lambda kind: (kind.outcome is not Outcome.FAILED, -len(kind.nodes)))
         lost = {id(kind) for kind in self._lost.values()}
-        for kind in found[:_MOST_KINDS]:
+        for kind in found[:most]:
             yield self._line(kind, is_lost=id(kind) in lost)
-        if len(found) > _MOST_KINDS:
-            yield f"and {len(found) - _MOST_KINDS:,} more kinds: see results.json"
+        if len(found) > most:
+            yield f"and {len(found) - most:,} more: see the report"
 
     def _line(self, kind: _Kind, *, is_lost: bool) -> str:
         nodes, found = list(kind.nodes), f"[{_found_by(kind)}]"

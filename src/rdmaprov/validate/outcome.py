@@ -39,9 +39,15 @@ def first_line(found: pytest.ExceptionInfo[BaseException]) -> str:
     return text if known and text else f"{type(found.value).__name__}: {text}".rstrip(": ")
 
 
-def one_line(found: pytest.ExceptionInfo[BaseException]) -> ReprExceptionInfo:
-    """Return an exception as one line for pytest's report and for its summary."""
-    line = first_line(found)
+def one_line(found: pytest.ExceptionInfo[BaseException], line: str = "") -> ReprExceptionInfo:
+    """Return an exception as one line for pytest's report and for its summary.
+
+    Args:
+        found: the exception.
+        line: what to say; empty for its own message.
+
+    """
+    line = line or first_line(found)
     entry = ReprEntryNative([line + "\n"])
     crash = ReprFileLocation(*where(found), line)
     return ReprExceptionInfo(ReprTraceback([entry], None, "native"), crash)

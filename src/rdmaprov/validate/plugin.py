@@ -9,29 +9,16 @@ each node, any other one once; `fleet` and `hosts` are all selected nodes.
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rdmaprov.errors import RdmaprovError
-from rdmaprov.inventory import Fleet
-from rdmaprov.probe.session import Limits
-from rdmaprov.validate import fixtures, items, loop, outcome
+from rdmaprov.validate import fixtures, items, loop, options, outcome
 from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.items import Check, node_by_node, target_of
 from rdmaprov.validate.progress import Progress
-from rdmaprov.validate.selection import (
-    ALL,
-    Selection,
-    is_specification,
-    load,
-    select,
-    select_hosts,
-    this_machine,
-)
 
 MARKERS = {
     "state": "settings: configured on disk, running now, after a reboot",
@@ -41,32 +28,11 @@ MARKERS = {
 }
 # From here on it is: 256 nodes with 60 checks each are 6 s of pytest's own time.
 _MANY = 256
-_FLEET = pytest.StashKey[Fleet]()
-_TESTINFRA_OPTIONS = (
-    "connection", "ssh_config", "ssh_identity_file", "sudo", "sudo_user", "force_ansible",
-)  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what testinfra's own options lack; --hosts is testinfra's."""
-    group = parser.getgroup("rdmaprov")
-    group.addoption(
-        "--inventory", metavar="SITE", default=os.environ.get("RDMAPROV_INVENTORY", ""),
-        help="Verify nodes against this inventory directory (default: RDMAPROV_INVENTORY).",
-    )  # fmt: skip
-    limits = Limits()
-    group.addoption(
-        "--command-timeout", metavar="S", type=float, default=limits.command_s,
-        help="Time out a command on a node after S seconds (default: %(default)g).",
-    )  # fmt: skip
-    group.addoption(
-        "--node-timeout", metavar="S", type=float, default=limits.node_s,
-        help="Time out all commands of a node after S seconds (default: %(default)g).",
-    )  # fmt: skip
-    group.addoption(
-        "--vault-password-file", metavar="FILE",
-        help="Decrypt vaulted values of the site with the password in FILE.",
-    )  # fmt: skip
+    options.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -82,42 +48,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
         return
     try:
-        config.stash[SELECTION] = _selected(config)
+        config.stash[SELECTION] = options.load_selection(config)
     except RdmaprovError as error:
         raise pytest.UsageError(f"{error.message}. {error.hint}") from error
-
-
-class Preloaded:
-    """A plugin that passes on a site which this process has loaded and checked."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    def pytest_configure(self, config: pytest.Config) -> None:
-        """Pass the fleet on."""
-        config.stash[_FLEET] = self._fleet
-
-
-def _selected(config: pytest.Config) -> Selection:
-    site = config.getoption("inventory")
-    if not site:
-        raise pytest.UsageError("no site given. Pass --inventory SITE or set RDMAPROV_INVENTORY")
-    os.environ["RDMAPROV_INVENTORY"] = site  # remedies name it
-    hosts = ALL if config.getoption("hosts") is None else config.getoption("hosts")
-    if not hosts.strip(" ,"):
-        raise pytest.UsageError("--hosts is empty. Leave it out, or write --hosts=all")
-    vault = config.getoption("vault_password_file")
-    fleet = config.stash.get(_FLEET, None)
-    if fleet is None:
-        fleet = load(Path(site), hosts, Path(vault) if vault else None)
-    if is_specification(hosts):
-        options = {name: config.getoption(name) for name in _TESTINFRA_OPTIONS}
-        inventory = config.getoption("ansible_inventory") or str(Path(site).resolve())
-        options["ansible_inventory"] = inventory
-        return select_hosts(fleet, hosts, options, this_machine)
-    limits = Limits(config.getoption("command_timeout"), config.getoption("node_timeout"))
-    # A worker of xdist's judges some nodes only, and need not connect to the others.
-    return select(fleet, limits, together=not hasattr(config, "workerinput"))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -128,7 +61,8 @@ def pytest_collection(session: pytest.Session) -> None:
     selection = config.stash.get(SELECTION, None)
     if selection is not None:
         names = [node.name for node in selection.fleet.nodes]
-        shown = Progress(moves=_may_move(config), grouped=_is_grouped(config), nodes=names)
+        moves, grouped = _may_move(config), _is_grouped(config)
+        shown = Progress(config, moves=moves, grouped=grouped, nodes=names)
         config.pluginmanager.register(shown, "rdmaprov-progress")
 
 
@@ -245,4 +179,5 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     selection: Any = config.stash.get(SELECTION, None)
     if selection is None:
         return []
-    return [f"site: {selection.fleet.site}, nodes: {len(selection.fleet.nodes)}"]
+    nodes = len(selection.fleet.nodes)
+    return [f"site: {selection.fleet.site}, nodes: {nodes}", *config.stash.get(options.WAIVED, [])]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rdmaprov.terminal import Meter, progress_console
+from rdmaprov.validate import outcome
 from rdmaprov.validate.kinds import Kinds
 
 # What pytest's own summary would say of each check.
@@ -24,22 +25,30 @@ class Progress:
     """A plugin that shows the progress of a run, and groups what did not pass.
 
     Args:
+        config: of the run.
         moves: whether a moving line may replace pytest's dots.
         grouped: whether equal results of several nodes are printed once, at the end.
         nodes: the nodes' names.
 
     """
 
-    def __init__(self, *, moves: bool, grouped: bool, nodes: Collection[str]) -> None:
+    def __init__(
+        self, config: pytest.Config, *, moves: bool, grouped: bool, nodes: Collection[str]
+    ) -> None:
+        self._config = config
         self._moves, self._grouped = moves, grouped
         self._kinds = Kinds(nodes)
         self._meter: Meter | None = None
         self._ended = False
         self._open = ExitStack()
 
+    @property
+    def _reporter(self) -> Any:  # noqa: ANN401 - pytest's, and private
+        return self._config.pluginmanager.get_plugin("terminalreporter")
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Start the moving line if tests will run and standard error is a terminal."""
-        reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+        reporter = self._reporter
         if reporter is not None and self._grouped:
             reporter.showfspath = False  # no dots follow a file's name
         if not self._moves or session.config.option.collectonly or reporter is None:
@@ -61,10 +70,16 @@ class Progress:
         option = session.config.option
         if self._grouped and option.tbstyle == "auto":
             option.tbstyle = "no"
-            reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+            reporter = self._reporter
             if reporter is not None:
                 chars = [each for each in reporter.reportchars if each not in _OURS]
                 reporter.reportchars = "".join(chars)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Have pytest say that the run was interrupted, and not where in the code."""
+        if self._reporter is not None and not self._config.getoption("fulltrace"):
+            self._reporter._keyboardinterrupt_memo = outcome.one_line(excinfo, "interrupted")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Group a check that did not pass."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +18,8 @@ from rdmaprov.resources import suite_dir
 from rdmaprov.runs.directory import RUNS, RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.masks import Mask
-from rdmaprov.validate import plugin
 from rdmaprov.validate.junit import JUnit
+from rdmaprov.validate.options import Preloaded
 from rdmaprov.validate.results import CheckResults, lines
 
 
@@ -32,7 +32,8 @@ class ValidateRequest:
         limit: Ansible's pattern, if there is one.
         hosts: testinfra's host specifications, if there are any.
         options: pytest's.
-        vault_password_file: opens vaulted values.
+        passwords: the plugin's arguments that name files with passwords.
+        waivers: the problems of the site that it accepts, for results.json.
 
     """
 
@@ -40,7 +41,8 @@ class ValidateRequest:
     limit: str | None
     hosts: str | None
     options: tuple[str, ...]
-    vault_password_file: Path | None
+    passwords: tuple[str, ...] = ()
+    waivers: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,7 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask) -> Done:
     findings = CheckResults(tuple(node.name for node in fleet.nodes))
     with RunDirectory("validate", mask, log="pytest.log") as directory:
         junit = JUnit(directory, mask)
-        ended = pytest.main(
-            list(_arguments(request)), plugins=[findings, junit, plugin.Preloaded(fleet)]
-        )
+        ended = pytest.main(list(_arguments(request)), plugins=[findings, junit, Preloaded(fleet)])
         gc.collect()  # pytest's session, with all of its checks: it is in cycles
         junit.close()
         for one in findings.judged:
@@ -90,7 +90,7 @@ def document(
     findings: CheckResults,
 ) -> dict[str, Any]:
     """Return results.json; docs/results.schema.json describes it."""
-    head = Head("validate", request.site, request.limit, started)
+    head = Head("validate", request.site, request.limit, started, request.waivers)
     asked = {"hosts": request.hosts, "options": list(request.options)}
     nodes = findings.nodes_as_data()
     return results_document(head, ended, code, nodes, {**asked, **findings.as_data()})
@@ -104,9 +104,8 @@ def _arguments(request: ValidateRequest) -> Iterator[str]:
     yield f"--override-ini=cache_dir={Path(RUNS, '.pytest_cache').absolute()}"
     yield f"--inventory={request.site}"
     yield f"--hosts={request.hosts or request.limit or 'all'}"
-    if request.vault_password_file is not None:
-        yield f"--vault-password-file={request.vault_password_file}"
-    yield from ("-p", "rdmaprov.validate.plugin")
+    yield from request.passwords
+    yield from ("-p", "rdmaprov.validate.plugin", "--no-header")
     named = [_in_suite(suite, word) for word in request.options]
     yield from named
     # A user's own tests run in place of the suite.

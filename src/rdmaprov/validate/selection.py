@@ -70,8 +70,10 @@ def is_specification(hosts: str) -> bool:
     return "://" in hosts
 
 
-def load(site: Path, pattern: str, vault_password_file: Path | None = None) -> Fleet:
-    """Return the fleet of a good site, limited to the pattern's nodes.
+def load(
+    site: Path, pattern: str, vault_password_file: Path | None = None
+) -> tuple[Fleet, list[contract.Waived]]:
+    """Return the fleet of a good site, limited to the pattern's nodes, and what it waives.
 
     Raises:
         SiteError: the site has a problem, or no node is left.
@@ -79,19 +81,20 @@ def load(site: Path, pattern: str, vault_password_file: Path | None = None) -> F
     """
     limit = None if is_specification(pattern) or pattern == ALL else pattern
     fleet = load_site(site, limit, vault_password_file)
-    if problems := contract.problems(fleet):
+    problems, waived = contract.judge(fleet)
+    if problems:
         many = f"{len(problems)} problems, first " if len(problems) > 1 else ""
         raise SiteError(
             f"{site}: {many}{problems[0].text(Path.cwd())}", f"Run: rdmaprov check {site}"
         )
     if not fleet.nodes:
         raise SiteError(f"{site}: there are no nodes", f"See: rdmaprov check {site}")
-    return fleet
+    return fleet, waived
 
 
-def select(fleet: Fleet, limits: Limits, together: bool) -> Selection:
-    """Return the nodes of a fleet over rdmaprov's own connections; see Probe for `together`."""
-    probe = open_probe(fleet, limits, together)
+def select(fleet: Fleet, limits: Limits, together: bool, become_password: str = "") -> Selection:
+    """Return the nodes of a fleet over rdmaprov's own connections; see `open_probe`."""
+    probe = open_probe(fleet, limits, together, become_password)
     names = tuple(node.name for node in fleet.nodes)
     return Selection(fleet, ProbedHosts(names, probe, limits.command_s), probe)
 

@@ -1,0 +1,104 @@
+"""The plugin's options, and the nodes that they select."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.contract import waivers
+from rdmaprov.inventory import Fleet
+from rdmaprov.probe.session import Limits
+from rdmaprov.validate.selection import (
+    ALL,
+    Selection,
+    is_specification,
+    load,
+    select,
+    select_hosts,
+    this_machine,
+)
+
+WAIVED = pytest.StashKey[list[str]]()  # not of a preloaded site, which showed them
+_FLEET = pytest.StashKey[Fleet]()
+_TESTINFRA_OPTIONS = (
+    "connection", "ssh_config", "ssh_identity_file", "sudo", "sudo_user", "force_ansible",
+)  # fmt: skip
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add what testinfra's own options lack; --hosts is testinfra's."""
+    group = parser.getgroup("rdmaprov")
+    group.addoption(
+        "--inventory", metavar="SITE", default=os.environ.get("RDMAPROV_INVENTORY", ""),
+        help="Verify nodes against this inventory directory (default: RDMAPROV_INVENTORY).",
+    )  # fmt: skip
+    limits = Limits()
+    group.addoption(
+        "--command-timeout", metavar="S", type=float, default=limits.command_s,
+        help="Time out a command on a node after S seconds (default: %(default)g).",
+    )  # fmt: skip
+    group.addoption(
+        "--node-timeout", metavar="S", type=float, default=limits.node_s,
+        help="Time out all commands of a node after S seconds (default: %(default)g).",
+    )  # fmt: skip
+    group.addoption(
+        "--vault-password-file", metavar="FILE",
+        help="Decrypt vaulted values of the site with the password in FILE.",
+    )  # fmt: skip
+    group.addoption(
+        "--become-password-file", metavar="FILE",
+        help="Answer sudo with the password in FILE on nodes that have none of their own.",
+    )  # fmt: skip
+
+
+class Preloaded:
+    """A plugin that passes on a site which this process has loaded and checked."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Pass the fleet on."""
+        config.stash[_FLEET] = self._fleet
+
+
+def load_selection(config: pytest.Config) -> Selection:
+    """Return the nodes that the options select from a good site.
+
+    Raises:
+        RdmaprovError: the site has a problem, or a selected host is none of its nodes.
+        UsageError: pytest's, of options that lack a value or name a file that cannot be read.
+
+    """
+    site = config.getoption("inventory")
+    if not site:
+        raise pytest.UsageError("no site given. Pass --inventory SITE or set RDMAPROV_INVENTORY")
+    os.environ["RDMAPROV_INVENTORY"] = site  # remedies name it
+    hosts = ALL if config.getoption("hosts") is None else config.getoption("hosts")
+    if not hosts.strip(" ,"):
+        raise pytest.UsageError("--hosts is empty. Leave it out, or write --hosts=all")
+    vault = config.getoption("vault_password_file")
+    fleet = config.stash.get(_FLEET, None)
+    if fleet is None:
+        fleet, waived = load(Path(site), hosts, Path(vault) if vault else None)
+        config.stash[WAIVED] = list(waivers.lines(waived))
+    if is_specification(hosts):
+        options = {name: config.getoption(name) for name in _TESTINFRA_OPTIONS}
+        inventory = config.getoption("ansible_inventory") or str(Path(site).resolve())
+        options["ansible_inventory"] = inventory
+        return select_hosts(fleet, hosts, options, this_machine)
+    limits = Limits(config.getoption("command_timeout"), config.getoption("node_timeout"))
+    # A worker of xdist's judges some nodes only, and need not connect to the others.
+    together = not hasattr(config, "workerinput")
+    return select(fleet, limits, together, _become_password(config))
+
+
+def _become_password(config: pytest.Config) -> str:
+    """Return sudo's password, which also reaches xdist's workers as the name of a file alone."""
+    file = config.getoption("become_password_file")
+    try:
+        return Path(file).read_text().rstrip("\r\n") if file else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise pytest.UsageError(f"--become-password-file {file}: {error}") from error
