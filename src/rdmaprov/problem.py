@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 # What a terminal obeys, or turns a text around, as the inside of a regular expression's set:
@@ -12,6 +12,7 @@ from pathlib import Path
 # separators of UAX #14.
 CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _CONTROL = re.compile(f"[{CONTROL}]")
+_MOST_ALIKE = 3  # problems of one rule at one place that are shown one by one
 
 
 @dataclass(frozen=True, order=True)
@@ -47,9 +48,10 @@ class Problem:
     def text(self, relative_to: Path | None = None) -> str:
         """Return the problem as one line, with its file relative to a directory if possible."""
         at = self.position
-        nodes = f" [{_format_hosts(self.hosts)}]" if self.hosts else ""
+        nodes = f" [{format_hosts(self.hosts)}]" if self.hosts else ""
         where = f"{display_path(at.file, relative_to)}:{at.line}:{at.column}"
-        return printable(f"{where}: {self.variable}: {self.message}; {self.remedy}{nodes}")
+        line = f"{where}: {self.variable}: {self.message}; {self.remedy}{nodes} ({self.rule})"
+        return printable(line)
 
 
 def printable(text: str) -> str:
@@ -82,7 +84,8 @@ def display_path(file: str, relative_to: Path | None) -> str:
         return file
 
 
-def _format_hosts(hosts: tuple[str, ...], most: int = 3) -> str:
+def format_hosts(hosts: tuple[str, ...], most: int = 3) -> str:
+    """Return the first names, and how many more there are."""
     rest = len(hosts) - most
     return ", ".join(hosts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
@@ -96,3 +99,45 @@ def merge_problems(problems: Iterable[Problem]) -> list[Problem]:
         Problem(p.position, p.variable, p.message, p.remedy, p.rule, tuple(names))
         for p, names in hosts.items()
     )
+
+
+def gather_places(
+    problems: Iterable[Problem], written: Callable[[Problem], bool] = lambda _: False
+) -> list[Problem]:
+    """Return the problems; equal ones that no file states are all at the place of the first.
+
+    What a site does not write has no place of its own: it is at its host.
+
+    Args:
+        problems: sorted.
+        written: returns whether a problem's variable is written where the problem is.
+
+    """
+    first: dict[tuple[str, str, str, str], Position] = {}
+
+    def at_first(each: Problem) -> Problem:
+        key = each.variable, each.message, each.remedy, each.rule
+        return replace(each, position=first.setdefault(key, each.position))
+
+    return [each if written(each) else at_first(each) for each in problems]
+
+
+def fold_problems(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems; more than three of one rule at one place are one.
+
+    A template in a file of group variables gives each node a value, and a message, of its own.
+    """
+    kinds: dict[tuple[Position, str, str], list[Problem]] = {}
+    for each in problems:
+        kinds.setdefault((each.position, each.variable, each.rule), []).append(each)
+    return [
+        each
+        for own in kinds.values()
+        for each in (own if len(own) <= _MOST_ALIKE else [_fold(own)])
+    ]
+
+
+def _fold(own: list[Problem]) -> Problem:
+    first = own[0]
+    hosts = tuple(sorted({host for each in own for host in each.hosts}))
+    return replace(first, message=f"{first.message} (and {len(own) - 1:,} more here)", hosts=hosts)

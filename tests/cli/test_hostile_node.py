@@ -100,6 +100,9 @@ def canary(site):
         ({"problems": ["the disk is full"]}, "the disk is full"),
         ({"boot_id": "{{ lookup('pipe', 'id') }}"}, "has no boot_id"),
         ({"boot_id": None}, "boot_id is no text"),
+        ({"busy": "nobody"}, "busy is no list"),
+        ({"busy": [7]}, "busy is no text"),
+        ({"roles": {"limits": {**PLAN, "interrupts": "none"}}}, "interrupts is no list"),
     ],
 )
 def test_odd_survey_fails_its_own_node_alone(site, change, says):

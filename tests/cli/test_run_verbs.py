@@ -9,7 +9,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pexpect
@@ -173,16 +172,24 @@ def test_ansible_that_fails_by_itself_says_why(site):
     assert {node["state"] for node in results(site)["nodes"].values()} == {"not_begun"}
 
 
-def test_password_that_was_asked_for_is_nowhere(site):
+def test_password_that_was_asked_for_is_nowhere(site, tmp_path_factory):
     argv_ = argv("plan", "site", "--ask-become-pass")
-    asked = pexpect.spawn(argv_[0], argv_[1:], cwd=str(site.parent), encoding="utf-8", timeout=60)
+    own = tmp_path_factory.mktemp("temporary")  # other tests' passwords are in the common one
+    asked = pexpect.spawn(
+        argv_[0],
+        argv_[1:],
+        cwd=str(site.parent),
+        env={**os.environ, "TMPDIR": str(own)},
+        encoding="utf-8",
+        timeout=60,
+    )
     asked.expect("BECOME password: ")
     asked.sendline("hunter22")
     said = asked.read()
     asked.close()
     assert asked.exitstatus == 4
     assert not any("hunter22" in text for text in (said, *everything(site.parent).values()))
-    assert not list(Path(tempfile.gettempdir()).glob("rdmaprov-*/become"))
+    assert not list(own.glob("rdmaprov-*/become"))
 
 
 def test_colour_is_left_out_when_that_is_wished(site):

@@ -17,6 +17,8 @@ RAIL: dict[str, Any] = {
     "driver": "mlx5_core",
     "firmware": "28.43.2026",
     "default_route": False,
+    "is_bond": False,
+    "is_virtual": False,
     "addresses": ["198.18.0.1/24", "2001:db8::1/64"],
 }
 FACTS: dict[str, Any] = {

@@ -74,6 +74,22 @@ def test_plan_names_each_setting_once_with_its_layers():
     assert text.endswith("3 nodes: 1 pending, 1 unreachable (node2), 1 not started (node3)")
 
 
+def test_plan_names_what_interrupts_traffic_and_who_uses_the_node():
+    plans = {
+        "mtu": RolePlan(interrupts=("ens1 MTU: queues closed, for under 1 s", "a reboot")),
+        "pcie": RolePlan(reboot=("iommu=pt",), interrupts=("a reboot",)),
+    }
+    before = Survey(plans, pending=("mtu",), busy=("pid 7 of ana, python3: /dev/nvidia0\x1b[2J",))
+    node = NodeResult("busy", before=before)
+    text = shown(summary.plan_lines(results_of(FINE, node), diffs=False))
+    assert (
+        "apply interrupts traffic\n  busy: ens1 MTU: queues closed, for under 1 s\n"
+        "  busy: a reboot\nbusy: apply refuses these nodes without --force-busy\n"
+        "  busy: pid 7 of ana, python3: /dev/nvidia0\\x1b[2J\nreboot required after apply\n"
+    ) in text
+    assert results_of(node).as_data()["busy"]["interrupts"] == list(before.interrupts)
+
+
 def test_failure_is_named_with_task_and_reason():
     results = run("failed")
     text = shown(summary.apply_lines(results))

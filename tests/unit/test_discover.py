@@ -76,6 +76,8 @@ def machine(tmp_path: Path) -> Path:
     put(root, "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module  595.45")
     put(root, "sys/devices/system/node/node0/cpulist", "0-7")
     put(root, "sys/devices/system/node/node1/cpulist", "8-15")
+    put(root, "sys/devices/system/node/node2/cpulist", "")  # a GPU's memory, on Grace Hopper
+    put(root, "sys/devices/system/node/has_normal_memory", "0-1")
     return root
 
 
@@ -117,6 +119,19 @@ def test_soft_roce_is_found_by_its_netdev_and_not_the_way_to_the_node(tmp_path: 
     found = variables.host_variables(collector.collect(str(tmp_path)))
     assert found["fabric_rails"] == [{"netdev": "ens1"}, {"netdev": "ens2"}]
     assert found["fabric_link_gbps"] == 10
+
+
+def test_bond_is_named_by_its_network_device(machine: Path):
+    """The LAG's RDMA device is on the PCI function of its first port, which is no rail."""
+    function = f"{BRIDGES}/0000:17:00.0/0000:18:00.0"
+    put(machine, f"{function}/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "bond0")
+    put(machine, "sys/devices/virtual/net/bond0/bonding/mode", "802.3ad 4")
+    put(machine, "sys/devices/virtual/net/bond0/speed", "400000")
+    link(machine, "sys/class/net/bond0", "sys/devices/virtual/net/bond0")
+    facts = collector.collect(str(machine))
+    assert parse_facts(json.dumps(facts)) == facts
+    rails = variables.host_variables(facts)["fabric_rails"]
+    assert rails == [{"netdev": "bond0", "gpus": [1]}, {"pci": "0000:1a:00.0", "gpus": [0]}]
 
 
 def test_collector_runs_alone_with_any_directory(tmp_path: Path):

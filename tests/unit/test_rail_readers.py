@@ -84,6 +84,34 @@ def vlan(tree: FakeNode) -> None:
     tree.link("/sys/devices/virtual/net/ens1.100/lower_ens1np0", "/sys/class/net/ens1np0")
 
 
+def bond_without_gids(tree: FakeNode) -> None:
+    """Have a LAG that is down: nothing names the bond yet, and the second port has no device."""
+    bond(tree)
+    tree.put(f"{place_of(PCI)}/infiniband/mlx5_bond_0/ports/1/gid_attrs/ndevs/0", "")
+    stack(tree, "bond0", "bond", ("ens1f0", "ens1f1"))
+    tree.put("/sys/devices/virtual/net/bond0/bonding/slaves", "ens1f0 ens1f1\n")
+
+
+def bond_of_two_cards(tree: FakeNode) -> None:
+    """Have no LAG: each port keeps a device of its own, and nobody can say which one it is."""
+    bond_without_gids(tree)
+    rdma(tree, "mlx5_7", SECOND, "")
+
+
+def vlan_on_bond(tree: FakeNode) -> None:
+    bond(tree)
+    tree.put("/sys/devices/virtual/net/bond0/bonding/slaves", "ens1f0 ens1f1\n")
+    net(tree, "bond0.7", "", 8, lower=4)
+    stack(tree, "bond0.7", "vlan", ("bond0",))
+
+
+def stack(tree: FakeNode, name: str, kind: str, lower: tuple[str, ...]) -> None:
+    place = f"/sys/devices/virtual/net/{name}"
+    tree.put(f"{place}/uevent", f"DEVTYPE={kind}\nINTERFACE={name}\n")
+    for each in lower:
+        tree.link(f"{place}/lower_{each}", f"/sys/class/net/{each}")
+
+
 def soft_roce(tree: FakeNode) -> None:
     net(tree, "ens4", PCI, 2)
     rdma(tree, "rxe0", "", "", parent="ens4")
@@ -102,6 +130,9 @@ SHAPES = [
     (partition, {"pci": PCI}, ("ibs1", "mlx5_0")),
     (partition, {"netdev": "ibs1.8001"}, ("ibs1.8001", "mlx5_0")),
     (bond, {"netdev": "bond0"}, ("bond0", "mlx5_bond_0")),
+    (bond_without_gids, {"netdev": "bond0"}, ("bond0", "mlx5_bond_0")),
+    (bond_of_two_cards, {"netdev": "bond0"}, ("bond0", "")),
+    (vlan_on_bond, {"netdev": "bond0.7"}, ("bond0.7", "mlx5_bond_0")),
     (vlan, {"netdev": "ens1.100"}, ("ens1.100", "mlx5_0")),
     (soft_roce, {"netdev": "ens4"}, ("ens4", "rxe0")),
     (without_rdma, {"netdev": "ens9"}, ("ens9", "")),

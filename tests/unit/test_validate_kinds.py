@@ -88,6 +88,16 @@ def test_skips_are_one_line_for_each_reason_without_a_place():
     assert not list(kinds.problems())
 
 
+def test_only_the_commonest_reasons_for_skips_are_lines():
+    kinds = Kinds(NODES)
+    for number in range(9):
+        for node in NODES[: number + 1]:
+            kinds.add(report("test_acs", node, f"reason {number}", "skipped"))
+    *shown, rest = kinds.skipped()
+    assert [line.partition("reason ")[2][0] for line in shown] == ["8", "7", "6", "5", "4"]
+    assert rest == "and 4 more: see the report"
+
+
 def test_unreachable_node_is_one_entry_in_the_results_with_the_names_of_all_its_checks():
     results = CheckResults(tuple(NODES))
     for each in [*refused("gpu01"), report("test_mtu", "gpu02", "gpu02: MTU is 1500")]:

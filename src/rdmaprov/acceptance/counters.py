@@ -84,7 +84,8 @@ class RailTraffic:
 def rail_traffic(node: Node, before: Document, after: Document) -> list[RailTraffic]:
     """Return what each rail of a node counted; a counter that fell was reset, and is left out."""
     found = []
-    for rail, old, new in zip(node.rails, before["rails"], after["rails"], strict=True):
+    # Those of storage come last, and carry nothing of this.
+    for rail, old, new in zip(node.compute_rails, before["rails"], after["rails"], strict=False):
         pairs = ((n, new["counters"].get(n, -1) - c) for n, c in old["counters"].items())
         delta = {name: count for name, count in pairs if count >= 0}
         found.append(RailTraffic(node.name, rail.index, delta))

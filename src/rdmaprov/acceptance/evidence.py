@@ -48,8 +48,10 @@ def judge_transports(site: GateSite, files: Sequence[Path]) -> Iterator[Finding]
         yield Finding("the transport: NCCL wrote no log", _NO_LOG_REMEDY, proven=False)
         return
     hcas = {
-        str(facts["hostname"]).partition(".")[0]: [rail["rdma"] for rail in facts["rails"]]
-        for facts in site.facts.values()
+        str(facts["hostname"]).partition(".")[0]: [
+            rail["rdma"] for rail in facts["rails"][: len(node.compute_rails)]
+        ]
+        for node, facts in ((node, site.facts[node.name]) for node in site.nodes)
     }
     first = site.nodes[0]
     wants_gdr = str(first.get("peermem_mode")) != "off"

@@ -77,7 +77,7 @@ def run_isolation(
         on_round: is called with the estimate, then with the outcome of each round.
 
     """
-    rails = min(len(node.rails) for node in site.nodes)
+    rails = min(len(node.compute_rails) for node in site.nodes)
     # The site does not state its leaves yet, and there is no option for repeats, so `leaves=` and
     # `repeats=` of plan() are left out: only bench/isolation.py and its test use them until then.
     search = plan([node.name for node in site.nodes], rails=rails)

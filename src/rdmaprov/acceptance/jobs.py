@@ -122,7 +122,7 @@ def _planes(
     """Return one plane for each rail; NCCL uses all rails at once."""
     if site.backend == "nccl":
         return (JobPlane("all rails"),)
-    numbers = rails or range(min(len(node.rails) for node in nodes))
+    numbers = rails or range(min(len(node.compute_rails) for node in nodes))
     return tuple(_rail(site, nodes, number) for number in numbers)
 
 

@@ -30,10 +30,10 @@ class Nodes(Protocol):
 
 
 @contextmanager
-def connect(fleet: Fleet) -> Iterator[Nodes]:
-    """Provide a fleet's nodes; their connections end with the context."""
+def connect(fleet: Fleet, become_password: str = "") -> Iterator[Nodes]:
+    """Provide a fleet's nodes; their connections end with the context. See `open_probe`."""
     # A job asks all nodes again and again: connections stay, as far as open files allow.
-    probe = open_probe(fleet, Limits(open=len(fleet.nodes)), together=True)
+    probe = open_probe(fleet, Limits(open=len(fleet.nodes)), True, become_password)
     try:
         yield probe
     finally:

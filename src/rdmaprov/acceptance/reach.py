@@ -64,8 +64,10 @@ def reach_tests(nodes: Sequence[Node], facts: Mapping[str, Document]) -> list[Re
 
 
 def _rail_tests(node: Node, other: Node, facts: Mapping[str, Document]) -> Iterator[ReachTest]:
-    for rail, seen, far in zip(node.rails, facts[node.name]["rails"], other.rails, strict=False):
-        if far.address is not None:
+    planes = other.planes
+    for plane, rail in node.planes.items():
+        far, seen = planes.get(plane), facts[node.name]["rails"][rail.index]
+        if far is not None and far.address is not None:
             yield ReachTest(node.name, other.name, str(far.address.ip), seen["netdev"], rail.index)
 
 

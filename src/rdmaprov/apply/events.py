@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rdmaprov.probe.reasons import sudo_reason
+
 COLLECTION = "rdmaprov.node."
 SURVEY = "survey"
 
@@ -30,6 +32,7 @@ class RolePlan:
     diffs: tuple[tuple[str, str, str], ...] = ()  # file, text before, text after
     reboot: tuple[str, ...] = ()
     waits: str = ""
+    interrupts: tuple[str, ...] = ()  # what it does to traffic, and for about how long
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,13 @@ class Survey:
     roles: Mapping[str, RolePlan] = field(default_factory=dict)
     pending: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    busy: tuple[str, ...] = ()  # who uses the node, if traffic is interrupted
+
+    @property
+    def interrupts(self) -> tuple[str, ...]:
+        """Return what the roles, or a reboot after them, do to traffic, each once."""
+        found = (text for plan in self.roles.values() for text in plan.interrupts)
+        return tuple(dict.fromkeys(found))
 
     @property
     def reboot(self) -> tuple[str, ...]:
@@ -134,7 +144,8 @@ def parse_survey(result: Mapping[str, Any]) -> Survey | None:
     if not isinstance(result.get("roles"), Mapping):
         return None
     roles = {str(name): _role_plan(_mapping(plan)) for name, plan in result["roles"].items()}
-    return Survey(roles, _texts(result.get("pending")), _texts(result.get("problems")))
+    pending, problems = _texts(result.get("pending")), _texts(result.get("problems"))
+    return Survey(roles, pending, problems, _texts(result.get("busy")))
 
 
 def _role_plan(plan: Mapping[str, Any]) -> RolePlan:
@@ -148,7 +159,8 @@ def _role_plan(plan: Mapping[str, Any]) -> RolePlan:
         if isinstance(diff, Mapping)
     )
     changes, reboot = _changes(plan.get("changes")), _texts(plan.get("reboot"))
-    return RolePlan(changes, diffs, reboot, str(plan.get("waits") or ""))
+    interrupts = _texts(plan.get("interrupts"))
+    return RolePlan(changes, diffs, reboot, str(plan.get("waits") or ""), interrupts)
 
 
 def _changes(found: object) -> tuple[Change, ...]:
@@ -168,6 +180,8 @@ def _message(result: Mapping[str, Any], survey: Survey | None) -> str:
         return "still different from the site after apply: " + "; ".join(_remaining_changes(survey))
     message = result.get("msg") or result.get("censored") or "no reason given"
     stderr = str(result.get("module_stderr") or result.get("stderr") or "").strip()
+    if without := sudo_reason(f"{message}\n{stderr}"):
+        return without.text
     last = stderr.splitlines()[-1] if stderr else ""
     text = f"{message} ({last})" if last and last not in str(message) else str(message)
     text = next((cause for sign, cause in _CAUSES.items() if sign in text), text)

@@ -111,9 +111,14 @@ class NodeResult:
         """Return why a reboot is required, or will be on a pending node, by the last survey."""
         if self.after is not None:
             return self.after.reboot
+        return self.planned.reboot
+
+    @property
+    def planned(self) -> Survey:
+        """Return the survey of what apply has still to do; an empty one if it did something."""
         if self.before is None or self.state not in (NodeState.UNCHANGED, NodeState.PENDING):
-            return ()
-        return self.before.reboot
+            return Survey()
+        return self.before
 
 
 def next_result(node: NodeResult, event: NodeEvent) -> NodeResult:
@@ -232,6 +237,8 @@ def _as_data(node: NodeResult) -> dict[str, Any]:
         "failed_task": node.failed,
         "problems": [node.problem] if node.problem else [],
         "reboot": list(node.reboot),
+        "interrupts": list(node.planned.interrupts),
+        "busy": list(node.planned.busy),
         "roles_run": list(node.roles),
         "seconds": round(node.seconds, 3),
         "probed": node.probed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -42,6 +42,7 @@ class ApplyRequest:
         roles: names of the roles; empty for all.
         variables: extra variables of the playbook.
         arguments: more arguments of ansible-playbook.
+        waivers: the problems of the site that it accepts, for results.json.
 
     """
 
@@ -52,6 +53,7 @@ class ApplyRequest:
     roles: tuple[str, ...]
     variables: Mapping[str, object]
     arguments: tuple[str, ...]
+    waivers: Sequence[Mapping[str, Any]] = ()
 
 
 class Run:
@@ -175,7 +177,7 @@ def document(
     request: ApplyRequest, started: datetime, ended: datetime, results: Results
 ) -> dict[str, Any]:
     """Return results.json, as docs/results.schema.json defines it."""
-    head = Head(request.verb, request.site, request.limit, started)
+    head = Head(request.verb, request.site, request.limit, started, request.waivers)
     more = {"roles": list(request.roles)}
     return results_document(head, ended, results.exit_code(), results.as_data(), more)
 

@@ -29,6 +29,12 @@ def plan_lines(results: Results, *, diffs: bool) -> Iterator[Line]:
         if diffs:
             yield from _diff_lines(plans, total)
     yield from _failure_lines(results)
+    nodes = results.nodes.values()
+    interrupts = {node.name: node.planned.interrupts for node in nodes if node.planned.interrupts}
+    yield from _section_lines("apply interrupts traffic", interrupts, total, "yellow")
+    busy = {node.name: node.planned.busy for node in nodes if node.planned.busy}
+    title = "busy: apply refuses these nodes without --force-busy"
+    yield from _section_lines(title, busy, total, "red")
     yield from _reboot_lines(results, "reboot required after apply")
     yield Line(_counts(results), "bold")
 

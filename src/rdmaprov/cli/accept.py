@@ -9,8 +9,8 @@ import click
 from rdmaprov.cli.options import (
     json_option,
     limit_option,
+    password_options,
     site_argument,
-    vault_file_option,
     wait_option,
 )
 from rdmaprov.cli.verbosity import verbosity_options
@@ -56,7 +56,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 )
 @wait_option("SITE")
 @json_option
-@vault_file_option
+@password_options
 @verbosity_options
 def accept(**given: Any) -> int:  # noqa: ANN401 - accept_run.measure has their types
     """Run all-reduces over all nodes of SITE; verify every value, time every size.

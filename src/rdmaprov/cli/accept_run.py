@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Unpack
 
 from rdmaprov.acceptance import state
 from rdmaprov.acceptance.gate import Gate, Options
@@ -17,10 +17,8 @@ from rdmaprov.acceptance.storage import history_path
 from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import session
-from rdmaprov.cli.passwords import Passwords
+from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.site_lock import site_lock
-from rdmaprov.interrupt import signals_interrupt
-from rdmaprov.inventory import Fleet
 from rdmaprov.problem import printable
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
@@ -39,35 +37,35 @@ def measure(
     ignore_validate: bool,
     wait_s: float,
     json_file: IO[str] | None,
-    vault_password_file: Path | None,
+    **passwords: Unpack[PasswordOptions],
 ) -> int:
     """Run the gate over the nodes of a site; return the exit code."""
     wanted = sizes.parse_sizes(size_range) if size_range else ()
     options = Options(backend, wanted, pairs, isolate == "auto", timeout)
-    with signals_interrupt(), site_lock(site, wait_s):
-        fleet, mask = session.check_site(site, limit, Passwords(vault_password_file))
-        screen = session.screen_for(json_file, mask)
-        with RunDirectory("accept", mask, log="ranks.jsonl") as directory:
-            head = Head("accept", site, limit, datetime.now(UTC))
-            result = _result(fleet, options, directory, screen, ignore_validate)
-            text = directory.write_results(document(head, datetime.now(UTC), result))
-    session.conclude(directory, text, summary_lines(result), screen, json_file)
+    with (
+        site_lock(site, wait_s),
+        session.prepare(site, limit, json_file, passwords) as ready,
+        RunDirectory("accept", ready.mask, log="ranks.jsonl") as directory,
+    ):
+        head = Head("accept", site, limit, datetime.now(UTC), ready.waivers)
+        result = _result(ready, options, directory, ignore_validate)
+        text = directory.write_results(document(head, datetime.now(UTC), result))
+    session.conclude(directory, text, summary_lines(result), ready.screen, json_file)
     return result.exit_code()
 
 
 def _result(
-    fleet: Fleet,
-    options: Options,
-    directory: RunDirectory,
-    screen: Screen,
-    ignore_validate: bool,
+    ready: session.Prepared, options: Options, directory: RunDirectory, ignore_validate: bool
 ) -> GateResult:
     """Return the result of the gate; do not measure nodes whose last validate failed."""
-    names = tuple(node.name for node in fleet.nodes)
+    fleet, names = ready.fleet, ready.nodes
     if not ignore_validate and (wrong := state.findings(fleet.site, names)):
         return GateResult(names, options.backend, wrong)
-    with screen.meter("connecting", unit="sizes") as moving, connect(fleet) as connection:
-        progress = _Progress(directory, screen, moving)
+    with (
+        ready.screen.meter("connecting", unit="sizes") as moving,
+        connect(fleet, ready.given.become) as connection,
+    ):
+        progress = _Progress(directory, ready.screen, moving)
         return Gate(
             fleet.nodes,
             connection,

@@ -41,6 +41,11 @@ from rdmaprov.cli.verbosity import verbosity_options
     is_flag=True,
     help="Probe all nodes first; change only those that differ.",
 )
+@click.option(
+    "--force-busy",
+    is_flag=True,
+    help="Interrupt traffic also on nodes whose RDMA devices or GPUs are in use.",
+)
 @click.option("--ask", is_flag=True, help="Show the plan and ask for confirmation.")
 @wait_option("SITE or a node")
 @json_option
@@ -49,8 +54,9 @@ from rdmaprov.cli.verbosity import verbosity_options
 def apply(**given: Any) -> int:  # noqa: ANN401 - apply_run.converge has their types
     """Bring nodes to the state that SITE describes, then verify it.
 
-    Nodes already in that state are only surveyed. To resume an interrupted run, run the same
-    command again. Logs and results go to runs/, without secrets.
+    Nodes already in that state are only surveyed. A node on which a job runs is refused if a change
+    would interrupt its traffic. To resume an interrupted run, run the same command again. Logs and
+    results go to runs/, without secrets.
     """
     from rdmaprov.cli.apply_run import converge
 

@@ -30,6 +30,7 @@ def converge(
     max_failures: str | None,
     reboot: str | None,
     drifted: bool,
+    force_busy: bool,
     ask: bool,
     wait_s: float,
     json_file: IO[str] | None,
@@ -49,13 +50,17 @@ def converge(
         site_lock(site, wait_s),
         session.prepare(site, limit, json_file, passwords) as ready,
     ):
-        request = ApplyRequest("apply", site, ready.nodes, limit, named, {}, ready.arguments)
+        request = ApplyRequest(
+            "apply", site, ready.nodes, limit, named, {}, ready.arguments, ready.waivers
+        )
         with session.start_run(request, ready) as run:
             if drifted and not _narrow(run, ready, named):
                 stopped = run.results_so_far(interrupted=True)
                 lines = summary.apply_lines(stopped)
                 return session.finish(run, stopped, lines, ready.screen, json_file)
             run.add_variables(_variables(batch, most, reboot, len(run.nodes)))
+            if force_busy:
+                run.add_variables({"apply_force_busy": True})
             run.add_variables(node_lock_variables(run.path, wait_s))
             if ask and (code := _confirm(run, ready.screen, json_file)) is not None:
                 return code

@@ -8,18 +8,19 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Unpack
 
 import click
 
-from rdmaprov.cli.options import limit_option, site_argument, vault_file_option
+from rdmaprov.cli.options import VaultOptions, limit_option, site_argument, vault_options
 from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.problem import Problem, display_path
+from rdmaprov.problem import Problem, display_path, fold_problems
 from rdmaprov.verbosity import Verbosity, no_colour
 
 if TYPE_CHECKING:
+    from rdmaprov.contract import Waived
     from rdmaprov.inventory import Fleet
 
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Print plain text or GitHub annotations.",
 )
-@vault_file_option
+@vault_options
 @click.option(
     "--untrusted",
     is_flag=True,
@@ -55,8 +56,8 @@ def check(
     limit: str | None,
     json_file: IO[str] | None,
     style: str,
-    vault_password_file: Path | None,
     untrusted: bool,
+    **passwords: Unpack[VaultOptions],
 ) -> int:
     """Find every problem of SITE, without connecting to a node.
 
@@ -64,26 +65,44 @@ def check(
     to write. Prints nothing if the site is valid.
     """
     if untrusted:
-        if limit is not None or vault_password_file is not None:
-            message = "--untrusted excludes --limit and --vault-password-file"
+        if limit is not None or any(passwords.values()):
+            message = "--untrusted excludes --limit and the vault password"
             raise UsageError(message, "Leave them out: it judges the whole site.")
-        fleet, found = read_untrusted(site)
+        fleet, found, waived = read_untrusted(site)
     else:
-        fleet, found = read(site, limit, vault_password_file)
+        from rdmaprov.cli.passwords import provide_passwords
+
+        with provide_passwords(passwords) as given:
+            fleet, found, waived = read(site, limit, given.vault)
     if json_file is not None:
-        entries = [as_json(problem) for problem in found]
-        json.dump({"site": str(site), "problems": entries}, json_file, indent=2)
+        document = {
+            "site": str(site),
+            "problems": [as_json(problem) for problem in found],
+            "waivers": [each.as_data() for each in waived],
+        }
+        json.dump(document, json_file, indent=2)
         json_file.write("\n")
     if json_file is None or json_file.name != "-":
-        for problem in found:
+        for problem in fold_problems(found):
             click.echo(annotation(problem) if style == "github" else colour_line(problem))
+    show_waived(waived)
     if verbosity() is Verbosity.VERBOSE:
         click.echo(f"{len(fleet.nodes)} nodes, {len(found)} problems", err=True)
     return ExitCode.INVALID_SITE if found else ExitCode.OK
 
 
-def read(site: Path, limit: str | None, vault: Path | None) -> tuple[Fleet, list[Problem]]:
-    """Return a site's fleet and its problems; show the progress.
+def show_waived(waived: list[Waived]) -> None:
+    """Print what a site accepts, on standard error."""
+    from rdmaprov.contract import waivers
+
+    for line in waivers.lines(waived):
+        click.echo(line, err=True)
+
+
+def read(
+    site: Path, limit: str | None, vault: Path | None
+) -> tuple[Fleet, list[Problem], list[Waived]]:
+    """Return a site's fleet, its problems, and those that it waives; show the progress.
 
     Raises:
         SiteError: there is no site, or the limit matches no node.
@@ -95,11 +114,11 @@ def read(site: Path, limit: str | None, vault: Path | None) -> tuple[Fleet, list
     with meter(f"reading {site}") as moving:
         fleet = load_site(site, limit, vault, moving.count)
         moving.what, moving.total = f"checking {site}", 0
-        return fleet, contract.problems(fleet)
+        return fleet, *contract.judge(fleet)
 
 
-def read_untrusted(site: Path) -> tuple[Fleet, list[Problem]]:
-    """Return a stranger's fleet and its problems, as many as are printed; show the progress.
+def read_untrusted(site: Path) -> tuple[Fleet, list[Problem], list[Waived]]:
+    """Return as `read` does, of a stranger's site: as many problems as are printed.
 
     Raises:
         SiteError: there is no site, or it takes too much memory or time.
@@ -118,8 +137,8 @@ def read_untrusted(site: Path) -> tuple[Fleet, list[Problem]]:
     with meter(f"reading {site}") as moving, bounded():
         fleet = load_untrusted(site, moving.count)
         moving.what, moving.total = f"checking {site}", 0
-        found = contract.problems(fleet)
-        return fleet, found[: limits.MOST_PROBLEMS]
+        found, waived = contract.judge(fleet)
+        return fleet, found[: limits.MOST_PROBLEMS], waived[: limits.MOST_PROBLEMS]
 
 
 def as_json(problem: Problem) -> dict[str, object]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from rdmaprov.cli.options import limit_option, site_argument, vault_file_option
+from rdmaprov.cli.check import show_waived
+from rdmaprov.cli.options import PasswordOptions, limit_option, password_options, site_argument
 from rdmaprov.cli.verbosity import meter, verbosity, verbosity_options
 from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
@@ -16,7 +18,10 @@ from rdmaprov.verbosity import Verbosity
 from rdmaprov.words import quantity
 
 if TYPE_CHECKING:
+    from rdmaprov.cli.passwords import Passwords
     from rdmaprov.discover import reach
+    from rdmaprov.inventory import Fleet
+    from rdmaprov.runs.masks import Mask
 
 
 @click.command(
@@ -30,10 +35,14 @@ if TYPE_CHECKING:
 @click.option(
     "--replace", is_flag=True, help="With --merge, overwrite what the site sets otherwise."
 )
-@vault_file_option
+@password_options
 @verbosity_options
 def discover(
-    site: Path, limit: str | None, write: bool, replace: bool, vault_password_file: Path | None
+    site: Path,
+    limit: str | None,
+    write: bool,
+    replace: bool,
+    **passwords: Unpack[PasswordOptions],
 ) -> int:
     """Read the RDMA devices, GPUs and memory of the nodes of SITE over ssh.
 
@@ -41,22 +50,21 @@ def discover(
     host_vars and keeps comments and order. Where a node differs from what the site sets, shows
     both and keeps the site's value, unless you pass --replace.
     """
-    from rdmaprov.discover import merge, variables
-    from rdmaprov.inventory import SiteError, load_site
+    from rdmaprov import contract
+    from rdmaprov.discover import merge, rails, variables
     from rdmaprov.runs.files import not_written
 
     if replace and not write:
         raise UsageError("--replace changes what --merge writes", "Pass --merge too.")
-    with meter(f"reading {site}") as moving:
-        fleet = load_site(site, limit, vault_password_file, moving.count)
+    fleet, answers = _read(site, limit, passwords)
     nodes = {node.name: node for node in fleet.nodes}
-    if not nodes:
-        raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
+    show_waived(contract.judge(fleet)[1])
     missed: dict[Path, OSError] = {}
-    answers = _collect(site, limit, vault_password_file, len(nodes))
     for host, facts in sorted(answers.facts.items()):
         known = variables.host_variables(facts, nodes[host])
         found, different = variables.compare(known, nodes[host])
+        for left_out in rails.choose_rails(facts, nodes[host])[1]:
+            click.echo(f"{host}: {left_out.name} is no rail: {printable(left_out.why)}", err=True)
         if replace:
             found |= {each.name: each.seen for each in different}
         for each in different:
@@ -89,15 +97,40 @@ def discover(
     return ExitCode.OK
 
 
-def _collect(site: Path, limit: str | None, vault: Path | None, count: int) -> reach.NodeFacts:
-    """Return the nodes' answers; show the progress."""
+def _read(
+    site: Path, limit: str | None, passwords: PasswordOptions
+) -> tuple[Fleet, reach.NodeFacts]:
+    """Return a site's fleet and its nodes' answers; show the progress.
+
+    Raises:
+        SiteError: there is no site, or no node in it.
+
+    """
+    from rdmaprov.cli.passwords import provide_passwords
+    from rdmaprov.inventory import SiteError, load_site
+    from rdmaprov.runs.masks import Mask
+
+    with provide_passwords(passwords) as given:
+        with meter(f"reading {site}") as moving:
+            fleet = load_site(site, limit, given.vault, moving.count)
+        if not fleet.nodes:
+            raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
+        mask = Mask([*fleet.secrets(), *given.secrets])
+        names = [node.name for node in fleet.nodes]
+        return fleet, _collect(site, names, given, mask)
+
+
+def _collect(site: Path, nodes: Collection[str], given: Passwords, mask: Mask) -> reach.NodeFacts:
+    """Return the nodes' answers, without secrets in what failed."""
     from rdmaprov.discover import reach
 
-    with meter("discover", count) as moving:
+    with meter("discover", len(nodes)) as moving:
 
         def hear(said: str, bad: bool) -> None:
             moving.advance(bad=bad)
             if verbosity() is Verbosity.VERBOSE:
-                click.echo("\n".join(map(printable, said.splitlines())), err=True)
+                click.echo("\n".join(map(printable, mask.text(said).splitlines())), err=True)
 
-        return reach.read_nodes(site, limit, vault, hear)
+        answers = reach.read_nodes(site, nodes, given.arguments, hear)
+    failures = {name: mask.text(reason) for name, reason in answers.failures.items()}
+    return reach.NodeFacts(answers.facts, failures)

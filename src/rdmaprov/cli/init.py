@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rdmaprov.cli import answers
 from rdmaprov.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,23 +27,27 @@ REFERENCES = {
 _NEUTRAL = {"kind": "roce", "nodes": "node1", "rails": "ens1", "gbps": 400, "gpus": 0}
 
 
-class _Asked(click.Option):
+class _Asked(answers.AskedOption):
     """An option that is asked for, unless a site is copied."""
 
     def prompt_for_value(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's interface
-        """Ask; the network only on a terminal, as it has a default, and only on RoCE."""
-        if _answered(ctx, "source"):
-            return None
-        roce = _answered(ctx, "kind") == {"kind": "roce"}
-        if self.name == "subnet" and not (roce and sys.stdin.isatty()):
+        """Ask; for the network only on RoCE."""
+        known = _answered(ctx)
+        if "source" in known or (self.name == "subnet" and known.get("kind") != "roce"):
             return None
         return super().prompt_for_value(ctx)
 
 
-def _answered(context: click.Context, *names: str) -> dict[str, str]:
-    """Return the texts that are known so far; click has a mark of its own for what is not."""
-    known = {name: context.params.get(name) for name in names}
-    return {name: value for name, value in known.items() if isinstance(value, str)}
+def _answered(context: click.Context) -> dict[str, str | int]:
+    """Return what is known so far; click has a mark of its own for what is not."""
+    return {name: value for name, value in context.params.items() if isinstance(value, (str, int))}
+
+
+def _new_directory(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
+    """Refuse a directory with files, before anything is asked."""
+    if value.exists() and (not value.is_dir() or any(value.iterdir())):
+        answers.refuse(context, parameter, f"{value} exists and is not empty")
+    return value
 
 
 def _check_answer(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401 - click's interface
@@ -55,10 +59,10 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     """
     if value is None or context.resilient_parsing:
         return value
-    before = _answered(context, "kind", "rails")
     try:
         with tempfile.TemporaryDirectory(prefix="rdmaprov-") as place:
-            found = _write(Path(place), _facts({**before, parameter.name: value}))[1]
+            facts = _facts({**_answered(context), parameter.name: value})
+            found = _write(Path(place), facts)[1]
     except UsageError as error:
         raise click.BadParameter(error.message, context, parameter) from error
     if found:
@@ -68,7 +72,9 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
 
 
 @click.command("init", short_help="Write a new site.")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument(
+    "directory", type=click.Path(path_type=Path), is_eager=True, callback=_new_directory
+)
 @click.option(
     "--from",
     "source",
@@ -107,7 +113,12 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     help="Line rate of one rail in Gb/s.",
 )
 @click.option(
-    "--gpus", type=click.IntRange(0, 64), cls=_Asked, prompt="GPUs per node", help="GPUs per node."
+    "--gpus",
+    type=click.IntRange(0, 64),
+    cls=_Asked,
+    callback=_check_answer,
+    prompt="GPUs per node",
+    help="GPUs per node.",
 )
 @click.option(
     "--subnet",
@@ -118,27 +129,40 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     show_default=True,
     help="IPv4 network of the rails: rail i gets its i-th /24. none: no addresses.",
 )
-@click.option("--user", callback=_check_answer, help="User to log in as over ssh.  [default: root]")
-def init(directory: Path, source: str | None, **answers: Any) -> None:  # noqa: ANN401 - click's
+@click.option(
+    "--user",
+    cls=_Asked,
+    callback=_check_answer,
+    help="User to log in as over ssh.  [default: root]",
+)
+@click.pass_context
+def init(
+    context: click.Context,
+    /,
+    directory: Path,
+    source: str | None,
+    **given: Any,  # noqa: ANN401 - click's
+) -> None:
     """Write a new, commented site into DIRECTORY; ask for each fact that no option gives.
 
     The new site passes `rdmaprov check`. Existing files are never overwritten. With --from, copy a
     reference site instead and ask nothing.
     """
+    answers.require_answers(context)
     if source is not None:
-        written, then = _copy(directory, source, answers), REFERENCES[source].format(directory)
+        written, then = _copy(directory, source, given), REFERENCES[source].format(directory)
     else:
-        written, then = _new(directory, answers), f"rdmaprov check {directory}"
+        written, then = _new(directory, given), f"rdmaprov check {directory}"
     for path in written:
         click.echo(f"wrote {path}")
     click.echo(f"next: {then}")
 
 
-def _copy(directory: Path, source: str, answers: Mapping[str, object]) -> list[Path]:
+def _copy(directory: Path, source: str, known: Mapping[str, object]) -> list[Path]:
     from rdmaprov.inventory import starter
     from rdmaprov.resources import data_dir
 
-    given = [name for name, value in answers.items() if value is not None]
+    given = [name for name, value in known.items() if value is not None]
     if given:
         raise UsageError(
             f"--from and --{given[0]} exclude each other", "Copy the site, then edit its files."
@@ -146,9 +170,9 @@ def _copy(directory: Path, source: str, answers: Mapping[str, object]) -> list[P
     return starter.copy(data_dir("inventory") / source, directory)
 
 
-def _new(directory: Path, answers: Mapping[str, object]) -> list[Path]:
+def _new(directory: Path, known: Mapping[str, object]) -> list[Path]:
     existed = directory.exists()
-    written, found = _write(directory, _facts(answers))
+    written, found = _write(directory, _facts(known))
     if found:
         for path in written:
             path.unlink()
@@ -158,20 +182,20 @@ def _new(directory: Path, answers: Mapping[str, object]) -> list[Path]:
     return written
 
 
-def _facts(answers: Mapping[str, Any]) -> Facts:
+def _facts(given: Mapping[str, Any]) -> Facts:
     """Return the facts that answers are; neutral ones in place of those that are missing."""
     from rdmaprov.inventory.starter import Facts
 
-    known = {**_NEUTRAL, **{key: value for key, value in answers.items() if value is not None}}
+    known = {**_NEUTRAL, **{key: value for key, value in given.items() if value is not None}}
     nodes, rails = (tuple(known[key].replace(",", " ").split()) for key in ("nodes", "rails"))
-    subnet = known.get("subnet", "none")
+    subnet = known.get("subnet", "none").strip()
     return Facts(
         known["kind"],
         nodes,
         rails,
         known["gbps"],
         known["gpus"],
-        "" if subnet == "none" else subnet,
+        "" if subnet.lower() == "none" else subnet,
         known.get("user", "root"),
     )
 

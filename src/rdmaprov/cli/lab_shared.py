@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
+from rdmaprov.cli.complete import matching
 from rdmaprov.cli.verbosity import meter, verbosity
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.lab import layout
@@ -49,16 +50,12 @@ def _lab(context: click.Context) -> Lab | None:
         return None
 
 
-def _items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
 def complete_node(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Return the names of nodes that begin so."""
     lab = _lab(context)
-    return _items((node.name for node in lab.nodes) if lab else (), incomplete)
+    return matching((node.name for node in lab.nodes) if lab else (), incomplete)
 
 
 def complete_state(
@@ -66,7 +63,7 @@ def complete_state(
 ) -> list[CompletionItem]:
     """Return the names of saved states that begin so."""
     lab = _lab(context)
-    return _items((state.name for state in lab.saved) if lab else (), incomplete)
+    return matching((state.name for state in lab.saved) if lab else (), incomplete)
 
 
 def complete_fault(

@@ -9,6 +9,8 @@ from typing import Any, TypedDict
 import click
 from click.core import ParameterSource
 
+from rdmaprov.cli.complete import complete_limit, complete_roles
+
 
 def refuse_empty(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Refuse an option that is given and empty, as an unset shell variable leaves it.
@@ -28,19 +30,16 @@ limit_option = click.option(
     "--limit",
     metavar="PATTERN",
     callback=refuse_empty,
+    shell_complete=complete_limit,
     help="Limit to hosts that match this Ansible pattern.",
 )
 
-vault_file_option = click.option(
-    "--vault-password-file",
-    type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
-    help="Read the vault password from this file or program.",
-)
 roles_option = click.option(
     "--roles",
     metavar="NAME[,NAME...]",
     default="",
     callback=refuse_empty,
+    shell_complete=complete_roles,
     help="Run only these roles.  [default: all]",
 )
 json_option = click.option(
@@ -63,20 +62,34 @@ def wait_option(what: str) -> Callable[..., Any]:
     )
 
 
-def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the password options."""
+def vault_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for the vault password, as every verb has them that reads a site."""
     for option in (
-        click.option("--ask-become-pass", is_flag=True, help="Ask for the sudo password."),
         click.option("--ask-vault-pass", is_flag=True, help="Ask for the vault password."),
-        vault_file_option,
+        click.option(
+            "--vault-password-file",
+            type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
+            help="Read the vault password from this file or program.",
+        ),
     ):
         command = option(command)
     return command
 
 
-class PasswordOptions(TypedDict):
-    """The values of `password_options`."""
+def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for passwords, as every verb has them that connects to nodes."""
+    ask = click.option("--ask-become-pass", is_flag=True, help="Ask for the sudo password.")
+    return vault_options(ask(command))
+
+
+class VaultOptions(TypedDict):
+    """The values of `vault_options`."""
 
     vault_password_file: Path | None
     ask_vault_pass: bool
+
+
+class PasswordOptions(VaultOptions):
+    """The values of `password_options`."""
+
     ask_become_pass: bool

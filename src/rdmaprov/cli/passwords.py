@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from rdmaprov.cli.options import PasswordOptions
+from rdmaprov.cli.options import PasswordOptions, VaultOptions
 from rdmaprov.cli.password_pipe import password_pipe
 from rdmaprov.errors import UsageError
 
@@ -21,7 +21,7 @@ class Passwords:
 
     Args:
         vault: the file with the vault password.
-        arguments: for ansible-playbook.
+        arguments: for ansible-playbook, and for the suite's pytest.
         secrets: the passwords that the user typed.
         become: the sudo password, if the user typed it.
 
@@ -34,7 +34,7 @@ class Passwords:
 
 
 @contextmanager
-def provide_passwords(options: PasswordOptions) -> Iterator[Passwords]:
+def provide_passwords(options: PasswordOptions | VaultOptions) -> Iterator[Passwords]:
     """Ask for passwords; provide each one as a path that only this user can read."""
     vault_file = options["vault_password_file"]
     if options["ask_vault_pass"] and vault_file is not None:
@@ -55,7 +55,7 @@ def provide_passwords(options: PasswordOptions) -> Iterator[Passwords]:
         if vault_file is not None:
             arguments += ["--vault-password-file", str(vault_file)]
         become = ""
-        if options["ask_become_pass"]:
+        if options.get("ask_become_pass"):
             arguments += ["--become-password-file", str(ask("BECOME"))]
             become = secrets[-1]
         yield Passwords(vault_file, tuple(arguments), tuple(secrets), become)

@@ -48,7 +48,9 @@ def plan(
 
     named = session.known_roles(roles)
     with session.prepare(site, limit, json_file, passwords) as ready:
-        request = ApplyRequest("plan", site, ready.nodes, limit, named, {}, ready.arguments)
+        request = ApplyRequest(
+            "plan", site, ready.nodes, limit, named, {}, ready.arguments, ready.waivers
+        )
         with session.start_run(request, ready) as run:
             results = run.run_playbook("plan")
             lines = summary.plan_lines(results, diffs=diff)

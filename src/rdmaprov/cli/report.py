@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from rdmaprov.cli.complete import complete_run
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.report import read
 from rdmaprov.report.write import write_page
@@ -21,7 +22,7 @@ class PageNotMade(RdmaprovError):
     epilog="Exit codes, whatever the verdict of the run: 0 the page was written, 1 it could not be"
     " written, 2 there is no such run, 4 the run is incomplete.",
 )
-@click.argument("run", required=False, default="", metavar="[RUN]")
+@click.argument("run", required=False, default="", metavar="[RUN]", shell_complete=complete_run)
 def report(run: str) -> int:
     """Write report.html from the results.json of a run, and print its path.
 

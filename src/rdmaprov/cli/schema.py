@@ -17,11 +17,12 @@ def schema_command(style: str | None) -> None:
 
     With the JSON Schema, an editor completes and checks group_vars and host_vars.
     """
+    from rdmaprov.contract.json_schema import json_schema
     from rdmaprov.inventory import document, schema
 
     shipped = schema.load_shipped()
     if style == "json":
-        click.echo(json.dumps(document.json_schema(shipped), indent=2))
+        click.echo(json.dumps(json_schema(shipped), indent=2))
     elif style == "markdown":
         click.echo(document.markdown(shipped), nl=False)
     else:

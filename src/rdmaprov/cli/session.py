@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 from rich.console import Console
@@ -14,15 +14,17 @@ from rich.console import Console
 from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import AnsibleFailed, ApplyRequest, Run, open_run
 from rdmaprov.cli.check import read
+from rdmaprov.cli.complete import role_names
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.passwords import Passwords, provide_passwords
 from rdmaprov.cli.verbosity import verbosity
+from rdmaprov.contract.waivers import lines as waived_lines
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.interrupt import signals_interrupt
 from rdmaprov.inventory import Fleet, SiteError
+from rdmaprov.problem import fold_problems
 from rdmaprov.report.write import report_page
-from rdmaprov.resources import data_dir
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
@@ -36,11 +38,7 @@ def known_roles(text: str) -> tuple[str, ...]:
         UsageError: one does not exist.
 
     """
-    there = sorted(
-        path.parent.parent.name
-        for path in data_dir("roles").glob("*/tasks/main.yml")
-        if (data_dir("plugins") / "modules" / f"{path.parent.parent.name}.py").is_file()
-    )
+    there = role_names()
     named = tuple(dict.fromkeys(word for word in text.replace(",", " ").split() if word))
     for role in named:
         if role not in there:
@@ -48,33 +46,24 @@ def known_roles(text: str) -> tuple[str, ...]:
     return named
 
 
-def check_site(site: Path, limit: str | None, given: Passwords) -> tuple[Fleet, Mask]:
-    """Return the fleet of a valid site, and the mask of its secrets.
-
-    Raises:
-        click.exceptions.Exit: the site has problems; prints them as `check` does.
-        SiteError: there is no site, or no node in it.
-
-    """
-    fleet, found = read(site, limit, given.vault)
-    mask = Mask([*fleet.secrets(), *given.secrets])
-    for problem in found:
-        click.echo(mask.text(problem.text(Path.cwd())))
-    if found:
-        raise click.exceptions.Exit(ExitCode.INVALID_SITE)
-    if not fleet.nodes:
-        raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
-    return fleet, mask
-
-
 @dataclass(frozen=True)
 class Prepared:
-    """A valid site, ready for a run."""
+    """A valid site, ready for a run.
+
+    Args:
+        fleet: its nodes.
+        given: passwords.
+        mask: hides its secrets.
+        screen: shows the run.
+        waivers: the problems that it accepts, for results.json.
+
+    """
 
     fleet: Fleet
     given: Passwords
     mask: Mask
     screen: Screen
+    waivers: Sequence[Mapping[str, Any]]
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -87,14 +76,37 @@ class Prepared:
         return self.given.arguments
 
 
+def check_site(
+    site: Path, limit: str | None, given: Passwords, json_file: IO[str] | None
+) -> Prepared:
+    """Return a valid site; print what it waives.
+
+    Raises:
+        click.exceptions.Exit: the site has problems; prints them as `check` does.
+        SiteError: there is no site, or no node in it.
+
+    """
+    fleet, found, waived = read(site, limit, given.vault)
+    mask = Mask([*fleet.secrets(), *given.secrets])
+    for problem in fold_problems(found):
+        click.echo(mask.text(problem.text(Path.cwd())), err=is_stdout(json_file))
+    for line in waived_lines(waived):
+        click.echo(mask.text(line), err=True)
+    if found:
+        raise click.exceptions.Exit(ExitCode.INVALID_SITE)
+    if not fleet.nodes:
+        raise SiteError(f"{site}: the site has no nodes", f"See: rdmaprov check {site}")
+    waivers = [each.as_data() for each in waived]
+    return Prepared(fleet, given, mask, screen_for(json_file, mask), waivers)
+
+
 @contextmanager
 def prepare(
     site: Path, limit: str | None, json_file: IO[str] | None, options: PasswordOptions
 ) -> Iterator[Prepared]:
     """Provide a valid site; until the end, a signal to stop is an interrupt."""
     with signals_interrupt(), provide_passwords(options) as given:
-        fleet, mask = check_site(site, limit, given)
-        yield Prepared(fleet, given, mask, screen_for(json_file, mask))
+        yield check_site(site, limit, given, json_file)
 
 
 @contextmanager

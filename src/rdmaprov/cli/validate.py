@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO
+from typing import IO, Unpack
 
 import click
 
 from rdmaprov.cli.options import (
+    PasswordOptions,
     json_option,
     limit_option,
+    password_options,
     refuse_empty,
     site_argument,
-    vault_file_option,
 )
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
@@ -38,15 +39,15 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
     help="Connect with testinfra's own backends, such as ssh://HOST or local://.",
 )
 @json_option
-@vault_file_option
+@password_options
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST_OPTIONS]...")
 def validate(
     site: Path,
     limit: str | None,
     hosts: str | None,
     json_file: IO[str] | None,
-    vault_password_file: Path | None,
     options: tuple[str, ...],
+    **passwords: Unpack[PasswordOptions],
 ) -> int:
     """Verify that the nodes of SITE are in the state that it describes; change nothing.
 
@@ -55,20 +56,18 @@ def validate(
     """
     if str(site).startswith("-"):
         raise UsageError(f"the site must come before {site}", f"Run: rdmaprov validate SITE {site}")
-    if limit and hosts:
-        raise UsageError("--limit and --hosts exclude each other", "Pass one of them.")
+    for other, given in (("--limit", limit), ("--ask-become-pass", passwords["ask_become_pass"])):
+        if hosts and given:
+            raise UsageError(f"{other} and --hosts exclude each other", "Pass one of them.")
     from rdmaprov.cli import pipe, session
-    from rdmaprov.cli.passwords import Passwords
-    from rdmaprov.interrupt import signals_interrupt
     from rdmaprov.terminal import Line
     from rdmaprov.validate.run import ValidateRequest, run
 
-    with signals_interrupt():
-        fleet, mask = session.check_site(site, limit, Passwords(vault_password_file))
+    with session.prepare(site, limit, json_file, passwords) as ready:
         options = (*_VERBOSITY[verbosity()], *options)
-        request = ValidateRequest(site, limit, hosts, options, vault_password_file)
+        request = ValidateRequest(site, limit, hosts, options, ready.arguments, ready.waivers)
         with pipe.to_stderr() if session.is_stdout(json_file) else nullcontext():
-            done = run(request, fleet, mask)
-    shown = session.screen_for(json_file, mask)
-    session.conclude(done.directory, done.text, map(Line, done.summary), shown, json_file)
+            done = run(request, ready.fleet, ready.mask)
+    lines = map(Line, done.summary)
+    session.conclude(done.directory, done.text, lines, ready.screen, json_file)
     return done.code

@@ -14,7 +14,8 @@ import sys
 
 from rdmaprov.node.devices import INFINIBAND, NET, PCI, addresses, names, netdev_on, pci_path, read
 
-GPU_CLASSES = ("0x0300", "0x0302")  # VGA, 3D controller
+# VGA, 3D and other display controllers, accelerators such as MI300X.
+GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 NVIDIA, AMD = "0x10de", "0x1002"
 
 
@@ -46,6 +47,8 @@ def rail(root, device):
         "driver": os.path.basename(driver) if os.path.isdir(driver) else "",
         "firmware": read(root, *base, "fw_ver"),
         "default_route": netdev in default_netdevs(root),
+        "is_bond": bool(netdev) and os.path.exists(os.path.join(root, *net, "bonding")),
+        "is_virtual": os.path.exists(os.path.join(root, *base, "device/physfn")),
         "addresses": addresses().get(netdev, []) if root == "/" else [],
     }
 
@@ -78,16 +81,23 @@ def gpu_module(root):
     return "open" if "Open Kernel Module" in text else "proprietary"
 
 
+def count_numa_nodes(root):
+    """Return the number of NUMA nodes with memory that the kernel uses, as that of GPUs is not."""
+    base = "sys/devices/system/node"
+    text = read(root, base, "has_normal_memory") or read(root, base, "online")
+    ranges = re.findall(r"(\d+)(?:-(\d+))?", text)
+    return sum(int(last or first) - int(first) + 1 for first, last in ranges)
+
+
 def collect(root):
     """Return all that the collector knows."""
     memory = re.search(r"MemTotal:\s+(\d+) kB", read(root, "proc/meminfo"))
-    nodes = [n for n in names(root, "sys/devices/system/node") if re.match(r"node\d+$", n)]
     return {
         "rails": [rail(root, device) for device in names(root, INFINIBAND)],
         "gpus": gpus(root),
         "gpu_module": gpu_module(root),
         "memory_bytes": int(memory.group(1)) * 1024 if memory else 0,
-        "numa_nodes": len(nodes),
+        "numa_nodes": count_numa_nodes(root),
         "kernel": read(root, "proc/sys/kernel/osrelease") or platform.release(),
     }
 

@@ -34,6 +34,8 @@ _RAIL = fields(
         "driver": plain_text(f"(?:{_NAME})?"),
         "firmware": plain_text(r"[0-9A-Za-z._ -]{0,64}"),
         "default_route": boolean,
+        "is_bond": boolean,
+        "is_virtual": boolean,
         "addresses": list_of(plain_text(r"[0-9a-fA-F.:]{2,45}/[0-9]{1,3}"), 256),
     }
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from rdmaprov.apply.events import clean_reason
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.discover.facts import parse_facts
+from rdmaprov.probe.reasons import sudo_reason
 from rdmaprov.probe.script import node_script
 from rdmaprov.problem import printable
 from rdmaprov.runner import run_ansible
@@ -34,16 +35,16 @@ class NodeFacts:
 
 def read_nodes(
     site: Path,
-    limit: str | None,
-    vault_password_file: Path | None = None,
+    nodes: Iterable[str],
+    passwords: Sequence[str] = (),
     hear: Callable[[str, bool], None] = lambda _output, _bad: None,
 ) -> NodeFacts:
     """Run the collector on the nodes of a site; return the facts of each.
 
     Args:
         site: the inventory directory.
-        limit: Ansible's pattern, if there is one.
-        vault_password_file: opens vaulted values.
+        nodes: their names; the site may have hosts that are no nodes.
+        passwords: Ansible's arguments that name files with passwords.
         hear: called per node with Ansible's output, and whether reading the node failed.
 
     """
@@ -58,15 +59,13 @@ def read_nodes(
     with tempfile.TemporaryDirectory(prefix="rdmaprov-") as directory:
         script = Path(directory, COLLECTOR.name)
         script.write_bytes(node_script(COLLECTOR))
+        names = Path(directory, "nodes")
+        names.write_text("".join(f"{name}\n" for name in nodes))
         run_ansible(
             inventory=str(site.resolve()),
-            limit=limit,
+            limit=f"@{names}",
             playbook=[{"hosts": "all", "gather_facts": False, "tasks": [_task(script)]}],
-            cmdline=(
-                shlex.join(["--vault-password-file", str(vault_password_file)])
-                if vault_password_file
-                else None
-            ),
+            cmdline=shlex.join(passwords) or None,
             event_handler=handle,
         )
     return answers
@@ -89,5 +88,7 @@ def _record_event(event: dict[str, Any], answers: NodeFacts) -> None:
         except OddAnswer as error:
             answers.failures[host] = str(error)
     elif event.get("event") in _EVENTS and host:
-        reason = result.get("stderr") or result.get("msg") or "no reason given"
-        answers.failures[host] = printable(clean_reason(str(reason)))[:_MOST_REASON]
+        said = str(result.get("stderr") or result.get("msg") or "no reason given")
+        without = sudo_reason(said)
+        reason = without.text if without else clean_reason(said)
+        answers.failures[host] = printable(reason)[:_MOST_REASON]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rdmaprov.discover.rails import choose_rails, is_same_rail, nominal_gbps, shared_bridges
 from rdmaprov.inventory.model import Node
 
 _KERNEL_KEEPS = 1.1  # of installed memory to MemTotal, at most
-_RATES = (10, 25, 40, 50, 56, 100, 200, 400, 800)
 
 
 def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[str, Any]:
@@ -21,14 +20,13 @@ def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[s
         node: the node in the site; its addresses, gateways and GPUs of rails are kept.
 
     """
-    # The management path is no rail, even if it has an RDMA device.
-    found = [rail for rail in facts["rails"] if not rail["default_route"] and _key(rail)]
+    found, _ = choose_rails(facts, node)
     rails = [_rail(rail) for rail in found]
     _assign_gpus(rails, found, facts["gpus"])
     variables: dict[str, Any] = (
         {"fabric_rails": _in_site_order(rails, found, node)} if rails else {}
     )
-    rates = {_nominal_gbps(rail["gbps"]) for rail in found}
+    rates = {nominal_gbps(rail["gbps"]) for rail in found}
     if len(rates) == 1 and (rate := rates.pop()):
         variables["fabric_link_gbps"] = rate
     variables["fabric_gpu_count"] = len(facts["gpus"])
@@ -94,13 +92,10 @@ def _is_in_site(name: str, value: object, node: Node) -> bool:
     return bool(current == value)
 
 
-def _key(rail: Mapping[str, Any]) -> str:
-    return str(rail["netdev"] or rail["pci"])
-
-
 def _rail(rail: Mapping[str, Any]) -> dict[str, Any]:
     entry: dict[str, Any] = {}
-    if rail["pci"]:
+    # The PCI function of a bond's RDMA device is that of its first port.
+    if rail["pci"] and not rail["is_bond"]:
         entry["pci"] = rail["pci"]
     else:
         entry["netdev"] = rail["netdev"]
@@ -117,7 +112,7 @@ def _in_site_order(
     merged: list[dict[str, Any]] = []
     left = list(range(len(rails)))
     for entry in in_site:
-        same = [i for i in left if _is_same_rail(entry, found[i])]
+        same = [i for i in left if is_same_rail(entry, found[i])]
         if same:
             merged.append(
                 {**rails[same[0]], **entry} if "pci" in entry else _by_name(rails[same[0]], entry)
@@ -131,22 +126,6 @@ def _by_name(rail: dict[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in rail.items() if key != "pci"}, **entry}
 
 
-def _is_same_rail(entry: Mapping[str, Any], rail: Mapping[str, Any]) -> bool:
-    if entry.get("pci"):
-        return bool(str(entry["pci"]).lower() == rail["pci"])
-    return bool(entry.get("netdev") == rail["netdev"])
-
-
-def _nominal_gbps(gbps: float) -> int:
-    return min(_RATES, key=lambda rate: abs(rate - gbps)) if gbps >= min(_RATES) / 2 else 0
-
-
-def _count_common(one: list[str], other: list[str]) -> int:
-    """Return the number of bridges that two devices share, from the host bridge down."""
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
 def _assign_gpus(
     rails: list[dict[str, Any]], found: list[Mapping[str, Any]], gpus: list[Mapping[str, Any]]
 ) -> None:
@@ -158,7 +137,7 @@ def _assign_gpus(
         best = max(
             range(len(rails)),
             key=lambda i: (
-                _count_common(found[i]["path"], gpu["path"]),
+                shared_bridges(found[i]["path"], gpu["path"]),
                 found[i]["numa_node"] == gpu["numa_node"],
                 -len(owned[i]),
                 -i,

@@ -69,7 +69,8 @@ def netdev_on(root, rdma):
 def rdma_on(root, netdev):
     """Return the RDMA device on a network device, empty if there is none.
 
-    That of a VLAN is the one of the device below it.
+    That of a VLAN is the one of the device below it, and so is that of a bond whose RDMA device has
+    no GID yet, unless its ports have several.
     """
     devices = names(root, INFINIBAND)
     for device in devices:
@@ -79,11 +80,11 @@ def rdma_on(root, netdev):
     for device in devices:
         if netdev in names(root, INFINIBAND, device, "device/net"):
             return device
-    if "DEVTYPE=vlan" in read(root, NET, netdev, "uevent").split():
-        for entry in names(root, NET, netdev):
-            if entry.startswith("lower_"):
-                return rdma_on(root, entry[len("lower_") :])
-    return ""
+    if not re.search(r"(?m)^DEVTYPE=(bond|vlan)$", read(root, NET, netdev, "uevent")):
+        return ""
+    lower = [name[len("lower_") :] for name in names(root, NET, netdev) if name[:6] == "lower_"]
+    found = {rdma_on(root, name) for name in lower} - {""}
+    return found.pop() if len(found) == 1 else ""
 
 
 def addresses():

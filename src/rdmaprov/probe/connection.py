@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rdmaprov.probe.agent import MOST_BYTES
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
-from rdmaprov.probe.reasons import reason
+from rdmaprov.probe.reasons import REJECTED, reason
 from rdmaprov.probe.sudo import PROMPT, Refused, Sudo
 from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
@@ -35,7 +35,6 @@ _SHOWN = 60
 # Behind a connection's mark: sudo's prompt, and what Python says that has got past sudo.
 _ASKS = "-password:"
 _UP = "-up"
-_PASSWORD = "Check ansible_become_password, or pass the right one with --ask-become-pass"  # noqa: S105
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ class Connection:
         except ValueError:  # a line without end
             raise self._odd_output() from None
         if self._refused:
-            raise NodeUnreachable(f"{self._target.name}: sudo rejects the password", _PASSWORD)
+            raise NodeUnreachable(f"{self._target.name}: {REJECTED.what}", REJECTED.remedy)
         raise await self._end_reason()
 
     def _answer_sudo(self) -> None:

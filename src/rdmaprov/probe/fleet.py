@@ -9,9 +9,17 @@ from rdmaprov.probe.session import Limits
 from rdmaprov.probe.target import Target, Targets
 
 
-def open_probe(fleet: Fleet, limits: Limits, together: bool) -> Probe:
-    """Open a probe of the nodes of a fleet, in its order; see Probe for `together`."""
-    targets = Targets()
+def open_probe(fleet: Fleet, limits: Limits, together: bool, become_password: str = "") -> Probe:
+    """Open a probe of the nodes of a fleet, in its order.
+
+    Args:
+        fleet: the site's.
+        limits: of time and number.
+        together: see Probe.
+        become_password: see Targets.
+
+    """
+    targets = Targets(become_password)
     reached = {node.name: _target(targets, fleet, node.name) for node in fleet.nodes}
     return Probe(reached, limits, together)
 

@@ -1,4 +1,7 @@
-"""What ssh and sudo say when there is no connection, as one line with a remedy."""
+"""What ssh and sudo say when there is no connection, as one line with a remedy.
+
+Ansible's failures have the same text of sudo's somewhere inside.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,53 @@ class Reason:
     what: str
     remedy: str
 
+    @property
+    def text(self) -> str:
+        """Return both on one line."""
+        return f"{self.what}. {self.remedy}"
 
-# The first that is found in what ssh wrote to its standard error counts. OpenSSH's sentences are
-# in its sshconnect.c, clientloop.c and packet.c, sudo's in its src/tgetpass.c and sudo.c.
-_KNOWN = (
+
+REJECTED = Reason(
+    "sudo rejects the password",
+    "Check ansible_become_password, or pass the right one with --ask-become-pass",
+)
+# The first that is found in what sudo or the shell wrote counts. In sudo's source these sentences
+# are in src/tgetpass.c and in plugins/sudoers (auth/sudo_auth.c, logging.c, sudoers.c). Ansible has
+# two of its own, in plugins/connection/ssh.py.
+_SUDO = (
+    (r"incorrect password attempt|Sorry, try again|Incorrect sudo password", REJECTED),
+    (
+        r"you must have a tty",
+        Reason(
+            "sudo requires a terminal",
+            "On the node, remove requiretty for this user from sudoers",
+        ),
+    ),
+    (
+        r"not in the sudoers file|may not run sudo|is not allowed to execute",
+        Reason(
+            "sudo rejects the user", "On the node, allow ansible_user to run commands in sudoers"
+        ),
+    ),
+    (
+        r"sudo: .*(?:password is required|terminal is required)|no password was provided"
+        r"|Missing sudo password",
+        Reason(
+            "sudo requires a password",
+            "Pass --ask-become-pass, or allow sudo without a password (NOPASSWD)",
+        ),
+    ),
+    (
+        # The shell or env says so; where sudo says it, its "sudo: " goes before another program.
+        r"\bsudo\S?: (?:(?:command )?not found|No such file)|command not found: sudo\b",
+        Reason(
+            "sudo is not installed",
+            "Install it on the node, or log in as root and set ansible_become: false",
+        ),
+    ),
+)
+# Likewise of ssh: OpenSSH's sentences are in its sshconnect.c, clientloop.c and packet.c.
+_SSH = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
         "its host key has changed",
@@ -53,28 +99,20 @@ _KNOWN = (
         "ssh: no answer from {address}",
         "Is it up, and not hung? Try: {ssh}",
     ),
-    (
-        r"sudo: .*(?:password is required|terminal is required|must have a tty)",
-        "sudo requires a password",
-        "Allow sudo without a password (NOPASSWD), or use --hosts ansible://{node}",
-    ),
-    (
-        r"not in the sudoers file|may not run sudo|is not allowed to execute",
-        "sudo rejects the user",
-        "Allow ansible_user to become ansible_become_user in sudoers",
-    ),
-    (
-        # The shell or env says so; where sudo says it, its "sudo: " goes before another program.
-        r"\bsudo\S?: (?:(?:command )?not found|No such file)|command not found: sudo\b",
-        "sudo is not installed",
-        "Install it, or log in as root and set ansible_become: false for {node}",
-    ),
-    (
-        r"(?:python\S*|env): (?:command )?not found|(?:not found|No such file).*python",
-        "python3 was not found",
-        "Set ansible_python_interpreter for {node}",
-    ),
 )
+_PYTHON = re.compile(
+    r"(?:python\S*|env): (?:command )?not found|(?:not found|No such file).*python"
+)
+
+
+def sudo_reason(said: str) -> Reason | None:
+    """Return why sudo did not start a program; None if it is not at fault.
+
+    Args:
+        said: what sudo and the node's shell wrote to standard error, or Ansible's message.
+
+    """
+    return next((found for pattern, found in _SUDO if re.search(pattern, said)), None)
 
 
 def reason(said: str, code: int | None, target: Target) -> Reason:
@@ -92,9 +130,13 @@ def reason(said: str, code: int | None, target: Target) -> Reason:
         "key": target.key_name,
         "ssh": target.login_command,
     }
-    for pattern, what, remedy in _KNOWN:
+    for pattern, what, remedy in _SSH:
         if re.search(pattern, said):
             return Reason(what.format(**names), remedy.format(**names))
+    if found := sudo_reason(said):
+        return found
+    if _PYTHON.search(said):
+        return Reason("python3 was not found", f"Set ansible_python_interpreter for {target.name}")
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = printable(lines[-1])[:200] if lines else "no message"
     return Reason(f"the connection ended ({code}): {last}", f"Try: {target.login_command}")

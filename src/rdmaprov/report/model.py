@@ -151,6 +151,17 @@ class Changes:
 
 
 @dataclass(frozen=True)
+class Waiver:
+    """A rule that the site waives: what it found, why that is accepted, and where."""
+
+    rule: str
+    reason: str
+    found: str
+    label: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class View:
     """The parts of a page that differ between verbs."""
 

@@ -108,6 +108,12 @@ def _state_messages(
     elif state == "pending":
         what = "the node differs from the site; see Pending changes"
         yield Message(Tone.DUE, "pending", name, what, f"Run: {site.command('apply', [name])}")
+    if node.get("busy"):
+        remedy = "Drain the node; or pass --force-busy to apply"
+        yield Message(Tone.BAD, "busy", name, "; ".join(node["busy"]), remedy)
+    if node.get("interrupts"):
+        what = "; ".join(node["interrupts"])
+        yield Message(Tone.DUE, "interrupts traffic", name, what, "Apply while no job runs")
 
 
 def _grid(nodes: Mapping[str, Any]) -> Grid:

@@ -9,7 +9,8 @@ from typing import Any
 
 from rdmaprov.problem import CONTROL
 from rdmaprov.report import of_accept, of_apply, of_validate
-from rdmaprov.report.model import Tone, View
+from rdmaprov.report.model import Tone, View, Waiver
+from rdmaprov.runs.groups import label
 from rdmaprov.words import duration
 
 _VIEWS: Mapping[str, Callable[[Mapping[str, Any]], View]] = {
@@ -57,6 +58,7 @@ def html(data: Mapping[str, Any], run: str = "") -> str:
         tone=_TONES[data["verdict"]],
         tones=_WORDS,
         cause=view.issues[0] if view.issues else None,
+        waivers=_waivers(data),
         started=_time(data["started"]),
         facts=_facts(data, view),
         **_MOST,
@@ -80,6 +82,20 @@ def _facts(data: Mapping[str, Any], view: View) -> list[tuple[str, str]]:
         ("exit code", code),
         *view.facts,
         ("written by", f"rdmaprov {data['rdmaprov']}"),
+    ]
+
+
+def _waivers(data: Mapping[str, Any]) -> list[Waiver]:
+    """Return what the site waives; rdmaprov 0.1.0 wrote none."""
+    return [
+        Waiver(
+            each["rule"],
+            each["reason"],
+            each["found"],
+            label(each["nodes"], len(data["nodes"])),
+            tuple(each["nodes"]),
+        )
+        for each in data.get("waivers", [])
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ class Head:
         site: the inventory directory, as the user named it.
         limit: Ansible's pattern, if there is one.
         started: when, with its time zone.
+        waivers: the problems that the site accepts, each with its rule, reason and nodes.
 
     """
 
@@ -30,6 +31,7 @@ class Head:
     site: Path
     limit: str | None
     started: datetime
+    waivers: Sequence[Mapping[str, Any]] = ()
 
 
 def results_document(
@@ -57,6 +59,7 @@ def results_document(
         "verdict": code.name.lower(),
         "exit_code": int(code),
         "interrupted": code is ExitCode.INTERRUPTED,
+        "waivers": list(head.waivers),
         **more,
         "nodes": nodes,
     }

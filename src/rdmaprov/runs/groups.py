@@ -17,7 +17,9 @@ _RAIL = re.compile(r"\brail \d+\b")
 # The part before a message's first colon, such as `gpu07 left_port3 mlx5_0 (rail 0)`, and names
 # that systemd and rdma-core give (systemd.net-naming-scheme(7), 60-rdma-persistent-naming.rules).
 _IN_HEAD = re.compile(r"[A-Za-z]\w*\d\b")
-_DEVICE = re.compile(r"\b(?:en[opsx]\d\w*|eth\d+|bond\d+|ib[ps]?\d\w*|mlx[45]_\d+|rocep\d\w*)\b")
+_DEVICE = re.compile(
+    r"\b(?:en[opsx]\d\w*|eth\d+|bond\d+|ib[ps]?\d\w*|mlx[45]_(?:bond_)?\d+|rocep\d\w*)\b"
+)
 
 
 def group_by_text(texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:

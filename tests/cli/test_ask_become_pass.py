@@ -1,0 +1,110 @@
+"""Every verb that connects to nodes asks for sudo's password, and gives it to sudo alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import click
+import pexpect
+import pytest
+from tests.unit.sites import GOOD, write
+
+from rdmaprov.cli import VERBS, cli
+
+BECOME = "hunter22"
+SUM = hashlib.sha256(BECOME.encode()).hexdigest()
+# As sudo asks: the prompt that it is given on standard error, then one line of standard input.
+SUDO = """\
+#!/bin/sh
+while [ $# -gt 0 ] && [ "$1" != -p ]; do shift; done
+[ $# -gt 0 ] || { echo 'sudo: a password is required' >&2; exit 1; }
+printf %s "$2" >&2
+read -r said
+if [ "$(printf %s "$said" | sha256sum)" != '{sum}  -' ]; then
+    echo 'sudo: 1 incorrect password attempt' >&2
+    exit 1
+fi
+echo "$PPID" >>{answered}
+shift 4
+exec "$@"
+"""
+OWN_TEST = "def test_node(host):\n    assert host.run('true').rc == 0\n"
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Provide a directory with a site whose two nodes are this machine, behind a sudo that asks."""
+    sudo, answered = tmp_path / "sudo", tmp_path / "answered"
+    sudo.write_text(SUDO.replace("{sum}", SUM).replace("{answered}", str(answered)))
+    sudo.chmod(0o700)
+    hosts = (
+        "---\nnodes:\n  hosts:\n    n1: {unit: 1}\n    n2: {unit: 2}\n  vars:\n"
+        "    ansible_connection: local\n    ansible_become: true\n"
+        f"    ansible_python_interpreter: {sys.executable}\n    ansible_become_exe: {sudo}\n"
+    )
+    write(tmp_path / "site", {**GOOD, "hosts.yml": hosts})
+    (tmp_path / "test_mine.py").write_text(OWN_TEST)
+    return tmp_path
+
+
+def ask(place: Path, password: str, *words: str) -> tuple[int, str]:
+    """Run a verb that asks for sudo's password; return its exit code and what it printed."""
+    asked = pexpect.spawn(
+        sys.executable,
+        ["-m", "rdmaprov", *words, "--ask-become-pass"],
+        cwd=str(place),
+        encoding="utf-8",
+        timeout=120,
+        env={**os.environ, "ANSIBLE_BECOME_ALLOW_SAME_USER": "1"},  # this may be root
+    )
+    asked.expect("BECOME password: ")
+    asked.sendline(password)
+    said = asked.read()
+    asked.close()
+    return asked.exitstatus, said
+
+
+CONNECTING = {
+    "discover": ["discover", "site"],
+    "validate": ["validate", "site", "test_mine.py"],
+    "validate-workers": ["validate", "site", "test_mine.py", "-n", "2"],
+    "accept": ["accept", "site"],
+}
+
+
+@pytest.mark.parametrize("words", CONNECTING.values(), ids=CONNECTING)
+def test_password_reaches_every_node_and_no_file(place, words):
+    code, said = ask(place, BECOME, *words)
+    assert len((place / "answered").read_text().split()) >= 2, said
+    assert "sudo re" not in said  # quires or jects
+    if words[0] != "accept":  # which finds no fabric between nodes that are the same machine
+        assert code == 0, said
+    files = [path for path in place.rglob("*") if path.is_file()]
+    assert not [path for path in files if BECOME.encode() in path.read_bytes()]
+    assert BECOME not in said
+
+
+@pytest.mark.parametrize("words", CONNECTING.values(), ids=CONNECTING)
+def test_wrong_password_is_told_as_that(place, words):
+    code, said = ask(place, "wrong", *words)
+    assert code != 0
+    assert "sudo rejects the password" in " ".join(said.split()), said
+    assert not (place / "answered").exists()
+
+
+def options_of(verb: str) -> set[str]:
+    command = cli.get_command(click.Context(cli), verb)
+    assert command is not None
+    return {name for parameter in command.params for name in parameter.opts}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_that_read_a_site_or_connect_have_the_same_options(verb):
+    vault = {"--ask-vault-pass", "--vault-password-file"}
+    wanted = {"check": vault}.get(verb, set())
+    if verb in ("accept", "apply", "discover", "plan", "validate"):
+        wanted = {*vault, "--ask-become-pass"}
+    assert options_of(verb) & {*vault, "--ask-become-pass"} == wanted

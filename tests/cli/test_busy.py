@@ -1,0 +1,144 @@
+"""A node whose RDMA devices are in use: apply refuses it before the first change, unless forced."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.sites import GOOD, write
+
+from rdmaprov.exit_codes import ExitCode
+
+
+def can_unshare() -> bool:
+    return subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
+
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not can_unshare(),
+    reason="a role needs root, and a node on this machine a mount namespace",
+)
+
+MODINFO = Path(__file__).parents[1] / "fixtures" / "modinfo" / "mlx5_core.txt"
+# Python on the node: this machine, with a driver whose parameter only a reboot changes.
+PYTHON = """\
+#!/bin/sh
+exec unshare --mount sh -c '
+cd {node} && mount --bind run /run && mount --bind module /sys/module &&
+mount --bind etc /etc && mount --bind bin /usr/local/sbin &&
+exec {python} "$@"' sh "$@"
+"""
+HOSTS = """\
+---
+nodes:
+  hosts: {{n1: {{unit: 1}}, n2: {{unit: 2, mlx5_module_parameters: {{}}}}}}
+  vars: {{ansible_connection: local, ansible_python_interpreter: {python}}}
+"""
+VARIABLES = """\
+---
+mlx5_module_parameters: {mlx5_core: {prof_sel: 1}}
+mlx5_initramfs: never
+mlx5_reload: never
+"""
+HOLD = "import sys; handle = open(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+
+
+class Node:
+    """A node on this machine, and a site with it; the other node needs no change."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        node = directory / "node"
+        for name in ("run", "module/mlx5_core/parameters", "etc/modprobe.d", "bin"):
+            (node / name).mkdir(parents=True)
+        for name in ("passwd", "group", "ld.so.cache"):
+            if Path("/etc", name).exists():
+                shutil.copy(Path("/etc", name), node / "etc")
+        (node / "module/mlx5_core/initstate").write_text("live\n")
+        parameter = node / "module/mlx5_core/parameters/prof_sel"
+        parameter.write_text("2\n")
+        parameter.chmod(0o444)
+        modinfo = node / "bin/modinfo"
+        modinfo.write_text(f"#!/bin/sh\ncat {MODINFO}\n")
+        modinfo.chmod(0o755)
+        python = directory / "python"
+        python.write_text(PYTHON.format(node=node, python=sys.executable))
+        python.chmod(0o700)
+        files = {"hosts.yml": HOSTS.format(python=python), "group_vars/nodes.yml": VARIABLES}
+        write(directory / "site", {**GOOD, **files})
+        self.written = node / "etc/modprobe.d/rdmaprov.conf"
+
+    def rdmaprov(self, verb: str, *words: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "rdmaprov", verb, "site", "--roles", "mlx5", *words],
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[int]:
+    """Provide the process id of a job that has an RDMA device open."""
+    device = tmp_path / "dev/infiniband/uverbs0"
+    device.parent.mkdir(parents=True)
+    device.touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(device)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        yield process.pid
+
+
+def test_busy_node_is_refused_by_name_before_its_first_change(node: Node, job: int):
+    code, said = node.rdmaprov("apply", "--reboot", "if-needed")
+    assert code == ExitCode.FAILED, said
+    assert f"n1: Survey the node: failed: busy: pid {job} of root, " in said
+    assert ": /dev/infiniband/uverbs0" in said
+    assert ". It would be interrupted: reboot: the node is away, for several minutes. " in said
+    assert "2 nodes: 1 unchanged, 1 failed (n1)" in said
+    assert not node.written.exists()
+
+
+def test_plan_names_what_is_interrupted_and_who_uses_the_node(node: Node, job: int):
+    variables = {"group_vars/nodes.yml": f"{VARIABLES}reboot_policy: if-needed\n"}
+    write(node.directory / "site", variables)
+    code, said = node.rdmaprov("plan")
+    assert code == ExitCode.PENDING, said
+    assert (
+        "apply interrupts traffic\n  n1: reboot: the node is away, for several minutes\n"
+        f"busy: apply refuses these nodes without --force-busy\n  n1: pid {job} of root, "
+    ) in said
+    assert not node.written.exists()
+
+
+def test_busy_node_that_needs_nothing_disruptive_is_changed(node: Node, job: int):
+    assert job
+    code, said = node.rdmaprov("apply", "--reboot", "never")
+    assert code == ExitCode.PENDING, said
+    assert node.written.exists()
+
+
+def test_busy_node_is_changed_by_force(node: Node, job: int):
+    assert job
+    code, said = node.rdmaprov("apply", "--reboot", "if-needed", "--force-busy")
+    assert node.written.exists(), said
+    # As far as the reboot, which no test takes this machine to.
+    assert "this node is the machine that Ansible runs on: reboot it by hand" in said
+    assert "busy" not in said
+    assert code == ExitCode.FAILED

@@ -1,0 +1,90 @@
+"""Which RDMA devices of real kinds of node become rails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit import sites
+from tests.unit.discovered import FACTS, RAIL
+
+from rdmaprov.discover.rails import choose_rails
+from rdmaprov.inventory import load_site
+
+
+def device(name: str, pci: str, path: list[str] | None = None, **changed: Any) -> dict[str, Any]:
+    found = {"device": name, "netdev": f"n-{name}", "pci": pci, "path": [*(path or []), pci]}
+    return {**RAIL, **found, **changed}
+
+
+def gpu(*path: str) -> dict[str, Any]:
+    return {"pci": path[-1], "path": list(path), "numa_node": 0}
+
+
+def chosen(devices: list[dict[str, Any]], gpus: list[dict[str, Any]] | None = None):
+    rails, out = choose_rails({**FACTS, "rails": devices, "gpus": gpus or []})
+    return [each["device"] for each in rails], {each.name: each.why for each in out}
+
+
+# As nvidia-smi topo -m of a DGX H100 has it: each compute NIC shares a switch with a GPU; the two
+# for storage and the management port are elsewhere.
+SWITCHES = [f"00{number:02x}:00:01.0" for number in (0x16, 0x3A, 0x4E, 0x96)]
+COMPUTE = [device(f"mlx5_{n}", f"{s[:5]}10:00.0", [s, f"{s[:5]}02:00.0"])
+           for n, s in zip((0, 3, 4, 10), SWITCHES, strict=True)]  # fmt: skip
+GPUS = [gpu(s, f"{s[:5]}02:00.0", f"{s[:5]}12:00.0") for s in SWITCHES]
+STORAGE = [device("mlx5_1", "0000:29:00.0", ["0000:26:01.0"]),
+           device("mlx5_7", "0000:aa:00.0", ["0000:a7:01.0"])]  # fmt: skip
+
+
+def test_storage_nics_away_from_the_gpus_are_no_rails():
+    rails, out = chosen([*STORAGE, *COMPUTE], GPUS)
+    assert rails == ["mlx5_0", "mlx5_3", "mlx5_4", "mlx5_10"]
+    assert set(out) == {"mlx5_1", "mlx5_7"}
+    assert out["mlx5_1"] == "it shares no PCIe switch with a GPU"
+
+
+def test_nics_without_any_switch_are_all_rails():
+    devices = [device(f"mlx5_{n}", f"0000:{n}0:00.0", [f"0000:{n}0:01.0"]) for n in (2, 1)]
+    assert chosen(devices, [gpu("0000:e0:01.0", "0000:e1:00.0")]) == (["mlx5_1", "mlx5_2"], {})
+
+
+def test_rails_are_in_the_order_of_pci_addresses():
+    devices = [device("mlx5_10", "0000:1a:00.0"), device("mlx5_2", "0000:18:00.1"),
+               device("mlx5_1", "10000:01:00.0"), device("mlx5_0", "0000:18:00.0")]  # fmt: skip
+    assert chosen(devices)[0] == ["mlx5_0", "mlx5_2", "mlx5_10", "mlx5_1"]
+
+
+def test_devices_without_pci_are_in_natural_order():
+    devices = [device(name, "") for name in ("rxe10", "rxe2")]
+    assert chosen(devices)[0] == ["rxe2", "rxe10"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"default_route": True}, "the default route uses n-mlx5_9"),
+        ({"is_virtual": True}, "it is a virtual function of another device here"),
+        ({"state": "1: DOWN"}, "its port is not active (1: DOWN)"),
+        ({"gbps": 25.0}, "it is Ethernet of 25 Gb/s, most others are Ethernet of 400"),
+        ({"link_layer": "InfiniBand"},
+         "it is InfiniBand of 400 Gb/s, most others are Ethernet of 400"),
+    ],
+)  # fmt: skip
+def test_device_that_is_no_rail_is_named_with_the_reason(changed: dict[str, Any], why: str):
+    others = [device("mlx5_0", "0000:18:00.0"), device("mlx5_1", "0000:19:00.0")]
+    rails, out = chosen([*others, device("mlx5_9", "0000:01:00.0", **changed)])
+    assert (rails, out) == (["mlx5_0", "mlx5_1"], {"mlx5_9": why})
+
+
+def test_ports_of_a_node_without_any_link_are_rails():
+    devices = [device(f"mlx5_{n}", f"0000:1{n}:00.0", state="1: DOWN", gbps=0) for n in (0, 1)]
+    assert chosen(devices) == (["mlx5_0", "mlx5_1"], {})
+
+
+def test_rail_of_the_site_stays_one(tmp_path):
+    rails = "fabric_rails:\n- {pci: '0000:01:00.0', address: 198.18.0.1/24}\n"
+    site = sites.write(tmp_path / "site", {**sites.GOOD, "host_vars/n1.yml": rails})
+    node = load_site(site, "n1").nodes[0]
+    down = device("mlx5_9", "0000:01:00.0", state="1: DOWN")
+    facts = {**FACTS, "rails": [device("mlx5_0", "0000:18:00.0"), down], "gpus": []}
+    assert [each["device"] for each in choose_rails(facts, node)[0]] == ["mlx5_9", "mlx5_0"]

@@ -1,0 +1,113 @@
+"""What sudo and the shell print when there is no sudo, or it refuses, is told as that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.local_node import here
+
+from rdmaprov.apply.events import parse_event
+from rdmaprov.discover import reach
+from rdmaprov.probe.reasons import reason, sudo_reason
+
+PASSWORD = "sudo requires a password. Pass --ask-become-pass, or allow sudo without a password"
+MISSING = "sudo is not installed. Install it on the node, or log in as root"
+# As sudo 1.8 and 1.9 (Debian 12 and 13, RHEL 7 to 9), bash, dash, zsh and env print it.
+PRINTED = {
+    "no-password": ("sudo: a password is required\n", PASSWORD),
+    "no-terminal": (
+        "sudo: a terminal is required to read the password; either use the -S option to read from"
+        " standard input or configure an askpass helper\nsudo: a password is required\n",
+        PASSWORD,
+    ),
+    "requiretty": (
+        "sudo: sorry, you must have a tty to run sudo\n",
+        "sudo requires a terminal. On the node, remove requiretty",
+    ),
+    "no-sudoer": (
+        "ops is not in the sudoers file.  This incident will be reported.\n",
+        "sudo rejects the user. On the node, allow ansible_user",
+    ),
+    "other-command": (
+        "Sorry, user ops is not allowed to execute '/usr/bin/python3 -' as root on gpu01.\n",
+        "sudo rejects the user",
+    ),
+    "wrong-password": (
+        "Sorry, try again.\nsudo: no password was provided\nsudo: 1 incorrect password attempt\n",
+        "sudo rejects the password. Check ansible_become_password",
+    ),
+    "bash": ("bash: line 1: sudo: command not found\n", MISSING),
+    "dash": ("/bin/sh: 1: sudo: not found\n", MISSING),
+    "zsh": ("zsh:1: command not found: sudo\n", MISSING),
+    "plain": ("sudo: command not found\n", MISSING),
+    "path": ("bash: line 1: /usr/local/bin/sudo: No such file or directory\n", MISSING),
+    "env": ("env: \u2018sudo\u2019: No such file or directory\n", MISSING),
+}
+CASES = pytest.mark.parametrize(("printed", "says"), PRINTED.values(), ids=PRINTED)
+
+
+@CASES
+def test_connection_tells_it(printed: str, says: str):
+    found = reason(printed, 1, here("gpu01"))
+    assert found.text.startswith(says)
+    assert "python" not in found.text
+
+
+@CASES
+def test_plan_and_apply_tell_it_though_ansible_says_that_the_interpreter_may_be_wrong(
+    printed: str, says: str
+):
+    result = {
+        "msg": "Module result deserialization failed: No start of json char found. See stdout/"
+        "stderr for the returned output. Consider overriding the configured interpreter path.",
+        "module_stderr": f"Warning: Permanently added 'gpu01' to known hosts.\n{printed}",
+        "rc": 127,
+    }
+    data = {"host": "gpu01", "task_action": "rdmaprov.node.survey", "res": result}
+    event = parse_event({"event": "runner_on_failed", "event_data": data})
+    assert event is not None
+    assert event.message.startswith(says)
+
+
+@CASES
+def test_discover_tells_it(printed: str, says: str, monkeypatch: pytest.MonkeyPatch):
+    result = {"msg": "python3 exited with status 127", "stderr": printed}
+
+    def run(**settings):
+        event = {"event": "runner_on_failed", "event_data": {"host": "gpu01", "res": result}}
+        settings["event_handler"](event)
+
+    monkeypatch.setattr(reach, "run_ansible", run)
+    assert reach.read_nodes(Path("site"), ["gpu01"]).failures["gpu01"].startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ("Task failed: Missing sudo password", PASSWORD),
+        ("Task failed: Incorrect sudo password", "sudo rejects the password"),
+    ],
+)
+def test_what_ansible_says_itself_is_told_alike(message: str, says: str):
+    data = {"host": "gpu01", "res": {"msg": message}}
+    event = parse_event({"event": "runner_on_failed", "event_data": data})
+    assert event is not None
+    assert event.message.startswith(says)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "sudo: python3: command not found\n",
+        "sudo: unable to resolve host gpu01: Name or service not known\nTraceback: KeyError: 1\n",
+        "bash: line 1: python3: command not found\n",
+    ],
+)
+def test_what_sudo_did_not_cause_is_not_told_as_sudo(printed: str):
+    assert sudo_reason(printed) is None
+
+
+def test_missing_python_is_told_as_that():
+    found = reason("sudo: python3: command not found\n", 1, here("gpu01"))
+    assert found.text == "python3 was not found. Set ansible_python_interpreter for gpu01"
