@@ -102,6 +102,8 @@ struct standin_port {
 	unsigned int dscp_apps;
 	bool manual_buffer;
 	bool carrier;
+	struct delayed_work flap;	/* takes the carrier away, and gives it back */
+	bool flap_down;
 	u32 cable_len;			/* metres */
 	u32 overflow[PRIOS];		/* every n-th frame finds no buffer, 0: none */
 	atomic_t overflow_seen[PRIOS];
@@ -136,6 +138,7 @@ extern const struct dcbnl_rtnl_ops standin_dcbnl_ops;
 void standin_dcb_factory(struct standin_fw *fw);
 void standin_dcb_probe(struct standin_port *port);
 void standin_dcb_remove(struct standin_port *port);
+void standin_flap(struct work_struct *work);
 void standin_set_firmware_dcbx(struct standin_port *port, bool on);
 
 /* mlx5e_buffer.c */

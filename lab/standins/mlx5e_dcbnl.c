@@ -13,6 +13,8 @@
 #define GROUP_VENDOR		7
 #define KBPS_100M		100000ULL
 #define KBPS_1G			1000000ULL
+#define EVENT_MS		20
+#define TRAINING_MS		2000
 
 /* ETS: the card knows groups and percentages; TSA is derived from them. */
 
@@ -160,6 +162,31 @@ static int get_pfc(struct net_device *dev, struct ieee_pfc *pfc)
 }
 
 /*
+ * mlx5_toggle_port_link: the link goes once the firmware's event arrives, after the call has
+ * returned, and comes back when it has trained.
+ */
+void standin_flap(struct work_struct *work)
+{
+	struct standin_port *port = container_of(to_delayed_work(work), struct standin_port, flap);
+
+	if (port->flap_down) {
+		port->flap_down = false;
+		netif_carrier_on(port->dev);
+	} else if (netif_carrier_ok(port->dev)) {
+		port->flap_down = true;
+		netif_carrier_off(port->dev);
+		schedule_delayed_work(&port->flap, msecs_to_jiffies(TRAINING_MS));
+	}
+}
+
+static void toggle_link(struct standin_port *port)
+{
+	unsigned int ms = READ_ONCE(port->flap_down) ? TRAINING_MS : EVENT_MS;
+
+	mod_delayed_work(system_wq, &port->flap, msecs_to_jiffies(ms));
+}
+
+/*
  * mlx5e writes PFC with the global-pause bits of the same register at zero, so
  * enabling or changing PFC switches global pause off. A change of cable length alone
  * does not touch it.
@@ -176,6 +203,7 @@ static int set_pfc(struct net_device *dev, struct ieee_pfc *pfc)
 		WRITE_ONCE(fw->pfc_en, pfc->pfc_en);
 		fw->rx_pause = false;
 		fw->tx_pause = false;
+		toggle_link(port);
 	}
 	return standin_buffer_pfc(port, pfc->pfc_en, cable_len);
 }
@@ -328,6 +356,10 @@ void standin_dcb_remove(struct standin_port *port)
 	struct dcb_app app;
 	int i;
 
+	cancel_delayed_work_sync(&port->flap);
+	if (port->flap_down)
+		netif_carrier_on(port->dev);
+	port->flap_down = false;
 	for (i = 0; port->dscp_apps && i < DSCPS; i++) {
 		app = dscp_app(i, port->fw->dscp2prio[i]);
 		dcb_ieee_delapp(port->dev, &app);

@@ -117,6 +117,7 @@ int standin_attach(struct net_device *dev)
 	kobject_init(&port->kobj, &standin_port_ktype);
 	port->dev = dev;
 	port->carrier = netif_carrier_ok(dev);
+	INIT_DELAYED_WORK(&port->flap, standin_flap);
 	port->fw = card_get(dev);
 	if (!port->fw) {
 		err = -ENOMEM;

@@ -1,0 +1,116 @@
+"""netplan as a node's link manager: files that it does not take, and an admin's own definition.
+
+The management NIC is systemd-networkd's, by a file of its own, so a node whose netplan files are
+broken still answers.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.lab.play import Play
+
+pytestmark = pytest.mark.lab
+
+NODE = "node1"  # Debian 12: netplan.io 0.106
+TOUCHES = (NODE,)
+ADMINS = "/etc/netplan/50-admin.yaml"
+# Files of netplan and of the renderer, marks of files that were not read, and addresses.
+SEEN = (
+    "cd /; for each in etc/netplan/* run/systemd/network/*-netplan-* run/rdmaprov/unread/*/*; do "
+    'if [ -f "$each" ]; then echo "== $each"; cat "$each"; fi; done; ip -br -4 address'
+)
+
+
+@pytest.fixture
+def fabric(lab, tmp_path):
+    return Play(lab, tmp_path, "fabric", NODE)
+
+
+def write(lab, path, text):
+    lab.run(NODE, f"umask 077; mkdir -p /etc/netplan; cat > {path} <<'END'\n{text}END")
+
+
+def settled(lab):
+    """Return the IPv4 addresses of the rails, once networkd has configured them."""
+    names = " ".join(lab.netdev(NODE, rail) for rail in (0, 1))
+    shown = lab.run(
+        NODE,
+        f"for each in {names}; do for i in 1 2 3 4 5 6 7 8 9 10; do "
+        "ip -4 address show dev $each | grep -q inet && break; sleep 1; done; "
+        "ip -br -4 address show dev $each; done",
+    )
+    return [line.split()[2] for line in shown.splitlines()]
+
+
+def refused(lab, fabric, *words):
+    """Run the role, which must be refused in these words, and leave nothing behind."""
+    before = lab.run(NODE, SEEN)
+    done = fabric.run({})
+    assert done.returncode != 0, fabric.said
+    for each in words:
+        assert each in fabric.said
+    assert lab.run(NODE, SEEN) == before
+
+
+@pytest.mark.long
+def test_broken_file_of_the_admins_is_refused_and_the_node_boots(lab, fabric):
+    write(lab, ADMINS, "network:\n  version: 2\n  ethernets:\n    eno9:\n      adresses: []\n")
+    refused(lab, fabric, "netplan does not take", f"{ADMINS}:5:", "Nothing was changed")
+    lab.must("reboot", NODE)
+    assert lab.run(NODE, "ls /etc/netplan") == "50-admin.yaml\n"
+    write(lab, ADMINS, "network:\n  version: 2\n")
+    assert fabric.changes({})
+    assert settled(lab) == ["198.18.0.1/24", "198.18.1.1/24"]
+
+
+@pytest.mark.long
+def test_file_of_ours_that_breaks_is_refused_and_the_node_boots(lab, fabric):
+    """One of the role mtu has the rail in another section, as a bond that was taken apart."""
+    netdev = lab.netdev(NODE, 0)
+    write(lab, ADMINS, "network:\n  version: 2\n")
+    old = f"/etc/netplan/91-rdmaprov-mtu-{netdev}.yaml"
+    write(lab, old, f"network:\n  version: 2\n  bonds:\n    {netdev}:\n      mtu: 4200\n")
+    refused(lab, fabric, "netplan does not take", "changes device type")
+    lab.must("reboot", NODE)
+    lab.run(NODE, f"rm {old}")
+    assert fabric.changes({})
+    assert not fabric.changes({})
+
+
+def test_files_are_taken_back_if_netplan_fails_after_all(lab, fabric):
+    """The files pass on a copy, and `netplan generate` fails on the node itself."""
+    write(lab, ADMINS, "network:\n  version: 2\n")
+    lab.run(
+        NODE,
+        "cat > /usr/local/sbin/netplan <<'END'\n#!/bin/sh\n"
+        'if [ "$*" = generate ]; then echo "no space left" >&2; exit 1; fi\n'
+        'exec /usr/sbin/netplan "$@"\nEND\nchmod 755 /usr/local/sbin/netplan',
+    )
+    done = fabric.run({})
+    assert done.returncode != 0, fabric.said
+    assert "rdmaprov's files of netplan are as they were" in fabric.said
+    assert lab.run(NODE, "ls /etc/netplan") == "50-admin.yaml\n"
+    lab.run(NODE, "rm /usr/local/sbin/netplan")
+    assert fabric.changes({})
+    assert not fabric.changes({})
+
+
+@pytest.mark.long
+def test_rail_keeps_the_admins_definition_over_a_reboot(lab, fabric):
+    """It has another name there, and an MTU that the role fabric does not set."""
+    netdev = lab.netdev(NODE, 0)
+    mac = lab.run(NODE, f"cat /sys/class/net/{netdev}/address").strip()
+    write(
+        lab,
+        ADMINS,
+        "network:\n  version: 2\n  ethernets:\n    storage:\n      match:\n"
+        f'        macaddress: "{mac}"\n      set-name: {netdev}\n'
+        "      mtu: 4200\n",
+    )
+    assert fabric.changes({})
+    ours = lab.run(NODE, f"cat /etc/netplan/90-rdmaprov-{netdev}.yaml")
+    assert '    "storage":\n' in ours
+    lab.must("reboot", NODE)
+    assert settled(lab) == ["198.18.0.1/24", "198.18.1.1/24"]
+    assert lab.run(NODE, f"cat /sys/class/net/{netdev}/mtu") == "4200\n"
+    assert not fabric.changes({})
