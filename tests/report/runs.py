@@ -67,7 +67,7 @@ def validated(count: int, *, bad: bool = True, rails: int = 8) -> dict[str, Any]
                 for device in range(rails) if file in OF_RAIL else [None]:
                     _judge(findings, fleet, node, (file, function, device), bad)
     report(findings, "test_uniformity.py::test_same_driver", "", "passed")
-    request = validate_run.ValidateRequest(SITE, None, None, (), None)
+    request = validate_run.ValidateRequest(SITE, None, None, ())
     ended = STARTED + timedelta(seconds=75)
     return plain(validate_run.document(request, STARTED, ended, findings.exit_code(), findings))
 
