@@ -13,7 +13,6 @@ from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable, reb
 pytestmark = pytest.mark.state
 
 _KIB = {"2m": 2 << 10, "1g": 1 << 20}
-_ARGUMENTS = ("default_hugepagesz", "hugepagesz", "hugepages")
 
 
 def test_2m_pages_running(host: Host, node: Node) -> None:
@@ -28,13 +27,10 @@ def test_1g_pages_running(host: Host, node: Node) -> None:
 
 def test_default_size_running(host: Host, node: Node) -> None:
     """The default hugepage size is the site's."""
-    wanted = _KIB[node.get("hugepages_default_size").lower()]
+    wanted = _KIB.get(node.get("hugepages_default_size").lower())
+    if wanted is None:
+        not_applicable("the site leaves the default size unchanged (hugepages_default_size: keep)")
     seen = hugepages.read(host).default_kib
-    asked = wanted == _KIB["1g"] or any(_pages(node, size) for size in _KIB)
-    if seen not in _KIB.values() and not asked:
-        not_applicable(
-            f"the site describes no hugepages, and this kernel's default size is {seen} KiB"
-        )
     Setting(
         node,
         "kernel",
@@ -82,15 +78,17 @@ def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
 
 def test_kernel_was_started_for_hugepages(host: Host, node: Node) -> None:
     """The running kernel has exactly the site's hugepage arguments."""
+    names = _arguments_of_the_site(node)
     wanted = _wanted_arguments(host, node)
     seen = boot.read(host).running
     Setting(
         node, "kernel", "command line", "hugepages_1g_count", where=seen.file, fix=reboot(node)
-    ).require(seen.arguments(_ARGUMENTS), wanted)
+    ).require(seen.arguments(names), wanted)
 
 
 def test_kernel_arguments_after_reboot(host: Host, node: Node) -> None:
     """Each kernel that may boot next gets exactly the site's hugepage arguments."""
+    names = _arguments_of_the_site(node)
     wanted = _wanted_arguments(host, node)
     for entry in boot.read(host).entries:
         Setting(
@@ -100,7 +98,7 @@ def test_kernel_arguments_after_reboot(host: Host, node: Node) -> None:
             "hugepages_1g_count",
             where=entry.file,
             truth=AFTER_REBOOT,
-        ).require(entry.arguments(_ARGUMENTS), wanted)
+        ).require(entry.arguments(names), wanted)
 
 
 def _running(host: Host, node: Node, size: str) -> None:
@@ -108,6 +106,10 @@ def _running(host: Host, node: Node, size: str) -> None:
     wanted, seen = _spread(node, here, size), here.by_numa_node(_KIB[size])
     if not any(wanted.values()) and not any(seen.values()):
         return
+    if not any(wanted.values()) and node.get("hugepages_unlisted") == "keep":
+        not_applicable(
+            "the site asks for none of this size and leaves others (hugepages_unlisted: keep)"
+        )
     if here.doca and not any(wanted.values()):
         not_applicable(
             f"doca-hugepages manages this size ({hugepages.DOCA}); the site does not set it"
@@ -161,6 +163,18 @@ def _spread(node: Node, here: Hugepages, size: str) -> dict[int, int]:
 def _variable(node: Node, size: str) -> str:
     listed = f"hugepages_{size}_per_numa_node"
     return listed if node.get(listed) else f"hugepages_{size}_count"
+
+
+def _arguments_of_the_site(node: Node) -> tuple[str, ...]:
+    """Return the names of the kernel arguments that the site determines, as the role does."""
+    names = []
+    if node.get("hugepages_default_size") != "keep":
+        names.append("default_hugepagesz")
+    if _pages(node, "1g") or node.get("hugepages_unlisted") == "free":
+        names += ["hugepagesz", "hugepages"]
+    if not names:
+        not_applicable("the site leaves the hugepage arguments of the kernel unchanged")
+    return tuple(names)
 
 
 def _wanted_arguments(host: Host, node: Node) -> tuple[str, ...]:

@@ -118,6 +118,7 @@ def test_rdma_cm_marks_with_tos(host: Host, node: Node, rail: Rail) -> None:
 def test_lldpad_is_off(host: Host, node: Node) -> None:
     """No lldpad runs or starts at boot: it would overwrite these settings."""
     needs_roce(node, "lldpad's DCB")
+    _needs_our_qos(node)
     for unit, seen in units.show(host, *_LLDPAD).items():
         if seen.get("ActiveState") in ("active", "activating", "reloading"):
             _reject_lldpad(node, unit, "active", RUNNING)
@@ -215,8 +216,14 @@ def _congestion(host: Host, node: Node, rail: Rail) -> list[tuple[str, congestio
 def _netdevs(host: Host, node: Node, rail: Rail) -> tuple[str, ...]:
     """Return the network devices that have a unit: the rail's and all that it stands on."""
     needs_roce(node, "QoS")
+    _needs_our_qos(node)
     here = devices.read(host)
     return lower_ports.with_below(here, devices.port_of(here, rail).netdev)
+
+
+def _needs_our_qos(node: Node) -> None:
+    if node.get("roce_qos_backend") == "keep":
+        not_applicable("somebody else sets QoS here (roce_qos_backend: keep)")
 
 
 def _unit_name(netdev: str) -> str:

@@ -10,7 +10,7 @@ class ModuleDocFragment:
 options:
   count_2m:
     description: Number of 2 MiB hugepages on the node, spread evenly over its NUMA
-      nodes.
+      nodes. 0 asks for none; see O(unlisted).
     type: int
     default: 0
   per_numa_node_2m:
@@ -38,10 +38,18 @@ options:
     choices: [boot, runtime]
     default: boot
   default_size:
-    description: Default hugepage size of the kernel. 1G requires a reboot.
+    description: Default hugepage size of the kernel; keep leaves it unchanged. 1G
+      requires a reboot.
     type: str
-    choices: [2M, 1G]
-    default: 2M
+    choices: [keep, 2M, 1G]
+    default: keep
+  unlisted:
+    description: Hugepages of a size for which the site asks for none. keep leaves
+      them to whoever allocated them, as well as hugepagesz and hugepages on the kernel
+      command line unless the site asks for 1 GiB pages. free frees them.
+    type: str
+    choices: [keep, free]
+    default: keep
   left_bytes:
     description: Memory that must remain free of hugepages.
     type: bytes

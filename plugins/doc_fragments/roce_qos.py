@@ -25,9 +25,11 @@ options:
     default: refuse
   backend:
     description: 'Tool that sets QoS: dcb of iproute2, or mlnx_qos. With auto, mlnx_qos
-      is used only for what dcb cannot set.'
+      is used only for what dcb cannot set. keep changes nothing, where the image,
+      a hypervisor or another tool sets QoS; validate still checks that it is the
+      site''s.'
     type: str
-    choices: [auto, dcb, mlnx_qos]
+    choices: [auto, dcb, mlnx_qos, keep]
     default: auto
   trust:
     description: Packet field that determines the priority. RoCE data is marked by

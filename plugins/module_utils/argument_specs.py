@@ -71,7 +71,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "count_1g": {"type": "int", "default": 0},
         "per_numa_node_1g": {"type": "list", "elements": "int", "default": []},
         "allocation_1g": {"type": "str", "choices": ["boot", "runtime"], "default": "boot"},
-        "default_size": {"type": "str", "choices": ["2M", "1G"], "default": "2M"},
+        "default_size": {"type": "str", "choices": ["keep", "2M", "1G"], "default": "keep"},
+        "unlisted": {"type": "str", "choices": ["keep", "free"], "default": "keep"},
         "left_bytes": {"type": "bytes", "default": "1G"},
     },
     "peermem": {
@@ -100,7 +101,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "rails": RAILS,
         "nccl_traffic_class": {"type": "int", "required": True},
         "lldpad": {"type": "str", "choices": ["refuse", "mask"], "default": "refuse"},
-        "backend": {"type": "str", "choices": ["auto", "dcb", "mlnx_qos"], "default": "auto"},
+        "backend": {
+            "type": "str",
+            "choices": ["auto", "dcb", "mlnx_qos", "keep"],
+            "default": "auto",
+        },
         "trust": {"type": "str", "choices": ["dscp", "pcp"], "default": "dscp"},
         "dscp_priorities": {"type": "dict", "required": True},
         "pfc_priorities": {"type": "list", "elements": "int", "required": True},

@@ -37,6 +37,13 @@ def test_kernel_argument_waits_for_a_boot_and_goes_again(lab, play):
     assert "default_hugepagesz=1G" in lab.run(NODE, "cat /proc/cmdline")
     assert "1048576 kB" in lab.run(NODE, "grep Hugepagesize /proc/meminfo")
     assert not play.changes(wanted)
-    assert play.changes({"hugepages_2m_per_numa_node": [0, 0], "apply_reboot": "never"})
+    assert play.changes(
+        {
+            "hugepages_2m_per_numa_node": [0, 0],
+            "hugepages_default_size": "2M",
+            "hugepages_unlisted": "free",
+            "apply_reboot": "never",
+        }
+    )
     assert pools(lab) == [0, 0]
     assert "hugepage" not in lab.run(NODE, "cat /boot/grub/grub.cfg")

@@ -109,7 +109,8 @@ def arguments(**changed: object) -> dict[str, Any]:
         "count_1g": 0,
         "per_numa_node_1g": [],
         "allocation_1g": "boot",
-        "default_size": "2M",
+        "default_size": "keep",
+        "unlisted": "keep",
         "left_bytes": 1 << 30,
         **changed,
     }
@@ -225,22 +226,47 @@ def test_surplus_pages_do_not_count(node: Node):
     assert layers(run(node, check=True, count_2m=20)) == [("running", "NUMA node 0")]
 
 
-def test_pages_of_others_are_given_back(node: Node):
+def test_pages_of_others_are_freed_where_the_site_says_so(node: Node):
     node.pool(0, SMALL, 512)
     node.pool(1, LARGE, 3)
     run(node, count_2m=10)
+    assert (node.pages(), node.pages(LARGE)) == ([5, 5], [0, 3])
+    run(node, count_2m=10, unlisted="free")
     assert (node.pages(), node.pages(LARGE)) == ([5, 5], [0, 0])
+
+
+def test_pages_and_kernel_arguments_of_others_stay(node: Node):
+    """An administrator's DPDK pages: of the default size by sysctl, large ones by GRUB."""
+    theirs = "default_hugepagesz=1G hugepagesz=1G hugepages=4"
+    node.put("/proc/cmdline", f"root=/dev/sda1 ro {theirs}\n")
+    node.put(CFG, ENTRY.format(theirs))
+    node.put("/etc/sysctl.d/30-dpdk.conf", "vm.nr_hugepages = 4\n")
+    node.put("/proc/meminfo", f"MemTotal: {64 << 20} kB\nHugepagesize:  {LARGE} kB\n")
+    node.pool(0, LARGE, 4)
+    result = run(node, count_2m=10)
+    assert (node.pages(), node.pages(LARGE)) == ([5, 5], [4, 0])
+    assert (result["reboot"], theirs in (node.read(CFG) or "")) == ([], True)
+    with pytest.raises(Refused, match=r"sets vm\.nr_hugepages to 4"):
+        run(node, count_2m=10, unlisted="free")
 
 
 def test_pages_no_longer_wanted_leave_nothing(node: Node):
     run(node, count_2m=20, count_1g=4)
     node.boot()
-    assert run(node)["reboot"]
+    assert run(node, unlisted="free")["reboot"]
     assert not any(node.exists(path) for path in (UNIT, LINK))
     assert (node.pages(), node.pages(LARGE)) == ([0, 0], [0, 0])
     node.boot()
-    after = run(node)
+    after = run(node, unlisted="free")
     assert (after["changed"], after["reboot"]) == (False, [])
+
+
+def test_unit_of_ours_goes_and_its_pages_stay_until_a_boot(node: Node):
+    run(node, count_2m=20)
+    assert run(node)["changed"]
+    assert not any(node.exists(path) for path in (UNIT, LINK))
+    assert node.pages() == [10, 10]
+    assert not run(node)["changed"]
 
 
 def test_large_pages_wait_for_a_boot(node: Node):
@@ -313,7 +339,7 @@ def test_page_size_that_the_machine_lacks_is_refused(node: Node):
 def test_pool_that_cannot_be_read_is_an_error(node: Node):
     node.remove(f"{directory_of(0, SMALL)}/free_hugepages")
     with pytest.raises(NodeError, match="free_hugepages shows no number"):
-        run(node, check=True)
+        run(node, check=True, unlisted="free")
 
 
 def doca(node: Node, **apps: int) -> None:
@@ -326,7 +352,7 @@ def test_pages_of_doca_are_its_own_where_the_site_says_nothing(node: Node):
     doca(node, ovs=300, snap=212)
     node.pool(0, SMALL, 256)
     node.pool(1, SMALL, 256)
-    assert not run(node)["changed"]
+    assert not run(node, unlisted="free")["changed"]
     assert run(node, count_2m=512)["changed"]
 
 
@@ -346,7 +372,8 @@ def test_site_that_contradicts_doca_is_refused(node: Node):
 def test_sysctl_that_sets_another_number_at_boot_is_refused(node: Node):
     node.put("/etc/sysctl.d/30-dpdk.conf", "vm.nr_hugepages = 1024\n")
     with pytest.raises(Refused, match=r"30-dpdk\.conf:1: sets vm.nr_hugepages to 1024 at boot"):
-        run(node)
+        run(node, count_2m=512)
+    assert not run(node)["changed"]
     assert run(node, count_2m=1024)["changed"]
 
 

@@ -133,16 +133,24 @@ def test_rail_without_an_rdma_device_waits_for_it_when_all_else_is_right(node: Q
     assert node.port.pfc[3]
 
 
-def test_nothing_to_do_on_infiniband(node: QosNode):
-    result = run(node, kind="infiniband")
+LEFT_ALONE = pytest.mark.parametrize(
+    ("given", "note"),
+    [({"kind": "infiniband"}, "InfiniBand"), ({"backend": "keep"}, "QoS is left as it is")],
+)
+
+
+@LEFT_ALONE
+def test_what_is_not_ours_to_set_is_left_alone(node: QosNode, given: dict[str, Any], note: str):
+    result = run(node, **given)
     assert not result["changed"]
-    assert "InfiniBand" in result["notes"][0]
+    assert note in result["notes"][0]
     assert node.ran == []
 
 
-def test_what_was_there_for_a_former_rail_is_removed(node: QosNode):
+@LEFT_ALONE
+def test_units_of_a_former_rail_are_removed(node: QosNode, given: dict[str, Any], note: str):
     run(node)
-    run(node, kind="infiniband")
+    assert note in run(node, **given)["notes"][0]
     assert not node.exists(DESCRIPTION)
     assert node.units[UNIT]["UnitFileState"] == "disabled"
 

@@ -113,7 +113,7 @@ def test_kernel_with_large_memory_pages_has_another_default_size(suite, fleet, n
     """Memory pages of 64 KiB, as on Grace: 512 MiB is the default, and the site asks for none."""
     changed.replace("/proc/meminfo", "Hugepagesize:       2048", "Hugepagesize:     524288")
     node = fleet.nodes[0]
-    none = {"hugepages_2m_per_numa_node": [], "hugepages_2m_count": 0, "hugepages_1g_count": 0}
+    none = {"hugepages_default_size": "keep"}
     names = frozenset(["test_hugepages.py::test_default_size_running"])
     hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
 
@@ -124,3 +124,37 @@ def test_kernel_with_large_memory_pages_has_another_default_size(suite, fleet, n
 
     assert state(none) == "skipped"
     assert state({}) == "failed"
+
+
+def test_hugepages_that_the_site_does_not_ask_for_are_somebody_elses(suite, fleet, nodes):
+    """Four pages of 1 GiB by the kernel's command line; the site says nothing of that size."""
+    names = frozenset(
+        f"test_hugepages.py::{name}"
+        for name in (
+            "test_1g_pages_running",
+            "test_kernel_was_started_for_hugepages",
+            "test_kernel_arguments_after_reboot",
+        )
+    )
+    hosts = FakeHosts({name: nodes[name].host() for name in ("gpu1", "gpu2")})
+    nothing = {"hugepages_1g_count": 0, "hugepages_default_size": "keep"}
+
+    def states(**values):
+        node = fleet.nodes[0]
+        described = replace(node, values={**node.values, **nothing, **values})
+        return {o.state for o in judge(suite, fleet, hosts, only=described, names=names)}
+
+    assert states(hugepages_unlisted="keep") == {"skipped"}
+    assert states(hugepages_unlisted="free") == {"failed"}
+
+
+def test_qos_that_somebody_else_sets_needs_no_unit_of_ours(suite, fleet, nodes, changed):
+    """The image sets QoS, by lldpad: the values are checked, the units are not."""
+    changed.remove("/etc/rdmaprov/roce_qos/ens1.json")
+    changed.unit("lldpad.service", ActiveState="active", UnitFileState="enabled")
+    for unit in ("ens1", "ens2"):
+        changed.unit(f"rdmaprov-roce-qos@{unit}.service", ActiveState="", UnitFileState="")
+    node = fleet.nodes[0]
+    assert len(judged(suite, fleet, nodes, changed)) > 3
+    described = replace(node, values={**node.values, "roce_qos_backend": "keep"})
+    assert judged(suite, fleet, nodes, changed, described) == []

@@ -3,62 +3,24 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from .. import bootloader
-from ..hugepages import hugetlb, owners, unit
+from ..hugepages import hugetlb, owners, unit, wanted
 from ..hugepages.hugetlb import Pool, size_text
+from ..hugepages.wanted import SIZES, Wanted
 from ..machine import Machine
 from ..plan import RUNNING, Change, Plan, Refused
 
-_COUNT: dict[str, Any] = {"type": "int", "default": 0}
-_COUNTS: dict[str, Any] = {"type": "list", "elements": "int", "default": []}
-KERNEL_ARGUMENTS = ("default_hugepagesz", "hugepagesz", "hugepages")
+_DEFAULT_SIZE, _PAGES = ("default_hugepagesz",), ("hugepagesz", "hugepages")
 _VARIABLES = {
     "count_2m": "hugepages_2m_count",
     "per_numa_node_2m": "hugepages_2m_per_numa_node",
     "count_1g": "hugepages_1g_count",
     "per_numa_node_1g": "hugepages_1g_per_numa_node",
 }
-SIZES = {"1g": 1 << 20, "2m": 2 << 10}
 # Linux b5389086ad7b: hugepages=NODE:PAGES,…
 PER_NODE_ARGUMENT = (5, 16)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What the site says of one page size.
-
-    Args:
-        variable: where it says so.
-        per_numa_node: pages by NUMA node.
-        exact: no NUMA node may have another number; else they may differ by one.
-        by_kernel: the kernel takes them while it boots, by its command line.
-        left_alone: the site says nothing, and doca-hugepages does.
-
-    """
-
-    kib: int
-    variable: str
-    per_numa_node: dict[int, int]
-    exact: bool
-    by_kernel: bool
-    left_alone: bool
-
-    @property
-    def pages(self) -> int:
-        """Return the pages of all NUMA nodes."""
-        return sum(self.per_numa_node.values())
-
-    def fits(self, pools: list[Pool]) -> bool:
-        """Return whether the pools are as wanted."""
-        if self.exact:
-            return all(pool.pages == self.per_numa_node[pool.numa_node] for pool in pools)
-        if sum(pool.pages for pool in pools) != self.pages:
-            return False
-        least = min(self.per_numa_node.values())
-        return self.by_kernel or all(pool.pages in (least, least + 1) for pool in pools)
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
@@ -66,13 +28,15 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     plan = Plan(machine)
     theirs = owners.doca(machine)
     _check_kernel(plan, arguments)
-    sizes = [_choose_pages(machine, arguments, size, theirs) for size in SIZES]
-    _check_memory(machine, sizes, theirs, arguments["left_bytes"])
+    sizes = [wanted.choose(machine, arguments, size, theirs) for size in SIZES]
+    wanted.check_memory(machine, sizes, theirs, arguments["left_bytes"])
     kernel = _kernel_arguments(machine, sizes, arguments["default_size"])
     _check_owners(machine, sizes, theirs, kernel, arguments["default_size"])
     # For the boot first: where the kernel has too few now, a reboot then helps.
     unit.at_boot(plan, _pools_at_boot(sizes))
-    bootloader.arguments(plan, "hugepages", KERNEL_ARGUMENTS, kernel)
+    names = _kernel_argument_names(sizes, arguments)
+    if names:
+        bootloader.arguments(plan, "hugepages", names, kernel)
     pools = {size.kib: hugetlb.pools(machine, size.kib) for size in sizes}
     changed = []
     for size in sizes:
@@ -93,7 +57,7 @@ def _check_kernel(plan: Plan, arguments: dict[str, Any]) -> None:
     why = f"the kernel's default hugepage size is {size_text(seen)} (/proc/meminfo)"
     names = ("per_numa_node_2m", "count_2m", "per_numa_node_1g", "count_1g")
     asked = [_VARIABLES[name] for name in names if arguments[name]]
-    if arguments["default_size"] == "1G":
+    if arguments["default_size"] != "keep":
         asked.append("hugepages_default_size")
     if asked:
         raise Refused(
@@ -103,60 +67,11 @@ def _check_kernel(plan: Plan, arguments: dict[str, Any]) -> None:
     plan.notes.append(f"hugepages: {why}; none are described, so they are left alone")
 
 
-def _choose_pages(
-    machine: Machine, arguments: dict[str, Any], size: str, theirs: dict[int, int]
-) -> Wanted:
-    counts, count = arguments[f"per_numa_node_{size}"], arguments[f"count_{size}"]
-    nodes = hugetlb.numa_nodes(machine)
-    listed, total = f"hugepages_{size}_per_numa_node", f"hugepages_{size}_count"
-    if counts and count:
-        raise Refused(f"{listed}: {total} is set too; remove one of them")
-    if counts and len(counts) != len(nodes):
-        raise Refused(f"{listed}: {len(counts)} counts for {len(nodes)} NUMA nodes")
-    if min([count, *counts]) < 0:
-        raise Refused(f"{listed if counts else total}: the number of pages cannot be negative")
-    share, more = divmod(count, len(nodes))
-    spread = counts or [share + (index < more) for index in range(len(nodes))]
-    pages, kib = sum(spread), SIZES[size]
-    if pages and not machine.exists(hugetlb.directory_of(nodes[0], kib)):
-        raise Refused(f"{listed if counts else total}: there are no {size_text(kib)} pages here")
-    by_kernel = size == "1g" and pages > 0 and arguments["allocation_1g"] == "boot"
-    left_alone = not pages and kib in theirs
-    return Wanted(
-        kib,
-        listed if counts else total,
-        {node: spread[index] for index, node in enumerate(nodes)},
-        bool(counts),
-        by_kernel,
-        left_alone,
-    )
-
-
-def _check_memory(
-    machine: Machine, sizes: list[Wanted], theirs: dict[int, int], left_bytes: int
-) -> None:
-    """Refuse more pages than the node has memory for."""
-    taken = [(size, size.pages or theirs.get(size.kib, 0)) for size in sizes]
-    in_bytes = sum(pages * size.kib << 10 for size, pages in taken)
-    memory = hugetlb.memory_bytes(machine)
-    asked = [size for size in sizes if size.pages]
-    if asked and in_bytes + left_bytes > memory:
-        raise Refused(
-            f"{asked[0].variable}: hugepages of {_gib(in_bytes)} leave less than "
-            f"{_gib(left_bytes)} of the node's {_gib(memory)} (/proc/meminfo); write fewer pages"
-        )
-    for node in hugetlb.numa_nodes(machine) if asked else []:
-        in_bytes = sum(size.per_numa_node[node] * size.kib << 10 for size in sizes)
-        memory = hugetlb.memory_bytes(machine, node)
-        if in_bytes > memory:
-            raise Refused(
-                f"{asked[0].variable}: hugepages of {_gib(in_bytes)} on NUMA node {node}, "
-                f"which has {_gib(memory)}; write fewer pages for it"
-            )
-
-
-def _gib(in_bytes: int) -> str:
-    return f"{in_bytes / (1 << 30):.1f} GiB"
+def _kernel_argument_names(sizes: list[Wanted], arguments: dict[str, Any]) -> tuple[str, ...]:
+    """Return the kernel arguments that the site determines; others stay as they are."""
+    large = any(size.pages and size.kib == SIZES["1g"] for size in sizes)
+    default_size = () if arguments["default_size"] == "keep" else _DEFAULT_SIZE
+    return default_size + (_PAGES if large or arguments["unlisted"] == "free" else ())
 
 
 def _kernel_arguments(machine: Machine, sizes: list[Wanted], default_size: str) -> list[str]:
@@ -195,11 +110,12 @@ def _check_owners(
         raise Refused(
             "doca-hugepages is configured, but ignores hugepages on the kernel's "
             f"command line ({owners.DOCA}); write hugepages_1g_allocation: runtime and "
-            "hugepages_default_size: 2M, or run on the node: doca-hugepages remove APP"
+            "hugepages_default_size: keep, or run on the node: doca-hugepages remove APP"
         )
-    default = SIZES["1g"] if default_size == "1G" else SIZES["2m"]
-    if hugetlb.default_kib(machine) not in (None, *SIZES.values()):
+    seen = hugetlb.default_kib(machine)
+    if seen not in (None, *SIZES.values()):
         return  # sysctl's pages are of a size that is not ours
+    default = SIZES.get(default_size.lower(), seen or SIZES["2m"])
     for size in sizes:
         owners.refuse_doca(size.kib, size.pages, theirs.get(size.kib, 0), size.variable)
         if size.kib == default and not size.left_alone:

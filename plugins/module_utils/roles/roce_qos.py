@@ -33,9 +33,10 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     What runs is set first: what a port does not take never gets into what a boot sets.
     """
     plan = Plan(machine)
-    if arguments["kind"] != "roce":
+    why = _left_alone(arguments)
+    if why:
         plan_units(plan, [], changed=False)
-        plan.notes.append("rails: their link layer is InfiniBand, which has no DCB and no ToS")
+        plan.notes.append(why)
         return plan
     wanted = description.describe(arguments)
     require_agreement(wanted, arguments["nccl_traffic_class"])
@@ -48,6 +49,14 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         plan.guarded = guard.devices_to_guard(machine, rails, arguments, below=True)
     _plan_boot(plan, netdevs, arguments)
     return plan
+
+
+def _left_alone(arguments: dict[str, Any]) -> str:
+    if arguments["kind"] != "roce":
+        return "rails: their link layer is InfiniBand, which has no DCB and no ToS"
+    if arguments["backend"] == "keep":
+        return "rails: roce_qos_backend is keep, so their QoS is left as it is"
+    return ""
 
 
 def _plan_boot(plan: Plan, netdevs: list[str], arguments: dict[str, Any]) -> None:
