@@ -98,8 +98,8 @@ def test_cable_length(host: Host, node: Node, rail: Rail) -> None:
     for netdev, seen in _dcb(host, node, rail):
         if not (node.get("roce_qos_buffer_bytes") or node.get("roce_qos_priority_buffer")):
             not_applicable(
-                "roce_qos_buffer_bytes and roce_qos_priority_buffer are empty: the firmware sizes "
-                "the buffers, and takes no notice of the cable length"
+                "the site leaves the buffers to the firmware (roce_qos_buffer_bytes, "
+                "roce_qos_priority_buffer), which takes no notice of the cable length"
             )
         Setting(
             node,
