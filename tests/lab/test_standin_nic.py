@@ -194,8 +194,10 @@ def test_overflow_drops_frames_without_pfc(rail, peer):
 
 
 def test_overflow_asks_for_a_pause_with_pfc(rail, peer):
-    script = "dcb app add dev $D dscp-prio 26:3; dcb pfc set dev $D prio-pfc 3:on"
-    rail.run(f"{script}; echo 3 2 > $S/rx_overflow")
+    rail.run("dcb app add dev $D dscp-prio 26:3; dcb pfc set dev $D prio-pfc 3:on; sleep 0.5")
+    once = f"ping -6 -q -c 1 -W 1 {peer.address}"
+    rail.run(f"for i in $(seq 10); do {once} && break; sleep 0.5; done")  # the link trains again
+    rail.run("echo 3 2 > $S/rx_overflow")
     done = rail.call(f"ping -6 -q -c 10 -i 0.2 -W 1 -Q {ROCE_TOS} {peer.address}")
     counters = rail.counters("echo off > $S/rx_overflow")
     assert " 10 received" in done.stdout
