@@ -8,9 +8,16 @@ import pytest
 from tests.validate.healthy import healthy
 from tests.validate.runner import modules
 
+from rdmaprov.facts import wire
 from rdmaprov.inventory import load_site
 
 SITE = Path(__file__).parent / "site"
+
+
+@pytest.fixture(autouse=True)
+def _short_exchanges(monkeypatch):
+    """Give up on an exchange that carries nothing after 2 s; on nodes it is half a minute."""
+    monkeypatch.setattr(wire, "SERVER_S", 2)
 
 
 @pytest.fixture(scope="session")
