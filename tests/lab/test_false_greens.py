@@ -37,6 +37,7 @@ def validate(fleet, words):
     return code, said
 
 
+@pytest.mark.long
 def test_nccl_turned_off_beside_its_file_is_found(lab, fleet):
     words = "nothing_else_is_set or nothing_overrides"
     assert validate(fleet, words)[0] == 0

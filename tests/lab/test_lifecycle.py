@@ -146,6 +146,7 @@ def test_reset_brings_a_new_disk_and_keeps_the_machine(lab, renewed):
     assert lab.nodes()["node2"] == before
 
 
+@pytest.mark.long
 def test_replace_brings_another_machine_of_the_same_name(lab, renewed):
     host_keys = (lab.directory / "known_hosts").read_text().splitlines()
     lab.run(renewed, "touch /root/mark")

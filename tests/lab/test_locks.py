@@ -87,6 +87,7 @@ def test_second_run_on_a_site_is_refused_and_the_first_one_ends_well(lab, tmp_pa
     assert lab.run(NODE, LEFT) == ""
 
 
+@pytest.mark.long
 def test_node_of_another_controller_s_run_is_not_changed(lab, tmp_path):
     """Two copies of a site are what two controllers have: only the node knows of both."""
     ours, theirs = Fleet(lab, tmp_path / "ours"), Fleet(lab, tmp_path / "theirs")

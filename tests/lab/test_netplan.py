@@ -77,6 +77,7 @@ def test_file_of_ours_that_breaks_is_refused_and_the_node_boots(lab, fabric):
     assert not fabric.changes({})
 
 
+@pytest.mark.long
 def test_files_are_taken_back_if_netplan_fails_after_all(lab, fabric):
     """The files pass on a copy, and `netplan generate` fails on the node itself."""
     write(lab, ADMINS, "network:\n  version: 2\n")
