@@ -128,11 +128,6 @@ def boolean(value: object) -> str | None:
     return RIGHT if isinstance(value, bool) else WRONG
 
 
-def one_of(*values: object) -> Check:
-    """Check one of some values."""
-    return lambda value: RIGHT if any(value is each or value == each for each in values) else WRONG
-
-
 def list_of(check: Check, most: int = MOST_ITEMS, least: int = 0) -> Check:
     """Check a list, and how many items it has."""
 

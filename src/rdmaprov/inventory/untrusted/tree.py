@@ -16,7 +16,6 @@ from rdmaprov.words import quantity
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,254}", re.ASCII)
 _CONTROL = re.compile(f"[{CONTROL}\ufeff]")
-_DOCUMENTS = (".md", ".txt", ".rst")
 _KINDS = (
     (stat.S_ISLNK, "is a link", "put the file itself in its place"),
     (stat.S_ISFIFO, "is a FIFO, not a file", "remove it"),
