@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,35 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.cli.namespaced import hosts, needs_namespace, rdmaprov
 from tests.unit.sites import GOOD, write
 
 from rdmaprov.exit_codes import ExitCode
 
-
-def can_unshare() -> bool:
-    return subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
-
-
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not can_unshare(),
-    reason="a role needs root, and a node on this machine a mount namespace",
-)
+pytestmark = needs_namespace
 
 MODINFO = Path(__file__).parents[1] / "fixtures" / "modinfo" / "mlx5_core.txt"
-# Python on the node: this machine, with a driver whose parameter only a reboot changes.
-PYTHON = """\
-#!/bin/sh
-exec unshare --mount sh -c '
-cd {node} && mount --bind run /run && mount --bind module /sys/module &&
-mount --bind etc /etc && mount --bind bin /usr/local/sbin &&
-exec {python} "$@"' sh "$@"
-"""
-HOSTS = """\
----
-nodes:
-  hosts: {{n1: {{unit: 1}}, n2: {{unit: 2, mlx5_module_parameters: {{}}}}}}
-  vars: {{ansible_connection: local, ansible_python_interpreter: {python}}}
-"""
+# On the node, the driver has a parameter that only a reboot changes.
+MOUNTS = {"run": "/run", "module": "/sys/module", "etc": "/etc", "bin": "/usr/local/sbin"}
+HOSTS = "{n1: {unit: 1}, n2: {unit: 2, mlx5_module_parameters: {}}}"
 VARIABLES = """\
 ---
 mlx5_module_parameters: {mlx5_core: {prof_sel: 1}}
@@ -66,24 +47,12 @@ class Node:
         modinfo = node / "bin/modinfo"
         modinfo.write_text(f"#!/bin/sh\ncat {MODINFO}\n")
         modinfo.chmod(0o755)
-        python = directory / "python"
-        python.write_text(PYTHON.format(node=node, python=sys.executable))
-        python.chmod(0o700)
-        files = {"hosts.yml": HOSTS.format(python=python), "group_vars/nodes.yml": VARIABLES}
+        files = {"hosts.yml": hosts(directory, HOSTS, MOUNTS), "group_vars/nodes.yml": VARIABLES}
         write(directory / "site", {**GOOD, **files})
         self.written = node / "etc/modprobe.d/rdmaprov.conf"
 
     def rdmaprov(self, verb: str, *words: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "rdmaprov", verb, "site", "--roles", "mlx5", *words],
-            cwd=self.directory,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        return done.returncode, done.stdout + done.stderr
+        return rdmaprov(self.directory, verb, "site", "--roles", "mlx5", *words)
 
 
 @pytest.fixture

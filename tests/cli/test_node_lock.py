@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -12,35 +11,17 @@ from pathlib import Path
 
 import pytest
 from plugins.plugin_utils.holder import Holder, of_process
+from tests.cli.namespaced import hosts, needs_namespace, rdmaprov
 from tests.unit.sites import GOOD, write
 
 from rdmaprov.exit_codes import ExitCode
 
-
-def can_unshare() -> bool:
-    return subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
-
-
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not can_unshare(),
-    reason="a role needs root, and a node on this machine a mount namespace",
-)
+pytestmark = needs_namespace
 
 THEIRS = Holder("b" * 32, "ana", "ctl2", 4711, "2026-01-01 00:00:00 UTC", "/runs/1", "boot ns", 9)
 DROP_IN = "99-rdmaprov-memlock.conf"
-# Python on the node: this machine with directories of its own for what a run writes.
-PYTHON = """\
-#!/bin/sh
-exec unshare --mount sh -c '
-mount --bind {node}/run /run && mount --bind {node}/limits.d /etc/security/limits.d &&
-mount --bind {node}/pam.d /etc/pam.d && exec {python} "$@"' sh "$@"
-"""
-HOSTS = """\
----
-nodes:
-  hosts: {{n1: {{unit: 1}}}}
-  vars: {{ansible_connection: local, ansible_python_interpreter: {python}}}
-"""
+# What a run writes.
+MOUNTS = {"run": "/run", "limits.d": "/etc/security/limits.d", "pam.d": "/etc/pam.d"}
 VARIABLES = """\
 ---
 limits_memlock_users: [nobody]
@@ -56,10 +37,8 @@ class Node:
         self.directory = directory
         for name in ("run/rdmaprov", "limits.d", "pam.d"):
             (directory / "node" / name).mkdir(parents=True)
-        python = directory / "python"
-        python.write_text(PYTHON.format(node=directory / "node", python=sys.executable))
-        python.chmod(0o700)
-        files = {"hosts.yml": HOSTS.format(python=python), "group_vars/nodes.yml": VARIABLES}
+        made = hosts(directory, "{n1: {unit: 1}}", MOUNTS)
+        files = {"hosts.yml": made, "group_vars/nodes.yml": VARIABLES}
         write(directory / "site", {**GOOD, **files})
         self.drop_in = directory / "node/limits.d" / DROP_IN
         self.record = directory / "node/run/rdmaprov/lock.json"
@@ -70,16 +49,7 @@ class Node:
         self.record.write_text(json.dumps({"holder": asdict(holder), "until": until}))
 
     def apply(self, *words: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "rdmaprov", "apply", "site", "--roles", "limits", *words],
-            cwd=self.directory,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-        return done.returncode, done.stdout + done.stderr
+        return rdmaprov(self.directory, "apply", "site", "--roles", "limits", *words)
 
 
 @pytest.fixture

@@ -1,0 +1,61 @@
+"""Nodes that are this machine, with directories of a test in the place of some of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+HOSTS = """\
+---
+nodes:
+  hosts: {hosts}
+  vars: {{ansible_connection: local, ansible_python_interpreter: {python}}}
+"""
+
+
+def can_unshare() -> bool:
+    return subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
+
+
+needs_namespace = pytest.mark.skipif(
+    os.geteuid() != 0 or not can_unshare(),
+    reason="a role needs root, and a node on this machine a mount namespace",
+)
+
+
+def hosts(directory: Path, named: str, mounts: Mapping[str, str]) -> str:
+    """Make the Python of the nodes; return hosts.yml.
+
+    Args:
+        directory: the test's; `node` in it has the directories to mount.
+        named: the nodes, as YAML.
+        mounts: by a directory below `node`, the machine's that it hides.
+
+    """
+    binds = "".join(f"mount --bind {own} {hidden} && " for own, hidden in mounts.items())
+    python = directory / "python"
+    python.write_text(
+        f"#!/bin/sh\nexec unshare --mount sh -c '\ncd {directory / 'node'} && {binds}"
+        f'exec {sys.executable} "$@"\' sh "$@"\n'
+    )
+    python.chmod(0o700)
+    return HOSTS.format(hosts=named, python=python)
+
+
+def rdmaprov(directory: Path, *words: str) -> tuple[int, str]:
+    """Return the exit code of a command line, and what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rdmaprov", *words],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
