@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from plugins.module_utils.machine import NodeError
@@ -57,8 +58,14 @@ def test_link_that_goes_and_comes_back_is_waited_for(
     assert len(pauses) == 3
 
 
-def test_link_that_does_not_go_is_not_waited_for_long(node: FakeMachine):
+def test_link_that_does_not_go_is_not_waited_for_long(
+    node: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    pauses: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
+    monkeypatch.setattr(link, "time", clock)
     Link(node, "ens1").await_return("its PFC changed")
+    assert sum(pauses) == pytest.approx(link._SETTLE_S, abs=2 * link._PAUSE_S)
 
 
 def test_link_that_stays_down_is_an_error(node: FakeMachine):
