@@ -2,122 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils.converge import converge
 from plugins.module_utils.hugepages import unit
-from plugins.module_utils.hugepages.hugetlb import directory_of, pools
+from plugins.module_utils.hugepages.hugetlb import directory_of
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
-from plugins.module_utils.roles import hugepages
 from tests.roles.fake import FakeMachine
-
-SMALL, LARGE = 2048, 1048576
-UNIT = "/etc/systemd/system/rdmaprov-hugepages.service"
-LINK = "/etc/systemd/system/sysinit.target.wants/rdmaprov-hugepages.service"
-CFG = "/boot/grub/grub.cfg"
-ENTRY = (
-    "menuentry 'x' $menuentry_id_option 'gnulinux-simple-1' {{\n linux /boot/vmlinuz-6.1.0 "
-    "root=/dev/sda1 ro {}\n}}\n"
-)
-
-
-class Node(FakeMachine):
-    """A node of 64 GiB on two NUMA nodes; `room` is how many pages their memory has."""
-
-    def prepare(self) -> None:
-        """Make it a factory node."""
-        self.room = {0: 20000, 1: 20000}
-        self.written: list[str] = []
-        self.put("/sys/devices/system/node/has_normal_memory", "0-1\n")
-        self.put("/proc/meminfo", f"MemTotal:       {64 << 20} kB\n")
-        self.put("/proc/sys/kernel/osrelease", "6.1.0\n")
-        self.put("/proc/cmdline", "root=/dev/sda1 ro\n")
-        self.put("/boot/vmlinuz-6.1.0")
-        self.put(CFG, ENTRY.format("quiet"))
-        for kib in (SMALL, LARGE):
-            self.put(f"/sys/kernel/mm/hugepages/hugepages-{kib}kB/resv_hugepages", "0\n")
-            for numa_node in (0, 1):
-                self.pool(numa_node, kib, 0)
-        for numa_node in (0, 1):
-            path = f"/sys/devices/system/node/node{numa_node}/meminfo"
-            self.put(path, f"Node {numa_node} MemTotal:       {32 << 20} kB\n")
-        self.programs = {
-            "systemctl daemon-reload": "",
-            "systemctl enable rdmaprov-hugepages.service": self._enable,
-            "grub-mkconfig -o": self._mkconfig,
-        }
-
-    def pool(self, numa_node: int, kib: int, pages: int, used: int = 0, surplus: int = 0) -> None:
-        """Have a pool of the kernel's."""
-        directory = directory_of(numa_node, kib)
-        self.put(f"{directory}/nr_hugepages", f"{pages}\n")
-        self.put(f"{directory}/free_hugepages", f"{pages - used}\n")
-        self.put(f"{directory}/surplus_hugepages", f"{surplus}\n")
-
-    def pages(self, kib: int = SMALL) -> list[int]:
-        """Return the pages of each NUMA node."""
-        return [pool.pages for pool in pools(self, kib)]
-
-    def set(self, name: str, value: str) -> None:
-        """As the kernel: takes any number of pages, gives what there is room for."""
-        self.written.append(name)
-        if name.endswith("/nr_hugepages"):
-            numa_node = int(name.split("/node/node")[1][0])
-            kib = SMALL if "2048kB" in name else LARGE
-            self.pool(numa_node, kib, min(int(value), self.room[numa_node]))
-
-    def _enable(self, argv: list[str]) -> str:  # noqa: ARG002
-        self.link(LINK, UNIT)
-        return ""
-
-    def _mkconfig(self, argv: list[str]) -> str:
-        drop_in = self.read("/etc/default/grub.d/zz-rdmaprov-hugepages.cfg") or '="quiet"'
-        words = drop_in.partition('="')[2].replace("$GRUB_CMDLINE_LINUX_DEFAULT", "quiet")
-        Path(argv[2]).write_text(ENTRY.format(words.partition('"')[0]))
-        return ""
-
-    def boot(self) -> None:
-        """Start the kernel anew: pools are what its command line says, and then the unit."""
-        line = (self.read(CFG) or "").partition("vmlinuz-6.1.0 ")[2].splitlines()[0]
-        self.put("/proc/cmdline", line + "\n")
-        for numa_node in (0, 1):
-            self.pool(numa_node, SMALL, 0)
-            self.pool(numa_node, LARGE, 2 if "hugepages=4" in line else 0)
-        words = (self.read(UNIT) or "").partition("' sh")[2].partition("\n\n")[0].split()
-        words = [word for word in words if word != "\\"] if self.exists(LINK) else []
-        for path, count in zip(words[::2], words[1::2], strict=True):
-            self.set(path, count)
+from tests.roles.hugepages_node import LARGE, LINK, SMALL, UNIT, Node, factory_node, run
 
 
 @pytest.fixture
 def node(machine: FakeMachine) -> Node:
-    made = Node(machine.root)  # type: ignore[arg-type]
-    made.prepare()
-    return made
-
-
-def arguments(**changed: object) -> dict[str, Any]:
-    return {
-        "count_2m": 0,
-        "per_numa_node_2m": [],
-        "count_1g": 0,
-        "per_numa_node_1g": [],
-        "allocation_1g": "boot",
-        "default_size": "keep",
-        "unlisted": "keep",
-        "left_bytes": 1 << 30,
-        **changed,
-    }
-
-
-def run(node: Node, *, check: bool = False, **changed: object) -> dict[str, Any]:
-    return converge(node, hugepages, arguments(**changed), check=check)
+    return factory_node(machine)
 
 
 def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -226,30 +127,6 @@ def test_surplus_pages_do_not_count(node: Node):
     assert layers(run(node, check=True, count_2m=20)) == [("running", "NUMA node 0")]
 
 
-def test_pages_of_others_are_freed_where_the_site_says_so(node: Node):
-    node.pool(0, SMALL, 512)
-    node.pool(1, LARGE, 3)
-    run(node, count_2m=10)
-    assert (node.pages(), node.pages(LARGE)) == ([5, 5], [0, 3])
-    run(node, count_2m=10, unlisted="free")
-    assert (node.pages(), node.pages(LARGE)) == ([5, 5], [0, 0])
-
-
-def test_pages_and_kernel_arguments_of_others_stay(node: Node):
-    """An administrator's DPDK pages: of the default size by sysctl, large ones by GRUB."""
-    theirs = "default_hugepagesz=1G hugepagesz=1G hugepages=4"
-    node.put("/proc/cmdline", f"root=/dev/sda1 ro {theirs}\n")
-    node.put(CFG, ENTRY.format(theirs))
-    node.put("/etc/sysctl.d/30-dpdk.conf", "vm.nr_hugepages = 4\n")
-    node.put("/proc/meminfo", f"MemTotal: {64 << 20} kB\nHugepagesize:  {LARGE} kB\n")
-    node.pool(0, LARGE, 4)
-    result = run(node, count_2m=10)
-    assert (node.pages(), node.pages(LARGE)) == ([5, 5], [4, 0])
-    assert (result["reboot"], theirs in (node.read(CFG) or "")) == ([], True)
-    with pytest.raises(Refused, match=r"sets vm\.nr_hugepages to 4"):
-        run(node, count_2m=10, unlisted="free")
-
-
 def test_pages_no_longer_wanted_leave_nothing(node: Node):
     run(node, count_2m=20, count_1g=4)
     node.boot()
@@ -342,41 +219,6 @@ def test_pool_that_cannot_be_read_is_an_error(node: Node):
         run(node, check=True, unlisted="free")
 
 
-def doca(node: Node, **apps: int) -> None:
-    for app, pages in apps.items():
-        text = json.dumps({"2048": {"num": pages, "is_active": "active"}})
-        node.put(f"/etc/mellanox/hugepages.d/{app}.json", text)
-
-
-def test_pages_of_doca_are_its_own_where_the_site_says_nothing(node: Node):
-    doca(node, ovs=300, snap=212)
-    node.pool(0, SMALL, 256)
-    node.pool(1, SMALL, 256)
-    assert not run(node, unlisted="free")["changed"]
-    assert run(node, count_2m=512)["changed"]
-
-
-def test_site_that_contradicts_doca_is_refused(node: Node):
-    doca(node, ovs=300, snap=212)
-    with pytest.raises(
-        Refused, match=r"takes 512 pages of 2048 kB .* write hugepages_2m_count: 512"
-    ):
-        run(node, count_2m=500)
-    with pytest.raises(Refused, match="but ignores hugepages on the kernel's command line"):
-        run(node, count_2m=512, count_1g=2)
-    node.put("/etc/mellanox/hugepages.d/x.json", "[]")
-    with pytest.raises(Refused, match=r"x\.json is not what doca-hugepages writes"):
-        run(node)
-
-
-def test_sysctl_that_sets_another_number_at_boot_is_refused(node: Node):
-    node.put("/etc/sysctl.d/30-dpdk.conf", "vm.nr_hugepages = 1024\n")
-    with pytest.raises(Refused, match=r"30-dpdk\.conf:1: sets vm.nr_hugepages to 1024 at boot"):
-        run(node, count_2m=512)
-    assert not run(node)["changed"]
-    assert run(node, count_2m=1024)["changed"]
-
-
 def test_script_of_the_unit_reserves_and_fails_where_pages_lack(tmp_path: Path):
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.write_text("0\n")
@@ -403,30 +245,3 @@ def test_unit_takes_large_pages_first():
         "node0hugepages-2048kB",
     ]
     assert "$" not in text.replace("$$", "")
-
-
-@pytest.mark.parametrize("kib", [512 << 10, 32 << 10])
-@pytest.mark.parametrize(
-    ("changed", "variable"),
-    [
-        ({"count_2m": 8}, "hugepages_2m_count"),
-        ({"per_numa_node_1g": [1, 1]}, "hugepages_1g_per_numa_node"),
-        ({"default_size": "1G"}, "hugepages_default_size"),
-    ],
-)
-def test_pages_are_refused_where_the_kernel_has_other_sizes(
-    node: Node, kib: int, changed: dict[str, Any], variable: str
-):
-    """Kernels with memory pages of 64 KiB have 512 MiB and 16 GiB, those of 16 KiB have 32 MiB."""
-    node.put("/proc/meminfo", f"MemTotal: {64 << 20} kB\nHugepagesize:  {kib} kB\n")
-    with pytest.raises(Refused, match=f"{variable}: .* default hugepage size is {kib >> 10} MiB"):
-        run(node, **changed)
-    assert node.written == []
-
-
-def test_kernel_with_other_sizes_is_left_alone_where_no_pages_are_described(node: Node):
-    node.put("/proc/meminfo", f"MemTotal: {64 << 20} kB\nHugepagesize:  {512 << 10} kB\n")
-    node.put("/etc/sysctl.d/50-admin.conf", "vm.nr_hugepages = 4\n")
-    result = run(node)
-    assert not result["changed"]
-    assert "default hugepage size is 512 MiB" in result["notes"][0]

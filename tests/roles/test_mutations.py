@@ -33,11 +33,11 @@ from plugins.module_utils.survey import survey
 from tests.roles import (
     apt_node,
     fabric_node,
+    hugepages_node,
     mutations,
     ofed_node,
     pcie_node,
     qos_node,
-    test_hugepages,
     test_limits,
     test_links,
     test_mlx5,
@@ -137,8 +137,8 @@ CASES = {
     ),
     "hugepages": Case(
         hugepages,
-        test_hugepages.arguments(per_numa_node_2m=[512, 100], count_1g=4),
-        prepared(test_hugepages.Node),
+        hugepages_node.arguments(per_numa_node_2m=[512, 100], count_1g=4),
+        prepared(hugepages_node.Node),
         {
             "/free_hugepages": "who uses pages",
             "^/boot/grub/grub.cfg (altered|mode|user|group|link)": "the distribution's, but for "
@@ -224,7 +224,7 @@ def test_each_change_is_seen(case: Case, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(Machine, "write", write)
     before = mutations.files(node), mutations.plain(node)
     carry_out(case, node)
-    if isinstance(node, test_hugepages.Node):
+    if isinstance(node, hugepages_node.Node):
         node.boot()  # pages of 1 GiB come with one
     assert is_right(case, node)
     found = [

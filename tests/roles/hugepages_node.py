@@ -1,0 +1,115 @@
+"""A made-up node with hugepages, and what the role is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from plugins.module_utils.converge import converge
+from plugins.module_utils.hugepages.hugetlb import directory_of, pools
+from plugins.module_utils.roles import hugepages
+from tests.roles.fake import FakeMachine
+
+SMALL, LARGE = 2048, 1048576
+UNIT = "/etc/systemd/system/rdmaprov-hugepages.service"
+LINK = "/etc/systemd/system/sysinit.target.wants/rdmaprov-hugepages.service"
+CFG = "/boot/grub/grub.cfg"
+ENTRY = (
+    "menuentry 'x' $menuentry_id_option 'gnulinux-simple-1' {{\n linux /boot/vmlinuz-6.1.0 "
+    "root=/dev/sda1 ro {}\n}}\n"
+)
+
+
+class Node(FakeMachine):
+    """A node of 64 GiB on two NUMA nodes; `room` is how many pages their memory has."""
+
+    def prepare(self) -> None:
+        """Make it a factory node."""
+        self.room = {0: 20000, 1: 20000}
+        self.written: list[str] = []
+        self.put("/sys/devices/system/node/has_normal_memory", "0-1\n")
+        self.put("/proc/meminfo", f"MemTotal:       {64 << 20} kB\n")
+        self.put("/proc/sys/kernel/osrelease", "6.1.0\n")
+        self.put("/proc/cmdline", "root=/dev/sda1 ro\n")
+        self.put("/boot/vmlinuz-6.1.0")
+        self.put(CFG, ENTRY.format("quiet"))
+        for kib in (SMALL, LARGE):
+            self.put(f"/sys/kernel/mm/hugepages/hugepages-{kib}kB/resv_hugepages", "0\n")
+            for numa_node in (0, 1):
+                self.pool(numa_node, kib, 0)
+        for numa_node in (0, 1):
+            path = f"/sys/devices/system/node/node{numa_node}/meminfo"
+            self.put(path, f"Node {numa_node} MemTotal:       {32 << 20} kB\n")
+        self.programs = {
+            "systemctl daemon-reload": "",
+            "systemctl enable rdmaprov-hugepages.service": self._enable,
+            "grub-mkconfig -o": self._mkconfig,
+        }
+
+    def pool(self, numa_node: int, kib: int, pages: int, used: int = 0, surplus: int = 0) -> None:
+        """Have a pool of the kernel's."""
+        directory = directory_of(numa_node, kib)
+        self.put(f"{directory}/nr_hugepages", f"{pages}\n")
+        self.put(f"{directory}/free_hugepages", f"{pages - used}\n")
+        self.put(f"{directory}/surplus_hugepages", f"{surplus}\n")
+
+    def pages(self, kib: int = SMALL) -> list[int]:
+        """Return the pages of each NUMA node."""
+        return [pool.pages for pool in pools(self, kib)]
+
+    def set(self, name: str, value: str) -> None:
+        """As the kernel: takes any number of pages, gives what there is room for."""
+        self.written.append(name)
+        if name.endswith("/nr_hugepages"):
+            numa_node = int(name.split("/node/node")[1][0])
+            kib = SMALL if "2048kB" in name else LARGE
+            self.pool(numa_node, kib, min(int(value), self.room[numa_node]))
+
+    def _enable(self, argv: list[str]) -> str:  # noqa: ARG002
+        self.link(LINK, UNIT)
+        return ""
+
+    def _mkconfig(self, argv: list[str]) -> str:
+        drop_in = self.read("/etc/default/grub.d/zz-rdmaprov-hugepages.cfg") or '="quiet"'
+        words = drop_in.partition('="')[2].replace("$GRUB_CMDLINE_LINUX_DEFAULT", "quiet")
+        Path(argv[2]).write_text(ENTRY.format(words.partition('"')[0]))
+        return ""
+
+    def boot(self) -> None:
+        """Start the kernel anew: pools are what its command line says, and then the unit."""
+        line = (self.read(CFG) or "").partition("vmlinuz-6.1.0 ")[2].splitlines()[0]
+        self.put("/proc/cmdline", line + "\n")
+        for numa_node in (0, 1):
+            self.pool(numa_node, SMALL, 0)
+            self.pool(numa_node, LARGE, 2 if "hugepages=4" in line else 0)
+        words = (self.read(UNIT) or "").partition("' sh")[2].partition("\n\n")[0].split()
+        words = [word for word in words if word != "\\"] if self.exists(LINK) else []
+        for path, count in zip(words[::2], words[1::2], strict=True):
+            self.set(path, count)
+
+
+def factory_node(machine: FakeMachine) -> Node:
+    """Return a factory node in the place of another made-up one."""
+    made = Node(machine.root)  # type: ignore[arg-type]
+    made.prepare()
+    return made
+
+
+def arguments(**changed: object) -> dict[str, Any]:
+    """Return the role's arguments."""
+    return {
+        "count_2m": 0,
+        "per_numa_node_2m": [],
+        "count_1g": 0,
+        "per_numa_node_1g": [],
+        "allocation_1g": "boot",
+        "default_size": "keep",
+        "unlisted": "keep",
+        "left_bytes": 1 << 30,
+        **changed,
+    }
+
+
+def run(node: Node, *, check: bool = False, **changed: object) -> dict[str, Any]:
+    """Run the role."""
+    return converge(node, hugepages, arguments(**changed), check=check)
