@@ -62,8 +62,7 @@ def survey(
         except NodeError as error:
             problems.append(f"{name}: {error}")
         else:
-            not_cured[name] = [each for each in plan.reboot if each in tried.get(name, [])]
-            plan.reboot = [each for each in plan.reboot if each not in not_cured[name]]
+            not_cured[name] = _take_out(plan, tried.get(name, []))
             problems += [f"{name}: a reboot did not cure this: {why}" for why in not_cured[name]]
             if plan.reboot and reboots:
                 plan.interrupt("reboot", "the node is away", "for several minutes")
@@ -148,6 +147,13 @@ def is_over(found: dict[str, Any], rest: str, *, reboots: bool) -> bool:
     """
     is_required = any(entry["reboot"] for entry in found["roles"].values())
     return bool(rest or found["problems"]) or not (is_required and reboots)
+
+
+def _take_out(plan: Plan, tried: list[str]) -> list[str]:
+    """Take the reasons for a reboot that one did not cure out of a plan, and return them."""
+    not_cured = [each for each in plan.reboot if each in tried]
+    plan.reboot = [each for each in plan.reboot if each not in not_cured]
+    return not_cured
 
 
 def _entry(plan: Plan) -> dict[str, Any]:

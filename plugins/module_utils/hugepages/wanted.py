@@ -68,18 +68,19 @@ def choose(
         raise Refused(f"{listed}: {total} is set too; remove one of them")
     if counts and len(counts) != len(nodes):
         raise Refused(f"{listed}: {len(counts)} counts for {len(nodes)} NUMA nodes")
+    variable = listed if counts else total
     if min([count, *counts]) < 0:
-        raise Refused(f"{listed if counts else total}: the number of pages cannot be negative")
+        raise Refused(f"{variable}: the number of pages cannot be negative")
     share, more = divmod(count, len(nodes))
     spread = counts or [share + (index < more) for index in range(len(nodes))]
     pages, kib = sum(spread), SIZES[size]
     if pages and not machine.exists(hugetlb.directory_of(nodes[0], kib)):
-        raise Refused(f"{listed if counts else total}: there are no {size_text(kib)} pages here")
+        raise Refused(f"{variable}: there are no {size_text(kib)} pages here")
     by_kernel = size == "1g" and pages > 0 and arguments["allocation_1g"] == "boot"
     left_alone = not pages and (kib in theirs or arguments["unlisted"] == "keep")
     return Wanted(
         kib,
-        listed if counts else total,
+        variable,
         {node: spread[index] for index, node in enumerate(nodes)},
         bool(counts),
         by_kernel,
