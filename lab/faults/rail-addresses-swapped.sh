@@ -25,6 +25,12 @@ state() {
 	[ -z "$other" ] || ipv4_of "$other"
 }
 
+# An address that belongs to the other rail. A link that comes back has networkd add its own again.
+still_there() {
+	state > "$record/now"
+	recall after | grep -vxF -f "$record/before" | grep -qxF -f "$record/now"
+}
+
 inject() {
 	if [ -z "$other" ] || [ -z "$(ipv4_of "$netdev")" ]; then
 		nothing_to_break "rail $rail and another one have no IPv4 addresses"

@@ -256,6 +256,14 @@ def test_fault_repaired_in_the_meantime_is_left_alone(lab, node):
     lab.run(node, "echo NCCL_IB_TC=106 > /etc/nccl.conf")
 
 
+def test_exchanged_addresses_are_healed_where_networkd_added_its_own(lab, node):
+    before = lab.run(node, PLANES)
+    inject(lab, node, "rail-addresses-swapped")
+    lab.run(node, RAIL + "ip address add 198.18.0.1/24 brd + dev $D")
+    assert heal(lab, node) == "healed rail-addresses-swapped of rail 0"
+    assert lab.run(node, PLANES) == before
+
+
 def test_interrupted_fault_is_healed(lab, node):
     fault = faults.find("pfc-wrong-priority")
     killed = replace(fault, script=fault.script.replace(':on"\n', ':on"\n\tkill -9 $$\n'))
