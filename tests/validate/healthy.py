@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from tests.validate.fake_node import FakeNode
+from tests.validate.gpu_node import gpu_services
 from tests.validate.hardware import counted, function, mac, nic, qos
 
 KERNEL = "6.8.0-60-generic"
@@ -86,6 +87,7 @@ def healthy(root: Path, number: int) -> FakeNode:
     management(node)
     for gpu, (bridges, numa) in GPUS.items():
         function(node, (*bridges, gpu), numa, vendor="0x10de", kind="0x030200")
+    gpu_services(node, GPUS)
     addresses(node, number)
     kernel(node)
     software(node)

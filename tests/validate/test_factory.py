@@ -18,6 +18,14 @@ RIGHT = {
         "test_rail_is_of_the_fabrics_kind", "test_rail_has_no_other_rails_address",
         "test_node_has_its_numa_nodes", "test_node_has_its_memory",
     ),
+    "test_gpu.py": (
+        "test_driver_shows_all_gpus", "test_persistence_mode_running",
+        "test_persistence_mode_after_reboot", "test_ecc_running", "test_ecc_after_reboot",
+        "test_memory_repair_is_not_pending", "test_memory_repair_has_not_failed",
+        "test_fabric_manager_runs", "test_fabric_manager_after_reboot",
+        "test_fabric_manager_is_of_the_drivers_version",
+        "test_gpus_have_joined_their_nvlink_fabric",
+    ),
     "test_hugepages.py": ("test_default_size_running",),
     "test_links.py": (
         "test_rate", "test_pcie_link", "test_pcie_width", "test_counters_are_those_of_a_good_link",
@@ -48,6 +56,7 @@ RIGHT = {
 }  # fmt: skip
 # Not of this site; and rdma_cm's ToS is only shown where somebody opened its directory.
 SKIPPED = {
+    "test_gpu.py::test_imex_runs",
     "test_nccl.py::test_service_level_is_the_fabrics", "test_peermem.py::test_node_can_do_dmabuf",
     "test_torch_runtime.py::test_image_is_present",
     "test_roce_qos_marking.py::test_rdma_cm_marks_with_tos",
