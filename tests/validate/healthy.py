@@ -248,6 +248,11 @@ def limits(node: FakeNode) -> None:
              "net.ipv4.tcp_rmem = 4096 87380 16777216\nvm.swappiness = 10\n")  # fmt: skip
     node.put("/.answers/ulimit", "-S unlimited\n-H unlimited\n")
     node.unit("ssh.service", MainPID="700")
+    node.unit("slurmd.service", MainPID="701")
+    node.put("/proc/701/limits", "Max locked memory   unlimited   unlimited   bytes\n")
+    node.put("/proc/701/environ", "PATH=/bin\0")
+    node.put("/etc/slurm/slurm.conf", "ClusterName=a\nInclude limits.conf # ours\n")
+    node.put("/etc/slurm/limits.conf", "PropagateResourceLimitsExcept=MEMLOCK\n")
 
 
 def paths(number: int) -> dict[str, str]:

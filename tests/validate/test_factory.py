@@ -83,6 +83,7 @@ def factory(node):
     node.put("/.answers/ulimit", "-S 8192\n-H 8192\n")
     node.unit("ssh.service", MainPID="700", LimitMEMLOCK="8388608", LimitMEMLOCKSoft="8388608")
     node.put("/proc/700/limits", "Max locked memory  8388608  8388608  bytes\n")
+    node.put("/etc/slurm/limits.conf", "")
     node.put("/proc/cmdline", "ro quiet\n")
     node.replace("/boot/grub/grub.cfg", " hugepagesz=1G hugepages=4 iommu=pt", "")
     node.put("/proc/sys/vm/swappiness", "60\n")
