@@ -19,6 +19,8 @@ GPUS = {
     "0000:19:00.0": (("0000:15:01.0", "0000:16:00.0", "0000:17:01.0"), 0),
     "0000:41:00.0": (("0000:38:01.0", "0000:3e:00.0", "0000:3f:01.0"), 1),
 }
+# Below the switch of the first GPU.
+NVME = ("0000:15:01.0", "0000:16:00.0", "0000:17:02.0", "0000:1a:00.0")
 MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "nvidia", "nvidia_peermem")
 GRUB = """\
 menuentry 'Ubuntu' --class ubuntu $menuentry_id_option 'gnulinux-simple' {{
@@ -88,6 +90,7 @@ def healthy(root: Path, number: int) -> FakeNode:
     for gpu, (bridges, numa) in GPUS.items():
         function(node, (*bridges, gpu), numa, vendor="0x10de", kind="0x030200")
     gpu_services(node, GPUS)
+    function(node, NVME, 0, vendor="0x144d", kind="0x010802")
     addresses(node, number)
     kernel(node)
     software(node)

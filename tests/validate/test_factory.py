@@ -40,6 +40,7 @@ RIGHT = {
     ),
     "test_path.py": ("test_neighbours_are_the_rails",),
     "test_pcie.py": ("test_numa_balancing_after_reboot",),
+    "test_pcie_peers.py": ("test_acs_redirect_is_off_between_gpus_and_drives",),
     "test_peermem.py": (
         "test_module_is_not_denied_after_reboot", "test_gpu_driver_is_of_the_sites_flavour",
     ),
@@ -57,6 +58,7 @@ RIGHT = {
 # Not of this site; and rdma_cm's ToS is only shown where somebody opened its directory.
 SKIPPED = {
     "test_gpu.py::test_imex_runs",
+    "test_pcie_peers.py::test_iommu_does_not_translate_where_acs_is_off",
     "test_nccl.py::test_service_level_is_the_fabrics", "test_peermem.py::test_node_can_do_dmabuf",
     "test_torch_runtime.py::test_image_is_present",
     "test_roce_qos_marking.py::test_rdma_cm_marks_with_tos",
