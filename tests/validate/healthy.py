@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.validate.fake_node import FakeNode
 from tests.validate.gpu_node import gpu_services
 from tests.validate.hardware import counted, function, mac, nic, qos
+from tests.validate.tuned_node import tuned
 
 KERNEL = "6.8.0-60-generic"
 # By network device: rail's number, PCI way to the NIC, RDMA device, NUMA node
@@ -96,6 +97,7 @@ def healthy(root: Path, number: int) -> FakeNode:
     software(node)
     boots(node)
     limits(node)
+    tuned(node)
     for name, text in paths(number).items():
         node.put(name, text)
     for name in ("sleep", "ping", "ib_write_bw", "rping", "ibv_rc_pingpong"):

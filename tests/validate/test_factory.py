@@ -50,6 +50,10 @@ RIGHT = {
     ),
     "test_roce_qos.py": ("test_host_or_firmware_decides",),
     "test_roce_qos_marking.py": ("test_forced_traffic_class", "test_lldpad_is_off"),
+    "test_tuning.py": (
+        "test_tuned_sets_no_other_sysctl", "test_tuned_sets_no_other_governor",
+        "test_tuned_adds_no_kernel_argument_of_ours", "test_irqbalance_has_no_policy_of_its_own",
+    ),
     "test_uniformity.py": (
         "test_kernel", "test_drivers", "test_ofed", "test_nic_firmware", "test_bios", "test_nccl",
         "test_torch",
