@@ -1,11 +1,11 @@
-"""Locked-memory limits of logins and services, and sysctl settings."""
+"""Locked-memory limits of logins, services and jobs, and sysctl settings."""
 
 from __future__ import annotations
 
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import memlock, sysctl, units
+from rdmaprov.facts import memlock, slurm, sysctl, units
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node
 from rdmaprov.validate.verdict import AFTER_REBOOT, CONFIGURED, Setting, not_applicable
@@ -74,6 +74,24 @@ def test_memlock_of_services_running(host: Host, node: Node) -> None:
                 "limits_memlock",
                 where=f"/proc/PID/limits of {unit}'s main process",
             ).require(memlock.limit_text(seen), memlock.limit_text(limit))
+
+
+def test_memlock_of_slurm_jobs(host: Host, node: Node) -> None:
+    """Slurm's jobs get the node's limit, not that of the shell that submits them."""
+    if "slurmd.service" not in _services(host, node):
+        not_applicable("limits_memlock_services: slurmd is not installed or not listed")
+    from_submitter, where = slurm.memlock_comes_from_the_submitter(host)
+    if from_submitter:
+        Setting(
+            node,
+            "slurmd",
+            "memlock of jobs",
+            "limits_memlock",
+            where=where,
+            truth=CONFIGURED,
+            look="scontrol show config; set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, "
+            "then run: scontrol reconfigure",
+        ).reject("the submitter's", "the node's")
 
 
 def test_sysctl_running(host: Host, node: Node) -> None:

@@ -14,6 +14,7 @@ from rdmaprov.facts import (
     interrupts,
     lower_ports,
     pci,
+    peers,
     sysctl,
     units,
 )
@@ -57,11 +58,7 @@ def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) 
     """No bridge between a NIC and a GPU below one PCIe switch redirects traffic to the root."""
     if node.get("pcie_acs_redirect") == "keep":
         not_applicable("pcie_acs_redirect: keep")
-    here = devices.read(host)
-    ports = lower_ports.ports_of(here, rail)
-    nics = [here.pci_of(f"{devices.NET}/{port.netdev}") for port in ports]
-    gpus = [here.pci_of(f"{devices.PCI}/{gpu}") for gpu in pci.Functions.read(host).gpus()]
-    bridges = sorted({bridge for nic in nics for gpu in gpus for bridge in _between(nic, gpu)})
+    bridges, _ = peers.bridges(peers.ways_to_gpus(host), peers.ways_to_nics(host, [rail]))
     if not bridges:
         not_applicable(f"rail {rail.index} has no GPU below the same PCIe switch")
     for address, space in pci.config_spaces(host, bridges).items():
@@ -193,14 +190,3 @@ def _nics(host: Host, rail: Rail) -> list[str]:
                 f"rail {rail.index} is a virtual function; the physical function's value counts"
             )
     return [port.pci for port in lower_ports.read(host, rail)]
-
-
-def _between(nic: list[str], gpu: list[str]) -> list[str]:
-    """Return the bridges between a NIC and a GPU that are below one switch.
-
-    The bridge that both are below is not between them: an upstream port redirects nothing.
-    """
-    shared = 0
-    while shared < min(len(nic), len(gpu)) - 1 and nic[shared] == gpu[shared]:
-        shared += 1
-    return [] if shared == 0 else nic[shared:-1] + gpu[shared:-1]

@@ -24,7 +24,23 @@ options:
       do not apply to services.
     type: list
     elements: str
-    default: [ssh, sshd, slurmd, kubelet, containerd]
+    default:
+      - ssh
+      - sshd
+      - slurmd
+      - kubelet
+      - containerd
+      - docker
+      - crio
+      - k3s
+      - k3s-agent
+      - rke2-server
+      - rke2-agent
+      - pbs_mom
+      - pbs
+      - sgeexecd
+      - lsfd
+      - flux
   sysctl:
     description: 'Kernel settings: sysctl name to value.'
     type: dict

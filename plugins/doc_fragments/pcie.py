@@ -15,8 +15,8 @@ options:
     choices: ['128', '256', '512', '1024', '2048', '4096', keep]
     default: '4096'
   acs_redirect:
-    description: 'ACS redirect between GPUs and NICs below one PCIe switch: off lets
-      them communicate directly, keep leaves it unchanged.'
+    description: 'ACS redirect from GPUs to NICs, other GPUs and NVMe drives below
+      one PCIe switch: off lets them communicate directly, keep leaves it unchanged.'
     type: str
     choices: ['off', keep]
     required: true

@@ -17,6 +17,7 @@ ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NET = "/sys/class/net/"
 # VGA, 3D and other display controllers, accelerators such as MI300X.
 _CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
+_NVME = "0x0108"
 _VIRTIO = "0x1af4"
 NVIDIA, AMD = "0x10de", "0x1002"
 
@@ -60,6 +61,11 @@ class Function:
         QEMU's shows a MaxReadReq of 128 bytes.
         """
         return self.machine.value(self.directory + "/vendor") == _VIRTIO
+
+    @property
+    def iommu_mode(self) -> str:
+        """Return how the IOMMU treats it, such as identity or DMA-FQ; empty without one."""
+        return self.machine.value(self.directory + "/iommu_group/type") or ""
 
     @property
     def bridges(self) -> list[str]:
@@ -175,6 +181,15 @@ def gpus(machine: Machine, vendors: tuple[str, ...] = (NVIDIA, AMD)) -> list[Fun
         Function(machine, each)
         for each in machine.names(DEVICES)
         if _is_gpu(machine, each, vendors)
+    ]
+
+
+def nvme_drives(machine: Machine) -> list[Function]:
+    """Return the NVMe drives, which GPUs may read without the processor (GPUDirect Storage)."""
+    return [
+        Function(machine, each)
+        for each in machine.names(DEVICES)
+        if (machine.value(f"{DEVICES}/{each}/class") or "").startswith(_NVME)
     ]
 
 

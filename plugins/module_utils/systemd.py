@@ -6,11 +6,13 @@ import re
 
 from .machine import Machine
 
-# What starts jobs on a node. A boot's settings come before them: some take a link down.
+# What starts jobs on a node. A boot's settings come before them: some take a link down. Units of
+# Slurm, Kubernetes (k3s and RKE2 have containerd in their own), container engines, TORQUE and
+# OpenPBS, Grid Engine, IBM Spectrum LSF and Flux; sources in tests/roles/test_jobs.py.
 JOBS = " ".join(
     f"{name}.service"
     for name in ("slurmd", "kubelet", "containerd", "docker", "crio", "k3s", "k3s-agent",
-                 "rke2-agent", "pbs_mom")
+                 "rke2-server", "rke2-agent", "pbs_mom", "pbs", "sgeexecd", "lsfd", "flux")
 )  # fmt: skip
 
 

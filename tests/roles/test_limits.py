@@ -247,3 +247,16 @@ def test_later_line_for_the_same_logins_is_refused(node: Node):
         converge(node, limits, arguments(), check=False)
     node.put(other, "* - memlock infinity\n")
     assert converge(node, limits, arguments(), check=False)["changed"]
+
+
+def test_slurm_conf_is_read_where_slurmd_is_installed(node: Node):
+    node.put("/etc/slurm/slurm.conf", "ClusterName=a\n")
+    assert converge(node, limits, arguments(), check=True)["warnings"] == []
+    node.programs["systemctl show"] = lambda _: (
+        "MainPID=0\nLimitMEMLOCK=infinity\nLimitMEMLOCKSoft=infinity\nId=slurmd.service\n"
+        "DropInPaths=\nLoadState=loaded\nNeedDaemonReload=no\n"
+    )
+    said = converge(node, limits, arguments(), check=True)["warnings"]
+    assert len(said) == 1
+    assert "PropagateResourceLimitsExcept=MEMLOCK" in said[0]
+    assert node.read("/etc/slurm/slurm.conf") == "ClusterName=a\n"

@@ -200,7 +200,8 @@ def test_what_the_node_does_not_have_is_skipped_with_a_reason(machine: FakeMachi
         "NUMA balancing: this kernel has none (/proc/sys/kernel/numa_balancing)",
         "governor: the kernel does not set frequencies (/sys/devices/system/cpu/cpufreq)",
         "ens1: it is not on PCI",
-        "ACS: no rail and GPU are below one PCIe switch (/sys/bus/pci/devices)",
+        "ACS: no GPU is below one PCIe switch with a rail, another GPU or an NVMe drive "
+        "(/sys/bus/pci/devices)",
         "IOMMU: the machine shows none (/sys/class/iommu, /sys/firmware/acpi/tables)",
     ]
 

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 from tests.validate.fake_node import FakeNode
+from tests.validate.gpu_node import gpu_services
 from tests.validate.hardware import counted, function, mac, nic, qos
+from tests.validate.tuned_node import tuned
 
 KERNEL = "6.8.0-60-generic"
 # By network device: rail's number, PCI way to the NIC, RDMA device, NUMA node
@@ -18,6 +20,8 @@ GPUS = {
     "0000:19:00.0": (("0000:15:01.0", "0000:16:00.0", "0000:17:01.0"), 0),
     "0000:41:00.0": (("0000:38:01.0", "0000:3e:00.0", "0000:3f:01.0"), 1),
 }
+# Below the switch of the first GPU.
+NVME = ("0000:15:01.0", "0000:16:00.0", "0000:17:02.0", "0000:1a:00.0")
 MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "nvidia", "nvidia_peermem")
 GRUB = """\
 menuentry 'Ubuntu' --class ubuntu $menuentry_id_option 'gnulinux-simple' {{
@@ -86,11 +90,14 @@ def healthy(root: Path, number: int) -> FakeNode:
     management(node)
     for gpu, (bridges, numa) in GPUS.items():
         function(node, (*bridges, gpu), numa, vendor="0x10de", kind="0x030200")
+    gpu_services(node, GPUS)
+    function(node, NVME, 0, vendor="0x144d", kind="0x010802")
     addresses(node, number)
     kernel(node)
     software(node)
     boots(node)
     limits(node)
+    tuned(node)
     for name, text in paths(number).items():
         node.put(name, text)
     for name in ("sleep", "ping", "ib_write_bw", "rping", "ibv_rc_pingpong"):
@@ -246,6 +253,11 @@ def limits(node: FakeNode) -> None:
              "net.ipv4.tcp_rmem = 4096 87380 16777216\nvm.swappiness = 10\n")  # fmt: skip
     node.put("/.answers/ulimit", "-S unlimited\n-H unlimited\n")
     node.unit("ssh.service", MainPID="700")
+    node.unit("slurmd.service", MainPID="701")
+    node.put("/proc/701/limits", "Max locked memory   unlimited   unlimited   bytes\n")
+    node.put("/proc/701/environ", "PATH=/bin\0")
+    node.put("/etc/slurm/slurm.conf", "ClusterName=a\nInclude limits.conf # ours\n")
+    node.put("/etc/slurm/limits.conf", "PropagateResourceLimitsExcept=MEMLOCK\n")
 
 
 def paths(number: int) -> dict[str, str]:

@@ -18,6 +18,14 @@ RIGHT = {
         "test_rail_is_of_the_fabrics_kind", "test_rail_has_no_other_rails_address",
         "test_node_has_its_numa_nodes", "test_node_has_its_memory",
     ),
+    "test_gpu.py": (
+        "test_driver_shows_all_gpus", "test_persistence_mode_running",
+        "test_persistence_mode_after_reboot", "test_ecc_running", "test_ecc_after_reboot",
+        "test_memory_repair_is_not_pending", "test_memory_repair_has_not_failed",
+        "test_fabric_manager_runs", "test_fabric_manager_after_reboot",
+        "test_fabric_manager_is_of_the_drivers_version",
+        "test_gpus_have_joined_their_nvlink_fabric",
+    ),
     "test_hugepages.py": ("test_default_size_running",),
     "test_links.py": (
         "test_rate", "test_pcie_link", "test_pcie_width", "test_counters_are_those_of_a_good_link",
@@ -32,6 +40,7 @@ RIGHT = {
     ),
     "test_path.py": ("test_neighbours_are_the_rails",),
     "test_pcie.py": ("test_numa_balancing_after_reboot",),
+    "test_pcie_peers.py": ("test_acs_redirect_is_off_between_gpus_and_drives",),
     "test_peermem.py": (
         "test_module_is_not_denied_after_reboot", "test_gpu_driver_is_of_the_sites_flavour",
     ),
@@ -41,6 +50,10 @@ RIGHT = {
     ),
     "test_roce_qos.py": ("test_host_or_firmware_decides",),
     "test_roce_qos_marking.py": ("test_forced_traffic_class", "test_lldpad_is_off"),
+    "test_tuning.py": (
+        "test_tuned_sets_no_other_sysctl", "test_tuned_sets_no_other_governor",
+        "test_tuned_adds_no_kernel_argument_of_ours", "test_irqbalance_has_no_policy_of_its_own",
+    ),
     "test_uniformity.py": (
         "test_kernel", "test_drivers", "test_ofed", "test_nic_firmware", "test_bios", "test_nccl",
         "test_torch",
@@ -48,6 +61,8 @@ RIGHT = {
 }  # fmt: skip
 # Not of this site; and rdma_cm's ToS is only shown where somebody opened its directory.
 SKIPPED = {
+    "test_gpu.py::test_imex_runs",
+    "test_pcie_peers.py::test_iommu_does_not_translate_where_acs_is_off",
     "test_nccl.py::test_service_level_is_the_fabrics", "test_peermem.py::test_node_can_do_dmabuf",
     "test_torch_runtime.py::test_image_is_present",
     "test_roce_qos_marking.py::test_rdma_cm_marks_with_tos",
@@ -74,6 +89,7 @@ def factory(node):
     node.put("/.answers/ulimit", "-S 8192\n-H 8192\n")
     node.unit("ssh.service", MainPID="700", LimitMEMLOCK="8388608", LimitMEMLOCKSoft="8388608")
     node.put("/proc/700/limits", "Max locked memory  8388608  8388608  bytes\n")
+    node.put("/etc/slurm/limits.conf", "")
     node.put("/proc/cmdline", "ro quiet\n")
     node.replace("/boot/grub/grub.cfg", " hugepagesz=1G hugepages=4 iommu=pt", "")
     node.put("/proc/sys/vm/swappiness", "60\n")

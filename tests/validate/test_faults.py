@@ -97,7 +97,7 @@ def _mark(path: str) -> str:
     if parts[:2] == [".answers", "traffic"]:
         return "timeout" if parts[2].startswith("of-") else parts[2].partition(":")[0]
     if parts[0] == "proc" and parts[1].isdigit():
-        return "/proc/$"
+        return "/proc/[0-9]*/comm" if parts[-1] in ("comm", "cmdline") else "/proc/$"
     if parts[0] in (".answers", ".bin"):
         return parts[1]
     if parts[-1] == ".nccl.conf":

@@ -15,7 +15,7 @@ TEST = frozenset({"test_fabric.py::test_node_has_its_gpus"})
 def test_gpu_of_another_vendor(suite, fleet, nodes, tmp_path, kind, vendor, state):
     changed = nodes["gpu1"].like(tmp_path / "gpu1")
     there = changed.root.joinpath(DEVICES.lstrip("/"))
-    gpus = [path for path in there.iterdir() if (path / "vendor").read_text() == "0x10de\n"]
+    gpus = [path for path in there.iterdir() if (path / "class").read_text() == "0x030200\n"]
     assert gpus
     for gpu in gpus:
         changed.put(f"{DEVICES}/{gpu.name}/vendor", f"{vendor}\n")

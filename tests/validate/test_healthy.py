@@ -6,8 +6,12 @@ from tests.validate.runner import FakeHosts, judge
 
 # What the made-up site does not have, or keeps as it is.
 SKIPPED = {
+    "test_gpu.py::test_imex_runs": "the site does not set fabric_nvlink_domain",
     "test_nccl.py::test_service_level_is_the_fabrics": (
         "fabric_kind: roce and nccl_ib_sl: 0, so NCCL_IB_SL is not set"
+    ),
+    "test_pcie_peers.py::test_iommu_does_not_translate_where_acs_is_off": (
+        "pcie_iommu: passthrough, which test_iommu.py judges"
     ),
     "test_peermem.py::test_node_can_do_dmabuf": "peermem_mode: nvidia-peermem",
     "test_torch_runtime.py::test_image_is_present": "torch_runtime_kind: venv",

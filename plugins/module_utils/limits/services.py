@@ -42,8 +42,11 @@ class Service:
     drop_ins: str
 
 
-def services(plan: Plan, names: list[str], memlock: Memlock) -> None:
-    """Have those of the services that are installed get the limit, now and at each start."""
+def services(plan: Plan, names: list[str], memlock: Memlock) -> list[str]:
+    """Have those of the services that are installed get the limit, now and at each start.
+
+    Return their units.
+    """
     found = _installed(plan.machine, names)
     text = HEADER + f"[Service]\nLimitMEMLOCK={memlock.systemd}\n"
     ours = {f"{DIRECTORY}/{service.unit}.d/{DROP_IN}" for service in found}
@@ -55,6 +58,7 @@ def services(plan: Plan, names: list[str], memlock: Memlock) -> None:
         _plan_reload(plan, found, memlock)
     for service in found:
         _running(plan, service, memlock)
+    return [service.unit for service in found]
 
 
 def _installed(machine: Machine, names: list[str]) -> list[Service]:

@@ -39,7 +39,9 @@ def add(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
             if arguments["irq_affinity"] == "local":
                 interrupts.local(plan, function, f"{rail.netdev} {function.address}")
     if arguments["acs_redirect"] == "off":
-        _redirects(plan, [function for _, found in by_rail for function in found])
+        nics = [function for _, found in by_rail for function in found]
+        # The unit's description has no IOMMU: a boot's program has nobody to warn.
+        _redirects(plan, nics, arguments.get("iommu", ""))
 
 
 def _numa_balancing(plan: Plan, wanted: str) -> None:
@@ -111,12 +113,18 @@ def _refuse_above_payload(machine: Machine, device: str, function: Function, wan
             )
 
 
-def _redirects(plan: Plan, nics: list[Function]) -> None:
-    """Have no redirect on the bridges between a NIC and a GPU below one PCIe switch."""
-    bridges = _between(nics, pci.gpus(plan.machine))
-    if not bridges:
-        plan.notes.append("ACS: no rail and GPU are below one PCIe switch (/sys/bus/pci/devices)")
+def _redirects(plan: Plan, nics: list[Function], iommu: str) -> None:
+    """Have no redirect on the bridges between GPUs, and from a GPU to NICs and NVMe drives."""
+    gpus = pci.gpus(plan.machine)
+    peers = [*nics, *gpus, *pci.nvme_drives(plan.machine)]
+    pairs = [(gpu, peer) for gpu in gpus for peer in peers if _shared(gpu, peer)]
+    if not pairs:
+        plan.notes.append(
+            "ACS: no GPU is below one PCIe switch with a rail, another GPU or an NVMe drive "
+            "(/sys/bus/pci/devices)"
+        )
         return
+    bridges = _between(pairs)
     wrong = [(bridge, bridge.redirects()) for bridge in bridges]
     if any(seen for _, seen in wrong):
         _refuse_pass_through(plan.machine)
@@ -124,22 +132,45 @@ def _redirects(plan: Plan, nics: list[Function]) -> None:
         if seen:
             change = Change(RUNNING, bridge.address, "ACS redirect", " ".join(seen), "off")
             plan.add(change, bridge.redirect_off)
+    if iommu == "keep":
+        _warn_of_translation(plan, pairs)
 
 
-def _between(nics: list[Function], gpus: list[Function]) -> list[Function]:
-    """Return the bridges on the ways from NICs to GPUs that do not lead up to a root port.
+def _shared(one: Function, other: Function) -> int:
+    """Return how many bridges two functions have in common from the root; none for the same one."""
+    if one.address == other.address:
+        return 0
+    pairs = zip(one.bridges, other.bridges)  # noqa: B905 (Python 3.8)
+    return len([a for a, b in pairs if a == b])
+
+
+def _between(pairs: list[tuple[Function, Function]]) -> list[Function]:
+    """Return the bridges on the ways between functions that do not lead up to a root port.
 
     The bridge that both are below is not on the way: a switch's upstream port redirects nothing.
     """
     found: dict[str, Function] = {}
-    for nic in nics:
-        for gpu in gpus:
-            one, other = nic.bridges, gpu.bridges
-            shared = len([a for a, b in zip(one, other) if a == b])  # noqa: B905 (Python 3.8)
-            if shared:
-                for address in one[shared:] + other[shared:]:
-                    found[address] = Function(nic.machine, address)
+    for one, other in pairs:
+        shared = _shared(one, other)
+        for address in one.bridges[shared:] + other.bridges[shared:]:
+            found[address] = Function(one.machine, address)
     return [found[address] for address in sorted(found)]
+
+
+def _warn_of_translation(plan: Plan, pairs: list[tuple[Function, Function]]) -> None:
+    """Warn of an IOMMU that translates: peers then meet at the root, whatever ACS says.
+
+    Source: NCCL's troubleshooting guide, "PCI Access Control Services (ACS)".
+    """
+    modes = {each.address: each.iommu_mode for pair in pairs for each in pair}
+    translated = sorted(address for address, mode in modes.items() if mode.startswith("DMA"))
+    if translated:
+        plan.warnings.append(
+            f"ACS redirect is off, but the IOMMU translates for {', '.join(translated)} "
+            f"({modes[translated[0]]}, {pci.DEVICES}/{translated[0]}/iommu_group/type): traffic "
+            "between GPUs and their peers goes to the root complex, and ACS no longer keeps them "
+            "apart; write pcie_iommu: passthrough, or pcie_acs_redirect: keep"
+        )
 
 
 def _refuse_pass_through(machine: Machine) -> None:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from .. import sysctl
-from ..limits import memlock, pam, services
+from ..limits import memlock, pam, services, slurm
 from ..machine import Machine
 from ..plan import Plan, Refused
 
@@ -22,7 +22,9 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     # Running first: what the kernel does not take never gets into a file that a boot reads.
     _sysctl(plan, {str(name): value for name, value in arguments["sysctl"].items()})
     pam.logins(plan, arguments["memlock_users"], wanted)
-    services.services(plan, arguments["memlock_services"], wanted)
+    installed = services.services(plan, arguments["memlock_services"], wanted)
+    if "slurmd.service" in installed:
+        plan.warnings += slurm.warnings(machine)
     return plan
 
 

@@ -26,8 +26,8 @@ LOGINS = (
     "/etc/bashrc",
 )
 # What starts jobs, and gives them its environment.
-DAEMONS = ("slurmd", "kubelet", "containerd", "docker", "crio", "k3s", "k3s-agent", "rke2-agent",
-           "pbs_mom")  # fmt: skip
+DAEMONS = ("slurmd", "kubelet", "containerd", "docker", "crio", "k3s", "k3s-agent", "rke2-server",
+           "rke2-agent", "pbs_mom", "pbs", "sgeexecd", "lsfd", "flux")  # fmt: skip
 _ASSIGNMENT = re.compile(r"(?:^|[\s;\"'])(NCCL_[A-Z0-9_]+)=(\"[^\"]*\"|'[^']*'|[^\s;\"']*)")
 # pam_env.conf: NAME DEFAULT=value OVERRIDE=value
 _OF_PAM = re.compile(r"^\s*(NCCL_[A-Z0-9_]+)\s.*?(?:OVERRIDE|DEFAULT)=(\S+)")

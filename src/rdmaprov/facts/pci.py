@@ -19,6 +19,10 @@ from rdmaprov.facts.text import END, Files, read_files, whole
 VIRTIO, NVIDIA, AMD = "0x1af4", "0x10de", "0x1002"
 # VGA, 3D and other display controllers, accelerators such as MI300X.
 _DISPLAY = ("0x0300", "0x0302", "0x0380", "0x1200")
+# NVSwitches up to Hopper's, such as 10de:22a3. Those of HGX B200 and later are managed over NICs
+# (siderolabs/extensions pull request 717).
+_NVSWITCH = "0x0680"
+_NVME = "0x0108"
 _LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 _HEADER = ("vendor", "class", "numa_node")
 # Request redirect, completion redirect, egress control: what the kernel's pci=disable_acs_redir
@@ -132,11 +136,20 @@ class Functions:
 
     def gpus(self, vendors: tuple[str, ...] = (NVIDIA, AMD)) -> tuple[str, ...]:
         """Return the addresses of these vendors' GPUs, in the order of nvidia-smi's index."""
-        found = []
-        for match, text in self.files.matching(PCI + r"/([^/]+)/class"):
-            if text.startswith(_DISPLAY) and self.vendor(match[1]) in vendors:
-                found.append(match[1])
+        found = [each for each in self._of(*_DISPLAY) if self.vendor(each) in vendors]
         return tuple(sorted(found, key=lambda address: (len(address), address)))
+
+    def nvswitches(self) -> tuple[str, ...]:
+        """Return the addresses of the NVSwitches that are PCI functions of the node."""
+        return tuple(each for each in self._of(_NVSWITCH) if self.vendor(each) == NVIDIA)
+
+    def nvme_drives(self) -> tuple[str, ...]:
+        """Return the addresses of the NVMe drives."""
+        return tuple(self._of(_NVME))
+
+    def _of(self, *classes: str) -> list[str]:
+        found = self.files.matching(PCI + r"/([^/]+)/class")
+        return [match[1] for match, text in found if text.startswith(classes)]
 
 
 def config_spaces(host: Host, addresses: Sequence[str]) -> dict[str, bytes]:

@@ -34,7 +34,7 @@ class Setting:
             the node itself.
         name: the setting's, such as "MTU"; with its verb where that is not "is", as in
             "PFC is on for priority".
-        variable: the site's variable that states it.
+        variable: the site's variable that states it; empty for what is right on every node.
         where: the file or the command that it was read from.
         truth: CONFIGURED, RUNNING or AFTER_REBOOT.
         fix: the command that repairs it; `rdmaprov apply` for this node if it is empty.
@@ -70,9 +70,10 @@ class Setting:
 Fix, from the controller: rdmaprov apply inventory/prod --limit gpu07'
         """
         subject = f"{self.node.name} {self.device}".rstrip()
+        places = "; ".join(filter(None, (self.variable, f"read: {self.where}")))
         return printable(
             f"{subject}: {self.truth}: {self._phrase} {_words(seen)}, expected {_words(wanted)} "
-            f"({self.variable}; read: {self.where}). {self._remedy}"
+            f"({places}). {self._remedy}"
         )
 
     @property

@@ -1,0 +1,164 @@
+"""NVIDIA GPUs as their driver shows them, and what runs beside it: fabric manager, IMEX.
+
+Sources: `man nvidia-smi`; NVIDIA's Fabric Manager user guide; its IMEX guide ("Deployment Models").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rdmaprov.boundary import shown
+from rdmaprov.facts.errors import CouldNotTell, NotInstalled
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.text import END, read_files, run_program, whole
+
+QUERY = "nvidia-smi -q"
+NODES = "/etc/nvidia-imex/nodes_config.cfg"
+FABRIC_MANAGER = "nvidia-fabricmanager.service"
+IMEX = "nvidia-imex.service"
+PERSISTENCE = "nvidia-persistenced.service"
+# The driver container of NVIDIA's GPU Operator has the driver's programs in a tree of its own.
+_CONTAINER = "/run/nvidia/driver"
+_LEVEL = 4  # blanks of a level of the query's output
+_NOT_SUPPORTED = ("N/A", "[N/A]", "Not Supported", "[Not Supported]")
+_BUS_ID = re.compile(r"([0-9A-F]{4,8}):([0-9A-F]{2}:[0-9A-F]{2}\.[0-7])", re.IGNORECASE)
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What the driver shows of a GPU.
+
+    Args:
+        address: its PCI address, as sysfs has it.
+        values: by path, such as `ecc mode/current`, what stands there.
+
+    """
+
+    address: str
+    values: Mapping[str, str]
+
+    def is_on(self, *names: str) -> bool | None:
+        """Return whether a setting is on; None if the GPU does not have it.
+
+        Args:
+            names: its path in small letters; the next one if the driver has none of that name.
+
+        Raises:
+            CouldNotTell: the driver shows no such line, or another word there.
+
+        """
+        words = {"Enabled": True, "Yes": True, "Disabled": False, "No": False}
+        text = self.text(*names)
+        if text is None:
+            return None
+        if text not in words:
+            raise CouldNotTell(f"{self.address}: {QUERY} shows {shown(text)!r} as {names[0]}")
+        return words[text]
+
+    def text(self, *names: str) -> str | None:
+        """Return what stands at a path; None if the GPU does not have it.
+
+        Raises:
+            CouldNotTell: the driver shows no such line.
+
+        """
+        for name in names:
+            if name in self.values:
+                text = self.values[name]
+                return None if text in _NOT_SUPPORTED else text
+        raise CouldNotTell(f"{self.address}: {QUERY} shows no {names[0]}")
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The running driver's version, and its GPUs in its order."""
+
+    version: str
+    gpus: tuple[Gpu, ...]
+
+
+def read(host: Host) -> Driver:
+    """Return the driver and its GPUs.
+
+    Raises:
+        CouldNotTell: nvidia-smi is not there, fails, or prints something else.
+
+    """
+    return parse(_output(host, "nvidia-smi", "-q"))
+
+
+def parse(text: str) -> Driver:
+    """Return what `nvidia-smi -q` printed: lines NAME : VALUE, indented below their section.
+
+    Raises:
+        CouldNotTell: it names no driver or no GPU.
+
+    """
+    version = ""
+    gpus: list[tuple[str, dict[str, str]]] = []
+    sections: list[str] = []
+    for line in text.splitlines():
+        body = line.strip()
+        name, colon, value = body.partition(" : ")
+        depth = (len(line) - len(line.lstrip(" "))) // _LEVEL
+        if line.startswith("GPU ") and (found := _BUS_ID.fullmatch(body[4:])):
+            gpus.append((f"{int(found[1], 16):04x}:{found[2].lower()}", {}))
+        elif not depth:
+            version = value.strip() if name.rstrip() == "Driver Version" else version
+        elif not colon:
+            sections[depth - 1 :] = [body.lower()]
+        elif gpus:
+            path = [*sections[: depth - 1], name.rstrip().lower()]
+            # A section that ends again, such as of each process, keeps its first value.
+            gpus[-1][1].setdefault("/".join(path), value.strip())
+    if not _VERSION.fullmatch(version) or not gpus:
+        raise CouldNotTell(f"{QUERY} shows {shown(text.strip())!r}, not a driver with its GPUs")
+    return Driver(version, tuple(Gpu(address, values) for address, values in gpus))
+
+
+def fabric_manager_version(host: Host) -> str:
+    """Return the version of the fabric manager that is installed.
+
+    Raises:
+        CouldNotTell: it is not installed, or does not say.
+
+    """
+    text = _output(host, "nv-fabricmanager", "--version").strip()
+    found = re.fullmatch(r"Fabric Manager version is\s*:\s*(\S+)", text)
+    if found is None or not _VERSION.fullmatch(found[1]):
+        raise CouldNotTell(f"nv-fabricmanager --version shows {shown(text)!r}, not a version")
+    return found[1]
+
+
+def fabric_manager_runs(host: Host) -> bool:
+    """Return whether a fabric manager runs, be it in a container."""
+    # The kernel cuts a process's name at 15 characters.
+    command = f"grep -hsx nv-fabricmanage /proc/[0-9]*/comm; echo {END}"
+    return bool(whole(host.run(command).stdout, "names of processes"))
+
+
+def imex_nodes(host: Host) -> tuple[str, ...]:
+    """Return the addresses of the nodes that IMEX connects; none if nothing lists them.
+
+    Raises:
+        CouldNotTell: the list is there and cannot be read.
+
+    """
+    text = read_files(host, NODES).get(NODES) or ""
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return tuple(line for line in lines if line)
+
+
+def _output(host: Host, name: str, option: str) -> str:
+    """Return what a program of the driver's printed, in the driver's container if that has it."""
+    there = f"[ -x {_CONTAINER}/usr/bin/{name} ]"
+    try:
+        done = run_program(host, f"$({there} && echo chroot {_CONTAINER}) {name} {option}")
+    except NotInstalled as error:
+        raise NotInstalled(f"{name}: not installed") from error
+    if done.rc != 0:
+        raise CouldNotTell(f"{name} {option}: exit code {done.rc}: {shown(done.last)}")
+    return done.stdout

@@ -1,0 +1,44 @@
+"""The daemons that start jobs: the same in the limits' default, the units' order and the suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from plugins.module_utils import systemd
+
+from rdmaprov.facts import nccl_settings
+
+SPEC = Path(__file__).parents[2] / "roles/limits/meta/argument_specs.yml"
+# Where each unit's name is from.
+SOURCES = {
+    "slurmd": "SchedMD/slurm etc/slurmd.service.in",
+    "kubelet": "kubernetes/release, kubelet.service",
+    "containerd": "containerd/containerd containerd.service",
+    "docker": "moby/moby contrib/init/systemd/docker.service",
+    "crio": "cri-o/cri-o contrib/systemd/crio.service",
+    "k3s": "k3s-io/k3s install.sh",
+    "k3s-agent": "k3s-io/k3s install.sh",
+    "rke2-server": "rancher/rke2 bundle/lib/systemd/system/rke2-server.service",
+    "rke2-agent": "rancher/rke2 bundle/lib/systemd/system/rke2-agent.service",
+    "pbs_mom": "adaptivecomputing/torque contrib/systemd/pbs_mom.service.in",
+    "pbs": "openpbs/openpbs src/cmds/scripts/pbs.service.in",
+    "sgeexecd": "Azure/cyclecloud-gridengine, sgeexecd.service",
+    "lsfd": "IBM Spectrum LSF, hostsetup --boot=y",
+    "flux": "flux-framework/flux-core etc/flux.service.in",
+}
+
+
+def test_boot_units_come_before_each():
+    assert set(systemd.JOBS.split()) == {f"{name}.service" for name in SOURCES}
+
+
+def test_suite_asks_each_for_its_environment():
+    assert set(nccl_settings.DAEMONS) == set(SOURCES)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_each_gets_the_memlock_limit_by_default(name):
+    options = yaml.safe_load(SPEC.read_text())["argument_specs"]["main"]["options"]
+    assert name in options["limits_memlock_services"]["default"]

@@ -1,0 +1,162 @@
+"""What is read of nvidia-smi, on captures of real machines, and where the services differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.validate.runner import FakeHosts, functions, judge
+
+from rdmaprov.facts import CouldNotTell, gpu
+
+CAPTURES = Path(__file__).parents[1] / "fixtures/nvidia-smi"
+
+
+def driver(name):
+    return gpu.parse((CAPTURES / f"{name}.txt").read_text())
+
+
+def test_h100_with_nvswitches():
+    seen = driver("h100-hgx")
+    assert seen.version == "535.161.08"
+    assert [each.address for each in seen.gpus] == ["0000:19:00.0", "0000:3b:00.0"]
+    first = seen.gpus[0]
+    assert first.is_on("persistence mode") is True
+    assert first.is_on("ecc mode/current") is first.is_on("ecc mode/pending") is True
+    assert first.is_on("mig mode/current") is False
+    assert first.is_on("retired pages/pending page blacklist") is None
+    assert first.is_on("remapped rows/pending", "remapped rows") is False
+    assert (first.text("fabric/state"), first.text("fabric/status")) == ("Completed", "Success")
+
+
+def test_sections_of_deeper_levels_end():
+    """What is two levels deep belongs to its own section, and the next one begins anew."""
+    first = driver("h100-hgx").gpus[0]
+    assert first.text("pci/gpu link info/link width/current") == "16x"
+    assert first.text("pci/bridge chip/type") is None
+    assert first.text("performance state") == "P0"
+
+
+def test_row_of_an_a100_waits_for_a_reset():
+    only = driver("a100-row-remap").gpus[0]
+    assert only.address == "0000:10:1c.0"
+    assert only.is_on("remapped rows/pending", "remapped rows") is True
+    assert only.is_on("remapped rows/remapping failure occurred") is False
+
+
+def test_line_that_an_old_driver_lacks_is_unknown():
+    only = driver("v100-2018").gpus[0]
+    assert only.is_on("persistence mode") is True
+    with pytest.raises(CouldNotTell, match="shows no remapped rows/pending"):
+        only.is_on("remapped rows/pending", "remapped rows")
+
+
+def test_gpu_without_rows_to_remap_has_one_line():
+    """Drivers show a section that a GPU lacks as one line."""
+    text = (CAPTURES / "a100-row-remap.txt").read_text()
+    head = text[: text.index("    Remapped Rows")] + "    Remapped Rows                : N/A\n"
+    only = gpu.parse(head).gpus[0]
+    assert only.is_on("remapped rows/pending", "remapped rows") is None
+
+
+@pytest.mark.parametrize("word", ["ERR!", "Unknown Error", "\x1b[31mEnabled"])
+def test_other_word_is_unknown(word):
+    text = (CAPTURES / "h100-hgx.txt").read_text()
+    odd = text.replace(
+        "Persistence Mode                      : Enabled", f"Persistence Mode : {word}"
+    )
+    with pytest.raises(CouldNotTell, match="as persistence mode") as error:
+        gpu.parse(odd).gpus[0].is_on("persistence mode")
+    assert "\x1b" not in str(error.value)
+
+
+def judged(suite, fleet, nodes, changed, node=None):
+    node = node or fleet.nodes[0]
+    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
+    ours = frozenset(each for each in functions(suite) if each.startswith("test_gpu.py"))
+    fleet = replace(fleet, nodes=(node, *fleet.nodes[1:]))
+    outcomes = judge(suite, fleet, hosts, only=node, names=ours)
+    return {each.test.partition("::")[2]: (each.state, each.said) for each in outcomes}
+
+
+@pytest.fixture
+def changed(nodes, tmp_path):
+    return nodes["gpu1"].like(tmp_path / "gpu1")
+
+
+def test_node_without_nvidia_gpus_is_skipped(suite, fleet, nodes, changed):
+    for address in ("0000:19:00.0", "0000:41:00.0"):
+        changed.put(f"/sys/bus/pci/devices/{address}/vendor", "0x1002\n")
+    changed.remove("/.bin/nvidia-smi")
+    found = judged(suite, fleet, nodes, changed)
+    assert {state for state, _ in found.values()} == {"skipped"}
+    assert "no NVIDIA GPU" in found["test_ecc_running"][1]
+
+
+def test_node_without_driver_is_unknown(suite, fleet, nodes, changed):
+    changed.remove("/.bin/nvidia-smi")
+    state, said = judged(suite, fleet, nodes, changed)["test_ecc_running"]
+    assert (state, said) == ("error", "unknown: nvidia-smi: not installed")
+
+
+def test_driver_in_a_container(suite, fleet, nodes, changed):
+    """NVIDIA's GPU Operator brings driver, fabric manager and nvidia-smi in a tree of their own."""
+    changed.put("/.bin/chroot", '#!/bin/sh\nshift\nexec "$ROOT/inside/$@"\n')
+    changed.executable("/.bin/chroot")
+    for name in ("nvidia-smi", "nv-fabricmanager"):
+        there = f"/run/nvidia/driver/usr/bin/{name}"
+        changed.put(there)
+        (changed.root / there[1:]).chmod(0o755)
+        (changed.root / "inside").mkdir(exist_ok=True)
+        changed.rename(f"/.bin/{name}", f"/inside/{name}")
+    for name in ("nvidia-fabricmanager", "nvidia-persistenced"):
+        changed.remove(f"/.answers/units/{name}.service")
+    changed.put("/proc/900/comm", "nv-fabricmanage\n")
+    found = judged(suite, fleet, nodes, changed)
+    assert found["test_ecc_running"][0] == "passed"
+    assert found["test_fabric_manager_runs"][0] == "passed"
+    assert "in a container" in found["test_fabric_manager_after_reboot"][1]
+    assert "not known" in found["test_persistence_mode_after_reboot"][1]
+    changed.put("/proc/900/comm", "sshd\n")
+    assert judged(suite, fleet, nodes, changed)["test_fabric_manager_runs"][0] == "failed"
+
+
+def test_gpus_without_ecc_and_fabric(suite, fleet, nodes, changed):
+    """A consumer's GPUs show N/A for what they do not have."""
+    path = "/.answers/nvidia-smi/-q"
+    changed.replace_all(path, ": Completed", ": N/A")
+    changed.replace_all(path, ": Success", ": N/A")
+    for kind in ("Current", "Pending"):
+        changed.replace_all(path, f"{kind}                           : Enabled", f"{kind} : N/A")
+    changed.remove("/sys/bus/pci/devices/0000:05:00.0")
+    found = judged(suite, fleet, nodes, changed)
+    assert found["test_ecc_running"] == ("skipped", "no GPU of the node has ECC")
+    assert "no GPU is part" in found["test_gpus_have_joined_their_nvlink_fabric"][1]
+    assert "no NVSwitch" in found["test_fabric_manager_runs"][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "properties", "said"),
+    [
+        ("", {}, "lists no node"),
+        ("10.0.0.1\n", {"UnitFileState": "disabled", "ActiveState": "inactive"}, "is disabled"),
+    ],
+)
+def test_imex_that_jobs_start(suite, fleet, nodes, changed, text, properties, said):
+    """IMEX may be started for each job (NVIDIA's IMEX guide, "Deployment Models")."""
+    node = fleet.nodes[0]
+    node = replace(node, values={**node.values, "fabric_nvlink_domain": "rack1"})
+    changed.put("/etc/nvidia-imex/nodes_config.cfg", text)
+    changed.unit("nvidia-imex.service", **properties)
+    state, why = judged(suite, fleet, nodes, changed, node)["test_imex_runs"]
+    assert state == "skipped"
+    assert said in why
+
+
+def test_imex_that_runs(suite, fleet, nodes, changed):
+    node = fleet.nodes[0]
+    node = replace(node, values={**node.values, "fabric_nvlink_domain": "rack1"})
+    changed.put("/etc/nvidia-imex/nodes_config.cfg", "10.0.0.1\n10.0.0.2\n")
+    changed.unit("nvidia-imex.service")
+    assert judged(suite, fleet, nodes, changed, node)["test_imex_runs"][0] == "passed"
