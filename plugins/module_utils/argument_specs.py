@@ -63,6 +63,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "initramfs": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
         "reload": {"type": "str", "choices": ["never", "if-needed"], "default": "never"},
         "firmware_settings": {"type": "dict", "default": {}},
+        "firmware_profiles": {
+            "type": "list",
+            "elements": "str",
+            "choices": ["roce", "gpudirect", "no-vfs", "host-dcbx", "firmware-dcbx", "weka"],
+            "default": [],
+        },
         "firmware_version": {"type": "str", "default": ""},
     },
     "hugepages": {

@@ -72,6 +72,10 @@ Device #1:
 
 Configurations:                               Default             Current             Next Boot
   ROCE_CC_PRIO_MASK_P1                        0                   255                 255
+  LLDP_NB_DCBX_P1                             False(0)            False(0)            False(0)
+  LLDP_NB_RX_MODE_P1                          OFF(0)              OFF(0)              OFF(0)
+  LLDP_NB_TX_MODE_P1                          OFF(0)              OFF(0)              OFF(0)
+  ATS_ENABLED                                 False(0)            False(0)            False(0)
 """
 
 
