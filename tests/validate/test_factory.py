@@ -48,6 +48,8 @@ RIGHT = {
 }  # fmt: skip
 # Not of this site; and rdma_cm's ToS is only shown where somebody opened its directory.
 SKIPPED = {
+    "test_nccl.py::test_listed_names_stay_with_their_cards",
+    "test_nccl.py::test_listed_names_after_reboot",
     "test_nccl.py::test_service_level_is_the_fabrics", "test_peermem.py::test_node_can_do_dmabuf",
     "test_torch_runtime.py::test_image_is_present",
     "test_roce_qos_marking.py::test_rdma_cm_marks_with_tos",

@@ -40,6 +40,34 @@ def test_rdma_device_is_renamed(suite, fleet, nodes, changed):
     assert judged(suite, fleet, nodes, changed) == []
 
 
+def listing(fleet, *names):
+    node = fleet.nodes[0]
+    return replace(node, values={**node.values, "nccl_ib_hca": list(names)})
+
+
+def test_listed_devices_have_names_of_their_own(suite, fleet, nodes, changed):
+    """One by a site's udev rule, one by rdma-core's; management keeps the kernel's."""
+    for old, new in (("mlx5_0", "roce_rail0"), ("mlx5_1", "rocep64s0")):
+        changed.rename(f"/sys/class/infiniband/{old}", f"/sys/class/infiniband/{new}")
+        changed.rename(f"/sys/kernel/config/rdma_cm/{old}", f"/sys/kernel/config/rdma_cm/{new}")
+        changed.replace("/etc/nccl.conf", old, new)
+        changed.answer(f"ibv_devinfo -d {new}", "\tactive_mtu:\t\t4096 (5)\n")
+    rule = (
+        'ACTION=="add", KERNELS=="0000:18:00.0", SUBSYSTEM=="infiniband", \\\n'
+        '  PROGRAM="rdma_rename %k NAME_FIXED roce_rail0"\n'
+    )
+    changed.put("/etc/udev/rules.d/70-rails.rules", rule)
+    node = listing(fleet, "roce_rail0", "rocep64s0")
+    assert judged(suite, fleet, nodes, changed, node) == []
+
+
+def test_listed_devices_are_all_that_there_are(suite, fleet, nodes, changed):
+    """Whatever the kernel calls them: no other device can get a name of the list."""
+    for name in ("mlx5_8", "mlx5_9"):
+        changed.remove(f"/sys/class/infiniband/{name}")
+    assert judged(suite, fleet, nodes, changed, listing(fleet, "mlx5_0", "mlx5_1")) == []
+
+
 def test_network_device_of_a_rail_by_pci_address_is_renamed(suite, fleet, nodes, changed):
     """A rail that the site names by its PCI address may have any name on the node."""
     for path in changed.files_with("ens2"):
