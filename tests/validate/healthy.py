@@ -18,7 +18,7 @@ GPUS = {
     "0000:19:00.0": (("0000:15:01.0", "0000:16:00.0", "0000:17:01.0"), 0),
     "0000:41:00.0": (("0000:38:01.0", "0000:3e:00.0", "0000:3f:01.0"), 1),
 }
-MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "nvidia", "nvidia_peermem")
+MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "nvidia", "nvidia_peermem")
 GRUB = """\
 menuentry 'Ubuntu' --class ubuntu $menuentry_id_option 'gnulinux-simple' {{
 	linux	/boot/vmlinuz-{kernel} root=UUID=0 ro quiet {arguments}
@@ -153,6 +153,7 @@ def kernel(node: FakeNode) -> None:
     files = {
         "/proc/sys/kernel/osrelease": KERNEL, "/proc/sys/kernel/numa_balancing": "0",
         "/proc/sys/vm/swappiness": "10", "/proc/sys/net/ipv4/tcp_rmem": "4096\t87380\t16777216",
+        "/proc/kallsyms": "0000000000000000 t ib_umem_dmabuf_get\t[ib_uverbs]",
         "/proc/uptime": "864000.00 1.00", "/proc/cmdline": f"BOOT_IMAGE=/x ro quiet {ARGUMENTS}",
         "/proc/meminfo": "MemTotal:       65000000 kB\nHugepagesize:       2048 kB",
         "/sys/devices/system/node/online": "0-1",

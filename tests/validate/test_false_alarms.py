@@ -119,6 +119,17 @@ def test_other_devices_come_and_go(suite, fleet, nodes, changed):
     assert judged(suite, fleet, nodes, changed) == []
 
 
+def test_older_kernel_got_dma_buf_later(suite, fleet, nodes, changed):
+    """A distribution's kernel with an old number and the symbol, as with drivers of DOCA."""
+    changed.put("/proc/sys/kernel/osrelease", "4.18.0-553.el8_10.x86_64\n")
+    node = fleet.nodes[0]
+    described = replace(node, values={**node.values, "peermem_mode": "dmabuf"})
+    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
+    names = frozenset(["test_peermem.py::test_node_can_do_dmabuf"])
+    (outcome,) = judge(suite, fleet, hosts, only=described, names=names)
+    assert outcome.state == "passed"
+
+
 def test_files_of_others_say_the_same_or_something_else(suite, fleet, nodes, changed):
     """Hand-written files of other settings, and lines that count less, are no fault."""
     changed.put("/etc/modprobe.d/a-site.conf", "options mlx5_core prof_sel=0\n# a comment\n")
