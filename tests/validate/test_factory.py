@@ -42,6 +42,7 @@ RIGHT = {
         "test_kernel_runs_with_what_a_boot_gives", "test_units_of_rdmaprov_have_not_failed",
     ),
     "test_roce_qos.py": ("test_host_or_firmware_decides",),
+    "test_roce_qos_storm.py": ("test_stalled_port_stops_pausing",),
     "test_roce_qos_marking.py": ("test_forced_traffic_class", "test_lldpad_is_off"),
     "test_uniformity.py": (
         "test_kernel", "test_drivers", "test_ofed", "test_nic_firmware", "test_bios", "test_nccl",

@@ -130,6 +130,25 @@ def test_older_kernel_got_dma_buf_later(suite, fleet, nodes, changed):
     assert outcome.state == "passed"
 
 
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "code", "state"),
+    [
+        ("pfc-prevention-tout: 65535\n", "", 0, "passed"),
+        ("pfc-prevention-tout: 80\n", "", 0, "passed"),
+        ("", "pfc-prevention-tout: Cannot get tunable\n", 95, "skipped"),
+    ],
+)
+def test_any_time_to_stop_a_storm_will_do(
+    suite, fleet, nodes, changed, stdout, stderr, code, state
+):
+    """Also the driver's own; and a driver without it has nothing to be judged."""
+    changed.answer("ethtool --get-tunable ens1 pfc-prevention-tout", stdout, stderr, code)
+    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
+    names = frozenset(["test_roce_qos_storm.py::test_stalled_port_stops_pausing"])
+    outcomes = judge(suite, fleet, hosts, only=fleet.nodes[0], names=names)
+    assert [outcome.state for outcome in outcomes] == [state, "passed"]
+
+
 def test_files_of_others_say_the_same_or_something_else(suite, fleet, nodes, changed):
     """Hand-written files of other settings, and lines that count less, are no fault."""
     changed.put("/etc/modprobe.d/a-site.conf", "options mlx5_core prof_sel=0\n# a comment\n")
