@@ -61,9 +61,10 @@ def test_listed_names_stay_with_their_cards(host: Host, node: Node) -> None:
 
 def test_listed_names_after_reboot(host: Host, node: Node) -> None:
     """Each name of nccl_ib_hca is the kernel's or one that a udev rule gives."""
-    for name in _listed(node):
-        given = rdma_names.counter(name) or rdma_names.is_by_place(name)
-        if not given and name not in rdma_names.fixed(host):
+    listed = _listed(node)
+    renaming = rdma_names.read(host)
+    for name in listed:
+        if not renaming.keeps(name):
             Setting(
                 node,
                 name,
@@ -71,7 +72,8 @@ def test_listed_names_after_reboot(host: Host, node: Node) -> None:
                 "nccl_ib_hca",
                 where=rdma_names.RULES[0],
                 truth=AFTER_REBOOT,
-                look=f'write a rule with PROGRAM="rdma_rename %k NAME_FIXED {name}"',
+                look="write a rule with rdma_rename %k "
+                + ("NAME_FALLBACK" if rdma_names.is_by_place(name) else f"NAME_FIXED {name}"),
             ).reject(None, "one")
 
 

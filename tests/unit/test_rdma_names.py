@@ -35,13 +35,41 @@ def test_names_by_place_are_known(name: str, is_by_place: bool):
     assert rdma_names.is_by_place(name) is is_by_place
 
 
+DIRECTORIES = {"etc": "/etc", "run": "/run", "usr": "/usr/lib"}
+
+
+def rules(**files: str) -> rdma_names.Renaming:
+    """Return what rules do; a name such as etc_a is for /etc/udev/rules.d/a.rules."""
+    texts = {}
+    for key, text in files.items():
+        directory, _, name = key.partition("_")
+        texts[f"{DIRECTORIES[directory]}/udev/rules.d/{name}.rules"] = text
+    return rdma_names.parse(Files(texts, {}))
+
+
 def test_rule_of_the_first_directory_counts():
-    files = Files(
-        {
-            "/etc/udev/rules.d/70-a.rules": RULE.format("one") + "#" + RULE.format("two"),
-            "/run/udev/rules.d/70-a.rules": RULE.format("three"),
-            "/usr/lib/udev/rules.d/60-rdma-b.rules": RULE.format("four"),
-        },
-        {},
+    found = rules(
+        etc_a=RULE.format("one") + "#" + RULE.format("two"),
+        run_a=RULE.format("three"),
+        usr_rdma=RULE.format("four"),
     )
-    assert rdma_names.parse_fixed(files) == {"one", "four"}
+    assert found == rdma_names.Renaming(frozenset({"one", "four"}), by_place=False)
+
+
+# rdma-core, kernel-boot/rdma-persistent-naming.rules.
+DISTRIBUTION = (
+    'ACTION=="add", SUBSYSTEM=="infiniband", KERNEL!="hfi1*", '
+    'PROGRAM="rdma_rename %k NAME_FALLBACK"\n'
+)
+
+
+def test_names_by_place_need_the_rule_that_gives_them():
+    assert rules(usr_rdma=DISTRIBUTION).keeps("rocep24s0")
+    kernel = DISTRIBUTION.replace("NAME_FALLBACK", "NAME_KERNEL")
+    assert not rules(etc_rdma=kernel, usr_rdma=DISTRIBUTION).keeps("rocep24s0")
+    assert not rules().keeps("rocep24s0")
+
+
+def test_kernels_names_need_no_rule():
+    assert rules().keeps("mlx5_0")
+    assert not rules(usr_rdma=DISTRIBUTION).keeps("roce_rail0")

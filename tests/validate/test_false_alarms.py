@@ -57,6 +57,8 @@ def test_listed_devices_have_names_of_their_own(suite, fleet, nodes, changed):
         '  PROGRAM="rdma_rename %k NAME_FIXED roce_rail0"\n'
     )
     changed.put("/etc/udev/rules.d/70-rails.rules", rule)
+    distribution = 'SUBSYSTEM=="infiniband", PROGRAM="rdma_rename %k NAME_FALLBACK"\n'
+    changed.put("/usr/lib/udev/rules.d/60-rdma-persistent-naming.rules", distribution)
     node = listing(fleet, "roce_rail0", "rocep64s0")
     assert judged(suite, fleet, nodes, changed, node) == []
 

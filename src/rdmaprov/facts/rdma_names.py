@@ -9,6 +9,7 @@ that another one has (ib_device_rename: EEXIST), so a fixed name like the kernel
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import Files, read_files
@@ -18,6 +19,7 @@ _COUNTED = re.compile(r"(mlx[45]_(?:bond_)?|bnxt_re(?:_bond)?|irdma|ionic_)\d+")
 _PLACE = r"(P\d+)?(p\d+s\d+|s\d+)(f\d+(v\d+)?)?"
 _BY_PLACE = re.compile(rf"(ib|roce|iw|opa|usnic|rdma)(o\d+|x[0-9a-f]{{16}}|{_PLACE})")
 _FIXED = re.compile(r'rdma_rename\s+\S+\s+NAME_FIXED\s+([^\s"]+)')
+_RENAMED = re.compile(r"rdma_rename\s+\S+\s+NAME_(FALLBACK|PCI|GUID|ONBOARD)\b")
 # The first directory wins where a file of the same name is in several: udev(7).
 _DIRECTORIES = ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d")
 RULES = tuple(
@@ -37,17 +39,37 @@ def is_by_place(name: str) -> bool:
     return _BY_PLACE.fullmatch(name) is not None
 
 
-def fixed(host: Host) -> frozenset[str]:
-    """Return the names that udev rules give to devices at each boot."""
-    return parse_fixed(read_files(host, *RULES))
+@dataclass(frozen=True)
+class Renaming:
+    """What udev's rules do with the names of RDMA devices at each boot.
+
+    Args:
+        fixed: names that rules give to single devices.
+        by_place: whether a rule names the others by their place.
+
+    """
+
+    fixed: frozenset[str]
+    by_place: bool
+
+    def keeps(self, name: str) -> bool:
+        """Return whether a boot gives this name: the kernel's, or one of a rule's."""
+        if name in self.fixed or counter(name):
+            return True
+        return self.by_place and is_by_place(name)
 
 
-def parse_fixed(files: Files) -> frozenset[str]:
-    """Return the names that these files' rules give."""
+def read(host: Host) -> Renaming:
+    """Return what the node's rules do."""
+    return parse(read_files(host, *RULES))
+
+
+def parse(files: Files) -> Renaming:
+    """Return what these files' rules do."""
     by_name: dict[str, str] = {}
     for directory in _DIRECTORIES:
         for found, text in files.matching(re.escape(directory) + r"/([^/]+)"):
             by_name.setdefault(found[1], text)
     lines = [line for text in by_name.values() for line in text.replace("\\\n", " ").splitlines()]
     rules = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-    return frozenset(_FIXED.findall(rules))
+    return Renaming(frozenset(_FIXED.findall(rules)), _RENAMED.search(rules) is not None)
