@@ -12,7 +12,10 @@ from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable, reb
 
 pytestmark = pytest.mark.state
 
-_KIB = {"2m": 2 << 10, "1g": 1 << 20}
+# Kernels with memory pages of 4 KiB have 2 MiB and 1 GiB, those of 64 KiB 2 MiB, 512 MiB and
+# 16 GiB: Linux Documentation/arch/arm64/hugetlbpage.rst.
+_KIB = {"16g": 16 << 20, "1g": 1 << 20, "512m": 512 << 10, "2m": 2 << 10}
+_GIGANTIC = ("16g", "1g")
 
 
 def test_2m_pages_running(host: Host, node: Node) -> None:
@@ -23,6 +26,16 @@ def test_2m_pages_running(host: Host, node: Node) -> None:
 def test_1g_pages_running(host: Host, node: Node) -> None:
     """Each NUMA node has its 1 GiB pages."""
     _running(host, node, "1g")
+
+
+def test_512m_pages_running(host: Host, node: Node) -> None:
+    """Each NUMA node has its 512 MiB pages."""
+    _running(host, node, "512m")
+
+
+def test_16g_pages_running(host: Host, node: Node) -> None:
+    """Each NUMA node has its 16 GiB pages."""
+    _running(host, node, "16g")
 
 
 def test_default_size_running(host: Host, node: Node) -> None:
@@ -44,22 +57,22 @@ def test_pages_are_taken_after_reboot(host: Host, node: Node) -> None:
     """At boot, the unit allocates the pages that the kernel's command line does not."""
     here = hugepages.read(host)
     wanted = {
-        (_KIB[size], numa_node): pages
+        (size, numa_node): pages
         for size in _KIB
         if _pages(node, size) and not _by_kernel(node, size)
         for numa_node, pages in _spread(node, here, size).items()
     }
     if not wanted:
         not_applicable("the site sets no hugepages that the unit allocates")
-    for (kib, numa_node), pages in wanted.items():
+    for (size, numa_node), pages in wanted.items():
         Setting(
             node,
             f"NUMA node {numa_node}",
-            f"hugepages of {kib} KiB",
-            _variable(node, "2m" if kib == _KIB["2m"] else "1g"),
+            f"hugepages of {_KIB[size]} KiB",
+            _variable(node, size),
             where=hugepages.UNIT_PATH,
             truth=AFTER_REBOOT,
-        ).require((here.unit or {}).get((kib, numa_node)), pages)
+        ).require((here.unit or {}).get((_KIB[size], numa_node)), pages)
 
 
 def test_unit_is_enabled_after_reboot(host: Host, node: Node) -> None:
@@ -141,7 +154,7 @@ def _pages(node: Node, size: str) -> int:
 
 def _by_kernel(node: Node, size: str) -> bool:
     """Return whether the kernel takes the pages while it starts."""
-    return size == "1g" and node.get("hugepages_1g_allocation") == "boot"
+    return size in _GIGANTIC and node.get("hugepages_1g_allocation") == "boot"
 
 
 def _spread(node: Node, here: Hugepages, size: str) -> dict[int, int]:
@@ -170,7 +183,8 @@ def _arguments_of_the_site(node: Node) -> tuple[str, ...]:
     names = []
     if node.get("hugepages_default_size") != "keep":
         names.append("default_hugepagesz")
-    if _pages(node, "1g") or node.get("hugepages_unlisted") == "free":
+    asked = any(_pages(node, size) for size in _GIGANTIC)
+    if asked or node.get("hugepages_unlisted") == "free":
         names += ["hugepagesz", "hugepages"]
     if not names:
         not_applicable("the site leaves the hugepage arguments of the kernel unchanged")
@@ -178,10 +192,15 @@ def _arguments_of_the_site(node: Node) -> tuple[str, ...]:
 
 
 def _wanted_arguments(host: Host, node: Node) -> tuple[str, ...]:
-    words = ["default_hugepagesz=1G"] if node.get("hugepages_default_size") == "1G" else []
-    if _pages(node, "1g") and _by_kernel(node, "1g"):
-        listed: list[int] = node.get("hugepages_1g_per_numa_node")
-        nodes = hugepages.read(host).numa_nodes if listed else ()
+    here, default = hugepages.read(host), node.get("hugepages_default_size")
+    # The kernel's own needs no argument; only kernels with memory pages of 64 KiB have 512 MiB.
+    own = "512M" if here.has(_KIB["512m"]) else "2M"
+    words = [] if default in ("keep", own) else [f"default_hugepagesz={default}"]
+    for size in _GIGANTIC:
+        if not _pages(node, size) or not _by_kernel(node, size):
+            continue
+        listed: list[int] = node.get(f"hugepages_{size}_per_numa_node")
+        nodes = here.numa_nodes if listed else ()
         counts = ",".join(f"{n}:{c}" for n, c in zip(nodes, listed, strict=False) if c)
-        words += ["hugepagesz=1G", f"hugepages={counts or _pages(node, '1g')}"]
+        words += [f"hugepagesz={size.upper()}", f"hugepages={counts or _pages(node, size)}"]
     return tuple(words)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, firmware, initramfs, kernel_modules, lower_ports, pci
+from rdmaprov.facts import (
+    devices,
+    firmware,
+    firmware_profiles,
+    initramfs,
+    kernel_modules,
+    lower_ports,
+    pci,
+)
 from rdmaprov.facts.kernel_modules import same_value
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
@@ -82,24 +91,33 @@ def test_firmware_version_running(host: Host, node: Node, rail: Rail) -> None:
 
 def test_firmware_settings_running(host: Host, node: Node, rail: Rail) -> None:
     """The rail's NIC runs with the site's firmware settings."""
-    for address, name, value, setting in _settings(host, node, rail):
+    for wanted, setting in _settings(host, node, rail):
         if not setting.current:
-            not_applicable(f"{address}: this firmware does not show current values")
-        if not firmware.is_value(setting.current, value):
-            _firmware_setting(node, address, name, RUNNING).reject(setting.current, value)
+            not_applicable(f"{wanted.device}: this firmware does not show current values")
+        if not firmware.is_value(setting.current, wanted.value):
+            wanted.of(node, RUNNING).reject(setting.current, wanted.value)
 
 
 def test_firmware_settings_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The rail's NIC starts with the site's firmware settings."""
-    for address, name, value, setting in _settings(host, node, rail):
-        if not firmware.is_value(setting.next_boot, value):
-            _firmware_setting(node, address, name, AFTER_REBOOT).reject(setting.next_boot, value)
+    for wanted, setting in _settings(host, node, rail):
+        if not firmware.is_value(setting.next_boot, wanted.value):
+            wanted.of(node, AFTER_REBOOT).reject(setting.next_boot, wanted.value)
 
 
-def _firmware_setting(node: Node, address: str, name: str, truth: str) -> Setting:
-    where = firmware.command(address)
-    fix = reboot(node) if truth == RUNNING else ""
-    return Setting(node, address, name, "mlx5_firmware_settings", where, truth, fix)
+@dataclass(frozen=True)
+class _Wanted:
+    """A firmware setting that a NIC must have, and the variable that says so."""
+
+    device: str
+    name: str
+    value: object
+    variable: str
+
+    def of(self, node: Node, truth: str) -> Setting:
+        fix = reboot(node) if truth == RUNNING else ""
+        where = firmware.command(self.device)
+        return Setting(node, self.device, self.name, self.variable, where, truth, fix)
 
 
 def _parameters(node: Node) -> Iterator[tuple[str, str, str]]:
@@ -115,14 +133,25 @@ def _parameters(node: Node) -> Iterator[tuple[str, str, str]]:
 
 def _settings(
     host: Host, node: Node, rail: Rail
-) -> Iterator[tuple[str, str, object, firmware.FirmwareSetting]]:
-    wanted = node.get("mlx5_firmware_settings")
-    if not wanted:
-        not_applicable("mlx5_firmware_settings: {}")
+) -> Iterator[tuple[_Wanted, firmware.FirmwareSetting]]:
+    """Yield what the site wants of each of a rail's NICs, of a profile what the NIC has."""
+    own: dict[str, object] = node.get("mlx5_firmware_settings") or {}
+    profiles = node.get("mlx5_firmware_profiles") or []
+    if not own and not profiles:
+        not_applicable("mlx5_firmware_settings: {}, mlx5_firmware_profiles: []")
+    shared = firmware_profiles.settings(profiles)
     for port in lower_ports.read(host, rail):
         address = port.pci
         if not address or pci.Functions.read(host).vendor(address) != _MELLANOX:
             not_applicable(f"rail {rail.index} is not an NVIDIA NIC")
-        seen = firmware.read(host, address, tuple(sorted(wanted)))
-        for name, value in wanted.items():
-            yield address, name, value, seen[name]
+        seen = firmware.read(host, address, tuple(sorted(own)))
+        wanted = [_Wanted(address, *each, "mlx5_firmware_settings") for each in own.items()]
+        wanted += [
+            _Wanted(address, name, value, "mlx5_firmware_profiles")
+            for name, value in shared.items()
+            if name in seen and name not in own
+        ]
+        if not wanted:
+            not_applicable(f"{address}: its firmware has no setting of mlx5_firmware_profiles")
+        for each in wanted:
+            yield each, seen[each.name]

@@ -7,9 +7,15 @@ import re
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, gids, nccl_conf, nccl_settings
+from rdmaprov.facts import devices, gids, nccl_conf, nccl_settings, rdma_names
 from rdmaprov.inventory import Node, Rail
-from rdmaprov.validate.verdict import CONFIGURED, Setting, needs_roce, not_applicable
+from rdmaprov.validate.verdict import (
+    AFTER_REBOOT,
+    CONFIGURED,
+    Setting,
+    needs_roce,
+    not_applicable,
+)
 
 pytestmark = pytest.mark.state
 
@@ -33,6 +39,49 @@ def test_hcas_are_the_rails(host: Host, node: Node) -> None:
         here = devices.read(host)
         wanted = [devices.port_of(here, rail).require_rdma() for rail in node.compute_rails]
     _variable(host, node, "NCCL_IB_HCA", "=" + ",".join(wanted), "fabric_rails")
+
+
+def test_listed_names_stay_with_their_cards(host: Host, node: Node) -> None:
+    """No other RDMA device gets a name of nccl_ib_hca when a card is missing at a boot."""
+    listed = _listed(node)
+    counters = {rdma_names.counter(name) for name in listed} - {""}
+    here = devices.read(host).names(devices.INFINIBAND)
+    others = [name for name in here if name not in listed and rdma_names.counter(name) in counters]
+    if others:
+        Setting(
+            node,
+            ", ".join(name for name in listed if rdma_names.counter(name)),
+            "origin of the names",
+            "nccl_ib_hca",
+            where=devices.INFINIBAND,
+            look="remove nccl_ib_hca, as the rails' devices are found, or name them by udev rules "
+            "(rdma_rename %k NAME_FIXED) unlike the kernel",
+        ).reject(f"the kernel's count, also of {', '.join(others)}", "the cards' places")
+
+
+def test_listed_names_after_reboot(host: Host, node: Node) -> None:
+    """Each name of nccl_ib_hca is the kernel's or one that a udev rule gives."""
+    listed = _listed(node)
+    renaming = rdma_names.read(host)
+    for name in listed:
+        if not renaming.keeps(name):
+            Setting(
+                node,
+                name,
+                "udev rule that gives this name",
+                "nccl_ib_hca",
+                where=rdma_names.RULES[0],
+                truth=AFTER_REBOOT,
+                look="write a rule with rdma_rename %k "
+                + ("NAME_FALLBACK" if rdma_names.is_by_place(name) else f"NAME_FIXED {name}"),
+            ).reject(None, "one")
+
+
+def _listed(node: Node) -> list[str]:
+    listed: list[str] = node.get("nccl_ib_hca") or []
+    if not listed:
+        not_applicable("nccl_ib_hca: [], so the rails' devices are found")
+    return listed
 
 
 def test_traffic_class_is_the_fabrics(host: Host, node: Node) -> None:

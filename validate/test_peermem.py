@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from testinfra.host import Host
 
 from rdmaprov.facts import kernel_modules, pci
 from rdmaprov.facts.errors import CouldNotTell
-from rdmaprov.facts.text import output, read_files
+from rdmaprov.facts.text import output, read_files, run_program
 from rdmaprov.inventory import Node
 from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable
 
@@ -19,8 +17,9 @@ _MODULE = "nvidia_peermem"
 _CLIENTS = "/sys/kernel/mm/memory_peers"
 _STATE = f"/sys/module/{_MODULE}/initstate"
 _RELEASE, _DRIVER = "/proc/sys/kernel/osrelease", "/proc/driver/nvidia/version"
-# Linux 5.12 has ib_umem_dmabuf_get; NVIDIA's GPU Operator documentation has the table.
-_DMABUF_KERNEL = (5, 12)
+_VERBS = "/sys/module/ib_uverbs/initstate"
+# Of ib_uverbs, from Linux 5.12 on (RDMA/umem 368c0159d492) and in older kernels that got it later.
+_SYMBOL, _SYMBOLS = "ib_umem_dmabuf_get", "/proc/kallsyms"
 _LOADED_AT_BOOT = ("/etc/modules-load.d/*.conf", "/usr/lib/modules-load.d/*.conf", "/etc/modules")
 
 
@@ -80,8 +79,8 @@ def test_node_can_do_dmabuf(host: Host, node: Node) -> None:
         not_applicable(f"peermem_mode: {node.get('peermem_mode')}")
     obstacle = _obstacle(host)
     if obstacle:
-        Setting(node, "dma-buf", "support", "peermem_mode", where=f"{_RELEASE}, {_DRIVER}").reject(
-            obstacle, "Linux 5.12 and the open GPU driver"
+        Setting(node, "dma-buf", "support", "peermem_mode", where=f"{_SYMBOLS}, {_DRIVER}").reject(
+            obstacle, f"{_SYMBOL} and the open GPU driver"
         )
 
 
@@ -108,13 +107,19 @@ def _needs_peermem(host: Host, node: Node) -> None:
 
 
 def _obstacle(host: Host) -> str:
-    """Return why the node cannot do dma-buf, empty if it can."""
-    release = read_files(host, _RELEASE).must(_RELEASE)
-    found = re.match(r"(\d+)\.(\d+)", release)
-    if found is None:
-        raise CouldNotTell(f"{_RELEASE} shows {release!r}, not a kernel release")
-    if (int(found[1]), int(found[2])) < _DMABUF_KERNEL:
-        return f"kernel {release}"
+    """Return why the node cannot do dma-buf, empty if it can.
+
+    Raises:
+        CouldNotTell: the module that has the symbol is not loaded.
+
+    """
+    found = run_program(host, f"grep -m1 -o ' {_SYMBOL}' {_SYMBOLS}")
+    if found.rc != 0:
+        files = read_files(host, _RELEASE, _VERBS)
+        if found.rc > 1 or files.value(_VERBS) is None:
+            why = found.last if found.rc > 1 else "ib_uverbs is not loaded"
+            raise CouldNotTell(f"{_SYMBOLS}: whether there is {_SYMBOL} is unknown: {why}")
+        return f"kernel {files.must(_RELEASE)} without {_SYMBOL}"
     flavour = _flavour(host)
     return "" if flavour == "open" else f"the {flavour} GPU driver"
 

@@ -30,6 +30,13 @@ options:
       Takes effect at the next reboot.
     type: dict
     default: {}
+  firmware_profiles:
+    description: Sets of recommended firmware settings, for what a card has of them
+      (README, "Profiles"); O(firmware_settings) overrides them.
+    type: list
+    elements: str
+    choices: [roce, gpudirect, no-vfs, host-dcbx, firmware-dcbx, weka]
+    default: []
   firmware_version:
     description: Firmware version required on all rails, such as 28.43.2026; empty
       accepts any. The role checks the version and does not burn firmware.

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from . import nic_profiles
 from .machine import CommandFailed, Machine, NodeError
 from .pci import DEVICES, functions
 from .plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
@@ -71,8 +72,17 @@ def means(shown: str, wanted: Any) -> bool:
     return text in accepted
 
 
-def add(plan: Plan, rails: list[Rail], wanted: dict[str, Any], version: str) -> None:
+def add(
+    plan: Plan, rails: list[Rail], wanted: dict[str, Any], version: str, profiles: list[str]
+) -> None:
     """Add what must change for the rails' NICs to have these settings and run this version.
+
+    Args:
+        plan: the plan to add to.
+        rails: rails of the node.
+        wanted: settings by name, which every NIC must have.
+        version: the firmware's version; empty for any.
+        profiles: sets of settings, of which each NIC gets those that it has and `wanted` has not.
 
     Raises:
         Refused: a NIC has no such setting, or runs another version.
@@ -86,19 +96,37 @@ def add(plan: Plan, rails: list[Rail], wanted: dict[str, Any], version: str) -> 
     if not nics:
         raise Refused(
             f"no rail is a ConnectX or a BlueField (PCI vendor {VENDOR}): remove "
-            "mlx5_firmware_settings and mlx5_firmware_version"
+            "mlx5_firmware_settings, mlx5_firmware_profiles and mlx5_firmware_version"
         )
     for rail in nics:
         _check_version(machine, rail, ports[rail][0], version)
-    if not wanted:
+    if not wanted and not profiles:
         return
     tool = next((tool for tool in TOOLS if machine.has(tool)), "")
     if not tool:
         raise NotYet("neither mstconfig (mstflint) nor mlxconfig (MFT) is installed")
     addresses = dict.fromkeys(each for rail in nics for each in ports[rail])
-    seen = {each: _query(machine, tool, each, wanted) for each in addresses}
+    every = {each: {**_of_profiles(plan, tool, each, profiles), **wanted} for each in addresses}
+    seen = {each: _query(machine, tool, each, every[each]) for each in addresses if every[each]}
     for pci, settings in seen.items():
-        _plan(plan, tool, pci, settings, wanted)
+        _plan(plan, tool, pci, settings, every[pci])
+
+
+def _of_profiles(plan: Plan, tool: str, pci: str, profiles: list[str]) -> dict[str, Any]:
+    """Return what a NIC has of the profiles' settings; note what it has not."""
+    if not profiles:
+        return {}
+    query = [tool, "-d", pci, "-e", "query"]
+    found = parse(plan.machine.run(query))
+    if not found:
+        raise NodeError(f"{pci}: its settings are unknown ({' '.join(query)})")
+    settings = nic_profiles.settings(profiles)
+    lacking = [name for name in settings if name not in found]
+    if lacking:
+        plan.notes.append(
+            f"{pci}: its firmware has no {', '.join(lacking)} of mlx5_firmware_profiles"
+        )
+    return {name: value for name, value in settings.items() if name in found}
 
 
 def _plan(

@@ -7,10 +7,11 @@ DOCUMENTATION = r"""
 module: hugepages
 short_description: Reserve hugepages on each NUMA node, now and at boot
 description:
-  - Reserves hugepages of 2 MiB and 1 GiB and reads back what the kernel allocated. If it allocated
-    fewer, the module compacts memory and drops caches, and then fails if there are still too few.
-  - A systemd unit reserves them at boot; 1 GiB pages are on the kernel command line unless
-    O(allocation_1g=runtime).
+  - Reserves hugepages of 2 MiB, 512 MiB, 1 GiB and 16 GiB, where the kernel has them, and reads
+    back what it allocated. If it allocated fewer, the module compacts memory and drops caches, and
+    then fails if there are still too few.
+  - A systemd unit reserves them at boot; 1 GiB and 16 GiB pages are on the kernel command line
+    unless O(allocation_1g=runtime).
   - Refuses more pages than fit into memory, fewer than processes use, and a node on which another
     file sets a different number at boot.
 version_added: 0.1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from plugins.module_utils.roles import hugepages
 from tests.roles.fake import FakeMachine
 
 SMALL, LARGE = 2048, 1048576
+OF_64K = (524288, 16777216)
 UNIT = "/etc/systemd/system/rdmaprov-hugepages.service"
 LINK = "/etc/systemd/system/sysinit.target.wants/rdmaprov-hugepages.service"
 CFG = "/boot/grub/grub.cfg"
@@ -46,6 +48,16 @@ class Node(FakeMachine):
             "grub-mkconfig -o": self._mkconfig,
         }
 
+    def have_64k_pages(self) -> None:
+        """Have the page sizes of an Arm kernel with memory pages of 64 KiB."""
+        for numa_node in (0, 1):
+            shutil.rmtree(self.path(directory_of(numa_node, LARGE)))
+            for kib in OF_64K:
+                self.pool(numa_node, kib, 0)
+        for kib in OF_64K:
+            self.put(f"/sys/kernel/mm/hugepages/hugepages-{kib}kB/resv_hugepages", "0\n")
+        self.put("/proc/meminfo", f"MemTotal: {64 << 20} kB\nHugepagesize:  {512 << 10} kB\n")
+
     def pool(self, numa_node: int, kib: int, pages: int, used: int = 0, surplus: int = 0) -> None:
         """Have a pool of the kernel's."""
         directory = directory_of(numa_node, kib)
@@ -62,7 +74,7 @@ class Node(FakeMachine):
         self.written.append(name)
         if name.endswith("/nr_hugepages"):
             numa_node = int(name.split("/node/node")[1][0])
-            kib = SMALL if "2048kB" in name else LARGE
+            kib = int(name.partition("hugepages-")[2].partition("kB")[0])
             self.pool(numa_node, kib, min(int(value), self.room[numa_node]))
 
     def _enable(self, argv: list[str]) -> str:  # noqa: ARG002
@@ -102,6 +114,10 @@ def arguments(**changed: object) -> dict[str, Any]:
         "per_numa_node_2m": [],
         "count_1g": 0,
         "per_numa_node_1g": [],
+        "count_512m": 0,
+        "per_numa_node_512m": [],
+        "count_16g": 0,
+        "per_numa_node_16g": [],
         "allocation_1g": "boot",
         "default_size": "keep",
         "unlisted": "keep",

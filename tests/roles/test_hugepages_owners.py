@@ -1,9 +1,8 @@
-"""Hugepages of others: of an administrator, of doca-hugepages, and of sizes that are not ours."""
+"""Hugepages of others: of an administrator, of doca-hugepages, of sysctl."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from plugins.module_utils.plan import Refused
@@ -73,30 +72,3 @@ def test_sysctl_that_sets_another_number_at_boot_is_refused(node: Node):
         run(node, count_2m=512)
     assert not run(node)["changed"]
     assert run(node, count_2m=1024)["changed"]
-
-
-@pytest.mark.parametrize("kib", [512 << 10, 32 << 10])
-@pytest.mark.parametrize(
-    ("changed", "variable"),
-    [
-        ({"count_2m": 8}, "hugepages_2m_count"),
-        ({"per_numa_node_1g": [1, 1]}, "hugepages_1g_per_numa_node"),
-        ({"default_size": "1G"}, "hugepages_default_size"),
-    ],
-)
-def test_pages_are_refused_where_the_kernel_has_other_sizes(
-    node: Node, kib: int, changed: dict[str, Any], variable: str
-):
-    """Kernels with memory pages of 64 KiB have 512 MiB and 16 GiB, those of 16 KiB have 32 MiB."""
-    node.put("/proc/meminfo", f"MemTotal: {64 << 20} kB\nHugepagesize:  {kib} kB\n")
-    with pytest.raises(Refused, match=f"{variable}: .* default hugepage size is {kib >> 10} MiB"):
-        run(node, **changed)
-    assert node.written == []
-
-
-def test_kernel_with_other_sizes_is_left_alone_where_no_pages_are_described(node: Node):
-    node.put("/proc/meminfo", f"MemTotal: {64 << 20} kB\nHugepagesize:  {512 << 10} kB\n")
-    node.put("/etc/sysctl.d/50-admin.conf", "vm.nr_hugepages = 4\n")
-    result = run(node)
-    assert not result["changed"]
-    assert "default hugepage size is 512 MiB" in result["notes"][0]

@@ -90,6 +90,7 @@ def arguments(parameters: object = None, **changed: object) -> dict[str, object]
         "initramfs": "auto",
         "reload": "never",
         "firmware_settings": {},
+        "firmware_profiles": [],
         "firmware_version": "",
         **changed,
     }

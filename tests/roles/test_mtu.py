@@ -111,6 +111,31 @@ def test_rdma_mtu_that_does_not_follow_is_refused(node: FakeMachine):
         converge(node, mtu, arguments(), check=False)
 
 
+MODE = "/sys/class/net/ens1/mode"
+
+
+@pytest.mark.parametrize(("mode", "most"), [("datagram", 4092), ("connected", 65520)])
+def test_ipoib_mode_limits_the_mtu(node: FakeMachine, mode: str, most: int):
+    node.put(MODE, mode + "\n")
+    with pytest.raises(Refused, match=f"ens1: IPoIB in {mode} mode has an MTU of at most {most}"):
+        converge(node, mtu, arguments(mtu_bytes=most + 1), check=True)
+    assert converge(node, mtu, arguments(mtu_bytes=most), check=True)["changed"]
+    assert not [line for line in node.ran if "set" in line]
+
+
+def test_partition_that_cuts_the_mtu_is_named(node: FakeMachine):
+    """The kernel ends with success, and the MTU is that of the multicast group."""
+    node.put(MODE, "datagram\n")
+
+    def set_mtu(argv: list[str]) -> str:
+        node.put("/sys/class/net/ens1/mtu", f"{min(int(argv[-1]), 2044)}\n")
+        return ""
+
+    node.programs["ip link set dev"] = set_mtu
+    with pytest.raises(NodeError, match=r"MTU is 2044 after it was set to 4092: the partition's"):
+        converge(node, mtu, arguments(mtu_bytes=4092), check=False)
+
+
 @pytest.mark.parametrize("rails", [[{"netdev": "ens9"}], [{"pci": "0000:99:00.0"}]])
 def test_rail_that_is_not_there_may_come(node: FakeMachine, rails: list[dict[str, str]]):
     with pytest.raises(NotYet, match="rail 0: there is no"):

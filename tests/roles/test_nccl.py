@@ -118,6 +118,15 @@ def test_named_devices_count_in_their_order(node: FakeMachine):
     assert body(node)[0] == "NCCL_IB_HCA==mlx5_1,rocep24s0"
 
 
+def test_listed_names_that_another_device_could_get_are_warned_of(node: FakeMachine):
+    for name in ("mlx5_1", "mlx5_2", "rail0"):
+        node.put(f"/sys/class/infiniband/{name}/node_guid", "")
+    (said,) = converge(node, nccl, arguments(ib_hca=["mlx5_1", "rail0"]), check=True)["warnings"]
+    assert said.startswith("nccl_ib_hca: the kernel counts mlx5_1, and also mlx5_2: without one")
+    assert not converge(node, nccl, arguments(ib_hca=["rail0"]), check=True)["warnings"]
+    assert not converge(node, nccl, arguments(), check=True)["warnings"]
+
+
 def test_index_of_a_gid_is_written_where_that_is_roce_v2(node: FakeMachine):
     converge(node, nccl, arguments(version="2.20", ib_gid_index=1), check=False)
     assert body(node)[2] == "NCCL_IB_GID_INDEX=1"

@@ -33,7 +33,10 @@ def node(machine: FakeMachine) -> FakeMachine:
 
     def query(argv: list[str]) -> str:
         lines = ["Configurations:     Default     Current     Next Boot"]
-        lines += [f"         {name}   0   {current[name]}   {next_boot[name]}" for name in argv[5:]]
+        lines += [
+            f"         {name}   0   {current[name]}   {next_boot[name]}"
+            for name in argv[5:] or current
+        ]
         return "\n".join(lines)
 
     def change(argv: list[str]) -> str:
@@ -52,6 +55,7 @@ def arguments(**changed: object) -> dict[str, object]:
         "initramfs": "auto",
         "reload": "never",
         "firmware_settings": {},
+        "firmware_profiles": [],
         "firmware_version": "",
         **changed,
     }
@@ -224,3 +228,30 @@ def test_bond_has_the_functions_of_its_ports_set(node: FakeMachine):
     )
     converge(node, mlx5, given, check=False)
     assert done == [PCI, second]
+
+
+def test_profile_sets_what_the_card_has_and_the_site_does_not_say(node: FakeMachine):
+    given = arguments(
+        firmware_profiles=["gpudirect", "no-vfs", "host-dcbx"], firmware_settings={"NUM_OF_VFS": 8}
+    )
+    result = converge(node, mlx5, given, check=False)
+    assert [(each["setting"], each["wanted"]) for each in result["changes"]] == [
+        ("ATS_ENABLED", "0"),
+        ("NUM_OF_VFS", "8"),
+    ]
+    assert f"mstconfig -d {PCI} -y set ATS_ENABLED=0 NUM_OF_VFS=8" in node.ran
+    (note,) = result["notes"]
+    assert note.startswith(f"{PCI}: its firmware has no SRIOV_EN, LLDP_NB_DCBX_P1")
+    assert not converge(node, mlx5, given, check=False)["changed"]
+
+
+def test_profile_of_which_the_card_has_nothing_changes_nothing(node: FakeMachine):
+    result = converge(node, mlx5, arguments(firmware_profiles=["roce"]), check=False)
+    assert (result["changed"], result["reboot"]) == (False, [])
+    assert node.ran == [QUERY]
+
+
+def test_profile_is_unknown_where_the_card_shows_nothing(node: FakeMachine):
+    node.programs[QUERY] = "Device type:    ConnectX7\n"
+    with pytest.raises(NodeError, match="its settings are unknown"):
+        converge(node, mlx5, arguments(firmware_profiles=["gpudirect"]), check=True)

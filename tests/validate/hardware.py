@@ -132,6 +132,8 @@ def qos(node: FakeNode, netdev: str, rdma: str) -> None:
         node.answer(f"dcb -N -j {name} show dev {netdev}", json.dumps(value) + "\n")
     pause = f"Pause parameters for {netdev}:\nAutonegotiate:\toff\nRX:\t\toff\nTX:\t\toff\n\n"
     node.answer(f"ethtool -a {netdev}", pause)
+    timeout = "pfc-prevention-tout"
+    node.answer(f"ethtool --get-tunable {netdev} {timeout}", f"{timeout}: 8000\n")
     ecn = f"/sys/class/net/{netdev}/ecn"
     for end in ("roce_np", "roce_rp"):
         for priority in range(8):

@@ -22,7 +22,7 @@ GPUS = {
 }
 # Below the switch of the first GPU.
 NVME = ("0000:15:01.0", "0000:16:00.0", "0000:17:02.0", "0000:1a:00.0")
-MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "nvidia", "nvidia_peermem")
+MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "nvidia", "nvidia_peermem")
 GRUB = """\
 menuentry 'Ubuntu' --class ubuntu $menuentry_id_option 'gnulinux-simple' {{
 	linux	/boot/vmlinuz-{kernel} root=UUID=0 ro quiet {arguments}
@@ -76,6 +76,10 @@ Device #1:
 
 Configurations:                               Default             Current             Next Boot
   ROCE_CC_PRIO_MASK_P1                        0                   255                 255
+  LLDP_NB_DCBX_P1                             False(0)            False(0)            False(0)
+  LLDP_NB_RX_MODE_P1                          OFF(0)              OFF(0)              OFF(0)
+  LLDP_NB_TX_MODE_P1                          OFF(0)              OFF(0)              OFF(0)
+  ATS_ENABLED                                 False(0)            False(0)            False(0)
 """
 
 
@@ -156,6 +160,7 @@ def kernel(node: FakeNode) -> None:
     files = {
         "/proc/sys/kernel/osrelease": KERNEL, "/proc/sys/kernel/numa_balancing": "0",
         "/proc/sys/vm/swappiness": "10", "/proc/sys/net/ipv4/tcp_rmem": "4096\t87380\t16777216",
+        "/proc/kallsyms": "0000000000000000 t ib_umem_dmabuf_get\t[ib_uverbs]",
         "/proc/uptime": "864000.00 1.00", "/proc/cmdline": f"BOOT_IMAGE=/x ro quiet {ARGUMENTS}",
         "/proc/meminfo": "MemTotal:       65000000 kB\nHugepagesize:       2048 kB",
         "/sys/devices/system/node/online": "0-1",

@@ -40,6 +40,36 @@ def test_rdma_device_is_renamed(suite, fleet, nodes, changed):
     assert judged(suite, fleet, nodes, changed) == []
 
 
+def listing(fleet, *names):
+    node = fleet.nodes[0]
+    return replace(node, values={**node.values, "nccl_ib_hca": list(names)})
+
+
+def test_listed_devices_have_names_of_their_own(suite, fleet, nodes, changed):
+    """One by a site's udev rule, one by rdma-core's; management keeps the kernel's."""
+    for old, new in (("mlx5_0", "roce_rail0"), ("mlx5_1", "rocep64s0")):
+        changed.rename(f"/sys/class/infiniband/{old}", f"/sys/class/infiniband/{new}")
+        changed.rename(f"/sys/kernel/config/rdma_cm/{old}", f"/sys/kernel/config/rdma_cm/{new}")
+        changed.replace("/etc/nccl.conf", old, new)
+        changed.answer(f"ibv_devinfo -d {new}", "\tactive_mtu:\t\t4096 (5)\n")
+    rule = (
+        'ACTION=="add", KERNELS=="0000:18:00.0", SUBSYSTEM=="infiniband", \\\n'
+        '  PROGRAM="rdma_rename %k NAME_FIXED roce_rail0"\n'
+    )
+    changed.put("/etc/udev/rules.d/70-rails.rules", rule)
+    distribution = 'SUBSYSTEM=="infiniband", PROGRAM="rdma_rename %k NAME_FALLBACK"\n'
+    changed.put("/usr/lib/udev/rules.d/60-rdma-persistent-naming.rules", distribution)
+    node = listing(fleet, "roce_rail0", "rocep64s0")
+    assert judged(suite, fleet, nodes, changed, node) == []
+
+
+def test_listed_devices_are_all_that_there_are(suite, fleet, nodes, changed):
+    """Whatever the kernel calls them: no other device can get a name of the list."""
+    for name in ("mlx5_8", "mlx5_9"):
+        changed.remove(f"/sys/class/infiniband/{name}")
+    assert judged(suite, fleet, nodes, changed, listing(fleet, "mlx5_0", "mlx5_1")) == []
+
+
 def test_network_device_of_a_rail_by_pci_address_is_renamed(suite, fleet, nodes, changed):
     """A rail that the site names by its PCI address may have any name on the node."""
     for path in changed.files_with("ens2"):
@@ -89,6 +119,36 @@ def test_other_devices_come_and_go(suite, fleet, nodes, changed):
     changed.put("/sys/devices/virtual/infiniband/rxe0/parent", "docker0\n")
     changed.link("/sys/class/infiniband/rxe0", "/sys/devices/virtual/infiniband/rxe0")
     assert judged(suite, fleet, nodes, changed) == []
+
+
+def test_older_kernel_got_dma_buf_later(suite, fleet, nodes, changed):
+    """A distribution's kernel with an old number and the symbol, as with drivers of DOCA."""
+    changed.put("/proc/sys/kernel/osrelease", "4.18.0-553.el8_10.x86_64\n")
+    node = fleet.nodes[0]
+    described = replace(node, values={**node.values, "peermem_mode": "dmabuf"})
+    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
+    names = frozenset(["test_peermem.py::test_node_can_do_dmabuf"])
+    (outcome,) = judge(suite, fleet, hosts, only=described, names=names)
+    assert outcome.state == "passed"
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "code", "state"),
+    [
+        ("pfc-prevention-tout: 65535\n", "", 0, "passed"),
+        ("pfc-prevention-tout: 80\n", "", 0, "passed"),
+        ("", "pfc-prevention-tout: Cannot get tunable\n", 95, "skipped"),
+    ],
+)
+def test_any_time_to_stop_a_storm_will_do(
+    suite, fleet, nodes, changed, stdout, stderr, code, state
+):
+    """Also the driver's own; and a driver without it has nothing to be judged."""
+    changed.answer("ethtool --get-tunable ens1 pfc-prevention-tout", stdout, stderr, code)
+    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
+    names = frozenset(["test_roce_qos_storm.py::test_stalled_port_stops_pausing"])
+    outcomes = judge(suite, fleet, hosts, only=fleet.nodes[0], names=names)
+    assert [outcome.state for outcome in outcomes] == [state, "passed"]
 
 
 def test_files_of_others_say_the_same_or_something_else(suite, fleet, nodes, changed):

@@ -7,6 +7,12 @@ from tests.validate.runner import FakeHosts, judge
 # What the made-up site does not have, or keeps as it is.
 SKIPPED = {
     "test_gpu.py::test_imex_runs": "the site does not set fabric_nvlink_domain",
+    "test_nccl.py::test_listed_names_stay_with_their_cards": (
+        "nccl_ib_hca: [], so the rails' devices are found"
+    ),
+    "test_nccl.py::test_listed_names_after_reboot": (
+        "nccl_ib_hca: [], so the rails' devices are found"
+    ),
     "test_nccl.py::test_service_level_is_the_fabrics": (
         "fabric_kind: roce and nccl_ib_sl: 0, so NCCL_IB_SL is not set"
     ),

@@ -13,12 +13,12 @@ from ..plan import NotYet
 
 NODES = "/sys/devices/system/node"
 ATTEMPTS = 4
-_NAMES = {2048: "2 MiB", 1048576: "1 GiB"}
+_GIB = 1 << 20
 
 
 def size_text(kib: int) -> str:
     """Return a page size in words."""
-    return _NAMES.get(kib, f"{kib >> 10} MiB")
+    return f"{kib >> 20} GiB" if kib >= _GIB else f"{kib >> 10} MiB"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,11 @@ from ..plan import Refused
 from . import hugetlb
 from .hugetlb import Pool, size_text
 
-SIZES = {"1g": 1 << 20, "2m": 2 << 10}
+# In KiB. Kernels with memory pages of 4 KiB have 2 MiB and 1 GiB, those of 64 KiB have 2 MiB,
+# 512 MiB and 16 GiB. [Linux Documentation/arch/arm64/hugetlbpage.rst]
+SIZES = {"16g": 16 << 20, "1g": 1 << 20, "512m": 512 << 10, "2m": 2 << 10}
+# Larger than what the kernel can put together once it runs, but for memory that nobody used yet.
+GIGANTIC = ("16g", "1g")
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def choose(
     """Return what the site wants of a page size.
 
     Args:
-        size: "1g" or "2m".
+        size: a key of SIZES.
         theirs: pages of doca-hugepages, by page size in KiB.
 
     Raises:
@@ -76,7 +80,7 @@ def choose(
     pages, kib = sum(spread), SIZES[size]
     if pages and not machine.exists(hugetlb.directory_of(nodes[0], kib)):
         raise Refused(f"{variable}: there are no {size_text(kib)} pages here")
-    by_kernel = size == "1g" and pages > 0 and arguments["allocation_1g"] == "boot"
+    by_kernel = size in GIGANTIC and pages > 0 and arguments["allocation_1g"] == "boot"
     left_alone = not pages and (kib in theirs or arguments["unlisted"] == "keep")
     return Wanted(
         kib,

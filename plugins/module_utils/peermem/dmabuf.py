@@ -1,21 +1,24 @@
 """Whether a node has what GPUDirect RDMA by dma-buf needs. Runs on the node.
 
+Linux has dma-buf for RDMA from 5.12 on (RDMA/umem 368c0159d492), but the number of a distribution's
+kernel does not tell what was backported to it, nor what OFED's drivers have. So drivers are asked,
+and what kallsyms has only explains their answer.
 [NVIDIA GPU Operator documentation, GPUDirect RDMA: platform support]
 """
 
 from __future__ import annotations
 
-import re
-
 from ..kmod import modprobe
-from ..machine import Machine, NodeError
+from ..machine import Machine
 from ..plan import NotYet
 from ..rails import Rail
 from . import verbs
 
-_KERNEL = (5, 12)
 _VERSION = "/proc/driver/nvidia/version"
 _RELEASE = "/proc/sys/kernel/osrelease"
+_SYMBOLS = "/proc/kallsyms"
+# Of ib_uverbs, which every driver that takes dma-buf memory calls.
+_SYMBOL = " ib_umem_dmabuf_get"
 
 
 def obstacle(machine: Machine, rails: list[Rail]) -> str:
@@ -26,20 +29,23 @@ def obstacle(machine: Machine, rails: list[Rail]) -> str:
         NodeError: it is unknown.
 
     """
-    release = machine.value(_RELEASE) or ""
-    found = re.match(r"(\d+)\.(\d+)", release)
-    if found is None:
-        raise NodeError(f"{_RELEASE} is '{release}', which is not a kernel version")
-    if (int(found[1]), int(found[2])) < _KERNEL:
-        return f"kernel {release} has no dma-buf for RDMA; 5.12 or later has it ({_RELEASE})"
     for rail in rails:
         if not rail.rdma:
             raise NotYet(f"rail {rail.index}: there is no RDMA device on {rail.netdev}")
         why = verbs.dmabuf_obstacle(rail.rdma)
         if why:
-            return f"rail {rail.index}: {why}"
+            return f"rail {rail.index}: {why}{_lacking(machine)}"
     flavour, where = gpu_module(machine)
     return "" if flavour == "open" else f"the nvidia module is the proprietary one ({where})"
+
+
+def _lacking(machine: Machine) -> str:
+    """Return that the RDMA drivers that run have no dma-buf at all, empty if they have."""
+    symbols = machine.read(_SYMBOLS) or ""
+    if not machine.exists("/sys/module/ib_uverbs") or not symbols or _SYMBOL in symbols:
+        return ""
+    release = machine.value(_RELEASE) or "that runs"
+    return f"; the RDMA drivers of kernel {release} have no{_SYMBOL} ({_SYMBOLS})"
 
 
 def gpu_module(machine: Machine) -> tuple[str, str]:

@@ -8,17 +8,11 @@ from typing import Any
 from .. import bootloader
 from ..hugepages import hugetlb, owners, unit, wanted
 from ..hugepages.hugetlb import Pool, size_text
-from ..hugepages.wanted import SIZES, Wanted
+from ..hugepages.wanted import GIGANTIC, SIZES, Wanted
 from ..machine import Machine
 from ..plan import RUNNING, Change, Plan, Refused
 
 _DEFAULT_SIZE, _PAGES = ("default_hugepagesz",), ("hugepagesz", "hugepages")
-_VARIABLES = {
-    "count_2m": "hugepages_2m_count",
-    "per_numa_node_2m": "hugepages_2m_per_numa_node",
-    "count_1g": "hugepages_1g_count",
-    "per_numa_node_1g": "hugepages_1g_per_numa_node",
-}
 # Linux b5389086ad7b: hugepages=NODE:PAGES,…
 PER_NODE_ARGUMENT = (5, 16)
 
@@ -27,7 +21,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """Return what must change for the node to have its hugepages, now and after a boot."""
     plan = Plan(machine)
     theirs = owners.doca(machine)
-    _check_kernel(plan, arguments)
+    _check_default_size(machine, arguments["default_size"])
     sizes = [wanted.choose(machine, arguments, size, theirs) for size in SIZES]
     wanted.check_memory(machine, sizes, theirs, arguments["left_bytes"])
     kernel = _kernel_arguments(machine, sizes, arguments["default_size"])
@@ -49,33 +43,32 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     return plan
 
 
-def _check_kernel(plan: Plan, arguments: dict[str, Any]) -> None:
-    """Refuse pages on a kernel that has others, as with memory pages of 64 KiB: 512 MiB, 16 GiB."""
-    seen = hugetlb.default_kib(plan.machine)
-    if seen is None or seen in SIZES.values():
-        return
-    why = f"the kernel's default hugepage size is {size_text(seen)} (/proc/meminfo)"
-    names = ("per_numa_node_2m", "count_2m", "per_numa_node_1g", "count_1g")
-    asked = [_VARIABLES[name] for name in names if arguments[name]]
-    if arguments["default_size"] != "keep":
-        asked.append("hugepages_default_size")
-    if asked:
+def _check_default_size(machine: Machine, default_size: str) -> None:
+    """Refuse a default size that the kernel does not have."""
+    kib = SIZES.get(default_size.lower())
+    if kib is not None and not _has(machine, kib):
         raise Refused(
-            f"{asked[0]}: {why}, and rdmaprov reserves hugepages only where that is 2 MiB or 1 "
-            "GiB. Start a kernel with memory pages of 4 KiB, or remove the line"
+            f"hugepages_default_size: this kernel has no pages of {size_text(kib)}; write one of "
+            "its sizes (ls /sys/devices/system/node/node0/hugepages), or keep"
         )
-    plan.notes.append(f"hugepages: {why}; none are described, so they are left alone")
+
+
+def _has(machine: Machine, kib: int) -> bool:
+    return machine.exists(hugetlb.directory_of(hugetlb.numa_nodes(machine)[0], kib))
 
 
 def _kernel_argument_names(sizes: list[Wanted], arguments: dict[str, Any]) -> tuple[str, ...]:
     """Return the kernel arguments that the site determines; others stay as they are."""
-    large = any(size.pages and size.kib == SIZES["1g"] for size in sizes)
+    gigantic = [SIZES[name] for name in GIGANTIC]
+    large = any(size.pages and size.kib in gigantic for size in sizes)
     default_size = () if arguments["default_size"] == "keep" else _DEFAULT_SIZE
     return default_size + (_PAGES if large or arguments["unlisted"] == "free" else ())
 
 
 def _kernel_arguments(machine: Machine, sizes: list[Wanted], default_size: str) -> list[str]:
-    words = ["default_hugepagesz=1G"] if default_size == "1G" else []
+    # The kernel's own: one entry of its page tables, which is 512 MiB with pages of 64 KiB.
+    own = "512M" if _has(machine, SIZES["512m"]) else "2M"
+    words = [] if default_size in ("keep", own) else [f"default_hugepagesz={default_size}"]
     for size in sizes:
         if not size.by_kernel:
             continue
@@ -84,7 +77,7 @@ def _kernel_arguments(machine: Machine, sizes: list[Wanted], default_size: str) 
             _check_per_node_argument(machine, size)
             counts = size.per_numa_node.items()
             pages = ",".join(f"{node}:{count}" for node, count in counts if count)
-        words += ["hugepagesz=1G", f"hugepages={pages}"]
+        words += [f"hugepagesz={size.kib >> 20}G", f"hugepages={pages}"]
     return words
 
 
@@ -94,7 +87,8 @@ def _check_per_node_argument(machine: Machine, size: Wanted) -> None:
     if found is None or (int(found[1]), int(found[2])) < PER_NODE_ARGUMENT:
         raise Refused(
             f"{size.variable}: kernel {release} takes no pages by NUMA node at boot (that came "
-            "with Linux 5.16); write hugepages_1g_count, or hugepages_1g_allocation: runtime"
+            "with Linux 5.16); write {size.variable.replace('per_numa_node', 'count')}, or "
+            "hugepages_1g_allocation: runtime"
         )
 
 
@@ -112,10 +106,8 @@ def _check_owners(
             f"command line ({owners.DOCA}); write hugepages_1g_allocation: runtime and "
             "hugepages_default_size: keep, or run on the node: doca-hugepages remove APP"
         )
-    seen = hugetlb.default_kib(machine)
-    if seen not in (None, *SIZES.values()):
-        return  # sysctl's pages are of a size that is not ours
-    default = SIZES.get(default_size.lower(), seen or SIZES["2m"])
+    seen = hugetlb.default_kib(machine) or SIZES["2m"]
+    default = SIZES.get(default_size.lower(), seen)
     for size in sizes:
         owners.refuse_doca(size.kib, size.pages, theirs.get(size.kib, 0), size.variable)
         if size.kib == default and not size.left_alone:

@@ -27,10 +27,10 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     text = _text(wanted)
     options = modprobe.options(machine, {OWN: text})
     _refuse_others(options, wanted)
-    if arguments["firmware_settings"] or arguments["firmware_version"]:
-        rails = find(machine, arguments["rails"])
-        settings, version = arguments["firmware_settings"], arguments["firmware_version"]
-        nic_firmware.add(plan, rails, settings, version)
+    settings, version = arguments["firmware_settings"], arguments["firmware_version"]
+    profiles = arguments["firmware_profiles"]
+    if settings or version or profiles:
+        nic_firmware.add(plan, find(machine, arguments["rails"]), settings, version, profiles)
     at_load = _running(plan, wanted)
     _plan_file(plan, wanted, text)
     _initramfs(plan, wanted, text, arguments["initramfs"])

@@ -8,9 +8,13 @@ from typing import Any
 
 from .. import guard
 from ..links import Links
-from ..machine import Machine
+from ..machine import Machine, NodeError
 from ..plan import RUNNING, Change, NotYet, Plan, Refused
 from ..rails import Rail, below, find, kind_of
+
+# Most bytes by IPoIB's mode. Linux drivers/infiniband/ulp/ipoib/ipoib.h: IPOIB_UD_MTU of the 4096
+# bytes that a port has at most, IPOIB_CM_MTU.
+_IPOIB_MOST = {"datagram": 4092, "connected": 65520}
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
@@ -54,15 +58,54 @@ def _running(plan: Plan, rail: Rail, mtu_bytes: int) -> None:
     if seen == str(mtu_bytes):
         return
 
+    mode = _ipoib_mode(plan.machine, rail, mtu_bytes)
+
     def command(value: str) -> list[str]:
         return ["ip", "link", "set", "dev", rail.netdev, "mtu", value]
 
+    def do() -> None:
+        plan.machine.run(command(str(mtu_bytes)))
+        if mode == "datagram":
+            _require_partition(plan.machine, rail, mtu_bytes)
+
     change = Change(RUNNING, rail.netdev, "MTU", seen, str(mtu_bytes))
-    plan.command(change, command(str(mtu_bytes)), undo=[command(seen)])
+    plan.add(change, do, undo=[command(seen)])
     # Linux drivers/net/ethernet/mellanox/mlx5/core/en_main.c: mlx5e_change_mtu,
     # mlx5e_safe_switch_params.
     effect = "its queues are closed and opened again"
     plan.interrupt(f"{rail.netdev} MTU", effect, "for under 1 s")
+
+
+def _ipoib_mode(machine: Machine, rail: Rail, mtu_bytes: int) -> str:
+    """Return the mode of IPoIB, empty for Ethernet.
+
+    Raises:
+        Refused: no partition allows this MTU in the mode.
+
+    """
+    path = f"/sys/class/net/{rail.netdev}/mode"
+    mode = machine.value(path) or ""
+    most = _IPOIB_MOST.get(mode, mtu_bytes)
+    if mtu_bytes > most:
+        raise Refused(
+            f"{rail.netdev}: IPoIB in {mode} mode has an MTU of at most {most}, expected "
+            f"{mtu_bytes} (fabric_mtu_bytes; {path})"
+        )
+    return mode
+
+
+def _require_partition(machine: Machine, rail: Rail, wanted: int) -> None:
+    """Require that the partition allows the MTU: the kernel takes a larger one, and cuts it.
+
+    Linux drivers/infiniband/ulp/ipoib/ipoib_main.c, ipoib_change_mtu: min(mcast_mtu, admin_mtu).
+    """
+    seen = machine.value(f"/sys/class/net/{rail.netdev}/mtu") or ""
+    if seen.isdigit() and int(seen) < wanted:
+        raise NodeError(
+            f"{rail.netdev}: MTU is {seen} after it was set to {wanted}: the partition's multicast "
+            "group allows no more. Give the partition mtu=5 (4096 bytes) in the subnet manager's "
+            f"partitions.conf, or write fabric_mtu_bytes: {seen}"
+        )
 
 
 def _check_rdma(machine: Machine, rail: Rail, wanted_bytes: int) -> None:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ..machine import Machine, NodeError
-from ..nccl import conf
+from ..nccl import conf, names
 from ..nccl.overrides import overrides
 from ..plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
 from ..rails import find
@@ -47,6 +47,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         plan.file(backup, before, machine.mode(conf.PATH) or 0)
     _write(plan, before, conf.render(own, kept))
     plan.warnings += overrides(machine, {**own, **kept}, version)
+    plan.warnings += names.warnings(arguments["ib_hca"], machine.names(_INFINIBAND))
     return plan
 
 

@@ -9,7 +9,11 @@ from rdmaprov.contract.rule import Rule, Violation
 from rdmaprov.inventory.model import Node
 
 _HUGETLB = "Linux Documentation/admin-guide/mm/hugetlbpage.rst"
-_SIZES = {"2m": 2 << 20, "1g": 1 << 30}
+_ARM = "Linux Documentation/arch/arm64/hugetlbpage.rst"
+_SIZES = {"2m": 2 << 20, "1g": 1 << 30, "512m": 512 << 20, "16g": 16 << 30}
+_GIGANTIC = {"1g": "1 GiB", "16g": "16 GiB"}
+# Of kernels with memory pages of 64 KiB alone, which have none of 1 GiB.
+_OF_64K = ("512m", "16g")
 # sysctl → the variable that sets it.
 _OWN_SETTING = {
     "vm.nr_hugepages": "hugepages_2m_count",
@@ -41,7 +45,7 @@ def _memory_left(node: Node) -> Iterator[Violation]:
             f"hugepages take {taken / gib:.1f} of {memory / gib:.1f} GiB, "
             f"which leaves less than {left / gib:.1f} GiB (hugepages_left_bytes)"
         )
-        names = [f"hugepages_{size}_{kind}" for size in ("1g", "2m")
+        names = [f"hugepages_{size}_{kind}" for size in ("16g", "1g", "512m", "2m")
                  for kind in ("per_numa_node", "count")]  # fmt: skip
         used = [name for name in names if node.get(name)]
         yield Violation(used[0], message, "write a lower page count", (), tuple(used[1:]))
@@ -66,13 +70,23 @@ def _numa_counts(node: Node) -> Iterator[Violation]:
 
 
 def _boot_allocation(node: Node) -> Iterator[Violation]:
-    if not _pages(node, "1g") or node.get("hugepages_1g_allocation") != "boot":
+    if node.get("hugepages_1g_allocation") != "boot" or node.get("reboot_policy") != "never":
         return
-    if node.get("reboot_policy") == "never":
-        names = ("hugepages_1g_count", "hugepages_1g_per_numa_node")
-        message = "1 GiB pages are allocated at boot, but reboot_policy is never"
-        remedy = "write reboot_policy: if-needed, or hugepages_1g_allocation: runtime"
-        yield Violation("reboot_policy", message, remedy, (), names)
+    for size, text in _GIGANTIC.items():
+        if _pages(node, size):
+            names = (f"hugepages_{size}_count", f"hugepages_{size}_per_numa_node")
+            message = f"{text} pages are allocated at boot, but reboot_policy is never"
+            remedy = "write reboot_policy: if-needed, or hugepages_1g_allocation: runtime"
+            yield Violation("reboot_policy", message, remedy, (), names)
+
+
+def _one_kernel(node: Node) -> Iterator[Violation]:
+    for size in _OF_64K:
+        if _pages(node, "1g") and _pages(node, size):
+            names = [f"hugepages_{size}_{kind}" for kind in ("count", "per_numa_node")]
+            used = [name for name in names if node.get(name)]
+            message = "no kernel has these pages and those of 1 GiB"
+            yield Violation(used[0], message, "remove one of the two", (), tuple(used[1:]))
 
 
 def _memlock(node: Node) -> Iterator[Violation]:
@@ -137,7 +151,9 @@ RULES = (
          _HUGETLB, _counted_once),
     Rule("memory.numa", "Page counts per NUMA node list every NUMA node.",
          _HUGETLB, _numa_counts),
-    Rule("memory.reboot", "1 GiB pages allocated at boot need a policy that allows reboots.",
+    Rule("memory.sizes", "Pages of 512 MiB or 16 GiB are not beside pages of 1 GiB.",
+         _ARM, _one_kernel),
+    Rule("memory.reboot", "1 GiB and 16 GiB pages taken at boot need a policy that allows reboots.",
          _HUGETLB, _boot_allocation),
     Rule("limits.memlock", "Locked memory is unlimited or at least 1 GiB.",
          "man limits.conf.5", _memlock),

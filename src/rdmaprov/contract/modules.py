@@ -6,10 +6,12 @@ import difflib
 import re
 from collections.abc import Iterator
 
-from rdmaprov.contract.rule import Rule, Violation
+from rdmaprov.contract.rule import Rule, Violation, is_roce
+from rdmaprov.facts import firmware_profiles
 from rdmaprov.inventory.model import Node
 
 _NAME = "mlx5_module_parameters"
+_PROFILES = "mlx5_firmware_profiles"
 _IGNORED = "Linux kernel/module/main.c: unknown_module_param_cb"
 # Parameters by module. [Linux drivers/net/ethernet/mellanox/mlx5/core/main.c;
 # drivers/infiniband/core/device.c; NVIDIA open-gpu-kernel-modules kernel-open/nvidia-peermem]
@@ -112,6 +114,29 @@ def _firmware(node: Node) -> Iterator[Violation]:
         )
 
 
+def _profiles(node: Node) -> Iterator[Violation]:
+    """Yield what profiles contradict: one another, the fabric, and who owns DCBX."""
+    chosen = [each for each in node.get(_PROFILES) or [] if each in firmware_profiles.PROFILES]
+    own = node.get("mlx5_firmware_settings") or {}
+    remedy = "keep one of them, or write the setting in mlx5_firmware_settings"
+    for index, profile in enumerate(chosen):
+        for other in chosen[:index]:
+            values, others = (firmware_profiles.PROFILES[each] for each in (profile, other))
+            both = [n for n in values if n in others and values[n] != others[n] and n not in own]
+            if both:
+                message = f"{other} and {profile} give {both[0]} different values"
+                yield Violation(_PROFILES, message, remedy, (index,))
+    if "roce" in chosen and node.get("fabric_kind") == "infiniband":
+        message = "roce is for Ethernet, but fabric_kind is infiniband"
+        yield Violation(_PROFILES, message, "remove roce", (chosen.index("roce"),))
+    for owner, other in (("host", "firmware"), ("firmware", "host")):
+        profile = f"{owner}-dcbx"
+        if is_roce(node) and profile in chosen and node.get("roce_qos_dcbx") == other:
+            message = f"{profile} contradicts roce_qos_dcbx: {other}"
+            remedy = f"write {other}-dcbx, or roce_qos_dcbx: {owner}"
+            yield Violation(_PROFILES, message, remedy, (chosen.index(profile),))
+
+
 RULES = (
     Rule("modules.shape", "Each module has parameters with values.", "man modprobe.d.5", _shape),
     Rule("modules.known", "Each parameter exists in its module.", _IGNORED, _unknown_parameters),
@@ -119,4 +144,6 @@ RULES = (
          "Linux drivers/net/ethernet/mellanox/mlx5/core/main.c; nvidia-peermem.c", _values),
     Rule("modules.firmware", "Firmware settings and versions are well-formed.",
          "man mstconfig.1", _firmware),
+    Rule("modules.profiles", "Firmware profiles fit each other, the fabric and roce_qos_dcbx.",
+         "NVIDIA Network Operator, NIC configuration details", _profiles),
 )  # fmt: skip

@@ -18,6 +18,7 @@ _ETHERNET_ONLY_GBPS = (25, 50)
 ROCE_MTU_BYTES = 4096
 ROCE_HEADER_BYTES = 96  # Linux include/rdma/ib_addr.h: iboe_get_mtu
 IPOIB_MOST_BYTES = 4092
+IPOIB_CONNECTED_BYTES = 65520
 MOST_GPUS = 64
 
 
@@ -71,6 +72,8 @@ def _mtu(node: Node) -> Iterator[Violation]:
         yield Violation("fabric_mtu_bytes", message, "write 9000")
     elif not is_roce(node) and not 1280 <= mtu <= IPOIB_MOST_BYTES:
         message = f"{mtu} is not an MTU that IPoIB supports"
+        if IPOIB_MOST_BYTES < mtu <= IPOIB_CONNECTED_BYTES:
+            message = f"{mtu} needs IPoIB's connected mode, which ConnectX-4 and later do not have"
         yield Violation(
             "fabric_mtu_bytes", message, "write 2044 or 4092, whichever the partition allows"
         )
@@ -142,7 +145,7 @@ RULES = (
     Rule("link.rate", "The link rate exists on this kind of fabric.",
          f"IEEE 802.3; {_IB_TA}", _rate),
     Rule("mtu.netdev", "The MTU leaves room for a RoCE MTU of 4096, or is one that IPoIB supports.",
-         "Linux include/rdma/ib_addr.h: iboe_get_mtu; MLNX_OFED: IPoIB is datagram only", _mtu),
+         "Linux include/rdma/ib_addr.h: iboe_get_mtu; RHEL 9, Configuring IPoIB", _mtu),
     Rule("mtu.rdma", "The RDMA MTU is the one that follows from the network device's MTU.",
          "Linux include/rdma/ib_addr.h: iboe_get_mtu", _rdma_mtu),
     Rule("gpus.complete", "Each GPU of a node is listed on a rail.",

@@ -82,7 +82,9 @@ def _dmabuf(node: Node) -> Iterator[Violation]:
         message = "dma-buf needs the open nvidia module, but peermem_gpu_module is proprietary"
         yield Violation("peermem_mode", message, "write nvidia-peermem, or install the open module")
     kernel = _kernel(node)
-    if kernel is not None and kernel < _DMABUF_KERNEL:
+    # Red Hat's kernels keep their number when they get what Linux has later: the node can tell.
+    is_backported = ".el" in (node.get("peermem_kernel_version") or "")
+    if kernel is not None and kernel < _DMABUF_KERNEL and not is_backported:
         message = f"dma-buf needs Linux 5.12, but peermem_kernel_version is {kernel[0]}.{kernel[1]}"
         yield Violation("peermem_mode", message, "write nvidia-peermem, or upgrade the kernel")
 

@@ -22,6 +22,7 @@ LISTING = (
 )
 ATTRIBUTES = (
     f"{NET}/*/mtu",
+    f"{NET}/*/mode",
     f"{NET}/*/flags",
     f"{NET}/*/address",
     f"{NET}/*/type",

@@ -40,6 +40,10 @@ class Hugepages:
     default_kib: int
     doca: bool
 
+    def has(self, kib: int) -> bool:
+        """Return whether the kernel has pages of a size."""
+        return any(size == kib for size, _ in self.pages)
+
     def by_numa_node(self, kib: int) -> dict[int, int]:
         """Return the pages of a size by NUMA node; 0 where the machine has no such pages."""
         return {node: self.pages.get((kib, node), 0) for node in self.numa_nodes}

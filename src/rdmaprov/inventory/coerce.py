@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible.module_utils.common.validation import (
@@ -66,7 +66,9 @@ def coerce(option: Option, value: Any, report: Report, path: Path = ()) -> Any:
         report(path, message, f"write {expected(option)}, or remove the line")
         return INVALID
     converted = _convert(option, value, report, path)
-    if converted is INVALID or not option.choices or converted in option.choices:
+    # A list's choices are those of its elements, as in Ansible.
+    free = not option.choices or option.type == "list"
+    if converted is INVALID or free or converted in option.choices:
         return converted
     report(path, f"{in_words(value)} is not a valid value", f"write {expected(option, converted)}")
     return INVALID
@@ -133,7 +135,7 @@ def _list(option: Option, value: Any, report: Report, path: Path) -> Any:
     if not isinstance(value, (list, tuple)):
         report(path, f"{in_words(value)} is not a list", f"write {expected(option, value)}")
         return INVALID
-    element = Option(option.name, option.elements or "raw", "", option.role, options=option.options)
+    element = replace(option, type=option.elements or "raw", description="", elements=None)
     if element.type == "raw":
         return list(value)
     items = [coerce(element, item, report, (*path, i)) for i, item in enumerate(value)]

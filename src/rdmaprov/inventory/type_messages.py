@@ -93,7 +93,7 @@ def _decimal(number: Any) -> str:
 
 def expected(option: Option, value: Any = None) -> str:
     """Return what to write for an option, in words."""
-    if option.choices:
+    if option.choices and option.type != "list":
         return _choice(option, value)
     if option.type == "list":
         is_item = option.elements == "str" and isinstance(value, str) and value.isprintable()
