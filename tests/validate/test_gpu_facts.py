@@ -46,7 +46,8 @@ def test_row_of_an_a100_waits_for_a_reset():
 
 
 def test_line_that_an_old_driver_lacks_is_unknown():
-    only = driver("v100-2018").gpus[0]
+    only = driver("v100-power9-2019").gpus[0]
+    assert only.address == "0004:04:00.0"
     assert only.is_on("persistence mode") is True
     with pytest.raises(CouldNotTell, match="shows no remapped rows/pending"):
         only.is_on("remapped rows/pending", "remapped rows")
