@@ -35,11 +35,16 @@ def obstacle(machine: Machine, rails: list[Rail]) -> str:
     for rail in rails:
         if not rail.rdma:
             raise NotYet(f"rail {rail.index}: there is no RDMA device on {rail.netdev}")
-        why = verbs.dmabuf_obstacle(rail.rdma)
+        why = _driver_obstacle(machine, rail.rdma)
         if why:
             return f"rail {rail.index}: {why}"
     flavour, where = gpu_module(machine)
     return "" if flavour == "open" else f"the nvidia module is the proprietary one ({where})"
+
+
+def _driver_obstacle(machine: Machine, device: str) -> str:
+    why: str = machine.ask(f"dma-buf of {device}", lambda: verbs.dmabuf_obstacle(device))
+    return why
 
 
 def gpu_module(machine: Machine) -> tuple[str, str]:
