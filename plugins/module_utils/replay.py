@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,32 @@ from .plan import NotYet, Refused
 from .record import command_key
 
 _KINDS = {"NotYet": NotYet, "Refused": Refused}
+
+_PAST = ("subprocess.", "os.", "socket.", "ctypes.dlopen", "shutil.", "tempfile.", "urllib.")
+# What imports do: the directories of sys.path, and ctypes' own handle of this process.
+_IMPORTS = ("os.listdir", "os.scandir")
+
+
+def forbid_reading() -> None:
+    """Have nothing in this process read or change this machine from now on, but import modules.
+
+    A record comes from a stranger, and a role's code that read past Machine would read the
+    machine that replays it.
+    """
+    imports = (sys.prefix, sys.base_prefix, "/proc/self/fd/")
+
+    def hook(event: str, given: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, mode, flags = given
+            is_import = isinstance(path, str) and path.startswith(imports)
+            writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            if isinstance(path, int) or (is_import and not writes):
+                return
+            raise _unknown(f"open {path} ({mode})")
+        if event.startswith(_PAST) and event not in _IMPORTS and given[:1] != (None,):
+            raise _unknown(f"{event} {given[:1]}")
+
+    sys.addaudithook(hook)
 
 
 class Replay(Machine):
