@@ -19,7 +19,7 @@ from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
 
 
-def read_node(target: Target, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def read_node(target: Target, arguments: Mapping[str, Any]) -> object:
     """Return what the roles' plans read of a node, as module_utils.record has it, unchecked.
 
     Args:
@@ -41,8 +41,7 @@ def read_node(target: Target, arguments: Mapping[str, Any]) -> dict[str, Any]:
     result = judge_answer(answer, arguments.keys())
     if result.survey is None:
         raise NoAnswer(f"{target.name}: {result.why}", f"Try: {target.login_command}")
-    readings: dict[str, Any] = json.loads(answer.out).get("record")
-    return readings
+    return json.loads(answer.out).get("record")
 
 
 def survey_readings(readings: Mapping[str, Any], arguments: Mapping[str, Any]) -> ProbeResult:

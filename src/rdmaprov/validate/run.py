@@ -99,7 +99,7 @@ def read(site: Path, fleet: Fleet, probe: AnyProbe) -> None:
         RuntimeError: pytest failed, and not because of a node.
 
     """
-    request = ValidateRequest(site, None, None, ("-q",))
+    request = ValidateRequest(site, None, None, ("-q", "-p", "no:cacheprovider"))
     with contextlib.redirect_stdout(io.StringIO()) as said:
         plugins = [Preloaded(fleet, probe)]
         ended = pytest.main([*_alone(probe), *_arguments(request)], plugins=plugins)
