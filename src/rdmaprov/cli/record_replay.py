@@ -28,6 +28,7 @@ from rdmaprov.words import quantity
 
 # How remedies name the site of a record, which is gone when they are read.
 _OWN_SITE = Path("SITE")
+_TASK = "Survey the node"  # as the playbook calls it
 
 
 def plan_record(
@@ -120,6 +121,6 @@ def _survey(record: NodeRecord, fleet: Fleet, roles: tuple[str, ...], mask: Mask
 
 def _as_result(node: NodeResult, found: ProbeResult) -> NodeResult:
     if found.survey is None:
-        return replace(node, failed="survey", problem=found.why)
+        return replace(node, failed=_TASK, problem=found.why)
     problems = "; ".join(found.survey.problems)
-    return replace(node, before=found.survey, failed="survey" if problems else "", problem=problems)
+    return replace(node, before=found.survey, failed=_TASK if problems else "", problem=problems)

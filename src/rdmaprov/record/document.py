@@ -221,12 +221,21 @@ def _optional(check: Check) -> Check:
     return lambda value: RIGHT if value is None else check(value)
 
 
+# By kind, the types of what follows it; see module_utils.record.
+_ERRORS: dict[str, list[type]] = {
+    "OSError": [int, str],
+    "CommandFailed": [int, str, str],
+    "NodeError": [str],
+    "NotYet": [str],
+    "Refused": [str],
+}
+
+
 def _error(value: object) -> str | None:
     if not isinstance(value, list) or not 2 <= len(value) <= 4:
         return WRONG
     kind, *rest = value
-    shapes = {"OSError": [int, str], "CommandFailed": [int, str, str]}
-    wanted = shapes.get(kind, [str]) if isinstance(kind, str) else []
+    wanted = _ERRORS.get(kind) if isinstance(kind, str) else None
     return RIGHT if [type(each) for each in rest] == wanted else WRONG
 
 

@@ -24,7 +24,7 @@ _LINE = re.compile(
 _VALUE = re.compile(
     rf"(?i)((?<![\w.-])[\"']?{_NAME}[\"']?[ \t]*[:=][ \t]*)(?:{_QUOTED}|[^\s,;&|>\"'{{}}\[\]\0]+)"
 )
-_OPTION = re.compile(rf"(?i)(?<!\S)(--?{_NAME}[ \0])[^\s\0]+")
+_OPTION = re.compile(rf"(?i)(?<![^\s\0])(--?{_NAME}[ \0])[^\s\0]+")
 _IS_OPTION = re.compile(rf"(?i)--?{_NAME}")
 # A block of YAML: of a secret's name, or cloud-init's list of users with their passwords.
 _BLOCK = re.compile(
