@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import stat
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ pytestmark = [needs_namespace]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide a directory with a site of this machine and its record, plain and anonymous."""
     if Path("/etc/sysctl.d/99-z-rdmaprov-limits.conf").exists():
         pytest.skip("this machine is a node")
@@ -173,8 +172,7 @@ def test_anonymous_record_has_the_same_verdicts(place: Path):
     assert found["node"] == "node-1"
     assert found["anonymous"] is True
     assert "198.18." not in text.replace("198.18.0.0/15", "")
-    name = subprocess.run(["hostname"], capture_output=True, text=True, check=True).stdout.strip()
-    assert name not in text
+    assert not re.search(r"(?<![\w.-])n1(?![\w-])", text.replace("\\n", " "))
     judged = outcomes(results(place, "validate", "--record", "anonymous.json"))
     live = outcomes(results(place, "validate", "--record", "n1.record.json.gz"))
     assert {test.replace("[node-1", "[n1"): one for test, (one, _) in judged.items()} == {

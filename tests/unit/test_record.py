@@ -5,12 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rdmaprov.boundary import OddAnswer
+from rdmaprov.drift.record import survey_readings
 from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.errors import NoAnswer
 from rdmaprov.probe.recorded import RecordedProbe
@@ -21,8 +25,12 @@ from rdmaprov.record.scrub import Scrub
 from rdmaprov.record.site import written_site
 from rdmaprov.runs.masks import Mask
 
+NOT_CURED = "/var/lib/rdmaprov/not-cured-by-reboot.json"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+ROOT = Path(__file__).resolve().parents[2]
 READINGS: dict[str, Any] = {
-    "root": "/", "user": [0, 0], "files": {"/etc/fstab": "none\n", "/etc/none": None},
+    "root": "/", "user": [0, 0],
+    "files": {"/etc/fstab": "none\n", NOT_CURED: None, BOOT_ID: "67b5\n"},
     "directories": {"/etc": ["fstab"]}, "facts": {"has sh": True}, "errors": {},
     "commands": [{"argv": ["uname", "-r"], "stdout": "6.1\n", "exit_code": 0}],
 }  # fmt: skip
@@ -318,3 +326,65 @@ def test_what_is_no_address_stays():
     assert "00:ff:ff:ff:ff:12:40:1b" in found["/ipoib"]
     assert found["/nm"] == TEXTS["/nm"]
     assert found["/fs"].endswith("11111111-2222-5333-8444-555555555555")
+
+
+LIMITS = {
+    "limits": {
+        "memlock": "unlimited", "memlock_users": [], "memlock_services": [],
+        "sysctl": {"kernel.ostype": "Linux"},
+    }
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({}, "limits: not in the record: "),
+        ({"root": "/\0"}, "limits: not in the record: "),
+        (
+            {"errors": {f"read {BOOT_ID}": ["NodeError", "gone"]}, "files": {NOT_CURED: None}},
+            "gone",
+        ),
+        ({"files": {}}, f"not in the record: read {NOT_CURED}"),
+        ({"files": {**READINGS["files"], NOT_CURED: deep(2)}}, "survey failed with exit code 1: "),
+        ({"facts": {f"exists /proc/{n}": deep(9) for n in range(9)}}, "limits: not in the record"),
+    ],
+)
+def test_survey_of_a_record_that_lacks_all_is_no_verdict(changed, why):
+    found = survey_readings({**READINGS, **changed}, LIMITS)
+    assert why in found.why
+    assert found.survey is None or found.survey.problems
+
+
+@pytest.mark.parametrize(
+    "past",
+    [
+        "open('/etc/hostname')",
+        "open('/tmp/rdmaprov-never', 'w')",
+        "open(sys.prefix + '/rdmaprov-never', 'w')",
+        "import os; os.open('/etc/hostname', os.O_RDONLY)",
+        "import os; os.system('true')",
+        "import os; os.remove('/tmp/rdmaprov-never')",
+        "import subprocess; subprocess.run(['true'])",
+        "import socket; socket.socket().connect(('127.0.0.1', 9))",
+        "import ctypes; ctypes.CDLL('libc.so.6')",
+        "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9/')",
+        "import tempfile; tempfile.mkdtemp()",
+    ],
+)
+def test_replay_cannot_read_past_the_record(past):
+    guard = "from plugins.module_utils.replay import forbid_reading\nforbid_reading()"
+    code = f"import sys\n{guard}\n{past}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "NodeError: not in the record: " in done.stderr.splitlines()[-1]
+
+
+def test_replay_still_imports():
+    code = (
+        "from plugins.module_utils.replay import forbid_reading\nforbid_reading()\n"
+        "import ctypes, decimal, socket, subprocess, tempfile, urllib.request\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

@@ -39,6 +39,7 @@ _SERIAL = re.compile(
 _NAME_FILES = ("/proc/sys/kernel/hostname", "/etc/hostname")
 # Names of a machine that are words of its texts, too.
 _WORDS = {"localhost", "localdomain", "ubuntu", "debian", "rocky", "linux", "node", "nodes", "host"}
+_SHORT = 5
 _LOW = (1 << 24) - 1
 
 
@@ -178,13 +179,18 @@ def _name_pattern(names: Iterator[str], numbered: dict[str, str]) -> re.Pattern[
     for name in names:
         short, _, domain = name.partition(".")
         for part, other in ((short, "node-{}"), (domain, "domain-{}.example")):
-            is_word = part.lower() in _WORDS or part.lower().startswith(("ip6-", "localhost"))
-            if re.fullmatch(r"[A-Za-z][\w.-]*", part) and not is_word:
+            if re.fullmatch(r"[A-Za-z][\w.-]*", part) and not _is_word(part.lower()):
                 numbered.setdefault(part, other.format(len(numbered) + 1))
     if not numbered:
         return None
     longest = "|".join(sorted(map(re.escape, numbered), key=len, reverse=True))
     return re.compile(rf"(?:(?<![\w.-])|(?<=\.))(?:{longest})(?![\w-])")
+
+
+def _is_word(name: str) -> bool:
+    """Return whether a name may be a word of a node's texts, such as the vm of vm.swappiness."""
+    is_short = len(name) < _SHORT and not re.search(r"\d", name)
+    return is_short or name in _WORDS or name.startswith(("ip6-", "localhost"))
 
 
 def _texts(data: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
