@@ -2,8 +2,9 @@
 
 Runs on the node, or on the controller on a record. The modules beside this one come as an archive.
 Standard input is JSON: "arguments" by role, in their types, which the controller has checked with
-Ansible's own validator, which is not here; "record", whether to return what was read; "answers",
-the readings to survey in place of this machine, or null.
+Ansible's own validator, which is not here; "reboots", whether a node that requires a
+reboot gets it; "record", whether to return what was read; "answers", the readings to survey in
+place of this machine, or null.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def main() -> None:
     machine = _machine(given)
     try:
         machine.require_root()
-        found = survey(machine, given["arguments"], _plan)
+        found = survey(machine, given["arguments"], _plan, reboots=given["reboots"])
         if isinstance(machine, Recorder):
             busy.users(machine)  # a survey of the record may have changes that interrupt
             found["record"] = machine.record

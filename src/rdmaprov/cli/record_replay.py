@@ -116,7 +116,9 @@ def _survey(record: NodeRecord, fleet: Fleet, roles: tuple[str, ...], mask: Mask
     except NotCertain as error:
         return ProbeResult(f"unknown without a run of Ansible: {error}")
     # Its readings have no secrets: what must be equal to them has none either.
-    return survey_readings(record.readings, Scrub(mask).data(arguments))
+    wanted = Scrub(mask).data(arguments)
+    reboots = fleet.nodes[0].get("reboot_policy") == "if-needed"
+    return survey_readings(record.readings, wanted, reboots=reboots)
 
 
 def _as_result(node: NodeResult, found: ProbeResult) -> NodeResult:

@@ -89,7 +89,11 @@ def _survey_nodes(
 
 
 def request(
-    arguments: Mapping[str, Any], *, record: bool = False, answers: Mapping[str, Any] | None = None
+    arguments: Mapping[str, Any],
+    *,
+    record: bool = False,
+    answers: Mapping[str, Any] | None = None,
+    reboots: bool = False,
 ) -> bytes:
     """Return what a survey reads behind its code; see module_utils.probed.
 
@@ -97,9 +101,11 @@ def request(
         arguments: by role.
         record: whether the answer has what was read.
         answers: the readings to survey in place of a machine.
+        reboots: whether a node that requires a reboot gets it.
 
     """
-    return json.dumps({"arguments": arguments, "record": record, "answers": answers}).encode()
+    asked = {"arguments": arguments, "reboots": reboots, "record": record, "answers": answers}
+    return json.dumps(asked).encode()
 
 
 def boot() -> str:

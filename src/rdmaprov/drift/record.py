@@ -44,7 +44,9 @@ def read_node(target: Target, arguments: Mapping[str, Any]) -> object:
     return json.loads(answer.out).get("record")
 
 
-def survey_readings(readings: Mapping[str, Any], arguments: Mapping[str, Any]) -> ProbeResult:
+def survey_readings(
+    readings: Mapping[str, Any], arguments: Mapping[str, Any], *, reboots: bool = False
+) -> ProbeResult:
     """Return the result of a survey that reads a record and nothing else.
 
     It is a process of its own, which ends in time and may not open a file, start a program or
@@ -53,9 +55,10 @@ def survey_readings(readings: Mapping[str, Any], arguments: Mapping[str, Any]) -
     Args:
         readings: as `read_node` returns them, of the right shape.
         arguments: of the roles' modules, by role.
+        reboots: whether a node that requires a reboot gets it.
 
     """
-    given = collection.archive() + request(arguments, answers=readings)
+    given = collection.archive() + request(arguments, answers=readings, reboots=reboots)
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-S", "-c", boot()],
