@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import errno
 import json
+import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,11 @@ from plugins.module_utils.replay import Replay
 from plugins.module_utils.roles import ORDER
 from plugins.module_utils.survey import survey
 from tests.roles.fake import FakeMachine
-from tests.roles.test_mutations import CASES, Case, carry_out
+from tests.roles.test_mutations import CASES, Case, OfManager, carry_out
+
+from rdmaprov.record.anonymous import Pseudonyms
+from rdmaprov.record.scrub import Scrub
+from rdmaprov.runs.masks import Mask
 
 
 @pytest.fixture(params=[*CASES])
@@ -54,6 +60,29 @@ def test_plan_from_the_record_is_the_nodes(case: Case, tmp_path: Path):
     assert planned(case, Replay(second)) == after == live
     assert before["pending"]
     assert before["roles"] != after["roles"]
+
+
+def as_changes(found: dict[str, Any]) -> list[tuple[str, str]]:
+    (role,) = found["roles"].values()
+    return [(change["layer"], change["setting"]) for change in role["changes"]]
+
+
+@pytest.mark.parametrize("anonymous", [False, True])
+def test_plan_of_a_clean_record_is_the_nodes(case: Case, tmp_path: Path, anonymous: bool):
+    node = case.node(tmp_path / "node")
+    before, first = recorded(case, node)
+    carry_out(case, node)
+    after, second = recorded(case, node)
+    for live, readings in ((before, first), (after, second)):
+        arguments = json.loads(json.dumps(case.arguments))
+        whole = {"node": "gpu07", "checks": [], **readings, "arguments": arguments}
+        clean = Scrub(Mask(["a-secret-of-the-site"])).data(whole)
+        if anonymous and case.role is not OfManager:  # whose rails are no arguments
+            clean = Pseudonyms(clean, random.Random(7)).data(clean)
+        found = planned(replace(case, arguments=clean["arguments"]), Replay(clean))
+        assert found["problems"] == live["problems"]
+        assert found["pending"] == live["pending"]
+        assert as_changes(found) == as_changes(live)
 
 
 def test_what_was_not_read_is_unknown():

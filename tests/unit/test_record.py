@@ -272,6 +272,7 @@ TEXTS = {
     "/name": "enxb83fd2556677",
     "/serial": "Serial Number: MT2233X00999\nserial: MT2233X00999",
     "/nm": "[connection]\nuuid=11111111-2222-5333-8444-555555555555\n",
+    "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c": "",
     "/fs": "UUID=aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee\n11111111-2222-5333-8444-555555555555",
     "/pci": "0000:18:00.0 12:34:56 GPU-aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee",
     "/ipoib": "80:00:02:08:fe:80:00:00:00:00:00:00:b8:3f:d2:03:00:55:66:77 brd "
@@ -325,6 +326,7 @@ def test_what_is_no_address_stays():
     assert "brd ff:ff:ff:ff:ff:ff" in found["/ip"]
     assert "00:ff:ff:ff:ff:12:40:1b" in found["/ipoib"]
     assert found["/nm"] == TEXTS["/nm"]
+    assert "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c" in found
     assert found["/fs"].endswith("11111111-2222-5333-8444-555555555555")
 
 

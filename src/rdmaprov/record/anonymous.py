@@ -31,8 +31,9 @@ _IN_NAME = re.compile(r"\b(enx|wlx|\w*(?:guid|mac)\W{0,24}(?:0x)?)((?:[0-9a-f]{4
 _GUID = re.compile(r"(?<![\w:.])(?:[0-9a-fA-F]{4}:){3}[0-9a-fA-F]{4}(?![\w:.])")
 _HEX_GUID = re.compile(r"\b(?:0x)?([0-9a-fA-F]{16})\b")
 _UUID = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
-# Of a file that a role wrote: it is made from the name of its device.
-_OWN_UUID = re.compile(rf"(?m)^uuid=({_UUID.pattern})")
+# Of a connection of NetworkManager, which a role makes from the name of its device; and of EFI's
+# variables, which are the same on each machine.
+_KEPT_UUID = re.compile(rf"(?m)(?:^uuid=|/efivars/[^\s/]*-)({_UUID.pattern})")
 _SERIAL = re.compile(
     r"(?i)(\bserial(?:[ _-]?(?:number|no))?\b\"?[ \t]*[:=][ \t]*\"?)([A-Za-z0-9][\w.-]{3,})"
 )
@@ -69,7 +70,7 @@ class Pseudonyms:
         self._guids = {
             found[0].replace(":", "").lower() for text in texts for found in _GUID.finditer(text)
         }
-        self._kept = {found[1] for text in texts for found in _OWN_UUID.finditer(text)}
+        self._kept = {found[1] for text in texts for found in _KEPT_UUID.finditer(text)}
         self._numbered: dict[str, str] = {}
         self._uuids: dict[str, str] = {}
         self._chance = chance
