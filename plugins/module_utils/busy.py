@@ -50,7 +50,8 @@ def users(machine: Machine) -> list[str]:
     Where that is unknown, a line says so.
     """
     try:
-        found = [*_processes(machine), *_kernel(machine)]
+        processes = machine.ask("users of devices", lambda: list(_processes(machine)))
+        found = [*processes, *_kernel(machine)]
     except (NodeError, OSError) as error:
         return [_plain(f"unknown, because of: {error}")]
     rest = len(found) - _MOST_LISTED

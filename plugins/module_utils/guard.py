@@ -42,7 +42,7 @@ def ways(machine: Machine) -> dict[str, list[str]]:
             if name.startswith("lower_"):
                 use(name[len("lower_") :], what)
 
-    for address in _controllers(machine):
+    for address in machine.ask("ends of the ssh connection", lambda: _controllers(machine)):
         use(_device_to(machine, address), f"the connection to {address}")
     for family in ("-4", "-6"):
         for route in json.loads(_ip(machine, family, "route", "show", "default") or "[]"):

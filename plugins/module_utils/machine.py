@@ -8,7 +8,9 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 COMMAND_TIMEOUT_S = 600
 
@@ -121,9 +123,35 @@ class Machine:
         mode = found.st_mode
         return Access(mode & 0o7777, found.st_uid, found.st_gid, stat.S_ISLNK(mode))
 
+    def is_file(self, name: str) -> bool:
+        """Return whether a file is there that is no directory, device or pipe."""
+        return os.path.isfile(self.path(name))
+
+    def stamp(self, name: str) -> list[int] | None:
+        """Return a file's size, time of change in ns and inode; None if there is no such file."""
+        try:
+            found = os.stat(self.path(name))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return [found.st_size, found.st_mtime_ns, found.st_ino]
+
+    def ask(self, what: str, answer: Callable[[], Any]) -> Any:  # noqa: ARG002 - names it in a record
+        """Return what code of ours finds out that reads the node past this class, as plain JSON.
+
+        Args:
+            what: names the question, once on a node.
+            answer: finds out; it may raise NodeError or OSError.
+
+        """
+        return answer()
+
+    def own(self, mode: int) -> Access:
+        """Return what a file has that `write` leaves."""
+        return own(mode)
+
     def stands(self, name: str, text: str, mode: int = 0o644) -> bool:
         """Return whether a file is as `write` leaves it: its text, its mode, and whose it is."""
-        return self.access(name) == own(mode) and self.read(name) == text
+        return self.access(name) == self.own(mode) and self.read(name) == text
 
     def has(self, program: str) -> bool:
         """Return whether a program is installed."""

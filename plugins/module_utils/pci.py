@@ -120,7 +120,7 @@ class Function:
 
     def _extended(self, wanted: int) -> int | None:
         self._word(_STATUS)  # is there at all
-        size = os.stat(self.machine.path(self.config)).st_size
+        size = (self.machine.stamp(self.config) or [0])[0]
         place = _FIRST_EXTENDED if size > _FIRST_EXTENDED else 0
         for _ in range(480):
             if not place:
@@ -138,6 +138,10 @@ class Function:
             NodeError: they cannot be read, or the device does not answer.
 
         """
+        word: int = self.machine.ask(f"{self.config} at {offset:#x}", lambda: self._read(offset))
+        return word
+
+    def _read(self, offset: int) -> int:
         try:
             with open(self.machine.path(self.config), "rb") as file:
                 data = os.pread(file.fileno(), 2, offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-from .machine import Machine, NodeError, own
+from .machine import Machine, NodeError
 
 CONFIGURED = "configured"
 RUNNING = "running"
@@ -116,7 +116,7 @@ class Plan:
             seen, wanted = "absent", "present"
         elif before == text:
             setting, change = "access", None
-            seen, wanted = str(self.machine.access(path)), str(own(mode))
+            seen, wanted = str(self.machine.access(path)), str(self.machine.own(mode))
         diff = {"before_header": path, "after_header": path, "before": before or "", "after": text}
         self.steps.append(
             Step(

@@ -42,7 +42,8 @@ def command(machine: Machine, owner: str) -> str:
         Refused: others can change the one that runs now, and the system's does not suffice.
 
     """
-    return f"{_python(machine)} -I -B {directory_of(owner)}"
+    python = machine.ask("Python of units", lambda: _python(machine))
+    return f"{python} -I -B {directory_of(owner)}"
 
 
 def _python(machine: Machine) -> str:

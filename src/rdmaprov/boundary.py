@@ -33,13 +33,17 @@ class OddAnswer(ValueError):
     """An answer that is not of the expected shape; the message says why, on one line."""
 
 
-def parse_answer(text: str, check: Check, most_bytes: int = MOST_BYTES) -> Any:  # noqa: ANN401
+def parse_answer(
+    text: str, check: Check, most_bytes: int = MOST_BYTES, *, unique: bool = False
+) -> Any:  # noqa: ANN401
     """Return the JSON that a node printed.
 
     Args:
         text: what it printed, with lone surrogates for bytes that are not UTF-8.
         check: what it must be.
         most_bytes: the largest answer.
+        unique: refuse a key that stands twice in one mapping; of two readers, each could take
+            another one. It takes longer.
 
     Raises:
         OddAnswer: it is too large, not JSON, or of another shape.
@@ -48,12 +52,23 @@ def parse_answer(text: str, check: Check, most_bytes: int = MOST_BYTES) -> Any: 
     if len(text) > most_bytes:
         raise OddAnswer(f"its answer exceeds {most_bytes} bytes")
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_unique if unique else None)
+    except OddAnswer:
+        raise
     except (ValueError, RecursionError) as error:
         raise OddAnswer("its answer is not JSON") from error
     if (where := check(document)) is not RIGHT:
         raise OddAnswer(f"its answer has a wrong {shown(where) or 'shape'}")
     return document
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OddAnswer(f"its answer has a key twice: {shown(twice)}")
+    return found
 
 
 def shown(text: str) -> str:

@@ -79,7 +79,9 @@ def test_error_is_shown_as_lines_with_its_exit_code(monkeypatch, capsys, error, 
     assert said[: len(lines)] == lines
 
 
-@pytest.mark.parametrize("verb", ["accept", "apply", "check", "discover", "plan", "validate"])
+@pytest.mark.parametrize(
+    "verb", ["accept", "apply", "check", "discover", "plan", "record", "validate"]
+)
 @pytest.mark.parametrize("pattern", ["", " ", ","])
 def test_empty_limit_is_refused_and_is_not_the_whole_fleet(tmp_path, verb, pattern):
     """As an unset variable of a shell leaves it."""

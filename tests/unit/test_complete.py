@@ -32,7 +32,9 @@ def test_roles(verb: str):
     assert completed(verb, "site", "--roles", "mtu,nc") == ["mtu,nccl"]
 
 
-@pytest.mark.parametrize("verb", ["accept", "apply", "check", "discover", "plan", "validate"])
+@pytest.mark.parametrize(
+    "verb", ["accept", "apply", "check", "discover", "plan", "record", "validate"]
+)
 def test_hosts_and_groups(verb: str):
     assert completed(verb, "site", "--limit", "gpu") == ["gpu1", "gpu2", "gpu9"]
     assert completed(verb, "site", "--limit", "spare,!gpu9,!n") == ["spare,!gpu9,!nodes"]

@@ -20,7 +20,7 @@ from tests.unit import sites
 
 from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain
-from rdmaprov.drift.fleet import probe_fleet, survey_command
+from rdmaprov.drift.fleet import probe_fleet, request, survey_command
 from rdmaprov.drift.verdict import PROTOCOL, judge_answer
 from rdmaprov.inventory import load_site
 from rdmaprov.inventory.ansible_api import read_yaml
@@ -222,10 +222,10 @@ print(json.dumps(shipped.sources(install.OWNER, install.MODULES)))
 def test_survey_runs_from_its_input():
     """As on a node: no file, no Ansible."""
     target = Target("n1", "", ("/bin/sh", "-c"), sys.executable, 10, sys.executable)
-    asked = survey_command(target, json.dumps({"limits": {
+    asked = survey_command(target, request({"limits": {
         "memlock": "unlimited", "memlock_users": [], "memlock_services": [],
         "sysctl": {"kernel.ostype": "Linux"},
-    }}).encode())  # fmt: skip
+    }}))  # fmt: skip
     done = subprocess.run(
         ["/bin/sh", "-c", asked.text],
         input=asked.shared + asked.given,

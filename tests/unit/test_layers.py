@@ -19,6 +19,7 @@ terminal
 inventory tuning runner
 runs
 probe
+record
 facts
 bandwidth
 contract

@@ -49,7 +49,7 @@ def test_fault(name, suite, fleet, nodes, learnt, tmp_path):
         altered["gpu2"] = nodes["gpu2"].like(tmp_path / "gpu2")
     node = fleet.nodes[0]
     for each in fault["do"]:
-        node = _alter(altered, node, each)
+        node = alter(altered, node, each)
     others = fleet.nodes[1:]
     for each in fault["do"]:
         if each.get("everywhere"):
@@ -105,7 +105,7 @@ def _mark(path: str) -> str:
     return "/" + "/".join(parts[:2])
 
 
-def _alter(altered: dict[str, FakeNode], node: Node, each: dict[str, Any]) -> Node:
+def alter(altered: dict[str, FakeNode], node: Node, each: dict[str, Any]) -> Node:
     """Make one part of a fault, on the node or in what the site says of it."""
     fake = altered["gpu1"]
     kind = next(iter(each))

@@ -68,7 +68,7 @@ def images(machine: Machine, own: str) -> list[Image]:
                 continue
             inside = kept.get(path)
             if inside is None or inside.file != _file(machine, path):
-                inside = look_inside(machine, path, own)
+                inside = _asked(machine, path, own)
             found.append(Image(path, kernel, inside))
     return found
 
@@ -154,6 +154,10 @@ def _unpack(machine: Machine, path: str, directory: str) -> None:
         )
 
 
+def _asked(machine: Machine, path: str, own: str) -> Inside:
+    return Inside(**machine.ask(f"inside {path}", lambda: asdict(look_inside(machine, path, own))))
+
+
 def _tree(directory: str) -> Machine:
     """Return the file system in what was unpacked: beside microcode, and on Ubuntu modules."""
     for each in [directory, *(os.path.join(directory, name) for name in os.listdir(directory))]:
@@ -173,8 +177,10 @@ def _modules(root: str) -> list[str]:
 
 
 def _file(machine: Machine, path: str) -> str:
-    status = os.stat(machine.path(path))
-    return f"{status.st_size} bytes {status.st_mtime_ns} ns"
+    stamp = machine.stamp(path)
+    if stamp is None:
+        raise NodeError(f"there is no {path} any more")
+    return f"{stamp[0]} bytes {stamp[1]} ns"
 
 
 def _cache(machine: Machine) -> dict[str, Inside]:

@@ -125,6 +125,9 @@ class Netplan(LinkManager):
 
     def _require_taken(self, texts: dict[str, str]) -> None:
         """Refuse files with which netplan would write nothing, at a boot neither."""
+        self.machine.ask(f"netplan takes {sorted(texts.items())}", lambda: self._try(texts))
+
+    def _try(self, texts: dict[str, str]) -> None:
         with self._copy(lambda path: path not in texts) as root:
             for path, text in texts.items():
                 if text:
@@ -196,8 +199,11 @@ class Netplan(LinkManager):
     @cached_property
     def _definitions(self) -> list[Definition]:
         """Return what the admin's files say; raise Refused if netplan cannot read them."""
+        return parse(self.machine.ask("netplan get, without our files", self._get))
+
+    def _get(self) -> str:
         with self._copy(lambda path: _OURS.match(path) is None) as root:
-            return parse(self._run_on(root, ["netplan", "get"]))
+            return self._run_on(root, ["netplan", "get"])
 
     def _require_rules(self) -> None:
         """Refuse a renderer that gets no rules: seen with netplan 0.106, which says nothing."""

@@ -6,8 +6,6 @@ A job's environment does, then the file of NCCL_CONF_FILE or, where that is not 
 
 from __future__ import annotations
 
-import os
-
 from ..machine import Machine, NodeError
 from . import conf
 from .conf import Line
@@ -65,4 +63,4 @@ def _of_users(machine: Machine) -> list[str]:
     homes = [line.split(":")[5:6] for line in (machine.read(PASSWD) or "").splitlines()]
     paths = sorted({f"{home[0].rstrip('/')}/.nccl.conf" for home in homes if home and home[0]})
     # A user may have put a device or a pipe there, which would be read for ever.
-    return [path for path in paths if os.path.isfile(machine.path(path))]
+    return [path for path in paths if machine.is_file(path)]

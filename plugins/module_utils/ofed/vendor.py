@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..machine import Machine, NodeError, own
+from ..machine import Machine, NodeError
 from ..packages import Manager, Offer, Package
 from ..packages.manager import matches
 from ..plan import CONFIGURED, Change, Plan, Refused, with_the_first
@@ -123,7 +123,7 @@ def _key_problem(machine: Machine, key: str, origin: Origin) -> str:
     """Return what is wrong with the key that is there, or with who may change it."""
     problem = vendor_repository.key_problem(machine.read(key), origin.fingerprint)
     seen = machine.access(key)
-    return problem or ("" if seen == own(0o644) else str(seen))
+    return problem or ("" if seen == machine.own(0o644) else str(seen))
 
 
 def _packages(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from ..machine import CommandFailed, Machine, NodeError
@@ -199,10 +198,10 @@ def lock_holder(machine: Machine) -> str:
     apt names it only where a terminal would show it; the kernel always does. [man proc_locks.5]
     """
     for lock in _LOCKS:
-        if not machine.exists(lock):
+        stamp = machine.stamp(lock)
+        if stamp is None:
             continue
-        inode = os.stat(machine.path(lock)).st_ino
-        found = re.search(rf" (\d+) \w+:\w+:{inode} ", machine.read("/proc/locks") or "")
+        found = re.search(rf" (\d+) \w+:\w+:{stamp[2]} ", machine.read("/proc/locks") or "")
         if found:
             program = machine.value(f"/proc/{found.group(1)}/comm") or "unknown"
             return f"process {found.group(1)} ({program})"

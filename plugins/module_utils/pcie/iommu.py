@@ -33,11 +33,10 @@ def mode(plan: Plan, wanted: str, functions: list[Function]) -> None:
     """
     if wanted == "keep":
         return
-    argument = _ARGUMENTS.get(architecture(), {}).get(wanted)
+    named = plan.machine.ask("architecture", architecture)
+    argument = _ARGUMENTS.get(named, {}).get(wanted)
     if argument is None:
-        raise Refused(
-            f"pcie_iommu: the kernel has no argument for {wanted} on {architecture()}; write keep"
-        )
+        raise Refused(f"pcie_iommu: the kernel has no argument for {wanted} on {named}; write keep")
     names = (argument.partition("=")[0],)
     running = bootloader.running_arguments(plan.machine, names)
     if not (running or _is_there(plan.machine)):

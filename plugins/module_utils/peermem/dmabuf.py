@@ -8,7 +8,7 @@ and what kallsyms has only explains their answer.
 
 from __future__ import annotations
 
-from ..kmod import modprobe
+from ..kmod import modprobe, symbols
 from ..machine import Machine
 from ..plan import NotYet
 from ..rails import Rail
@@ -16,9 +16,8 @@ from . import verbs
 
 _VERSION = "/proc/driver/nvidia/version"
 _RELEASE = "/proc/sys/kernel/osrelease"
-_SYMBOLS = "/proc/kallsyms"
 # Of ib_uverbs, which every driver that takes dma-buf memory calls.
-_SYMBOL = " ib_umem_dmabuf_get"
+_SYMBOL = "ib_umem_dmabuf_get"
 
 
 def obstacle(machine: Machine, rails: list[Rail]) -> str:
@@ -32,7 +31,7 @@ def obstacle(machine: Machine, rails: list[Rail]) -> str:
     for rail in rails:
         if not rail.rdma:
             raise NotYet(f"rail {rail.index}: there is no RDMA device on {rail.netdev}")
-        why = verbs.dmabuf_obstacle(rail.rdma)
+        why = _driver_obstacle(machine, rail.rdma)
         if why:
             return f"rail {rail.index}: {why}{_lacking(machine)}"
     flavour, where = gpu_module(machine)
@@ -41,11 +40,16 @@ def obstacle(machine: Machine, rails: list[Rail]) -> str:
 
 def _lacking(machine: Machine) -> str:
     """Return that the RDMA drivers that run have no dma-buf at all, empty if they have."""
-    symbols = machine.read(_SYMBOLS) or ""
-    if not machine.exists("/sys/module/ib_uverbs") or not symbols or _SYMBOL in symbols:
+    loaded = machine.exists("/sys/module/ib_uverbs")
+    if not loaded or symbols.has_symbol(machine, _SYMBOL) is not False:
         return ""
     release = machine.value(_RELEASE) or "that runs"
-    return f"; the RDMA drivers of kernel {release} have no{_SYMBOL} ({_SYMBOLS})"
+    return f"; the RDMA drivers of kernel {release} have no {_SYMBOL} ({symbols.FILE})"
+
+
+def _driver_obstacle(machine: Machine, device: str) -> str:
+    why: str = machine.ask(f"dma-buf of {device}", lambda: verbs.dmabuf_obstacle(device))
+    return why
 
 
 def gpu_module(machine: Machine) -> tuple[str, str]:

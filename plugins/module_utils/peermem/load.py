@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
-from ..kmod import modprobe
+from ..kmod import modprobe, symbols
 from ..machine import CommandFailed, Machine, NodeError
 from ..plan import NotYet
 
 MODULE = "nvidia_peermem"
 _SYMBOL = "ib_register_peer_memory_client"
-_SYMBOLS = "/proc/kallsyms"
 # [NVIDIA open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c: nv_mem_client_init]
 _SWITCHES = ("peerdirect_support", "persistent_api_support")
 
@@ -23,9 +20,12 @@ def reboot_reason(machine: Machine) -> str:
             the same error as for other reasons.
 
     """
-    if not machine.exists("/sys/module/ib_core") or _has_symbol(machine) is not False:
+    if (
+        not machine.exists("/sys/module/ib_core")
+        or symbols.has_symbol(machine, _SYMBOL) is not False
+    ):
         return ""
-    lacks = f"the RDMA drivers that run have no {_SYMBOL} ({_SYMBOLS})"
+    lacks = f"the RDMA drivers that run have no {_SYMBOL} ({symbols.FILE})"
     running = machine.value("/sys/module/ib_core/srcversion") or ""
     if modprobe.info(machine, "ib_core", "-F", "srcversion").strip() != running:
         return f"{MODULE}: {lacks}, but others are on disk (modinfo -F srcversion ib_core)"
@@ -90,9 +90,9 @@ def _invalid(machine: Machine) -> str:
             return (
                 f"{option.file} sets {switch} to {option.value}, expected 0 or 1: correct it there"
             )
-    if _has_symbol(machine) is False:
+    if symbols.has_symbol(machine, _SYMBOL) is False:
         return (
-            f"The RDMA drivers that run have no {_SYMBOL} ({_SYMBOLS}): write ofed_source: doca, "
+            f"The RDMA drivers that run have no {_SYMBOL} ({symbols.FILE}): write ofed_source: doca, "
             "or peermem_mode: dmabuf"
         )
     return f"The GPU driver was built before OFED, without {_SYMBOL}. {_rebuild(machine)}"
@@ -103,12 +103,6 @@ def _rebuild(machine: Machine) -> str:
     version = modprobe.info(machine, MODULE, "-F", "version").strip()
     which = f"nvidia/{version} -k {release}"
     return f"Build it again, with DKMS: dkms remove {which}; dkms install {which}; then reboot"
-
-
-def _has_symbol(machine: Machine) -> bool | None:
-    """Return whether the kernel and its modules have the function; None if they do not tell."""
-    text = machine.read(_SYMBOLS)
-    return bool(re.search(rf" {_SYMBOL}\b", text)) if text else None
 
 
 def _log(machine: Machine) -> list[str]:

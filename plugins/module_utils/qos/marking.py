@@ -28,10 +28,16 @@ def plan_marking(plan: Plan, rdma: str, wanted: Description) -> None:
     ]
     loaded = plan.machine.exists(CM)
     for name, setting, value in settings:
-        seen = _read_cm(plan.machine, rdma, name) if loaded else "rdma_cm is not loaded"
+        seen = _seen_cm(plan.machine, rdma, name) if loaded else "rdma_cm is not loaded"
         if seen != value:
             _set_cm(plan, rdma, name, Change(RUNNING, rdma, setting, seen, value))
     _plan_traffic_class(plan, rdma, wanted)
+
+
+def _seen_cm(machine: Machine, rdma: str, name: str) -> str:
+    what = f"{CM}/{rdma}/ports/1/{name}"
+    value: str = machine.ask(what, lambda: _read_cm(machine, rdma, name))
+    return value
 
 
 def _read_cm(machine: Machine, rdma: str, name: str) -> str:

@@ -164,8 +164,4 @@ def _record(path: str) -> str:
 
 def _stamp(machine: Machine, name: str) -> list[int]:
     """Return a file's size and time, which tell another one; empty if there is none."""
-    try:
-        found = os.stat(machine.path(name))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [found.st_size, found.st_mtime_ns]
+    return (machine.stamp(name) or [])[:2]

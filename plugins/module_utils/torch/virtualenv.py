@@ -41,8 +41,8 @@ def environment(plan: Plan, directory: str, python: str, pins: list[Pin], source
 
     """
     machine = plan.machine
-    place = machine.path(directory)
-    if os.path.exists(place) and not os.path.islink(place):
+    access = machine.access(directory)
+    if access is not None and not access.is_link:
         raise Refused(
             f"torch_runtime_directory: {directory} exists, but rdmaprov did not create it; move it "
             "away, or write torch_runtime_kind: interpreter"

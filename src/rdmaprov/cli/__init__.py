@@ -30,6 +30,7 @@ VERBS = {
     "init": "rdmaprov.cli.init:init",
     "lab": "rdmaprov.cli.lab:lab",
     "plan": "rdmaprov.cli.plan:plan",
+    "record": "rdmaprov.cli.record:record",
     "report": "rdmaprov.cli.report:report",
     "schema": "rdmaprov.cli.schema:schema_command",
     "validate": "rdmaprov.cli.validate:validate",

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from rdmaprov.cli.complete import complete_limit, complete_roles
+from rdmaprov.errors import UsageError
 
 
 def refuse_empty(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
@@ -26,6 +27,38 @@ def refuse_empty(context: click.Context, option: click.Parameter, value: str | N
 
 
 site_argument = click.argument("site", type=click.Path(path_type=Path))
+record_option = click.option(
+    "--record",
+    "record_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Judge the node in this record (see: rdmaprov record); SITE defaults to the record's own.",
+)
+# Of a verb with --record; see `site_or_record`.
+optional_site_argument = click.argument(
+    "site", type=click.Path(path_type=Path), required=False, default=None
+)
+
+
+def site_or_record(site: Path | None, record_file: Path | None, **others: object) -> None:
+    """Refuse a verb that has neither a site nor a record, or a record and what is for nodes.
+
+    Args:
+        site: the argument.
+        record_file: the value of --record.
+        others: by name, the values of options that have no meaning with a record.
+
+    Raises:
+        UsageError: it is so.
+
+    """
+    if site is None and record_file is None:
+        raise UsageError("no SITE given", "Pass the inventory directory, or --record FILE.")
+    for name, value in others.items() if record_file is not None else ():
+        if value:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} and --record exclude each other", "Pass one of them.")
+
+
 limit_option = click.option(
     "--limit",
     metavar="PATTERN",

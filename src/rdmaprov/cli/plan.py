@@ -11,9 +11,11 @@ from rdmaprov.cli.options import (
     PasswordOptions,
     json_option,
     limit_option,
+    optional_site_argument,
     password_options,
+    record_option,
     roles_option,
-    site_argument,
+    site_or_record,
 )
 from rdmaprov.cli.verbosity import verbosity_options
 
@@ -23,17 +25,19 @@ from rdmaprov.cli.verbosity import verbosity_options
     epilog="Exit codes: 0 nothing to change, 1 a node does not match the site, 3 the site is"
     " invalid, 4 a node is unreachable, 5 changes pending.",
 )
-@site_argument
+@optional_site_argument
 @limit_option
 @roles_option
+@record_option
 @click.option("--diff", is_flag=True, help="Also print the differences in files.")
 @json_option
 @password_options
 @verbosity_options
 def plan(
-    site: Path,
+    site: Path | None,
     limit: str | None,
     roles: str,
+    record_file: Path | None,
     diff: bool,
     json_file: IO[str] | None,
     **passwords: Unpack[PasswordOptions],
@@ -46,7 +50,13 @@ def plan(
     from rdmaprov.apply.run import ApplyRequest
     from rdmaprov.cli import session
 
+    site_or_record(site, record_file, limit=limit, ask_become_pass=passwords["ask_become_pass"])
     named = session.known_roles(roles)
+    if record_file is not None:
+        from rdmaprov.cli.record_replay import plan_record
+
+        return plan_record(site, record_file, named, diff, json_file, passwords)
+    assert site is not None  # noqa: S101 - or it was refused
     with session.prepare(site, limit, json_file, passwords) as ready:
         request = ApplyRequest(
             "plan", site, ready.nodes, limit, named, {}, ready.arguments, ready.waivers

@@ -12,9 +12,11 @@ from rdmaprov.cli.options import (
     PasswordOptions,
     json_option,
     limit_option,
+    optional_site_argument,
     password_options,
+    record_option,
     refuse_empty,
-    site_argument,
+    site_or_record,
 )
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
@@ -30,7 +32,7 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
     " 3 the site is invalid, 4 none failed, but a node is unreachable or a result is unknown.",
     context_settings={"ignore_unknown_options": True},
 )
-@site_argument
+@optional_site_argument
 @limit_option
 @click.option(
     "--hosts",
@@ -38,13 +40,15 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
     callback=refuse_empty,
     help="Connect with testinfra's own backends, such as ssh://HOST or local://.",
 )
+@record_option
 @json_option
 @password_options
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST_OPTIONS]...")
 def validate(
-    site: Path,
+    site: Path | None,
     limit: str | None,
     hosts: str | None,
+    record_file: Path | None,
     json_file: IO[str] | None,
     options: tuple[str, ...],
     **passwords: Unpack[PasswordOptions],
@@ -54,9 +58,19 @@ def validate(
     Opens one ssh connection per node. Accepts pytest options (-k, -m, -x, --lf, -n) and names of
     test files. Logs and results go to runs/, without secrets.
     """
+    if record_file is not None and site is not None and not site.is_dir():
+        site, options = None, (str(site), *options)  # a word of pytest's
+    asks = passwords["ask_become_pass"]
+    site_or_record(site, record_file, limit=limit, hosts=hosts, ask_become_pass=asks)
+    if record_file is not None:
+        from rdmaprov.cli.record_replay import validate_record
+
+        options = (*_VERBOSITY[verbosity()], *options)
+        return validate_record(site, record_file, options, json_file, passwords)
+    assert site is not None  # noqa: S101 - or it was refused
     if str(site).startswith("-"):
         raise UsageError(f"the site must come before {site}", f"Run: rdmaprov validate SITE {site}")
-    for other, given in (("--limit", limit), ("--ask-become-pass", passwords["ask_become_pass"])):
+    for other, given in (("--limit", limit), ("--ask-become-pass", asks)):
         if hosts and given:
             raise UsageError(f"{other} and --hosts exclude each other", "Pass one of them.")
     from rdmaprov.cli import pipe, session

@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rdmaprov.apply.results import ProbeResult
 from rdmaprov.drift import collection
@@ -57,7 +58,7 @@ def probe_fleet(
         given: dict[str, bytes] = {}
         for name in names:
             try:
-                given[name] = json.dumps(arguments.of(name)).encode()
+                given[name] = request(arguments.of(name))
                 reached[name] = targets.of(name, fleet.variables(name))
             except NotCertain as error:
                 found[name] = ProbeResult(printable(str(error)))
@@ -87,9 +88,32 @@ def _survey_nodes(
     return {name: judge_answer(answer, arguments.roles) for name, answer in answers.items()}
 
 
-def survey_command(target: Target, arguments: bytes) -> Command:
-    """Return the command of a survey; its standard input has the code and the arguments."""
-    archive = collection.archive()
-    boot = _BOOT.format(size=len(archive), package=collection.PACKAGE)
-    text = f"{target.interpreter} -I -S -c {shlex.quote(boot)}"
-    return Command(text, SURVEY_LIMIT_S, arguments, archive)
+def request(
+    arguments: Mapping[str, Any],
+    *,
+    record: bool = False,
+    answers: Mapping[str, Any] | None = None,
+    reboots: bool = False,
+) -> bytes:
+    """Return what a survey reads behind its code; see module_utils.probed.
+
+    Args:
+        arguments: by role.
+        record: whether the answer has what was read.
+        answers: the readings to survey in place of a machine.
+        reboots: whether a node that requires a reboot gets it.
+
+    """
+    asked = {"arguments": arguments, "reboots": reboots, "record": record, "answers": answers}
+    return json.dumps(asked).encode()
+
+
+def boot() -> str:
+    """Return the program of a survey, which reads its code and its request."""
+    return _BOOT.format(size=len(collection.archive()), package=collection.PACKAGE)
+
+
+def survey_command(target: Target, given: bytes) -> Command:
+    """Return the command of a survey; its standard input has the code and the request."""
+    text = f"{target.interpreter} -I -S -c {shlex.quote(boot())}"
+    return Command(text, SURVEY_LIMIT_S, given, collection.archive())

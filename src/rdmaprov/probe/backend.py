@@ -6,7 +6,7 @@ from typing import Any
 
 from testinfra.backend.base import BaseBackend, CommandResult
 
-from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.recorded import AnyProbe
 
 
 class ProbeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
@@ -20,7 +20,7 @@ class ProbeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
 
     def __init__(
         self,
-        probe: Probe,
+        probe: AnyProbe,
         name: str,
         sudo: bool = False,
         sudo_user: str | None = None,

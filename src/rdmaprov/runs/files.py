@@ -51,11 +51,27 @@ def write_whole(path: Path, text: str | Iterable[str], *, mode: int = 0o600) -> 
         OSError: it cannot be written; with the name of the file.
 
     """
+    parts = [text] if isinstance(text, str) else text
+    write_bytes_whole(path, (each.encode("utf-8", "backslashreplace") for each in parts), mode=mode)
+
+
+def write_bytes_whole(path: Path, parts: Iterable[bytes], *, mode: int = 0o600) -> None:
+    """Write a file completely, or leave what was there.
+
+    Args:
+        path: the file.
+        parts: of its new content.
+        mode: its permissions, less the umask.
+
+    Raises:
+        OSError: it cannot be written; with the name of the file.
+
+    """
     unfinished = path.with_name(f"{path.name}.new")
     try:
         file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(file, "w", encoding="utf-8", errors="backslashreplace") as opened:
-            opened.writelines([text] if isinstance(text, str) else text)
+        with os.fdopen(file, "wb") as opened:
+            opened.writelines(parts)
         unfinished.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):  # a directory, say, that is not ours

@@ -10,7 +10,7 @@ from testinfra.host import Host
 
 from rdmaprov.probe.backend import ProbeBackend
 from rdmaprov.probe.connection import Answer, Command
-from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.recorded import AnyProbe
 
 # Foreign connections: each command is a process of its own on the controller.
 _AT_ONCE = 16
@@ -73,7 +73,7 @@ class Hosts(Mapping[str, Host]):
 class ProbedHosts(Hosts):
     """Hosts over the probe."""
 
-    def __init__(self, names: tuple[str, ...], probe: Probe, limit_s: float) -> None:
+    def __init__(self, names: tuple[str, ...], probe: AnyProbe, limit_s: float) -> None:
         self._probe = probe
         self._limit_s = limit_s
         super().__init__(names, self._host)

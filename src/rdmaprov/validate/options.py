@@ -9,10 +9,12 @@ import pytest
 
 from rdmaprov.contract import waivers
 from rdmaprov.inventory import Fleet
+from rdmaprov.probe.recorded import AnyProbe
 from rdmaprov.probe.session import Limits
 from rdmaprov.validate.selection import (
     ALL,
     Selection,
+    asked_of,
     is_specification,
     load,
     select,
@@ -22,6 +24,7 @@ from rdmaprov.validate.selection import (
 
 WAIVED = pytest.StashKey[list[str]]()  # not of a preloaded site, which showed them
 _FLEET = pytest.StashKey[Fleet]()
+_PROBE = pytest.StashKey[AnyProbe]()
 _TESTINFRA_OPTIONS = (
     "connection", "ssh_config", "ssh_identity_file", "sudo", "sudo_user", "force_ansible",
 )  # fmt: skip
@@ -54,14 +57,23 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 class Preloaded:
-    """A plugin that passes on a site which this process has loaded and checked."""
+    """A plugin that passes on a site which this process has loaded and checked.
 
-    def __init__(self, fleet: Fleet) -> None:
+    Args:
+        fleet: the site.
+        probe: what asks its nodes; None for connections of their own.
+
+    """
+
+    def __init__(self, fleet: Fleet, probe: AnyProbe | None = None) -> None:
         self._fleet = fleet
+        self._probe = probe
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Pass the fleet on."""
+        """Pass the fleet on, and what asks its nodes."""
         config.stash[_FLEET] = self._fleet
+        if self._probe is not None:
+            config.stash[_PROBE] = self._probe
 
 
 def load_selection(config: pytest.Config) -> Selection:
@@ -90,6 +102,8 @@ def load_selection(config: pytest.Config) -> Selection:
         options["ansible_inventory"] = inventory
         return select_hosts(fleet, hosts, options, this_machine)
     limits = Limits(config.getoption("command_timeout"), config.getoption("node_timeout"))
+    if (probe := config.stash.get(_PROBE, None)) is not None:
+        return asked_of(fleet, probe, limits)
     # A worker of xdist's judges some nodes only, and need not connect to the others.
     together = not hasattr(config, "workerinput")
     return select(fleet, limits, together, _become_password(config))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +16,7 @@ import pytest
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
+from rdmaprov.probe.recorded import AnyProbe
 from rdmaprov.resources import suite_dir
 from rdmaprov.runs.directory import RUNS, RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
@@ -58,8 +61,14 @@ class Done:
     text: str
 
 
-def run(request: ValidateRequest, fleet: Fleet, mask: Mask) -> Done:
+def run(request: ValidateRequest, fleet: Fleet, mask: Mask, probe: AnyProbe | None = None) -> Done:
     """Judge the nodes of a fleet; keep results.json, junit.xml and logs/pytest.log.
+
+    Args:
+        request: what the user asks for.
+        fleet: the site's.
+        mask: hides its secrets.
+        probe: what asks the nodes; None for connections of their own.
 
     Raises:
         UsageError: pytest does not know an option, or no test is left.
@@ -69,7 +78,8 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask) -> Done:
     findings = CheckResults(tuple(node.name for node in fleet.nodes))
     with RunDirectory("validate", mask, log="pytest.log") as directory:
         junit = JUnit(directory, mask)
-        ended = pytest.main(list(_arguments(request)), plugins=[findings, junit, Preloaded(fleet)])
+        plugins = [findings, junit, Preloaded(fleet, probe)]
+        ended = pytest.main([*_alone(probe), *_arguments(request)], plugins=plugins)
         gc.collect()  # pytest's session, with all of its checks: it is in cycles
         junit.close()
         for one in findings.judged:
@@ -80,6 +90,26 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask) -> Done:
             document(request, started, datetime.now(UTC), code, findings)
         )
     return Done(tuple(lines(findings)), directory, code, text)
+
+
+def read(site: Path, fleet: Fleet, probe: AnyProbe) -> None:
+    """Have the suite ask a fleet's nodes all that it asks; keep no verdict, and print nothing.
+
+    Raises:
+        RuntimeError: pytest failed, and not because of a node.
+
+    """
+    request = ValidateRequest(site, None, None, ("-q", "-p", "no:cacheprovider"))
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        plugins = [Preloaded(fleet, probe)]
+        ended = pytest.main([*_alone(probe), *_arguments(request)], plugins=plugins)
+    if ended not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise RuntimeError(said.getvalue())
+
+
+def _alone(probe: AnyProbe | None) -> tuple[str, ...]:
+    """Return the arguments that keep pytest in this process, where the probe is."""
+    return () if probe is None else ("-p", "no:xdist")
 
 
 def document(

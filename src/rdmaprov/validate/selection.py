@@ -19,7 +19,7 @@ from rdmaprov import contract
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Fleet, Node, Rail, SiteError, load_site
 from rdmaprov.probe.fleet import open_probe
-from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.recorded import AnyProbe
 from rdmaprov.probe.session import Limits
 from rdmaprov.validate.hosts import Hosts, ProbedHosts
 
@@ -52,7 +52,7 @@ class Selection:
 
     fleet: Fleet
     hosts: Hosts
-    probe: Probe | None = None
+    probe: AnyProbe | None = None
 
     @cached_property
     def nodes(self) -> tuple[CheckTarget, ...]:
@@ -94,7 +94,11 @@ def load(
 
 def select(fleet: Fleet, limits: Limits, together: bool, become_password: str = "") -> Selection:
     """Return the nodes of a fleet over rdmaprov's own connections; see `open_probe`."""
-    probe = open_probe(fleet, limits, together, become_password)
+    return asked_of(fleet, open_probe(fleet, limits, together, become_password), limits)
+
+
+def asked_of(fleet: Fleet, probe: AnyProbe, limits: Limits) -> Selection:
+    """Return the nodes of a fleet that a probe asks."""
     names = tuple(node.name for node in fleet.nodes)
     return Selection(fleet, ProbedHosts(names, probe, limits.command_s), probe)
 

@@ -14,7 +14,7 @@ from typing import Any
 from tests.unit.discovered import FACTS
 
 from rdmaprov.drift.arguments import Arguments
-from rdmaprov.drift.fleet import survey_command
+from rdmaprov.drift.fleet import request, survey_command
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.target import Targets
 
@@ -31,7 +31,7 @@ def survey(site: Path, node: str) -> dict[str, Any]:
     """
     fleet = load_site(site)
     target = Targets().of(node, fleet.variables(node))
-    given = json.dumps(Arguments(fleet, ("limits",)).of(node)).encode()
+    given = request(Arguments(fleet, ("limits",)).of(node))
     command = survey_command(target, given)
     done = subprocess.run(
         ["/bin/sh", "-c", command.text],

@@ -1,0 +1,270 @@
+"""The file of a record: JSON, compressed or not, which is read as a stranger's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rdmaprov
+from rdmaprov.boundary import (
+    MOST_NUMBER,
+    RIGHT,
+    WRONG,
+    Check,
+    OddAnswer,
+    boolean,
+    fields,
+    integer,
+    list_of,
+    mapping_to,
+    parse_answer,
+    shown,
+    text,
+)
+from rdmaprov.errors import UsageError
+from rdmaprov.probe.connection import Answer
+from rdmaprov.record.site import unknown_variables
+
+FORMAT = "rdmaprov record 1"
+MOST_FILE_BYTES = 16 * 1024 * 1024
+MOST_BYTES = 96 * 1024 * 1024
+_MOST_ENTRIES = 262_144
+_MOST_TEXT = 9 * 1024 * 1024  # as a connection has of one answer
+_MOST_DEPTH = 12
+_GZIP = b"\x1f\x8b"
+_TEMPLATE = ("{{", "{%", "{#")
+_SHELL = ["sh", "-c"]
+# What the roles' plans read; the rest is the head, the site and the suite's.
+_READINGS = ("root", "user", "files", "directories", "facts", "errors", "commands")
+
+
+class RecordError(UsageError):
+    """A file is no record that can be used."""
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """All that roles and suite read of a node.
+
+    Args:
+        document: what the file has.
+
+    """
+
+    document: Mapping[str, Any]
+
+    @property
+    def node(self) -> str:
+        """Return the node's name."""
+        return str(self.document["node"])
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """Return the variables that the site sets for the node."""
+        return dict(self.document["variables"])
+
+    @property
+    def readings(self) -> dict[str, Any]:
+        """Return what the roles' plans read, as module_utils.record has it."""
+        return {part: self.document[part] for part in _READINGS}
+
+    @property
+    def answers(self) -> dict[str, Answer | str]:
+        """Return what the suite's commands gave, by command, or why they gave nothing."""
+        return {
+            each["argv"][-1]: each.get("stderr", "")
+            if each["exit_code"] is None
+            else Answer(each["exit_code"], each["stdout"], each.get("stderr", ""))
+            for each in self.document["checks"]
+        }
+
+
+def _require_readings(readings: object) -> Mapping[str, Any]:
+    if isinstance(readings, dict) and readings.keys() == set(_READINGS):
+        return readings
+    raise OddAnswer("its answer has no readings")
+
+
+def new_document(
+    node: str,
+    taken: str,
+    variables: Mapping[str, Any],
+    readings: object,
+    answers: Mapping[str, Answer | str],
+) -> dict[str, Any]:
+    """Return a record as its file has it, with all secrets.
+
+    Args:
+        node: its name.
+        taken: the time, in ISO 8601.
+        variables: that the site sets for it.
+        readings: of the roles' plans, as a node says.
+        answers: to the suite's commands.
+
+    Raises:
+        OddAnswer: the readings are none.
+
+    """
+    parts = _require_readings(readings)
+    checks = [_entry(command, answer) for command, answer in answers.items()]
+    head = {"format": FORMAT, "rdmaprov": rdmaprov.__version__, "node": node, "taken": taken}
+    rest = {"anonymous": False, "variables": dict(variables), "checks": checks}
+    return {**head, **rest, **parts}
+
+
+def _entry(command: str, answer: Answer | str) -> dict[str, Any]:
+    argv = [*_SHELL, command]
+    if isinstance(answer, str):
+        return {"argv": argv, "stdout": "", "stderr": answer, "exit_code": None}
+    said = {"stderr": answer.err} if answer.err else {}
+    return {"argv": argv, "stdout": answer.out, **said, "exit_code": answer.rc}
+
+
+def to_bytes(document: Mapping[str, Any], *, compress: bool) -> bytes:
+    """Return a record as its file has it."""
+    data = (json.dumps(document, indent=1) + "\n").encode("ascii")
+    return gzip.compress(data, mtime=0) if compress else data
+
+
+def read_record(path: Path) -> NodeRecord:
+    """Return the record in a file.
+
+    Raises:
+        RecordError: it is cut, too large, or no record.
+        OSError: it cannot be read.
+
+    """
+    with path.open("rb") as file:
+        data = file.read(MOST_FILE_BYTES + 1)
+    try:
+        return NodeRecord(parse_record(data))
+    except OddAnswer as error:
+        again = "Take it again: rdmaprov record SITE --limit NODE"
+        raise RecordError(f"{path}: {error}", again) from error
+
+
+def parse_record(data: bytes) -> dict[str, Any]:
+    """Return what a record's file has.
+
+    Raises:
+        OddAnswer: it is cut, too large, or no record.
+
+    """
+    if len(data) > MOST_FILE_BYTES:
+        raise OddAnswer(f"it exceeds {MOST_FILE_BYTES >> 20} MiB")
+    plain = _unpacked(data) if data.startswith(_GZIP) else data
+    try:
+        said = plain.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise OddAnswer("it is no record: it has other characters than ASCII") from error
+    if not said.lstrip().startswith("{"):
+        raise OddAnswer("it is no record of rdmaprov")
+    if not said.rstrip().endswith("}"):
+        raise OddAnswer("it is cut: its end is missing")
+    try:
+        document: dict[str, Any] = parse_answer(said, _DOCUMENT, MOST_BYTES, unique=True)
+    except OddAnswer as error:
+        why = str(error).replace("its answer is", "it is").replace("its answer", "it")
+        raise OddAnswer(why) from error
+    if strange := unknown_variables(document["variables"]):
+        raise OddAnswer(f"it has variables that no role has: {shown(', '.join(strange))}")
+    return document
+
+
+def _unpacked(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        plain = unpacker.decompress(data, MOST_BYTES + 1)
+    except zlib.error as error:
+        raise OddAnswer("it is damaged: it cannot be decompressed") from error
+    if len(plain) > MOST_BYTES:
+        raise OddAnswer(f"it exceeds {MOST_BYTES >> 20} MiB when it is decompressed")
+    if not unpacker.eof:
+        raise OddAnswer("it is cut: its end is missing")
+    if unpacker.unused_data:
+        raise OddAnswer("it has something behind its end")
+    return plain
+
+
+def _any_text(most: int = _MOST_TEXT) -> Check:
+    """Check a text of a node's, which may have any characters: it is only compared and parsed."""
+    return lambda value: RIGHT if isinstance(value, str) and len(value) <= most else WRONG
+
+
+def _plain(value: object, depth: int = 0) -> str | None:
+    """Check a value of JSON's types, and how deep it is."""
+    if depth > _MOST_DEPTH:
+        return WRONG
+    if isinstance(value, dict):
+        inner = list(value.values())
+    elif isinstance(value, list):
+        inner = value
+    else:
+        is_whole = isinstance(value, int) and abs(value) <= MOST_NUMBER
+        return RIGHT if is_whole or value is None or isinstance(value, (str, float)) else WRONG
+    return RIGHT if all(_plain(each, depth + 1) is RIGHT for each in inner) else WRONG
+
+
+def _without_templates(value: object) -> str | None:
+    """Check a variable: a site with it is read by Ansible, which renders templates."""
+    if _plain(value) is not RIGHT or any(mark in json.dumps(value) for mark in _TEMPLATE):
+        return WRONG
+    return RIGHT
+
+
+def _optional(check: Check) -> Check:
+    return lambda value: RIGHT if value is None else check(value)
+
+
+# By kind, the types of what follows it; see module_utils.record.
+_ERRORS: dict[str, list[type]] = {
+    "OSError": [int, str],
+    "CommandFailed": [int, str, str],
+    "NodeError": [str],
+    "NotYet": [str],
+    "Refused": [str],
+}
+
+
+def _error(value: object) -> str | None:
+    if not isinstance(value, list) or not 2 <= len(value) <= 4:
+        return WRONG
+    kind, *rest = value
+    wanted = _ERRORS.get(kind) if isinstance(kind, str) else None
+    return RIGHT if [type(each) for each in rest] == wanted else WRONG
+
+
+_COMMAND = fields(
+    {
+        "argv": list_of(_any_text(), least=1),
+        "stdin": _any_text(),
+        "stdout": _any_text(),
+        "stderr": _any_text(),
+        "exit_code": _optional(integer(least=-255, most=255)),
+    },
+    optional=("stdin", "stderr"),
+)
+_KEY = _any_text(1 << 20)
+_DOCUMENT = fields(
+    {
+        "format": text(pattern=FORMAT),
+        "rdmaprov": text(pattern=r"[\w.+-]{1,40}"),
+        "node": text(pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}"),
+        "taken": text(pattern=r"[0-9T:.+Z-]{10,40}"),
+        "anonymous": boolean,
+        "variables": mapping_to(_without_templates, text(pattern=r"[a-z][a-z0-9_]{0,127}")),
+        "root": text(pattern=r"/[^\n]*"),
+        "user": list_of(integer(), most=2, least=2),
+        "files": mapping_to(_optional(_any_text()), _KEY, _MOST_ENTRIES),
+        "directories": mapping_to(list_of(_any_text()), _KEY, _MOST_ENTRIES),
+        "facts": mapping_to(_plain, _KEY, _MOST_ENTRIES),
+        "errors": mapping_to(_error, _KEY, _MOST_ENTRIES),
+        "commands": list_of(_COMMAND),
+        "checks": list_of(_COMMAND),
+    }
+)

@@ -1,0 +1,117 @@
+"""A record without secrets: passwords, keys and tokens, wherever a node's text has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from rdmaprov.inventory.secrets import is_secret_name
+from rdmaprov.runs.masks import Mask
+
+REMOVED = "REMOVED"
+_NAME = (
+    r"[\w.-]*(?:password|passwd|passphrase|secret|token|credential|psk|chap[_-]?key|wep[_-]key"
+    r"|(?:api|private|access|auth|preshared|encryption)[_-]?key)[\w.-]*(?<!flags)(?<!type)"
+)
+# As programs write a value: in quotes, or to the end of a word. Behind a name that begins its line,
+# also the words that follow. `grep -Z` has a NUL before each line.
+_QUOTED = r"\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'"
+_LINE = re.compile(
+    rf"(?mi)((?:^|\0)[ \t]*(?:-[ \t]+|export[ \t]+)?{_NAME}[ \t]*[:=][ \t]*)(?![|>][-+]?[ \t]*$)"
+    r"(?![\"'{\[])[^\s#\0][^\n\0]*"
+)
+_VALUE = re.compile(
+    rf"(?i)((?<![\w.-])[\"']?{_NAME}[\"']?[ \t]*[:=][ \t]*)(?:{_QUOTED}|[^\s,;&|>\"'{{}}\[\]\0]+)"
+)
+_OPTION = re.compile(rf"(?i)(?<![^\s\0])(--?{_NAME}[ \0])[^\s\0]+")
+_IS_OPTION = re.compile(rf"(?i)--?{_NAME}")
+# A block of YAML: of a secret's name, or cloud-init's list of users with their passwords.
+_BLOCK = re.compile(
+    rf"(?mi)^([ \t]*)((?:{_NAME}|list|users):[ \t]*[|>][-+]?[ \t]*\n)(?:(?:\1[ \t]+.*|[ \t]*)\n?)+"
+)
+_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(
+            r"-----BEGIN ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----.*?(?:-----END \1-----|\Z)",
+            re.DOTALL,
+        ),
+        rf"-----BEGIN \1----- {REMOVED} -----END \1-----",
+    ),
+    (
+        re.compile(
+            r"\b((?:sk-)?(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-[\w-]+)(?:@openssh\.com)?) AAAA"
+            r"[0-9A-Za-z+/=]+(?: [^\s\"'\0]+)?"
+        ),
+        rf"\1 {REMOVED}",
+    ),
+    (re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@\"'\0]+@"), rf"\1{REMOVED}@"),
+    (re.compile(r"(?i)\b(bearer|basic)[ ]+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {REMOVED}"),
+    (re.compile(r"(?i)(\blogin[ \t]+\S+[ \t]+password[ \t]+)\S+"), rf"\1{REMOVED}"),
+    (
+        # Tokens of Amazon, GitHub, GitLab, Slack, Hugging Face and NVIDIA, JSON Web Tokens, and
+        # password hashes of crypt(5).
+        re.compile(
+            r"\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
+            r"|\bxox[abprs]-[\w-]{10,}|\bhf_\w{20,}|\bnvapi-[\w-]{16,}"
+            r"|\beyJ[\w-]+\.eyJ[\w-]+\.[\w-]+|\$(?:[156y7]|2[aby]|gy)\$[^\s:\"'\0]{8,}"
+        ),
+        REMOVED,
+    ),
+    (_BLOCK, rf"\1\2\1  {REMOVED}\n"),
+    (_LINE, rf"\1{REMOVED}"),
+    (_OPTION, rf"\1{REMOVED}"),
+)
+
+
+class Scrub:
+    """Takes secrets out of a node's texts; equal texts stay equal.
+
+    Args:
+        mask: hides the secrets of the site.
+
+    """
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+
+    def text(self, text: str) -> str:
+        """Return a text without secrets; what surrounds them stays as it was."""
+        for pattern, instead in _PATTERNS:
+            text = pattern.sub(instead, text)
+        return self._mask.text(_VALUE.sub(_same_quotes, text))
+
+    def data(self, data: Any) -> Any:  # noqa: ANN401 - whatever JSON can be
+        """Return plain data without secrets in its texts, its keys and its command lines."""
+        if isinstance(data, dict):
+            return {self.text(key): self._item(key, item) for key, item in data.items()}
+        if isinstance(data, list):
+            before = [None, *data]
+            return [
+                REMOVED if _is_option(last) and isinstance(item, str) else self.data(item)
+                for last, item in zip(before, data, strict=False)
+            ]
+        return self.text(data) if isinstance(data, str) else data
+
+    def _item(self, key: str, item: Any) -> Any:  # noqa: ANN401
+        secret = isinstance(item, str) and item and is_secret_name(key)
+        return REMOVED if secret else self.data(item)
+
+
+def _is_option(word: object) -> bool:
+    return isinstance(word, str) and _IS_OPTION.fullmatch(word) is not None
+
+
+def _same_quotes(found: re.Match[str]) -> str:
+    value = found[0][len(found[1]) :]
+    quote = value[0] if value[:1] in ("'", '"') else ""
+    return f"{found[1]}{quote}{REMOVED}{quote}"
+
+
+def map_texts(data: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON
+    """Return plain data with each of its texts and keys changed."""
+    if isinstance(data, dict):
+        return {change(key): map_texts(item, change) for key, item in data.items()}
+    if isinstance(data, list):
+        return [map_texts(item, change) for item in data]
+    return change(data) if isinstance(data, str) else data
