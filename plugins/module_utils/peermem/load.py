@@ -92,8 +92,8 @@ def _invalid(machine: Machine) -> str:
             )
     if symbols.has_symbol(machine, _SYMBOL) is False:
         return (
-            f"The RDMA drivers that run have no {_SYMBOL} ({symbols.FILE}): write ofed_source: doca, "
-            "or peermem_mode: dmabuf"
+            f"The RDMA drivers that run have no {_SYMBOL} ({symbols.FILE}): write "
+            "ofed_source: doca, or peermem_mode: dmabuf"
         )
     return f"The GPU driver was built before OFED, without {_SYMBOL}. {_rebuild(machine)}"
 
