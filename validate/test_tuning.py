@@ -105,7 +105,7 @@ def _stated(node: Node, *variables: str) -> str:
 
 
 def _setting(
-    node: Node, profile: tuned.Profile, name: str, variable: str, option: tuned.Option
+    node: Node, profile: tuned.Profile, name: str, variable: str, option: tuned.ProfileOption
 ) -> Setting:
     return Setting(
         node,

@@ -27,7 +27,7 @@ _POLICY = re.compile(r"--policyscript(?:=.*)?|-l.*")
 
 
 @dataclass(frozen=True)
-class Option:
+class ProfileOption:
     """An option of a profile.
 
     Args:
@@ -67,10 +67,10 @@ class Profile:
     """
 
     names: tuple[str, ...]
-    options: tuple[Option, ...]
+    options: tuple[ProfileOption, ...]
     restores_sysctl: bool
 
-    def of(self, kind: str) -> Iterator[Option]:
+    def of(self, kind: str) -> Iterator[ProfileOption]:
         """Yield the options of a plugin."""
         return (each for each in self.options if each.kind == kind)
 
@@ -88,7 +88,7 @@ def read(host: Host) -> Profile | None:
     names = tuple((files.get(ACTIVE) or "").split())
     if not names:
         return None
-    found: dict[tuple[str, str], Option] = {}
+    found: dict[tuple[str, str], ProfileOption] = {}
     left = [_MOST_PROFILES]
     for name in names:
         _read(host, name, found, left)
@@ -108,7 +108,9 @@ def irqbalance_policies(host: Host) -> tuple[str, ...]:
     return tuple(line for line in lines if _POLICY.fullmatch(line))
 
 
-def _read(host: Host, name: str, found: dict[tuple[str, str], Option], left: list[int]) -> None:
+def _read(
+    host: Host, name: str, found: dict[tuple[str, str], ProfileOption], left: list[int]
+) -> None:
     """Add what a profile sets, after what it includes."""
     left[0] -= 1
     if not _NAME.fullmatch(name) or left[0] < 0:
@@ -125,7 +127,7 @@ def _read(host: Host, name: str, found: dict[tuple[str, str], Option], left: lis
     for section, options in sections.items():
         for option, value in options.items():
             kind = options.get("type", section)
-            found[section, option] = Option(kind, option, value, path)
+            found[section, option] = ProfileOption(kind, option, value, path)
 
 
 def _sections(text: str) -> dict[str, dict[str, str]]:
