@@ -1,6 +1,7 @@
 # What the factory scripts of the shapes begin with. They run as root, with -eu, at the first boot of
 # a node, before its network, and the node starts anew after that: only what lies on its disk counts.
 firmware=/sys/firmware/qemu_fw_cfg/by_name/opt/org.rdmaprov
+# shellcheck disable=SC2034 # for the scripts
 MANAGEMENT=enp0s2
 
 # Print a line for each rail: its number and the MAC addresses of its NICs.
@@ -16,11 +17,11 @@ netdev_of() { # MAC
 }
 
 # Install packages that the disk carries; what they would start starts at the next boot.
-install_spare() { # NAME of a package, or pattern...
+install_spare() { # words of grep that choose among the file names
 	printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d
 	chmod 755 /usr/sbin/policy-rc.d
 	# shellcheck disable=SC2046 # a list of files without blanks
-	dpkg --install $(for each in "$@"; do ls /usr/lib/rdmaprov-lab/packages/${each}_*.deb; done)
+	(cd /usr/lib/rdmaprov-lab/packages && dpkg --install $(printf '%s\n' *.deb | grep "$@"))
 	rm /usr/sbin/policy-rc.d
 }
 

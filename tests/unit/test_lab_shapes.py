@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ from rdmaprov.lab.model import Lab
 from rdmaprov.lab.qemu import Machine
 from rdmaprov.lab.request import LabRequest
 from rdmaprov.resources import data_dir
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def create(tmp_path, **options):
@@ -46,12 +49,12 @@ def test_unknown_shape_is_refused_with_the_list(tmp_path, capsys):
     assert not (tmp_path / "lab").exists()
 
 
-def test_each_shape_is_listed(capsys):
+@pytest.mark.parametrize("shape", shapes.catalogue().values(), ids=lambda shape: shape.name)
+def test_shape_is_listed_by_the_program_and_the_docs(shape, capsys):
     assert run(["lab", "shapes"]) == 0
-    said = capsys.readouterr().out
-    assert [line.split()[0] for line in said.splitlines() if line[0] not in " s"] == [
-        name for name in shapes.catalogue() if name != "storage"
-    ]
+    listed = capsys.readouterr().out
+    assert f"{shape.name}: {shape.title}\n" in listed
+    assert f"| `{shape.name}` | {shape.title} |\n" in (DOCS / "lab.md").read_text()
 
 
 def test_plain_lab_has_no_factory_script(tmp_path):

@@ -138,7 +138,7 @@ def shapes_() -> None:
     """List the shapes that `rdmaprov lab up --shape NAME` makes nodes of."""
     from rdmaprov.cli import lab_view
 
-    lab_view.shape_table(shapes.catalogue().values())
+    lab_view.shape_list(shapes.catalogue().values())
 
 
 @lab.command(short_help="Show the nodes and the saved states.")

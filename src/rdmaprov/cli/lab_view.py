@@ -86,14 +86,7 @@ def faults(catalogue: Iterable[Fault]) -> None:
             click.echo(click.wrap_text(text, LINE_WIDTH, INDENT, INDENT))
 
 
-def shape_table(catalogue: Iterable[Shape]) -> None:
+def shape_list(catalogue: Iterable[Shape]) -> None:
     """Print the shapes, one line for each."""
-    from rich.console import Console
-    from rich.table import Table
-
-    rows = Table(box=None, pad_edge=False)
-    rows.add_column("shape", no_wrap=True)
-    rows.add_column("nodes")
     for shape in catalogue:
-        rows.add_row(shape.name, shape.title)
-    Console().print(rows)
+        click.echo(f"{shape.name}: {shape.title}")
