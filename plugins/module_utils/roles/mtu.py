@@ -10,7 +10,7 @@ from .. import guard
 from ..links import Links
 from ..machine import Machine
 from ..plan import RUNNING, Change, NotYet, Plan, Refused
-from ..rails import Rail, below, find, kind_of
+from ..rails import Rail, find, vlan_parents
 
 
 def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
@@ -38,15 +38,11 @@ def _below_vlan(machine: Machine, rail: Rail, arguments: dict[str, Any]) -> list
 
     One with a larger MTU is left as its owner has it. A bond gives its own to its ports.
     """
-    if kind_of(machine, rail.netdev) != "vlan":
-        return []
-    found = []
-    for name in below(machine, rail.netdev):
-        parent = replace(rail, netdev=name)
-        found += _below_vlan(machine, parent, arguments)
-        if int(machine.value(f"/sys/class/net/{name}/mtu") or 0) <= arguments["mtu_bytes"]:
-            found.append(parent)
-    return found
+    return [
+        replace(rail, netdev=name)
+        for name in vlan_parents(machine, rail.netdev)
+        if int(machine.value(f"/sys/class/net/{name}/mtu") or 0) <= arguments["mtu_bytes"]
+    ]
 
 
 def _running(plan: Plan, rail: Rail, mtu_bytes: int) -> None:
