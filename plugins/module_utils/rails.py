@@ -194,6 +194,14 @@ def below(machine: Machine, netdev: str) -> list[str]:
     return [name[len("lower_") :] for name in names if name.startswith("lower_")]
 
 
+def vlan_parents(machine: Machine, netdev: str) -> list[str]:
+    """Return what a VLAN stands on, through other VLANs too, the lowest first; none for others."""
+    if kind_of(machine, netdev) != "vlan":
+        return []
+    parents = below(machine, netdev)
+    return [each for parent in parents for each in (*vlan_parents(machine, parent), parent)]
+
+
 def with_below(machine: Machine, netdev: str) -> list[str]:
     """Return a network device and all that it stands on, each once."""
     found = [netdev]

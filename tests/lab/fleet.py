@@ -25,6 +25,7 @@ class Fleet:
     """The lab's own site, copied, with its `runs/` beside it."""
 
     def __init__(self, lab: LabHandle, directory: Path) -> None:
+        self.lab = lab
         self.directory = directory
         self.site = lab.copy_site(directory)
 

@@ -1,4 +1,4 @@
-"""The shell scripts of a node's image are clean POSIX sh."""
+"""The shell scripts of a node's image, and of the shapes, are clean POSIX sh."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from rdmaprov.lab import shapes
 from rdmaprov.resources import data_dir
 
 IMAGE = data_dir("lab") / "image"
@@ -16,5 +17,19 @@ SCRIPTS = ("setup.sh", "files/usr/lib/rdmaprov-lab/identity", "files/usr/lib/rdm
 def test_script_has_no_shellcheck_finding(name):
     done = subprocess.run(
         ["shellcheck", "-s", "sh", IMAGE / name], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "name", [each.name for each in shapes.catalogue().values() if each.factory]
+)
+def test_script_of_a_shape_has_no_shellcheck_finding(name):
+    done = subprocess.run(
+        ["shellcheck", "-s", "sh", "-"],
+        input="set -eu\n" + shapes.find(name).script(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout == ""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from rdmaprov.cli import run
 from rdmaprov.inventory import load_site
-from rdmaprov.lab.site import rail_address
+from rdmaprov.lab import model, shapes, site
+from rdmaprov.lab.accel import Accel
+from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.model import Lab
 from rdmaprov.resources import data_dir
 
 
@@ -34,21 +37,22 @@ def test_lab_without_hosts_says_what_writes_them(
     assert "run `rdmaprov lab up`, which writes them" in capsys.readouterr().out
 
 
-def test_lab_with_hosts_is_silent_and_green(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    site = lab(tmp_path)
-    hosts = {
-        f"node{number}": {
-            "ansible_port": 20000 + number,
-            "fabric_rails": [
-                {"netdev": f"ens{rail + 1}", "address": rail_address(rail, number)}
-                for rail in range(2)
-            ],
-        }
+@pytest.mark.parametrize("shape", [None, *shapes.catalogue()])
+def test_lab_of_each_shape_is_silent_and_green(
+    shape: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    wanted = shapes.find(shape)
+    rails = range(wanted.rails or model.DEFAULT_RAILS)
+    nodes = tuple(
+        model.new_node(f"node{number}", 20000 + number, len(rails), wanted.nics).with_netdevs(
+            {rail: f"ens{rail + 1}" for rail in rails}
+        )
         for number in (1, 2)
-    }
-    group = {"hosts": hosts, "vars": {"ansible_host": "127.0.0.1", "ansible_user": "rdmaprov"}}
-    (site / "hosts.yml").write_text(yaml.safe_dump({"lab": group}))
-    assert run(["check", str(site)]) == 0
+    )
+    made = Lab("bookworm", 2048, Accel.TCG, "image", "torch", str(lab(tmp_path)), nodes)
+    layout = Layout(tmp_path / "state", tmp_path / "cache")
+    hosts = site.write(layout, replace(made, shape=shape))
+    assert run(["check", str(hosts.parent)]) == 0
     assert capsys.readouterr().out == ""
 
 

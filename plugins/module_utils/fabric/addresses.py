@@ -9,7 +9,7 @@ from typing import Any
 
 from ..machine import Machine
 from ..plan import RUNNING, Change, Plan, Refused
-from ..rails import Rail
+from ..rails import Rail, vlan_parents
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,27 @@ def plan_addresses(plan: Plan, rails: list[Rail], given: dict[str, list[str]]) -
     for rail, address in wrong:
         if ":" in address:
             _remove(plan, rail, address)
+    _plan_up(plan, rails, links)
     for rail in rails:
-        _plan_rail(plan, rail, links[rail.netdev])
+        if rail.address and _plain(rail.address) not in links[rail.netdev].addresses:
+            _add(plan, rail)
     for rail, address in wrong:
         if ":" not in address:
             _remove(plan, rail, address)
 
 
-def _plan_rail(plan: Plan, rail: Rail, link: Link) -> None:
-    if not link.up:
-        change = Change(RUNNING, rail.netdev, "link", "down", "up")
-        switch = ["ip", "link", "set", "dev", rail.netdev]
-        plan.command(change, [*switch, "up"], [[*switch, "down"]])
-    if rail.address and _plain(rail.address) not in link.addresses:
-        _add(plan, rail)
+def _plan_up(plan: Plan, rails: list[Rail], links: dict[str, Link]) -> None:
+    """Have the rails up; the kernel refuses a VLAN whose parent is down (ENETDOWN)."""
+    wanted = [
+        netdev
+        for rail in rails
+        for netdev in (*vlan_parents(plan.machine, rail.netdev), rail.netdev)
+    ]
+    for netdev in dict.fromkeys(wanted):
+        if netdev in links and not links[netdev].up:
+            switch = ["ip", "link", "set", "dev", netdev]
+            change = Change(RUNNING, netdev, "link", "down", "up")
+            plan.command(change, [*switch, "up"], [[*switch, "down"]])
 
 
 def host(address: str) -> str:

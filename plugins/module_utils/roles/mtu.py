@@ -10,7 +10,7 @@ from .. import guard
 from ..links import Links
 from ..machine import Machine, NodeError
 from ..plan import RUNNING, Change, NotYet, Plan, Refused
-from ..rails import Rail, below, find, kind_of
+from ..rails import Rail, find, vlan_parents
 
 # Most bytes by IPoIB's mode. Linux drivers/infiniband/ulp/ipoib/ipoib.h: IPOIB_UD_MTU of the 4096
 # bytes that a port has at most, IPOIB_CM_MTU.
@@ -42,15 +42,11 @@ def _below_vlan(machine: Machine, rail: Rail, arguments: dict[str, Any]) -> list
 
     One with a larger MTU is left as its owner has it. A bond gives its own to its ports.
     """
-    if kind_of(machine, rail.netdev) != "vlan":
-        return []
-    found = []
-    for name in below(machine, rail.netdev):
-        parent = replace(rail, netdev=name)
-        found += _below_vlan(machine, parent, arguments)
-        if int(machine.value(f"/sys/class/net/{name}/mtu") or 0) <= arguments["mtu_bytes"]:
-            found.append(parent)
-    return found
+    return [
+        replace(rail, netdev=name)
+        for name in vlan_parents(machine, rail.netdev)
+        if int(machine.value(f"/sys/class/net/{name}/mtu") or 0) <= arguments["mtu_bytes"]
+    ]
 
 
 def _running(plan: Plan, rail: Rail, mtu_bytes: int) -> None:

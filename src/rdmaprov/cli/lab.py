@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import click
 
 from rdmaprov.cli.lab_nodes import VERBS
-from rdmaprov.cli.lab_shared import at_work, node_argument, say
+from rdmaprov.cli.lab_shared import at_work, complete_shape, node_argument, say
 from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import UnreachableError
-from rdmaprov.lab import layout, model
+from rdmaprov.lab import layout, model, shapes
 from rdmaprov.lab.accel import Accel
 from rdmaprov.lab.image import Recipe
 from rdmaprov.lab.layout import Layout
@@ -91,6 +91,12 @@ def lab(context: click.Context, directory: Path | None, cache: Path | None) -> N
     type=click.Path(path_type=Path, file_okay=False),
     help="Site to write hosts.yml into.  [default: inventory/lab]",
 )
+@click.option(
+    "--shape",
+    metavar="NAME",
+    shell_complete=complete_shape,
+    help="Make nodes of another shape, such as bond: see rdmaprov lab shapes.",
+)
 @verbosity_options
 @click.pass_obj
 def up(
@@ -101,6 +107,7 @@ def up(
     suite: str | None,
     memory: int | None,
     site: Path | None,
+    shape: str | None,
 ) -> None:
     """Build the images once, boot the nodes and wait until each answers.
 
@@ -116,13 +123,22 @@ def up(
     ):
         if value is not None:
             model.check_range(option, value, allowed, unit)
+    shapes.find(shape)
     chosen = None if accel in (None, "auto") else Accel(accel)
     there = Lab.load(cluster.layout.state)
     count = len(there.nodes) if there is not None else nodes or model.DEFAULT_NODES
     with at_work(cluster, "starting", count) as working:
-        made = working.up(LabRequest(nodes, rails, suite, memory, chosen, site))
+        made = working.up(LabRequest(nodes, rails, suite, memory, chosen, site, shape))
     lab_view.table(made, [State.UP] * len(made.nodes))
     click.echo(f"site: {_short(made.site)}   shell: rdmaprov lab ssh {made.nodes[0].name}")
+
+
+@lab.command("shapes", short_help="List the shapes of nodes.")
+def shapes_() -> None:
+    """List the shapes that `rdmaprov lab up --shape NAME` makes nodes of."""
+    from rdmaprov.cli import lab_view
+
+    lab_view.shape_list(shapes.catalogue().values())
 
 
 @lab.command(short_help="Show the nodes and the saved states.")

@@ -79,4 +79,17 @@ def complete_fault(
     ]
 
 
+def complete_shape(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the shapes of nodes that begin so."""
+    from rdmaprov.lab import shapes
+
+    return [
+        CompletionItem(shape.name, help=shape.title)
+        for shape in shapes.catalogue().values()
+        if shape.name.startswith(incomplete)
+    ]
+
+
 node_argument = click.argument("node", shell_complete=complete_node)

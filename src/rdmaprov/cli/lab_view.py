@@ -8,10 +8,11 @@ from datetime import datetime
 
 import click
 
-from rdmaprov.lab import site, ssh
+from rdmaprov.lab import shapes, site, ssh
 from rdmaprov.lab.faults import Fault
 from rdmaprov.lab.machines import State
 from rdmaprov.lab.model import Lab
+from rdmaprov.lab.shapes import Shape
 
 LINE_WIDTH = 100
 INDENT = "    "
@@ -51,6 +52,7 @@ def document(lab: Lab | None, states: Sequence[State]) -> dict[str, object]:
     """Return what `lab status --json` prints; no nodes if there is no lab."""
     if lab is None:
         return {"nodes": [], "saved": []}
+    shape = shapes.find(lab.shape)
     nodes = [
         {
             "name": node.name,
@@ -63,14 +65,15 @@ def document(lab: Lab | None, states: Sequence[State]) -> dict[str, object]:
                     "rdma": rail.rdma,
                     "netdev": rail.netdev,
                     "mac": rail.mac,
-                    "address": site.rail_address(rail.number, number),
+                    "address": entry.get("address"),
                 }
-                for rail in node.rails
+                for rail, entry in zip(node.rails, site.rails(shape, number, node), strict=True)
             ],
         }
         for number, (node, state) in enumerate(zip(lab.nodes, states, strict=True), start=1)
     ]
     settings = {"suite": lab.suite, "accel": str(lab.accel), "memory_mib": lab.memory_mib}
+    settings["shape"] = lab.shape
     saved = [asdict(state) for state in lab.saved]
     return {**settings, "site": lab.site, "nodes": nodes, "saved": saved}
 
@@ -81,3 +84,9 @@ def faults(catalogue: Iterable[Fault]) -> None:
         click.secho(fault.name, bold=True)
         for text in (f"{fault.title} (until {fault.until}).", fault.stands_for):
             click.echo(click.wrap_text(text, LINE_WIDTH, INDENT, INDENT))
+
+
+def shape_list(catalogue: Iterable[Shape]) -> None:
+    """Print the shapes, one line for each."""
+    for shape in catalogue:
+        click.echo(f"{shape.name}: {shape.title}")

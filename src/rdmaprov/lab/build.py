@@ -104,6 +104,8 @@ def build_root(recipe: Recipe, scratch: Path, environment: Mapping[str, str]) ->
     lab = recipe.directory
     build_packages = recipe.words("image", "build_packages")
     source = "/usr/src/rdmaprov-lab"
+    spare_packages = " ".join(recipe.words("image", "spare_packages"))
+    spare = "$1/usr/lib/rdmaprov-lab/packages"
     run(
         _bootstrap(
             recipe.suite,
@@ -116,6 +118,9 @@ def build_root(recipe: Recipe, scratch: Path, environment: Mapping[str, str]) ->
             "rdmaprov-lab /etc/initramfs-tools/conf.d",
             f"--customize-hook=mkdir -p $1{source}",
             f"--customize-hook=copy-in {lab}/image {lab}/standins {source}",
+            f"--customize-hook=mkdir -p {spare}/partial",
+            "--customize-hook=APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -y --download-only "
+            f"-o Dir::Cache::archives={spare} install {spare_packages}",
             f'--customize-hook=chroot "$1" sh {source}/image/setup.sh',
         ),
         timeout_s=BUILD_TIMEOUT_S,

@@ -21,7 +21,7 @@ LOGIN_ATTEMPTS = 5  # sshd greets a moment before logins are allowed (pam_nologi
 # Prints "RAIL NETDEV" for each rail once its hardware is there.
 _READ_RAILS = """
 for rail in {rails}; do
-    ndev=/sys/class/infiniband/mlx5_$rail/ports/1/gid_attrs/ndevs/0
+    ndev=/sys/class/infiniband/mlx5_{bond}$rail/ports/1/gid_attrs/ndevs/0
     for try in $(seq 100); do [ -e $ndev ] && break; sleep 0.3; done
     echo "$rail $(cat $ndev)"
 done
@@ -44,7 +44,9 @@ class Login:
         """
         self.wait(node)
         numbers = " ".join(str(rail.number) for rail in node.rails)
-        said = self._run(node, _READ_RAILS.format(rails=numbers))
+        said = self._run(
+            node, _READ_RAILS.format(rails=numbers, bond="bond_" if node.rails[0].more_macs else "")
+        )
         lines = [line.split() for line in said.splitlines()]
         return node.with_netdevs({int(line[0]): line[1] for line in lines if len(line) == 2})
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError
-from rdmaprov.lab import monitor, overlay, qemu, snapshot, ssh
+from rdmaprov.lab import monitor, overlay, qemu, shapes, snapshot, ssh
 from rdmaprov.lab.image import ImageStore, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.login import BOOT_TIMEOUT_S, Login
@@ -67,6 +67,7 @@ class Machines:
         Returns the lab with what was found: ports that had to change, names of the netdevs.
         """
         self._start_switch(len(lab.nodes[0].rails))
+        self._write_factory(lab)
         for node in nodes:
             lab = self._start(lab, node, saved_state)
         lab.save(self.layout.state)
@@ -207,7 +208,7 @@ class Machines:
 
     def has_disk(self, lab: Lab, name: str) -> bool:
         """Return whether a node has a disk that belongs to the lab's image."""
-        return overlay.fits(self.layout.node(name), self.store.record(lab.image))
+        return overlay.fits(self.layout.node(name), self.store.record(lab.image_of(name)))
 
     def _ensure_disk(self, lab: Lab, name: str) -> Lab:
         """Make a node's disk unless it has one on this very image; return the lab after that."""
@@ -218,10 +219,21 @@ class Machines:
             self.say(f"{name}: its disk belongs to an image that is gone; it gets a new one")
             lab = lab.without_saved_states_of([name])
             lab.save(self.layout.state)
-        overlay.make(directory, self.store.path(lab.image), self.store.record(lab.image))
+        image = lab.image_of(name)
+        overlay.make(directory, self.store.path(image), self.store.record(image))
         return lab
 
+    def _write_factory(self, lab: Lab) -> None:
+        """Write what the nodes run at their first boot, as the lab's shape has it."""
+        script = shapes.find(lab.shape).script()
+        if script:
+            self._factory().write_text(script)
+
+    def _factory(self) -> Path:
+        return self.layout.root / "factory.sh"
+
     def _machine(self, lab: Lab, node: LabNode) -> qemu.Machine:
+        shape = shapes.find(lab.shape)
         return qemu.Machine(
             node=node,
             accel=lab.accel,
@@ -231,6 +243,8 @@ class Machines:
             authorized_keys=ssh.user_key(self.layout).with_suffix(".pub"),
             host_key=ssh.host_key(self.layout, node.name),
             switch=Path(self.layout.switch.name),
+            factory=self._factory() if shape.factory else None,
+            numa=shape.numa,
         )
 
 

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.lab.accel import Accel
@@ -29,11 +30,17 @@ class LabRail:
     number: int
     mac: str
     netdev: str | None = None
+    more_macs: tuple[str, ...] = ()  # of a bond's other NICs
 
     @property
     def rdma(self) -> str:
-        """The RDMA device on top of the NIC."""
-        return f"mlx5_{self.number}"
+        """The RDMA device on top of the NIC, or of the bond."""
+        return f"mlx5_{'bond_' if self.more_macs else ''}{self.number}"
+
+    @property
+    def macs(self) -> tuple[str, ...]:
+        """The MAC addresses of its NICs."""
+        return (self.mac, *self.more_macs)
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,8 @@ class LabNode:
     port: int
     management_mac: str
     rails: tuple[LabRail, ...]
+    suite: str | None = None  # if it is not the lab's
+    image: str | None = None
 
     def with_netdevs(self, netdevs: dict[int, str]) -> LabNode:
         """Return the node with the names its kernel gave to the rails."""
@@ -73,6 +82,15 @@ class Lab:
     site: str
     nodes: tuple[LabNode, ...] = field(default_factory=tuple)
     saved: tuple[SavedState, ...] = ()
+    shape: str | None = None
+
+    def images(self) -> dict[str, str]:
+        """Return the images of the nodes by Debian release."""
+        return {node.suite or self.suite: self.image_of(node.name) for node in self.nodes}
+
+    def image_of(self, name: str) -> str:
+        """Return the image that a node's disk lies on."""
+        return self.node(name).image or self.image
 
     def node(self, name: str) -> LabNode:
         """Return the node of that name.
@@ -146,7 +164,7 @@ class Lab:
         try:
             raw = json.loads(path.read_text())
             nodes = tuple(
-                LabNode(**{**node, "rails": tuple(LabRail(**rail) for rail in node["rails"])})
+                LabNode(**{**node, "rails": tuple(_rail(rail) for rail in node["rails"])})
                 for node in raw.pop("nodes")
             )
             saved = tuple(
@@ -160,6 +178,10 @@ class Lab:
             raise RdmaprovError(
                 f"{path} is damaged: {error}", "Run: rdmaprov lab down, then rdmaprov lab up"
             ) from error
+
+
+def _rail(raw: dict[str, Any]) -> LabRail:
+    return LabRail(**{**raw, "more_macs": tuple(raw.get("more_macs", ()))})
 
 
 def find_rail(node: LabNode, number: int) -> LabRail:
@@ -182,14 +204,25 @@ def random_mac() -> str:
     return "52:54:00:" + ":".join(f"{byte:02x}" for byte in secrets.token_bytes(3))
 
 
-def new_node(name: str, port: int, rails: int) -> LabNode:
-    """Return the description of a machine that was never there before."""
+def new_node(name: str, port: int, rails: int, nics: int = 1) -> LabNode:
+    """Return the description of a machine that was never there before; nics: of each rail."""
+
+    def new_rail(number: int) -> LabRail:
+        mac, *more = (random_mac() for _ in range(nics))
+        return LabRail(number, mac, more_macs=tuple(more))
+
     return LabNode(
         name=name,
         port=port,
         management_mac=random_mac(),
-        rails=tuple(LabRail(number, random_mac()) for number in range(rails)),
+        rails=tuple(new_rail(number) for number in range(rails)),
     )
+
+
+def replacement(old: LabNode) -> LabNode:
+    """Return the description of another machine of the same kind in a node's place."""
+    new = new_node(old.name, old.port, len(old.rails), len(old.rails[0].macs))
+    return replace(new, suite=old.suite, image=old.image)
 
 
 def check_range(option: str, value: int, allowed: range, unit: str = "") -> None:

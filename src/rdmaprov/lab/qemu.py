@@ -36,6 +36,8 @@ class Machine:
     authorized_keys: Path
     host_key: Path
     switch: Path
+    factory: Path | None = None  # the script of the first boot, if the lab has a shape
+    numa: int | None = None  # the NUMA node of all rails; None to spread them
     saved_state: str | None = None  # start from it, paused, instead of booting
 
     def argv(self) -> list[str]:
@@ -48,7 +50,7 @@ class Machine:
             *self._memory(),
             *self._management(),  # before what QEMU finds a slot for by itself
             *self._disks(),
-            *(word for rail in self.node.rails for word in self._rail(rail.number, rail.mac)),
+            *self._rails(),
             *self._firmware(),
             *("-chardev", f"file,id=console,path={self.directory}/console.log,append=on"),
             *("-serial", "chardev:console"),
@@ -88,9 +90,14 @@ class Machine:
             f"mac={self.node.management_mac},romfile="
         )
 
-    def _rail(self, number: int, mac: str) -> Iterator[str]:
-        # A host bridge of its own for each rail: the only way to a PCI device with a NUMA node.
-        numa = number * NUMA_NODES // len(self.node.rails)
+    def _rails(self) -> Iterator[str]:
+        nics = [(rail, mac) for rail in self.node.rails for mac in rail.macs]
+        for number, (rail, mac) in enumerate(nics):
+            numa = rail.number * NUMA_NODES // len(self.node.rails)
+            yield from self._nic(number, rail.number, mac, numa if self.numa is None else self.numa)
+
+    def _nic(self, number: int, rail: int, mac: str, numa: int) -> Iterator[str]:
+        # A host bridge of its own for each NIC: the only way to a PCI device with a NUMA node.
         bridge = (
             f"pxb-pcie,bus=pcie.0,id=bridge{number},bus_nr={FIRST_BUS + BUS_STEP * number},"
             f"numa_node={numa},addr={FIRST_BRIDGE_SLOT + number:#x}"
@@ -100,23 +107,25 @@ class Machine:
             f"chassis={number + 1}"
         )
         netdev = (
-            f"dgram,id=rail{number},local.type=unix,local.path={self.directory}/rail{number}.sock,"
-            f"remote.type=unix,remote.path={self.switch}/rail{number}"
+            f"dgram,id=nic{number},local.type=unix,local.path={self.directory}/nic{number}.sock,"
+            f"remote.type=unix,remote.path={self.switch}/rail{rail}"
         )
         nic = (
-            f"virtio-net-pci,bus=port{number},netdev=rail{number},mac={mac},"
+            f"virtio-net-pci,bus=port{number},netdev=nic{number},mac={mac},"
             f"speed={RAIL_SPEED_MBPS},duplex=full,romfile="
         )
         yield from ("-device", bridge, "-device", port, "-netdev", netdev, "-device", nic)
 
     def _firmware(self) -> Iterator[str]:
-        rails = " ".join(rail.mac for rail in self.node.rails)
+        rails = " ".join("+".join(rail.macs) for rail in self.node.rails)
         yield from ("-fw_cfg", f"name={FIRMWARE}/hostname,string={self.node.name}")
         yield from ("-fw_cfg", f"name={FIRMWARE}/rails,string={rails}")
         yield from (
             "-fw_cfg",
             f"name={FIRMWARE}/authorized_keys,file={_value(self.authorized_keys)}",
         )
+        if self.factory is not None:
+            yield from ("-fw_cfg", f"name={FIRMWARE}/factory,file={_value(self.factory)}")
         yield from ("-fw_cfg", f"name={FIRMWARE}/host_key,file={_value(self.host_key)}")
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rdmaprov.errors import UsageError
-from rdmaprov.lab import image, model, site
+from rdmaprov.lab import image, model, shapes, site
 from rdmaprov.lab.accel import Accel, detect
 from rdmaprov.lab.image import Recipe, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.machines import free_port
-from rdmaprov.lab.model import Lab
+from rdmaprov.lab.model import Lab, LabNode
+from rdmaprov.lab.shapes import Shape
 from rdmaprov.resources import data_dir
 
 NODE_FREE_MIB = 2048
@@ -27,6 +28,7 @@ class LabRequest:
     memory_mib: int | None = None
     accel: Accel | None = None
     site: Path | None = None
+    shape: str | None = None
 
     def refuse_difference(self, lab: Lab) -> None:
         """Refuse to go on if the lab that exists differs from the request.
@@ -41,6 +43,7 @@ class LabRequest:
             ("--suite", self.suite, lab.suite),
             ("--memory", self.memory_mib, lab.memory_mib),
             ("--accel", self.accel, lab.accel),
+            ("--shape", self.shape, lab.shape or "none"),
             ("--site", self.site and str(self.site.resolve()), lab.site),
         ):
             if wanted is not None and wanted != seen:
@@ -54,10 +57,13 @@ class LabRequest:
 
         Raises:
             RdmaprovError: the disk has no room for it.
+            UsageError: there is no such shape, or a node has no slots for its NICs.
 
         """
+        shape = shapes.find(self.shape)
         nodes = self.nodes or model.DEFAULT_NODES
-        rails = self.rails or model.DEFAULT_RAILS
+        rails = self.rails or shape.rails or model.DEFAULT_RAILS
+        _require_room(shape, self.suite, rails)
         recipe = Recipe(data_dir("lab"), self.suite or model.DEFAULT_SUITE)
         image.check_space(layout.root, nodes * NODE_FREE_MIB)
         accel = self.accel or detect(layout.cache)
@@ -70,10 +76,30 @@ class LabRequest:
             image=recipe.key(),
             torch=recipe.torch_key(),
             site=str((self.site or site.default_site()).resolve()),
-            nodes=tuple(
-                model.new_node(f"node{number}", free_port(), rails)
-                for number in range(1, nodes + 1)
-            ),
+            nodes=tuple(_new_node(shape, number, rails) for number in range(1, nodes + 1)),
+            shape=self.shape,
         )
         lab.save(layout.state)
         return lab
+
+
+def _require_room(shape: Shape, suite: str | None, rails: int) -> None:
+    most = model.RAILS_RANGE.stop - 1
+    if shape.nics * rails > most:
+        raise UsageError(
+            f"--rails {rails}: with {shape.nics} NICs each, a node has slots for {most} NICs",
+            f"Pass --rails with at most {most // shape.nics}.",
+        )
+    if shape.suites and suite is not None:
+        raise UsageError(
+            f"--suite {suite}: the shape {shape.name} has nodes of {' and '.join(shape.suites)}",
+            "Leave out --suite.",
+        )
+
+
+def _new_node(shape: Shape, number: int, rails: int) -> LabNode:
+    node = model.new_node(f"node{number}", free_port(), rails, shape.nics)
+    suite = shape.suite(number)
+    if suite is None:
+        return node
+    return replace(node, suite=suite, image=Recipe(data_dir("lab"), suite).key())

@@ -5,18 +5,18 @@ from __future__ import annotations
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 from rdmaprov.errors import UsageError
-from rdmaprov.lab import ssh
+from rdmaprov.lab import shapes, ssh
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.model import Lab, LabNode
+from rdmaprov.lab.shapes import Shape
 from rdmaprov.resources import data_dir
 
 HOSTS_FILE = "hosts.yml"
 _HEADER = "# Written by `rdmaprov lab up`, removed by `rdmaprov lab down`.\n"
 GROUP = "lab"
-# Rail i of node n: one subnet for each rail, from the range set aside for benchmarks (RFC 2544).
-_RAIL_ADDRESS = "198.18.{rail}.{node}/24"
 
 
 def default_site() -> Path:
@@ -26,9 +26,9 @@ def default_site() -> Path:
     return Path.cwd() / "inventory" / "lab" if installed else reference
 
 
-def rail_address(rail: int, node: int) -> str:
-    """Return the address, with its prefix length, that a rail of the node is to have."""
-    return _RAIL_ADDRESS.format(rail=rail, node=node)
+def rails(shape: Shape, number: int, node: LabNode) -> list[dict[str, Any]]:
+    """Return the fabric_rails of a node, which is the lab's number-th."""
+    return shape.entries(number, [rail.netdev for rail in node.rails])
 
 
 def write(layout: Layout, lab: Lab) -> Path:
@@ -52,7 +52,10 @@ def write(layout: Layout, lab: Lab) -> Path:
     options = ssh.options(layout)
     # Quoted twice: ssh splits what the shell has left whole (a file name with a blank).
     words = [shlex.quote(f'-o{key}="{value}"') for key, value in options.items()]
-    entries = {node.name: _host(number, node) for number, node in enumerate(lab.nodes, start=1)}
+    shape = shapes.find(lab.shape)
+    entries = {
+        node.name: _host(shape, number, node) for number, node in enumerate(lab.nodes, start=1)
+    }
     group = {
         "hosts": entries,
         "vars": {
@@ -75,11 +78,10 @@ def remove(lab: Lab) -> None:
         hosts.unlink()
 
 
-def _host(number: int, node: LabNode) -> dict[str, object]:
-    rails = [
-        {"netdev": rail.netdev, "address": rail_address(rail.number, number)} for rail in node.rails
-    ]
-    return {"ansible_port": node.port, "fabric_rails": rails}
+def _host(shape: Shape, number: int, node: LabNode) -> dict[str, object]:
+    # Variables of a host: those of a group give way to the site's group_vars/all.yml.
+    own = {"ansible_port": node.port, "fabric_rails": rails(shape, number, node)}
+    return {**own, **shape.variables}
 
 
 def _is_ours(hosts: Path) -> bool:

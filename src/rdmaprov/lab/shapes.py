@@ -1,0 +1,113 @@
+"""The shapes of the lab: nodes as real fleets have them, made from the plain ones.
+
+A shape is one file, lab/shapes/NAME.yml: what is done to a node before it gets to the site, and
+what the site then says of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rdmaprov.errors import UsageError
+from rdmaprov.resources import data_dir
+
+# Rail i of node n: one subnet for each rail, from the range set aside for benchmarks (RFC 2544).
+_RAIL = {"netdev": "{netdev}", "address": "198.18.{rail}.{node}/24"}
+_LIBRARY = "lib.sh"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the nodes of a lab differ from plain ones.
+
+    Args:
+        name: its file's name.
+        title: what it is, in one line.
+        factory: a shell script that makes a plain node one of this shape, at its first boot.
+        nics: the NICs of each rail; more than one for a bond.
+        numa: the NUMA node of all rails; None to spread them.
+        rails: how many rails a node has, unless `lab up` is told.
+        suites: the Debian releases of the nodes, in turn; none for that of the lab.
+        rail: what the site says of each rail, with {netdev}, {rail} and {node} to be filled in.
+        last_rail: what it says of the last one besides.
+        variables: of the site.
+
+    """
+
+    name: str = ""
+    title: str = ""
+    factory: str = ""
+    nics: int = 1
+    numa: int | None = None
+    rails: int | None = None
+    suites: tuple[str, ...] = ()
+    rail: Mapping[str, Any] = field(default_factory=lambda: dict(_RAIL))
+    last_rail: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+    def entries(self, node: int, netdevs: Sequence[str | None]) -> list[dict[str, Any]]:
+        """Return the site's fabric_rails of a node.
+
+        Args:
+            node: its number, from 1.
+            netdevs: the network devices that its RDMA devices are on, by rail.
+
+        """
+        last = len(netdevs) - 1
+        return [
+            {
+                name: value.format(netdev=netdev, rail=rail, node=node)
+                if isinstance(value, str)
+                else value
+                for name, value in {**self.rail, **(self.last_rail if rail == last else {})}.items()
+            }
+            for rail, netdev in enumerate(netdevs)
+        ]
+
+    def suite(self, node: int) -> str | None:
+        """Return the Debian release of a node, numbered from 1; None for that of the lab."""
+        return self.suites[(node - 1) % len(self.suites)] if self.suites else None
+
+    def script(self) -> str:
+        """Return what a node runs at its first boot, empty for a plain one."""
+        return (_directory() / _LIBRARY).read_text() + self.factory if self.factory else ""
+
+
+PLAIN = Shape()
+
+
+def find(name: str | None) -> Shape:
+    """Return the shape of that name, the plain one for None.
+
+    Raises:
+        UsageError: there is none.
+
+    """
+    if name is None:
+        return PLAIN
+    if name not in catalogue():
+        raise UsageError(f"there is no shape {name!r}", "The shapes are: " + ", ".join(catalogue()))
+    return catalogue()[name]
+
+
+@cache
+def catalogue() -> dict[str, Shape]:
+    """Return all shapes by name."""
+    return {path.stem: _read(path) for path in sorted(_directory().glob("*.yml"))}
+
+
+def _directory() -> Path:
+    return data_dir("lab") / "shapes"
+
+
+def _read(path: Path) -> Shape:
+    import yaml
+
+    raw = yaml.safe_load(path.read_text())
+    raw["suites"] = tuple(raw.get("suites", ()))
+    raw["rail"] = {**_RAIL, **raw.get("rail", {})}
+    return Shape(name=path.stem, **raw)
