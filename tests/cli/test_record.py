@@ -44,7 +44,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"limits_memlock_users: []\nlimits_memlock_services: []\n"
         f"limits_sysctl: {{{SETTING}: {value}}}\nansible_become_pass: {SUDO}\n"
     )
-    named = "{n1: {unit: 1}, n2: {unit: 2}}"
+    closed = "ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: 1"
+    named = f"{{n1: {{unit: 1}}, n2: {{unit: 2, {closed}}}}}"
     site = {
         **GOOD,
         "hosts.yml": hosts(directory, named, {"sysctl.d": "/etc/sysctl.d"}),
@@ -178,6 +179,13 @@ def test_anonymous_record_has_the_same_verdicts(place: Path):
     assert {test.replace("[node-1", "[n1"): one for test, (one, _) in judged.items()} == {
         test: one for test, (one, _) in live.items()
     }
+
+
+def test_unreachable_node_has_no_record(place: Path):
+    code, said = rdmaprov(place, "record", "site", "--limit", "n2")
+    assert code == 4
+    assert "n2: ssh: connection refused" in said
+    assert not list(place.glob("n2*"))
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ import pytest
 
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.drift.record import survey_readings
-from rdmaprov.probe.connection import Answer
-from rdmaprov.probe.errors import NoAnswer
-from rdmaprov.probe.recorded import RecordedProbe
+from rdmaprov.probe.connection import Answer, Command
+from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
+from rdmaprov.probe.recorded import RecordedProbe, RecordingProbe
 from rdmaprov.record import document as file
 from rdmaprov.record.anonymous import Pseudonyms
 from rdmaprov.record.document import NodeRecord, RecordError, new_document, parse_record, to_bytes
@@ -390,3 +390,60 @@ def test_replay_still_imports():
         "import ctypes, decimal, socket, subprocess, tempfile, urllib.request\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize(
+    "part", ["password", "a-b.c_", "-----BEGIN ", "ab:cd:", "1.2.3.", " \t", "0a"]
+)
+def test_text_of_a_hostile_node_takes_no_hours(part):
+    text = part * 20_000
+    begun = time.process_time()
+    clean = Scrub(Mask([])).data(made(files={"/x": text}))
+    Pseudonyms(clean, random.Random(7)).data(clean)
+    assert time.process_time() - begun < 10
+
+
+class Says:
+    """A probe that has one answer to everything."""
+
+    live = False
+
+    def __init__(self, said: Answer | NodeError) -> None:
+        self.said = said
+
+    def run(self, *_: Any) -> Answer:
+        if isinstance(self.said, NodeError):
+            raise self.said
+        return self.said
+
+    def run_all(self, commands: Any, *_: Any) -> Any:
+        return dict.fromkeys(commands, self.said)
+
+    def close(self) -> None:
+        self.live = True
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("said", "kept", "lost"),
+    [
+        (Answer(3, "out", "err"), {"x": Answer(3, "out", "err")}, False),
+        (NoAnswer("n1: no answer in 5 s: x", "Try"), {"x": "no answer in 5 s: x"}, False),
+        (NodeUnreachable("n1: no route", "Try"), {}, True),
+    ],
+)
+def test_what_a_node_says_is_kept_and_passed_on(said, kept, lost, together):
+    probe = RecordingProbe(Says(said))
+    if together:
+        assert probe.run_all({"n1": Command("x", 5)}) == {"n1": said}
+    elif isinstance(said, Answer):
+        assert probe.run("n1", "x") == said
+    else:
+        with pytest.raises(type(said)):
+            probe.run("n1", "x")
+    assert probe.answers == kept
+    assert (probe.lost is said) == lost
+    probe.live = True
+    assert probe.live
+    found = RecordedProbe(probe.answers).run_all({"n1": Command("x", 5)})["n1"]
+    assert isinstance(found, Answer) == isinstance(said, Answer)

@@ -10,9 +10,10 @@ from rdmaprov.inventory.secrets import is_secret_name
 from rdmaprov.runs.masks import Mask
 
 REMOVED = "REMOVED"
+# A node chooses its text: without bounds, a long word would take hours.
 _NAME = (
-    r"[\w.-]*(?:password|passwd|passphrase|secret|token|credential|psk|chap[_-]?key|wep[_-]key"
-    r"|(?:api|private|access|auth|preshared|encryption)[_-]?key)[\w.-]*(?<!flags)(?<!type)"
+    r"[\w.-]{0,64}(?:password|passwd|passphrase|secret|token|credential|psk|chap[_-]?key|wep[_-]key"
+    r"|(?:api|private|access|auth|preshared|encryption)[_-]?key)[\w.-]{0,64}(?<!flags)(?<!type)"
 )
 # As programs write a value: in quotes, or to the end of a word. Behind a name that begins its line,
 # also the words that follow. `grep -Z` has a NUL before each line.
