@@ -9,11 +9,18 @@ rails() {
 	tr ' ' '\n' < $firmware/rails/raw | tr '+' ' ' | grep . | cat -n
 }
 
-# Print the network device that has a MAC address.
+# Print the network device that has a MAC address, once it is there and udev has named it.
 netdev_of() { # MAC
-	for each in /sys/class/net/*; do
-		[ "$(cat "$each/address")" != "$1" ] || echo "${each##*/}"
+	for _ in $(seq 300); do
+		if grep -qsFx "$1" /sys/class/net/*/address; then
+			udevadm settle
+			grep -lsFx "$1" /sys/class/net/*/address | head -n 1 | cut -d / -f 5
+			return
+		fi
+		sleep 0.2
 	done
+	echo "no network device has the address $1"
+	return 1
 }
 
 # Install packages that the disk carries; what they would start starts at the next boot.

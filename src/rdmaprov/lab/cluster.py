@@ -98,14 +98,13 @@ class Cluster:
     def _ensure_images(self, lab: Lab) -> None:
         if any(self._machines.is_running(node.name) for node in lab.nodes):
             return  # what runs has them open
-        for suite, key in lab.images().items():
-            recipe = Recipe(data_dir("lab"), suite)
-            if (recipe.key(), recipe.torch_key()) != (key, lab.torch):
-                raise RdmaprovError(
-                    "the recipe of the lab's images changed since this lab was made",
-                    "Run: rdmaprov lab down, then rdmaprov lab up",
-                )
-            build.ensure(recipe, self._store, self.say)
+        recipe = Recipe(data_dir("lab"), lab.suite)
+        if (recipe.key(), recipe.torch_key()) != (lab.image, lab.torch):
+            raise RdmaprovError(
+                "the recipe of the lab's images changed since this lab was made",
+                "Run: rdmaprov lab down, then rdmaprov lab up",
+            )
+        build.ensure(recipe, self._store, self.say)
 
     def reset(self, names: Iterable[str]) -> Lab:
         """Give nodes factory-new disks: same machines, same keys, same addresses."""

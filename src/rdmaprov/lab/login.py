@@ -18,12 +18,13 @@ POLL_S = 1.0
 SSH_TIMEOUT_S = 60.0
 LOGIN_ATTEMPTS = 5  # sshd greets a moment before logins are allowed (pam_nologin)
 
-# Prints "RAIL NETDEV" for each rail once its hardware is there.
+# Prints "RAIL NETDEV" for each rail once its hardware is there. Soft-RoCE names its network device
+# so; a bond's first GID may be unset.
 _READ_RAILS = """
 for rail in {rails}; do
-    ndev=/sys/class/infiniband/mlx5_{bond}$rail/ports/1/gid_attrs/ndevs/0
-    for try in $(seq 100); do [ -e $ndev ] && break; sleep 0.3; done
-    echo "$rail $(cat $ndev)"
+    netdev=/sys/class/infiniband/mlx5_{bond}$rail/parent
+    for try in $(seq 100); do [ -e $netdev ] && break; sleep 0.3; done
+    echo "$rail $(cat $netdev)"
 done
 """
 

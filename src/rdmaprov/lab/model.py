@@ -51,8 +51,6 @@ class LabNode:
     port: int
     management_mac: str
     rails: tuple[LabRail, ...]
-    suite: str | None = None  # if it is not the lab's
-    image: str | None = None
 
     def with_netdevs(self, netdevs: dict[int, str]) -> LabNode:
         """Return the node with the names its kernel gave to the rails."""
@@ -83,14 +81,6 @@ class Lab:
     nodes: tuple[LabNode, ...] = field(default_factory=tuple)
     saved: tuple[SavedState, ...] = ()
     shape: str | None = None
-
-    def images(self) -> dict[str, str]:
-        """Return the images of the nodes by Debian release."""
-        return {node.suite or self.suite: self.image_of(node.name) for node in self.nodes}
-
-    def image_of(self, name: str) -> str:
-        """Return the image that a node's disk lies on."""
-        return self.node(name).image or self.image
 
     def node(self, name: str) -> LabNode:
         """Return the node of that name.
@@ -221,8 +211,7 @@ def new_node(name: str, port: int, rails: int, nics: int = 1) -> LabNode:
 
 def replacement(old: LabNode) -> LabNode:
     """Return the description of another machine of the same kind in a node's place."""
-    new = new_node(old.name, old.port, len(old.rails), len(old.rails[0].macs))
-    return replace(new, suite=old.suite, image=old.image)
+    return new_node(old.name, old.port, len(old.rails), len(old.rails[0].macs))
 
 
 def check_range(option: str, value: int, allowed: range, unit: str = "") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rdmaprov.errors import UsageError
@@ -11,7 +11,7 @@ from rdmaprov.lab.accel import Accel, detect
 from rdmaprov.lab.image import Recipe, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.machines import free_port
-from rdmaprov.lab.model import Lab, LabNode
+from rdmaprov.lab.model import Lab
 from rdmaprov.lab.shapes import Shape
 from rdmaprov.resources import data_dir
 
@@ -63,7 +63,7 @@ class LabRequest:
         shape = shapes.find(self.shape)
         nodes = self.nodes or model.DEFAULT_NODES
         rails = self.rails or shape.rails or model.DEFAULT_RAILS
-        _require_room(shape, self.suite, rails)
+        _require_room(shape, rails)
         recipe = Recipe(data_dir("lab"), self.suite or model.DEFAULT_SUITE)
         image.check_space(layout.root, nodes * NODE_FREE_MIB)
         accel = self.accel or detect(layout.cache)
@@ -76,30 +76,20 @@ class LabRequest:
             image=recipe.key(),
             torch=recipe.torch_key(),
             site=str((self.site or site.default_site()).resolve()),
-            nodes=tuple(_new_node(shape, number, rails) for number in range(1, nodes + 1)),
+            nodes=tuple(
+                model.new_node(f"node{number}", free_port(), rails, shape.nics)
+                for number in range(1, nodes + 1)
+            ),
             shape=self.shape,
         )
         lab.save(layout.state)
         return lab
 
 
-def _require_room(shape: Shape, suite: str | None, rails: int) -> None:
+def _require_room(shape: Shape, rails: int) -> None:
     most = model.RAILS_RANGE.stop - 1
     if shape.nics * rails > most:
         raise UsageError(
             f"--rails {rails}: with {shape.nics} NICs each, a node has slots for {most} NICs",
             f"Pass --rails with at most {most // shape.nics}.",
         )
-    if shape.suites and suite is not None:
-        raise UsageError(
-            f"--suite {suite}: the shape {shape.name} has nodes of {' and '.join(shape.suites)}",
-            "Leave out --suite.",
-        )
-
-
-def _new_node(shape: Shape, number: int, rails: int) -> LabNode:
-    node = model.new_node(f"node{number}", free_port(), rails, shape.nics)
-    suite = shape.suite(number)
-    if suite is None:
-        return node
-    return replace(node, suite=suite, image=Recipe(data_dir("lab"), suite).key())

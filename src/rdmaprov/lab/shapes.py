@@ -31,7 +31,6 @@ class Shape:
         nics: the NICs of each rail; more than one for a bond.
         numa: the NUMA node of all rails; None to spread them.
         rails: how many rails a node has, unless `lab up` is told.
-        suites: the Debian releases of the nodes, in turn; none for that of the lab.
         rail: what the site says of each rail, with {netdev}, {rail} and {node} to be filled in.
         last_rail: what it says of the last one besides.
         variables: of the site.
@@ -44,7 +43,6 @@ class Shape:
     nics: int = 1
     numa: int | None = None
     rails: int | None = None
-    suites: tuple[str, ...] = ()
     rail: Mapping[str, Any] = field(default_factory=lambda: dict(_RAIL))
     last_rail: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
@@ -67,10 +65,6 @@ class Shape:
             }
             for rail, netdev in enumerate(netdevs)
         ]
-
-    def suite(self, node: int) -> str | None:
-        """Return the Debian release of a node, numbered from 1; None for that of the lab."""
-        return self.suites[(node - 1) % len(self.suites)] if self.suites else None
 
     def script(self) -> str:
         """Return what a node runs at its first boot, empty for a plain one."""
@@ -108,6 +102,5 @@ def _read(path: Path) -> Shape:
     import yaml
 
     raw = yaml.safe_load(path.read_text())
-    raw["suites"] = tuple(raw.get("suites", ()))
     raw["rail"] = {**_RAIL, **raw.get("rail", {})}
     return Shape(name=path.stem, **raw)
