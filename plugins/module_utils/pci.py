@@ -20,6 +20,10 @@ _CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 _NVME = "0x0108"
 _VIRTIO = "0x1af4"
 NVIDIA, AMD = "0x10de", "0x1002"
+# Virtual functions of ConnectX and BlueField, also in a guest, which does not see the physical one.
+# [Linux drivers/net/ethernet/mellanox/mlx5/core/main.c: mlx5_core_pci_table, MLX5_PCI_DEV_IS_VF]
+_MELLANOX = "0x15b3"
+_VIRTUAL = ("0x1012", "0x1014", "0x1016", "0x1018", "0x101a", "0x101c", "0x101e", "0xa2d3")
 
 _STATUS, _HAS_CAPABILITIES = 0x06, 0x10
 _FIRST_CAPABILITY, _EXPRESS = 0x34, 0x10
@@ -52,7 +56,10 @@ class Function:
     @property
     def is_virtual(self) -> bool:
         """Return whether it is a virtual function, whose physical one decides for it."""
-        return self.machine.exists(self.directory + "/physfn")
+        if self.machine.exists(self.directory + "/physfn"):
+            return True
+        seen = [self.machine.value(f"{self.directory}/{name}") for name in ("vendor", "device")]
+        return seen[0] == _MELLANOX and seen[1] in _VIRTUAL
 
     @property
     def is_paravirtual(self) -> bool:
@@ -180,7 +187,7 @@ def functions(machine: Machine, netdev: str) -> list[Function]:
 
 
 def gpus(machine: Machine, vendors: tuple[str, ...] = (NVIDIA, AMD)) -> list[Function]:
-    """Return the GPUs of these vendors."""
+    """Return the GPUs of these vendors, without virtual functions of one that is here."""
     return [
         Function(machine, each)
         for each in machine.names(DEVICES)
@@ -199,6 +206,6 @@ def nvme_drives(machine: Machine) -> list[Function]:
 
 def _is_gpu(machine: Machine, address: str, vendors: tuple[str, ...]) -> bool:
     base = f"{DEVICES}/{address}"
-    if machine.value(base + "/vendor") not in vendors:
+    if machine.value(base + "/vendor") not in vendors or machine.exists(base + "/physfn"):
         return False
     return (machine.value(base + "/class") or "").startswith(_CLASSES)

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from plugins.module_utils import pci
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.pcie import apply, boot
@@ -24,6 +25,7 @@ from tests.roles.fake import FakeMachine
 from tests.roles.pcie_node import (
     BALANCING,
     GOVERNOR,
+    GPU,
     GPU_PORT,
     LINK,
     NIC,
@@ -218,6 +220,20 @@ def test_function_that_is_not_express_is_skipped(node: Node):
     assert skipped == [
         f"ens1 {NIC}: MaxReadReq: a virtual function uses that of its physical function"
     ]
+
+
+def test_guest_knows_its_virtual_function_by_number(node: Node):
+    node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/vendor", "0x15b3\n")
+    node.put(f"/sys/devices/{SWITCH}/{NIC_PORT}/{NIC}/device", "0x101c\n")
+    assert run(node)["notes"] == [
+        f"ens1 {NIC}: MaxReadReq: a virtual function uses that of its physical function"
+    ]
+
+
+def test_virtual_function_of_a_gpu_of_the_host_is_none(node: Node):
+    assert [each.address for each in pci.gpus(node)] == [GPU]
+    node.put(f"/sys/bus/pci/devices/{GPU}/physfn/vendor", "0x10de\n")
+    assert pci.gpus(node) == []
 
 
 @pytest.mark.parametrize(

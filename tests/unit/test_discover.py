@@ -46,6 +46,8 @@ def nic(root: Path, device: str, netdev: str, pci: str, bridge: str) -> None:
     put(root, f"{rdma}/ports/1/link_layer", "Ethernet")
     put(root, f"{rdma}/ports/1/state", "4: ACTIVE")
     put(root, f"{rdma}/fw_ver", "28.43.2026")
+    put(root, f"{base}/vendor", "0x15b3")
+    put(root, f"{base}/device", "0x1021")
     (root / "sys/bus/pci/drivers/mlx5_core").mkdir(parents=True, exist_ok=True)
     link(root, f"{base}/driver", "sys/bus/pci/drivers/mlx5_core")
     link(root, f"{base}/net/{netdev}/device", base)
@@ -119,6 +121,18 @@ def test_soft_roce_is_found_by_its_netdev_and_not_the_way_to_the_node(tmp_path: 
     found = variables.host_variables(collector.collect(str(tmp_path)))
     assert found["fabric_rails"] == [{"netdev": "ens1"}, {"netdev": "ens2"}]
     assert found["fabric_link_gbps"] == 10
+
+
+def test_port_of_nvswitches_is_known_by_its_product_data(machine: Path):
+    """Its card has the model of a rail's: the HGX B200 and B300 have ConnectX-7 for NVSwitches."""
+    vpd = machine / "sys/class/infiniband/mlx5_0/device/vpd"
+    vpd.write_bytes(b"\x82\x1a\x00ConnectX\x90\x2b\x00V1\x0bSMDL=SW_MNG\xff\xfe")
+    found = {
+        each["device"]: each["manages_nvswitch"]
+        for each in collector.collect(str(machine))["rails"]
+    }
+    assert found["mlx5_0"]
+    assert not any(found[name] for name in found if name != "mlx5_0")
 
 
 def test_bond_is_named_by_its_network_device(machine: Path):

@@ -63,17 +63,57 @@ def test_devices_without_pci_are_in_natural_order():
     ("changed", "why"),
     [
         ({"default_route": True}, "the default route uses n-mlx5_9"),
+        ({"manages_nvswitch": True}, "it manages NVSwitches (SW_MNG in its VPD)"),
         ({"is_virtual": True}, "it is a virtual function of another device here"),
-        ({"state": "1: DOWN"}, "its port is not active (1: DOWN)"),
-        ({"gbps": 25.0}, "it is Ethernet of 25 Gb/s, most others are Ethernet of 400"),
+        ({"state": "1: DOWN", "model": "15b3:101d"}, "its port is not active (1: DOWN)"),
+        ({"gbps": 25.0}, "it is Ethernet of 25 Gb/s, most others are Ethernet of 400 Gb/s"),
         ({"link_layer": "InfiniBand"},
-         "it is InfiniBand of 400 Gb/s, most others are Ethernet of 400"),
+         "it is InfiniBand of 400 Gb/s, most others are Ethernet of 400 Gb/s"),
     ],
 )  # fmt: skip
 def test_device_that_is_no_rail_is_named_with_the_reason(changed: dict[str, Any], why: str):
     others = [device("mlx5_0", "0000:18:00.0"), device("mlx5_1", "0000:19:00.0")]
     rails, out = chosen([*others, device("mlx5_9", "0000:01:00.0", **changed)])
     assert (rails, out) == (["mlx5_0", "mlx5_1"], {"mlx5_9": why})
+
+
+DOWN: dict[str, Any] = {"state": "1: DOWN", "gbps": 10.0}  # what a disabled port shows as its rate
+
+
+def test_dead_rail_stays_one():
+    devices = [device(f"mlx5_{n}", f"0000:1{n}:00.0") for n in range(3)]
+    devices.append(device("mlx5_3", "0000:13:00.0", **DOWN))
+    assert chosen(devices) == (["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"], {})
+
+
+@pytest.mark.parametrize("card", ["", "a088:c203:0000:0001"])
+def test_second_port_without_a_cable_is_no_rail(card: str):
+    devices = [
+        device(f"mlx5_{n}", f"0000:1{n // 2}:00.{n % 2}", **(DOWN if n % 2 else {}))
+        for n in range(6)
+    ]
+    for each in devices if card else ():
+        each.update(card=f"{card}{each['pci'][:7]}", pci=f"0000:{each['device'][-1]}0:00.0")
+    assert chosen(devices)[0] == ["mlx5_0", "mlx5_2", "mlx5_4"]
+
+
+def test_new_rails_count_more_than_a_few_other_ports_with_a_link():
+    rails = [device(f"mlx5_{n}", f"0000:1{n}:00.0", **DOWN) for n in range(3)]
+    other = device("mlx5_9", "0000:90:00.0", model="15b3:101d")
+    wanted = "it is Ethernet of 400 Gb/s, most others are Ethernet without a link"
+    assert chosen([*rails, other]) == (["mlx5_0", "mlx5_1", "mlx5_2"], {"mlx5_9": wanted})
+
+
+def test_only_card_without_a_link_away_from_all_gpus_is_no_rail():
+    spare = device("mlx5_0", "0000:c6:00.0", **DOWN)
+    far = [gpu("0000:c1:00.0", "0000:c3:00.0")]
+    assert chosen([spare], far)[0] == []
+    assert chosen([spare])[0] == ["mlx5_0"]
+
+
+def test_port_of_unknown_state_is_not_down():
+    devices = [device("mlx5_0", "0000:10:00.0"), device("mlx5_1", "0000:11:00.0", state="")]
+    assert chosen(devices)[0] == ["mlx5_0", "mlx5_1"]
 
 
 def test_ports_of_a_node_without_any_link_are_rails():

@@ -35,6 +35,14 @@ def test_merged_device_is_named_by_its_parts():
     assert transport.verdict(unnamed).transport is Transport.ROCE
 
 
+def test_data_direct_device_is_named_as_the_nic_that_it_is_of():
+    job = Job(version="2.28.3")
+    lines = [line.replace("mlx5_0:1", "mlx5_0_dma:1") for line in job.lines()]
+    assert {channel.hcas for channel in of("\n".join([*lines, ""])).channels} == {
+        channel.hcas for channel in of(job.text()).channels
+    }
+
+
 def test_list_of_devices_that_nccl_cut_ends_at_the_last_whole_one():
     job = Job()
     cut = [
@@ -133,6 +141,10 @@ def test_lines_that_lost_their_newline_are_told_apart():
 @pytest.mark.parametrize(
     ("line", "versions"),
     [
+        ("RCCL version 2.18.3+hip5.7 HEAD:b502725", ("2.18.3",)),
+        ("RCCL version : 2.22.3-HEAD:7d8d67c", ("2.22.3",)),
+        ("h:1:1 [0] NCCL INFO RCCL version : 2.26.6-HEAD:f224e2c", ("2.26.6",)),
+        ("NCCL version 2.27.0a0+cuda12.9", ("2.27.0a0",)),
         ("NCCL version 2.10.3+cuda11.0", ("2.10.3",)),
         ("(RayWorkerWrapper pid=626, ip=192.0.2.107) NCCL version 2.21.5+cuda12.4", ("2.21.5",)),
         ("h:1:2 [0] NCCL INFO NCCL version 2.24.3", ("2.24.3",)),

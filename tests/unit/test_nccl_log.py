@@ -44,7 +44,7 @@ REAL = {
     "plugin-gib-ray-prefix": ("unknown", "all", [], False, None),
     "plugin-ibext-64-ranks-no-gdr": ("unknown", "none", [], False, None),
     "plugin-ibext-dmabuf-no-devices": ("unknown", "all", [], False, None),
-    "plugin-ucx-rccl": ("unknown", "all", [], False, None),
+    "plugin-ucx-rccl": ("unknown", "all", [], False, "2.18.3"),
     "prefix-removed": ("unknown", "unknown", [], False, "2.24.3"),
     "roce-2.10-before-channels": ("unknown", "unknown", [], False, "2.10.3"),
     "roce-2.22-only-nvlink-so-far": ("unknown", "unknown", [], False, None),

@@ -23,3 +23,13 @@ def test_gpu_of_another_vendor(suite, fleet, nodes, tmp_path, kind, vendor, stat
     hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
     outcomes = judge(suite, fleet, hosts, only=fleet.nodes[0], names=TEST)
     assert [each.state for each in outcomes] == [state]
+
+
+def test_virtual_functions_of_the_host_s_gpus_are_none(suite, fleet, nodes, tmp_path):
+    changed = nodes["gpu1"].like(tmp_path / "gpu1")
+    there = changed.root.joinpath(DEVICES.lstrip("/"))
+    gpus = [path for path in there.iterdir() if (path / "vendor").read_text() == "0x10de\n"]
+    changed.put(f"{DEVICES}/{gpus[0].name}/physfn/vendor", "0x10de\n")
+    hosts = FakeHosts({"gpu1": changed.host(), "gpu2": nodes["gpu2"].host()})
+    (outcome,) = judge(suite, fleet, hosts, only=fleet.nodes[0], names=TEST)
+    assert outcome.state == "failed"

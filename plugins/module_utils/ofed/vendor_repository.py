@@ -76,12 +76,8 @@ def site_origin(machine: Machine, manager: Manager, arguments: dict[str, Any]) -
 
 def vendors_url(machine: Machine, source: str, version: str) -> str:
     """Return the vendor's repository for the node's distribution and machine."""
-    text = machine.read("/etc/os-release") or ""
-    known: dict[str, str] = dict(
-        re.findall(r"^(ID|VERSION_ID|ID_LIKE)=\"?([^\"\n]*)\"?$", text, re.M)
-    )
-    name, release = known.get("ID", ""), known.get("VERSION_ID", "")
-    if name not in ("debian", "ubuntu") and re.search(r"rhel|fedora", known.get("ID_LIKE", name)):
+    name, release, like = distribution(machine)
+    if name not in ("debian", "ubuntu") and re.search("rhel|fedora", like or name):
         name = "rhel"
     if not release or name not in ("debian", "ubuntu", "rhel"):
         raise Refused(f"the vendor has no repository for {name or 'this distribution'} {release} "
@@ -91,6 +87,15 @@ def vendors_url(machine: Machine, source: str, version: str) -> str:
     machine_type = machine.run(["uname", "-m"]).strip()
     machine_type = {"aarch64": "arm64-sbsa"}.get(machine_type, machine_type)
     return f"{_VENDOR}/{source}/{version}/{name}{release}/{machine_type}/"
+
+
+def distribution(machine: Machine) -> tuple[str, str, str]:
+    """Return the node's distribution and its release, and what it is like; empty if unknown."""
+    text = machine.read("/etc/os-release") or ""
+    known: dict[str, str] = dict(
+        re.findall(r"^(ID|VERSION_ID|ID_LIKE)=[\"']?([^\"'\n]*)[\"']?$", text, re.M)
+    )
+    return known.get("ID", ""), known.get("VERSION_ID", ""), known.get("ID_LIKE", "")
 
 
 def key_problem(text: str | None, fingerprint: str) -> str:

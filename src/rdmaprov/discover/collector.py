@@ -44,6 +44,11 @@ def rail(root, device):
         "state": read(root, *base, "ports/1/state"),
         "gbps": speed / 1000 if speed > 0 else float(rate.group(1)) if rate else 0,
         "mtu_bytes": number(read(root, *net, "mtu"), 0) if netdev else 0,
+        "model": ":".join(
+            read(root, *base, "device", each).replace("0x", "") for each in ("vendor", "device")
+        ).strip(":"),
+        "card": read(root, *base, "sys_image_guid"),
+        "manages_nvswitch": manages_nvswitch(root, device),
         "driver": os.path.basename(driver) if os.path.isdir(driver) else "",
         "firmware": read(root, *base, "fw_ver"),
         "default_route": netdev in default_netdevs(root),
@@ -53,6 +58,18 @@ def rail(root, device):
     }
 
 
+def manages_nvswitch(root, device):
+    """Return whether an RDMA device leads to NVSwitches of the GPU baseboard, and to no fabric.
+
+    Its Vital Product Data say SMDL=SW_MNG. [NVIDIA Fabric Manager user guide, HGX B200 and B300]
+    """
+    try:
+        with open(os.path.join(root, INFINIBAND, device, "device/vpd"), "rb") as file:
+            return b"SW_MNG" in file.read(32768)  # a capability's largest VPD [PCI 3.0, appendix I]
+    except OSError:
+        return False
+
+
 def default_netdevs(root):
     """Return the network devices with a default route."""
     rows = [line.split() for line in read(root, "proc/net/route").splitlines()[1:]]
@@ -60,13 +77,18 @@ def default_netdevs(root):
 
 
 def gpus(root):
-    """Return the GPUs in the order of their PCI addresses, which is that of nvidia-smi."""
+    """Return the GPUs in the order of their PCI addresses, which is that of nvidia-smi.
+
+    Virtual functions of a GPU that is here are left out.
+    """
     found = []
     for address in names(root, PCI):
         base = (PCI, address)
         if read(root, *base, "vendor") not in (NVIDIA, AMD):
             continue
         if not read(root, *base, "class").startswith(GPU_CLASSES):
+            continue
+        if os.path.exists(os.path.join(root, *base, "physfn")):
             continue
         node = number(read(root, *base, "numa_node"), -1)
         found.append({"pci": address, "path": pci_path(root, *base), "numa_node": node})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rdmaprov.discover.rails import choose_rails, is_same_rail, nominal_gbps, shared_bridges
+from rdmaprov.discover.rails import choose_rails, is_down, is_same_rail, link_gbps, shared_bridges
 from rdmaprov.inventory.model import Node
 
 _KERNEL_KEEPS = 1.1  # of installed memory to MemTotal, at most
@@ -26,7 +26,7 @@ def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[s
     variables: dict[str, Any] = (
         {"fabric_rails": _in_site_order(rails, found, node)} if rails else {}
     )
-    rates = {nominal_gbps(rail["gbps"]) for rail in found}
+    rates = {link_gbps(rail) for rail in found if not is_down(rail)}
     if len(rates) == 1 and (rate := rates.pop()):
         variables["fabric_link_gbps"] = rate
     variables["fabric_gpu_count"] = len(facts["gpus"])

@@ -50,6 +50,11 @@ ATTRIBUTES = (
 # pf0vf3, or of another host's, such as c1pf0.
 _REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
 
+# Linux drivers/net/ethernet/mellanox/mlx5/core/main.c: those with MLX5_PCI_DEV_IS_VF.
+_VIRTUAL = frozenset(
+    f"0x15b3:0x{each}" for each in ("1012", "1014", "1016", "1018", "101a", "101c", "101e", "a2d3")
+)
+
 
 class NoDevice(CouldNotTell):
     """A device of a rail is not there, so everything about it is unknown."""
@@ -233,11 +238,21 @@ def _rdma_on(devices: Devices, netdev: str) -> str:
 
 
 def is_virtual_function(host: Host, netdev: str) -> bool:
-    """Return whether a network device is a virtual function or a subfunction."""
+    """Return whether a network device is a virtual function or a subfunction.
+
+    A guest sees its virtual function without the physical one: there the PCI device's number tells.
+    """
     name = shlex.quote(f"{NET}/{netdev}/device")
     shown = whole(
-        host.run(f"readlink -f {name}; ls -d {name}/physfn 2>&1; echo {END}").stdout, "device"
+        host.run(
+            f"readlink -f {name}; ls -d {name}/physfn 2>&1; "
+            f'echo "$(cat {name}/vendor):$(cat {name}/device)"; echo {END}'
+        ).stdout,
+        "device",
     )
-    return ".sf." in shown.partition("\n")[0] or any(
-        line.endswith("/physfn") and line.startswith("/") for line in shown.splitlines()
+    lines = shown.splitlines()
+    return (
+        ".sf." in shown.partition("\n")[0]
+        or any(line.endswith("/physfn") and line.startswith("/") for line in lines)
+        or lines[-1] in _VIRTUAL
     )

@@ -24,7 +24,7 @@ _DISPLAY = ("0x0300", "0x0302", "0x0380", "0x1200")
 _NVSWITCH = "0x0680"
 _NVME = "0x0108"
 _LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
-_HEADER = ("vendor", "class", "numa_node")
+_HEADER = ("vendor", "class", "numa_node", "physfn/vendor")
 # Request redirect, completion redirect, egress control: what the kernel's pci=disable_acs_redir
 # clears (drivers/pci/pci.c).
 _REDIRECTS = ((0x04, "ReqRedir"), (0x08, "CmpltRedir"), (0x20, "EgressCtrl"))
@@ -135,8 +135,16 @@ class Functions:
         return self.files.number(f"{PCI}/{address}/numa_node")
 
     def gpus(self, vendors: tuple[str, ...] = (NVIDIA, AMD)) -> tuple[str, ...]:
-        """Return the addresses of these vendors' GPUs, in the order of nvidia-smi's index."""
-        found = [each for each in self._of(*_DISPLAY) if self.vendor(each) in vendors]
+        """Return the addresses of these vendors' GPUs, in the order of nvidia-smi's index.
+
+        A virtual function of a GPU that is here too is none: a host gives it to a guest.
+        """
+        found = [
+            each
+            for each in self._of(*_DISPLAY)
+            if self.vendor(each) in vendors
+            and f"{PCI}/{each}/physfn/vendor" not in self.files.texts
+        ]
         return tuple(sorted(found, key=lambda address: (len(address), address)))
 
     def nvswitches(self) -> tuple[str, ...]:

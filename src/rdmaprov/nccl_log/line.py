@@ -35,7 +35,11 @@ _MARK = re.compile(rb"NCCL (?:INFO|WARN) ")
 _SOURCE = re.compile(rb"([^\s:\[\]]*):(\d{1,9}):\d+ \[(-?\d{1,9})\](?: \S+:\d+(?: \([^)]*\))?)? $")
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 # Not "compiled with NCCL version 2.28.3, but is running with ...", a WARN of 2.29 and later.
-_VERSION = re.compile(rb"(?<!with )NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})(?:\S*\+cuda|\s*$)")
+# AMD's: "RCCL version 2.18.3+hip5.7 HEAD:b502725", later "RCCL version : 2.22.3-HEAD:7d8d67c".
+_VERSION = re.compile(
+    rb"(?<!with )[NR]CCL version (?:: )?(\d{1,3}\.\d{1,3}\.\d{1,3}(?:(?:a|b|rc)\d{1,3})?)"
+    rb"(?:\S*\+(?:cuda|hip)|-\S+\s*$|\s*$)"
+)
 
 _END = rb"\[[-0-9a-f]+\]"  # PCI bus number until 2.17, index of the GPU since 2.18
 _PAIR = rb"Channel (\d{1,9})(?:/(\d{1,9}))? : (\d{1,9})" + _END + rb" -> (\d{1,9})" + _END
@@ -195,7 +199,8 @@ def _parse_network(message: bytes) -> DeviceList | MergedDevice | None:
     if found := _USING.match(message):
         return DeviceList(tuple(_parse_devices(found[1])))
     if found := _MERGED.match(message):
-        return MergedDevice(int(found[1]), tuple(found[2].decode(errors="replace").split("+")))
+        names = found[2].decode(errors="replace").split("+")
+        return MergedDevice(int(found[1]), tuple(name.removesuffix("_dma") for name in names))
     return None
 
 
@@ -209,7 +214,9 @@ def _parse_devices(listed: bytes) -> Iterator[Device]:
         ports = _PORT.findall(merged or single)
         if not ports or (merged and not closed):
             return
-        names = tuple(name.decode(errors="replace") for name, _ in ports)
+        # Data Direct, the function of ConnectX-8 beside a GPU, is no RDMA device of its own: NCCL
+        # lists it as that of the NIC with a suffix.
+        names = tuple(name.decode(errors="replace").removesuffix("_dma") for name, _ in ports)
         yield Device(names, frozenset(layer.decode() for _, layer in ports))
 
 

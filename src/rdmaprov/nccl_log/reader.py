@@ -72,8 +72,8 @@ def _add_lines(stream: BinaryIO, name: str, tally: Tally) -> bool:
             first = False
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            # Most lines of a training job are not NCCL's.
-            if b"NCCL" in line:
+            # Most lines of a training job are not NCCL's, or RCCL's.
+            if b"CCL" in line:
                 found |= tally.add_line(line)
         if len(rest) > _LINE_BYTES:
             rest = rest[-_CHUNK_BYTES // 16 :]

@@ -141,4 +141,4 @@ def _is_local_only(tally: Tally) -> bool:
 
 
 def _version_number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))  # 2.27.0a0 is one of 2.27
