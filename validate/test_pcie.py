@@ -20,6 +20,7 @@ from rdmaprov.facts import (
 )
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
+from rdmaprov.validate.acs import require_acs_redirect_off
 from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable
 
 pytestmark = pytest.mark.state
@@ -61,14 +62,7 @@ def test_acs_redirect_is_off_below_switches(host: Host, node: Node, rail: Rail) 
     bridges, _ = peers.bridges(peers.ways_to_gpus(host), peers.ways_to_nics(host, [rail]))
     if not bridges:
         not_applicable(f"rail {rail.index} has no GPU below the same PCIe switch")
-    for address, space in pci.config_spaces(host, bridges).items():
-        Setting(
-            node,
-            address,
-            "ACS redirect",
-            "pcie_acs_redirect",
-            where=f"lspci -s {address} -vv (ACSCtl)",
-        ).require(pci.acs_redirects(space, address), ())
+    require_acs_redirect_off(host, node, bridges)
 
 
 def test_numa_balancing_running(host: Host, node: Node) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, pci, peers
+from rdmaprov.facts import devices, peers
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node
+from rdmaprov.validate.acs import require_acs_redirect_off
 from rdmaprov.validate.verdict import Setting, not_applicable
 
 pytestmark = pytest.mark.state
@@ -22,14 +23,7 @@ def test_acs_redirect_is_off_between_gpus_and_drives(host: Host, node: Node) -> 
     bridges, _ = peers.bridges(gpus, {**gpus, **peers.ways_to_drives(host)})
     if not bridges:
         not_applicable("no GPU has another GPU or an NVMe drive below the same PCIe switch")
-    for address, space in pci.config_spaces(host, bridges).items():
-        Setting(
-            node,
-            address,
-            "ACS redirect",
-            "pcie_acs_redirect",
-            where=f"lspci -s {address} -vv (ACSCtl)",
-        ).require(pci.acs_redirects(space, address), ())
+    require_acs_redirect_off(host, node, bridges)
 
 
 def test_iommu_does_not_translate_where_acs_is_off(host: Host, node: Node) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ from rdmaprov.verbosity import Verbosity
 
 if TYPE_CHECKING:
     from rdmaprov.lab.cluster import Cluster
+    from rdmaprov.lab.faults import Fault
+    from rdmaprov.lab.shapes import Shape
 
 
 def say(text: str) -> None:
@@ -72,11 +74,7 @@ def complete_fault(
     """Return the faults of the catalogue that begin so."""
     from rdmaprov.lab import faults
 
-    return [
-        CompletionItem(fault.name, help=fault.title)
-        for fault in faults.catalogue().values()
-        if fault.name.startswith(incomplete)
-    ]
+    return _titled(faults.catalogue(), incomplete)
 
 
 def complete_shape(
@@ -85,10 +83,17 @@ def complete_shape(
     """Return the shapes of nodes that begin so."""
     from rdmaprov.lab import shapes
 
+    return _titled(shapes.catalogue(), incomplete)
+
+
+def _titled(
+    catalogue: Mapping[str, Fault] | Mapping[str, Shape], start: str
+) -> list[CompletionItem]:
+    """Return what a catalogue has under names that begin so, with the titles."""
     return [
-        CompletionItem(shape.name, help=shape.title)
-        for shape in shapes.catalogue().values()
-        if shape.name.startswith(incomplete)
+        CompletionItem(name, help=entry.title)
+        for name, entry in catalogue.items()
+        if name.startswith(start)
     ]
 
 
