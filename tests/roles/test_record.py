@@ -83,6 +83,20 @@ def test_plan_of_a_clean_record_is_the_nodes(case: Case, tmp_path: Path, anonymo
         assert as_changes(found) == as_changes(live)
 
 
+def test_file_that_has_a_secret_is_planned_as_on_the_node(tmp_path: Path):
+    """The role keeps somebody's file under a name that depends on the text, secrets too."""
+    case = CASES["nccl"]
+    node = case.node(tmp_path / "node")
+    node.put("/etc/nccl.conf", "NCCL_DEBUG=INFO\nHF_TOKEN=hf_a-token-of-somebody\n")
+    live, readings = recorded(case, node)
+    clean = Scrub(Mask([])).data(readings)
+    assert "a-token-of-somebody" not in json.dumps(clean)
+    found = planned(case, Replay(clean))
+    assert found["problems"] == live["problems"] == []
+    assert as_changes(found) == as_changes(live)
+    assert "nccl.conf.backup-" in json.dumps(live["roles"])
+
+
 def test_what_was_not_read_is_unknown():
     replay = Replay(Recorder(Machine("/nowhere")).record)
     for ask in (

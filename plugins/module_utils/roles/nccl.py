@@ -43,7 +43,9 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     before = machine.read(conf.PATH) or ""
     kept = _lines_to_keep(before, own) if arguments["conf_existing"] == "merge" else {}
     if before.strip() and not conf.is_ours(before):
-        backup = f"{conf.PATH}.backup-{conf.digest(before)}"
+        # Asked, as a record has the file without its secrets.
+        digest = machine.ask(f"digest of {conf.PATH}", lambda: conf.digest(before))
+        backup = f"{conf.PATH}.backup-{digest}"
         plan.file(backup, before, machine.mode(conf.PATH) or 0)
     _write(plan, before, conf.render(own, kept))
     plan.warnings += overrides(machine, {**own, **kept}, version)
