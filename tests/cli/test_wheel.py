@@ -204,6 +204,7 @@ VERBS = [
     ("plan", ["here"], ExitCode.FAILED, "2 nodes: 2 failed"),
     ("apply", ["away"], ExitCode.UNKNOWN, "2 nodes: 2 unreachable"),
     ("validate", ["here", "test_mtu.py"], ExitCode.UNKNOWN, "2 nodes: 2 unknown"),
+    ("record", ["here", "--limit", "here1"], ExitCode.OK, "wrote here1.record.json.gz"),
     ("accept", ["away"], ExitCode.UNKNOWN, "unknown"),
     ("report", [], ExitCode.OK, "report.html"),
 ]  # fmt: skip
