@@ -92,6 +92,7 @@ def test_flap_of_a_pfc_change_is_waited_for(lab, lossless):
 
 
 @pytest.mark.usefixtures("lossless")
+@pytest.mark.long
 def test_jobs_daemon_starts_after_qos_at_boot(lab):
     lab.run(
         NODE,

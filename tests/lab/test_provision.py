@@ -122,6 +122,7 @@ def test_second_run_changes_nothing_and_the_probe_proves_it(provisioned):
     assert "2 nodes: 2 unchanged (probed)" in provisioned.apply("--drifted")
 
 
+@pytest.mark.long
 def test_all_is_right_after_a_boot_with_nothing_run(lab, provisioned):
     """One node's: the other one is set up alike, and a boot takes a minute."""
     lab.must("reboot", "node1")
