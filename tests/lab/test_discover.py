@@ -16,6 +16,16 @@ pytestmark = pytest.mark.lab
 NODES = ("node1", "node2")
 SHARED = True
 GIB = 1 << 30
+SWITCH = """
+for each in /sys/class/infiniband/mlx5_*; do
+    ip link set $(cat $each/ports/1/gid_attrs/ndevs/0) {state}
+    for second in 1 2 3 4 5 6 7 8 9 10; do
+        ! grep -q {wanted} $each/ports/1/state || break
+        sleep 1
+    done
+    grep {wanted} $each/ports/1/state
+done
+"""
 
 
 @pytest.fixture
@@ -30,6 +40,16 @@ def site(lab, tmp_path):
     return copy
 
 
+@pytest.fixture
+def linked(lab):
+    """Have the rails' links up for a test."""
+    for node in NODES:
+        lab.run(node, SWITCH.format(state="up", wanted="ACTIVE"))
+    yield
+    for node in NODES:
+        lab.run(node, SWITCH.format(state="down", wanted="DOWN"))
+
+
 def rdmaprov(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "rdmaprov", *words],
@@ -41,7 +61,15 @@ def rdmaprov(*words: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_discovered_variables_describe_the_nodes(lab, site):
+def test_rate_of_rails_without_a_link_is_left_to_the_site(site):
+    """What a port shows as its rate while it is down means nothing."""
+    done = rdmaprov("discover", site)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("fabric_rails:") == len(NODES)
+    assert "fabric_link_gbps: " not in done.stdout
+
+
+def test_discovered_variables_describe_the_nodes(lab, site, linked):  # noqa: ARG001
     first = rdmaprov("discover", site, "--merge")
     assert first.returncode == 0, first.stderr
     assert first.stdout.count("wrote") == len(NODES)
