@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from testinfra.host import Host
 
@@ -113,10 +115,9 @@ def test_memory_repair_has_not_failed(host: Host, node: Node) -> None:
 
 def test_fabric_manager_runs(host: Host, node: Node) -> None:
     """The fabric manager runs where the node has NVSwitches; without it CUDA does not start."""
-    _needs_fabric_manager(host)
-    unit = units.show(host, gpu.FABRIC_MANAGER)[gpu.FABRIC_MANAGER]
-    if unit["LoadState"] == "not-found" and gpu.fabric_manager_runs(host):
-        return  # in the driver's container
+    unit, is_contained = _fabric_manager(host)
+    if is_contained:
+        return
     Setting(
         node,
         gpu.FABRIC_MANAGER,
@@ -129,9 +130,8 @@ def test_fabric_manager_runs(host: Host, node: Node) -> None:
 
 def test_fabric_manager_after_reboot(host: Host, node: Node) -> None:
     """The fabric manager starts at boot where the node has NVSwitches."""
-    _needs_fabric_manager(host)
-    unit = units.show(host, gpu.FABRIC_MANAGER)[gpu.FABRIC_MANAGER]
-    if unit["LoadState"] == "not-found" and gpu.fabric_manager_runs(host):
+    unit, is_contained = _fabric_manager(host)
+    if is_contained:
         not_applicable("the fabric manager runs in a container, which this node's boot starts")
     Setting(
         node,
@@ -201,6 +201,13 @@ def _gpus(host: Host) -> tuple[gpu.Gpu, ...]:
     """Return what the driver shows of the node's GPUs; skip where there are none."""
     _addresses(host)
     return gpu.read(host).gpus
+
+
+def _fabric_manager(host: Host) -> tuple[Mapping[str, str], bool]:
+    """Return the fabric manager's unit, and whether it runs in the driver's container instead."""
+    _needs_fabric_manager(host)
+    unit = units.show(host, gpu.FABRIC_MANAGER)[gpu.FABRIC_MANAGER]
+    return unit, unit["LoadState"] == "not-found" and gpu.fabric_manager_runs(host)
 
 
 def _needs_fabric_manager(host: Host) -> None:
