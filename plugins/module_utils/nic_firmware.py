@@ -105,21 +105,26 @@ def add(
     tool = next((tool for tool in TOOLS if machine.has(tool)), "")
     if not tool:
         raise NotYet("neither mstconfig (mstflint) nor mlxconfig (MFT) is installed")
-    addresses = dict.fromkeys(each for rail in nics for each in ports[rail])
-    every = {each: {**_of_profiles(plan, tool, each, profiles), **wanted} for each in addresses}
-    seen = {each: _query(machine, tool, each, every[each]) for each in addresses if every[each]}
-    for pci, settings in seen.items():
-        _plan(plan, tool, pci, settings, every[pci])
+    for pci in dict.fromkeys(each for rail in nics for each in ports[rail]):
+        listed = _list(machine, tool, pci) if profiles else {}
+        every = {**_of_profiles(plan, pci, listed, profiles), **wanted}
+        if every:
+            _plan(plan, tool, pci, _query(machine, tool, pci, every, listed), every)
 
 
-def _of_profiles(plan: Plan, tool: str, pci: str, profiles: list[str]) -> dict[str, Any]:
-    """Return what a NIC has of the profiles' settings; note what it has not."""
-    if not profiles:
-        return {}
+def _list(machine: Machine, tool: str, pci: str) -> dict[str, Setting]:
+    """Return all settings of a NIC."""
     query = [tool, "-d", pci, "-e", "query"]
-    found = parse(plan.machine.run(query))
+    found = parse(machine.run(query))
     if not found:
         raise NodeError(f"{pci}: its settings are unknown ({' '.join(query)})")
+    return found
+
+
+def _of_profiles(
+    plan: Plan, pci: str, found: dict[str, Setting], profiles: list[str]
+) -> dict[str, Any]:
+    """Return what a NIC has of the profiles' settings; note what it has not."""
     settings = nic_profiles.settings(profiles)
     lacking = [name for name in settings if name not in found]
     if lacking:
@@ -153,9 +158,26 @@ def _plan(
         )
 
 
-def _query(machine: Machine, tool: str, pci: str, wanted: dict[str, Any]) -> dict[str, Setting]:
+def _query(
+    machine: Machine, tool: str, pci: str, wanted: dict[str, Any], listed: dict[str, Setting]
+) -> dict[str, Setting]:
+    """Return the wanted settings; ask for those only that were not listed: a query takes seconds."""
+    left = [name for name in wanted if name not in listed]
+    found = {**listed, **(_ask(machine, tool, pci, left) if left else {})}
+    for name, value in wanted.items():
+        _check(f"{pci} {name}", found.get(name), value, f"{tool} -d {pci} -e query {name}")
+    return found
+
+
+def _ask(machine: Machine, tool: str, pci: str, names: list[str]) -> dict[str, Setting]:
+    """Return settings by name.
+
+    Raises:
+        Refused: the firmware has no such setting.
+
+    """
     try:
-        text = machine.run([tool, "-d", pci, "-e", "query", *wanted])
+        return parse(machine.run([tool, "-d", pci, "-e", "query", *names]))
     except CommandFailed as error:
         lacking = re.search(
             r"doesn't support (\S+) parameter|Unknown Parameter: (\S+)", error.output
@@ -167,10 +189,6 @@ def _query(machine: Machine, tool: str, pci: str, wanted: dict[str, Any]) -> dic
             f"{pci}: its firmware has no setting {name} ({tool} -d {pci} query); some settings "
             "exist only after ADVANCED_PCI_SETTINGS=1 and a reboot"
         ) from error
-    found = parse(text)
-    for name, value in wanted.items():
-        _check(f"{pci} {name}", found.get(name), value, f"{tool} -d {pci} -e query {name}")
-    return found
 
 
 def _check(what: str, setting: Setting | None, wanted: Any, query: str) -> None:

@@ -245,6 +245,13 @@ def test_profile_sets_what_the_card_has_and_the_site_does_not_say(node: FakeMach
     assert not converge(node, mlx5, given, check=False)["changed"]
 
 
+def test_card_with_a_profile_is_asked_once(node: FakeMachine):
+    """A query takes seconds, and the list of all settings has those that are named, too."""
+    given = arguments(firmware_profiles=["gpudirect"], firmware_settings={"NUM_OF_VFS": 8})
+    converge(node, mlx5, given, check=True)
+    assert [line for line in node.ran if line.startswith(QUERY)] == [QUERY]
+
+
 def test_profile_of_which_the_card_has_nothing_changes_nothing(node: FakeMachine):
     result = converge(node, mlx5, arguments(firmware_profiles=["roce"]), check=False)
     assert (result["changed"], result["reboot"]) == (False, [])
