@@ -9,6 +9,7 @@ from tests.unit import sites
 from tests.unit.discovered import FACTS, RAIL
 
 from rdmaprov.discover.rails import choose_rails
+from rdmaprov.discover.variables import remarks
 from rdmaprov.inventory import load_site
 
 
@@ -128,3 +129,25 @@ def test_rail_of_the_site_stays_one(tmp_path):
     down = device("mlx5_9", "0000:01:00.0", state="1: DOWN")
     facts = {**FACTS, "rails": [device("mlx5_0", "0000:18:00.0"), down], "gpus": []}
     assert [each["device"] for each in choose_rails(facts, node)[0]] == ["mlx5_9", "mlx5_0"]
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        (("4: ACTIVE", "4: ACTIVE"), []),
+        (("4: ACTIVE", "1: DOWN"), ["mlx5_1 is a rail without a link: its port is 1: DOWN"]),
+        (
+            ("1: DOWN", "1: DOWN"),
+            [
+                "mlx5_0 is a rail without a link: its port is 1: DOWN",
+                "mlx5_1 is a rail without a link: its port is 1: DOWN",
+                "fabric_link_gbps is not written: no rail has a link of a known rate",
+            ],
+        ),
+    ],
+)
+def test_what_is_missing_on_a_rail_is_said(states, said):
+    rails = [device("mlx5_2", "0000:30:00.0")] * (states[0] != states[1])
+    rails += [device(f"mlx5_{n}", f"0000:{n + 1}0:00.0", state=state)
+              for n, state in enumerate(states)]  # fmt: skip
+    assert list(remarks({**FACTS, "rails": rails, "gpus": []})) == said

@@ -51,7 +51,7 @@ def discover(
     both and keeps the site's value, unless you pass --replace.
     """
     from rdmaprov import contract
-    from rdmaprov.discover import merge, rails, variables
+    from rdmaprov.discover import merge, variables
     from rdmaprov.runs.files import not_written
 
     if replace and not write:
@@ -63,8 +63,8 @@ def discover(
     for host, facts in sorted(answers.facts.items()):
         known = variables.host_variables(facts, nodes[host])
         found, different = variables.compare(known, nodes[host])
-        for left_out in rails.choose_rails(facts, nodes[host])[1]:
-            click.echo(f"{host}: {left_out.name} is no rail: {printable(left_out.why)}", err=True)
+        for remark in variables.remarks(facts, nodes[host]):
+            click.echo(f"{host}: {printable(remark)}", err=True)
         if replace:
             found |= {each.name: each.seen for each in different}
         for each in different:

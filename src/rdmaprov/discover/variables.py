@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +26,7 @@ def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[s
     variables: dict[str, Any] = (
         {"fabric_rails": _in_site_order(rails, found, node)} if rails else {}
     )
-    rates = {link_gbps(rail) for rail in found if not is_down(rail)}
-    if len(rates) == 1 and (rate := rates.pop()):
+    if rate := _common_rate(found):
         variables["fabric_link_gbps"] = rate
     variables["fabric_gpu_count"] = len(facts["gpus"])
     optional = {
@@ -37,6 +36,38 @@ def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[s
         "peermem_kernel_version": facts["kernel"],
     }
     return variables | {name: value for name, value in optional.items() if value}
+
+
+def remarks(facts: Mapping[str, Any], node: Node | None = None) -> Iterator[str]:
+    """Yield what to repair before the variables are complete: rails without a link, odd rates.
+
+    Args:
+        facts: the collector's output.
+        node: the node in the site.
+
+    """
+    found, left_out = choose_rails(facts, node)
+    for each in left_out:
+        yield f"{each.name} is no rail: {each.why}"
+    for rail in found:
+        if is_down(rail):
+            yield f"{rail['device']} is a rail without a link: its port is {rail['state']}"
+    is_in_site = node is not None and node.get("fabric_link_gbps")
+    if found and not _common_rate(found) and not is_in_site:
+        rates = " and ".join(str(rate) for rate in _rates(found) if rate)
+        why = f"its rails run at {rates} Gb/s" if rates else "no rail has a link of a known rate"
+        yield f"fabric_link_gbps is not written: {why}"
+
+
+def _common_rate(found: Sequence[Mapping[str, Any]]) -> int:
+    """Return the rate of all rails that have a link, in Gb/s; 0 if it differs or is unknown."""
+    rates = _rates(found)
+    return rates[0] if len(rates) == 1 else 0
+
+
+def _rates(found: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the rates of the rails that have a link, in Gb/s; 0 is unknown."""
+    return sorted({link_gbps(rail) for rail in found if not is_down(rail)})
 
 
 @dataclass(frozen=True)
