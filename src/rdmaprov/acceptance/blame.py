@@ -96,7 +96,7 @@ def _own_errors(ran: JobRun) -> Iterator[Finding]:
             error = first_line(event["error"])
             what = f"rank {event['rank']} failed during {event['phase']!r}: {error}"
             name = ran.job.node_of(event["rank"])
-            yield Finding(what, _remedy(name), name)
+            yield Finding(what, _remedy(name), name, level="rank")
 
 
 def _absent_ranks(ran: JobRun) -> Iterator[Finding]:
@@ -105,7 +105,8 @@ def _absent_ranks(ran: JobRun) -> Iterator[Finding]:
         for rank in missing_ranks(event["error"]):
             if rank < ran.job.world:
                 name = ran.job.node_of(rank)
-                yield Finding(f"rank {rank} did not join the rendezvous", _remedy(name), name)
+                what = f"rank {rank} did not join the rendezvous"
+                yield Finding(what, _remedy(name), name, level="rank")
 
 
 def missing_ranks(error: str) -> list[int]:
@@ -140,7 +141,7 @@ def _stuck_ranks(ran: JobRun) -> Iterator[Finding]:
                 name = ran.job.node_of(rank)
                 at = late.get(rank) or next(iter(late.values()))
                 what = f"rank {rank} keeps the others waiting during {at['phase']!r}: {why}"
-                yield Finding(what, _remedy(name), name)
+                yield Finding(what, _remedy(name), name, level="rank")
             return
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.problem import printable
 
+# What a finding is about, the smallest part first; empty where nothing is named.
+LEVELS = ("rail", "rank", "node", "pair", "leaf", "fleet", "")
 # What no rank's evidence names, groups of nodes may.
 ISOLATE = "To find the node, run: rdmaprov accept SITE --isolate auto (three nodes or more)"
 
@@ -22,6 +24,8 @@ class Finding:
         rail: the rail's number, None if it concerns no rail.
         proven: whether it is known to be wrong; else it is unknown.
         unreachable: whether it is unknown because there was no connection to the node.
+        level: one of LEVELS; by default what `node`, `nodes` and `rail` say.
+        nodes: all that it concerns, such as both ends of a path; by default `node`.
 
     """
 
@@ -31,11 +35,27 @@ class Finding:
     rail: int | None = None
     proven: bool = True
     unreachable: bool = False
+    level: str = ""
+    nodes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Complete the nodes and the level."""
+        nodes = self.nodes or ((self.node,) if self.node else ())
+        object.__setattr__(self, "nodes", nodes)
+        object.__setattr__(self, "level", self.level or self._usual_level())
+
+    def _usual_level(self) -> str:
+        """Return the level of a finding whose maker does not say it."""
+        if len(self.nodes) == 2:  # the ends of a path
+            return "pair"
+        if self.rail is not None:
+            return "rail"
+        return "node" if len(self.nodes) == 1 else ""
 
     @property
     def text(self) -> str:
         """Return the finding as one line."""
-        where = self.node
+        where = self.node or _name_some(self.nodes)
         if self.rail is not None:
             where = f"{where} rail {self.rail}".strip()
         state = "" if self.proven else "unreachable: " if self.unreachable else "unknown: "
@@ -46,11 +66,19 @@ class Finding:
         """Return the finding as JSON has it."""
         return {
             "node": self.node,
+            "nodes": list(self.nodes),
+            "level": self.level,
             "rail": self.rail,
             "what": self.what,
             "remedy": self.remedy,
             "proven": self.proven,
         }
+
+
+def _name_some(nodes: tuple[str, ...], most: int = 4) -> str:
+    """Return the names of nodes, of many the first ones and how many more there are."""
+    more = f" and {len(nodes) - most} more" if len(nodes) > most else ""
+    return ", ".join(nodes[:most]) + more
 
 
 def no_answer(error: NodeError, node: str) -> Finding:

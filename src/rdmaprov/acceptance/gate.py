@@ -114,7 +114,7 @@ class Gate:
         launcher = Launcher(self.connection, self.on_event)
         self._run_job(result, site, launcher)
         self._collect_evidence(result, site, before)
-        unnamed = [finding for finding in result.findings if not finding.node]
+        unnamed = [finding for finding in result.findings if not finding.nodes]
         if unnamed and self.options.isolate and len(self.nodes) > 2:
             found = isolate.run_isolation(site, launcher, self.on_stage)
             result.findings += isolate.findings(found)

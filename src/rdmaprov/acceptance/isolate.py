@@ -111,7 +111,7 @@ def findings(found: IsolationResult) -> list[Finding]:
         kind = "node pair" if part.kind == "pair" else part.kind
         what = f"isolation: bad {kind} {who}, {part.confidence} confidence: {part.why}"
         remedy = f"Drain {who}, then run rdmaprov accept SITE --limit on the other nodes"
-        made.append(Finding(what, remedy, single, part.rail))
+        made.append(Finding(what, remedy, single, part.rail, level=part.kind, nodes=part.nodes))
     for node in found.unsure:
         what = "no group with this node passed, and no witness was left to test it with"
         remedy = f"Test it with a good node: rdmaprov accept SITE --limit {node},GOOD_NODE"

@@ -93,7 +93,7 @@ class GateResult:
     def _node(self, name: str) -> dict[str, Any]:
         """Return a node's versions, its number of findings, and the processes left on it."""
         versions = self.facts[name]["torch"] if name in self.facts else {}
-        own = [finding for finding in self.findings if finding.node == name]
+        own = [finding for finding in self.findings if name in finding.nodes]
         left = self.ran.nodes[name].left if self.ran and name in self.ran.nodes else ()
         return {
             "torch": versions.get("torch", ""),

@@ -41,13 +41,15 @@ def _judge_plane(
     receivers = seen - senders if len(seen) < ran.job.world else set()
     for rank in sorted(senders):
         what = f"data from rank {rank} arrives wrong at {others} others: {_first_wrong(wrong)}"
-        yield Finding(what, _REMEDY, ran.job.node_of(rank), rail)
+        yield Finding(what, _REMEDY, ran.job.node_of(rank), rail, level="rank")
     if senders:
         return
     for rank in sorted(receivers):
         own = next(event for event in wrong if event["rank"] == rank)
         what = f"rank {rank} gets wrong sums, {ran.job.world - len(seen)} others get right ones"
-        yield Finding(f"{what}: {_format_wrong(own)}", _REMEDY, ran.job.node_of(rank), rail)
+        yield Finding(
+            f"{what}: {_format_wrong(own)}", _REMEDY, ran.job.node_of(rank), rail, level="rank"
+        )
     if not receivers:
         what = f"all {ran.job.world} ranks get wrong sums: {_first_wrong(wrong)}"
         yield Finding(what, ISOLATE, rail=rail)

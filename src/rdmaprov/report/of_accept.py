@@ -57,7 +57,8 @@ def _messages(data: Mapping[str, Any]) -> Iterator[Message]:
     for each in data["findings"]:
         tone = Tone.BAD if each["proven"] else Tone.UNKNOWN
         where = "" if each["rail"] is None else f"rail {each['rail']}"
-        yield Message(tone, where, each["node"], each["what"], each["remedy"])
+        for name in each["nodes"] or [""]:
+            yield Message(tone, where, name, each["what"], each["remedy"])
 
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -77,7 +78,8 @@ def _grid(data: Mapping[str, Any]) -> Grid:
     """Return nodes by rails, with a column for findings on the node as a whole."""
     found: dict[_Subject, list[bool]] = {}
     for each in data["findings"]:
-        found.setdefault((each["node"], each["rail"]), []).append(each["proven"])
+        for name in each["nodes"] or [""]:
+            found.setdefault((name, each["rail"]), []).append(each["proven"])
     numbers = {each["rail"] for each in (*data["findings"], *data["rails"])} - {None}
     columns = [None, *sorted(numbers)]
     measured = bool(data["planes"])
