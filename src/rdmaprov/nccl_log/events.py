@@ -86,6 +86,18 @@ class Hint(NamedTuple):
     text: str
 
 
+class Completion(NamedTuple):
+    """A completion with error; `completion.CompletionError` says what the fields are."""
+
+    hca: str
+    local_gid: str
+    remote_gid: str
+    peer: str
+    status: int
+    vendor_err: int
+    request: str
+
+
 class Unreadable(NamedTuple):
     """A line about a channel, in no form that is known."""
 
@@ -101,5 +113,6 @@ LogEvent = (
     | Connected
     | Version
     | Hint
+    | Completion
     | Unreadable
 )

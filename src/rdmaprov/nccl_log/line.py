@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from rdmaprov.nccl_log.completion import parse_completion
 from rdmaprov.nccl_log.events import (
     Communicator,
     Connected,
@@ -119,6 +120,8 @@ def parse_message(message: bytes) -> LogEvent | None:
         return _parse_connected(message)
     if b"comm " in message:
         return _parse_communicator(message)
+    if b"Got completion" in message:
+        return parse_completion(message)
     if message.startswith(b"NET/") and (event := _parse_network(message)):
         return event
     return _parse_hint(message)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rdmaprov.nccl_log.completion import CompletionError
+
 
 class Transport(StrEnum):
     """How bytes leave a node; UNKNOWN is what the log does not prove."""
@@ -125,6 +127,7 @@ class Matrix:
         unreadable: lines about channels in a form that is not known: how many, and the first.
         silent: files without a line of NCCL's.
         versions: NCCL's versions, sorted.
+        errors: completions with error, by host and rank.
 
     """
 
@@ -138,6 +141,7 @@ class Matrix:
     unreadable: tuple[int, str]
     silent: tuple[str, ...]
     versions: tuple[str, ...]
+    errors: tuple[CompletionError, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rdmaprov.nccl_log.completion import CompletionError, make_error
 from rdmaprov.nccl_log.matrix import Channel, LogRank, Matrix, Process, RankConnections, Transport
 from rdmaprov.nccl_log.tally import ChannelKey, ProcessTally, Tally
 
@@ -33,6 +34,7 @@ def make_matrix(tally: Tally, silent: tuple[str, ...]) -> Matrix:
         unreadable=(tally.unreadable, tally.first_unreadable),
         silent=silent,
         versions=tuple(sorted(tally.versions)),
+        errors=tuple(_errors(tally)),
     )
 
 
@@ -93,6 +95,15 @@ def _processes(tally: Tally) -> Iterator[Process]:
     for (host, pid), process in sorted(tally.processes.items()):
         names = [name for device in process.devices or () for name in device.names]
         yield Process(host, pid, tuple(names), process.hints)
+
+
+def _errors(tally: Tally) -> Iterator[CompletionError]:
+    """Yield the completions with error in the order of the logs, by process."""
+    for source, gpu in tally.gpus.items():
+        only = next(iter(gpu.ranks)) if len(gpu.ranks) == 1 else None
+        rank = gpu.largest[1] if gpu.largest[0] else only
+        for found in gpu.errors:
+            yield make_error(source.host, rank, found)
 
 
 def _present_ranks(tally: Tally) -> set[int]:

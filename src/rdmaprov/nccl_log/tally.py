@@ -11,6 +11,9 @@ from rdmaprov.nccl_log.events import Source
 
 # (channel, sends, peer, network, device, gdr, collnet): a channel before its device has a name
 ChannelKey = tuple[int, bool, int | None, str, int, bool, bool]
+# A connection that broke is followed by one error for each of its requests. Of a process that
+# writes more different ones than this, the rest says nothing new.
+_MAX_ERRORS = 1024
 
 
 @dataclass(slots=True)
@@ -23,9 +26,20 @@ class RankTally:
 
 @dataclass(slots=True)
 class GpuTally:
-    """One GPU of one process: its ranks; `pending`: channels came after the last "Connected"."""
+    """One GPU of one process.
+
+    Attributes:
+        ranks: its ranks, by number.
+        largest: size of its largest communicator, and its rank there; (0, None) if unsaid.
+        errors: its completions with error, each once.
+        pending: channels came after the last "Connected".
+        complete: a communicator was complete.
+
+    """
 
     ranks: defaultdict[int, RankTally] = field(default_factory=lambda: defaultdict(RankTally))
+    largest: tuple[int, int | None] = (0, None)
+    errors: dict[events.Completion, None] = field(default_factory=dict)
     pending: bool = False
     complete: bool = False
 
@@ -108,6 +122,8 @@ class Tally:
                 process.devices = found
             case events.MergedDevice(device, names):
                 process.merged[device] = names
+            case events.Completion() if len(self.gpus[source].errors) < _MAX_ERRORS:
+                self.gpus[source].errors[event] = None
             case events.Hint(kind, text):
                 process.hints.setdefault(kind, text)
             case events.Unreadable(text):
@@ -142,6 +158,8 @@ class Tally:
     def _add_communicator(self, source: Source, event: events.Communicator) -> None:
         mine = (source, event.pointer)
         gpu = self.gpus[source]
+        if event.ranks > gpu.largest[0]:
+            gpu.largest = (event.ranks, event.rank)
         key = event.identity or self.opened.get(mine) or f"{event.ranks} ranks"
         group = self.groups.setdefault(key, GroupTally(event.ranks))
         group.seen |= 1 << event.rank
