@@ -41,6 +41,7 @@ VALUES: dict[str, tuple[float, float]] = {
     "roce_qos_pfc_priorities": _PRIORITY,
     "roce_qos_tc_strict": _PRIORITY,
     "roce_qos_tos": (0, 255),
+    "torch_runtime_acceptance_port": (0, 65_535),
 }
 # Dictionary → bounds of its keys, and of its values.
 PAIRS: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
