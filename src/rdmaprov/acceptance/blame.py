@@ -3,43 +3,55 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator
 
+from rdmaprov.acceptance import network_errors, waiting
+from rdmaprov.acceptance.deaths import blames_others, death_of
 from rdmaprov.acceptance.finding import ISOLATE, Finding, first_line
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
-from rdmaprov.acceptance.rank_events import RankEvent
+from rdmaprov.acceptance.network_errors import PathError
+from rdmaprov.acceptance.rail_map import Place, RailMap, job_map, plain_address
+from rdmaprov.acceptance.statements import Statements, sort_statements
+from rdmaprov.acceptance.waiting import read_errors_remedy
 
-# What a rank reports when another one is gone or does not answer; gloo's and c10d's words.
-_OTHERS_FAULT = re.compile(
-    r"connection (?:closed|reset|refused|was likely closed)|broken pipe|socket closed|"
-    r"timed out|wait timeout|failed to pass monitoredBarrier|recvValue failed|"
-    r"remote process exited|no route to host",
-    re.IGNORECASE,
-)
-_WAITS = "/torch/distributed/"
-_STATES = {"T": "stopped", "t": "stopped by a debugger", "D": "stuck in the kernel", "Z": "dead"}
+_TIME_IS_UP = 124  # as timeout(1) has it
+_ADDRESS = re.compile(r"\[?((?:::ffff:)?[0-9a-fA-F.:]{2,45}?)\]?:\d{1,5}\b")
 
 
-def findings(ran: JobRun) -> list[Finding]:
+def findings(ran: JobRun, places: RailMap | None = None) -> list[Finding]:
     """Return what is at fault; nothing for a run that succeeded.
 
-    The sharpest evidence decides: nodes that are gone, then processes that died, then errors of a
-    rank's own, then ranks that did not join, and at last ranks that hold up the others.
+    The sharpest evidence decides. Nodes that are gone, processes that died and errors of a rank's
+    own come first, with paths whose failure these do not explain; then ranks that did not join,
+    then ranks that hold up the others, and at last the node whose connections broke.
+
+    Args:
+        ran: the run.
+        places: where addresses and HCAs are; by default what the job says.
+
     """
     if ran.good:
         return []
-    for look in (
-        _odd_nodes,
-        _lost_nodes,
-        _dead_nodes,
-        _own_errors,
-        _absent_ranks,
-        _stuck_ranks,
-        _accused_nodes,
-    ):
-        if found := list(look(ran)):
+    places = places or job_map(ran.job)
+    if odd := list(_odd_nodes(ran)):
+        return odd
+    said = sort_statements(ran)
+    errors = network_errors.path_errors(ran, places)
+    saw_errors = {error.local[0] for error in errors}
+    certain = [
+        *_lost_nodes(ran, said, places),
+        *_deaths(ran, said, saw_errors),
+        *_own_errors(ran, said),
+    ]
+    if found := certain + _network_errors(errors, certain, places):
+        return found
+    for look in (waiting.absent_ranks, waiting.stuck_ranks):
+        if found := list(look(ran, said)):
             return found
-    return [_unknown_cause(ran)]
+    if found := list(_broken_connections(ran, said, places)):
+        return found
+    return [_time_up(ran, said) or _unknown_cause(ran, said)]
 
 
 def _odd_nodes(ran: JobRun) -> Iterator[Finding]:
@@ -50,147 +62,139 @@ def _odd_nodes(ran: JobRun) -> Iterator[Finding]:
             yield Finding(node.odd, remedy, name, proven=False)
 
 
-def _lost_nodes(ran: JobRun) -> Iterator[Finding]:
-    for name, node in ran.nodes.items():
-        if node.lost:
-            at = _last_phase(ran, name)
-            # It answered the preflight, so this is proven, and not merely unknown.
-            what = f"stopped answering during {at!r}: {node.why.removeprefix(f'{name}: ')}"
-            yield Finding(what, "Check on its console (BMC) whether it is up", name)
+def _lost_nodes(ran: JobRun, said: Statements, places: RailMap) -> Iterator[Finding]:
+    """Yield the nodes that stopped answering; all of a leaf together."""
+    lost = {name: node for name, node in ran.nodes.items() if node.lost}
+    leaves = {places.leaves.get(name, "") for name in lost} - {""}
+    for leaf in sorted(leaves):
+        nodes = [name for name in places.nodes_of(leaf) if name in ran.nodes]
+        if 1 < len(nodes) < len(ran.nodes) and lost.keys() >= set(nodes):
+            what = f"all {len(nodes)} nodes of leaf {leaf} stopped answering: {lost[nodes[0]].why}"
+            yield Finding(what, f"Check leaf {leaf}", level="leaf", nodes=tuple(nodes))
+            for name in nodes:
+                del lost[name]
+    for name, node in lost.items():
+        # It answered the preflight, so this is proven, and not merely unknown.
+        why = node.why.removeprefix(f"{name}: ")
+        what = f"stopped answering during {said.phase_of(name)!r}: {why}"
+        yield Finding(what, "Check on its console (BMC) whether it is up", name)
 
 
-def _dead_nodes(ran: JobRun) -> Iterator[Finding]:
-    """Yield nodes whose ranks ended without a report: killed, or never started."""
-    spoke = {ran.job.node_of(event["rank"]) for event in _last_words(ran)}
+def _deaths(ran: JobRun, said: Statements, saw_errors: Container[str]) -> Iterator[Finding]:
+    """Yield nodes whose ranks ended of their own: killed, or never started."""
     for name, node in ran.nodes.items():
-        if node.rc in (None, 0) or name in spoke:
+        if node.lost or node.rc in (None, 0, _TIME_IS_UP):
             continue
-        if node.rc == 124:
-            what = f"{node.why} during {_last_phase(ran, name)!r}"
-            remedy = "Run rdmaprov accept again with a longer --timeout"
-            yield Finding(what, remedy, name, None, False)
-        else:
-            what = f"{_exit_text(node)} during {_last_phase(ran, name)!r}"
-            yield Finding(what, _remedy(name), name)
+        death = death_of(node, said.spoke.get(name, frozenset()), name in saw_errors)
+        if death is not None and not death.is_victim:
+            what = f"{death.why} during {said.phase_of(name)!r}"
+            level = "node" if death.rank is None else "rank"
+            yield Finding(what, read_errors_remedy(name), name, level=level)
 
 
-def _remedy(node: str) -> str:
-    """Return where a node's own errors are."""
-    return f"On {node}, read dmesg -T; on the controller, logs/{node}.err of this run"
-
-
-def _exit_text(node: NodeRun) -> str:
-    """Return how a node's program ended."""
-    signal = re.findall(r"exitcode\s*:\s*-(\d+)", node.errors)
-    if signal:
-        return f"a rank was killed by signal {signal[-1]}"
-    said = [line.strip() for line in node.errors.splitlines() if line.strip()]
-    errors = [line for line in said if re.search(r"(?:Error|Exception)\b|[Nn]o module", line)]
-    why = node.why or (errors or said or ["no error message"])[-1]
-    return f"torchrun exited with status {node.rc}: {why[:300]}"
-
-
-def _own_errors(ran: JobRun) -> Iterator[Finding]:
-    for event in ran.events_of("failed"):
-        if not _OTHERS_FAULT.search(event["error"]):
+def _own_errors(ran: JobRun, said: Statements) -> list[Finding]:
+    """Return the errors of ranks that blame nobody else; one for all if most nodes have some."""
+    found = []
+    for event in said.of("failed"):
+        if not blames_others(event["error"]):
             error = first_line(event["error"])
             what = f"rank {event['rank']} failed during {event['phase']!r}: {error}"
             name = ran.job.node_of(event["rank"])
-            yield Finding(what, _remedy(name), name, level="rank")
+            found.append(Finding(what, read_errors_remedy(name), name, level="rank"))
+    nodes = dict.fromkeys(finding.node for finding in found)
+    if len(nodes) > max(2, len(ran.nodes) / 2):
+        what = f"{len(found)} ranks on {len(nodes)} nodes failed, the first one: {found[0].what}"
+        remedy = "On the controller, read logs/ranks.jsonl of this run"
+        return [Finding(what, remedy, level="fleet", nodes=tuple(nodes))]
+    return found
 
 
-def _absent_ranks(ran: JobRun) -> Iterator[Finding]:
-    """Yield the ranks that a monitored barrier waited for."""
-    for event in ran.events_of("missing"):
-        for rank in missing_ranks(event["error"]):
-            if rank < ran.job.world:
-                name = ran.job.node_of(rank)
-                what = f"rank {rank} did not join the rendezvous"
-                yield Finding(what, _remedy(name), name, level="rank")
+def _network_errors(
+    errors: Iterable[PathError], certain: Iterable[Finding], places: RailMap
+) -> list[Finding]:
+    """Return the rails and paths that failed, but for paths to what is certainly at fault."""
+    known = {name for finding in certain for name in finding.nodes}
+    open_ones = [error for error in errors if not known & {node for node, _ in error.ends}]
+    return network_errors.findings(open_ones, places) if open_ones else []
 
 
-def missing_ranks(error: str) -> list[int]:
-    """Return the ranks that torch's monitored barrier names in its error."""
-    found = re.search(r"Ranks?\s+([\d,\s]+?)\s+failed to pass monitoredBarrier", error)
-    return [int(word) for word in found[1].replace(",", " ").split()] if found else []
+def _broken_connections(ran: JobRun, said: Statements, places: RailMap) -> Iterator[Finding]:
+    """Yield the node to which connections broke, by the addresses in the errors of the others.
 
-
-def _stuck_ranks(ran: JobRun) -> Iterator[Finding]:
-    """Yield the ranks for which the others wait, by the first sign that only some ranks show.
-
-    A rank that waits in torch.distributed is a victim; one that is elsewhere, or that entered fewer
-    collectives, or whose process does not run, is what the others wait for.
+    A rank that lost a connection ends, and its neighbors then lose theirs to it. So a node is
+    accused if it alone reported nothing, or if at least two others name it, and twice as many as
+    name any other one. Two nodes that name each other are named both.
     """
-    late = {event["rank"]: event for event in ran.events_of("late")}
-    if not late:
+    named = _named_ends(ran, said, places)
+    callers = {place: set(by) for place, by in named.items()}
+    silent = [place for place in callers if place[0] not in said.spoke]
+    order = sorted(callers, key=lambda place: -len(callers[place]))
+    most = [len(callers[place]) for place in order] + [0]
+    if len(silent) == 1 and len(callers[silent[0]]) == most[0]:
+        accused = silent[0]
+    elif most[0] > 1 and most[0] >= 2 * most[1]:
+        accused = order[0]
+    else:
+        yield from _mutual_path(named)
         return
-    words = {event["rank"] for event in _last_words(ran)}
-    places = {rank: at for node in ran.nodes.values() for rank, at in node.ranks.items()}
-    most = max([at["entered"] for at in places.values()], default=0)
-    signs: tuple[Callable[[int], str], ...] = (
-        lambda rank: _process_sign(str(places.get(rank, {}).get("process", ""))),
-        lambda rank: "" if rank in words else "it reported nothing at its time limit",
-        lambda rank: _behind_sign(int(places.get(rank, {}).get("entered", most)), most),
-        lambda rank: _elsewhere_sign(late.get(rank)),
-    )
-    ranks = range(ran.job.world)
-    for sign in signs:
-        shown_by = {rank: sign(rank) for rank in ranks if sign(rank)}
-        if 0 < len(shown_by) < len(ranks):
-            for rank, why in shown_by.items():
-                name = ran.job.node_of(rank)
-                at = late.get(rank) or next(iter(late.values()))
-                what = f"rank {rank} keeps the others waiting during {at['phase']!r}: {why}"
-                yield Finding(what, _remedy(name), name, level="rank")
-            return
+    reporter, error = next(iter(named[accused].items()))
+    what = f"{len(callers[accused])} nodes lost their connection to it, {reporter} first: {error}"
+    yield Finding(what, read_errors_remedy(accused[0]), *accused)
 
 
-def _process_sign(state: str) -> str:
-    return f"its process is {_STATES[state]} (/proc/PID/stat: {state})" if state in _STATES else ""
+def _named_ends(ran: JobRun, said: Statements, places: RailMap) -> dict[Place, dict[str, str]]:
+    """Return by the place that errors name: who named it, with the error."""
+    found: dict[Place, dict[str, str]] = defaultdict(dict)
+    for event in said.of("failed"):
+        name = ran.job.node_of(event["rank"])
+        for address in _ADDRESS.findall(event["error"]):
+            place = places.place_of(plain_address(address))
+            if place and place[0] != name:
+                found[place].setdefault(name, first_line(event["error"]))
+    return found
 
 
-def _behind_sign(entered: int, most: int) -> str:
-    return f"it started {entered} collectives, the others {most}" if entered < most else ""
-
-
-def _elsewhere_sign(event: RankEvent | None) -> str:
-    where = str(event["where"]) if event else ""
-    return f"it was in {where}, not in torch.distributed" if where and _WAITS not in where else ""
-
-
-def _accused_nodes(ran: JobRun) -> Iterator[Finding]:
-    """Yield the nodes whose connections broke, by the addresses in the errors of the others."""
-    owners = {
-        address: (node, plane.rail)
-        for plane in ran.job.planes
-        for node, address in plane.addresses.items()
+def _mutual_path(named: dict[Place, dict[str, str]]) -> Iterator[Finding]:
+    """Yield the path between two nodes that name each other, if there is one such pair."""
+    pairs = {
+        tuple(sorted((place[0], by)))
+        for place, errors in named.items()
+        for by in errors
+        if any(other[0] == by and place[0] in named[other] for other in named)
     }
-    named: dict[tuple[str, int | None], str] = {}
-    for event in ran.events_of("failed"):
-        for address in re.findall(r"\[?(?:::ffff:)?([0-9a-fA-F.:]+?)\]?:\d+\b", event["error"]):
-            if address in owners:
-                error = first_line(event["error"])
-                what = f"rank {event['rank']} lost its connection to this node: {error}"
-                named.setdefault(owners[address], what)
-    for (node, rail), what in named.items():
-        yield Finding(what, _remedy(node), node, rail)
+    if len(pairs) == 1:
+        (pair,) = pairs
+        rail, error = next(
+            (place[1], error)
+            for place, errors in named.items()
+            for by, error in errors.items()
+            if {place[0], by} == set(pair)
+        )
+        what = f"they lost the connection to each other: {error}"
+        yield Finding(what, read_errors_remedy(pair[0]), rail=rail, nodes=pair)
 
 
-def _unknown_cause(ran: JobRun) -> Finding:
-    last = _last_words(ran)
-    phase = last[0]["phase"] if last else _last_phase(ran, ran.job.nodes[0])
-    error = (
-        str(last[0].get("error", "all ranks wait for each other")) if last else "no rank reported"
-    )
-    what = f"why the run failed during {phase!r}: {first_line(error)}"
+def _time_up(ran: JobRun, said: Statements) -> Finding | None:
+    """Return that the time was up, if it was; that is not known to be anybody's fault."""
+    late = {name: node for name, node in ran.nodes.items() if node.rc == _TIME_IS_UP}
+    if not late:
+        return None
+    name, node = next(iter(late.items()))
+    what = f"{node.why} during {said.phase_of(name)!r}"
+    remedy = "Run rdmaprov accept again with a longer --timeout"
+    return Finding(what, remedy, proven=False, level="fleet", nodes=tuple(late))
+
+
+def _unknown_cause(ran: JobRun, said: Statements) -> Finding:
+    last = said.last_words
+    phase = last[0]["phase"] if last else said.phase_of(ran.job.nodes[0])
+    what = f"why the run failed during {phase!r}: {_first_words(ran.nodes.values(), said)}"
     return Finding(what, ISOLATE, proven=False)
 
 
-def _last_words(ran: JobRun) -> list[RankEvent]:
-    return [*ran.events_of("failed"), *ran.events_of("late")]
-
-
-def _last_phase(ran: JobRun, name: str) -> str:
-    """Return the last phase that a node is known to have begun."""
-    phases = [e["phase"] for e in ran.events_of("phase") if ran.job.node_of(e["rank"]) == name]
-    return phases[-1] if phases else "start"
+def _first_words(nodes: Iterable[NodeRun], said: Statements) -> str:
+    """Return the first thing that anybody said about the end."""
+    if last := said.last_words:
+        return first_line(str(last[0].get("error", "all ranks wait for each other")))
+    deaths = (death_of(node, ()) for node in nodes if node.rc not in (None, 0))
+    return next((death.why for death in deaths if death), "no rank reported")

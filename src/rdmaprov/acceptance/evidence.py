@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.node_logs import log_files
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.bandwidth import floor, history
 from rdmaprov.bandwidth.floor import Judgement
@@ -30,15 +29,9 @@ def save_logs(ran: JobRun, keep: Callable[[str, str], Path | None]) -> list[Path
     """Return NCCL's logs of a run, kept as files by node and process."""
     found = []
     for name, node in ran.nodes.items():
-        if not node.logs:
-            continue
-        with tarfile.open(fileobj=io.BytesIO(node.logs)) as archive:
-            for member in archive:
-                file = archive.extractfile(member)
-                if file is not None:
-                    text = file.read().decode("utf-8", "replace")
-                    path = keep(f"{name}.{Path(member.name).name}", text)
-                    found += [path] if path is not None else []
+        for file, text in log_files(node):
+            path = keep(f"{name}.{file}", text)
+            found += [path] if path is not None else []
     return found
 
 

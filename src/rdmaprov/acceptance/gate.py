@@ -17,6 +17,7 @@ from rdmaprov.acceptance import (
     paths,
     preflight,
     proof,
+    rail_map,
     reach,
     shapes,
     wrong_sums,
@@ -190,7 +191,7 @@ class Gate:
     ) -> None:
         assert result.ran is not None  # noqa: S101 - it has just run
         ran = result.ran
-        result.findings += blame.findings(ran)
+        result.findings += blame.findings(ran, rail_map.site_map(self.nodes, before))
         result.findings += wrong_sums.findings(ran)
         result.findings += paths.lossy_paths(ran)
         result.findings += paths.stray_traffic(ran)

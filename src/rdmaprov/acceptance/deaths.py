@@ -1,0 +1,86 @@
+"""How the processes of a node ended, and whether that was their own fault.
+
+torch's watchdog ends a rank that saw a network error, or waited too long, by SIGABRT
+(ProcessGroupNCCL.cpp, "we are taking the entire process down"); that rank is a victim.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rdmaprov.acceptance.job_run import NodeRun
+
+# What is said when another rank is gone or does not answer, in the words of gloo, c10d, torchrun's
+# rendezvous and NCCL: src/init.cc (ncclGetErrorString), src/misc/socket.cc, src/transport/net_ib.
+_OTHERS_FAULT = re.compile(
+    r"connection (?:closed|reset|refused|was likely closed)|broken pipe|socket closed|"
+    r"timed out|wait timeout|failed to pass monitoredBarrier|recvValue failed|"
+    r"remote process exited|no route to host|Got completion (?:from peer|with)|ncclRemoteError|"
+    r"Watchdog caught collective operation timeout|RendezvousConnectionError|"
+    r"failed to recv, got 0 bytes|heartbeat.* timed? ?out",
+    re.IGNORECASE,
+)
+# torchrun's summary of a failed rank (torch/distributed/elastic/multiprocessing/errors).
+_FAILURE = re.compile(r"rank\s*:\s*(\d{1,7}) \(local_rank[^\n]*\n\s*exitcode\s*:\s*(-?\d{1,4})")
+_EXIT_CODE = re.compile(r"exitcode\s*:\s*-(\d{1,3})")
+# Nothing in the process itself sends these: the kernel's OOM killer, a person, the bus.
+_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGBUS, signal.SIGILL}
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a node's processes ended.
+
+    Args:
+        why: what ended them, as one line.
+        rank: the rank that ended, None if that is not said.
+        is_victim: whether their own words blame others.
+
+    """
+
+    why: str
+    rank: int | None
+    is_victim: bool
+
+
+def blames_others(error: str) -> bool:
+    """Return whether an error says that another rank, or the network, is the cause."""
+    return bool(_OTHERS_FAULT.search(error))
+
+
+def death_of(node: NodeRun, spoke: Collection[int], saw_errors: bool = False) -> Death | None:
+    """Return how a node's processes ended, None if its ranks reported why.
+
+    Args:
+        node: what is known of the node; its torchrun failed.
+        spoke: its ranks that reported why they end.
+        saw_errors: whether NCCL's words on it are about completions with error.
+
+    """
+    failed = [(int(rank), int(code)) for rank, code in _FAILURE.findall(node.errors)]
+    silent = [(rank, -code) for rank, code in failed if code < 0 and rank not in spoke]
+    for rank, number in silent:
+        if number in _FROM_OUTSIDE:
+            return Death(f"rank {rank} was killed by signal {number}", rank, False)
+    if spoke:
+        return None
+    is_victim = saw_errors or blames_others(node.errors)
+    if silent:
+        rank, number = silent[0]
+        return Death(f"rank {rank} was killed by signal {number}", rank, is_victim)
+    if number_only := _EXIT_CODE.findall(node.errors):
+        number = int(number_only[-1])
+        is_victim = is_victim and number not in _FROM_OUTSIDE
+        return Death(f"a rank was killed by signal {number}", None, is_victim)
+    return Death(_last_error(node), None, is_victim)
+
+
+def _last_error(node: NodeRun) -> str:
+    """Return the last error that torchrun printed."""
+    said = [line.strip() for line in node.errors.splitlines() if line.strip()]
+    errors = [line for line in said if re.search(r"(?:Error|Exception)\b|[Nn]o module", line)]
+    why = node.why or (errors or said or ["no error message"])[-1]
+    return f"torchrun exited with status {node.rc}: {why[:300]}"

@@ -1,0 +1,79 @@
+"""For whom the others wait: ranks that did not join, and ranks that hold up a collective."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.job_run import JobRun
+from rdmaprov.acceptance.rank_events import RankEvent
+from rdmaprov.acceptance.statements import Statements
+
+_WAITS = "/torch/distributed/"
+_STATES = {"T": "stopped", "t": "stopped by a debugger", "D": "stuck in the kernel", "Z": "dead"}
+
+
+def read_errors_remedy(node: str) -> str:
+    """Return where a node's own errors are."""
+    return f"On {node}, read dmesg -T; on the controller, logs/{node}.err of this run"
+
+
+def absent_ranks(ran: JobRun, said: Statements) -> Iterator[Finding]:
+    """Yield the ranks that a monitored barrier waited for."""
+    absent = {rank for event in said.of("missing") for rank in missing_ranks(event["error"])}
+    for rank in sorted(absent):
+        if rank < ran.job.world:
+            name = ran.job.node_of(rank)
+            what = f"rank {rank} did not join the rendezvous"
+            yield Finding(what, read_errors_remedy(name), name, level="rank")
+
+
+def missing_ranks(error: str) -> list[int]:
+    """Return the ranks that torch's monitored barrier names in its error."""
+    found = re.search(r"Ranks?\s+([\d,\s]+?)\s+failed to pass monitoredBarrier", error)
+    return [int(word) for word in found[1].replace(",", " ").split()] if found else []
+
+
+def stuck_ranks(ran: JobRun, said: Statements) -> Iterator[Finding]:
+    """Yield the ranks for which the others wait, by the first sign that only some ranks show.
+
+    A rank that waits in torch.distributed is a victim; one that is elsewhere, or that entered fewer
+    collectives, or whose process does not run, is what the others wait for.
+    """
+    late = {event["rank"]: event for event in said.of("late")}
+    if not late:
+        return
+    words = {rank for ranks in said.spoke.values() for rank in ranks}
+    places = {rank: at for node in ran.nodes.values() for rank, at in node.ranks.items()}
+    most = max([at["entered"] for at in places.values()], default=0)
+    signs: tuple[Callable[[int], str], ...] = (
+        lambda rank: _process_sign(str(places.get(rank, {}).get("process", ""))),
+        lambda rank: "" if rank in words else "it reported nothing at its time limit",
+        lambda rank: _behind_sign(int(places.get(rank, {}).get("entered", most)), most),
+        lambda rank: _elsewhere_sign(late.get(rank)),
+    )
+    first = next(iter(late.values()))
+    for sign in signs:
+        shown_by = {rank: why for rank in range(ran.job.world) if (why := sign(rank))}
+        # What most show is what victims show.
+        if 0 < len(shown_by) <= ran.job.world / 2:
+            for rank, why in shown_by.items():
+                name = ran.job.node_of(rank)
+                phase = late.get(rank, first)["phase"]
+                what = f"rank {rank} keeps the others waiting during {phase!r}: {why}"
+                yield Finding(what, read_errors_remedy(name), name, level="rank")
+            return
+
+
+def _process_sign(state: str) -> str:
+    return f"its process is {_STATES[state]} (/proc/PID/stat: {state})" if state in _STATES else ""
+
+
+def _behind_sign(entered: int, most: int) -> str:
+    return f"it started {entered} collectives, the others {most}" if entered < most else ""
+
+
+def _elsewhere_sign(event: RankEvent | None) -> str:
+    where = str(event["where"]) if event else ""
+    return f"it was in {where}, not in torch.distributed" if where and _WAITS not in where else ""
