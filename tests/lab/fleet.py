@@ -35,8 +35,11 @@ class Fleet:
 
     def start(self, verb: str, *words: str) -> subprocess.Popen[str]:
         """Start a verb, in a process group of its own."""
+        return self._start(self.argv(verb, *words))
+
+    def _start(self, argv: list[str]) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self.argv(verb, *words),
+            argv,
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -47,9 +50,11 @@ class Fleet:
 
     def run(self, verb: str, *words: str) -> tuple[int, str]:
         """Return a verb's exit code and what it printed."""
-        process = self.start(verb, *words)
-        said, _ = process.communicate(timeout=TIMEOUT_S)
-        return process.returncode, said
+        return _end(self.start(verb, *words))
+
+    def execute(self, *words: str) -> tuple[int, str]:
+        """Return exit code and words of a command that is not told of the site."""
+        return _end(self._start([sys.executable, "-m", "rdmaprov", *words]))
 
     def start_until(self, verb: str, log: str, text: str, *words: str) -> subprocess.Popen[str]:
         """Start a verb, and return once a log of its run has a text."""
@@ -91,13 +96,23 @@ class Fleet:
         """Return by state of a test FILE::FUNCTION[TARGET] with its message."""
         report = self.directory / "junit.xml"
         self.run("validate", *PATIENT, f"--junitxml={report}")
-        found: dict[str, list[str]] = {"passed": [], "failure": [], "error": [], "skipped": []}
-        for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 (pytest's own)
-            name = f"{case.get('classname', '').rpartition('.')[2]}.py::{case.get('name')}"
-            state = next((each for each in case if each.tag in found), None)
-            message = "" if state is None else f" {state.get('message')} {state.text or ''}"
-            found["passed" if state is None else state.tag].append(name + message)
-        return found
+        return read_report(report)
+
+
+def _end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    said, _ = process.communicate(timeout=TIMEOUT_S)
+    return process.returncode, said
+
+
+def read_report(report: Path) -> dict[str, list[str]]:
+    """Return by state what pytest's report has of each test, as `Fleet.judge` does."""
+    found: dict[str, list[str]] = {"passed": [], "failure": [], "error": [], "skipped": []}
+    for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 (pytest's own)
+        name = f"{case.get('classname', '').rpartition('.')[2]}.py::{case.get('name')}"
+        state = next((each for each in case if each.tag in found), None)
+        message = "" if state is None else f" {state.get('message')} {state.text or ''}"
+        found["passed" if state is None else state.tag].append(name + message)
+    return found
 
 
 def leftovers_of_accept(lab: LabHandle) -> list[str]:

@@ -1,24 +1,37 @@
-"""A lab of each shape: its nodes are applied, start anew, are validated, broken and repaired."""
+"""Labs of all shapes: their nodes are applied, start anew, are validated, broken and repaired.
+
+And the record of a broken node has the verdicts of the node.
+"""
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from tests.lab.fleet import NODES, Fleet
+from tests.lab.fleet import NODES, PATIENT, Fleet, read_report
 from tests.lab.handle import LabHandle
 
-from rdmaprov.lab import shapes
+from rdmaprov.lab.parallel import in_parallel
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
-# A fault, and the role that repairs it.
-FAULTS = (("mtu-wrong", "mtu"), ("rdma-link-down", "fabric"), ("hugepages-short", "hugepages"))
-NODE = "node1"
+# Nodes of two shapes in one lab, where one can reach the other's rails: a lab takes half an hour.
+LABS = ("bond", "ifupdown,netplan", "renamed", "no-ipv4", "numa,storage", "vlan")
+# A fault, its rail, and the role that repairs it. All are there at once, as each verb takes an
+# emulated node minutes; each has a role and a check of its own to find it.
+FAULTS = (
+    ("mtu-wrong", ("--rail", "0"), "mtu"),
+    ("rdma-link-down", ("--rail", "1"), "fabric"),
+    ("hugepages-short", (), "hugepages"),
+)
+BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+ROLES = {role for _, _, role in FAULTS}
 
 
-@pytest.fixture(scope="module", params=list(shapes.catalogue()))
+@pytest.fixture(scope="module", params=LABS)
 def fleet(request, tmp_path_factory, at_large):
-    """Provide the factory nodes of a lab of its own, of one shape."""
-    directory = tmp_path_factory.mktemp(request.param)
+    """Provide the factory nodes of a lab of its own."""
+    directory = tmp_path_factory.mktemp("lab")
     at_large(directory / "lab")
     lab = LabHandle(directory / "lab", directory / "lab-site")
     try:
@@ -33,17 +46,60 @@ def test_shape_is_provisioned_and_stays_so(fleet):
     assert fleet.run("check") == (0, "")
     fleet.apply()
     assert fleet.pending() == {node: [] for node in NODES}
-    for node in NODES:
-        fleet.lab.must("reboot", node)
-    assert fleet.pending() == {node: [] for node in NODES}
+    _reboot_all(fleet.lab)
     found = fleet.judge()
     assert found["failure"] + found["error"] == []
     assert found["passed"] != []
-    for fault, role in FAULTS:
-        fleet.lab.must("fault", NODE, fault)
-        assert role in fleet.pending()[NODE]
-        assert f"test_{role}" in {each.partition(".py::")[0] for each in fleet.judge()["failure"]}
-        fleet.apply("--limit", NODE)
-        assert fleet.pending() == {node: [] for node in NODES}
+
+    for node in NODES:
+        for fault, rail, _ in FAULTS:
+            fleet.lab.must("fault", node, fault, *rail)
+    in_parallel(lambda node: _find_faults_live_and_recorded(fleet, node), NODES)
+
+    fleet.apply()
+    assert fleet.pending() == {node: [] for node in NODES}
     found = fleet.judge()
     assert found["failure"] + found["error"] == []
+
+
+def _reboot_all(lab):
+    """Reboot the nodes side by side, where `lab reboot` boots one after the other."""
+    before = [lab.run(node, BOOT_ID) for node in NODES]
+    for node in NODES[1:]:
+        lab.run(node, "systemctl --no-block reboot")
+    lab.must("reboot", NODES[0])
+    lab.must("up")
+    assert not set(before) & {lab.run(node, BOOT_ID) for node in NODES}
+
+
+def _find_faults_live_and_recorded(fleet, node):
+    """Have plan and validate find the faults of a node, and the same in its record."""
+    site, alone = [str(fleet.site)], ["--limit", node]
+    record = fleet.directory / f"{node}.record.json.gz"
+    code, said = fleet.execute("record", *site, *alone, "--output", str(record))
+    assert code == 0, said
+    changes = _plan(fleet, node, *site, *alone)
+    assert set(changes) >= ROLES
+    assert _plan(fleet, node, "--record", str(record)) == changes
+    found = _validate(fleet, node, *site, *alone)
+    assert {f"test_{role}" for role in ROLES} <= {
+        name.partition(".py::")[0] for name in found["failure"]
+    }
+    assert _validate(fleet, node, "--record", str(record)) == found
+
+
+def _plan(fleet, node, *words):
+    """Return the roles that have something to change on a node."""
+    file = fleet.directory / f"{node}.plan.json"
+    code, said = fleet.execute("plan", *words, "--json", str(file))
+    assert code == 5, said
+    return list(json.loads(file.read_text())["nodes"][node]["changes"])
+
+
+def _validate(fleet, node, *words):
+    """Return by state the names of the checks of a node."""
+    report = fleet.directory / f"{node}.junit.xml"
+    code, said = fleet.execute("validate", *words, *PATIENT, f"--junitxml={report}")
+    assert code == 1, said
+    found = read_report(report)
+    return {state: sorted(each.partition(" ")[0] for each in found[state]) for state in found}

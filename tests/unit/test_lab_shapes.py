@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rdmaprov.cli import run
-from rdmaprov.errors import UsageError
-from rdmaprov.lab import model, shapes
+from rdmaprov.errors import UnreachableError, UsageError
+from rdmaprov.lab import login, model, shapes, site
 from rdmaprov.lab.accel import Accel
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.model import Lab
@@ -111,3 +114,42 @@ def test_site_names_the_vlans_and_not_their_nics():
         {"netdev": "ens1.100", "address": "198.18.0.2/24", "vlan": True},
         {"netdev": "ens2.101", "address": "198.18.1.2/24", "vlan": True},
     ]
+
+
+def test_nodes_take_several_shapes_in_turn(tmp_path):
+    made = create(tmp_path, shape="bond,renamed,storage", nodes=4)
+    assert [node.rails[0].rdma for node in made.nodes] == [
+        "mlx5_bond_0",
+        "mlx5_0",
+        "mlx5_0",
+        "mlx5_bond_0",
+    ]
+    assert {len(node.rails) for node in made.nodes} == {3}  # as one of them wants
+    kinds = shapes.of_nodes(made.shape, 4)
+    assert [shape.name for shape in kinds] == ["bond", "renamed", "storage", "bond"]
+    made = replace(made, site=str(tmp_path / "site"))
+    hosts = yaml.safe_load(
+        site.write(Layout(tmp_path / "lab", tmp_path / "cache"), made).read_text()
+    )
+    rails = [host["fabric_rails"][2].get("use") for host in hosts["lab"]["hosts"].values()]
+    assert rails == [None, None, "storage", None]
+
+
+def test_more_shapes_than_nodes_are_refused(tmp_path, capsys):
+    words = ["--shape", "bond,numa,vlan"]
+    assert run(["lab", "--dir", str(tmp_path / "lab"), "up", *words]) == 2
+    assert "there are 3 shapes and 2 nodes" in capsys.readouterr().err
+    assert not (tmp_path / "lab").exists()
+
+
+@pytest.mark.parametrize(("shape", "limit_s"), [("vlan", 1200), ("numa", 600)])
+def test_node_that_boots_twice_gets_the_time_of_two_boots(shape, limit_s, tmp_path, monkeypatch):
+    now = itertools.count(step=100)
+    monkeypatch.setattr("rdmaprov.lab.login.time.monotonic", lambda: float(next(now)))
+    monkeypatch.setattr("rdmaprov.lab.login.time.sleep", lambda _: None)
+    monkeypatch.setattr("rdmaprov.lab.ssh.answers", lambda _: False)
+    waiting = login.Login(Layout(tmp_path, tmp_path), is_running=lambda _: True)
+    node = model.new_node("node1", 40001, 2)
+    with pytest.raises(UnreachableError, match=f"no answer over ssh within {limit_s} s"):
+        waiting.wait_for_boot(node, shapes.find(shape).boots)
+    assert next(now) == limit_s + 200  # one look before the first, one after the last

@@ -93,9 +93,9 @@ def lab(context: click.Context, directory: Path | None, cache: Path | None) -> N
 )
 @click.option(
     "--shape",
-    metavar="NAME",
+    metavar="NAME[,NAME...]",
     shell_complete=complete_shape,
-    help="Make nodes of another shape, such as bond: see rdmaprov lab shapes.",
+    help="Make nodes of another shape, such as bond, or of several in turn.",
 )
 @verbosity_options
 @click.pass_obj
@@ -123,10 +123,10 @@ def up(
     ):
         if value is not None:
             model.check_range(option, value, allowed, unit)
-    shapes.find(shape)
     chosen = None if accel in (None, "auto") else Accel(accel)
     there = Lab.load(cluster.layout.state)
     count = len(there.nodes) if there is not None else nodes or model.DEFAULT_NODES
+    shapes.of_nodes(shape, count)
     with at_work(cluster, "starting", count) as working:
         made = working.up(LabRequest(nodes, rails, suite, memory, chosen, site, shape))
     lab_view.table(made, [State.UP] * len(made.nodes))

@@ -52,7 +52,7 @@ def document(lab: Lab | None, states: Sequence[State]) -> dict[str, object]:
     """Return what `lab status --json` prints; no nodes if there is no lab."""
     if lab is None:
         return {"nodes": [], "saved": []}
-    shape = shapes.find(lab.shape)
+    kinds = shapes.of_nodes(lab.shape, len(lab.nodes))
     nodes = [
         {
             "name": node.name,
@@ -70,7 +70,9 @@ def document(lab: Lab | None, states: Sequence[State]) -> dict[str, object]:
                 for rail, entry in zip(node.rails, site.rails(shape, number, node), strict=True)
             ],
         }
-        for number, (node, state) in enumerate(zip(lab.nodes, states, strict=True), start=1)
+        for number, (node, state, shape) in enumerate(
+            zip(lab.nodes, states, kinds, strict=True), start=1
+        )
     ]
     settings = {"suite": lab.suite, "accel": str(lab.accel), "memory_mib": lab.memory_mib}
     settings["shape"] = lab.shape

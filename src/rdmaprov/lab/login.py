@@ -36,14 +36,18 @@ class Login:
     layout: Layout
     is_running: Callable[[str], bool]
 
-    def wait_for_boot(self, node: LabNode) -> LabNode:
+    def wait_for_boot(self, node: LabNode, boots: int = 1) -> LabNode:
         """Wait until a node answers and its rails are there; return it with their netdevs.
+
+        Args:
+            node: the node.
+            boots: how many times it may boot until it answers.
 
         Raises:
             UnreachableError: its machine ended, or it did not answer in time.
 
         """
-        self.wait(node)
+        self.wait(node, boots)
         numbers = " ".join(str(rail.number) for rail in node.rails)
         said = self._run(
             node, _READ_RAILS.format(rails=numbers, bond="bond_" if node.rails[0].more_macs else "")
@@ -51,19 +55,20 @@ class Login:
         lines = [line.split() for line in said.splitlines()]
         return node.with_netdevs({int(line[0]): line[1] for line in lines if len(line) == 2})
 
-    def wait(self, node: LabNode) -> None:
+    def wait(self, node: LabNode, boots: int = 1) -> None:
         """Wait until a node's sshd greets.
 
         Raises:
             UnreachableError: its machine ended, or it did not answer in time.
 
         """
-        give_up = time.monotonic() + BOOT_TIMEOUT_S
+        limit_s = boots * BOOT_TIMEOUT_S
+        give_up = time.monotonic() + limit_s
         while not ssh.answers(node):
             if not self.is_running(node.name):
                 raise _unreachable(node, "its virtual machine ended while booting")
             if time.monotonic() > give_up:
-                raise _unreachable(node, f"no answer over ssh within {BOOT_TIMEOUT_S:.0f} s")
+                raise _unreachable(node, f"no answer over ssh within {limit_s:.0f} s")
             time.sleep(POLL_S)
 
     def _run(self, node: LabNode, script: str) -> str:

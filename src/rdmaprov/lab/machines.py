@@ -20,6 +20,7 @@ from rdmaprov.lab.login import BOOT_TIMEOUT_S, Login
 from rdmaprov.lab.model import Lab, LabNode
 from rdmaprov.lab.parallel import in_parallel
 from rdmaprov.lab.process import Daemon
+from rdmaprov.lab.shapes import Shape
 
 MONITOR_POLL_S = 0.1
 PORT_ATTEMPTS = 5
@@ -80,7 +81,7 @@ class Machines:
             node = lab.node(name)
             self.resume(name)
             if saved_state is None:
-                node = login.wait_for_boot(node)
+                node = login.wait_for_boot(node, self._shape(lab, node).boots)
             else:  # it was up when it was saved, and its rails may be what a fault made of them
                 login.wait(node)
             self.say(f"{name} answers after {time.monotonic() - began:.0f} s")
@@ -223,16 +224,20 @@ class Machines:
         return lab
 
     def _write_factory(self, lab: Lab) -> None:
-        """Write what the nodes run at their first boot, as the lab's shape has it."""
-        script = shapes.find(lab.shape).script()
-        if script:
-            self._factory().write_text(script)
+        """Write what the nodes run at their first boot, as the lab's shapes have it."""
+        for shape in shapes.of_nodes(lab.shape, len(lab.nodes)):
+            if shape.factory:
+                self._factory(shape).write_text(shape.script())
 
-    def _factory(self) -> Path:
-        return self.layout.root / "factory.sh"
+    def _factory(self, shape: Shape) -> Path:
+        return self.layout.root / f"factory-{shape.name}.sh"
+
+    def _shape(self, lab: Lab, node: LabNode) -> Shape:
+        kinds = shapes.of_nodes(lab.shape, len(lab.nodes))
+        return kinds[[each.name for each in lab.nodes].index(node.name)]
 
     def _machine(self, lab: Lab, node: LabNode) -> qemu.Machine:
-        shape = shapes.find(lab.shape)
+        shape = self._shape(lab, node)
         return qemu.Machine(
             node=node,
             accel=lab.accel,
@@ -242,7 +247,7 @@ class Machines:
             authorized_keys=ssh.user_key(self.layout).with_suffix(".pub"),
             host_key=ssh.host_key(self.layout, node.name),
             switch=Path(self.layout.switch.name),
-            factory=self._factory() if shape.factory else None,
+            factory=self._factory(shape) if shape.factory else None,
             numa=shape.numa,
         )
 

@@ -60,10 +60,11 @@ class LabRequest:
             UsageError: there is no such shape, or a node has no slots for its NICs.
 
         """
-        shape = shapes.find(self.shape)
         nodes = self.nodes or model.DEFAULT_NODES
-        rails = self.rails or shape.rails or model.DEFAULT_RAILS
-        _require_room(shape, rails)
+        kinds = shapes.of_nodes(self.shape, nodes)
+        rails = self.rails or max(shape.rails or model.DEFAULT_RAILS for shape in kinds)
+        for shape in kinds:
+            _require_room(shape, rails)
         recipe = Recipe(data_dir("lab"), self.suite or model.DEFAULT_SUITE)
         image.check_space(layout.root, nodes * NODE_FREE_MIB)
         accel = self.accel or detect(layout.cache)
@@ -78,7 +79,7 @@ class LabRequest:
             site=str((self.site or site.default_site()).resolve()),
             nodes=tuple(
                 model.new_node(f"node{number}", free_port(), rails, shape.nics)
-                for number in range(1, nodes + 1)
+                for number, shape in enumerate(kinds, start=1)
             ),
             shape=self.shape,
         )

@@ -66,6 +66,11 @@ class Shape:
             for rail, netdev in enumerate(netdevs)
         ]
 
+    @property
+    def boots(self) -> int:
+        """How many times a node with a new disk boots until it answers."""
+        return 2 if self.factory else 1
+
     def script(self) -> str:
         """Return what a node runs at its first boot, empty for a plain one."""
         return (_directory() / _LIBRARY).read_text() + self.factory if self.factory else ""
@@ -86,6 +91,26 @@ def find(name: str | None) -> Shape:
     if name not in catalogue():
         raise UsageError(f"there is no shape {name!r}", "The shapes are: " + ", ".join(catalogue()))
     return catalogue()[name]
+
+
+def of_nodes(names: str | None, count: int) -> list[Shape]:
+    """Return the shape of each node; they take those of the names in turn.
+
+    Args:
+        names: of shapes, with commas between them; None for plain nodes.
+        count: the number of nodes.
+
+    Raises:
+        UsageError: there is no such shape, or there are more shapes than nodes.
+
+    """
+    chosen = [find(name) for name in names.split(",")] if names is not None else [PLAIN]
+    if len(chosen) > count:
+        raise UsageError(
+            f"--shape {names}: there are {len(chosen)} shapes and {count} nodes",
+            f"Name at most {count} shapes, or pass --nodes {len(chosen)}.",
+        )
+    return [chosen[number % len(chosen)] for number in range(count)]
 
 
 @cache

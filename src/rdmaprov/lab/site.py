@@ -52,9 +52,10 @@ def write(layout: Layout, lab: Lab) -> Path:
     options = ssh.options(layout)
     # Quoted twice: ssh splits what the shell has left whole (a file name with a blank).
     words = [shlex.quote(f'-o{key}="{value}"') for key, value in options.items()]
-    shape = shapes.find(lab.shape)
+    kinds = shapes.of_nodes(lab.shape, len(lab.nodes))
     entries = {
-        node.name: _host(shape, number, node) for number, node in enumerate(lab.nodes, start=1)
+        node.name: _host(shape, number, node)
+        for number, (shape, node) in enumerate(zip(kinds, lab.nodes, strict=True), start=1)
     }
     group = {
         "hosts": entries,
