@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.unit.sites import GOOD, write
 
-from rdmaprov.acceptance import counters, preflight, reach, shapes
+from rdmaprov.acceptance import counters, link_errors, preflight, reach, shapes
 from rdmaprov.acceptance.nodes import ask_nodes, program_command
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.errors import NodeUnreachable
@@ -244,6 +245,9 @@ def test_a_device_that_is_not_there_reaches_nothing(here):
     assert why == "No such device"
 
 
+RUN_S = 600.0
+
+
 def counted(node, **changes):
     """Return what two rails counted, whose counters grew by so much on the second."""
     old, new = facts(1), copy.deepcopy(facts(1))
@@ -253,6 +257,7 @@ def counted(node, **changes):
         kind, _, counter = name.partition("__")
         old["rails"][1]["counters"].setdefault(f"{kind}.{counter}", 0)
         new["rails"][1]["counters"][f"{kind}.{counter}"] = value
+    new["time"] += RUN_S
     return counters.rail_traffic(node, old, new)
 
 
@@ -262,24 +267,69 @@ def test_bytes_are_words_of_four(nodes):
 
 def test_errors_that_were_there_before_are_no_findings(nodes):
     rails = counted(nodes[0])
-    assert list(counters.errors(rails)) == []
+    assert list(link_errors.findings(rails)) == []
     assert list(counters.balance(rails)) == []
     assert list(counters.volume(rails, 180_000_000)) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["hw__out_of_sequence", "ethtool__rx_discards_phy", "ethtool__rx_prio3_discards"]
-)
-def test_errors_during_the_run_are_named(nodes, name):
-    (finding,) = counters.errors(counted(nodes[0], **{name: 10}))
+NEVER = ["port__link_downed", "ethtool__link_down_events_phy", "hw__retry_exceeded_err"]
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_what_breaks_connections_is_named_at_the_first_event(nodes, name):
+    (finding,) = link_errors.findings(counted(nodes[0], **{name: 1}))
     assert (finding.node, finding.rail) == ("n1", 1)
     assert name.replace("__", ".") in finding.what
+    assert finding.what.endswith("expected 0")
+
+
+RARE = ["port__symbol_error", "ethtool__rx_discards_phy", "hw__packet_seq_err"]
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_errors_are_judged_by_the_bits_that_the_line_carried(nodes, name):
+    # 400 Gb/s for 600 s at 1e-12: 240 on average, at most 240 + 6 · 15.5 = 332.
+    assert list(link_errors.findings(counted(nodes[0], **{name: 332}))) == []
+    (finding,) = link_errors.findings(counted(nodes[0], **{name: 333}))
+    assert (finding.node, finding.rail) == ("n1", 1)
+    assert "expected at most 332, a rate of 1.4e-12 per bit" in finding.what
+
+
+def test_a_fleet_at_a_healthy_error_rate_has_no_findings(nodes):
+    # 4,096 ports at 1e-15 have about 1,000 errors in these 600 s, and some have three or four.
+    for count in range(5):
+        assert list(link_errors.findings(counted(nodes[0], port__symbol_error=count))) == []
+
+
+def test_errors_of_a_line_whose_time_is_not_known_are_named(nodes):
+    rails = [dataclasses.replace(each, bits=0.0) for each in counted(nodes[0], hw__rcvd_seq_err=1)]
+    (finding,) = link_errors.findings(rails)
+    assert finding.what.endswith("expected 0")
+
+
+def test_a_link_may_recover_once(nodes):
+    assert list(link_errors.findings(counted(nodes[0], port__link_error_recovery=1))) == []
+    (finding,) = link_errors.findings(counted(nodes[0], port__link_error_recovery=2))
+    assert "2 link recoveries" in finding.what
+
+
+def test_packets_out_of_order_are_reported_and_no_fault(nodes):
+    rails = counted(nodes[0], hw__out_of_sequence=10**6)
+    assert list(link_errors.findings(rails)) == []
+    assert counters.congestion(rails)["n1 rail 1"]["hw.out_of_sequence"] == 10**6 - 7
+
+
+def test_the_lossless_priority_discards_nothing(nodes):
+    rails = counted(nodes[0], ethtool__rx_prio3_discards=1, ethtool__rx_prio0_discards=300)
+    (finding,) = link_errors.findings(rails, 3)
+    assert "ethtool.rx_prio3_discards" in finding.what
+    assert "--roles roce_qos" in finding.remedy
 
 
 def test_a_counter_that_fell_says_nothing(nodes):
     rails = counted(nodes[0], hw__out_of_sequence=3)
     assert "hw.out_of_sequence" not in rails[1].delta
-    assert list(counters.errors(rails)) == []
+    assert list(link_errors.findings(rails)) == []
 
 
 def test_a_rail_that_sends_little_is_named(nodes):

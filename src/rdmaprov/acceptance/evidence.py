@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rdmaprov.acceptance import counters, measure, preflight
+from rdmaprov.acceptance import counters, link_errors, measure, preflight
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
@@ -83,7 +83,8 @@ def judge_counters(
             found += counters.management(node, before[node.name], after[node.name], due_bytes)
             if node.get("fabric_kind") == "roce":
                 found += counters.priorities(node, own)
-    found += counters.errors(rails)
+    lossless = site.nodes[0].get("fabric_lossless_priority")
+    found += link_errors.findings(rails, None if lossless is None else int(lossless))
     if due_bytes:
         found += counters.balance(rails)
         found += counters.volume(rails, due_bytes)

@@ -1,0 +1,113 @@
+"""Which rails had more errors during a run than a link may have.
+
+No link is free of errors: at 4,096 ports of 400 Gb/s, ten minutes are 10^18 bits, and a bit error
+rate of 10^-15 gives about 1,000 errors in a healthy fleet. So errors are judged by the rate that
+the links' standards allow, and only what no rate allows is a finding at the first event.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from rdmaprov.acceptance.counters import RailTraffic
+from rdmaprov.acceptance.finding import Finding, apply_remedy
+
+# Behind error correction: the threshold of ibdiagnet's BER check (its manual v2.21, "Bit Error
+# Rate"), and what links with RS(544,514) have to reach (Intel AN 846, 5.3). Rates before it, up to
+# 2.4e-4 (fluxlight.com, "Forward Error Correction"), are corrected and show in none of these.
+MAX_BER = 1e-12
+# Above what a link at the limit has on average; of 4,096 of them, 6 leave none to chance.
+_DEVIATIONS = 6
+# One may be a cable that was touched; our choice, as no standard names a number.
+MAX_RECOVERIES = 1
+
+# A link that went down breaks its connections: NVIDIA's NVSentinel (NIC Health Monitor, "Link
+# Counter Detection") calls any such event fatal. So do retries that are used up: NCCL ends then.
+_NEVER = {
+    "port.link_downed": "link-down events",
+    "ethtool.link_down_events_phy": "link-down events",
+    "hw.retry_exceeded_err": "retry limits exceeded",
+    # By its definition, it counts when the number of local errors exceeds a threshold (InfiniBand
+    # Architecture 1.4, 16.1.3.5).
+    "port.local_link_integrity_errors": "link integrity errors",
+}
+_RECOVERIES = {"port.link_error_recovery": "link recoveries"}
+# Each is at least one wrong bit behind error correction ("the actual errors seen by the application
+# level": ibdiagnet's manual), or one packet that had to be sent again. A wrong bit costs a packet,
+# so as many lost packets are allowed as wrong bits. Counters: "Understanding mlx5 Linux counters"
+# of NVIDIA, drivers/infiniband/hw/mlx5/counters.c; rxe: sw/rxe/rxe_hw_counters.c.
+_RARE = {
+    "port.symbol_error": "symbol errors",
+    "port.port_rcv_errors": "packets received with errors",
+    "ethtool.rx_symbol_err_phy": "symbol errors",
+    "ethtool.rx_crc_errors_phy": "frames with a wrong CRC",
+    "netdev.rx_errors": "frames received with errors",
+    "netdev.rx_crc_errors": "frames with a wrong CRC",
+    "netdev.tx_errors": "transmit errors",
+    "hw.rx_icrc_encapsulated": "RoCE packets with a wrong ICRC",
+    "hw.packet_seq_err": "NAKs received for lost packets",
+    "hw.rcvd_seq_err": "NAKs received for lost packets",
+    "hw.implied_nak_seq_err": "implied NAKs for lost packets",
+    "hw.local_ack_timeout_err": "ACK timeouts",
+    "hw.rnr_nak_retry_err": "RNR NAKs received (receiver not ready)",
+    "hw.roce_adp_retrans": "adaptive retransmissions",
+    "hw.completer_retry_err": "retransmissions",
+    "port.port_xmit_discards": "packets discarded on transmit",
+    "ethtool.rx_discards_phy": "packets discarded on receive (no buffer)",
+    "ethtool.tx_discards_phy": "packets discarded on transmit",
+}
+# Packets that arrive out of order are no fault where routing is adaptive: the HCA places them
+# ("Out-of-Order Data Placement" in NVIDIA's MLNX_OFED 5.8 documentation). One that was lost shows
+# as a NAK at its sender, which is counted above.
+UNORDERED = ("hw.out_of_sequence", "hw.out_of_seq_request")
+_CHECK_LINK = "Check the cable and the switch port, then PFC and ECN on both ends"
+
+
+def most_errors(bits: float) -> int:
+    """Return how many errors a link at its limit may have among these bits.
+
+    Args:
+        bits: that the link carried, idle symbols too: they can be wrong as well.
+
+    """
+    mean = MAX_BER * bits
+    return math.floor(mean + _DEVIATIONS * math.sqrt(mean))
+
+
+def findings(rails: Sequence[RailTraffic], lossless: int | None = None) -> Iterator[Finding]:
+    """Yield the counters that show more errors than a link may have.
+
+    Args:
+        rails: what they counted.
+        lossless: the priority on which PFC allows no loss at all, None if there is none.
+
+    """
+    for each in rails:
+        rare = most_errors(each.bits)
+        limits = [(_NEVER, 0), (_RECOVERIES, MAX_RECOVERIES), (_RARE, rare)]
+        for names, most in limits:
+            for name, meaning in names.items():
+                if each.delta.get(name, 0) > most:
+                    yield Finding(
+                        _excess(each, name, meaning, most), _CHECK_LINK, each.node, each.rail
+                    )
+        yield from _discards(each, lossless, rare)
+
+
+def _excess(rail: RailTraffic, name: str, meaning: str, most: int) -> str:
+    count = rail.delta[name]
+    wanted = f"at most {most}" if most else "0"
+    rate = f", a rate of {count / rail.bits:.1e} per bit" if most > MAX_RECOVERIES else ""
+    return f"{count} {meaning} during the run ({name}), expected {wanted}{rate}"
+
+
+def _discards(rail: RailTraffic, lossless: int | None, rare: int) -> Iterator[Finding]:
+    """Yield discards by priority; on the lossless one, where PFC prevents them, none is allowed."""
+    for name, count in rail.delta.items():
+        if name.startswith("ethtool.rx_prio") and "discard" in name:
+            is_lossless = lossless is None or name.startswith(f"ethtool.rx_prio{lossless}_")
+            most = 0 if is_lossless else rare
+            if count > most:
+                what = _excess(rail, name, "packets discarded", most)
+                yield Finding(what, apply_remedy("roce_qos", rail.node), rail.node, rail.rail)
