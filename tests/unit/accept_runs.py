@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
-from rdmaprov.acceptance.plan import GateJob, JobPlane
+from rdmaprov.acceptance.plan import DTYPES, GateJob, JobPlane, Task
 
 SIZES = (8, 1 << 20)
 
 
-def job(count: int = 4, rails: int = 2, **changes) -> GateJob:
+def job(
+    count: int = 4, rails: int = 2, sizes=SIZES, rounds=None, dtypes=DTYPES, per_node=1, **changes
+) -> GateJob:
+    """Return a job that has a sweep of all ranks on each plane, then pairs of nodes."""
     names = changes.get("nodes") or tuple(f"n{index}" for index in range(count))
     planes = tuple(
         JobPlane(
@@ -22,17 +25,31 @@ def job(count: int = 4, rails: int = 2, **changes) -> GateJob:
     values = {
         "backend": "gloo",
         "nodes": names,
-        "per_node": 1,
+        "per_node": per_node,
         "pythons": dict.fromkeys(names, "/usr/bin/python3"),
         "address": "198.18.0.1",
         "port": 29500,
         "control": dict.fromkeys(names, "ens0"),
         "planes": planes,
-        "sizes": SIZES,
-        "rounds": tuple(((0, other),) for other in range(1, count)),
+        "tasks": _tasks(
+            changes.get("planes", planes), len(names) * per_node, (sizes, rounds, dtypes), per_node
+        ),
         **changes,
     }
     return GateJob(**values)
+
+
+def _tasks(planes, world, wanted, many):
+    sizes, rounds, dtypes = wanted
+    rounds = [((0, other),) for other in range(1, world // many)] if rounds is None else rounds
+    made: list[Task] = []
+    for plane in planes:
+        every = (tuple(range(world)),)
+        made.append(Task(len(made), "fleet", plane.name, every, sizes=sizes, dtypes=dtypes))
+        for pairs in rounds:
+            groups = tuple((one * many, other * many) for one, other in pairs)
+            made.append(Task(len(made), "pairs", plane.name, groups, "exchange"))
+    return tuple(made)
 
 
 def healthy(made: GateJob | None = None, median_us: float = 1000.0) -> JobRun:
@@ -41,31 +58,42 @@ def healthy(made: GateJob | None = None, median_us: float = 1000.0) -> JobRun:
     ran = JobRun(made)
     for rank in range(made.world):
         ran.nodes[made.node_of(rank)] = NodeRun(directory="/run/x", rc=0, left=())
-    for plane in made.planes:
+    planes = {plane.name: plane for plane in made.planes}
+    for task in made.tasks:
+        for rank, group in task.group_of.items():
+            at = {"plane": task.plane, "task": task.number, "group": group}
+            if task.collective == "exchange":
+                to = sum(task.groups[group]) - rank
+                say(ran, rank, "pair", **at, to=to, us=50.0, gb_s=1.0, reduce_us=80.0)
+            else:
+                _say_sweep(ran, rank, task, at, median_us)
+                _say_links(ran, rank, planes[task.plane], at)
         for rank in range(made.world):
-            say(ran, rank, "phase", phase=f"{plane.name}: sweep")
-            for size in made.sizes:
-                for in_place in (True, False):
-                    times = {"median_us": median_us, "p99_us": 2 * median_us, "min_us": median_us}
-                    say(ran, rank, "row", plane=plane.name, dtype="float32", bytes=size,
-                        in_place=in_place, count=20, **times)  # fmt: skip
-                say(ran, rank, "checked", plane=plane.name, bytes=size, dtypes=list(made.dtypes))
-            say(ran, rank, "waits", plane=plane.name, us=[100.0 + (rank + i) % 7 for i in range(9)])
-            netdev = plane.netdevs.get(made.node_of(rank), "")
-            say(ran, rank, "moved", plane=plane.name, due_bytes=10**9, bytes={netdev: 11 * 10**8})
-            say(ran, rank, "links", plane=plane.name, links=[
-                {"from": plane.addresses[made.node_of(rank)], "to": address, "segments": 100_000,
-                 "again": 0}
-                for node, address in plane.addresses.items() if node != made.node_of(rank)
-            ])  # fmt: skip
-        for pairs in made.rounds:
-            for one, other in pairs:
-                ranks = one * made.per_node, other * made.per_node
-                for source, target in (ranks, ranks[::-1]):
-                    say(ran, source, "pair", plane=plane.name, to=target, us=50.0, gb_s=1.0)
+            say(ran, rank, "finished", task=task.number)
     for rank in range(made.world):
         say(ran, rank, "done")
     return ran
+
+
+def _say_sweep(ran, rank, task, at, median_us):
+    say(ran, rank, "phase", phase=f"{task.plane}: sweep")
+    for size in task.sizes:
+        for in_place in (True, False):
+            times = {"median_us": median_us, "p99_us": 2 * median_us, "min_us": median_us}
+            row = {**at, "dtype": "float32", "bytes": size, "in_place": in_place}
+            say(ran, rank, "row", **row, count=20, **times)
+        say(ran, rank, "checked", **at, bytes=size, dtypes=list(task.dtypes))
+    say(ran, rank, "waits", **at, us=[100.0 + (rank + i) % 7 for i in range(9)])
+
+
+def _say_links(ran, rank, plane, at):
+    node = ran.job.node_of(rank)
+    netdev = plane.netdevs.get(node, "")
+    say(ran, rank, "moved", **at, due_bytes=10**9, bytes={netdev: 11 * 10**8})
+    say(ran, rank, "links", **at, links=[
+        {"from": plane.addresses[node], "to": address, "segments": 100_000, "again": 0}
+        for other, address in plane.addresses.items() if other != node
+    ])  # fmt: skip
 
 
 def say(ran: JobRun, rank: int, kind: str, **fields) -> None:

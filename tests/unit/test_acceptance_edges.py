@@ -20,14 +20,15 @@ EDGES = [
     *("", "\n", "Ranks 99999 failed to pass monitoredBarrier", "another plane"),
     *([], [0], [0] * 4, [10**400] * 4, {}, {"": 0}, False),
 ]
-ROW = {"plane": "rail 0", "dtype": "float32", "bytes": 8, "in_place": True}
+AT = {"plane": "rail 0", "task": 0, "group": 0}
+ROW = {**AT, "dtype": "float32", "bytes": 8, "in_place": True}
 MORE: list[dict[str, Any]] = [
     {"event": "failed", "phase": "x", "error": "x", "entered": 1},
     {"event": "missing", "error": "x"},
     {"event": "late", "phase": "x", "limit_s": 1, "where": "x", "entered": 1},
-    {"event": "cut", "plane": "rail 0", "bytes": 8, "used_s": 1},
+    {"event": "cut", **AT, "bytes": 8, "used_s": 1},
     {"event": "wrong", **ROW, "first": [1, 0, 1.0, 2.0], "of": 4},
-    {"event": "source", "plane": "rail 0", "source": 1, "first": [1, 0, 1.0, 2.0]},
+    {"event": "source", **AT, "source": 1, "first": [1, 0, 1.0, 2.0]},
 ]
 OWN = [event for event in accept_runs.healthy().events if event["rank"] == 0]
 EACH_KIND = list({event["event"]: event for event in [*OWN, *MORE]}.values())
@@ -50,12 +51,12 @@ def judge(ran):
 @pytest.mark.parametrize("ends_well", [True, False])
 def test_no_event_that_is_taken_breaks_the_judgement(event, ends_well):
     made = accept_runs.job()
-    planes = [plane.name for plane in made.planes]
+    tasks = {task.number: task for task in made.tasks}
     for name in event.keys() - {"rank", "event"}:
         for value in EDGES:
             line = json.dumps({"rank": 0, **event, name: value})
             try:
-                taken = parse_event(line, range(1), made.world, planes)
+                taken = parse_event(line, range(1), made.world, tasks)
             except OddAnswer:
                 continue
             assert taken is not None
@@ -65,7 +66,10 @@ def test_no_event_that_is_taken_breaks_the_judgement(event, ends_well):
             assert all(text.isprintable() for text in judge(ran)), line
 
 
-def test_a_plane_that_is_not_there_is_odd():
-    cut = json.dumps({"event": "cut", "rank": 0, "plane": "rail 9", "bytes": 8, "used_s": 1})
-    with pytest.raises(OddAnswer, match="a plane that is not there"):
-        parse_event(cut, range(1), 2, ["rail 0"])
+@pytest.mark.parametrize("change", [{"plane": "rail 9"}, {"task": 99}, {"group": 1}], ids=str)
+def test_a_task_that_a_rank_was_not_given_is_odd(change):
+    tasks = {task.number: task for task in accept_runs.job().tasks}
+    cut = {"event": "cut", "rank": 0, **AT, "bytes": 8, "used_s": 1}
+    assert parse_event(json.dumps(cut), range(1), 2, tasks) == cut
+    with pytest.raises(OddAnswer, match="a task that is not theirs"):
+        parse_event(json.dumps({**cut, **change}), range(1), 2, tasks)

@@ -135,13 +135,22 @@ def test_one_node_that_sends_slowly_stands_out():
 
 def wrong(ran, *ranks):
     for rank in ranks:
-        say(ran, rank, "wrong", plane="rail 0", dtype="float32", bytes=4096, in_place=True,
-            first=[3, 777, 5.0, 2.0], of=1024)  # fmt: skip
+        say(ran, rank, "wrong", plane="rail 0", task=0, group=0, dtype="float32", bytes=4096,
+            in_place=True, first=[3, 777, 5.0, 2.0], of=1024)  # fmt: skip
 
 
 def arrives_wrong(ran, source, *ranks):
     for rank in ranks:
-        say(ran, rank, "source", plane="rail 0", source=source, first=[1, 777, 4.0, 1.0])
+        say(
+            ran,
+            rank,
+            "source",
+            plane="rail 0",
+            task=0,
+            group=0,
+            source=source,
+            first=[1, 777, 4.0, 1.0],
+        )
 
 
 def test_whose_values_arrive_wrong_everywhere_sends_them_wrong():

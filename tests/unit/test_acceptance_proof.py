@@ -11,7 +11,7 @@ from rdmaprov.acceptance import proof
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.exit_codes import ExitCode
 
-NEEDED = ("row", "checked", "done")
+NEEDED = ("row", "checked", "finished", "done")
 
 
 def judge(ran):
@@ -32,7 +32,7 @@ def test_ranks_that_say_nothing_and_end_well_are_not_accepted():
     found = list(proof.findings(ran))
     assert [each.node for each in found] == list(ran.job.nodes)
     assert all(not each.proven for each in found)
-    assert "rank 0 did not report its end, and 4 more" in found[0].text
+    assert "rank 0 did not report its end, and 12 more" in found[0].text
 
 
 def test_result_without_a_run_is_not_accepted():
@@ -90,11 +90,12 @@ def test_types_that_were_left_out_are_no_proof():
 
 def test_sizes_that_rank_0_declared_cut_are_left_out_and_no_others():
     ran = accept_runs.healthy()
-    largest = ran.job.sizes[-1]
-    ran.events = [event for event in ran.events if event.get("bytes") != largest]
+    smallest = min(ran.job.tasks[0].sizes)
+    ran.events = [event for event in ran.events if event.get("bytes") != smallest]
     assert not proof.is_complete(ran)
-    accept_runs.say(ran, 1, "cut", plane="rail 0", bytes=largest, used_s=200.0)
+    accept_runs.say(ran, 1, "cut", plane="rail 0", task=0, group=0, bytes=smallest, used_s=200.0)
     assert not proof.is_complete(ran)
-    for plane in ran.job.planes:
-        accept_runs.say(ran, 0, "cut", plane=plane.name, bytes=largest, used_s=200.0)
+    for task in [task for task in ran.job.tasks if task.sizes]:
+        at = {"plane": task.plane, "task": task.number, "group": 0}
+        accept_runs.say(ran, 0, "cut", **at, bytes=smallest, used_s=200.0)
     assert proof.is_complete(ran)

@@ -32,6 +32,8 @@ ROW = {
     "rank": 2,
     "event": "row",
     "plane": "rail 0",
+    "task": 0,
+    "group": 0,
     "dtype": "float32",
     "bytes": 8,
     "in_place": True,
@@ -40,6 +42,7 @@ ROW = {
     "p99_us": 120,
     "min_us": 90,
 }
+AT_TASK = {"plane": "rail 0", "task": 0, "group": 0}
 AT = {"entered": 1, "left": 1, "phase": "", "process": ""}
 OF_EACH_KIND = [event for event in accept_runs.healthy().events if event["rank"] == 0]
 ANYTHING = recursive(
@@ -100,14 +103,14 @@ def test_event_that_lacks_something_is_odd():
 
 
 def test_event_about_a_rank_that_is_not_there_is_odd():
-    pair = {"rank": 2, "event": "pair", "plane": "rail 0", "to": WORLD, "us": 1.0, "gb_s": 1.0}
+    pair = {"rank": 2, "event": "pair", **AT_TASK, "to": WORLD, "us": 1.0, "gb_s": 1.0}
     with pytest.raises(OddAnswer, match="a rank that is not there"):
         parse_event(json.dumps(pair), OWN, WORLD)
 
 
 def test_wrong_sum_may_be_no_number():
     first = [1, 0, float("nan"), float("-inf")]
-    wrong = {k: ROW[k] for k in ("rank", "plane", "dtype", "bytes", "in_place")}
+    wrong = {k: ROW[k] for k in ("rank", "plane", "task", "group", "dtype", "bytes", "in_place")}
     event = {**wrong, "event": "wrong", "first": first, "of": 4}
     assert parse_event(json.dumps(event), OWN, WORLD) is not None
 

@@ -183,7 +183,7 @@ class Gate:
             f"all-reduce of {job.world} ranks over {job.backend}, {first} to {last}, "
             f"{', '.join(plane.name for plane in job.planes)}; time limit {limit:.0f} s"
         )
-        self.on_start(len(job.planes) * len(job.sizes))
+        self.on_start(sum(len(task.sizes) for task in job.tasks))
         (result.ran,) = launcher.run([job], self.options.limit_s)
 
     def _collect_evidence(
@@ -280,6 +280,6 @@ def _skipped_sizes(result: GateResult) -> Iterable[Finding]:
         if event["rank"] == 0:
             rail = next(p.rail for p in result.ran.job.planes if p.name == event["plane"])
             size = sizes.format_size(event["bytes"])
-            what = f"sizes from {size} up: not measured, smaller ones took {event['used_s']:.0f} s"
-            remedy = "Run rdmaprov accept with smaller --sizes"
+            what = f"sizes from {size} down: not measured, larger ones took {event['used_s']:.0f} s"
+            remedy = "Run rdmaprov accept with fewer --sizes"
             yield Finding(what, remedy, rail=rail, proven=False)

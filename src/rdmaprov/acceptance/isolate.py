@@ -81,7 +81,7 @@ def run_isolation(
     # The site does not state its leaves yet, and there is no option for repeats, so `leaves=` and
     # `repeats=` of plan() are left out: only bench/isolation.py and its test use them until then.
     search = plan([node.name for node in site.nodes], rails=rails)
-    seconds = jobs.GROUP_LIMITS.total_s(1)
+    seconds = jobs.group_job(site, [site.nodes[0].name], (), 0).limit_s()
     on_round(f"isolation: {search.estimate(seconds)}; much less if no test hangs")
     judge = GroupJudge(site)
     for number in range(_MAX_ROUNDS):

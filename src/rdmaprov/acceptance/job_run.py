@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rdmaprov.acceptance.plan import GateJob
+from rdmaprov.acceptance.plan import GateJob, Task
 from rdmaprov.acceptance.rank_events import (
     MOST_EVENTS,
     MOST_LINE,
@@ -20,7 +21,9 @@ from rdmaprov.boundary import OddAnswer
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 
-POLL_S = 30
+# A poll takes milliseconds. Twice this is less than the lease, so a missed one can be repeated.
+POLL_S = 20
+MOST_MISSED = 2
 _CHUNK_BYTES = 4 << 20
 
 
@@ -39,7 +42,8 @@ class NodeRun:
         odd: why what it answers cannot be used; empty if it can.
         own: its ranks.
         world: number of all ranks.
-        planes: names of what is proven by itself; empty to take any.
+        tasks: those that its ranks were given, by number; None to take any event.
+        pushed: files of tasks that arrived.
         left: processes that could not be ended; None if that is not known.
 
     """
@@ -54,10 +58,12 @@ class NodeRun:
     odd: str = ""
     own: range = range(0)
     world: int = 0
-    planes: tuple[str, ...] = ()
+    tasks: Mapping[int, Task] | None = None
+    pushed: int = 0
     left: tuple[int, ...] | None = None
     _read: int = 0
     _events: int = 0
+    _missed: int = 0
     _rest: str = ""
 
     @property
@@ -65,24 +71,45 @@ class NodeRun:
         """Return whether nothing more will come."""
         return self.rc is not None or self.lost or bool(self.odd)
 
-    def poll_command(self) -> Command:
-        """Return the command that reads what is new, and renews the lease."""
+    def poll_command(self, file: tuple[str, bytes] | None = None) -> Command:
+        """Return the command that reads what is new, and renews the lease.
+
+        Args:
+            file: name, by our own numbers, and content of a task that goes along, whole or not at
+                all. Repeating it does no harm.
+
+        """
+        name, content = file or ("", b"")
+        push = (
+            f"cat > {name}.new && [ $(wc -c < {name}.new) -eq {len(content)} ] && "
+            f"mv {name}.new {name} && "
+        )
         text = (
-            f"cd {shlex.quote(self.directory)} && touch lease && "
+            f"cd {shlex.quote(self.directory)} && touch lease && {push if name else ''}"
             "{ cat status 2>/dev/null || echo '{}'; } && "
             f"tail -c +{self._read + 1} out | head -c {_CHUNK_BYTES}"
         )
-        return Command(text, POLL_S)
+        return Command(text, POLL_S, content)
 
-    def take_answer(self, answer: Answer | NodeError) -> Iterator[RankEvent]:
-        """Take in an answer; yield the events in it. One that is odd ends what is taken from it."""
+    def take_answer(self, answer: Answer | NodeError, pushes: bool = False) -> Iterator[RankEvent]:
+        """Take in an answer; yield the events in it. One that is odd ends what is taken from it.
+
+        Args:
+            answer: to a poll; one that is missing may be asked for again, within the lease.
+            pushes: whether a task's file went along.
+
+        """
         if isinstance(answer, NodeError):
-            self.lost, self.why = True, str(answer)
+            self._missed += 1
+            self.lost, self.why = self._missed >= MOST_MISSED, str(answer)
             return
+        self._missed = 0
         head, _, text = answer.out.partition("\n")
         if answer.rc != 0 or not head.startswith("{"):
             self.lost, self.why = True, "its supervisor is gone: something on the node ended it"
             return
+        self.why = ""
+        self.pushed += pushes
         try:
             yield from self._take_output(parse_status(head, self.own), text)
         except OddAnswer as error:
@@ -97,7 +124,7 @@ class NodeRun:
             raise OddAnswer(f"a line of its ranks exceeds {MOST_LINE} characters")
         self.ranks.update({int(rank): at for rank, at in status["ranks"].items()})
         for line in lines:
-            event = parse_event(line, self.own, self.world, self.planes)
+            event = parse_event(line, self.own, self.world, self.tasks)
             if event is None:
                 continue
             self._events += 1
@@ -117,17 +144,39 @@ class JobRun:
         job: what was asked for.
         events: what its ranks reported, in the order of arrival.
         nodes: its nodes.
+        tasks: what its ranks were given, by number; at first those of the job.
 
     """
 
     job: GateJob
     events: list[RankEvent] = field(default_factory=list)
     nodes: dict[str, NodeRun] = field(default_factory=dict)
+    tasks: dict[int, Task] = field(default_factory=dict)
+    _finished: Counter[int] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        """Begin with the tasks of the job."""
+        self.tasks.update({task.number: task for task in self.job.tasks})
+
+    def take_event(self, event: RankEvent) -> None:
+        """Take in what a rank reported."""
+        self.events.append(event)
+        if event["event"] == "finished":
+            self._finished[event["task"]] += 1
+
+    def is_finished(self, task: int) -> bool:
+        """Return whether all ranks reported the end of a task."""
+        return self._finished[task] >= self.job.world
 
     @property
     def good(self) -> bool:
         """Return whether it ran to its end on all nodes."""
         return all(node.rc == 0 for node in self.nodes.values())
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing more will come from any node."""
+        return all(node.is_over for node in self.nodes.values())
 
     def give_up(self, why: str) -> None:
         """Take nothing more from the nodes that should have ended long ago."""

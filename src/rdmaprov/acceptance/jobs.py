@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rdmaprov.acceptance import preflight
 from rdmaprov.acceptance.nodes import Document
-from rdmaprov.acceptance.plan import GateJob, JobLimits, JobPlane, Pair
+from rdmaprov.acceptance.plan import GateJob, JobLimits, JobPlane, Task
 from rdmaprov.acceptance.reach import Rendezvous
 from rdmaprov.bandwidth import sizes
 from rdmaprov.inventory import Node
@@ -19,7 +20,8 @@ GLOO_MAX_BYTES = 16 << 20
 _MEMORY_SHARE = 0.8 / 2
 # One test of a group in an isolation: a size that needs the links, and no more.
 GROUP_BYTES = {"nccl": 256 << 20, "gloo": 1 << 20}
-GROUP_LIMITS = JobLimits(load=300, rendezvous=60, connect=30, step=20, plane=60)
+GROUP_LIMITS = JobLimits(load=300, rendezvous=60, connect=30, step=20)
+GROUP_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,26 @@ def fleet_job(site: GateSite, wanted: tuple[int, ...], pairs: bool) -> GateJob:
     Args:
         site: what is known.
         wanted: bytes of the messages.
-        pairs: measure each node with each other one, else with the first one.
+        pairs: measure each node with each other one, else with a few.
 
     """
-    count = len(site.nodes)
-    star: list[tuple[Pair, ...]] = [((0, other),) for other in range(1, count)]
-    rounds = tuple(round_robin(range(count))) if pairs else tuple(star)
-    return _make_job(site, site.nodes, (), wanted, rounds, 0)
+    job = _make_job(site, site.nodes, (), 0)
+    return replace(job, tasks=tuple(_fleet_tasks(job, wanted, pairs)))
+
+
+def _fleet_tasks(job: GateJob, wanted: tuple[int, ...], pairs: bool) -> Iterator[Task]:
+    """Yield the tasks of all nodes: for each plane its sweep, then its pairs."""
+    count, numbers = len(job.nodes), itertools.count()
+    # As many rounds as a number of nodes has binary digits: each has several others to compare.
+    rounds = tuple(
+        itertools.islice(round_robin(range(count)), None if pairs else count.bit_length())
+    )
+    for plane in job.planes:
+        everyone = (tuple(range(job.world)),)
+        yield Task(next(numbers), "fleet", plane.name, everyone, sizes=wanted)
+        for each in rounds:
+            groups = tuple((one * job.per_node, other * job.per_node) for one, other in each)
+            yield Task(next(numbers), "pairs", plane.name, groups, "exchange")
 
 
 def group_job(site: GateSite, names: Sequence[str], rails: tuple[int, ...], number: int) -> GateJob:
@@ -79,16 +94,26 @@ def group_job(site: GateSite, names: Sequence[str], rails: tuple[int, ...], numb
 
     """
     nodes = tuple(node for node in site.nodes if node.name in names)
-    made = _make_job(site, nodes, rails, (GROUP_BYTES[site.backend],), (), number + 1)
-    return GateJob(**{**vars(made), "limits": GROUP_LIMITS, "dtypes": ("float32",)})
+    job = _make_job(site, nodes, rails, number + 1)
+    tasks = tuple(
+        Task(
+            place,
+            "isolation",
+            plane.name,
+            (tuple(range(job.world)),),
+            sizes=(GROUP_BYTES[site.backend],),
+            dtypes=("float32",),
+            limit_s=GROUP_S,
+        )
+        for place, plane in enumerate(job.planes)
+    )
+    return replace(job, tasks=tasks, limits=GROUP_LIMITS)
 
 
 def _make_job(
     site: GateSite,
     nodes: tuple[Node, ...],
     rails: tuple[int, ...],
-    wanted: tuple[int, ...],
-    rounds: tuple[tuple[Pair, ...], ...],
     number: int,
 ) -> GateJob:
     first = nodes[0].name
@@ -102,8 +127,6 @@ def _make_job(
         port=int(site.facts[first]["port"]) + number,
         control={name: site.rendezvous.devices[name] for name in names},
         planes=_planes(site, nodes, rails),
-        sizes=wanted,
-        rounds=rounds,
         environment=_rail_environment(site, nodes, rails),
     )
 

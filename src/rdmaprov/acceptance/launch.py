@@ -5,36 +5,64 @@ from __future__ import annotations
 import base64
 import secrets
 import shlex
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from typing import Protocol
 
 from rdmaprov.acceptance import shapes
 from rdmaprov.acceptance.job_run import POLL_S, JobRun, NodeRun
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_nodes, program_command
-from rdmaprov.acceptance.plan import LEASE_S, GateJob, start_request
-from rdmaprov.acceptance.rank_events import RankEvent
+from rdmaprov.acceptance.plan import GateJob, Task, start_request, task_file
+from rdmaprov.acceptance.session import LiveSession, OnEvent
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 
-OnEvent = Callable[[RankEvent], None]
 START_S = 60
 STOP_S = 40
 FETCH_S = 120
 # After the first sign of failure: others notice it too, and report what they were at.
 GRACE_S = 8
-# A supervisor ends its ranks at the limit; what still runs after that is no supervisor of ours.
-OVERTIME_S = LEASE_S + 60
+# A night of soak, and then some; without a controller, the lease ends it long before.
+SESSION_S = 24 * 3600.0
 _PLACES = ("/run", "/dev/shm", "/tmp")  # noqa: S108 - as node/supervisor.py has them
-_INTERVAL_S = 1.0
+
+
+class RankSession(Protocol):
+    """Ranks that are alive and wait for tasks.
+
+    Attributes:
+        runs: one for each job, in their order; `good` once the session has ended.
+
+    """
+
+    runs: list[JobRun]
+
+    def perform(self, tasks: Mapping[int, Task]) -> None:
+        """Have jobs perform a task; return when all ranks finished it, or their job failed.
+
+        Numbers of tasks ascend within a job. A job that has failed is left out. Without a request
+        for LEASE_S, all ranks end; no tasks at all are a request, too.
+
+        Args:
+            tasks: by the number of the job.
+
+        """
 
 
 class JobRunner(Protocol):
     """Whatever can run jobs; another launcher needs this only."""
 
-    def run(self, jobs: Sequence[GateJob]) -> list[JobRun]:
-        """Run jobs and return their runs; no node is in two of them."""
+    def open(
+        self, jobs: Sequence[GateJob], limit_s: float | None = None
+    ) -> AbstractContextManager[RankSession]:
+        """Start the ranks of jobs, and provide them; with the context, all of them end.
+
+        The jobs' own tasks are left out. No node is in two jobs.
+        """
+
+    def run(self, jobs: Sequence[GateJob], limit_s: float | None = None) -> list[JobRun]:
+        """Have jobs perform their own tasks, in order; return their runs."""
 
 
 class Launcher:
@@ -54,8 +82,22 @@ class Launcher:
         self._grace_s = grace_s
         self._on_event = on_event
 
+    @contextmanager
+    def open(self, jobs: Sequence[GateJob], limit_s: float | None = None) -> Iterator[LiveSession]:
+        """Start the ranks of jobs, and provide them; nothing is left on nodes that can be asked.
+
+        Args:
+            jobs: no node is in two of them; their own tasks are left out.
+            limit_s: of the session; a day by default.
+
+        """
+        runs = [JobRun(replace(job, tasks=())) for job in jobs]
+        with self._live(runs, lambda _job: limit_s or SESSION_S, ()) as session:
+            yield session
+            session.end()
+
     def run(self, jobs: Sequence[GateJob], limit_s: float | None = None) -> list[JobRun]:
-        """Run jobs and return their runs; nothing is left on the nodes that can be asked.
+        """Have jobs perform their tasks; nothing is left on the nodes that can be asked.
 
         Args:
             jobs: no node is in two of them.
@@ -63,25 +105,39 @@ class Launcher:
 
         """
         runs = [JobRun(job) for job in jobs]
+        limits = {index: limit_s or job.limit_s() for index, job in enumerate(jobs)}
+        with self._live(runs, lambda job: limit_s or job.limit_s(), (None,)) as session:
+            session.watch(limits, lambda _index: False)
+        return runs
+
+    @contextmanager
+    def _live(
+        self, runs: list[JobRun], limit_s: Callable[[GateJob], float], last: tuple[None, ...]
+    ) -> Iterator[LiveSession]:
+        """Provide a session whose ranks have their jobs' tasks, and then `last`."""
         by_node = {name: run for run in runs for name in run.job.nodes}
         # One for each node: in tests, several are on one machine.
         run_id = secrets.token_hex(6)
         marks = {name: f"rdmaprov-accept-{run_id}-{i}" for i, name in enumerate(by_node)}
         try:
-            self._start(by_node, marks, limit_s)
-            self._watch(runs, limit_s)
+            self._start(by_node, marks, limit_s, last)
+            yield LiveSession(self._nodes, runs, self._on_event, self._grace_s)
             self._fetch(by_node)
         finally:
             self._stop(by_node, marks)
-        return runs
 
     def _start(
-        self, runs: Mapping[str, JobRun], marks: Mapping[str, str], limit_s: float | None
+        self,
+        runs: Mapping[str, JobRun],
+        marks: Mapping[str, str],
+        limit_s: Callable[[GateJob], float],
+        last: tuple[None, ...],
     ) -> None:
+        files = {name: _first_files(run.job, name, last) for name, run in runs.items()}
         commands = {
             name: program_command(
                 "supervisor",
-                start_request(run.job, name, limit_s or run.job.limit_s()),
+                start_request(run.job, name, limit_s(run.job), files[name]),
                 START_S,
                 marks[name],
             )
@@ -92,7 +148,8 @@ class Launcher:
             node = runs[name].nodes[name] = NodeRun(
                 own=job.ranks_of(name),
                 world=job.world,
-                planes=tuple(plane.name for plane in job.planes),
+                tasks=runs[name].tasks,
+                pushed=len(files[name]),
             )
             if isinstance(answer, NodeError):
                 node.lost, node.why = True, str(answer)
@@ -100,39 +157,6 @@ class Launcher:
                 node.odd = "its supervisor names a directory that is none of a run's"
             else:
                 node.directory = answer["directory"]
-
-    def _watch(self, runs: Sequence[JobRun], limit_s: float | None) -> None:
-        began = time.monotonic()
-        last = {id(run): began + (limit_s or run.job.limit_s()) + OVERTIME_S for run in runs}
-        patience = dict.fromkeys(last, float("inf"))
-        while True:
-            at_work = [run for run in runs if not all(n.is_over for n in run.nodes.values())]
-            at_work = [run for run in at_work if time.monotonic() < patience[id(run)]]
-            if not at_work:
-                return
-            self._poll(at_work)
-            for run in at_work:
-                if time.monotonic() > last[id(run)]:
-                    run.give_up(f"it did not end its ranks {OVERTIME_S} s after the time limit")
-                if run.has_failed and patience[id(run)] == float("inf"):
-                    patience[id(run)] = time.monotonic() + self._grace_s
-            time.sleep(_INTERVAL_S)
-
-    def _poll(self, runs: Sequence[JobRun]) -> None:
-        nodes = {
-            name: (run, node)
-            for run in runs
-            for name, node in run.nodes.items()
-            if not node.is_over
-        }
-        answers = self._nodes.run_all(
-            {name: node.poll_command() for name, (_, node) in nodes.items()}
-        )
-        for name, answer in answers.items():
-            run, node = nodes[name]
-            for event in node.take_answer(answer):
-                run.events.append(event)
-                self._on_event(event)
 
     def _fetch(self, runs: Mapping[str, JobRun]) -> None:
         """Get the evidence: standard error, and NCCL's logs where there are any."""
@@ -160,6 +184,12 @@ class Launcher:
         for name, answer in ask_nodes(self._nodes, commands, lambda _: shapes.STOPPED).items():
             if name in runs[name].nodes and not isinstance(answer, NodeError):
                 runs[name].nodes[name].left = tuple(answer["left"])
+
+
+def _first_files(job: GateJob, name: str, last: tuple[None, ...]) -> dict[str, bytes]:
+    """Return the files of the tasks that a node's ranks have from the start."""
+    tasks = [*job.tasks, *last]
+    return dict(task_file(job, name, place, task) for place, task in enumerate(tasks))
 
 
 def _read_errors(node: NodeRun) -> Command:

@@ -15,19 +15,25 @@ from rdmaprov.bandwidth import outliers
 STRAGGLER_RATIO, STRAGGLER_US = 3.0, 500.0
 
 
+_TIMES = ("median_us", "p99_us", "min_us")
+
+
 @dataclass(frozen=True)
 class SweepRow:
-    """One size of a plane's sweep.
+    """One size of a group's sweep.
 
     Args:
         plane: its name.
         bytes: of the message.
         in_place: whether the result overwrites what a rank gave.
-        count: timed all-reduces.
+        count: timed iterations.
         median_us: the median time of the slowest rank.
         p99_us: the 99th percentile of the slowest rank.
         best_us: the least time, of the rank for which that is longest.
-        world: ranks.
+        task: its number.
+        group: its number in the task.
+        collective: such as `all_reduce`.
+        ranks: of the group.
 
     """
 
@@ -38,7 +44,10 @@ class SweepRow:
     median_us: float
     p99_us: float
     best_us: float
-    world: int
+    task: int
+    group: int
+    collective: str
+    ranks: tuple[int, ...]
 
     @property
     def algbw_gb_s(self) -> float:
@@ -47,33 +56,38 @@ class SweepRow:
 
     @property
     def busbw_gb_s(self) -> float:
-        """Return algbw · 2 (n-1) / n, in GB/s: nccl-tests, doc/PERFORMANCE.md."""
+        """Return algbw · 2 (n-1) / n of an all-reduce, algbw · (n-1) / n of the others, in GB/s.
+
+        nccl-tests, doc/PERFORMANCE.md.
+        """
         return self.algbw_gb_s * self._factor
 
     @property
     def best_gb_s(self) -> float:
-        """Return the bus bandwidth of the fastest all-reduce, in GB/s."""
+        """Return the bus bandwidth of the fastest iteration, in GB/s."""
         return self.bytes / self.best_us / 1e3 * self._factor
 
     @property
     def _factor(self) -> float:
-        return 2 * (self.world - 1) / self.world
+        directions = 2 if self.collective == "all_reduce" else 1
+        return directions * (len(self.ranks) - 1) / len(self.ranks)
 
 
 def rows(ran: JobRun) -> list[SweepRow]:
-    """Return the sweep, without sizes that not all ranks reported."""
-    said: dict[tuple[str, int, bool], list[RankEvent]] = defaultdict(list)
+    """Return the sweeps, without sizes that not all ranks of a group reported."""
+    said: dict[tuple[int, int, int, bool], list[RankEvent]] = defaultdict(list)
     for event in ran.events_of("row"):
-        said[event["plane"], event["bytes"], event["in_place"]].append(event)
+        said[event["task"], event["group"], event["bytes"], event["in_place"]].append(event)
     found = []
-    for (plane, size, in_place), own in said.items():
-        if len(own) < ran.job.world:
+    for (number, group, size, in_place), own in said.items():
+        task = ran.tasks[number]
+        ranks = task.groups[group]
+        if len(own) < len(ranks):
             continue
-        median_us, p99_us, best_us = (
-            max(float(event[key]) for event in own) for key in ("median_us", "p99_us", "min_us")
-        )
-        count, world = own[0]["count"], ran.job.world
-        found.append(SweepRow(plane, size, in_place, count, median_us, p99_us, best_us, world))
+        median_us, p99_us, best_us = (max(float(e[key]) for e in own) for key in _TIMES)
+        times = (own[0]["count"], median_us, p99_us, best_us)
+        at = (number, group, task.collective, ranks)
+        found.append(SweepRow(task.plane, size, in_place, *times, *at))
     return found
 
 
@@ -113,10 +127,20 @@ def lateness(ran: JobRun, plane: str) -> dict[int, float]:
 
     The last rank to join waits least, so no clocks are compared.
     """
-    waits = {
-        event["rank"]: event["us"] for event in ran.events_of("waits") if event["plane"] == plane
-    }
-    if len(waits) < ran.job.world or len({len(times) for times in waits.values()}) > 1:
+    by_group: dict[tuple[int, int], dict[int, list[float]]] = defaultdict(dict)
+    for event in ran.events_of("waits"):
+        if event["plane"] == plane:
+            by_group[event["task"], event["group"]][event["rank"]] = event["us"]
+    found: dict[int, float] = {}
+    for (task, group), waits in by_group.items():
+        if len(waits) == len(ran.tasks[task].groups[group]):
+            found.update(_behind(waits))
+    return found
+
+
+def _behind(waits: Mapping[int, list[float]]) -> dict[int, float]:
+    """Return how far each rank of a group is behind, by the times of the same all-reduces."""
+    if len({len(times) for times in waits.values()}) > 1:
         return {}
     longest = [max(times) for times in zip(*waits.values(), strict=True)]
     return {
@@ -134,7 +158,7 @@ def stragglers(ran: JobRun, plane: str) -> dict[int, float]:
 def times_by_rank(ran: JobRun, plane: str, size: int) -> dict[int, Mapping[str, float]]:
     """Return each rank's times for a size in place, microseconds."""
     return {
-        event["rank"]: {key: event[key] for key in ("median_us", "p99_us", "min_us")}
+        event["rank"]: {key: event[key] for key in _TIMES}
         for event in ran.events_of("row")
         if event["plane"] == plane and event["bytes"] == size and event["in_place"]
     }

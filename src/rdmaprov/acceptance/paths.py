@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterator
@@ -201,12 +202,15 @@ def _slow_nodes(ran: JobRun, plane: JobPlane, directions: list[Direction]) -> It
     """Yield nodes that send or receive slowly beside the other nodes of a plane."""
     if len(ran.job.nodes) < _MIN_NODES or ran.job.backend == "nccl":
         return  # few values have no deviation; NCCL's bursts run over all rails
-    hub = ran.job.nodes[0]
-    sending = {d.source: 1 / d.gb_s for d in directions if d.target == hub}
-    receiving = {d.target: 1 / d.gb_s for d in directions if d.source == hub}
-    for values, verb in ((sending, "sends to"), (receiving, "receives from")):
+    # Of each node the best: a slow partner makes a pair slow, but not all pairs of a node.
+    sending: dict[str, float] = {}
+    receiving: dict[str, float] = {}
+    for each in directions:
+        for values, name in ((sending, each.source), (receiving, each.target)):
+            values[name] = min(values.get(name, math.inf), 1 / each.gb_s)
+    for values, verb in ((sending, "sends"), (receiving, "receives")):
         for name, times in outliers.high(values, 1 / MIN_BURST_RATIO).items():
             rate = format_gb_s(1 / values[name])
-            what = f"{verb} {hub} at {rate}, {times:.1f} times slower than the other nodes"
+            what = f"{verb} at {rate} at best, {times:.1f} times slower than the other nodes"
             remedy = f"On {name}, check the link's rate (ethtool) and PCIe (lspci -vv)"
             yield Finding(what, remedy, name, plane.rail)

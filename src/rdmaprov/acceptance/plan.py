@@ -6,11 +6,11 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from rdmaprov.acceptance import bundle
 
-Pair = tuple[int, int]
 DTYPES = ("float32", "bfloat16", "float16", "int32")
 # After this without a request, the controller of a job is gone.
 LEASE_S = 60
@@ -31,7 +31,6 @@ class JobLimits:
         rendezvous: until all ranks have joined, from when the first one is ready.
         connect: making the groups of a plane.
         step: one collective.
-        plane: all sizes of a plane; what comes later is not measured.
 
     """
 
@@ -39,11 +38,18 @@ class JobLimits:
     rendezvous: float = 120
     connect: float = 60
     step: float = 60
-    plane: float = 180
 
-    def total_s(self, planes: int) -> float:
-        """Return how long a job may take that keeps to all of them."""
-        return self.load + self.rendezvous + planes * (self.connect + self.plane + 5 * self.step)
+    @property
+    def start_s(self) -> float:
+        """Return how long ranks may take until they are ready for a task."""
+        return self.load + self.rendezvous
+
+    def task_s(self, task: Task) -> float:
+        """Return how long a task may take from when all ranks have it.
+
+        Behind its own limit, a step may have begun, and then the last ones follow.
+        """
+        return self.connect + max(task.limit_s, task.soak_s) + 5 * self.step
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,51 @@ class JobPlane:
 
 
 @dataclass(frozen=True)
+class Task:
+    """What the ranks of a job do next, in groups side by side.
+
+    Args:
+        number: unique in its job, ascending from 0.
+        stage: `host`, `pairs`, `groups`, `fleet`, `isolation` or `soak`.
+        plane: the name of one of the job's planes.
+        groups: ranks of the job, disjoint; a rank in none of them waits.
+        collective: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`; or `exchange`:
+            groups of two send each other messages, and no sizes are asked for.
+        sizes: bytes, as nccl-tests counts them: of the larger one of a rank's two buffers.
+            Ranks run the largest first.
+        dtypes: whose values are verified; the first one is timed.
+        repeat: timed iterations of each size: at least, at most, and for how long, in seconds.
+        soak_s: run this long with random data instead of the sweep.
+        limit_s: of the whole task; sizes for which no time is left are reported as cut.
+
+    """
+
+    number: int
+    stage: str
+    plane: str
+    groups: tuple[tuple[int, ...], ...]
+    collective: str = "all_reduce"
+    sizes: tuple[int, ...] = ()
+    dtypes: tuple[str, ...] = DTYPES
+    repeat: tuple[int, int, float] = (5, 50, 0.5)
+    soak_s: float = 0.0
+    limit_s: float = 180.0
+
+    @cached_property
+    def group_of(self) -> Mapping[int, int]:
+        """Return the number of each rank's group."""
+        return {rank: index for index, ranks in enumerate(self.groups) for rank in ranks}
+
+    def as_data(self, ranks: range) -> dict[str, Any]:
+        """Return the task as the ranks of a node read it: with their own groups only."""
+        data = {key: getattr(self, key) for key in self.__dataclass_fields__}
+        own = sorted({self.group_of[rank] for rank in ranks if rank in self.group_of})
+        return {**data, "groups": {str(index): self.groups[index] for index in own}}
+
+
+@dataclass(frozen=True)
 class GateJob:
-    """Ranks that run all-reduces together.
+    """Ranks that perform tasks together.
 
     Args:
         backend: `nccl` or `gloo`.
@@ -76,10 +125,8 @@ class GateJob:
         address: of rank 0's rendezvous, and `port`.
         control: the network device that leads there, by node.
         planes: what is proven, one after the other.
-        sizes: bytes of the messages.
-        rounds: pairs of nodes, by number, that exchange messages; those of a round side by side.
+        tasks: what `run` has them do, in order; a session is given its tasks one by one.
         limits: of time.
-        repeat: all-reduces that are timed for each size: at least, at most, and for how long.
         environment: further variables of the ranks, by node.
 
     """
@@ -92,11 +139,8 @@ class GateJob:
     port: int
     control: Mapping[str, str]
     planes: tuple[JobPlane, ...]
-    sizes: tuple[int, ...]
-    rounds: tuple[tuple[Pair, ...], ...] = ()
-    dtypes: tuple[str, ...] = DTYPES
+    tasks: tuple[Task, ...] = ()
     limits: JobLimits = JobLimits()
-    repeat: tuple[int, int, float] = (5, 50, 0.5)
     environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
@@ -115,26 +159,51 @@ class GateJob:
 
     def limit_s(self) -> float:
         """Return how long the whole job may take."""
-        return self.limits.total_s(len(self.planes))
+        return self.limits.start_s + sum(self.limits.task_s(task) for task in self.tasks)
 
 
-def start_request(job: GateJob, node: str, limit_s: float) -> dict[str, Any]:
-    """Return what the supervisor of a node is asked to start."""
+def start_request(
+    job: GateJob, node: str, limit_s: float, files: Mapping[str, bytes] | None = None
+) -> dict[str, Any]:
+    """Return what the supervisor of a node is asked to start.
+
+    Args:
+        job: of which it runs a part.
+        node: its name.
+        limit_s: seconds after which it ends the ranks.
+        files: further ones for the ranks' directory, by name.
+
+    """
     debug = NCCL_DEBUG if job.backend == "nccl" else {}
     own = job.environment.get(node, {})
-    files = {
+    own_files = {
         bundle.AGENT: bundle.agent_archive(),
         "plan.json": json.dumps(_agent_plan(job, node)).encode(),
+        **(files or {}),
     }
     return {
         "verb": "start",
         "argv": _torchrun_command(job, node),
         # One thread for each rank, as torchrun itself has it, without its warning.
         "environment": {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **debug, **own},
-        "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
+        "files": {name: base64.b64encode(data).decode() for name, data in own_files.items()},
         "limit_s": limit_s,
         "lease_s": LEASE_S,
     }
+
+
+def task_file(job: GateJob, node: str, place: int, task: Task | None) -> tuple[str, bytes]:
+    """Return name and content of the file by which a node's ranks get a task.
+
+    Args:
+        job: theirs.
+        node: theirs.
+        place: the number of tasks that they got before.
+        task: what to do; None to end.
+
+    """
+    data = {"end": True} if task is None else task.as_data(job.ranks_of(node))
+    return f"task.{place}", json.dumps(data).encode()
 
 
 def _torchrun_command(job: GateJob, node: str) -> list[str]:
@@ -152,7 +221,6 @@ def _torchrun_command(job: GateJob, node: str) -> list[str]:
 def _agent_plan(job: GateJob, node: str) -> dict[str, Any]:
     """Return the agent's plan: what agent/ reads."""
     limits = job.limits
-    many = job.per_node
     return {
         "backend": job.backend,
         "control": job.control[node],
@@ -164,12 +232,6 @@ def _agent_plan(job: GateJob, node: str) -> dict[str, Any]:
             }
             for plane in job.planes
         ],
-        "sizes": job.sizes,
-        "dtypes": job.dtypes,
-        "rounds": [[(one * many, other * many) for one, other in pairs] for pairs in job.rounds],
-        "repeat": job.repeat,
-        "plane_s": limits.plane,
-        "blame_most": 64,
         "limits_s": {
             "import": limits.load,
             "rendezvous": limits.rendezvous,

@@ -1,7 +1,8 @@
 """What a run proved: silence is no proof.
 
 A rank that ends with 0 may have done nothing. It has proven a size of a plane if it reported that
-all its types were checked and how long the all-reduces took, and a run if it said so at the end.
+all its types were checked and how long the collective took; and a task and a run, if it said so at
+their end.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterator, Mapping
 
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
+from rdmaprov.acceptance.plan import Task
+from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.bandwidth.sizes import format_size
 
 _TIMES = ("median_us", "p99_us", "min_us")
@@ -38,35 +41,57 @@ def is_complete(ran: JobRun) -> bool:
 def _gaps(ran: JobRun) -> Iterator[tuple[int, str]]:
     """Yield a rank and what it did not prove."""
     ended = {event["rank"] for event in ran.events_of("done")}
-    checked = {
-        (event["rank"], event["plane"], event["bytes"])
-        for event in ran.events_of("checked")
-        if set(ran.job.dtypes) <= set(event["dtypes"])
-    }
-    timed = {
-        (event["rank"], event["plane"], event["bytes"], event["in_place"])
-        for event in ran.events_of("row")
-        if event["count"] > 0 and all(_is_time(event[name]) for name in _TIMES)
-    }
-    cuts = _cuts(ran)
+    finished = {(event["rank"], event["task"]) for event in ran.events_of("finished")}
+    if not ran.tasks:
+        yield 0, "was given nothing to do"
     for rank in range(ran.job.world):
         if rank not in ended:
             yield rank, "did not report its end"
-        for plane in ran.job.planes:
-            for size in ran.job.sizes:
-                if size >= cuts.get(plane.name, math.inf):
-                    break
-                at = f"{plane.name}, {format_size(size)}"
-                if (rank, plane.name, size) not in checked:
-                    yield rank, f"did not report checked values ({at})"
-                elif not all((rank, plane.name, size, place) in timed for place in (True, False)):
-                    yield rank, f"reported no time for {at}"
+        for task in ran.tasks.values():
+            if (rank, task.number) not in finished:
+                yield rank, f"did not finish a task ({task.plane}, {task.collective})"
+    said: dict[int, list[RankEvent]] = defaultdict(list)
+    for event in ran.events:
+        said[event.get("task", -1)].append(event)
+    for task in ran.tasks.values():
+        yield from _task_gaps(said[task.number], task)
+
+
+def _task_gaps(own: list[RankEvent], task: Task) -> Iterator[tuple[int, str]]:
+    """Yield a rank and the sizes of a task that it did not prove, by the events of the task."""
+    checked = {
+        (event["rank"], event["plane"], event["bytes"])
+        for event in own
+        if event["event"] == "checked" and set(task.dtypes) <= set(event["dtypes"])
+    }
+    timed = {
+        (event["rank"], event["plane"], event["bytes"], event["in_place"])
+        for event in own
+        if event["event"] == "row"
+        and event["count"] > 0
+        and all(_is_time(event[name]) for name in _TIMES)
+    }
+    cuts = _cuts(own, task)
+    places = (True, False) if task.collective == "all_reduce" else (False,)
+    for rank, group in task.group_of.items():
+        for size in task.sizes:
+            if size <= cuts.get(group, -1):
+                continue
+            at = f"{task.plane}, {format_size(size)}"
+            if (rank, task.plane, size) not in checked:
+                yield rank, f"did not report checked values ({at})"
+            elif not all((rank, task.plane, size, place) in timed for place in places):
+                yield rank, f"reported no time for {at}"
 
 
 def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value) and value > 0
 
 
-def _cuts(ran: JobRun) -> Mapping[str, int]:
-    """Return by plane the size from which on all ranks agreed to stop; rank 0 says so for all."""
-    return {event["plane"]: event["bytes"] for event in ran.events_of("cut") if event["rank"] == 0}
+def _cuts(own: list[RankEvent], task: Task) -> Mapping[int, int]:
+    """Return by group the size from which down its ranks stopped; its first rank says so."""
+    return {
+        event["group"]: event["bytes"]
+        for event in own
+        if event["event"] == "cut" and event["rank"] == task.groups[event["group"]][0]
+    }

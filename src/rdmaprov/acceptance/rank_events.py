@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from rdmaprov.acceptance.plan import Task
 from rdmaprov.boundary import (
     MOST_NUMBER,
     RIGHT,
@@ -43,14 +44,16 @@ def _any_number(value: object) -> str | None:
 _FIRST = list_of(_any_number, 4, least=4)
 _ADDRESS = text(r"[0-9a-fA-F.:]{2,45}")
 _LINK = fields({"from": _ADDRESS, "to": _ADDRESS, "segments": _NATURAL, "again": _NATURAL})
-_ROW: dict[str, Check] = {"plane": _TEXT, "dtype": _TEXT, "bytes": _NATURAL, "in_place": boolean}
+_OF_TASK: dict[str, Check] = {"plane": _TEXT, "task": _NATURAL, "group": _NATURAL}
+_ROW: dict[str, Check] = {**_OF_TASK, "dtype": _TEXT, "bytes": _NATURAL, "in_place": boolean}
+_MOST_INTERVALS = 100_000
 _SHAPES: dict[str, dict[str, Check]] = {
     "phase": {"phase": _TEXT},
     "hello": {"pid": _NATURAL, "torch": _TEXT, "nccl": _TEXT},
     "missing": {"error": message},
-    "cut": {"plane": _TEXT, "bytes": _NATURAL, "used_s": _NUMBER},
-    "checked": {"plane": _TEXT, "bytes": _NATURAL, "dtypes": list_of(_TEXT, 64)},
-    "wrong": {**_ROW, "first": _FIRST, "of": _NATURAL},
+    "cut": {**_OF_TASK, "bytes": _NATURAL, "used_s": _NUMBER},
+    "checked": {**_OF_TASK, "bytes": _NATURAL, "dtypes": list_of(_TEXT, 64)},
+    "wrong": {**_ROW, "first": _FIRST, "of": _NATURAL, "iteration": _NATURAL},
     "row": {
         **_ROW,
         "count": _NATURAL,
@@ -58,17 +61,28 @@ _SHAPES: dict[str, dict[str, Check]] = {
         "p99_us": _TIME_US,
         "min_us": _TIME_US,
     },
-    "source": {"plane": _TEXT, "source": _NATURAL, "first": _FIRST},
-    "waits": {"plane": _TEXT, "us": list_of(_NUMBER, _MOST_PEERS, least=1)},
-    "pair": {"plane": _TEXT, "to": _NATURAL, "us": _TIME_US, "gb_s": _GB_S},
+    "source": {**_OF_TASK, "source": _NATURAL, "first": _FIRST},
+    "waits": {**_OF_TASK, "us": list_of(_NUMBER, _MOST_PEERS, least=1)},
+    "pair": {**_OF_TASK, "to": _NATURAL, "us": _TIME_US, "gb_s": _GB_S, "reduce_us": _TIME_US},
     "late": {"phase": _TEXT, "limit_s": _NUMBER, "where": message, "entered": _NATURAL},
     "failed": {"phase": _TEXT, "error": message, "entered": _NATURAL},
-    "moved": {"plane": _TEXT, "due_bytes": _NATURAL, "bytes": mapping_to(_NATURAL)},
-    "links": {"plane": _TEXT, "links": list_of(_LINK, _MOST_PEERS)},
+    "moved": {**_OF_TASK, "due_bytes": _NATURAL, "bytes": mapping_to(_NATURAL)},
+    "links": {**_OF_TASK, "links": list_of(_LINK, _MOST_PEERS)},
+    "soak": {
+        **_OF_TASK,
+        "interval": integer(0, _MOST_INTERVALS),
+        "count": _NATURAL,
+        "median_us": _TIME_US,
+        "min_us": _TIME_US,
+        "max_us": _TIME_US,
+    },
+    "finished": {"task": _NATURAL},
     "done": {},
 }
+_OPTIONAL = ("iteration", "reduce_us")
 _KINDS = {
-    kind: fields({"event": _TEXT, "rank": _NATURAL, **checks}) for kind, checks in _SHAPES.items()
+    kind: fields({"event": _TEXT, "rank": _NATURAL, **checks}, _OPTIONAL)
+    for kind, checks in _SHAPES.items()
 }
 _AT = fields({"entered": _NATURAL, "left": _NATURAL, "phase": _TEXT, "process": text(most=1)})
 
@@ -83,7 +97,7 @@ _STATUS = fields(
 
 
 def parse_event(
-    line: str, ranks: range, world: int, planes: Collection[str] = ()
+    line: str, ranks: range, world: int, tasks: Mapping[int, Task] | None = None
 ) -> RankEvent | None:
     """Return the event on a line; None for what else a library prints.
 
@@ -91,7 +105,7 @@ def parse_event(
         line: of the ranks' standard output.
         ranks: those of the node that printed it; it cannot speak for others.
         world: number of all ranks.
-        planes: names of those of the job; none to take any.
+        tasks: those that the ranks were given, by number; None to take any.
 
     Raises:
         OddAnswer: it names itself an event and is none of ours.
@@ -113,9 +127,19 @@ def parse_event(
         raise OddAnswer(f"its ranks report {kind} with a wrong {shown(where) or 'shape'}")
     if not all(event.get(name, 0) < world for name in ("to", "source")):
         raise OddAnswer(f"its ranks report a rank that is not there: {shown(line)}")
-    if planes and "plane" in event and event["plane"] not in planes:
-        raise OddAnswer(f"its ranks report a plane that is not there: {shown(line)}")
+    if tasks is not None and "task" in event and not _is_of_task(event, tasks):
+        raise OddAnswer(f"its ranks report a task that is not theirs: {shown(line)}")
     return event
+
+
+def _is_of_task(event: RankEvent, tasks: Mapping[int, Task]) -> bool:
+    """Return whether a rank was given this task, on this plane and in this group."""
+    task = tasks.get(event["task"])
+    if task is None:
+        return False
+    return "plane" not in event or (
+        event["plane"] == task.plane and task.group_of.get(event["rank"]) == event["group"]
+    )
 
 
 def parse_status(head: str, ranks: range) -> dict[str, Any]:

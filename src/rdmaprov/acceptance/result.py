@@ -114,7 +114,7 @@ class GateResult:
             "name": name,
             "rows": [_row(row) for row in rows],
             "sizes_checked": sorted({event["bytes"] for event in checked}),
-            "dtypes": list(self.ran.job.dtypes),
+            "dtypes": sorted({dtype for event in checked for dtype in event["dtypes"]}),
             "ranks": [
                 {
                     "rank": rank,

@@ -86,9 +86,17 @@ class Node:
         return {"reach": [""] * len(targets), "own": own}
 
     def _start(self, document: dict[str, Any], mark: str) -> dict[str, Any]:
+        files = document["files"]
+        tasks = [name for name in files if name.startswith("task.")]
+
+        def read(name: str) -> dict[str, Any]:
+            data: dict[str, Any] = json.loads(base64.b64decode(files[name]))
+            return data
+
         self._job = {
             "argv": document["argv"],
-            "plan": json.loads(base64.b64decode(document["files"]["plan.json"])),
+            "plan": read("plan.json"),
+            "tasks": [read(name) for name in sorted(tasks, key=lambda name: int(name[5:]))],
         }
         return {"directory": f"/run/{mark}"}
 
@@ -135,30 +143,34 @@ class Node:
         return next(word.partition("=")[2] for word in argv if word.startswith(f"{name}="))
 
     def _events(self) -> Iterator[dict[str, Any]]:
-        plan = self._job["plan"]
-        for kind, fields in self._said(plan):
-            yield {"event": kind, "rank": self._rank, **fields}
+        planes = {plane["name"]: plane for plane in self._job["plan"]["planes"]}
+        for task in self._job["tasks"]:
+            if task.get("end"):
+                break
+            for kind, fields in self._said(task, planes[task["plane"]]):
+                yield {"event": kind, "rank": self._rank, **fields}
+            yield {"event": "finished", "rank": self._rank, "task": task["number"]}
         yield {"event": "done", "rank": self._rank}
 
-    def _said(self, plan: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        count = int(self._option("--nnodes"))
-        for plane in plan["planes"]:
-            name = plane["name"]
-            yield "phase", {"phase": f"{name}: sweep"}
-            for size in plan["sizes"]:
+    def _said(
+        self, task: dict[str, Any], plane: dict[str, Any]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        for index, ranks in task["groups"].items():
+            at = {"plane": task["plane"], "task": task["number"], "group": int(index)}
+            if task["collective"] == "exchange":
+                to = sum(ranks) - self._rank
+                yield "pair", {**at, "to": to, "us": 50.0, "gb_s": 1.0, "reduce_us": 80.0}
+                continue
+            yield "phase", {"phase": f"{task['plane']}: sweep"}
+            for size in task["sizes"]:
                 for in_place in (True, False):
                     yield "row", {
-                        "plane": name, "dtype": "float32", "bytes": size, "in_place": in_place,
+                        **at, "dtype": "float32", "bytes": size, "in_place": in_place,
                         "count": 20, "median_us": MEDIAN_US, "p99_us": 2 * MEDIAN_US,
                         "min_us": MEDIAN_US,
                     }  # fmt: skip
-                yield "checked", {"plane": name, "bytes": size, "dtypes": plan["dtypes"]}
-            yield "waits", {"plane": name, "us": [100.0 + i for i in range(9)]}
+                yield "checked", {**at, "bytes": size, "dtypes": task["dtypes"]}
+            yield "waits", {**at, "us": [100.0 + i for i in range(9)]}
             moved = {plane["netdev"]: 11 * DUE_BYTES // 10}
-            yield "moved", {"plane": name, "due_bytes": DUE_BYTES, "bytes": moved}
-            yield "links", {"plane": name, "links": []}
-            for rounds in plan["rounds"]:
-                for one, other in rounds:
-                    if self._rank in (one, other) and count > 1:
-                        to = other if self._rank == one else one
-                        yield "pair", {"plane": name, "to": to, "us": 50.0, "gb_s": 1.0}
+            yield "moved", {**at, "due_bytes": DUE_BYTES, "bytes": moved}
+            yield "links", {**at, "links": []}

@@ -1,4 +1,4 @@
-"""Stragglers of an all-reduce, and the latency between nodes."""
+"""Stragglers of an all-reduce, and the latency between two ranks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import statistics
 import time
 from typing import Any
 
-from .rank import RankProcess
-from .watch import say
+from .group import RankGroup
 
 WAITS = 50  # small all-reduces, to find stragglers
 PINGS = 20
@@ -16,51 +15,55 @@ BURSTS = 4
 TRIES = 3
 
 
-def measure_latency(rank: RankProcess, plane: str) -> None:
-    """Time small all-reduces, for which the last rank waits least, and one node with another."""
-    rank.watch.begin_phase(f"{plane}: latency", rank.plan["limits_s"]["step"])
-    small = rank.torch.zeros(2, device=rank.device)
-    waits = [round(1e6 * rank.run_collective(small), 1) for _ in range(WAITS)]
-    say("waits", plane=plane, us=waits)
-    for pairs in rank.plan["rounds"]:
-        for pair in pairs:
-            if rank.rank in pair:
-                _time_pair(rank, plane, pair[0], pair[1])
-        if len(pairs) > 1:
-            rank.maximum(0)
+def measure_waits(group: RankGroup) -> None:
+    """Time small all-reduces, for which the last rank waits least."""
+    small = group.torch.zeros(2, device=group.device)
+    group.say("waits", us=_reduce_times(group, small, WAITS))
 
 
-def _time_pair(rank: RankProcess, plane: str, one: int, other: int) -> None:
-    """Time a message there and back, and a burst in each direction; the sender says it."""
-    peer = other if rank.rank == one else one
-    small = rank.torch.zeros(2, device=rank.device)
-    large = rank.torch.zeros(BURST_BYTES // 4, device=rank.device)
-    pings = [_exchange(rank, small, 1, one, peer) for _ in range(PINGS)]
+def measure_pair(group: RankGroup) -> None:
+    """Time a message there and back, a burst in each direction, and small all-reduces of the two.
+
+    The sender of a burst says it.
+    """
+    small = group.torch.zeros(2, device=group.device)
+    large = group.torch.zeros(BURST_BYTES // 4, device=group.device)
+    pings = [_exchange(group, small, 1, 0) for _ in range(PINGS)]
     us = round(1e6 * statistics.median(pings) / 2, 1)
-    for sender in (one, other):
+    reduce_us = statistics.median(_reduce_times(group, small, PINGS))
+    for sender, peer in ((0, 1), (1, 0)):
         # The fastest: whatever else the machine does only slows it down.
-        seconds = min(_exchange(rank, large, BURSTS, sender, peer) for _ in range(TRIES))
-        if rank.rank == sender:
+        seconds = min(_exchange(group, large, BURSTS, sender) for _ in range(TRIES))
+        if group.rank == sender:
             rate = BURSTS * BURST_BYTES / seconds / 1e9
-            say("pair", plane=plane, to=peer, us=us, gb_s=rate)
+            group.say("pair", to=group.ranks[peer], us=us, gb_s=rate, reduce_us=reduce_us)
 
 
-def _exchange(rank: RankProcess, data: Any, times: int, sender: int, peer: int) -> float:
+def _reduce_times(group: RankGroup, small: Any, count: int) -> list[float]:
+    """Return the microseconds of small all-reduces."""
+
+    def work() -> None:
+        group.dist.all_reduce(small, group=group.handle)
+
+    return [round(1e6 * group.time_run(work), 1) for _ in range(count)]
+
+
+def _exchange(group: RankGroup, data: Any, times: int, sender: int) -> float:
     """Return the seconds until the sender has a reply to its messages."""
-    rank.watch.begin_step()
-    sends = rank.rank == sender
-    reply = rank.torch.zeros(2, device=rank.device)
+    group.watch.begin_step()
+    sends = group.rank == sender
+    reply = group.torch.zeros(2, device=group.device)
     begin = time.perf_counter()
     for _ in range(times):
-        _transfer(rank, data, peer, sends)
-    _transfer(rank, reply, peer, not sends)
+        _transfer(group, data, sends)
+    _transfer(group, reply, not sends)
     return time.perf_counter() - begin
 
 
-def _transfer(rank: RankProcess, data: Any, peer: int, sends: bool) -> None:
-    move = rank.dist.isend if sends else rank.dist.irecv
-    operation = rank.dist.P2POp(move, data, peer, rank.group)
-    for work in rank.dist.batch_isend_irecv([operation]):
+def _transfer(group: RankGroup, data: Any, sends: bool) -> None:
+    move = group.dist.isend if sends else group.dist.irecv
+    operation = group.dist.P2POp(move, data, group.ranks[1 - group.rank], group.handle)
+    for work in group.dist.batch_isend_irecv([operation]):
         work.wait()
-    if rank.on_gpu:
-        rank.torch.cuda.synchronize()
+    if group.process.on_gpu:
+        group.torch.cuda.synchronize()

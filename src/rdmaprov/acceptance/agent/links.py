@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import struct
 from pathlib import Path
 from typing import Any
@@ -34,16 +35,54 @@ def moved_bytes(before: dict[str, int]) -> dict[str, int]:
     return {name: count for name, count in moved.items() if count > 0}
 
 
+class LinkCounter:
+    """What this process's TCP connections from an address count, since the last look.
+
+    Args:
+        address: of the rail under test.
+
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._before = self._count()
+
+    def changes(self) -> list[dict[str, Any]]:
+        """Return, for each peer, the segments since the last look."""
+        before, self._before = self._before, self._count()
+        found = []
+        for peer, (segments, again) in self._before.items():
+            old_segments, old_again = before.get(peer, (0, 0))
+            # Fewer than before: a connection was closed, and another one made.
+            if segments < old_segments or again < old_again:
+                old_segments = old_again = 0
+            change = {"segments": segments - old_segments, "again": again - old_again}
+            if change["segments"]:
+                found.append({"from": self._address, "to": peer, **change})
+        return found
+
+    def _count(self) -> dict[str, tuple[int, int]]:
+        counted: dict[str, tuple[int, int]] = {}
+        for each in connections():
+            if each["from"] == self._address:
+                segments, again = counted.get(each["to"], (0, 0))
+                counted[each["to"]] = segments + each["segments"], again + each["again"]
+        return counted
+
+
 def connections() -> list[dict[str, Any]]:
     """Return this process's TCP connections: addresses, segments sent, and sent again."""
     found = []
     for entry in Path("/proc/self/fd").iterdir():
         try:
+            # A copy of what is no socket would stay open, as nobody could close it.
+            if not stat.S_ISSOCK(entry.stat().st_mode):
+                continue
             with socket.socket(fileno=os.dup(int(entry.name))) as each:
                 if each.type == socket.SOCK_STREAM and each.family != socket.AF_UNIX:
                     found.append(_connection(each))
         except OSError:
-            continue  # no socket, or one that listens
+            continue  # one that listens, or was closed
     return found
 
 

@@ -1,19 +1,26 @@
-"""One rank: joins the others, verifies values and times all-reduces."""
+"""One rank: joins the others, and has a communicator for each group that it was in."""
 
 from __future__ import annotations
 
 import datetime
 import os
-import statistics
 import time
 from typing import Any
 
-from .values import PERIOD, Values
+from .group import RankGroup
 from .watch import Watch, say
+
+_PAUSE_S = 0.02
 
 
 class RankProcess:
-    """A process in its groups: the default one coordinates the ranks, `group` is under test."""
+    """A process, the store by which ranks meet, and its communicators.
+
+    Args:
+        plan: what is the same for all tasks.
+        watch: what it is at.
+
+    """
 
     def __init__(self, plan: dict[str, Any], watch: Watch) -> None:
         import torch
@@ -28,131 +35,80 @@ class RankProcess:
             torch.cuda.set_device(self.device)
         nccl = torch.cuda.nccl.version() if self.on_gpu else ()
         say("hello", pid=os.getpid(), torch=torch.__version__, nccl=".".join(map(str, nccl)))
-        self.due_bytes = 0
-        self.group: Any = None
-        self.values: Any = None
+        self.planes = {plane["name"]: plane for plane in plan["planes"]}
+        self.store: Any = None
+        self._groups: dict[tuple[str, tuple[int, ...]], Any] = {}
 
     def join_rendezvous(self) -> None:
         """Join all ranks; rank 0 reports those that did not join."""
         limit = self.plan["limits_s"]["rendezvous"]
         self.watch.begin_phase("rendezvous", limit + 5)
         wait = datetime.timedelta(seconds=limit)
+        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        # torchrun has the store; no collective of all ranks is needed to meet.
+        store = self.dist.TCPStore(host, port, self.world, False, wait)
+        self.store = self.dist.PrefixStore("rdmaprov", store)
+        self._wait_for_all(limit)
         os.environ["GLOO_SOCKET_IFNAME"] = self.plan["control"]
-        # A mesh of all ranks would need a file for each; only rank 0 talks to all.
-        os.environ["TORCH_GLOO_LAZY_INIT"] = "1" if self.world > 256 else "0"
-        self.dist.init_process_group("gloo", timeout=wait)
-        try:
-            self.dist.monitored_barrier(timeout=wait, wait_all_ranks=True)
-        except RuntimeError as error:
-            if self.rank == 0:
-                say("missing", error=str(error))
-            raise
-        self.values = Values(self.torch, self.world, self.device)
+        # A mesh of all ranks would need a file for each; a connection is made when it is used.
+        os.environ["TORCH_GLOO_LAZY_INIT"] = "1"
+        default = self.dist.PrefixStore("default", store)
+        self.dist.init_process_group(
+            "gloo", store=default, rank=self.rank, world_size=self.world, timeout=wait
+        )
 
-    def connect(self, plane: dict[str, str]) -> None:
-        """Make the group that runs over a plane."""
-        self.due_bytes = 0
+    def _wait_for_all(self, limit_s: float) -> None:
+        self.store.set(f"joined/{self.rank}", "")
+        self.store.add("joined", 1)
+        if self.rank == 0:
+            end = time.monotonic() + limit_s
+            while self.store.add("joined", 0) < self.world:
+                if time.monotonic() > end:
+                    raise RuntimeError(self._report_missing(limit_s))
+                time.sleep(_PAUSE_S)
+            self.store.set("all", "")
+        with self.watch.waiting_for(0):
+            self.store.get("all")
+
+    def _report_missing(self, limit_s: float) -> str:
+        absent = [r for r in range(self.world) if not self.store.check([f"joined/{r}"])]
+        names = ", ".join(map(str, absent))
+        error = f"Ranks {names[:3000]} failed to pass monitoredBarrier in {limit_s:g} s"
+        say("missing", error=error)
+        return error
+
+    def group(self, task: dict[str, Any], index: int) -> RankGroup:
+        """Return a group of a task, with its communicator; equal groups of a plane share one."""
+        ranks = tuple(task["groups"][str(index)])
+        key = task["plane"], ranks
+        if key not in self._groups:
+            self._groups[key] = self._connect(self.planes[task["plane"]], ranks)
+        return RankGroup(self, task, index, self._groups[key])
+
+    def drop(self, group: RankGroup) -> None:
+        """Give up a group's communicator: all pairs of a fleet would be too many to keep."""
+        handle = self._groups.pop((group.task["plane"], tuple(group.ranks)))
+        self.dist.destroy_process_group(handle)
+
+    def _connect(self, plane: dict[str, str], ranks: tuple[int, ...]) -> Any:
         limit = self.plan["limits_s"]["connect"]
         self.watch.begin_phase(f"{plane['name']}: connect", limit)
-        wait = datetime.timedelta(seconds=2 * limit)
+        options: dict[str, Any] = {"timeout": datetime.timedelta(seconds=2 * limit)}
         if self.on_gpu:
-            self.group = self.dist.new_group(backend="nccl", timeout=wait, device_id=self.device)
+            options.update(backend="nccl", device_id=self.device)
         else:
             os.environ["GLOO_SOCKET_IFNAME"] = plane["netdev"]
-            self.group = self.dist.new_group(backend="gloo", timeout=wait)
-        self.run_collective(self.torch.zeros(2, device=self.device))
+            options["backend"] = "gloo"
+        # Only the group's own ranks take part: groups are made side by side.
+        made = self.dist.new_group(list(ranks), use_local_synchronization=True, **options)
+        small = self.torch.zeros(2, device=self.device)
+        self.watch.time_collective(lambda: self.dist.all_reduce(small, group=made))
+        return made
 
-    def run_collective(self, buffer: Any) -> float:
-        """Return the seconds of one all-reduce, done."""
-        # What a ring has each rank send: nccl-tests, doc/PERFORMANCE.md.
-        bytes_given = buffer.numel() * buffer.element_size()
-        self.due_bytes += 2 * (self.world - 1) * bytes_given // self.world
-
-        def work() -> None:
-            self.dist.all_reduce(buffer, group=self.group)
-            if self.on_gpu:
-                self.torch.cuda.synchronize()
-
-        return self.watch.time_collective(work)
-
-    def maximum(self, value: float) -> float:
-        """Return the largest value of all ranks."""
-        shared = self.torch.tensor([value], dtype=self.torch.float64)
-        self.watch.time_collective(lambda: self.dist.all_reduce(shared, op=self.dist.ReduceOp.MAX))
-        return float(shared)
-
-    def sweep(self, plane: str) -> None:
-        """Prove the values of every size and type, and time the first type's.
-
-        Sizes beyond the plane's time limit are reported as cut.
-        """
-        self.watch.begin_phase(f"{plane}: sweep", self.plan["limits_s"]["step"])
-        begin = time.monotonic()
-        for size in self.plan["sizes"]:
-            used = self.maximum(time.monotonic() - begin)
-            if used > self.plan["plane_s"]:
-                say("cut", plane=plane, bytes=size, used_s=used)
-                return
-            for name in self.plan["dtypes"]:
-                self._sweep_size(plane, size, name)
-            say("checked", plane=plane, bytes=size, dtypes=self.plan["dtypes"])
-
-    def _sweep_size(self, plane: str, size: int, name: str) -> None:
-        kind = getattr(self.torch, name)
-        count = max(1, size // self.torch.empty(0, dtype=kind).element_size())
-        given = self.torch.empty(count, dtype=kind, device=self.device)
-        for in_place in (True, False):
-            self.values.fill(given, self.rank)
-            out = given if in_place else self.torch.empty_like(given)
-            first = self._reduce_once(given, out)
-            found = self.values.wrong_sums(out)
-            kept = (0, -1, 0.0, 0.0) if in_place else self.values.wrong_values(given, self.rank)
-            row = {"plane": plane, "dtype": name, "bytes": size, "in_place": in_place}
-            if found[0] or kept[0]:
-                say("wrong", **row, first=found if found[0] else kept, of=count)
-            if self.maximum(float(found[0] + kept[0])):
-                self.find_wrong_senders(plane)
-            if name == self.plan["dtypes"][0]:
-                say("row", **row, **summary(self._time_size(given, out, first)))
-
-    def _reduce_once(self, given: Any, out: Any) -> float:
-        """Return the seconds of one all-reduce of `given` into `out`.
-
-        torch has it in place only, so the other one is a copy and an all-reduce, as its functional
-        collectives are.
-        """
-        begin = time.perf_counter()
-        if out is not given:
-            out.copy_(given)
-        copied = time.perf_counter() - begin
-        return copied + self.run_collective(out)
-
-    def _time_size(self, given: Any, out: Any, first: float) -> list[float]:
-        given.zero_()  # sums of sums would overflow
-        slowest = self.maximum(min(first, self._reduce_once(given, out)))
-        least, limit, budget = self.plan["repeat"]
-        count = min(limit, max(least, int(budget / max(slowest, 1e-7))))
-        return [self._reduce_once(given, out) for _ in range(count)]
-
-    def find_wrong_senders(self, plane: str) -> None:
-        """Find whose values arrive wrong: each rank sends its own to all."""
-        buffer = self.torch.empty(PERIOD, dtype=self.torch.int32, device=self.device)
-        for source in range(min(self.world, self.plan["blame_most"])):
-            self.values.fill(buffer, self.rank)
-            self.watch.begin_step()
-            self.dist.broadcast(buffer, src=source, group=self.group)
-            found = self.values.wrong_values(buffer, source)
-            if found[0]:
-                say("source", plane=plane, source=source, first=found)
-
-
-def summary(seconds: list[float]) -> dict[str, Any]:
-    """Return count, median, 99th percentile and least of times, in microseconds."""
-    us = sorted(1e6 * each for each in seconds)
-    p99 = us[min(len(us) - 1, int(0.99 * len(us)))]
-    return {
-        "count": len(us),
-        "median_us": round(statistics.median(us), 1),
-        "p99_us": round(p99, 1),
-        "min_us": round(us[0], 1),
-    }
+    def leave(self) -> None:
+        """Tell rank 0 the end, which waits for all: the store ends with its node."""
+        self.watch.begin_phase("end", self.plan["limits_s"]["step"])
+        self.store.add("left", 1)
+        if self.rank == 0:
+            while self.store.add("left", 0) < self.world:
+                time.sleep(_PAUSE_S)

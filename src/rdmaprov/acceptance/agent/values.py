@@ -1,83 +1,104 @@
-"""The values that ranks give, and whether their sums are right."""
+"""Tensors with the values that ranks give, and whether what becomes of them is right."""
 
 from __future__ import annotations
 
 from typing import Any
 
-PERIOD = 8191  # prime: what lands a power of two away from its place is seen
+from .pattern import PERIOD, own, summand, total
+
+# What is compared at a time: 64 MiB of its double-precision copy.
+_CHUNK = 1024 * PERIOD
+Wrong = tuple[int, int, float, float]  # how many; index, value and right value of the first
+NONE_WRONG: Wrong = (0, -1, 0.0, 0.0)
 
 
 class Values:
-    """What each rank gives, and what all of them together must become.
+    """The values of one rank in a group.
 
-    Element j of rank r is ((7919 j + 104729 r) mod 17) - 8, and rank 0 adds (31 j mod 13) + 1. So
-    sums stay small however many ranks there are, and are never all zero.
+    Args:
+        torch: the module.
+        rank: in the group.
+        ranks: of the group.
+        device: of the tensors.
+
     """
 
-    def __init__(self, torch: Any, ranks: int, device: Any) -> None:
-        self._torch = torch
-        self._device = device
+    def __init__(self, torch: Any, rank: int, ranks: int, device: Any) -> None:
+        self._torch, self._device = torch, device
+        self.rank, self.ranks = rank, ranks
         self._index = torch.arange(PERIOD, dtype=torch.int64)
-        self._ranks = ranks
-        self._sum = torch.zeros(PERIOD, dtype=torch.int64)
-        self._most = torch.zeros(PERIOD, dtype=torch.int64)
-        shifts = [0] * 17
-        for rank in range(1, ranks):
-            shifts[rank * 104729 % 17] += 1
-        for shift, count in enumerate(shifts):
-            given = (self._index * 7919 + shift) % 17 - 8
-            self._sum += count * given
-            self._most += count * given.abs()
-        self._sum += self.values_of(0)
-        self._most += self.values_of(0).abs()
 
-    def values_of(self, rank: int) -> Any:
-        """Return what a rank gives, for one period."""
-        given = (self._index * 7919 + rank * 104729) % 17 - 8
-        return given + self._index * 31 % 13 + 1 if rank == 0 else given
+    def fill_summands(self, buffer: Any, salt: int) -> None:
+        """Write what this rank gives to a sum."""
+        _spread(buffer, self._summands(salt).to(self._device).to(buffer.dtype))
 
-    def fill(self, buffer: Any, rank: int) -> None:
-        """Write what a rank gives."""
-        self._spread(buffer, self.values_of(rank).to(self._device).to(buffer.dtype))
+    def wrong_summands(self, buffer: Any, salt: int) -> Wrong:
+        """Return what is no more as this rank gave it."""
+        return self._compare(buffer, self._summands(salt))
 
-    def _spread(self, buffer: Any, period: Any) -> None:
-        whole = buffer.numel() // PERIOD * PERIOD
-        buffer[:whole].view(-1, PERIOD)[:] = period
-        buffer[whole:] = period[: buffer.numel() - whole]
+    def wrong_totals(self, buffer: Any, start: int, salt: int) -> Wrong:
+        """Return which sums are wrong; the buffer begins with the sum of element `start`."""
+        sums = total(self._index, self.ranks, salt)
+        return self._compare(buffer, sums.roll(-(start % PERIOD)))
 
-    def wrong_sums(self, buffer: Any) -> tuple[int, int, float, float]:
-        """Return how many sums are wrong, and index, value and right value of the first."""
-        return self._compare(buffer, self._sum, self._bound(buffer.dtype))
+    def fill_own(self, buffer: Any) -> None:
+        """Write what this rank gives to be moved."""
+        for begin in range(0, buffer.numel(), _CHUNK):
+            part = buffer[begin : begin + _CHUNK]
+            part.copy_(own(self.rank, self._range(begin, part.numel()) % PERIOD))
 
-    def wrong_values(self, buffer: Any, rank: int) -> tuple[int, int, float, float]:
-        """Return the same of what one rank gives."""
-        return self._compare(buffer, self.values_of(rank), self._torch.zeros(PERIOD))
+    def wrong_moved(self, blocks: Any, first: int, start: int) -> Wrong:
+        """Return what arrived wrong.
 
-    def _bound(self, kind: Any) -> Any:
-        """Return how far a sum may be off: 0 where every order of adding is exact.
+        Args:
+            blocks: a row of each rank from `first` on.
+            first: a rank.
+            start: the element that each row begins with.
 
-        Else n - 1 roundings, each of at most half an epsilon of the sum of all magnitudes (Higham,
-        Accuracy and Stability of Numerical Algorithms, 4.2).
         """
-        if not kind.is_floating_point:
-            return self._torch.zeros(PERIOD)
-        epsilon = self._torch.finfo(kind).eps
-        bound = self._most * (self._ranks - 1) * epsilon / 2 * 1.01
-        return self._torch.where(self._most <= 2 / epsilon, 0.0, bound.double())
+        rows, columns = blocks.shape
+        ranks = self._range(first, rows)[:, None]
+        found = NONE_WRONG
+        step = max(1, _CHUNK // rows)
+        for begin in range(0, columns, step):
+            part = blocks[:, begin : begin + step]
+            index = self._range(start + begin, part.shape[1]) % PERIOD
+            found = _join(found, self._differences(part, own(ranks, index[None, :]), begin))
+        return found
 
-    def _compare(
-        self, buffer: Any, wanted: Any, bound: Any, chunk: int = 4096 * PERIOD
-    ) -> tuple[int, int, float, float]:
-        wanted, bound = wanted.to(self._device), bound.to(self._device)
-        count, first = 0, (-1, 0.0, 0.0)
-        for start in range(0, buffer.numel(), chunk):
-            part = buffer[start : start + chunk]
-            right = wanted.repeat(-(-part.numel() // PERIOD))[: part.numel()]
-            limit = bound.repeat(-(-part.numel() // PERIOD))[: part.numel()]
-            # Not "greater": what is not a number is wrong as well.
-            bad = ~((part.double() - right).abs() <= limit)
-            if count == 0 and bool(bad.any()):
-                at = int(bad.nonzero()[0])
-                first = (start + at, float(part[at]), float(right[at]))
-            count += int(bad.sum())
-        return (count, *first)
+    def _summands(self, salt: int) -> Any:
+        return summand(self.rank, self._index, self.ranks, salt)
+
+    def _range(self, begin: int, count: int) -> Any:
+        return self._torch.arange(
+            begin, begin + count, dtype=self._torch.int64, device=self._device
+        )
+
+    def _compare(self, buffer: Any, period: Any) -> Wrong:
+        period, found = period.to(self._device), NONE_WRONG
+        for begin in range(0, buffer.numel(), _CHUNK):
+            part = buffer[begin : begin + _CHUNK]
+            right = period.repeat(-(-part.numel() // PERIOD))[: part.numel()]
+            found = _join(found, self._differences(part, right, begin))
+        return found
+
+    def _differences(self, part: Any, right: Any, begin: int) -> Wrong:
+        # Not "less or greater": what is not a number is wrong as well.
+        bad = part.double() != right.double()
+        count = int(bad.sum())
+        if not count:
+            return NONE_WRONG
+        at = bad.nonzero()[0]
+        place = tuple(int(each) for each in at)
+        return count, begin + place[-1], float(part[place]), float(right[place])
+
+
+def _join(one: Wrong, other: Wrong) -> Wrong:
+    first = one if one[0] else other
+    return (one[0] + other[0], *first[1:])
+
+
+def _spread(buffer: Any, period: Any) -> None:
+    whole = buffer.numel() // PERIOD * PERIOD
+    buffer[:whole].view(-1, PERIOD)[:] = period
+    buffer[whole:] = period[: buffer.numel() - whole]

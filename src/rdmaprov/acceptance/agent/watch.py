@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class Watch:
         self._deadline = float("inf")
         self._limit = 0.0
         self.name = ""
+        self._waits_for: int | None = None
         path.write_bytes(bytes(PROGRESS_BYTES))
         with path.open("r+b") as file:
             self._shown = mmap.mmap(file.fileno(), PROGRESS_BYTES)
@@ -72,12 +74,21 @@ class Watch:
         PROGRESS.pack_into(self._shown, 0, os.getpid(), self.entered, self.entered)
         return seconds
 
+    @contextmanager
+    def waiting_for(self, rank: int) -> Iterator[None]:
+        """Tell that what follows only waits for another rank; -1 for any other one."""
+        self._waits_for = rank
+        yield
+        self._waits_for = None
+
     def _end_when_late(self) -> None:
         while time.monotonic() < self._deadline:
             time.sleep(0.2)
         frame = sys._current_frames().get(self._main)
         stack = traceback.extract_stack(frame)[-1] if frame else None
         where = f"{stack.filename}:{stack.lineno} {stack.name}" if stack else ""
+        if self._waits_for is not None:
+            where = f"/torch/distributed/ store: waits for rank {self._waits_for}"
         say("late", phase=self.name, limit_s=self._limit, where=where, entered=self.entered)
         self.evidence()
         os._exit(EXIT_LATE)

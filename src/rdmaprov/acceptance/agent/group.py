@@ -1,0 +1,87 @@
+"""Ranks that run collectives together: a communicator, and what its first rank decides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .values import Values
+from .watch import say
+
+if TYPE_CHECKING:
+    from .rank import RankProcess
+
+_PAUSE_S = 0.005
+
+
+class RankGroup:
+    """A group of a task, as one of its ranks sees it.
+
+    What the first rank decides goes through the rendezvous' store, not over the group: it is the
+    same for all, whatever the fabric under test does to it.
+
+    Args:
+        process: this rank.
+        task: as it was read.
+        index: number of the group in its task.
+        handle: torch's group; None for no communicator.
+
+    """
+
+    def __init__(self, process: RankProcess, task: dict[str, Any], index: int, handle: Any) -> None:
+        self.process, self.handle, self.task = process, handle, task
+        self.torch, self.dist, self.device = process.torch, process.dist, process.device
+        self.watch = process.watch
+        self.ranks: list[int] = task["groups"][str(index)]
+        self.rank = self.ranks.index(process.rank)
+        self.index = index
+        self.due_bytes = 0
+        self._key = f"{task['number']}/{index}"
+        self._steps = 0
+
+    def say(self, event: str, **fields: Any) -> None:
+        """Print an event of this group."""
+        say(event, plane=self.task["plane"], task=self.task["number"], group=self.index, **fields)
+
+    def values(self) -> Values:
+        """Return what this rank gives."""
+        return Values(self.torch, self.rank, len(self.ranks), self.device)
+
+    def time_run(self, work: Callable[[], None], due_bytes: int = 0) -> float:
+        """Return the seconds of a collective, done."""
+        self.due_bytes += due_bytes
+
+        def run() -> None:
+            work()
+            if self.process.on_gpu:
+                self.torch.cuda.synchronize()
+
+        return self.watch.time_collective(run)
+
+    def agree(self, decide: Callable[[], str]) -> str:
+        """Return what the group's first rank decides."""
+        self._steps += 1
+        key = f"{self._key}/{self._steps}"
+        self.watch.begin_step()
+        if self.rank == 0:
+            decision = decide()
+            self.process.store.set(key, decision)
+            return decision
+        with self.watch.waiting_for(self.ranks[0]):
+            return str(self.process.store.get(key).decode())
+
+    def is_any(self, found: bool) -> bool:
+        """Return whether anything was found on any rank; all ranks wait for each other."""
+        self._steps += 1
+        key, count = f"{self._key}/{self._steps}/any", len(self.ranks)
+        many = 1 << 32
+        self.process.store.add(key, 1 + many * found)
+
+        def decide() -> str:
+            with self.watch.waiting_for(-1):
+                while (sums := self.process.store.add(key, 0)) % many < count:
+                    time.sleep(_PAUSE_S)
+            return "yes" if sums >= many else ""
+
+        return bool(self.agree(decide))

@@ -1,0 +1,66 @@
+"""Tasks: files that appear in a rank's directory, and what is done for each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .latency import measure_pair, measure_waits
+from .links import LinkCounter, moved_bytes, sent_bytes
+from .rank import RankProcess
+from .sweep import Sweep
+from .watch import Watch, say
+
+_PAUSE_S = 0.02
+Task = dict[str, Any]
+
+
+def next_tasks(directory: Path, watch: Watch) -> Iterator[Task]:
+    """Yield the tasks in the order in which they are given, until the one that ends it.
+
+    There is no time limit: who supervises the ranks ends them if nobody asks any more.
+    """
+    for number in itertools.count():
+        path = directory / f"task.{number}"
+        if not path.exists():
+            watch.begin_phase("waiting for a task", float("inf"))
+            while not path.exists():
+                time.sleep(_PAUSE_S)
+        task: Task = json.loads(path.read_text())
+        if task.get("end"):
+            return
+        yield task
+
+
+def perform(process: RankProcess, task: Task) -> None:
+    """Do what a task asks of this rank, and report its end."""
+    own = [index for index, ranks in task["groups"].items() if process.rank in ranks]
+    if own:
+        _measure(process, task, int(own[0]))
+    say("finished", task=task["number"])
+
+
+def _measure(process: RankProcess, task: Task, index: int) -> None:
+    plane, watch = process.planes[task["plane"]], process.watch
+    before, links = sent_bytes(), LinkCounter(plane["address"])
+    group = process.group(task, index)
+    watch.evidence = lambda: group.say("links", links=links.changes())
+    name = "pairs" if task["collective"] == "exchange" else "sweep"
+    watch.begin_phase(f"{task['plane']}: {name}", process.plan["limits_s"]["step"])
+    if task["collective"] == "exchange":
+        measure_pair(group)
+    else:
+        Sweep(group).run()
+        if task["collective"] == "all_reduce":
+            measure_waits(group)
+    if process.local == 0:
+        group.say("moved", due_bytes=group.due_bytes, bytes=moved_bytes(before))
+    if not process.on_gpu:
+        group.say("links", links=links.changes())
+    watch.evidence = lambda: None
+    if task["collective"] == "exchange":
+        process.drop(group)
