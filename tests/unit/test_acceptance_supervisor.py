@@ -1,4 +1,8 @@
-"""Programs on nodes: whatever happens, nothing of them is left."""
+"""Programs on nodes: whatever happens, nothing of them is left.
+
+Each test runs twice: with a keeper that does all by itself, and with units, by a stand-in for
+systemd. tests/lab/test_acceptance.py has the real one.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.unit import systemd_standin
 from tests.unit.accept_runs import job
 from tests.unit.waiting import until
 
+from rdmaprov.acceptance import nodes as nodes_module
 from rdmaprov.acceptance import shapes
 from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.nodes import ask_nodes, program_command
@@ -23,6 +29,7 @@ from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
 # Leaves its session, and has a child whose parent is gone.
+ODD = "%n %% $HOME ${PATH} $$ `id` \\x41 'a' \"b\" ;&|<>\t*"
 DAEMON = "setsid sh -c 'sleep 600 & sleep 600' & echo started; sleep 600"
 
 
@@ -31,24 +38,56 @@ def marked(mark):
     return marked_processes(f"RDMAPROV_ACCEPTANCE={mark}")
 
 
+def alter(monkeypatch, old, new):
+    """Have the programs on nodes differ in a constant."""
+    original = nodes_module.node_script
+
+    def script(program):
+        source = original(program)
+        assert program.stem != "supervisor" or old.encode() in source
+        return source.replace(old.encode(), new.encode())
+
+    monkeypatch.setattr(nodes_module, "node_script", script)
+
+
+def use_systemd(monkeypatch, tmp_path, version=252):
+    """Have nodes run the stand-in for systemd; return the folder with its units."""
+    place = tmp_path / "systemd"
+    programs = systemd_standin.install(place, version)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    alter(monkeypatch, "/run/systemd/system", str(place))
+    alter(monkeypatch, "os.geteuid() == 0", "True")
+    return place / "units"
+
+
+@pytest.fixture(params=["keeper", "units"])
+def units(request, monkeypatch, tmp_path):
+    """Return the folder with the stand-in's units; there is none where a keeper does it all."""
+    if request.param == "units":
+        return use_systemd(monkeypatch, tmp_path)
+    alter(monkeypatch, "/run/systemd/system", "/nonexistent")
+    return tmp_path / "none"
+
+
 @pytest.fixture
-def nodes():
+def nodes(units):
     here = {n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")}
     probe = Probe(here)
     yield probe
     probe.close()
+    assert until(lambda: not list(units.glob("*")))
 
 
 class Kept:
     """A shell script that a supervisor runs on n0."""
 
-    def __init__(self, nodes, script, lease_s=60.0, limit_s=60.0):
+    def __init__(self, nodes, script, lease_s=60.0, limit_s=60.0, environment=None):
         self.mark = f"rdmaprov-accept-test-{secrets.token_hex(4)}"
         self.nodes = nodes
         request = {
             "verb": "start",
             "argv": ["/bin/sh", "{directory}/script"],
-            "environment": {"WHERE": "{directory}/x"},
+            "environment": {"WHERE": "{directory}/x", **(environment or {})},
             "files": {"script": base64.b64encode(script.encode()).decode()},
             "lease_s": lease_s,
             "limit_s": limit_s,
@@ -76,7 +115,7 @@ class Kept:
                 words = (process / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if self.mark.encode() in words:
+            if self.mark.encode() in words and systemd_standin.__file__.encode() not in words:
                 return int(process.name)
         return None
 
@@ -139,6 +178,28 @@ def test_a_keeper_that_is_killed_takes_the_program_along_and_stop_the_rest(keep)
     assert kept.stop() == {"left": []}
     assert marked(kept.mark) == []
     assert not kept.directory.exists()
+
+
+def test_a_program_that_is_killed_has_its_signal_as_a_reason(keep, units):
+    kept = keep("kill -9 $$")
+    assert until(lambda: kept.status()["rc"] is not None)
+    assert kept.status()["rc"] == -9
+    assert kept.status()["why"] == ("killed by signal 9" if units.exists() else "")
+
+
+def test_values_reach_the_program_as_they_are(keep):
+    """Neither a shell nor systemd, with its % and $, reads them on the way."""
+    kept = keep('printf %s "$ODD"', environment={"ODD": ODD})
+    assert until(lambda: kept.status()["rc"] == 0)
+    assert (kept.directory / "out").read_text() == ODD
+
+
+def test_a_program_that_exits_well_leaves_its_output_until_it_is_dismissed(keep):
+    kept = keep("echo done; sleep 600 & exit 0")
+    assert until(lambda: kept.status()["rc"] == 0)
+    assert until(lambda: marked(kept.mark) == [])
+    assert (kept.directory / "out").read_text() == "done\n"
+    assert kept.stop() == {"left": []}
 
 
 def test_end_of_the_connection_does_not_end_the_lease(keep, nodes):
@@ -214,3 +275,56 @@ def command_lines():
             yield (process / "cmdline").read_bytes()
         except OSError:
             continue
+
+
+HUNGRY = f"exec {sys.executable} -c 'import time; x = b\"x\" * (256 << 20); time.sleep(600)'"
+
+
+def start_with_systemd(monkeypatch, tmp_path, script, version=252):
+    """Return a script that runs by the stand-in, and its nodes."""
+    use_systemd(monkeypatch, tmp_path, version)
+    here = Probe({"n0": Target("n0", "", ("/bin/sh", "-c"), sys.executable, 60)})
+    return here, Kept(here, script)
+
+
+def test_ranks_that_take_too_much_memory_are_ended_and_it_is_told(monkeypatch, tmp_path):
+    # A ten-thousandth of what is free is too little for a Python with 256 MiB on any machine.
+    alter(monkeypatch, "MEMORY_SHARE = 0.9", "MEMORY_SHARE = 1e-4")
+    here, kept = start_with_systemd(monkeypatch, tmp_path, HUNGRY)
+    try:
+        assert until(lambda: kept.status()["rc"] is not None)
+        assert kept.status()["rc"] == -9
+        assert kept.status()["why"] == "killed by the kernel: out of memory"
+        assert marked(kept.mark) == []
+    finally:
+        assert kept.stop() == {"left": []}
+        here.close()
+
+
+@pytest.mark.parametrize("version", [239, 257])
+def test_each_version_of_systemd_gets_what_it_knows(monkeypatch, tmp_path, version):
+    here, kept = start_with_systemd(monkeypatch, tmp_path, "exit 7", version)
+    try:
+        assert until(lambda: kept.status()["rc"] == 7)
+    finally:
+        assert kept.stop() == {"left": []}
+        here.close()
+
+
+def test_a_systemd_that_is_too_old_is_not_asked(monkeypatch, tmp_path):
+    here, kept = start_with_systemd(monkeypatch, tmp_path, "sleep 600", 219)
+    try:
+        assert list((tmp_path / "systemd" / "units").iterdir()) == []
+    finally:
+        assert kept.stop() == {"left": []}
+        here.close()
+
+
+def test_a_step_of_slurm_is_not_left(monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    here, kept = start_with_systemd(monkeypatch, tmp_path, "sleep 600")
+    try:
+        assert list((tmp_path / "systemd" / "units").iterdir()) == []
+    finally:
+        assert kept.stop() == {"left": []}
+        here.close()

@@ -51,7 +51,8 @@ def program_command(name: str, document: Document, limit_s: float, mark: str = "
 
     """
     source = node_script(_PROGRAMS / f"{name}.py")
-    loader = f"import sys;exec(sys.stdin.buffer.read({len(source)}))"
+    # A program can leave itself behind: what it is stays in `source`.
+    loader = f"import sys;source=sys.stdin.buffer.read({len(source)});exec(source)"
     words = ["python3", "-I", "-c", loader, *([mark] if mark else [])]
     return Command(shlex.join(words), limit_s, json.dumps(document).encode(), source)
 

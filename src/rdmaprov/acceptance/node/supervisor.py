@@ -3,104 +3,40 @@
 
     python3 -c LOADER MARK   with its source and then one JSON document on standard input
 
-`start` prints where the program runs, and returns; the supervisor stays behind in a session of its
-own. It ends everything of the program, and then removes its directory, on `stop`, when `lease` was
-not touched for a while, or after the time limit when no request comes any more. What the
-program started is found by MARK in its environment.
+`start` prints where the program runs, and returns; a keeper stays behind. It ends everything of
+the program, and then removes its directory, on `stop`, when `lease` was not touched for a while, or
+after the time limit when no request comes any more.
+
+Where systemd runs, program and keeper are units, MARK and MARK-keeper: systemd has the time limit
+and the memory limit, and ends all processes; the keeper has the lease. Elsewhere, as in containers,
+and for users other than root, the keeper does all of it, and finds what the program started
+by MARK in its environment.
 """
 
 import base64
-import ctypes
 import json
 import os
-import resource
 import shutil
 import signal
 import struct
-import subprocess
 import sys
 import time
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
-VARIABLE = "RDMAPROV_ACCEPTANCE"
+from rdmaprov.node import unit
+from rdmaprov.node.hunt import adopt_orphans, end_all, find_processes, process_state, read_bytes
+from rdmaprov.node.program import KEEPER, REQUEST, Child, Unit, become, unit_names, write
+
 PROGRESS = struct.Struct("<QQQ")  # as agent/watch.py writes it
 TICK_S = 0.2
 PLACES = ("/run", "/dev/shm", "/tmp")  # in memory first: a full disk is no obstacle
 STOP_REQUESTED = []  # type: ignore[var-annotated] # Python 3.6 has a comment, or nothing
 
 
-def prctl(*arguments):
-    """Set something of this process's."""
-    ctypes.CDLL(None).prctl(*arguments)
-
-
-def read(*parts):
-    """Return a file's bytes, none if it cannot be read."""
-    try:
-        with open(os.path.join(*parts), "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
-
-
-def write(directory, name, data):
-    """Write a file, whole or not at all."""
-    new = os.path.join(directory, name + ".new")
-    with open(new, "wb") as file:
-        file.write(data)
-    os.rename(new, os.path.join(directory, name))
-
-
-def find_processes(mark):
-    """Return the processes with the mark in their environment or arguments, but this one."""
-    found = []
-    entry = (VARIABLE + "=" + mark).encode()
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == os.getpid():
-            continue
-        if process_state(int(name)) in ("", "Z"):
-            continue
-        environment = read("/proc", name, "environ").split(b"\0")
-        if entry in environment or mark.encode() in read("/proc", name, "cmdline").split(b"\0"):
-            found.append(int(name))
-    return found
-
-
-def process_state(pid):
-    """Return a process's state as in /proc, empty if there is none."""
-    return read("/proc", str(pid), "stat").decode("ascii", "replace").rpartition(")")[2][1:2]
-
-
-def end_all(mark):
-    """Kill what the program started, until nothing is left or two seconds have passed."""
-    end = time.monotonic() + 2
-    while time.monotonic() < end:
-        reap()
-        left = find_processes(mark)
-        if not left:
-            return
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
-        time.sleep(0.05)
-
-
-def reap():
-    """Take the exit statuses of orphans that became ours."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except OSError:
-        pass
-
-
 def read_ranks(directory):
     """Return what each rank is at."""
     found = {}
     for name in os.listdir(directory):
-        data = read(directory, name)
+        data = read_bytes(directory, name)
         if not name.startswith("progress.") or len(data) < PROGRESS.size:
             continue
         pid, entered, left = PROGRESS.unpack_from(data)
@@ -128,46 +64,25 @@ def make_directory(request, mark):
     return directory
 
 
-def launch(request, directory, mark):
-    """Start the program; it dies with the supervisor."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    environment = dict(os.environ, **request["environment"])
-    environment[VARIABLE] = mark
-    paths = [os.path.join(directory, name) for name in ("out", "err")]
-    with open(paths[0], "ab") as out, open(paths[1], "ab") as err:
-        return subprocess.Popen(
-            [word.replace("{directory}", directory) for word in request["argv"]],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            cwd=directory,
-            env={key: text.replace("{directory}", directory) for key, text in environment.items()},
-            preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL),
-        )
-
-
-def supervise(request, directory, mark):
+def supervise(request, directory, mark, kind):
     """Watch the program until its end, then wait to be dismissed; return when all is gone."""
-    program, why, rc, written, last = None, "", None, 0.0, {}
+    why, rc, written, last = "", None, 0.0, {}
     touched, asked = 0, time.monotonic()
-    end = time.monotonic() + request["limit_s"]
     try:
-        program = launch(request, directory, mark)
+        program = kind(request, directory, mark)
     except OSError as error:
         why, rc = "cannot start: {}".format(error), 127
     while True:
         if rc is None:
-            rc = program.poll()
-            if rc is None and time.monotonic() > end:
-                why, rc = "timed out after {:g} s".format(request["limit_s"]), 124
+            rc, why = program.poll()
+            # What ends a unit has ended its ranks: then what they were at is what was read before.
+            last = read_ranks(directory) if rc is None or kind is Child else last
             if rc is not None:
-                last = read_ranks(directory)
-                end_all(mark)
+                kind.end_all(mark)
         now = time.monotonic()
         if rc is not None or now - written > 1:
             written = now
-            entry = {"rc": rc, "why": why, "ranks": read_ranks(directory) if rc is None else last}
+            entry = {"rc": rc, "why": why, "ranks": last}
             write(directory, "status", json.dumps(entry).encode("ascii") + b"\n")
         # Seen to change, not read as a time: a clock that is set does not end the lease.
         latest = os.stat(os.path.join(directory, "lease")).st_mtime_ns
@@ -178,45 +93,88 @@ def supervise(request, directory, mark):
         time.sleep(TICK_S if rc is None else 1)
 
 
+def keep(request, directory, mark, kind):
+    """Supervise the program to its end; leave nothing of it, and end."""
+    signal.signal(signal.SIGTERM, lambda *_: STOP_REQUESTED.append(True))
+    try:
+        supervise(request, directory, mark, kind)
+    finally:
+        kind.end_all(mark)
+        shutil.rmtree(directory, ignore_errors=True)
+        os._exit(0)
+
+
 def start(request, mark):
-    """Start the supervisor in a session of its own; say where, once the program runs."""
-    directory, starter = make_directory(request, mark), os.getpid()
+    """Start the keeper; say where, once it runs."""
+    directory = make_directory(request, mark)
+    if unit.is_available() and start_unit(request, directory, mark):
+        print(json.dumps({"directory": directory}))
+    else:
+        start_session(request, directory, mark)
+
+
+def start_unit(request, directory, mark):
+    """Return whether the keeper runs as a unit: with this source, and what it is asked for."""
+    kept = {name: value for name, value in request.items() if name != "files"}
+    kept["inherited"] = dict(os.environ)
+    write(directory, KEEPER, source)  # noqa: F821 - the loader's, which runs it
+    write(directory, REQUEST, json.dumps(kept).encode("ascii"))
+    words = [sys.executable, "-I", os.path.join(directory, KEEPER), "keep", mark]
+    name, what = unit_names(mark)[1], "Keeper of the ranks of rdmaprov accept"
+    return not unit.start(name, what, unit.keeper_options(), words)
+
+
+def start_session(request, directory, mark):
+    """Start the keeper in a session of its own."""
+    starter = os.getpid()
     if os.fork():
         print(json.dumps({"directory": directory}))
         return
     os.setsid()
     for number, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
         os.dup2(os.open(os.devnull, flags), number)
-    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.signal(signal.SIGTERM, lambda *_: STOP_REQUESTED.append(True))
+    adopt_orphans()
     # It has the mark too, and a program that ends at once must not take it along.
     while os.getppid() == starter:
         time.sleep(0.01)
-    try:
-        supervise(request, directory, mark)
-    finally:
-        end_all(mark)
-        shutil.rmtree(directory, ignore_errors=True)
-        os._exit(0)
+    keep(request, directory, mark, Child)
 
 
 def stop(mark):
-    """End a supervisor and everything of its program; print what is left."""
-    for pid in find_processes(mark):
-        if mark.encode() in read("/proc", str(pid), "cmdline").split(b"\0"):
-            os.kill(pid, signal.SIGTERM)
+    """End a keeper and everything of its program; print what is left."""
     directories = [os.path.join(place, mark) for place in PLACES]
+    names = unit_names(mark)
+    seen = {name: unit.state(name) for name in names} if unit.is_available() else {}
+    if any(each.get("LoadState") == "loaded" for each in seen.values()):
+        unit.stop(*reversed(names))
+        left = unit.processes(seen[names[0]])
+    else:
+        left = hunt(mark, directories)
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+    print(json.dumps({"left": left}))
+
+
+def hunt(mark, directories):
+    """Return the processes that are left after all with the mark were ended."""
+    for pid in find_processes(mark):
+        if mark.encode() in read_bytes("/proc", str(pid), "cmdline").split(b"\0"):
+            os.kill(pid, signal.SIGTERM)
     end = time.monotonic() + 5
     while time.monotonic() < end and (find_processes(mark) or any(map(os.path.isdir, directories))):
         time.sleep(0.1)
     end_all(mark)
-    for directory in directories:
-        shutil.rmtree(directory, ignore_errors=True)
-    print(json.dumps({"left": find_processes(mark)}))
+    return find_processes(mark)
 
 
 def main():
-    """Do what the document on standard input asks for."""
+    """Do what the arguments of a unit, or the document on standard input, ask for."""
+    if len(sys.argv) == 3:
+        verb, mark, directory = sys.argv[1], sys.argv[2], os.path.dirname(sys.argv[0])
+        request = json.loads(read_bytes(directory, REQUEST).decode("ascii"))
+        if verb == "keep":
+            keep(request, directory, mark, Unit)
+        become(request, directory, mark)
     request = json.loads(sys.stdin.read())
     if request["verb"] == "start":
         start(request, sys.argv[1])
