@@ -40,7 +40,7 @@ def marked(mark):
 
 def alter(monkeypatch, old, new):
     """Have the programs on nodes differ in a constant."""
-    original = nodes_module.node_script
+    original = vars(nodes_module)["node_script"]
 
     def script(program):
         source = original(program)
