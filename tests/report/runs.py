@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,12 +11,13 @@ from typing import Any, cast
 
 import pytest
 from plugins.module_utils.roles import ORDER
-from tests.unit import accept_runs
+from tests.unit import accept_runs, made_samples
 
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.plan import JobPlane
 from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
+from rdmaprov.acceptance.samples.fleet import FleetSamples, collect_samples
 from rdmaprov.apply.events import Change, NodeEvent, RolePlan, Survey
 from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import ApplyRequest, document
@@ -196,6 +198,8 @@ def accepted(
         for node in fleet
         for rail in range(8 if nccl else 4)
     ]
+    if count <= 64:
+        result.samples = _samples(fleet, 8 if nccl else 4, odd if bad else "")
     if nccl:
         fabric = Fabric(nodes=count, gpus_per_node=8, rails=8, link_gbps=400)
         result.judgement = floor.judge(fabric, floor.derive(fabric), 287.0 if bad else 361.0)
@@ -242,6 +246,29 @@ def _numbers(ran, odd: str, nccl: bool) -> None:
         elif event["event"] == "pair":
             slow = odd and odd in (node, ran.job.node_of(event["to"]))
             event.update(gb_s=(9.0 if slow else 44.0) * (1 - 0.08 * noise), us=4 + noise)
+
+
+def _samples(fleet: tuple[str, ...], rails: int, odd: str) -> FleetSamples:
+    """Return a sweep with its pauses; the odd node's rail 3 loses its link for a while."""
+    sizes = [0.0] * 5 + [45.0] * 40 + [0.0] * 6 + [38.0] * 30 + [0.0] * 4 + [12.0] * 20 + [0.0] * 5
+    files = {}
+    for number, node in enumerate(fleet):
+        factor = 1 - number % 9 / 60
+        rates = [
+            [
+                factor * rate * (0.96 + 0.04 * math.sin(place * (rail + len(node) + 1)))
+                for place, rate in enumerate(sizes)
+            ]
+            for rail in range(rails)
+        ]
+        downs = [0] * len(sizes)
+        if node == odd:
+            rates[3][20:34] = [0.0] * 14
+            downs[20:31] = [1] * 11
+        cnps = [round(rate) for rate in rates[0]]
+        columns = {"3/down": downs, "0/hw_counters.np_cnp_sent": cnps}
+        files[node] = made_samples.pack(made_samples.rails(*rates, **columns))
+    return collect_samples(files, dict.fromkeys(files, rails), together=True)
 
 
 def _sent(node: str, rail: int, odd: str) -> int:

@@ -248,7 +248,9 @@ def test_late_ranks_are_named_with_their_node():
 
 
 def test_run_that_ended_before_it_measured_has_a_page_without_plots():
-    data = {**runs.accepted(2), "planes": [], "rails": [], "floor": None, "world_size": 0}
+    data = runs.accepted(2) | {
+        "planes": [], "rails": [], "floor": None, "world_size": 0, "samples": None,
+    }  # fmt: skip
     view = of_accept.view(data)
     assert view.plots == ()
     assert {cell.tone for row in view.grid.rows for cell in row.cells} <= {

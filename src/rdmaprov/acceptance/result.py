@@ -11,6 +11,8 @@ from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.nodes import Document
+from rdmaprov.acceptance.samples.fleet import FleetSamples
+from rdmaprov.acceptance.samples.summary import samples_as_data
 from rdmaprov.bandwidth.floor import Judgement
 from rdmaprov.exit_codes import ExitCode
 
@@ -38,6 +40,7 @@ class GateResult:
         facts: the preflight, by node.
         ran: the run; None if there was none.
         rails: the traffic of the rails.
+        samples: the counters of rails over time; None without a run.
         judgement: the floor's; None with gloo.
         interrupted: whether the user stopped it.
 
@@ -50,6 +53,7 @@ class GateResult:
     facts: Mapping[str, Document] = field(default_factory=dict)
     ran: JobRun | None = None
     rails: list[RailTraffic] = field(default_factory=list)
+    samples: FleetSamples | None = None
     judgement: Judgement | None = None
     interrupted: bool = False
 
@@ -84,6 +88,7 @@ class GateResult:
                 for each in self.rails
             ],
             "congestion": counters.congestion(self.rails),
+            "samples": samples_as_data(self.samples),
         }
 
     def nodes_as_data(self) -> dict[str, Any]:

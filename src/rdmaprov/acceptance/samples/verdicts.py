@@ -1,0 +1,164 @@
+"""What samples prove about rails, and what else a reader must know of them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.samples.changes import change_point
+from rdmaprov.acceptance.samples.digest import NodeDigest
+from rdmaprov.acceptance.samples.events import RailEvent
+from rdmaprov.acceptance.samples.fleet import FleetSamples, first_silence
+from rdmaprov.acceptance.samples.track import usual
+from rdmaprov.words import quantity
+
+# Three links of one rail that go down together have a cause in common: our choice.
+_TOGETHER = 3
+_TOGETHER_S = 2.0
+_MOST_NAMED = 4
+# A rail that may not send for a tenth of a second within a second is worth a note: our choice.
+_PAUSED_NOTE = 0.1
+_READ_STUCK_S = 2.0  # a firmware that answers needs less than a millisecond
+_LINK_REMEDY = "Check the cable, its transceivers and the switch port; on the node: dmesg -T"
+_WHAT = {
+    "link": "its link went down {times} during the run{when} (carrier_changes, link_downed)",
+    "stopped": "it sent nothing {times}{when}, while the other rails of its node sent",
+    "weak": "it sent {share:.0%} of what the other rails of its node did {times}{when}",
+    "pausing": "it told its switch to stop sending {times}{when}, without a break"
+    " (tx_prioN_pause_duration of ethtool -S)",
+}
+_REMEDY = {
+    "link": _LINK_REMEDY,
+    "stopped": "See its errors and its switch port at that time; on the node: rdma statistic; "
+    "ethtool -S",
+    "weak": "See its errors and its switch port at that time; on the node: rdma statistic; "
+    "ethtool -S",
+    "pausing": "Its NIC cannot take what arrives: check its PCIe link and slot (lspci -vv), its "
+    "firmware, and the IOMMU",
+}
+
+
+def findings(fleet: FleetSamples, steady: bool = False) -> list[Finding]:
+    """Return what is wrong with rails, with times.
+
+    Args:
+        fleet: what samplers saw.
+        steady: whether the ranks did the same all the time, as in a soak.
+
+    """
+    lost = [(node, each) for node in fleet.nodes for each in node.events if each.kind == "link"]
+    found = list(_common_losses(fleet, lost))
+    known = {(name, finding.rail) for finding in found for name in finding.nodes}
+    without_link = {(node.node, each.rail) for node, each in lost}
+    found += [_finding(fleet, *each) for each in lost if (each[0].node, each[1].rail) not in known]
+    found += [
+        _finding(fleet, node, each)
+        for node in fleet.nodes
+        for each in node.events
+        if each.kind != "link" and (node.node, each.rail) not in without_link  # its consequence
+    ]
+    return found + (_changes(fleet) if steady else [])
+
+
+def _finding(fleet: FleetSamples, node: NodeDigest, event: RailEvent) -> Finding:
+    what = _WHAT[event.kind].format(
+        times=quantity(event.count, "time"), when=_when(fleet, node, event), share=event.share
+    )
+    return Finding(what, _REMEDY[event.kind], node.node, event.rail, level="rail")
+
+
+def _when(fleet: FleetSamples, node: NodeDigest, event: RailEvent) -> str:
+    """Return when it happened, for how long."""
+    if not event.spans:
+        return ""
+    at = fleet.since_start(node, event.spans[0].from_s)
+    first = ", first" if len(event.spans) > 1 else ""
+    return f"{first} {at:.1f} s after the start, for {event.seconds:.1f} s in all"
+
+
+def _common_losses(
+    fleet: FleetSamples, lost: Sequence[tuple[NodeDigest, RailEvent]]
+) -> Iterator[Finding]:
+    """Yield rails whose link went down on several nodes at the same time."""
+    by_rail: dict[int, list[tuple[float, str]]] = {}
+    for node, event in lost:
+        if event.spans:
+            at = fleet.since_start(node, event.spans[0].from_s)
+            by_rail.setdefault(event.rail, []).append((at, node.node))
+    for rail, times in sorted(by_rail.items()):
+        times.sort()
+        middle = times[len(times) // 2][0]
+        same = [name for at, name in times if abs(at - middle) <= _TOGETHER_S]
+        if len(same) >= _TOGETHER:
+            what = (
+                f"the links of {len(same)} nodes went down together, {middle:.1f} s after the start"
+            )
+            remedy = "Check the switch they share: its log, its power, its transceivers"
+            yield Finding(what, remedy, rail=rail, level="leaf", nodes=tuple(same))
+
+
+def _changes(fleet: FleetSamples) -> list[Finding]:
+    """Return that all rails together sent less from some time on, though nothing else was asked."""
+    if not fleet.nodes:
+        return []
+    step = max(node.step_s for node in fleet.nodes)
+    sums = [fleet_median(node) for node in fleet.nodes if node.step_s == step]
+    rates = [
+        statistics.median(row)
+        for row in zip(*sums, strict=False)
+        if not any(math.isnan(rate) for rate in row)
+    ]
+    at_work = [place for place, rate in enumerate(rates) if rate > usual(rates) / 2]
+    begin, end = (at_work[0], at_work[-1] + 1) if at_work else (0, 0)
+    # The first and last bins are not whole.
+    found = change_point(rates[begin + 1 : end - 1])
+    if found is None:
+        return []
+    what = (
+        f"from {(begin + 1 + found.place) * step:.0f} s after the start, rails sent "
+        f"{found.after:.3g} GB/s, {found.before:.3g} GB/s before, with the same work"
+    )
+    remedy = "See what changed at that time: temperatures and clocks of GPUs, links, other jobs"
+    return [Finding(what, remedy, level="fleet")]
+
+
+def fleet_median(node: NodeDigest) -> list[float]:
+    """Return the median of a node's rails by bin."""
+    own = [each.sent for each in node.rails if len(each.sent)]
+    return [statistics.median(row) for row in zip(*own, strict=True)] if own else []
+
+
+def notes(fleet: FleetSamples, hung: bool = False) -> Iterator[str]:
+    """Yield what is no fault by itself.
+
+    Args:
+        fleet: what samplers saw.
+        hung: whether the run ended because nothing moved any more.
+
+    """
+    if fleet.missing:
+        names, why = sorted(fleet.missing), next(iter(fleet.missing.values()))
+        yield f"no counters over time of {_some(names)}: {why}"
+    paused = [
+        (each.paused[0], f"{node.node} rail {each.rail} ({each.paused[0]:.0%})")
+        for node in fleet.nodes
+        for each in node.rails
+        if each.paused and each.paused[0] >= _PAUSED_NOTE
+    ]
+    if paused:
+        names = [text for _, text in sorted(paused, reverse=True)]
+        yield f"paused by their switch, of the worst second: {_some(names)}"
+    for node in fleet.nodes:
+        if node.longest_s > _READ_STUCK_S:
+            yield f"{node.node}: reading the counters of its rails took {node.longest_s:.1f} s once"
+        if abs(node.clock_step_s) > _READ_STUCK_S:
+            yield f"{node.node}: its clock was set by {node.clock_step_s:+.1f} s during the run"
+    if hung and (silence := first_silence(fleet)):
+        yield silence
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
