@@ -41,23 +41,23 @@ def test_verdict_is_said_and_is_the_exit_code(floor, measured, verdict, code):
 def test_without_a_measurement_the_floor_is_derived(floor):
     code, said, _ = floor()
     assert code == ExitCode.OK
-    assert said.startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 320 GB/s\n")
+    assert said.startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 294 GB/s\n")
 
 
 def test_slow_names_causes_with_what_to_look_at(floor):
     said = floor("--measured", "287")[1]
-    assert "one rail carries nothing: 280 GB/s to 343 GB/s" in said
+    assert "one rail carries nothing: 242 GB/s to 343 GB/s" in said
     assert "check: bytes of each rail" in said
 
 
 def test_json_has_what_a_program_needs(floor):
     document = json.loads(floor("--measured", "287", "--json")[1])
-    assert (document["ceiling_gb_s"], document["floor_gb_s"]) == (400, 320)
+    assert (document["ceiling_gb_s"], document["floor_gb_s"]) == (400, 293.846)
     assert document["verdict"] == "slow"
     first = document["likely_causes"][0]
     assert first["id"] == "rail-missing"
-    assert first["expected_ratio"] == [0.7, 0.857]
-    assert document["derivation"].startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 320")
+    assert first["expected_ratio"] == [0.606, 0.858]
+    assert document["derivation"].startswith("16 nodes, 8 × 400G: ceiling 400 GB/s, floor 294")
 
 
 def test_json_without_a_measurement_has_no_verdict(floor):
@@ -73,7 +73,7 @@ def test_json_of_an_impossible_number_is_json(floor):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--nodes", "0"], "--nodes must be from 2 to 100000, not 0"),
+        (["--nodes", "0"], "--nodes must be from 1 to 100000, not 0"),
         (["--rails", "-8"], "--rails must be from 1 to 256, not -8"),
         (["--link-gbps", "4e5"], "--link-gbps must be from 1 to 1600, not 400000"),
         (["--link-gbps", "nan"], "--link-gbps must be from 1 to 1600, not nan"),
@@ -99,9 +99,9 @@ def test_a_missing_number_is_a_usage_error(floor):
 @pytest.mark.parametrize(
     ("options", "start"),
     [
-        (["--oversubscription", "2"], "ceiling 200 GB/s, floor 160"),
-        (["--pcie", "4x16"], "ceiling 230 GB/s, floor 184"),
-        (["--gpus-per-node", "1"], "ceiling 57.6 GB/s, floor 46.1"),
+        (["--oversubscription", "2"], "ceiling 200 GB/s, floor 148"),
+        (["--pcie", "4x16"], "ceiling 230 GB/s, floor 171"),
+        (["--gpus-per-node", "1"], "ceiling 57.6 GB/s, floor 43"),
     ],
 )
 def test_what_limits_is_taken_into_account(floor, options, start):
@@ -112,6 +112,29 @@ def test_nodes_that_share_nvlink_may_exceed_their_rails(floor):
     rack = ["--nodes", "36", "--gpus-per-node", "4", "--rails", "4", "--link-gbps", "400"]
     assert floor("--measured", "820", fabric=rack)[0] == ExitCode.FAILED
     assert floor("--measured", "820", "--nvlink-nodes", "18", fabric=rack)[0] == ExitCode.OK
+
+
+def test_one_rack_is_judged_by_nvlink_and_its_json_has_no_infinity(floor):
+    rack = ["--nodes", "18", "--gpus-per-node", "4", "--rails", "4", "--link-gbps", "400"]
+    code, _, said = floor("--nvlink-nodes", "18", fabric=rack)
+    assert (code, "one NVLink domain uses no rail" in said) == (ExitCode.USAGE, True)
+    options = ("--nvlink-nodes", "18", "--gpu", "GB200", "--measured", "820", "--json")
+    document = json.loads(floor(*options, fabric=rack)[1], parse_constant=pytest.fail)
+    assert (document["verdict"], document["most_gb_s"]) == ("healthy", None)
+
+
+def test_what_one_node_reaches_alone_limits_the_floor(floor):
+    assert floor("--measured", "150")[0] == ExitCode.FAILED
+    assert floor("--measured", "150", "--gpu", "NVIDIA H800")[0] == ExitCode.OK
+    assert floor("--measured", "150", "--intra-node", "215")[0] == ExitCode.OK
+
+
+def test_a_small_message_has_a_lower_floor(floor):
+    floors = [
+        json.loads(floor("--algorithm", "ring", "--size", size, "--json")[1])["floor_gb_s"]
+        for size in ("1G", "8G")
+    ]
+    assert floors[0] < 0.95 * floors[1]
 
 
 def test_an_algorithm_that_was_forced_bounds_what_is_possible(floor):

@@ -7,6 +7,7 @@ bytes take t = traffic × S / B, so a ceiling is B × 2 (n - 1) / n / traffic.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,18 +16,20 @@ from rdmaprov.bandwidth.fabric import Fabric
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A way to reduce between nodes.
+    """A way to reduce.
 
     Args:
         name: NCCL's name for it, in small letters.
-        traffic: what the busiest node sends, as a share of S, for a fabric.
+        traffic: what the busiest node sends to others, as a share of S, for a fabric.
         why: where that share comes from.
+        reduces: whether the NVLink switches reduce inside the node.
 
     """
 
     name: str
     traffic: Callable[[Fabric], float]
     why: str
+    reduces: bool = False
 
 
 def tree_links(domains: int) -> int:
@@ -39,15 +42,15 @@ def tree_links(domains: int) -> int:
     return min(domains, 4)
 
 
-def _ring(fabric: Fabric) -> float:
-    """Return 2 (n - 1) / n: each ring enters and leaves a node once, for all n ranks."""
+def factor(fabric: Fabric) -> float:
+    """Return 2 (n - 1) / n, the bus bandwidth of an all-reduce by its algorithm bandwidth."""
     return 2 * (fabric.ranks - 1) / fabric.ranks
 
 
 ALGORITHMS = {
     item.name: item
     for item in (
-        Algorithm("ring", _ring, "a ring crosses each node once for every rank's share"),
+        Algorithm("ring", factor, "a ring crosses each node once for every rank's share"),
         Algorithm(
             "tree",
             lambda fabric: tree_links(fabric.domains) / 2,
@@ -57,6 +60,13 @@ ALGORITHMS = {
             "nvlstree",
             lambda fabric: tree_links(fabric.domains) / 2,
             "a tree whose nodes reduce by NVLink SHARP: the same edges between nodes",
+            reduces=True,
+        ),
+        Algorithm(
+            "nvls",
+            lambda _fabric: 1.0,
+            "NVLink SHARP inside one NVLink domain; between domains SHARP in the switches",
+            reduces=True,
         ),
         Algorithm(
             "sharp",
@@ -67,21 +77,54 @@ ALGORITHMS = {
 }
 
 
+def network_gb_s(fabric: Fabric, algorithm: str) -> float:
+    """Return what the rails carry at most by an algorithm, in GB/s; infinite inside one domain.
+
+    Nodes that share NVLink may use all of their rails together.
+    """
+    if fabric.domains < 2:
+        return math.inf
+    together = fabric.node_gb_s * min(fabric.nvlink_nodes, fabric.nodes)
+    return together * factor(fabric) / ALGORITHMS[algorithm].traffic(fabric)
+
+
+def inside_gb_s(fabric: Fabric, algorithm: str) -> float:
+    """Return what NVLink or PCIe inside a node allows, in GB/s; infinite where it is not known.
+
+    Where NVLink's switches reduce, the time does not grow with the ranks, so the bus bandwidth
+    grows with its factor from the g GPUs of a node to all n: (n - 1) / n ÷ (g - 1) / g.
+    """
+    measured = fabric.intra_node_gb_s
+    if measured is None:
+        return math.inf
+    gpus = fabric.gpus_per_node
+    if not ALGORITHMS[algorithm].reduces or gpus < 2:
+        return measured
+    return measured * factor(fabric) / (2 * (gpus - 1) / gpus)
+
+
+def algorithm_gb_s(fabric: Fabric, algorithm: str) -> float:
+    """Return what an algorithm reaches at most, in GB/s."""
+    return min(network_gb_s(fabric, algorithm), inside_gb_s(fabric, algorithm))
+
+
 def ring_gb_s(fabric: Fabric) -> float:
     """Return a ring's ceiling in GB/s, if all of its traffic had to cross the spines.
 
     A ring between nodes is what NCCL runs on three nodes and more, and what a floor is a share of.
+    Of an NVLink domain whose own limit is not known, it is the ring over the rails of single nodes.
     """
-    return fabric.node_gb_s / fabric.oversubscription
+    inside = inside_gb_s(fabric, "ring")
+    if fabric.domains < 2:
+        return inside
+    together = fabric.nvlink_nodes if math.isfinite(inside) else 1
+    return min(fabric.node_gb_s * together / fabric.oversubscription, inside)
 
 
 def max_gb_s(fabric: Fabric, algorithm: str = "auto") -> float:
-    """Return what the links carry at most by an algorithm, by the best one for `auto`, in GB/s.
+    """Return what the rails carry at most by an algorithm, by the best one for `auto`, in GB/s.
 
-    Traffic may stay below the spines, so oversubscription does not lower it; nodes that share
-    NVLink may use all of their rails together.
+    Traffic may stay below the spines, so oversubscription does not lower it.
     """
-    together = fabric.node_gb_s * min(fabric.nvlink_nodes, fabric.nodes)
     names = ALGORITHMS if algorithm == "auto" else (algorithm,)
-    scale = 2 * (fabric.ranks - 1) / fabric.ranks
-    return max(together * scale / ALGORITHMS[name].traffic(fabric) for name in names)
+    return max(network_gb_s(fabric, name) for name in names)

@@ -66,7 +66,11 @@ class Fabric:
         link_gbps: line rate of one rail, in Gb/s.
         oversubscription: how much more the rails could send than the spines carry.
         pcie: the slot of each rail and GPU; None: of the generation that the rate needs.
-        nvlink_nodes: nodes that share one NVLink domain, such as 18 in an NVL72 rack.
+        nvlink_nodes: nodes that share one NVLink domain and use it, such as 18 in an NVL72 rack; 1
+            with NCCL_MNNVL_ENABLE=0.
+        intra_node_gb_s: bus bandwidth of an all-reduce inside one node, measured or from its GPUs;
+            None: not known, so it limits nothing.
+        intra_node_by: the algorithm of that all-reduce; empty if it is not known.
 
     """
 
@@ -77,6 +81,8 @@ class Fabric:
     oversubscription: float = 1.0
     pcie: Slot | None = None
     nvlink_nodes: int = 1
+    intra_node_gb_s: float | None = None
+    intra_node_by: str = ""
 
     @property
     def ranks(self) -> int:
@@ -107,15 +113,15 @@ class Fabric:
 
 # Attribute → option, and the numbers that it may have.
 _BOUNDS: dict[str, tuple[str, float, float]] = {
-    "nodes": ("--nodes", 2, MAX_NODES),
+    "nodes": ("--nodes", 1, MAX_NODES),
     "gpus_per_node": ("--gpus-per-node", 1, _MAX_PER_NODE),
     "rails": ("--rails", 1, _MAX_PER_NODE),
     "link_gbps": ("--link-gbps", 1, _MAX_LINK_GBPS),
     "oversubscription": ("--oversubscription", 1, 100),
     "nvlink_nodes": ("--nvlink-nodes", 1, MAX_NODES),
 }
+_MAX_INTRA_NODE_GB_S = 10_000
 _WHY = {
-    "nodes": "an all-reduce inside one node uses no rail",
     "link_gbps": "it is the line rate of one rail, in Gb/s",
     "oversubscription": "1 is a non-blocking fabric",
 }
@@ -136,10 +142,24 @@ def check_fabric(fabric: Fabric) -> Fabric:
                 f"{option} must be from {low:g} to {high:g}, not {value:g}{why}",
                 f"Pass {option} with a number from {low:g} to {high:g}.",
             )
-    if fabric.domains < 2:
+    if fabric.ranks < 2:
+        raise FabricError("one GPU alone reduces nothing", "Pass more nodes or GPUs.")
+    inside = fabric.intra_node_gb_s
+    if inside is not None and not 0 < inside <= _MAX_INTRA_NODE_GB_S:
         raise FabricError(
-            f"--nvlink-nodes {fabric.nvlink_nodes}: all {fabric.nodes} nodes share NVLink, "
-            "so no rail is needed",
-            "Pass fewer nodes per NVLink domain, or more nodes.",
+            f"--intra-node {inside:g} is not a bandwidth inside a node",
+            f"Pass it in GB/s, above 0 and up to {_MAX_INTRA_NODE_GB_S}.",
+        )
+    if fabric.domains < 2 and inside is None:
+        what = "its GPUs" if fabric.nodes == 1 else "they"
+        raise FabricError(
+            f"an all-reduce of {_count_nodes(fabric.nodes)} uses no rail: {what} share NVLink or "
+            "PCIe, whose bandwidth is not known",
+            "Pass --intra-node with the bus bandwidth of one node alone, or --nvlink-nodes 1 for "
+            "the rails (NCCL_MNNVL_ENABLE=0).",
         )
     return fabric
+
+
+def _count_nodes(nodes: int) -> str:
+    return "one node" if nodes == 1 else f"{nodes} nodes of one NVLink domain"

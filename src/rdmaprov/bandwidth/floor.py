@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from rdmaprov.bandwidth import ceiling, signatures
-from rdmaprov.bandwidth.efficiency import efficiency, fleet_sizes
+from rdmaprov.bandwidth import derivation, signatures
+from rdmaprov.bandwidth.ceiling import algorithm_gb_s, max_gb_s, ring_gb_s
+from rdmaprov.bandwidth.choice import possible_algorithms
+from rdmaprov.bandwidth.efficiency import DEFAULT_BYTES, healthy_gb_s
 from rdmaprov.bandwidth.fabric import Fabric, FabricError, check_fabric
-from rdmaprov.bandwidth.rates import format_gb_s
+from rdmaprov.bandwidth.rates import format_gb_s, format_percent
 from rdmaprov.bandwidth.signatures import Cause
 from rdmaprov.words import quantity
 
@@ -29,12 +31,15 @@ class Floor:
     """What a fabric must and can reach, in GB/s of bus bandwidth.
 
     Args:
-        ceiling_gb_s: what a ring reaches at most.
+        ceiling_gb_s: what the algorithm reaches at most; a ring where it is not known.
         derived_gb_s: what a healthy fleet of this size reaches.
         floor_gb_s: what is demanded: the derived floor, or that of the site.
-        most_gb_s: what the links carry at most, by the algorithm or by any.
+        most_gb_s: what the rails carry at most, by the algorithm or by any; infinite where NVLink
+            or PCIe carry all.
         derivation: how these follow from the fabric, in sentences.
         reason: why the site demands less; empty if it does not.
+        algorithm: what NCCL took; `auto` if it is not known.
+        candidates: the algorithms of which the floor is the least.
 
     """
 
@@ -44,6 +49,8 @@ class Floor:
     most_gb_s: float
     derivation: str
     reason: str = ""
+    algorithm: str = "auto"
+    candidates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,80 +73,84 @@ class Judgement:
     notes: tuple[str, ...] = ()
 
 
-def format_percent(share: float) -> str:
-    """Return a share as it is shown, such as `72 %`."""
-    return f"{100 * share:.0f} %"
-
-
 def derive(
     fabric: Fabric,
     algorithm: str = "auto",
     site_floor_gb_s: float = 0.0,
     reason: str = "",
+    size_bytes: int = DEFAULT_BYTES,
 ) -> Floor:
     """Return the floor of a fabric.
 
     Args:
         fabric: what the all-reduce runs over.
-        algorithm: NCCL_ALGO; `auto` if it is not set.
+        algorithm: what NCCL took, or NCCL_ALGO; `auto` if neither is known. Then the floor is the
+            least of the algorithms that NCCL could take.
         site_floor_gb_s: what the site demands; 0: nothing of its own. More than the derived floor
             counts, less only with a reason.
         reason: why the site demands less.
+        size_bytes: of the message.
 
     Raises:
         FabricError: numbers that no fabric has, or a site's floor above the ceiling.
 
     """
     check_fabric(fabric)
-    top = ceiling.ring_gb_s(fabric)
-    if not 0 <= site_floor_gb_s <= top:
+    top = ring_gb_s(fabric) if algorithm == "auto" else _ceiling(fabric, algorithm)
+    if not 0 <= site_floor_gb_s <= max(top, ring_gb_s(fabric)):
         raise FabricError(
             f"a floor must be from 0 to the ceiling ({format_gb_s(top)}), not {site_floor_gb_s:g}",
             "Write the floor as bus bandwidth in GB/s; 1 GB/s is 8 Gb/s.",
         )
-    derived = top * efficiency(fabric)
-    most = ceiling.max_gb_s(fabric, algorithm)
-    text = _derivation(fabric, top, most, algorithm)
-    if 0 < site_floor_gb_s < derived and reason:
-        text += f" The site lowers the floor to {format_gb_s(site_floor_gb_s)}: {reason}."
-        return Floor(top, derived, site_floor_gb_s, most, text, reason)
-    if site_floor_gb_s > derived:
-        text += f" The site raises the floor to {format_gb_s(site_floor_gb_s)}."
-    return Floor(top, derived, max(derived, site_floor_gb_s), most, text)
-
-
-def _derivation(fabric: Fabric, top: float, most: float, algorithm: str) -> str:
-    rails = quantity(fabric.rails, "rail")
-    how = f"{rails} × {fabric.link_gbps:g} Gb/s ÷ 8 bits"
-    if fabric.node_gb_s < fabric.rails * fabric.rail_gb_s:
-        gpus = quantity(fabric.gpus_per_node, "GPU")
-        how = f"{gpus} × {fabric.gpu_slot.gb_s:.1f} GB/s ({fabric.gpu_slot})"
-    elif fabric.pcie and fabric.rail_gb_s < fabric.link_gbps / 8:
-        how = f"{rails} × {fabric.rail_gb_s:.1f} GB/s ({fabric.pcie})"
-    if fabric.oversubscription > 1:
-        how += f" ÷ {fabric.oversubscription:g} (oversubscription)"
-    by = "any algorithm" if algorithm == "auto" else algorithm
-    return (
-        f"A ring's ceiling is {how} = {format_gb_s(top)}. "
-        f"The floor is {format_percent(efficiency(fabric))} of it, for {fleet_sizes(fabric)}. "
-        f"With {by}, these links carry at most {format_gb_s(most)}."
+    names = possible_algorithms(fabric, size_bytes) if algorithm == "auto" else (algorithm,)
+    derived, least = min((healthy_gb_s(fabric, name, size_bytes), name) for name in names)
+    made = Floor(
+        ceiling_gb_s=top,
+        derived_gb_s=derived,
+        floor_gb_s=max(derived, site_floor_gb_s),
+        most_gb_s=max_gb_s(fabric, algorithm),
+        derivation=derivation.sentences(fabric, algorithm, least, size_bytes),
+        algorithm=algorithm,
+        candidates=names,
     )
+    return _apply_site(made, site_floor_gb_s, reason)
+
+
+def _ceiling(fabric: Fabric, algorithm: str) -> float:
+    """Return the ceiling of a known algorithm."""
+    return ring_gb_s(fabric) if algorithm == "ring" else algorithm_gb_s(fabric, algorithm)
+
+
+def _apply_site(made: Floor, site_floor_gb_s: float, reason: str) -> Floor:
+    """Return the floor with what the site demands."""
+    if 0 < site_floor_gb_s < made.derived_gb_s and reason:
+        text = f" The site lowers the floor to {format_gb_s(site_floor_gb_s)}: {reason}."
+        return replace(
+            made, floor_gb_s=site_floor_gb_s, derivation=made.derivation + text, reason=reason
+        )
+    if site_floor_gb_s > made.derived_gb_s:
+        text = f" The site raises the floor to {format_gb_s(site_floor_gb_s)}."
+        return replace(made, derivation=made.derivation + text)
+    return made
 
 
 def judge(
-    fabric: Fabric, floor: Floor, measured_gb_s: float | None = None, algorithm: str = "auto"
+    fabric: Fabric, floor: Floor, measured_gb_s: float | None = None, algorithm: str = ""
 ) -> Judgement:
     """Return the judgement of a measured bus bandwidth, in GB/s; without one, the floor alone.
+
+    Args:
+        fabric: what the all-reduce ran over.
+        floor: what `derive` made of it.
+        measured_gb_s: None: not measured.
+        algorithm: the floor's own, which counts where it is empty.
 
     Raises:
         FabricError: the measurement is not a number of GB/s.
 
     """
-    start = (
-        f"{fabric.nodes} nodes, {fabric.rails} × {fabric.link_gbps:g}G: "
-        f"ceiling {format_gb_s(floor.ceiling_gb_s)}, floor {format_gb_s(floor.floor_gb_s)}"
-    )
-    start += f" (lowered: {floor.reason})" if floor.reason else ""
+    algorithm = algorithm or floor.algorithm
+    start = _start(fabric, floor)
     if measured_gb_s is None:
         return Judgement(floor, None, start)
     if not 0 <= measured_gb_s < math.inf:
@@ -152,29 +163,39 @@ def judge(
         f"{start}, measured {format_gb_s(measured_gb_s)} ({format_percent(share)} of the ceiling)"
     )
     if measured_gb_s > floor.most_gb_s * _ROUNDING:
-        return Judgement(
-            floor,
-            FloorVerdict.IMPOSSIBLE,
-            sentence,
-            _impossible_causes(fabric, floor, measured_gb_s),
-        )
+        causes = _impossible_causes(floor, measured_gb_s)
+        return Judgement(floor, FloorVerdict.IMPOSSIBLE, sentence, causes)
     if measured_gb_s * _ROUNDING < floor.floor_gb_s:
-        causes = signatures.likely_causes(fabric, measured_gb_s)
+        causes = signatures.likely_causes(fabric, measured_gb_s, floor.algorithm)
         return Judgement(floor, FloorVerdict.SLOW, sentence, causes)
     notes = _notes(fabric, floor, measured_gb_s, algorithm)
     return Judgement(floor, FloorVerdict.HEALTHY, sentence, notes=notes)
 
 
-def _impossible_causes(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tuple[Cause, ...]:
+def _start(fabric: Fabric, floor: Floor) -> str:
+    """Return what was judged, and by what."""
+    links = f"{fabric.rails} × {fabric.link_gbps:g}G" if fabric.domains > 1 else "inside NVLink"
+    if fabric.nodes == 1:
+        links = f"{fabric.gpus_per_node} GPUs"
+    by = "" if floor.algorithm == "auto" else f" by {floor.algorithm}"
+    start = (
+        f"{quantity(fabric.nodes, 'node')}, {links}: ceiling{by} "
+        f"{format_gb_s(floor.ceiling_gb_s)}, floor {format_gb_s(floor.floor_gb_s)}"
+    )
+    return start + (f" (lowered: {floor.reason})" if floor.reason else "")
+
+
+def _impossible_causes(floor: Floor, measured_gb_s: float) -> tuple[Cause, ...]:
     """Return the causes of a number above what the links carry."""
     causes = []
-    if floor.derived_gb_s / 2 <= measured_gb_s / 8 <= floor.most_gb_s:
+    least, most, top = floor.derived_gb_s, floor.most_gb_s, floor.ceiling_gb_s
+    if least / 2 <= measured_gb_s / 8 <= most:
         causes.append(
             Cause(
                 "gigabits",
                 "the number is in Gb/s, not GB/s",
-                (8 * efficiency(fabric), 8 * floor.most_gb_s / floor.ceiling_gb_s),
-                (8 * floor.derived_gb_s, 8 * floor.most_gb_s),
+                (8 * least / top, 8 * most / top),
+                (8 * least, 8 * most),
                 f"an eighth of it, {format_gb_s(measured_gb_s / 8)}, is possible",
                 "1 byte is 8 bits",
             )
@@ -183,8 +204,8 @@ def _impossible_causes(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tu
         Cause(
             "not-these-links",
             "not all data went over these rails: NVLink between nodes, or all ranks on one node",
-            (floor.most_gb_s / floor.ceiling_gb_s, math.inf),
-            (floor.most_gb_s, math.inf),
+            (most / top, math.inf),
+            (most, math.inf),
             "bytes of each rail before and after; --nvlink-nodes if nodes share NVLink",
             "more than these rails carry",
         )
@@ -192,16 +213,27 @@ def _impossible_causes(fabric: Fabric, floor: Floor, measured_gb_s: float) -> tu
     return tuple(causes)
 
 
+_TELL = (
+    "NCCL's TUNING lines name it; pairs and groups of nodes, a run with NCCL_ALGO=Ring and the "
+    "rails' counters show what this number cannot"
+)
+
+
 def _notes(fabric: Fabric, floor: Floor, measured_gb_s: float, algorithm: str) -> tuple[str, ...]:
     """Return what a number at or above the floor does not show."""
     notes = []
-    tree = ceiling.max_gb_s(fabric, "tree")
-    if algorithm == "auto" and fabric.domains < 4 and tree > floor.ceiling_gb_s:
+    tree, ring = (algorithm_gb_s(fabric, name) for name in ("tree", "ring"))
+    if len(floor.candidates) > 1:
+        notes.append(
+            "The algorithm is not known, so the floor is the least of "
+            f"{', '.join(floor.candidates)}: {_TELL}."
+        )
+    if algorithm == "auto" and 1 < fabric.domains < 4 and tree > floor.ceiling_gb_s:
         notes.append(
             f"On {fabric.nodes} nodes NCCL may use a tree, which reaches "
             f"{tree / floor.ceiling_gb_s:.2f} times a ring's bandwidth and can hide a slow rail: "
             "measure with NCCL_ALGO=Ring too."
         )
-    elif measured_gb_s > max(tree, ceiling.max_gb_s(fabric, "ring")) * _ROUNDING:
-        notes.append("Only reduction in the switches (SHARP) reaches this over these rails.")
+    elif fabric.domains > 1 and measured_gb_s > max(tree, ring) * _ROUNDING:
+        notes.append("Only reduction by switches (SHARP, of the rails or of NVLink) reaches this.")
     return tuple(notes)

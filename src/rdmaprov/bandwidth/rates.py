@@ -12,3 +12,8 @@ def format_gb_s(gb_s: float) -> str:
     if 0 < gb_s < 1:
         return f"{1000 * gb_s:.3g} MB/s"
     return f"{gb_s:.0f} GB/s" if gb_s >= 99.95 else f"{gb_s:.3g} GB/s"
+
+
+def format_percent(share: float) -> str:
+    """Return a share as it is shown, such as `72 %`."""
+    return f"{100 * share:.0f} %"

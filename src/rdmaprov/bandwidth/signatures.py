@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rdmaprov.bandwidth import ceiling
-from rdmaprov.bandwidth.efficiency import MAX_EFFICIENCY, efficiency
+from rdmaprov.bandwidth.efficiency import MAX_EFFICIENCY, healthy_gb_s
 from rdmaprov.bandwidth.fabric import Fabric, Slot
 
 _ISSUE = "github.com/NVIDIA/{}/issues/{}"
 # A socket runs over the management network: 100 Gb/s is a fast one.
 _MANAGEMENT_GB_S = 100 / 8
+
+
+# A fabric and an algorithm → lowest and highest share of the ceiling that is left.
+Left = Callable[[Fabric, str], tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Signature:
     Args:
         id: its name in documents.
         cause: what is wrong, in a few words.
-        left: lowest and highest share of the ceiling that is left, for a fabric.
+        left: lowest and highest share of the ceiling that is left, for a fabric and an algorithm.
         check: what distinguishes it from the others.
         source: where the share comes from.
 
@@ -29,7 +33,7 @@ class Signature:
 
     id: str
     cause: str
-    left: Callable[[Fabric], tuple[float, float]]
+    left: Left
     check: str
     source: str
 
@@ -46,18 +50,41 @@ class Cause:
     source: str
 
 
-def _share(factor: Callable[[Fabric], float]) -> Callable[[Fabric], tuple[float, float]]:
-    """Return the shares that are left by a fault that scales a healthy number by a factor.
+def _share(factor: Callable[[Fabric], float]) -> Left:
+    """Return the shares that are left by a fault that scales what the rails carry by a factor.
 
-    On two and three nodes a healthy number may be a tree's, above a ring's ceiling.
+    What a node reaches alone stays, so where that is less than the rails, a fault of them shows
+    only as far as it takes them below it. Where the algorithm is not known, a healthy number on
+    two and three nodes may be a tree's, above a ring's ceiling.
     """
 
-    def left(fabric: Fabric) -> tuple[float, float]:
-        tree = ceiling.max_gb_s(fabric, "tree") / ceiling.ring_gb_s(fabric)
+    def left(fabric: Fabric, algorithm: str) -> tuple[float, float]:
+        names = ("ring", "tree") if algorithm == "auto" else (algorithm,)
+        top = _ceiling(fabric, algorithm)
         scale = factor(fabric)
-        return scale * efficiency(fabric), scale * MAX_EFFICIENCY * max(1.0, tree)
+        low = min(_healthy(fabric, name, scale) for name in names)
+        high = max(_most(fabric, name, scale) for name in names)
+        return low / top, high / top
 
     return left
+
+
+def _ceiling(fabric: Fabric, algorithm: str) -> float:
+    if algorithm in {"auto", "ring"}:
+        return ceiling.ring_gb_s(fabric)
+    return ceiling.algorithm_gb_s(fabric, algorithm)
+
+
+def _healthy(fabric: Fabric, algorithm: str, scale: float) -> float:
+    """Return the least that a fleet reaches with so much of its rails, in GB/s."""
+    slower = replace(fabric, link_gbps=fabric.link_gbps * scale, pcie=fabric.gpu_slot)
+    return healthy_gb_s(slower, algorithm)
+
+
+def _most(fabric: Fabric, algorithm: str, scale: float) -> float:
+    """Return the most that a fleet reaches with so much of its rails, in GB/s."""
+    network = ceiling.network_gb_s(fabric, algorithm) / fabric.oversubscription
+    return MAX_EFFICIENCY * min(scale * network, ceiling.inside_gb_s(fabric, algorithm))
 
 
 def half_slot(fabric: Fabric) -> Slot:
@@ -74,8 +101,8 @@ def _half_slot(fabric: Fabric) -> float:
     return min(1.0, half_slot(fabric).gb_s / fabric.rail_gb_s)
 
 
-def _socket(fabric: Fabric) -> tuple[float, float]:
-    return 0.0, min(0.35, _MANAGEMENT_GB_S / ceiling.ring_gb_s(fabric))
+def _socket(fabric: Fabric, algorithm: str) -> tuple[float, float]:
+    return 0.0, min(0.35, _MANAGEMENT_GB_S / _ceiling(fabric, algorithm))
 
 
 SIGNATURES = (
@@ -97,7 +124,7 @@ SIGNATURES = (
     Signature(
         "half-path",
         "ACS redirect, or rails on the other NUMA node or behind the CPU",
-        lambda _fabric: (0.39, 0.5),
+        lambda _fabric, _algorithm: (0.39, 0.5),
         "ACSCtl of the bridges; nvidia-smi topo -m",
         f"0.39 {_ISSUE.format('nccl-tests', 112)}, half {_ISSUE.format('nccl-tests', 347)}",
     ),
@@ -118,7 +145,7 @@ SIGNATURES = (
     Signature(
         "no-gdr",
         "no GPUDirect RDMA: the data goes through the CPU's memory",
-        lambda _fabric: (0.05, 0.76),
+        lambda _fabric, _algorithm: (0.05, 0.76),
         "NCCL's channel lines lack /GDRDMA; nvidia_peermem, dma-buf",
         f"0.05 {_ISSUE.format('nccl', 1676)}, 0.30 {_ISSUE.format('nccl-tests', 152)}, "
         f"0.48 {_ISSUE.format('nccl', 465)}, 0.76 on one rail of 100G",
@@ -133,7 +160,7 @@ SIGNATURES = (
     Signature(
         "no-pfc",
         "drops: wrong priority, or a hop without PFC",
-        lambda _fabric: (0.0, 0.4),
+        lambda _fabric, _algorithm: (0.0, 0.4),
         "discards, out_of_sequence, retransmissions; bytes of each priority",
         f"`0.x GB/s`: {_ISSUE.format('nccl', 378)}",
     ),
@@ -147,15 +174,22 @@ SIGNATURES = (
 )
 
 
-def likely_causes(fabric: Fabric, measured_gb_s: float) -> tuple[Cause, ...]:
-    """Return the causes whose range holds the measurement, the narrowest range first."""
-    top = ceiling.ring_gb_s(fabric)
+def likely_causes(
+    fabric: Fabric, measured_gb_s: float, algorithm: str = "auto"
+) -> tuple[Cause, ...]:
+    """Return the causes whose range holds the measurement, the narrowest range first.
+
+    Inside one NVLink domain no rail is used, and none of them explains a number.
+    """
+    if fabric.domains < 2:
+        return ()
+    top = _ceiling(fabric, algorithm)
     ratio = measured_gb_s / top
     fitting = []
     for item in SIGNATURES:
-        low, high = item.left(fabric)
         if fabric.rails == 1 and item.id in {"rail-missing", "one-rail"}:
             continue
+        low, high = item.left(fabric, algorithm)
         if low - 1e-9 <= ratio <= high + 1e-9:
             expected = (low * top, high * top)
             fitting.append(

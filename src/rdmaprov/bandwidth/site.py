@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rdmaprov.bandwidth.fabric import Fabric, FabricError
+from rdmaprov.bandwidth.gpus import IntraNode
 from rdmaprov.inventory import Node
 
 
-def site_fabric(nodes: Sequence[Node], gpus_per_node: int = 0) -> Fabric:
+def site_fabric(
+    nodes: Sequence[Node],
+    gpus_per_node: int = 0,
+    intra_node: IntraNode | None = None,
+    mnnvl: bool = True,
+) -> Fabric:
     """Return the fabric of some nodes; the weakest of them counts.
 
     Args:
-        nodes: two or more.
+        nodes: one or more; of one, no rail is used.
         gpus_per_node: as counted on the nodes; 0: as the site says, or one for each rail.
+        intra_node: an all-reduce inside the weakest node; None: not known.
+        mnnvl: whether nodes of one NVLink domain use it; False with NCCL_MNNVL_ENABLE=0.
 
     Raises:
         FabricError: the site does not say enough.
@@ -23,13 +32,17 @@ def site_fabric(nodes: Sequence[Node], gpus_per_node: int = 0) -> Fabric:
     links = [float(node.link_gbps(rail)) for node in nodes for rail in node.compute_rails]
     over = [float(node.get("fabric_oversubscription") or 1.0) for node in nodes]
     rails = min((len(node.compute_rails) for node in nodes), default=0)
-    if len(nodes) < 2 or not rails or min(links) <= 0 or min(over) < 1:
+    if not rails or min(links) <= 0 or min(over) < 1:
         raise FabricError(
             "the site does not state its fabric",
-            "Write fabric_rails and fabric_link_gbps for two or more nodes.",
+            "Write fabric_rails and fabric_link_gbps.",
         )
     gpus = gpus_per_node or min(_gpus(node) for node in nodes)
-    return Fabric(len(nodes), gpus, rails, min(links), max(over), None, nvlink_nodes(nodes))
+    domain = nvlink_nodes(nodes) if mnnvl else 1
+    made = Fabric(len(nodes), gpus, rails, min(links), max(over), None, domain)
+    if intra_node is None:
+        return made
+    return replace(made, intra_node_gb_s=intra_node.gb_s, intra_node_by=intra_node.algorithm)
 
 
 def nvlink_nodes(nodes: Sequence[Node]) -> int:

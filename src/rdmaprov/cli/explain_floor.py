@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
 
-from rdmaprov.bandwidth import ceiling
+from rdmaprov.bandwidth import ceiling, gpus
 from rdmaprov.bandwidth.fabric import Fabric, parse_slot
 from rdmaprov.bandwidth.floor import FloorVerdict, Judgement, derive, judge
 from rdmaprov.bandwidth.rates import format_gb_s
+from rdmaprov.bandwidth.sizes import parse_sizes
 from rdmaprov.exit_codes import ExitCode
 
 
@@ -41,7 +42,7 @@ from rdmaprov.exit_codes import ExitCode
     type=click.Choice(["auto", *ceiling.ALGORITHMS]),
     default="auto",
     show_default=True,
-    help="Value of NCCL_ALGO during the measurement.",
+    help="Algorithm that NCCL took, from its TUNING lines or NCCL_ALGO.",
 )
 @click.option("--pcie", metavar="GENxLANES", help="PCIe slot of each rail and GPU, such as 5x16.")
 @click.option(
@@ -49,7 +50,17 @@ from rdmaprov.exit_codes import ExitCode
     type=int,
     default=1,
     show_default=True,
-    help="Nodes in one NVLink domain.",
+    help="Nodes in one NVLink domain that use it; 1 with NCCL_MNNVL_ENABLE=0.",
+)
+@click.option(
+    "--intra-node",
+    type=float,
+    metavar="GB_S",
+    help="Bus bandwidth (busbw) of one node alone, in GB/s.",
+)
+@click.option("--gpu", metavar="NAME", help="GPU as nvidia-smi names it, instead of --intra-node.")
+@click.option(
+    "--size", default="8G", show_default=True, metavar="BYTES", help="Size of the message."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def floor(
@@ -62,12 +73,16 @@ def floor(
     algorithm: str,
     pcie: str | None,
     nvlink_nodes: int,
+    intra_node: float | None,
+    gpu: str | None,
+    size: str,
     as_json: bool,
 ) -> int:
     """Derive the floor and the ceiling of an all-reduce on these nodes; judge a measurement.
 
     Pass the bus bandwidth (busbw) of a message size of 1 GiB or more. A measurement above what
-    the links can carry is judged impossible.
+    the links can carry is judged impossible. Without --algorithm, the floor is the least of the
+    algorithms that NCCL could take.
     """
     fabric = Fabric(
         nodes,
@@ -77,8 +92,12 @@ def floor(
         oversubscription,
         parse_slot(pcie) if pcie else None,
         nvlink_nodes,
+        intra_node,
     )
-    judgement = judge(fabric, derive(fabric, algorithm), measured, algorithm)
+    if gpu and intra_node is None and (known := gpus.intra_node([gpu], fabric.gpu_slot)):
+        fabric = replace(fabric, intra_node_gb_s=known.gb_s, intra_node_by=known.algorithm)
+    wanted = derive(fabric, algorithm, size_bytes=parse_sizes(size)[-1])
+    judgement = judge(fabric, wanted, measured)
     if as_json:
         click.echo(json.dumps(_document(fabric, judgement, measured), indent=2))
     else:
@@ -95,7 +114,10 @@ def _document(fabric: Fabric, judgement: Judgement, measured: float | None) -> d
         "link_gbps": fabric.link_gbps,
         "ceiling_gb_s": round(wanted.ceiling_gb_s, 3),
         "floor_gb_s": round(wanted.floor_gb_s, 3),
-        "most_gb_s": round(wanted.most_gb_s, 3),
+        "most_gb_s": _finite(wanted.most_gb_s),
+        "algorithm": wanted.algorithm,
+        "candidates": list(wanted.candidates),
+        "intra_node_gb_s": fabric.intra_node_gb_s,
         "measured_gb_s": measured,
         "verdict": judgement.verdict,
         "likely_causes": [_round_bounds(asdict(cause)) for cause in judgement.likely_causes],
@@ -107,8 +129,12 @@ def _document(fabric: Fabric, judgement: Judgement, measured: float | None) -> d
 def _round_bounds(cause: dict[str, Any]) -> dict[str, Any]:
     """Return a cause with rounded numbers, and null for no bound, as JSON has no infinity."""
     for name in ("expected_ratio", "expected_gb_s"):
-        cause[name] = [None if math.isinf(value) else round(value, 3) for value in cause[name]]
+        cause[name] = [_finite(value) for value in cause[name]]
     return cause
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isinf(value) else round(value, 3)
 
 
 def _lines(judgement: Judgement) -> Iterator[str]:

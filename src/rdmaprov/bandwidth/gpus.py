@@ -1,0 +1,56 @@
+"""What GPUs of one node move between each other, from their names, until it has been measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rdmaprov.bandwidth.fabric import Slot
+
+
+@dataclass(frozen=True)
+class IntraNode:
+    """An all-reduce inside one node: its bus bandwidth in GB/s, and the algorithm."""
+
+    gb_s: float
+    algorithm: str
+
+
+# Bus bandwidths of an all-reduce inside a node, as published; names are those of nvidia-smi. A card
+# on PCIe comes before the chip that it shares its name with.
+# H100, H200, H20: github.com/NVIDIA/nccl-tests/issues/272 (475; 480 in issues/212). H800: 215 in
+# github.com/NVIDIA/nccl/issues/1374. B200 and its like: 846 in coreweave/nccl-tests README. A100:
+# 232 in nccl-tests/issues/175. A800 and V100: the same share of their NVLink, 200 and 150 GB/s each
+# way in NVIDIA's data sheets, of which A100 has 300.
+_PUBLISHED: tuple[tuple[str, IntraNode | None], ...] = (
+    (r"PCI[Ee]|GeForce|RTX|\bNVL\b|\bL4\b|\bL40S?\b|\bA10G?\b|\bA30\b|\bA40\b|\bT4\b", None),
+    (r"\bH800\b", IntraNode(215, "nvls")),
+    (r"\bG?H[12]00\b|\bH20\b", IntraNode(475, "nvls")),
+    (r"\bG?B[23]00\b", IntraNode(846, "nvls")),
+    (r"\bA800\b", IntraNode(155, "ring")),
+    (r"\bA100\b", IntraNode(232, "ring")),
+    (r"\bV100\b", IntraNode(116, "ring")),
+)
+# By PCIe, 28 of 57.6 GB/s with eight RTX 5090 (github.com/NVIDIA/nccl/issues/1639), 20 of 28.8
+# where pairs of A100 have NVLink (github.com/NVIDIA/nccl-tests/issues/178).
+PCIE_SHARE = 0.48
+
+
+def intra_node(names: Collection[str], slot: Slot) -> IntraNode | None:
+    """Return what the weakest of some GPUs reaches inside its node; None: no GPU is known.
+
+    Args:
+        names: of the GPUs, as nvidia-smi prints them.
+        slot: the PCIe slot of a GPU.
+
+    """
+    known = [found for name in set(names) if (found := _published(name, slot))]
+    return min(known, key=lambda found: found.gb_s, default=None)
+
+
+def _published(name: str, slot: Slot) -> IntraNode | None:
+    for pattern, found in _PUBLISHED:
+        if re.search(pattern, name):
+            return found or IntraNode(PCIE_SHARE * slot.gb_s, "ring")
+    return None
