@@ -7,10 +7,10 @@ printed by torch.distributed.elastic.multiprocessing.errors of torch 2.13.
 
 from __future__ import annotations
 
-from tests.unit.accept_runs import say
+from tests.unit.accept_runs import job, say
 
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
-from rdmaprov.acceptance.plan import GateJob, JobPlane
+from rdmaprov.acceptance.plan import JobPlane
 from rdmaprov.acceptance.rail_map import Place, RailMap
 
 GPUS = 8
@@ -62,12 +62,9 @@ def timed_out(rank: int) -> str:
 def failed_run(nodes: int) -> JobRun:
     """Return a run over NCCL that ended during its sweep, and nobody has said why."""
     names = tuple(f"n{index}" for index in range(nodes))
-    job = GateJob(
-        backend="nccl", nodes=names, per_node=GPUS, pythons=dict.fromkeys(names, "python3"),
-        address="172.16.0.1", port=29500, control=dict.fromkeys(names, "eth0"),
-        planes=(JobPlane("all rails"),), sizes=(8,),
-    )  # fmt: skip
-    ran = JobRun(job)
+    planes = (JobPlane("all rails"),)
+    made = job(nodes, nodes=names, per_node=GPUS, backend="nccl", planes=planes, rounds=())
+    ran = JobRun(made)
     for index, name in enumerate(names):
         ran.nodes[name] = NodeRun(directory="/run/x", rc=1, left=())
         for rank in range(index * GPUS, (index + 1) * GPUS):

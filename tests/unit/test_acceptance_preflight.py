@@ -93,6 +93,8 @@ WRONG = [
     (("gpus", "gpus"), [], "0 GPUs, expected at least 1", None),
     (("gpus", "processes"), ["417, python3"], "in use by process 417, python3", None),
     (("gpus", "gpus", 0, "free_mib"), "40000", "40000 of 80000 MiB are free", None),
+    (("gpus", "gpus", 0, "mig"), True, "GPU 0 is split", None),
+    (("gpus", "lost"), ["GPU0000:08:00.0: Unknown Error"], "a GPU is lost (nvidia-smi: GPU", None),
 ]
 
 
@@ -195,6 +197,13 @@ def test_no_place_to_meet(nodes, known):
     )
 
 
+def test_a_node_where_another_acceptance_runs_is_neither_good_nor_bad(nodes, known):
+    known["n3"]["runs"] = ["process 4711"]
+    (finding,) = found(nodes, known)
+    assert (finding.node, finding.proven) == ("n3", False)
+    assert "another acceptance runs on it (process 4711)" in finding.what
+
+
 @pytest.fixture
 def here():
     probe = Probe({"n1": Target("n1", "", ("/bin/sh", "-c"), sys.executable, 60)})
@@ -222,6 +231,15 @@ def test_the_reader_reads_this_machine(here):
     assert (none["there"], none["carrier"], none["counters"]) == (False, False, {})
     assert "lo" not in seen["others"]
     assert seen["hostname"] == socket.gethostname()
+
+
+def test_the_reader_finds_another_acceptance(here):
+    wait = [sys.executable, "-c", "import sys; sys.stdin.read()", "rdmaprov-accept-0123456789ab-7"]
+    with subprocess.Popen(wait, stdin=subprocess.PIPE) as other:
+        seen = read(here, verb="preflight", python=sys.executable, rails=[])
+        assert other.stdin is not None
+        other.stdin.close()
+    assert f"process {other.pid}" in seen["runs"]
 
 
 def test_the_reader_says_why_there_is_no_torch(here, tmp_path):

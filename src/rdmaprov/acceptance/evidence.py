@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from rdmaprov.acceptance import counters, link_errors, measure, preflight
+from rdmaprov.acceptance import counters, gpu_checks, link_errors, measure, preflight
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
@@ -59,7 +60,11 @@ def judge_transports(site: GateSite, files: Sequence[Path]) -> Iterator[Finding]
 
 
 def judge_counters(
-    site: GateSite, before: dict[str, Document], after: dict[str, Document], due_bytes: int
+    site: GateSite,
+    before: Mapping[str, Document],
+    after: Mapping[str, Document],
+    due_bytes: int,
+    own: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[list[RailTraffic], list[Finding]]:
     """Return the traffic of the rails, and what is wrong with it.
 
@@ -68,6 +73,7 @@ def judge_counters(
         before: what the reader returned before the run, by node.
         after: the same after it.
         due_bytes: what each node had to send; 0 if RDMA moved nothing.
+        own: processes of the run that could not be ended, by node.
 
     """
     rails: list[RailTraffic] = []
@@ -77,18 +83,38 @@ def judge_counters(
             what = "its counters after the run: no answer"
             found.append(Finding(what, "Check whether it is up", node.name, proven=False))
             continue
-        own = counters.rail_traffic(node, before[node.name], after[node.name])
-        rails += own
+        moved = counters.rail_traffic(node, before[node.name], after[node.name])
+        rails += moved
         if due_bytes:
             found += counters.management(node, before[node.name], after[node.name], due_bytes)
             if node.get("fabric_kind") == "roce":
-                found += counters.priorities(node, own)
+                found += counters.priorities(node, moved)
     lossless = site.nodes[0].get("fabric_lossless_priority")
     found += link_errors.findings(rails, None if lossless is None else int(lossless))
     if due_bytes:
         found += counters.balance(rails)
         found += counters.volume(rails, due_bytes)
-    return rails, found
+    others = gpu_checks.disturbed(after, own or {})
+    return rails, gpu_checks.disturbance_findings(others) + excuse(found, others)
+
+
+def excuse(found: Sequence[Finding], others: Mapping[str, Sequence[str]]) -> list[Finding]:
+    """Return findings as unknown where another job ran beside the run, which may be the reason.
+
+    Args:
+        found: what was measured: of a disturbed node, or of the fleet as a whole.
+        others: by disturbed node, the processes of the other job.
+
+    """
+    if not others:
+        return list(found)
+    why = f" (another job ran on {', '.join(list(others)[:4])})"
+    return [
+        replace(each, what=each.what + why, proven=False)
+        if each.proven and (not each.nodes or set(each.nodes) & others.keys())
+        else each
+        for each in found
+    ]
 
 
 def judge_floor(site: GateSite, ran: JobRun) -> tuple[Judgement | None, list[Finding]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from rdmaprov.acceptance import (
     blame,
     evidence,
+    gpu_checks,
     isolate,
     jobs,
     measure,
@@ -203,7 +204,10 @@ class Gate:
         after = self._read_counters(result)
         due = sum(event["due_bytes"] for event in ran.events_of("moved")[:1]) if ran.good else 0
         is_nccl = site.backend == "nccl"
-        result.rails, found = evidence.judge_counters(site, before, after, due if is_nccl else 0)
+        own = {name: node.left or () for name, node in ran.nodes.items()}
+        result.rails, found = evidence.judge_counters(
+            site, before, after, due if is_nccl else 0, own
+        )
         result.findings += found
         if is_nccl:
             result.findings += evidence.judge_transports(site, evidence.save_logs(ran, self.keep))
@@ -215,6 +219,7 @@ class Gate:
                 result.notes += evidence.compare_with_history(site, ran, self.history, when)
         else:
             result.notes.append(GLOO_NOTE)
+        result.findings = evidence.excuse(result.findings, gpu_checks.disturbed(after, own))
         for name, node in ran.nodes.items():
             if node.errors:
                 self.keep(f"{name}.err", node.errors)

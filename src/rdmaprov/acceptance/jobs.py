@@ -11,6 +11,7 @@ from rdmaprov.acceptance.nodes import Document
 from rdmaprov.acceptance.plan import GateJob, JobLimits, JobPlane, Task
 from rdmaprov.acceptance.reach import Rendezvous
 from rdmaprov.bandwidth import sizes
+from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Node
 from rdmaprov.isolation.pairs import round_robin
 
@@ -43,8 +44,19 @@ class GateSite:
 
     @property
     def per_node(self) -> int:
-        """Return the ranks of a node: one for each GPU, one without."""
-        return preflight.gpus_per_node(self.facts) if self.backend == "nccl" else 1
+        """Return the ranks of a node: one for each GPU, one without.
+
+        Raises:
+            UsageError: nodes have different numbers of GPUs, or none.
+
+        """
+        if self.backend != "nccl":
+            return 1
+        found = preflight.gpus_per_node(self.facts)
+        if not found:
+            what = "nccl needs the same number of GPUs on each node, at least 1"
+            raise UsageError(what, "See which nodes have how many: nvidia-smi -L; use --limit")
+        return found
 
 
 def default_sizes(backend: str, free_bytes: int) -> tuple[int, ...]:

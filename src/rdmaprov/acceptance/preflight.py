@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rdmaprov.acceptance import gpu_checks
 from rdmaprov.acceptance.finding import Finding, apply_remedy, no_answer
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.inventory import Node, Rail
@@ -13,8 +14,6 @@ from rdmaprov.probe.errors import NodeError
 
 # Further apart, certificates and the logs of a run no longer fit together.
 MAX_SKEW_S = 2.0
-# A driver and an idle daemon keep less than this of a GPU's memory.
-MIN_FREE_SHARE = 0.95
 
 
 def python_of(node: Node) -> str:
@@ -56,10 +55,12 @@ def findings(
         found += _torch_findings(node, answer["torch"])
         found += _rail_findings(node, answer["rails"], backend)
         found += _clock_findings(node, answer["time"], asked_s)
+        found += _busy_findings(node, answer.get("runs", ()))
         if backend == "nccl":
-            found += _gpu_findings(node, answer["gpus"])
+            found += gpu_checks.findings(node, answer["gpus"])
     found += _odd_versions(known, "torch", "torch_runtime_requirements")
     if backend == "nccl":
+        found += gpu_checks.odd_counts(nodes, known)
         found += _odd_versions(known, "nccl", "torch_runtime_requirements")
     return found
 
@@ -138,45 +139,23 @@ def _clock_findings(node: Node, time_s: float, asked_s: tuple[float, float]) -> 
         yield Finding(what, f"On {node.name}, check: chronyc tracking", node.name)
 
 
-def _gpu_findings(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
-    if seen["error"]:
-        what = f"its GPUs: nvidia-smi failed: {seen['error']}"
-        yield Finding(what, f"On {node.name}, run: nvidia-smi", node.name, proven=False)
-        return
-    wanted, there = int(node.get("fabric_gpu_count") or 0), len(seen["gpus"])
-    if there == 0 or (wanted and there != wanted):
-        what = f"{there} GPUs, expected {wanted or 'at least 1'} (fabric_gpu_count; nvidia-smi)"
-        yield Finding(what, f"On {node.name}, look for Xid errors: dmesg -T", node.name)
-    for process in seen["processes"]:
-        what = f"a GPU is in use by process {process} (nvidia-smi)"
-        yield Finding(what, f"Drain {node.name}, or end that process", node.name)
-    for gpu in seen["gpus"]:
-        free, total = float(gpu["free_mib"]), float(gpu["total_mib"])
-        if not seen["processes"] and free < MIN_FREE_SHARE * total:
-            what = (
-                f"GPU {gpu['index']}: {free:.0f} of {total:.0f} MiB are free (nvidia-smi), "
-                f"expected at least {100 * MIN_FREE_SHARE:.0f} %"
-            )
-            remedy = f"On {node.name}, find the process that uses it: fuser -v /dev/nvidia*"
-            yield Finding(what, remedy, node.name)
+def _busy_findings(node: Node, runs: Sequence[str]) -> Iterator[Finding]:
+    """Yield that another acceptance runs on a node: each would measure the other one."""
+    if runs:
+        what = f"another acceptance runs on it ({runs[0]})"
+        remedy = f"Wait for it; if it is gone, on {node.name}: pgrep -af rdmaprov-accept"
+        yield Finding(what, remedy, node.name, proven=False)
 
 
 def gpus_per_node(answers: Mapping[str, Document | NodeError]) -> int:
     """Return how many GPUs every node has, 0 if that is not one number."""
-    counts = {
-        len(answer["gpus"]["gpus"])
-        for answer in answers.values()
-        if not isinstance(answer, NodeError)
-    }
-    return counts.pop() if len(counts) == 1 else 0
+    return gpu_checks.per_node(_known(answers))
 
 
 def free_bytes(answers: Mapping[str, Document | NodeError]) -> int:
     """Return the free memory of the GPU that has least, 0 without GPUs."""
-    free = [
-        int(float(gpu["free_mib"])) << 20
-        for answer in answers.values()
-        if not isinstance(answer, NodeError)
-        for gpu in answer["gpus"]["gpus"]
-    ]
-    return min(free, default=0)
+    return gpu_checks.free_bytes(_known(answers))
+
+
+def _known(answers: Mapping[str, Document | NodeError]) -> dict[str, Document]:
+    return {name: said for name, said in answers.items() if not isinstance(said, NodeError)}

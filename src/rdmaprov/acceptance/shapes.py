@@ -27,18 +27,27 @@ _RAIL = fields(
         "counters": _COUNTERS,
     }
 )
-# nvidia-smi prints [N/A] for what a GPU does not have; without its memory a GPU cannot be judged.
+# Empty where nvidia-smi has no number, such as for memory that GPU and CPU share.
+_MIB = text(r"([0-9]{1,9}(\.[0-9]+)?)?")
 _GPU = fields(
     {
         "index": text("[0-9]{1,3}"),
         "name": text(most=256),
-        "total_mib": text(r"[0-9]{1,9}(\.[0-9]+)?"),
-        "free_mib": text(r"[0-9]{1,9}(\.[0-9]+)?"),
-    }
+        "total_mib": _MIB,
+        "free_mib": _MIB,
+        "mig": boolean,
+    },
+    optional=["mig"],
 )
+_PROCESSES = list_of(message, 4096)
 _GPUS = fields(
-    {"gpus": list_of(_GPU, 256), "processes": list_of(message, 4096), "error": message},
-    optional=["processes"],
+    {
+        "gpus": list_of(_GPU, 256),
+        "lost": list_of(message, 512),
+        "processes": _PROCESSES,
+        "error": message,
+    },
+    optional=["processes", "lost"],
 )
 _VERSION = text(most=256)
 _TORCH = {"python": _VERSION, "torch": _VERSION, "nccl": _VERSION, "error": message}
@@ -56,7 +65,7 @@ def _counted(rails: int) -> dict[str, Check]:
 
 def counters(rails: int) -> Check:
     """Check the counters of a node with this number of rails."""
-    return fields(_counted(rails))
+    return fields({**_counted(rails), "processes": _PROCESSES}, optional=["processes"])
 
 
 def preflight(rails: int) -> Check:
@@ -69,7 +78,9 @@ def preflight(rails: int) -> Check:
             "port": integer(1, 65_535),
             "addresses": mapping_to(list_of(text(most=64), 4096), _NAME),
             "hostname": text(most=256),
-        }
+            "runs": list_of(message, 16),
+        },
+        optional=["runs"],
     )
 
 

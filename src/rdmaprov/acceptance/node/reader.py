@@ -3,8 +3,9 @@
 
     python3 -c LOADER   with its source and then one JSON document on standard input
 
-`preflight` reads versions, GPUs, rails and counters; `counters` the latter two again; `reach`
-connects to addresses, each by a device. A refused connection is an answer too: nothing listens.
+`preflight` reads versions, GPUs, rails and counters; `counters` the latter two again, and what
+computes on the GPUs; `reach` connects to addresses, each by a device. A refused connection is an
+answer too: nothing listens.
 """
 
 import errno
@@ -18,6 +19,7 @@ import sys
 import time
 
 from rdmaprov.node.devices import addresses, names, netdev_at, pci_path, rdma_on, read
+from rdmaprov.node.gpus import read_gpus, read_processes
 
 SO_BINDTODEVICE = 25
 PORT = 9  # discard: nothing listens
@@ -30,7 +32,6 @@ for each in m.distributions():
         found["torch" if name == "torch" else "nccl"] = each.version
 print(json.dumps(found))
 """
-GPU = "index,name,memory.total,memory.free"
 
 
 def run_command(argv, limit_s=20):
@@ -53,17 +54,20 @@ def torch_versions(python):
     return {"error": why} if text is None else json.loads(text.strip().splitlines()[-1])
 
 
-def read_gpus():
-    """Return the GPUs and what runs on them, as the driver lists them."""
-    asked = ["nvidia-smi", "--format=csv,noheader,nounits"]
-    text, why = run_command([*asked, "--query-gpu=" + GPU])
-    if text is None:
-        return {"gpus": [], "error": why}
-    rows = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line]
-    found = [dict(zip(("index", "name", "total_mib", "free_mib"), row)) for row in rows]
-    text, why = run_command([*asked, "--query-compute-apps=pid,process_name"])
-    foreign = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    return {"gpus": found, "processes": foreign, "error": why if text is None else ""}
+def other_runs():
+    """Return the acceptances that run here, by the mark of their programs."""
+    found = {}
+    for pid in names("/proc"):
+        if pid.isdigit() and int(pid) != os.getpid():
+            try:
+                with open("/proc/{}/cmdline".format(pid), "rb") as file:
+                    words = file.read(1 << 16).split(b"\0")
+            except OSError:
+                continue  # it has ended
+            for word in words:
+                if re.match(rb"rdmaprov-accept-[0-9a-f]{12}-\d{1,7}$", word):
+                    found.setdefault(word.decode(), "process {}".format(pid))
+    return sorted(found.values())[:16]
 
 
 def read_rail(described, addresses_of):
@@ -195,7 +199,10 @@ def main():
             port=free_port(),
             addresses=known,
             hostname=socket.gethostname(),
+            runs=other_runs(),
         )
+    else:
+        found["processes"] = read_processes()[0]
     print(json.dumps(found))
 
 

@@ -1,0 +1,69 @@
+"""The GPUs of a node, as the driver lists them, also those that it has lost. Needs Python 3.6."""
+
+import re
+import subprocess
+
+LISTED = ("index", "name", "total_mib", "free_mib", "mig")
+FIELDS = ["index", "name", "memory.total", "memory.free", "mig.mode.current"]
+# Drivers before 450 have no MIG, and refuse the whole query.
+UNKNOWN_FIELD = "is not a valid field to query"
+# In place of a row, or of a field, as in public logs: "Unable to determine the device handle for
+# GPU0000:08:00.0: Unknown Error", "[GPU is lost]".
+LOST = re.compile(
+    r"Unable to determine the device handle|GPU is lost|GPU requires reset|\[Unknown Error\]"
+)
+MOST_LINES = 256
+
+
+def ask_driver(words, limit_s=20):
+    """Return what nvidia-smi printed, its exit status, and why it did not run."""
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", "--format=csv,noheader,nounits", *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            universal_newlines=True, timeout=limit_s,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return "", 1, str(error)
+    return done.stdout, done.returncode, done.stderr.strip()[-300:]
+
+
+def parse_gpus(text):
+    """Return the GPUs in nvidia-smi's rows, and the lines about those that are lost.
+
+    A number that it does not know, such as [N/A] or [Not Supported], is empty.
+    """
+    found, lost = [], []
+    for line in text.splitlines()[:MOST_LINES]:
+        row = [word.strip() for word in line.split(",")]
+        if LOST.search(line):
+            lost.append(line.strip()[:300])
+        elif len(row) >= len(LISTED) - 1 and row[0].isdigit():
+            each = dict(zip(LISTED, [*row, ""]))  # noqa: B905 - Python 3.6
+            for name in ("total_mib", "free_mib"):
+                each[name] = each[name] if re.match(r"\d{1,9}(\.\d+)?$", each[name]) else ""
+            each["mig"] = each["mig"] == "Enabled"
+            found.append(each)
+    return found, lost
+
+
+def read_processes():
+    """Return what computes on the GPUs, as `PID, program`, and why that is not known."""
+    text, code, why = ask_driver(["--query-compute-apps=pid,process_name"])
+    if code:
+        return [], why or text.strip()[-300:] or "exit status {}".format(code)
+    return [line.strip() for line in text.splitlines() if line.strip()][:MOST_LINES], ""
+
+
+def read_gpus():
+    """Return the GPUs, those that are lost, and what runs on them."""
+    text, code, why = ask_driver(["--query-gpu=" + ",".join(FIELDS)])
+    if code and UNKNOWN_FIELD in text + why:
+        text, code, why = ask_driver(["--query-gpu=" + ",".join(FIELDS[:-1])])
+    found, lost = parse_gpus(text)
+    lost += [line.strip()[:300] for line in why.splitlines() if LOST.search(line)]
+    if not found and not lost:
+        said = why or text.strip()[-300:] or "exit status {}".format(code)
+        return {"gpus": [], "lost": [], "processes": [], "error": said if code else ""}
+    processes, why = read_processes()
+    return {"gpus": found, "lost": lost, "processes": processes, "error": why}
