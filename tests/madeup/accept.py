@@ -1,0 +1,81 @@
+"""The whole gate on a made-up fleet."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from tests.madeup.faults import FaultKind
+from tests.madeup.fleet import MadeUpFleet
+from tests.madeup.nodes import MadeUpNodes
+from tests.madeup.runner import MadeUpRunner
+from tests.madeup.shape import NOISE, FleetShape
+from tests.madeup.site import site_nodes
+
+from rdmaprov.acceptance import gate
+from rdmaprov.acceptance.result import GateResult
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A gate's result, and the fleet that it was about.
+
+    Args:
+        fleet: after it.
+        result: what the gate found.
+        rounds: tasks that ranks performed; those side by side are one.
+        sessions: how often ranks were started.
+
+    """
+
+    fleet: MadeUpFleet
+    result: GateResult
+    rounds: int
+    sessions: int
+
+
+def accept(
+    shape: FleetShape,
+    kind: FaultKind | None = None,
+    seed: int = 0,
+    noise: float = NOISE,
+    *,
+    on_stage: Callable[[str], None] = lambda _line: None,
+    **options: Any,
+) -> Acceptance:
+    """Run the gate with NCCL on a made-up fleet.
+
+    Args:
+        shape: of the fleet.
+        kind: what is broken.
+        seed: of its chance.
+        noise: of its measurements.
+        on_stage: is called with the gate's lines.
+        options: the gate's.
+
+    """
+    fleet = MadeUpFleet(shape, kind, seed, noise)
+    runner = MadeUpRunner(fleet)
+    with tempfile.TemporaryDirectory() as place:
+        kept = Path(place)
+
+        def keep(name: str, text: str) -> Path:
+            path = kept / name.replace("/", "_")
+            path.write_text(text)
+            return path
+
+        made = gate.Gate(
+            nodes=site_nodes(shape),
+            connection=MadeUpNodes(fleet),
+            options=gate.Options(**options),
+            keep=keep,
+            history=kept / "history.jsonl",
+            on_stage=on_stage,
+        )
+        with mock.patch.object(gate, "Launcher", return_value=runner):
+            result = made.run()
+    return Acceptance(fleet, result, runner.tasks, runner.sessions)

@@ -1,0 +1,269 @@
+"""How long a collective of a group takes, by latency and bandwidth along its rings or trees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tests.madeup.condition import Condition, Floats, Ints
+from tests.madeup.network import Flows, times_per_byte
+
+# Microseconds: NCCL's src/graph/tuning.cc (2.27), baseLatencies and hwLatencies, by algorithm and
+# protocol (LL, LL128, Simple).
+PROTOCOLS = ("LL", "LL128", "SIMPLE")
+BASE_US = {"RING": (6.6, 14.0, 8.4), "TREE": (6.8, 14.0, 8.4), "NVLS_TREE": (0.0, 0.0, 0.0)}
+NVLINK_US = {"RING": (0.6, 1.9, 3.4), "TREE": (0.6, 1.25, 4.0), "NVLS_TREE": (0.0, 0.0, 25.0)}
+NET_US = {"RING": (2.7, 4.0, 14.0), "TREE": (5.0, 8.5, 14.0), "NVLS_TREE": (0.0, 0.0, 20.9)}
+# Of Simple's bandwidth: a quarter of LL's 8 B are flags and it keeps no link full; LL128 has 120 B
+# of data in 128 (the same file: 1/4 and .92).
+PROTOCOL_SHARE = (0.25, 0.92, 1.0)
+
+
+@dataclass(frozen=True)
+class Team:
+    """Ranks that take part in a collective, by the fleet's own numbers.
+
+    Args:
+        nodes: in the order of the ranks.
+        gpus: those of each node; the same on all.
+        rails: by node, those that NCCL found there.
+
+    """
+
+    nodes: tuple[int, ...]
+    gpus: tuple[int, ...]
+    rails: tuple[tuple[int, ...], ...]
+
+    @property
+    def ranks(self) -> int:
+        """Return how many take part."""
+        return len(self.nodes) * len(self.gpus)
+
+    @property
+    def channels(self) -> int:
+        """Return how many rails each node uses: NCCL takes the least of all nodes."""
+        return min(len(rails) for rails in self.rails)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the collective of one team takes.
+
+    Args:
+        algorithm: NCCL's name for it, in capitals.
+        latency_us: by protocol; infinite for one that the algorithm does not have.
+        second_per_byte: with Simple.
+
+    """
+
+    algorithm: str
+    latency_us: tuple[float, ...]
+    second_per_byte: float
+
+    def protocol(self, size: int) -> int:
+        """Return the number of the fastest protocol for a size."""
+        times = [self._us(size, at) for at in range(len(PROTOCOLS))]
+        return times.index(min(times))
+
+    def us(self, size: int) -> float:
+        """Return the microseconds for a message."""
+        return self._us(size, self.protocol(size))
+
+    def _us(self, size: int, protocol: int) -> float:
+        share = PROTOCOL_SHARE[protocol]
+        return self.latency_us[protocol] + 1e6 * self.second_per_byte * size / share
+
+
+def costs(
+    condition: Condition, teams: Sequence[Team], collective: str, algorithms: Sequence[str]
+) -> tuple[list[Cost], Flows | None, Floats]:
+    """Return what each team's collective takes while all run side by side, their flows and losses.
+
+    Args:
+        condition: of the fleet.
+        teams: disjoint.
+        collective: as Task.collective.
+        algorithms: one for each team.
+
+    """
+    parts = [
+        _flows(team, number, collective, name)
+        for number, (team, name) in enumerate(zip(teams, algorithms, strict=True))
+        if len(team.nodes) > 1
+    ]
+    outside, losses = np.zeros(len(teams)), np.zeros(0)
+    flows = Flows.joined(parts) if parts else None
+    if flows is not None:
+        times, losses = times_per_byte(condition, flows)
+        np.maximum.at(outside, flows.group, times)
+    found = []
+    for number, (team, name) in enumerate(zip(teams, algorithms, strict=True)):
+        inside = inside_second_per_byte(condition, team, collective, name)
+        slowest = max(float(outside[number]), inside)
+        delay = _late_us(condition, team)
+        latency = [each + delay for each in latencies(team, collective, name, condition)]
+        found.append(Cost(name, tuple(latency), slowest))
+    return found, flows, losses
+
+
+def choose_algorithm(condition: Condition, team: Team, collective: str, wanted: str = "") -> str:
+    """Return the algorithm that NCCL takes for long messages, by the healthy fleet's numbers.
+
+    Args:
+        condition: of the fleet; only its shape counts, as NCCL knows no faults.
+        team: that runs it.
+        collective: as Task.collective.
+        wanted: NCCL_ALGO.
+
+    """
+    if collective != "all_reduce" or len(team.nodes) < 2:
+        return "RING" if wanted.lower() == "ring" or not condition.shape.nvls else "NVLS"
+    if wanted.lower() in ("ring", "tree"):
+        return wanted.upper()
+    if condition.shape.nvls and len(team.gpus) > 2:
+        return "NVLS_TREE"
+    # Rings win until their latency, of 2 (n - 1) steps, is a tenth of a message of 1 GiB.
+    ring_us = latencies(team, collective, "RING", condition)[2]
+    rate = condition.shape.line_gb_s * team.channels
+    return "RING" if ring_us < 0.1 * 2 * (1 << 30) / rate / 1e3 else "TREE"
+
+
+def inside_second_per_byte(
+    condition: Condition, team: Team, collective: str, algorithm: str
+) -> float:
+    """Return the seconds for each byte within the slowest node, by NVLink."""
+    many = len(team.gpus)
+    if many == 1:
+        return 0.0
+    shape = condition.shape
+    picked = condition.gpu_gb_s[np.ix_(team.nodes, team.gpus)]
+    if algorithm.startswith("NVLS") and collective == "all_reduce":
+        whole = shape.nvls_gb_s * math.sqrt(condition.efficiency)
+        rate = whole * float(picked.min()) / shape.nvlink_gb_s
+        return 2 * (many - 1) / many / rate / 1e9
+    ranks = team.ranks
+    shares = {"all_reduce": 2.0, "all_to_all": (many - 1) / max(1, ranks - 1)}
+    return shares.get(collective, 1.0) * (ranks - 1) / ranks / float(picked.min()) / 1e9
+
+
+def latencies(team: Team, collective: str, algorithm: str, condition: Condition) -> list[float]:
+    """Return the microseconds before and between the data, by protocol, as tuning.cc adds them."""
+    nodes, many = len(team.nodes), len(team.gpus)
+    name = "NVLS_TREE" if algorithm == "NVLS" else algorithm
+    slow = float(condition.hop_us[list(team.nodes)].sum()) if nodes > 1 else 0.0
+    found = []
+    for at in range(len(PROTOCOLS)):
+        local, far, base = NVLINK_US[name][at], NET_US[name][at], BASE_US[name][at]
+        if name == "RING":
+            rounds = 2 if collective == "all_reduce" else 1
+            across = rounds * (nodes - 1) if nodes > 1 else 0
+            steps = rounds * (nodes * many - 1) - across
+            found.append(base + steps * local + across * far + rounds * slow)
+        elif name == "TREE":
+            depth = math.floor(math.log2(nodes)) if nodes > 1 else 0
+            found.append(base + 2 * ((many - 1) * local + depth * far) + slow)
+        else:
+            depth = math.floor(math.log2(nodes)) if nodes > 1 else 0
+            us = base + local + 2 * depth * far + slow if local else _tree_us(team, at) + slow
+            found.append(us)
+    return found
+
+
+def _tree_us(team: Team, at: int) -> float:
+    """Return a tree's latency for the protocols that NVLS does not have: NCCL takes a tree then."""
+    depth = math.floor(math.log2(len(team.nodes)))
+    local, far = NVLINK_US["TREE"][at], NET_US["TREE"][at]
+    return BASE_US["TREE"][at] + 2 * ((len(team.gpus) - 1) * local + depth * far)
+
+
+def _late_us(condition: Condition, team: Team) -> float:
+    """Return how long all wait for the last process to join."""
+    return float(condition.late_us[np.ix_(team.nodes, team.gpus)].max())
+
+
+def _flows(team: Team, number: int, collective: str, algorithm: str) -> Flows:
+    """Return the flows between a team's nodes, over all its channels."""
+    if collective == "all_to_all":
+        source, target, share = _everyone(team)
+    elif collective == "all_reduce" and algorithm != "RING":
+        source, target, share = _tree_ends(team)
+    else:
+        whole = (2 if collective == "all_reduce" else 1) * (team.ranks - 1) / team.ranks
+        nodes = np.asarray(team.nodes, np.int64)
+        source, target = nodes, np.roll(nodes, -1)
+        share = np.full(len(nodes), whole)
+    return _over_rails(team, number, source, target, share)
+
+
+def _over_rails(team: Team, number: int, source: Ints, target: Ints, share: Floats) -> Flows:
+    """Return flows divided over a team's channels: each node uses its own rails in order."""
+    channels = team.channels
+    place = {node: at for at, node in enumerate(team.nodes)}
+    rails = np.asarray([own[:channels] for own in team.rails], np.int64)
+    outs = rails[[place[int(node)] for node in source]]
+    intos = rails[[place[int(node)] for node in target]]
+    many = len(source) * channels
+    return Flows(
+        np.repeat(source, channels),
+        np.repeat(target, channels),
+        outs.ravel(),
+        intos.ravel(),
+        np.repeat(share / channels, channels),
+        np.full(many, number, np.int64),
+    )
+
+
+def _everyone(team: Team) -> tuple[Ints, Ints, Floats]:
+    """Return each node with each other one, and what one sends another in an all-to-all."""
+    nodes = np.asarray(team.nodes, np.int64)
+    source, target = (each.ravel() for each in np.meshgrid(nodes, nodes, indexing="ij"))
+    other = source != target
+    share = np.full(int(other.sum()), len(team.gpus) / len(team.nodes))
+    return source[other], target[other], share
+
+
+def _tree_ends(team: Team) -> tuple[Ints, Ints, Floats]:
+    """Return the edges of a double binary tree, both ways, with half of the message on each."""
+    many = len(team.nodes)
+    edges = [(child, parent) for child, parent in enumerate(parents(many)) if parent >= 0]
+    # The second tree is the first one mirrored (an even number) or shifted: NCCL, graph/trees.cc.
+    turned = (lambda at: many - 1 - at) if many % 2 == 0 else (lambda at: (at + 1) % many)
+    edges += [(turned(child), turned(parent)) for child, parent in edges]
+    nodes = np.asarray(team.nodes, np.int64)
+    child = nodes[[one for one, _ in edges]]
+    parent = nodes[[other for _, other in edges]]
+    source, target = np.concatenate([child, parent]), np.concatenate([parent, child])
+    return source, target, np.full(len(source), 0.5)
+
+
+def parents(many: int) -> list[int]:
+    """Return each node's parent in NCCL's binary tree, -1 for the root (graph/trees.cc)."""
+    found = []
+    for node in range(many):
+        bit = 1
+        while bit < many and not node & bit:
+            bit <<= 1
+        up = (node ^ bit) | (bit << 1)
+        if node == 0:
+            found.append(-1)
+            continue
+        found.append(up if up < many else node ^ bit)
+    return found
+
+
+def environment_rails(
+    allowed: Sequence[int], names: Sequence[str], environment: Mapping[str, str]
+) -> tuple[int, ...]:
+    """Return the rails that NCCL_IB_HCA leaves of those that have a link."""
+    wanted = environment.get("NCCL_IB_HCA", "")
+    if not wanted:
+        return tuple(allowed)
+    exact, away = wanted.startswith("="), wanted.startswith("^")
+    words = [word.partition(":")[0] for word in wanted.lstrip("=^").split(",")]
+    matches = [
+        any(names[rail] == word if exact else names[rail].startswith(word) for word in words)
+        for rail in allowed
+    ]
+    return tuple(rail for rail, hit in zip(allowed, matches, strict=True) if hit != away)

@@ -1,0 +1,86 @@
+"""A made-up fleet: its parts, its clock, its counters; nodes and runner answer out of it."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+from tests.madeup.collectives import Team, environment_rails
+from tests.madeup.condition import Condition
+from tests.madeup.counters import Counters
+from tests.madeup.faults import FaultKind, Truth
+from tests.madeup.shape import EFFICIENCY, NOISE, FleetShape
+
+from rdmaprov.acceptance.plan import GateJob
+
+
+class MadeUpFleet:
+    """Nodes that exist as numbers.
+
+    Args:
+        shape: what it is built of.
+        kind: what is broken; None for a healthy fleet.
+        seed: of all chance in it; the same seed gives the same fleet and the same answers.
+        noise: one standard deviation of a repeated measurement, as a share.
+
+    """
+
+    def __init__(
+        self, shape: FleetShape, kind: FaultKind | None = None, seed: int = 0, noise: float = NOISE
+    ) -> None:
+        picks = random.Random(f"{seed} {kind.name if kind else 'healthy'} {shape.nodes}")
+        self.shape, self.noise = shape, noise
+        self.chance = np.random.default_rng(picks.getrandbits(63))
+        self.condition = Condition(shape, picks.uniform(*EFFICIENCY))
+        self.truths: tuple[Truth, ...] = kind.breaks(self.condition, picks) if kind else ()
+        self.counters = Counters(self.condition, self.chance)
+        self.seconds = 0.0  # on its own clock
+        self.tasks = 0
+        self.number_of = {name: number for number, name in enumerate(shape.names)}
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass: counters grow."""
+        self.seconds += seconds
+        self.counters.pass_time(seconds)
+
+    def now_s(self) -> float:
+        """Return what the clocks of its nodes show; they are those of this machine."""
+        return time.time()
+
+    def state(self) -> Condition:
+        """Return the condition that holds now: an intermittent fault shows only at times."""
+        sound = self.condition.sound
+        return (
+            sound
+            if sound is not None and self.chance.random() > self.condition.duty
+            else (self.condition)
+        )
+
+    def environment(self, job: GateJob, node: int) -> dict[str, str]:
+        """Return the variables of a node's ranks: what the job gives, and what the node has."""
+        given = job.environment.get(self.shape.names[node], {})
+        # What a node's own nccl.conf says, the environment of the job outweighs.
+        return {**self.condition.environment.get(node, {}), **given}
+
+    def rails(self, job: GateJob, node: int, gpus: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the rails that NCCL uses for some GPUs of a node: of those with a link, theirs."""
+        there = [rail for rail in range(self.shape.rails) if self.condition.link_up[node, rail]]
+        names = [f"mlx5_{rail}" for rail in range(self.shape.rails)]
+        found = environment_rails(there, names, self.environment(job, node))
+        near = {self.shape.rail_of(gpu) for gpu in gpus}
+        own = tuple(rail for rail in found if rail in near)
+        return own or found[:1]
+
+    def team(self, job: GateJob, ranks: tuple[int, ...]) -> Team:
+        """Return a group's ranks as nodes, GPUs and rails."""
+        of = [(self.number_of[job.node_of(rank)], rank % job.per_node) for rank in ranks]
+        nodes = tuple(dict.fromkeys(node for node, _ in of))
+        gpus = tuple(sorted({gpu for _, gpu in of}))
+        if len(nodes) == 1:
+            return Team(nodes, gpus, ((),))
+        return Team(nodes, gpus, tuple(self.rails(job, node, gpus) for node in nodes))
+
+    def speaks_sockets(self, job: GateJob, node: int) -> bool:
+        """Return whether a node's NCCL has no RDMA."""
+        return self.environment(job, node).get("NCCL_IB_DISABLE", "0") != "0"

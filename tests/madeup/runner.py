@@ -1,0 +1,154 @@
+"""Runs jobs on a made-up fleet; implements acceptance.launch.JobRunner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from tests.madeup.fleet import MadeUpFleet
+from tests.madeup.logs import JobLogs
+from tests.madeup.trouble import Trouble, find_trouble
+from tests.madeup.work import perform
+
+from rdmaprov.acceptance.job_run import JobRun, NodeRun
+from rdmaprov.acceptance.plan import GateJob, Task
+
+# Importing torch, twice, and the rendezvous: what starting a session takes; our choice, of what the
+# lab's nodes need without a file server.
+_START_S, _START_RANK_S, _END_S = 15.0, 0.005, 3.0
+Event = Mapping[str, Any]
+
+
+class MadeUpSession:
+    """Ranks of jobs on a made-up fleet; implements acceptance.launch.Session.
+
+    Attributes:
+        runs: one for each job.
+
+    """
+
+    def __init__(self, fleet: MadeUpFleet, jobs: Sequence[GateJob], say: Callable[[Event], None]):
+        self.runs = [JobRun(job) for job in jobs]
+        self._fleet, self._say = fleet, say
+        self._logs = [JobLogs(fleet, job) for job in jobs]
+        self._done: list[int] = [0] * len(jobs)
+        most = max((job.world for job in jobs), default=0)
+        fleet.pass_time(_START_S + _START_RANK_S * most)
+        for run in self.runs:
+            self._start(run)
+
+    def _start(self, run: JobRun) -> None:
+        for name in run.job.nodes:
+            run.nodes[name] = NodeRun(
+                directory="/run/rdmaprov-accept-0",
+                own=run.job.ranks_of(name),
+                world=run.job.world,
+                tasks=run.tasks,
+                left=(),
+            )
+        versions = {"torch": "2.9.0", "nccl": "2.27.5"}
+        for rank in range(run.job.world):
+            node = self._fleet.number_of[run.job.node_of(rank)]
+            own = {**versions, **self._fleet.condition.versions.get(node, {})}
+            self._take(run, {"event": "phase", "rank": rank, "phase": "import torch"})
+            self._take(run, {"event": "hello", "rank": rank, "pid": 4000 + rank % 8, **own})
+            self._take(run, {"event": "phase", "rank": rank, "phase": "rendezvous"})
+        self._fail(run, find_trouble(self._fleet, run.job, None, 0))
+
+    def perform(self, tasks: Mapping[int, Task]) -> None:
+        """Have jobs perform a task, side by side."""
+        for index, task in tasks.items():
+            run = self.runs[index]
+            if run.has_failed:
+                continue
+            run.tasks[task.number] = task
+            self._perform(index, run, task)
+
+    def _perform(self, index: int, run: JobRun, task: Task) -> None:
+        trouble = find_trouble(self._fleet, run.job, task, self._done[index])
+        if trouble is not None:
+            self._fail(run, trouble, self._logs[index])
+            return
+        done = perform(self._fleet, run.job, task)
+        self._logs[index].add_task(task, done)
+        for event in done.events:
+            self._take(run, event)
+        outside = [g for g in task.groups if len({r // run.job.per_node for r in g}) > 1]
+        self._done[index] += bool(outside)
+
+    def _take(self, run: JobRun, event: Event) -> None:
+        run.take_event(event)
+        self._say(event)
+
+    def _fail(self, run: JobRun, trouble: Trouble | None, logs: JobLogs | None = None) -> None:
+        if trouble is not None:
+            self._fleet.pass_time(trouble.apply(run, self._say, logs))
+
+    def end(self) -> None:
+        """End the ranks that still run, and hand over what they wrote."""
+        self._fleet.pass_time(_END_S)
+        for run, logs in zip(self.runs, self._logs, strict=True):
+            failed = run.has_failed
+            if not failed:
+                for rank in range(run.job.world):
+                    self._take(run, {"event": "done", "rank": rank})
+            for name, node in run.nodes.items():
+                if not failed:
+                    node.rc = 0
+                if not node.lost and run.job.backend == "nccl":
+                    node.logs = logs.packed(name)
+
+
+class MadeUpRunner:
+    """Opens sessions on a made-up fleet.
+
+    Args:
+        fleet: that answers.
+        on_event: is called with each event.
+
+    Attributes:
+        sessions: how many were opened.
+        tasks: how many were performed, side by side counted as one.
+
+    """
+
+    def __init__(
+        self, fleet: MadeUpFleet, on_event: Callable[[Event], None] = lambda _event: None
+    ) -> None:
+        self._fleet, self._on_event = fleet, on_event
+        self.sessions = self.tasks = 0
+
+    @contextmanager
+    def open(
+        self, jobs: Sequence[GateJob], limit_s: float | None = None
+    ) -> Iterator[MadeUpSession]:
+        """Start the ranks of jobs, and provide them; with the context, all of them end."""
+        del limit_s
+        self.sessions += 1
+        bare = [replace(job, tasks=()) for job in jobs]
+        session = MadeUpSession(self._fleet, bare, self._on_event)
+        inner = session.perform
+
+        def counted(tasks: Mapping[int, Task]) -> None:
+            self.tasks += 1
+            inner(tasks)
+
+        session.perform = counted  # type: ignore[method-assign]
+        yield session
+        session.end()
+
+    def run(self, jobs: Sequence[GateJob], limit_s: float | None = None) -> list[JobRun]:
+        """Have jobs perform their own tasks, in order; return their runs."""
+        with self.open(jobs, limit_s) as session:
+            longest = max((len(job.tasks) for job in jobs), default=0)
+            for place in range(longest):
+                session.perform(
+                    {
+                        index: job.tasks[place]
+                        for index, job in enumerate(jobs)
+                        if place < len(job.tasks)
+                    }
+                )
+        return session.runs
