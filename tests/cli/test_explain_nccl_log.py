@@ -81,6 +81,8 @@ def test_json_has_verdict_and_matrix(explain):
         "sharp": False,
         "nccl_version": "2.21.5",
         "notes": [],
+        "algorithms": [],
+        "completion_errors": [],
     }
     assert len(matrix) == 4
     assert matrix[0] == {
@@ -152,3 +154,28 @@ def test_standard_input_and_real_log():
 def test_help_names_the_command(capsys):
     assert cli.run(["explain", "--help"]) == ExitCode.OK
     assert "nccl-log" in capsys.readouterr().out
+
+
+def test_algorithms_by_size_and_completions_with_error_are_shown(capsys, tmp_path):
+    job = Job()
+    log = tmp_path / "nccl.log"
+    error = (
+        "NET/IB: Got completion from peer 10.0.0.2<4791> with status=12 opcode=0 len=0 vendor err"
+        " 129 (Send) localGid ::ffff:10.0.0.1 remoteGids::ffff:10.0.0.2 hca mlx5_1"
+    )
+    said = [
+        job.message(0, f"AllReduce: {size} Bytes -> Algo {taken} channel{{Lo..Hi}}={{0..15}}")
+        for size, taken in ((8, "TREE proto LL"), (16, "TREE proto LL"), (8 << 30, "RING proto LL"))
+    ]
+    log.write_text("\n".join([job.text(), *said, job.message(2, error), ""]))
+    assert cli.run(["explain", "nccl-log", str(log)]) == ExitCode.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert "AllReduce of 4 ranks, 8 B to 16 B: tree ll" in lines
+    assert "AllReduce of 4 ranks, 8 GiB: ring ll" in lines
+    [line] = [line for line in lines if "completion with error" in line]
+    assert "node1 rank 2 mlx5_1, peer 10.0.0.2 (GID ::ffff:10.0.0.1 to ::ffff:10.0.0.2)" in line
+    assert "status 12, vendor error 129: no answer from the peer" in line
+    cli.run(["explain", "nccl-log", str(log), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["algorithms"][-1]["algorithm"] == "ring"
+    assert found["completion_errors"][0]["hca"] == "mlx5_1"

@@ -57,8 +57,8 @@ FORMS = {
     " (IPut) hca mlx5_0": ("mlx5_0", "", "", "node20", 4, 81, "IPut"),
     # IPv6 on the control network
     "NET/IB: Got completion from peer fd00::2%eth0<4791> with status=12 opcode=0 len=0 vendor err"
-    " 129 (Send) localGid fe80::4ebb:47ff:fe2e:5fa6 remoteGidsfe80::32c5:99ff:febe:6b46 hca roce1": (
-        "roce1", "fe80::4ebb:47ff:fe2e:5fa6", "fe80::32c5:99ff:febe:6b46", "fd00::2%eth0",
+    " 129 (Send) localGid fe80::4ebb:47ff:fe2e:5fa6 remoteGidsfe80::32c5:99ff:febe:6b46 hca ro1": (
+        "ro1", "fe80::4ebb:47ff:fe2e:5fa6", "fe80::32c5:99ff:febe:6b46", "fd00::2%eth0",
         12, 129, "Send",
     ),
 }  # fmt: skip

@@ -130,3 +130,83 @@ def test_socket_beside_an_hca_is_a_problem_without_a_declared_transport():
 
 def test_gdr_required_alone_refuses_sockets():
     assert len(judge(of(Job(network="Socket").text()), gdr=True)) == 2
+
+
+# --- the plugin of nccl-rdma-sharp-plugins under a newer NCCL --------------------------------
+
+
+def through_plugin(said):
+    """Return a job's log through that plugin; `said` is what it says of what it sends by."""
+    job = Job(version="2.26.1")
+    lines = [line.replace("via NET/IB/", "via NET/NCCL RDMA Plugin v8/") for line in job.lines()]
+    words = [job.message(rank, f"P2P plugin {said}") for rank in range(job.ranks) if said]
+    return "\n".join([*words, *lines, ""])
+
+
+@pytest.mark.parametrize("said", ["v8 IBext_v8", "IBext", "IB", ""])
+def test_rdma_plugin_is_verbs_if_its_process_says_so(said):
+    """NVIDIA/nccl-tests#319 has `P2P plugin v8 IBext_v8`, then `via NET/NCCL RDMA Plugin v8/1`."""
+    matrix = of(through_plugin(said))
+    assert transport.verdict(matrix).transport is Transport.ROCE
+    assert judge(matrix, Transport.ROCE, gdr=True) == []
+
+
+def test_rdma_plugin_by_ucx_is_not_known_to_be_verbs():
+    assert transport.verdict(of(through_plugin("UCX"))).transport is Transport.UNKNOWN
+
+
+def test_rdma_plugin_without_a_list_of_devices_is_unknown():
+    lines = through_plugin("v8 IBext_v8").splitlines()
+    text = "\n".join([*(line for line in lines if "NET/IB : Using" not in line), ""])
+    assert transport.verdict(of(text)).transport is Transport.UNKNOWN
+
+
+# --- a run that failed before its channels, and NVLink domains -------------------------------
+
+HCAS = {"node0": ["mlx5_0", "mlx5_1"], "node1": ["mlx5_0", "mlx5_1"]}
+
+
+def mismatches(text, **how):
+    return transport.judge(of(text), Transport.ROCE, HCAS, True, **how)
+
+
+def test_a_job_that_failed_before_its_channels_accuses_no_hca():
+    lines = [line for line in Job().lines() if "Channel" not in line and "Connected" not in line]
+    found = mismatches("\n".join([*(line for line in lines if "COMPLETE" not in line), ""]))
+    assert found
+    assert not [one for one in found if one.proven]
+
+
+def test_a_host_whose_log_is_missing_is_unknown_and_named_once():
+    lines = [line for line in Job().lines() if not line.startswith("node1")]
+    found = mismatches("\n".join([*lines, ""]))
+    assert not [one for one in found if one.proven]
+    assert [one.host for one in found if one.host] == ["node1"]
+
+
+def test_a_host_whose_log_was_cut_is_unknown():
+    """Its first channel is there, and uses one of two HCAs."""
+    lines = list(Job().lines())
+    own = [line for line in lines if line.startswith("node1:101") and "NET/" in line]
+    cut = own.index(next(line for line in own if "via NET/" in line)) + 1
+    kept = [line for line in lines if not line.startswith("node1")]
+    found = mismatches("\n".join([*kept, *own[:cut], ""]))
+    assert not [one for one in found if one.proven]
+
+
+def test_a_missing_hca_of_a_whole_log_names_its_host():
+    hcas = {**HCAS, "node1": [*HCAS["node1"], "mlx5_2"]}
+    [found] = transport.judge(of(Job().text()), Transport.ROCE, hcas, True)
+    assert (found.host, found.proven) == ("node1", True)
+
+
+def test_inside_one_nvlink_domain_no_channel_needs_to_leave_a_node():
+    rack = Job(nodes=1, gpus=4).text()
+    assert [one.message for one in mismatches(rack) if one.proven]
+    assert mismatches(rack, one_domain=True) == []
+
+
+def test_channels_that_leave_a_node_of_one_domain_are_judged():
+    """With NCCL_MNNVL_ENABLE=0, or where NVLink between nodes does not work."""
+    found = mismatches(Job(network="Socket").text(), one_domain=True)
+    assert any("socket" in one.message for one in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,6 +100,8 @@ def _document(
         "nccl_version": verdict.nccl_version,
         "problems": [str(problem) for problem in problems],
         "notes": notes,
+        "algorithms": [asdict(choice) for choice in matrix.choices],
+        "completion_errors": [asdict(error) for error in matrix.errors],
         "matrix": [
             {
                 "rank": channel.rank.number,

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 import click
 
+from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.nccl_log.completion import CompletionError
 from rdmaprov.nccl_log.judgement import Mismatch, format_ranges
 from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, TransportVerdict
+from rdmaprov.nccl_log.tuning import size_ranges
 from rdmaprov.problem import printable
 from rdmaprov.words import quantity
 
@@ -38,6 +41,7 @@ def lines(
         yield from _table([_HEAD, *rows[:_MAX_ROWS]])
     if len(rows) > _MAX_ROWS:
         yield f"and {len(rows) - _MAX_ROWS} more rows; see --json"
+    yield from _algorithms(matrix)
     if problems or notes:
         yield ""
     for problem in problems[:_MAX_PROBLEMS]:
@@ -52,6 +56,37 @@ def lines(
         yield f"and {len(problems) - _MAX_PROBLEMS} more problems; see --json"
     for note in notes:
         yield f"note:    {note}"
+
+
+def _algorithms(matrix: Matrix) -> Iterator[str]:
+    """Yield which algorithms were taken, by size, and completions with error."""
+    taken = list(size_ranges(matrix.choices))
+    if taken:
+        yield ""
+    for one in taken[:_MAX_ROWS]:
+        sizes = format_size(one.low) + (
+            f" to {format_size(one.high)}" if one.high > one.low else ""
+        )
+        ranks = f" of {one.ranks} ranks" if one.ranks else ""
+        yield printable(f"{one.function or 'collectives'}{ranks}, {sizes}: {one.taken}")
+    if len(taken) > _MAX_ROWS:
+        yield f"and {len(taken) - _MAX_ROWS} more ranges of sizes; see --json"
+    if matrix.errors:
+        yield ""
+    for error in matrix.errors[:_MAX_ROWS]:
+        yield printable(_error(error))
+    if len(matrix.errors) > _MAX_ROWS:
+        yield f"and {len(matrix.errors) - _MAX_ROWS} more completions with error; see --json"
+
+
+def _error(error: CompletionError) -> str:
+    """Return a completion with error as a line."""
+    who = f"{error.host or '?'}" + (f" rank {error.rank}" if error.rank is not None else "")
+    ends = f" (GID {error.local_gid} to {error.remote_gid})" if error.remote_gid else ""
+    return (
+        f"completion with error: {who} {error.hca or 'HCA unknown'}, peer {error.peer or 'unknown'}"
+        f"{ends}: status {error.status}, vendor error {error.vendor_err}: {error.meaning}"
+    )
 
 
 def _verdict(matrix: Matrix, verdict: TransportVerdict) -> str:

@@ -98,6 +98,21 @@ class Completion(NamedTuple):
     request: str
 
 
+class Tuning(NamedTuple):
+    """What NCCL took for one collective; `tuning.AlgorithmChoice` says what the fields are."""
+
+    function: str
+    bytes: int
+    algorithm: str
+    protocol: str
+
+
+class Plugin(NamedTuple):
+    """`P2P plugin`: what nccl-rdma-sharp-plugins sends by, such as IBext_v8 or UCX."""
+
+    name: str
+
+
 class Unreadable(NamedTuple):
     """A line about a channel, in no form that is known."""
 
@@ -114,5 +129,7 @@ LogEvent = (
     | Version
     | Hint
     | Completion
+    | Tuning
+    | Plugin
     | Unreadable
 )

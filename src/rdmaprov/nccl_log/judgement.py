@@ -21,12 +21,14 @@ class Mismatch:
         message: rank, channel and HCA, what was seen and expected.
         remedy: what to look at or to set.
         proven: False when evidence is missing: the result is unknown, which is no pass.
+        host: the host that it is about, as the log names it; empty if it is about several.
 
     """
 
     message: str
     remedy: str
     proven: bool = True
+    host: str = ""
 
     def __str__(self) -> str:
         """Return it as one line."""
@@ -40,6 +42,7 @@ def judge(
     gdr_required: bool,
     *,
     every_rank: bool = True,
+    one_domain: bool = False,
 ) -> list[Mismatch]:
     """Return what differs from the expected, then what the logs do not prove; empty if all is well.
 
@@ -51,8 +54,11 @@ def judge(
             None: any.
         gdr_required: each channel must use GPUDirect RDMA; otherwise all or none.
         every_rank: whether a rank without a line is a mismatch.
+        one_domain: all nodes share one NVLink domain, so no channel needs to leave a node.
 
     """
+    if one_domain and matrix.local_only:
+        expected_transport, expected_hcas = Transport.P2P, None
     found = [
         *_wrong_transports(matrix, expected_transport),
         *_unused_devices(matrix, expected_transport),
@@ -104,6 +110,7 @@ def _wrong_transports(matrix: Matrix, expected: Transport | None) -> Iterator[Mi
             f"{_format_ranks(channels)} on {host or '?'}: {kind} on {_format_count(channels)}"
             f" between nodes, {wanted} (first: {channels[0]})",
             remedies.transport(matrix, host, channels[0]),
+            host=host,
         )
 
 
@@ -124,6 +131,7 @@ def _unused_devices(matrix: Matrix, expected: Transport | None) -> Iterator[Mism
             f" {', '.join(found)}"
             f" (first: {channels[0]})",
             remedies.transport(matrix, host, channels[0]),
+            host=host,
         )
 
 
@@ -141,26 +149,46 @@ def _missing_gdr(matrix: Matrix, expected: Transport | None, required: bool) -> 
             f"{_format_ranks(channels)} on {host or '?'}: no GPUDirect RDMA on {len(channels)}"
             f" of {of} channels between nodes ({hcas}; first: {channels[0]})",
             remedies.gdr(matrix, host, channels),
+            host=host,
         )
 
 
 def _wrong_hcas(matrix: Matrix, expected: Mapping[str, Collection[str]]) -> Iterator[Mismatch]:
     for host, names in sorted(expected.items()):
         channels = [channel for channel in matrix.channels if channel.rank.host == host]
-        used = {name for channel in channels for name in channel.hcas}
-        for name in sorted(set(names) - used):
-            yield Mismatch(
-                f"{host} {name}: no channel between nodes uses it"
-                f" (used: {', '.join(sorted(used)) or 'none'})",
-                f"on {host}, check NCCL_IB_HCA and the state of the port (ibv_devinfo)",
-            )
+        yield from _unused_hcas(matrix, host, names, channels)
         for channel in channels:
             if set(channel.hcas) - set(names):
                 yield Mismatch(
                     f"{host}: {channel}, expected one of {', '.join(sorted(names))}",
                     "set NCCL_IB_HCA to the rails",
+                    host=host,
                 )
                 break
+
+
+def _unused_hcas(
+    matrix: Matrix, host: str, names: Collection[str], channels: list[Channel]
+) -> Iterator[Mismatch]:
+    """Yield the HCAs that a host does not use; none is known where its log ends before channels."""
+    used = {name for channel in channels for name in channel.hcas}
+    missing = sorted(set(names) - used)
+    if missing and (not channels or host in matrix.unfinished_hosts):
+        yield Mismatch(
+            f"{host}: its log ends before all channels between nodes are listed, so it does not"
+            f" show whether {', '.join(missing)} would be used",
+            f"find why the run of {host} ended: search its log for NCCL WARN",
+            proven=False,
+            host=host,
+        )
+        return
+    for name in missing:
+        yield Mismatch(
+            f"{host} {name}: no channel between nodes uses it"
+            f" (used: {', '.join(sorted(used)) or 'none'})",
+            f"on {host}, check NCCL_IB_HCA and the state of the port (ibv_devinfo)",
+            host=host,
+        )
 
 
 def _mixed_versions(matrix: Matrix) -> Iterator[Mismatch]:

@@ -24,10 +24,12 @@ from rdmaprov.nccl_log.events import (
     LogEvent,
     MergedDevice,
     NetChannel,
+    Plugin,
     Source,
     Unreadable,
     Version,
 )
+from rdmaprov.nccl_log.tuning import parse_tuning
 
 _NOBODY = Source("", 0, -1)
 _MAX_RANKS = 1 << 20  # a number beyond it is a garbled line
@@ -66,6 +68,7 @@ _USING = re.compile(rb"NET/(?:IB|gIB) : Using (.*)")
 _LISTED = re.compile(rb"\[\d+\]=\{([^}]*)(\}?)|(\[\d+\]\S+)")
 _PORT = re.compile(rb"\[\d+\] ?([^\s:,]+):\d+(?::\d*){0,2}/(IB|RoCE)\b")
 _MERGED = re.compile(rb"NET/IB : Made virtual device \[(\d{1,9})\] name=(\S+) ")
+_PLUGIN = re.compile(rb"P2P plugin (?:v\d{1,3} )?(\w{1,32})")
 _HINTS = {
     "ib_disabled": rb"NCCL_IB(?:EXT)?_DISABLE set by environment to [1-9]",
     "net": rb"NCCL_NET set by environment to \S+",
@@ -122,6 +125,10 @@ def parse_message(message: bytes) -> LogEvent | None:
         return _parse_communicator(message)
     if b"Got completion" in message:
         return parse_completion(message)
+    if b" Bytes -> " in message:
+        return parse_tuning(message)
+    if found := _PLUGIN.match(message):
+        return Plugin(found[1].decode(errors="replace"))
     if message.startswith(b"NET/") and (event := _parse_network(message)):
         return event
     return _parse_hint(message)

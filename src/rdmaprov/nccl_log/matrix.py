@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rdmaprov.nccl_log.completion import CompletionError
+from rdmaprov.nccl_log.tuning import AlgorithmChoice
 
 
 class Transport(StrEnum):
@@ -128,6 +129,8 @@ class Matrix:
         silent: files without a line of NCCL's.
         versions: NCCL's versions, sorted.
         errors: completions with error, by host and rank.
+        choices: the algorithms that NCCL took, by communicator and size.
+        unfinished_hosts: hosts of which a log ends before its channels were all listed.
 
     """
 
@@ -142,6 +145,8 @@ class Matrix:
     silent: tuple[str, ...]
     versions: tuple[str, ...]
     errors: tuple[CompletionError, ...] = ()
+    choices: tuple[AlgorithmChoice, ...] = ()
+    unfinished_hosts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,18 @@ import re
 from collections.abc import Iterator
 
 from rdmaprov.nccl_log.completion import CompletionError, make_error
+from rdmaprov.nccl_log.events import Source
 from rdmaprov.nccl_log.matrix import Channel, LogRank, Matrix, Process, RankConnections, Transport
 from rdmaprov.nccl_log.tally import ChannelKey, ProcessTally, Tally
+from rdmaprov.nccl_log.tuning import AlgorithmChoice
 
 # Networks of verbs, which run on InfiniBand and RoCE alike: NCCL's own, that of
 # nccl-rdma-sharp-plugins (and its CollNet, SHARP), and Google's. UCX and others choose their
 # transport themselves, so their names prove none.
 _VERBS = re.compile(r"IB|IBext(?:_v\d+)?|gIB|SHARP")
+# The name of nccl-rdma-sharp-plugins where its API is older than NCCL's (src/plugin/net/net_v6.cc
+# to net_v11.cc of NCCL print the plugin's name): verbs or UCX, which `P2P plugin` says.
+_RDMA_PLUGIN = re.compile(r"NCCL RDMA Plugin v\d+")
 _SOCKET = {"Socket", "FastSocket"}
 _OFI = {"AWS Libfabric", "Libfabric", "OFI"}  # aws-ofi-nccl, by version
 _LAYERS = {"IB": Transport.IB, "RoCE": Transport.ROCE}
@@ -30,11 +35,18 @@ def make_matrix(tally: Tally, silent: tuple[str, ...]) -> Matrix:
         local_only=not channels and _is_local_only(tally),
         size=size,
         absent=absent,
+        unfinished_hosts=frozenset(source.host for source in _cut_sources(tally)),
         unfinished=tuple(sorted(_unfinished_sources(tally, absent))),
         unreadable=(tally.unreadable, tally.first_unreadable),
         silent=silent,
         versions=tuple(sorted(tally.versions)),
         errors=tuple(_errors(tally)),
+        choices=tuple(
+            sorted(
+                AlgorithmChoice(ranks, *choice, count)
+                for (ranks, choice), count in tally.choices.items()
+            )
+        ),
     )
 
 
@@ -72,7 +84,7 @@ def resolve_device(
         return Transport.SOCKET, ()
     if network in _OFI:
         return Transport.OFI, ()
-    if not _VERBS.fullmatch(network) or process.devices is None or process.ambiguous:
+    if not _is_verbs(process, network) or process.devices is None or process.ambiguous:
         return Transport.UNKNOWN, ()
     if device in process.merged:
         names = process.merged[device]
@@ -81,6 +93,13 @@ def resolve_device(
         names = process.devices[device].names
         return _link_layer(process, names), names
     return _link_layer(process, ()), ()  # merged, and the log does not say of which
+
+
+def _is_verbs(process: ProcessTally, network: str) -> bool:
+    """Return whether a network is one of verbs; its devices must be listed, too."""
+    if _RDMA_PLUGIN.fullmatch(network):
+        return process.plugin.startswith("IB") or not process.plugin
+    return _VERBS.fullmatch(network) is not None
 
 
 def _link_layer(process: ProcessTally, names: tuple[str, ...]) -> Transport:
@@ -110,10 +129,15 @@ def _present_ranks(tally: Tally) -> set[int]:
     return {number for gpu in tally.gpus.values() for number in gpu.ranks}
 
 
+def _cut_sources(tally: Tally) -> set[Source]:
+    """Return whose log ends within a communicator's making, or within its channels."""
+    sources = {source for source, _ in tally.opened}
+    return sources | {source for source, gpu in tally.gpus.items() if gpu.pending}
+
+
 def _unfinished_sources(tally: Tally, absent: tuple[int, ...]) -> set[str]:
     """Return who was cut off: within a communicator's making, within channels, or before them."""
-    sources = {source for source, _ in tally.opened}
-    sources |= {source for source, gpu in tally.gpus.items() if gpu.pending}
+    sources = _cut_sources(tally)
     # Both ends of a channel through a network write a line.
     silent = tally.net_peers - _present_ranks(tally) - set(absent)
     return {f"rank {number}" for number in silent} | {

@@ -14,6 +14,8 @@ ChannelKey = tuple[int, bool, int | None, str, int, bool, bool]
 # A connection that broke is followed by one error for each of its requests. Of a process that
 # writes more different ones than this, the rest says nothing new.
 _MAX_ERRORS = 1024
+# A sweep has some 30 sizes, a training job some thousands.
+_MAX_CHOICES = 1 << 16
 
 
 @dataclass(slots=True)
@@ -31,6 +33,7 @@ class GpuTally:
     Attributes:
         ranks: its ranks, by number.
         largest: size of its largest communicator, and its rank there; (0, None) if unsaid.
+        latest: size of the communicator that it made last; 0 if unsaid.
         errors: its completions with error, each once.
         pending: channels came after the last "Connected".
         complete: a communicator was complete.
@@ -39,6 +42,7 @@ class GpuTally:
 
     ranks: defaultdict[int, RankTally] = field(default_factory=lambda: defaultdict(RankTally))
     largest: tuple[int, int | None] = (0, None)
+    latest: int = 0
     errors: dict[events.Completion, None] = field(default_factory=dict)
     pending: bool = False
     complete: bool = False
@@ -46,12 +50,22 @@ class GpuTally:
 
 @dataclass(slots=True)
 class ProcessTally:
-    """What a process said of its networks; `ambiguous` when it listed different devices."""
+    """What a process said of its networks.
+
+    Attributes:
+        devices: the RDMA devices that NET/IB lists; None if it lists none.
+        ambiguous: it listed different ones.
+        merged: devices that were made of others, by number.
+        hints: what explains why a network was not used, by kind.
+        plugin: what nccl-rdma-sharp-plugins sends by; empty without it.
+
+    """
 
     devices: tuple[events.Device, ...] | None = None
     ambiguous: bool = False
     merged: dict[int, tuple[str, ...]] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)
+    plugin: str = ""
 
 
 @dataclass(slots=True)
@@ -79,6 +93,7 @@ class Tally:
     net_peers: set[int] = field(default_factory=set)
     local_peers: set[int] = field(default_factory=set)
     versions: set[str] = field(default_factory=set)
+    choices: Counter[tuple[int, events.Tuning]] = field(default_factory=Counter)
     unreadable: int = 0
     first_unreadable: str = ""
 
@@ -124,6 +139,12 @@ class Tally:
                 process.merged[device] = names
             case events.Completion() if len(self.gpus[source].errors) < _MAX_ERRORS:
                 self.gpus[source].errors[event] = None
+            case events.Tuning():
+                choice = (self.gpus[source].latest, event)
+                if choice in self.choices or len(self.choices) < _MAX_CHOICES:
+                    self.choices[choice] += 1
+            case events.Plugin(name):
+                process.plugin = name
             case events.Hint(kind, text):
                 process.hints.setdefault(kind, text)
             case events.Unreadable(text):
@@ -158,6 +179,7 @@ class Tally:
     def _add_communicator(self, source: Source, event: events.Communicator) -> None:
         mine = (source, event.pointer)
         gpu = self.gpus[source]
+        gpu.latest = event.ranks
         if event.ranks > gpu.largest[0]:
             gpu.largest = (event.ranks, event.rank)
         key = event.identity or self.opened.get(mine) or f"{event.ranks} ranks"

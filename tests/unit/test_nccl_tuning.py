@@ -1,0 +1,110 @@
+"""Which algorithm NCCL took, from its TUNING lines in every form, by size and communicator."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.nccl_jobs import Job, of
+
+from rdmaprov.nccl_log.tuning import parse_tuning, size_ranges, taken_algorithm
+
+# The form, as NCCL's source has it at the tag → function, bytes, algorithm, protocol.
+FORMS = {
+    # v2.20.3-1 to v2.22.3-1; posted in NVIDIA/nccl#1595
+    "805306368 Bytes -> Algo 1 proto 2 time 3970.683594": ("", 805306368, "ring", "simple"),
+    "262144 Bytes -> Algo 0 proto 1 time 54.707825": ("", 262144, "tree", "ll128"),
+    # v2.23.4-1
+    "AllReduce: 4096 Bytes -> Algo 5 proto 2 time 60.1": ("AllReduce", 4096, "nvlstree", "simple"),
+    # v2.24.3-1 to v2.30.7-1, and NCCL's own documentation of TUNING
+    "AllReduce: 33554432 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..31}": (
+        "AllReduce", 33554432, "ring", "simple",
+    ),
+    "AllReduce: 8589934592 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..15}": (
+        "AllReduce", 8589934592, "nvlstree", "simple",
+    ),
+    "ReduceScatter: 8 Bytes -> Algo COLLNET_DIRECT proto LL channel{Lo..Hi}={0..0}": (
+        "ReduceScatter", 8, "collnetdirect", "ll",
+    ),
+    # 2.31, as meta-pytorch/torchcomms has it
+    "AllReduce: 8 Bytes -> Algo TREE proto LL128 channel{Lo..Hi}={0..0} cgaClusterSize 4": (
+        "AllReduce", 8, "tree", "ll128",
+    ),
+    # v2.27.7-1 and v2.28.9-1: kernels of symmetric memory
+    "AllReduce [Symmetric]: 1024 Bytes -> Kernel AllReduce_AGxLL_R nchannels 4 nthreads 512": (
+        "AllReduce", 1024, "symmetric", "",
+    ),
+}  # fmt: skip
+TOP = 8 << 30
+
+
+def lines(*sizes, algorithm="RING", source="node0:100:200 [0]"):
+    return "".join(
+        f"{source} NCCL INFO AllReduce: {size} Bytes -> Algo {algorithm} proto SIMPLE"
+        " channel{Lo..Hi}={0..15}\n"
+        for size in sizes
+    )
+
+
+@pytest.mark.parametrize("message", FORMS)
+def test_a_form_of_nccl_s_is_read(message):
+    assert parse_tuning(message.encode()) == FORMS[message]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "AllReduce [Copy Engine]: 8 Bytes -> cudaMemcpy",
+        "AllReduce: many Bytes -> Algo RING proto SIMPLE",
+        "AllReduce: opCount 0 sendbuff 0x7f7a97e00400 count 1 datatype 7 op 0 root 0",
+    ],
+)
+def test_another_message_names_no_algorithm(message):
+    assert parse_tuning(message.encode()) is None
+
+
+@given(st.binary(max_size=120))
+def test_any_bytes_are_read_without_an_error(data):
+    parse_tuning(data)
+    parse_tuning(b"AllReduce: 8 Bytes -> Algo " + data)
+
+
+def test_a_job_s_algorithm_is_found_by_size_and_ranks():
+    matrix = of(Job(nodes=2, gpus=2).text() + lines(1024, TOP, TOP))
+    assert taken_algorithm(matrix.choices, "AllReduce", TOP, 4) == "ring"
+    assert taken_algorithm(matrix.choices, "AllReduce", TOP, 8) is None
+    assert taken_algorithm(matrix.choices, "AllReduce", 2 * TOP, 4) is None
+    assert taken_algorithm(matrix.choices, "AllGather", TOP, 4) is None
+
+
+def test_two_algorithms_for_one_size_are_none():
+    matrix = of(Job(nodes=2, gpus=2).text() + lines(TOP) + lines(TOP, algorithm="NVLS_TREE"))
+    assert taken_algorithm(matrix.choices, "AllReduce", TOP, 4) is None
+
+
+def test_a_group_s_algorithm_is_not_the_fleet_s():
+    """A process is in a group of two first, and then in the fleet."""
+    head = "node0:100:200 [0] NCCL INFO "
+    log = (
+        f"{head}ncclCommSplit comm 0x1 rank 0 nranks 2 commId 0x1 - Init COMPLETE\n"
+        + lines(TOP, algorithm="NVLS_TREE")
+        + f"{head}ncclCommInitRank comm 0x2 rank 0 nranks 16 commId 0x2 - Init COMPLETE\n"
+        + lines(TOP)
+    )
+    choices = of(log).choices
+    assert taken_algorithm(choices, "AllReduce", TOP, 2) == "nvlstree"
+    assert taken_algorithm(choices, "AllReduce", TOP, 16) == "ring"
+
+
+def test_sizes_that_took_the_same_are_one_range():
+    log = lines(8, 16, 32, algorithm="TREE") + lines(64, TOP)
+    assert [(one.low, one.high, one.taken) for one in size_ranges(of(log).choices)] == [
+        (8, 32, "tree simple"),
+        (64, TOP, "ring simple"),
+    ]
+
+
+def test_endless_different_sizes_do_not_grow_the_matrix_without_end(monkeypatch):
+    monkeypatch.setattr("rdmaprov.nccl_log.tally._MAX_CHOICES", 100)
+    assert len(of(lines(*range(8, 8000, 8))).choices) == 100
