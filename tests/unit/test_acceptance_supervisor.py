@@ -20,10 +20,11 @@ from tests.unit.accept_runs import job
 from tests.unit.waiting import until
 
 from rdmaprov.acceptance import nodes as nodes_module
-from rdmaprov.acceptance import shapes
+from rdmaprov.acceptance import sampling, shapes
 from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.nodes import ask_nodes, program_command
 from rdmaprov.acceptance.rank_events import RankEvent
+from rdmaprov.acceptance.samples.packed import parse_samples
 from rdmaprov.marked import marked_processes
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
@@ -81,16 +82,19 @@ def nodes(units):
 class Kept:
     """A shell script that a supervisor runs on n0."""
 
-    def __init__(self, nodes, script, lease_s=60.0, limit_s=60.0, environment=None):
+    def __init__(
+        self, nodes, script, lease_s=60.0, limit_s=60.0, environment=None, files=None, **more
+    ):
         self.mark = f"rdmaprov-accept-test-{secrets.token_hex(4)}"
         self.nodes = nodes
         request = {
             "verb": "start",
             "argv": ["/bin/sh", "{directory}/script"],
             "environment": {"WHERE": "{directory}/x", **(environment or {})},
-            "files": {"script": base64.b64encode(script.encode()).decode()},
+            "files": {"script": base64.b64encode(script.encode()).decode(), **(files or {})},
             "lease_s": lease_s,
             "limit_s": limit_s,
+            **more,
         }
         self.answer = ask_nodes(
             nodes,
@@ -217,7 +221,7 @@ echo '{"rank": '$rank', "event": "phase", "phase": "sweep"}'
 """
 
 
-def runs(nodes, tmp_path, *endings):
+def runs(nodes, tmp_path, *endings, **more):
     """Return how a job ended whose interpreters are scripts, one for each node."""
     pythons = {}
     for number, ending in enumerate(endings):
@@ -226,7 +230,7 @@ def runs(nodes, tmp_path, *endings):
         path.chmod(0o755)
         pythons[f"n{number}"] = str(path)
     heard: list[RankEvent] = []
-    (ran,) = Launcher(nodes, heard.append, grace_s=0.5).run([job(2, pythons=pythons)])
+    (ran,) = Launcher(nodes, heard.append, grace_s=0.5).run([job(2, pythons=pythons, **more)])
     assert heard == ran.events
     return ran
 
@@ -244,6 +248,34 @@ def test_one_node_that_fails_ends_the_others(nodes, tmp_path):
     assert (ran.nodes["n0"].rc, ran.nodes["n1"].rc) == (None, 1)
     assert "No module named torch" in ran.nodes["n1"].errors
     assert [node.left for node in ran.nodes.values()] == [(), ()]
+
+
+SAMPLED = {"n0": (("lo", ""),), "n1": (("lo", ""), ("no-such-device", ""))}
+
+
+@pytest.mark.parametrize("ending", ["exit 0", "exec sleep 600"])
+def test_counters_of_rails_are_read_until_the_end_and_fetched(nodes, tmp_path, ending):
+    ran = runs(nodes, tmp_path, ending, "exit 1", sampled=SAMPLED)
+    for name, rails in SAMPLED.items():
+        found = parse_samples(ran.nodes[name].samples, len(rails))
+        assert found.fast.column(0, "down") is not None
+        assert found.lasted_s > 0
+    assert [node.left for node in ran.nodes.values()] == [(), ()]
+    ours = [f"{node.directory}/sampler.py".encode() for node in ran.nodes.values()]
+    assert not any(each in line for line in command_lines() for each in ours)
+
+
+def test_sampler_ends_with_its_keeper(keep):
+    sampler = base64.b64encode(sampling.program_source()).decode()
+    kept = keep(
+        "sleep 600",
+        sample=sampling.sample_request((("lo", ""),), 60),
+        files={"sampler.py": sampler},
+    )
+    ours = str(kept.directory).encode() + b"/sampler.py"
+    assert until(lambda: any(ours in line for line in command_lines()))
+    os.kill(kept.supervisor(), signal.SIGKILL)
+    assert until(lambda: not any(ours in line for line in command_lines()))
 
 
 def test_a_program_that_is_not_there_is_told(nodes, tmp_path):

@@ -15,6 +15,7 @@ from rdmaprov.acceptance import (
     isolate,
     jobs,
     measure,
+    over_time,
     paths,
     preflight,
     proof,
@@ -209,6 +210,7 @@ class Gate:
             site, before, after, due if is_nccl else 0, own
         )
         result.findings += found
+        over_time.judge_samples(result, site, self.keep)
         if is_nccl:
             result.findings += evidence.judge_transports(site, evidence.save_logs(ran, self.keep))
             result.judgement, slow = evidence.judge_floor(site, ran)

@@ -38,6 +38,7 @@ class NodeRun:
         ranks: what each rank was at last.
         errors: the end of what it wrote to standard error.
         logs: files that were fetched.
+        samples: what its sampler wrote of its rails; empty if there is nothing.
         lost: whether the node stopped answering.
         odd: why what it answers cannot be used; empty if it can.
         own: its ranks.
@@ -54,6 +55,7 @@ class NodeRun:
     ranks: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     errors: str = ""
     logs: bytes = b""
+    samples: bytes = b""
     lost: bool = False
     odd: str = ""
     own: range = range(0)

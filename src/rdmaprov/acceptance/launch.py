@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
 
-from rdmaprov.acceptance import shapes
+from rdmaprov.acceptance import sampling, shapes
 from rdmaprov.acceptance.job_run import POLL_S, JobRun, NodeRun
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_nodes, program_command
 from rdmaprov.acceptance.plan import GateJob, Task, start_request, task_file
@@ -174,6 +174,10 @@ class Launcher:
             if isinstance(answer, Answer) and answer.rc == 0:
                 with suppress(ValueError):  # then it has none, and what they should show is unknown
                     started[name].logs = base64.b64decode(answer.out, validate=True)
+        sampled = {n: node.directory for n, node in started.items() if runs[n].job.sampled}
+        for commands in sampling.fetch_commands(sampled):
+            for name, answer in self._nodes.run_all(commands).items():
+                started[name].samples = sampling.samples_from(answer)
 
     def _stop(self, runs: Mapping[str, JobRun], marks: Mapping[str, str]) -> None:
         documents: dict[str, Document] = {

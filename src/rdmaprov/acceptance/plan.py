@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from rdmaprov.acceptance import bundle
+from rdmaprov.acceptance import bundle, sampling
 
 DTYPES = ("float32", "bfloat16", "float16", "int32")
 # After this without a request, the controller of a job is gone.
@@ -128,6 +128,8 @@ class GateJob:
         tasks: what `run` has them do, in order; a session is given its tasks one by one.
         limits: of time.
         environment: further variables of the ranks, by node.
+        sampled: the rails whose counters are read meanwhile, each by its network device and its
+            PCI address, by node.
 
     """
 
@@ -142,6 +144,7 @@ class GateJob:
     tasks: tuple[Task, ...] = ()
     limits: JobLimits = JobLimits()
     environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    sampled: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @property
     def world(self) -> int:
@@ -181,6 +184,10 @@ def start_request(
         "plan.json": json.dumps(_agent_plan(job, node)).encode(),
         **(files or {}),
     }
+    sample = {}
+    if rails := job.sampled.get(node, ()):
+        own_files[sampling.PROGRAM] = sampling.program_source()
+        sample = {"sample": sampling.sample_request(rails, limit_s + LEASE_S)}
     return {
         "verb": "start",
         "argv": _torchrun_command(job, node),
@@ -189,6 +196,7 @@ def start_request(
         "files": {name: base64.b64encode(data).decode() for name, data in own_files.items()},
         "limit_s": limit_s,
         "lease_s": LEASE_S,
+        **sample,
     }
 
 

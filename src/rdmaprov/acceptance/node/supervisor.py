@@ -25,6 +25,7 @@ import time
 from rdmaprov.node import unit
 from rdmaprov.node.hunt import adopt_orphans, end_all, find_processes, process_state, read_bytes
 from rdmaprov.node.program import KEEPER, REQUEST, Child, Unit, become, unit_names, write
+from rdmaprov.node.sampling import start_sampler
 
 PROGRESS = struct.Struct("<QQQ")  # as agent/watch.py writes it
 TICK_S = 0.2
@@ -68,6 +69,7 @@ def supervise(request, directory, mark, kind):
     """Watch the program until its end, then wait to be dismissed; return when all is gone."""
     why, rc, written, last = "", None, 0.0, {}
     touched, asked = 0, time.monotonic()
+    start_sampler(request, directory)
     try:
         program = kind(request, directory, mark)
     except OSError as error:
