@@ -119,7 +119,7 @@ def group_job(site: GateSite, names: Sequence[str], rails: tuple[int, ...], numb
         )
         for place, plane in enumerate(job.planes)
     )
-    return replace(job, tasks=tasks, limits=GROUP_LIMITS)
+    return replace(job, tasks=tasks, limits=job.limits if site.backend == "nccl" else GROUP_LIMITS)
 
 
 def _make_job(
@@ -140,6 +140,7 @@ def _make_job(
         port=int(site.facts[first]["port"]) + number,
         control={name: site.rendezvous.devices[name] for name in names},
         planes=_planes(site, nodes, rails),
+        limits=JobLimits.of(site.backend, site.per_node * len(names)),
         environment=_rail_environment(site, nodes, rails),
     )
 

@@ -14,17 +14,20 @@ from rdmaprov.acceptance import bundle, sampling
 DTYPES = ("float32", "bfloat16", "float16", "int32")
 # After this without a request, the controller of a job is gone.
 LEASE_S = 60
-# What NCCL says of its transports is in these subsystems; a file for each process.
+# Of the limits for each rank: with 64 ranks that joined at once on two processors, a rank took this
+# part of a second. A fleet's ranks have processors of their own.
+_JOIN_S = 0.15
+# What NCCL says of its transports and algorithms is in these subsystems; a file for each process.
 NCCL_DEBUG = {
     "NCCL_DEBUG": "INFO",
-    "NCCL_DEBUG_SUBSYS": "INIT,NET,GRAPH,ENV",
+    "NCCL_DEBUG_SUBSYS": "INIT,NET,GRAPH,ENV,TUNING",
     "NCCL_DEBUG_FILE": "{directory}/nccl.%h.%p",
 }
 
 
 @dataclass(frozen=True)
 class JobLimits:
-    """How long the parts of a job may take, in seconds.
+    """How long the parts of a job may take, in seconds; `of` has those for many ranks.
 
     Args:
         load: importing torch, twice; minutes where many nodes read it from one file server.
@@ -38,6 +41,21 @@ class JobLimits:
     rendezvous: float = 120
     connect: float = 60
     step: float = 60
+
+    @classmethod
+    def of(cls, backend: str, ranks: int) -> JobLimits:
+        """Return the limits of a job with this number of ranks.
+
+        NCCL's init took 55 s on 8 B200 (NVIDIA/nccl#1646) and 150 s at thousands of GPUs
+        (NVIDIA/nccl#1156); `connect` is twice that. After a path broke, an HCA repeats a message
+        seven times, each time for 4.096 µs · 2^NCCL_IB_TIMEOUT: up to 137 s at 22, a value that
+        fleets use, before NCCL names the HCA. `step` is above that, so that NCCL has its say.
+        All ranks join through one store: bench/control_plane.py has its share for each rank.
+        """
+        joining = 120 + _JOIN_S * ranks
+        if backend == "nccl":
+            return cls(rendezvous=joining, connect=120 + ranks * 180 / 4096, step=180)
+        return cls(rendezvous=joining, connect=60 + _JOIN_S * ranks)
 
     @property
     def start_s(self) -> float:

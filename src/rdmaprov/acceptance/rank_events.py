@@ -62,6 +62,7 @@ _SHAPES: dict[str, dict[str, Check]] = {
         "min_us": _TIME_US,
     },
     "source": {**_OF_TASK, "source": _NATURAL, "first": _FIRST},
+    "witness": {**_OF_TASK, "peer": _NATURAL, "wrong": _NATURAL},
     "waits": {**_OF_TASK, "us": list_of(_NUMBER, _MOST_PEERS, least=1)},
     "pair": {**_OF_TASK, "to": _NATURAL, "us": _TIME_US, "gb_s": _GB_S, "reduce_us": _TIME_US},
     "late": {"phase": _TEXT, "limit_s": _NUMBER, "where": message, "entered": _NATURAL},
@@ -125,7 +126,7 @@ def parse_event(
         raise OddAnswer(f"its ranks report what no rank of it does: {shown(line)}")
     if (where := check(event)) is not RIGHT:
         raise OddAnswer(f"its ranks report {kind} with a wrong {shown(where) or 'shape'}")
-    if not all(event.get(name, 0) < world for name in ("to", "source")):
+    if not all(event.get(name, 0) < world for name in ("to", "source", "peer")):
         raise OddAnswer(f"its ranks report a rank that is not there: {shown(line)}")
     if tasks is not None and "task" in event and not _is_of_task(event, tasks):
         raise OddAnswer(f"its ranks report a task that is not theirs: {shown(line)}")

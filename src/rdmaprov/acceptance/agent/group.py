@@ -40,6 +40,11 @@ class RankGroup:
         self._key = f"{task['number']}/{index}"
         self._steps = 0
 
+    def part(self, ranks: list[int]) -> RankGroup:
+        """Return a group of some of its ranks, with a communicator of its own."""
+        task = {**self.task, "groups": {str(self.index): ranks}}
+        return self.process.group(task, self.index)
+
     def say(self, event: str, **fields: Any) -> None:
         """Print an event of this group."""
         say(event, plane=self.task["plane"], task=self.task["number"], group=self.index, **fields)

@@ -49,3 +49,22 @@ def own(rank: Any, index: Any) -> Any:
     """Return what a rank gives at an element to a collective that only moves data: 1 to 113."""
     turn = 31 * (rank // _OWN_SPAN) * (index + 1)
     return 1 + (7919 * index + 104729 * rank + turn) % _OWN_SPAN
+
+
+def pair_rounds(ranks: int) -> list[list[tuple[int, int]]]:
+    """Return four rounds of disjoint pairs, in which each rank meets up to four others.
+
+    Two rounds are of neighbours, which mostly share a node, and two of ranks far apart.
+    """
+    half, found = ranks // 2, []
+    for offset in (0, 1):
+        near = [((i + offset) % ranks, (i + offset + 1) % ranks) for i in range(0, ranks - 1, 2)]
+        far = [(i, ranks - half + (i + offset) % half) for i in range(half)]
+        found += [near, far]
+    met: set[frozenset[int]] = set()
+    rounds = []
+    for pairs in found:
+        new = [(min(pair), max(pair)) for pair in pairs if frozenset(pair) not in met]
+        met.update(frozenset(pair) for pair in new)
+        rounds.append(new)
+    return [pairs for pairs in rounds if pairs]

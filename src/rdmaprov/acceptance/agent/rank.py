@@ -86,9 +86,14 @@ class RankProcess:
         return RankGroup(self, task, index, self._groups[key])
 
     def drop(self, group: RankGroup) -> None:
-        """Give up a group's communicator: all pairs of a fleet would be too many to keep."""
+        """Give up a group's communicator: all pairs of a fleet are too many for a GPU's memory.
+
+        torch keeps its name, or the next group of these ranks had the same one, and would find
+        what this one left in the store.
+        """
         handle = self._groups.pop((group.task["plane"], tuple(group.ranks)))
-        self.dist.destroy_process_group(handle)
+        if self.on_gpu and hasattr(handle, "shutdown"):
+            handle.shutdown()
 
     def _connect(self, plane: dict[str, str], ranks: tuple[int, ...]) -> Any:
         limit = self.plan["limits_s"]["connect"]

@@ -10,8 +10,6 @@ from .collectives import COLLECTIVES, AllReduce
 from .group import RankGroup
 from .senders import find_wrong_ranks
 
-_CUT = "cut"
-
 
 class Sweep:
     """The sizes of a task, the largest first: if time runs out, it is small ones that are missing.
@@ -24,16 +22,16 @@ class Sweep:
     def __init__(self, group: RankGroup) -> None:
         self._group, self._task = group, group.task
         self._values = group.values()
+        self._begin = time.monotonic()
+        self._used_s = 0.0
         self._salt = 0
         self._wrong = False
 
     def run(self) -> None:
         """Prove all sizes; those beyond the task's time limit are reported as cut."""
-        begin = time.monotonic()
         for size in sorted(self._task["sizes"], reverse=True):
-            used = self._group.agree(lambda: self._used(begin))
-            if float(used) > self._task["limit_s"]:
-                self._group.say("cut", bytes=size, used_s=float(used))
+            if self._used_s > self._task["limit_s"]:
+                self._group.say("cut", bytes=size, used_s=self._used_s)
                 break
             for name in self._task["dtypes"]:
                 self._prove(size, name, name == self._task["dtypes"][0])
@@ -41,15 +39,13 @@ class Sweep:
         if self._group.is_any(self._wrong):
             find_wrong_ranks(self._group)
 
-    def _used(self, begin: float) -> str:
-        return f"{time.monotonic() - begin:.3f}"
-
     def _prove(self, size: int, name: str, is_timed: bool) -> None:
         dtype = getattr(self._group.torch, name)
         width = self._group.torch.empty(0, dtype=dtype).element_size()
         made = COLLECTIVES[self._task["collective"]](
             self._group, self._values, size // width, dtype
         )
+        count = 0
         for in_place in made.places:
             self._salt += 1
             row = {"dtype": name, "bytes": size, "in_place": in_place}
@@ -57,7 +53,9 @@ class Sweep:
             first = self._time_once(made, in_place)
             self._verify(made, row, 0)
             if is_timed:
-                times = self._time_all(made, row, min(first, self._time_once(made, in_place)))
+                once_s = min(first, self._time_once(made, in_place))
+                count = count or self._agree_count(once_s, len(made.places))
+                times = self._time_all(made, row, count)
                 self._group.say("row", **row, **summary(times))
 
     def _time_once(self, made: AllReduce, in_place: bool) -> float:
@@ -67,9 +65,8 @@ class Sweep:
             self._group.torch.cuda.synchronize()
         return self._group.time_run(lambda: made.run(in_place), made.due_bytes)
 
-    def _time_all(self, made: AllReduce, row: dict[str, Any], once_s: float) -> list[float]:
+    def _time_all(self, made: AllReduce, row: dict[str, Any], count: int) -> list[float]:
         """Return the times of all runs; the result of the last one and of any other is verified."""
-        count = int(self._group.agree(lambda: str(self._count(once_s))))
         checked = self._salt * 7919 % max(1, count - 1)
         times = []
         for number in range(count):
@@ -78,9 +75,21 @@ class Sweep:
                 self._verify(made, row, 1 + number)
         return times
 
-    def _count(self, once_s: float) -> int:
+    def _agree_count(self, once_s: float, places: int) -> int:
+        """Return how often to repeat; agree, too, on the time that is used after that.
+
+        One agreement for each size: at thousands of ranks, they are what a small size costs.
+        """
         least, most, budget = self._task["repeat"]
-        return int(min(most, max(least, int(budget / max(once_s, 1e-7)))))
+
+        def decide() -> str:
+            count = int(min(most, max(least, int(budget / max(once_s, 1e-7)))))
+            used = time.monotonic() - self._begin + places * count * once_s
+            return f"{count} {used:.3f}"
+
+        count, used = self._group.agree(decide).split()
+        self._used_s = float(used)
+        return int(count)
 
     def _verify(self, made: AllReduce, row: dict[str, Any], iteration: int) -> None:
         self._group.watch.begin_step()

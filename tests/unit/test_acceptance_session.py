@@ -1,0 +1,145 @@
+"""Ranks that wait for tasks: they get each one, whole and in order, and a failure ends the wait."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from tests.unit.accept_runs import job
+
+from rdmaprov.acceptance.job_run import MOST_MISSED, NodeRun
+from rdmaprov.acceptance.launch import Launcher
+from rdmaprov.acceptance.plan import JobLimits, Task, task_file
+from rdmaprov.probe.connection import Answer
+from rdmaprov.probe.errors import NoAnswer
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.target import Target
+
+# Two ranks without torch, one for each node: each performs a task by saying so.
+RANK = """#!{python}
+import json, os, sys, time
+from pathlib import Path
+rank = next(int(word.partition("=")[2]) for word in sys.argv if word.startswith("--node-rank="))
+def say(event, **fields):
+    os.write(1, json.dumps({{"rank": rank, "event": event, **fields}}).encode() + b"\\n")
+number, directory = 0, Path(sys.argv[-1]).parent
+while True:
+    path = directory / f"task.{{number}}"
+    while not path.exists():
+        time.sleep(0.01)
+    task = json.loads(path.read_text())
+    if task.get("end"):
+        break
+    say("phase", phase=task["stage"])
+    if task["stage"] == "fails" and rank == 1:
+        say("failed", phase="x", error="broken", entered=0)
+        sys.exit(1)
+    if task["stage"] != "fails":
+        say("finished", task=task["number"])
+    number += 1
+say("done")
+"""
+
+
+@pytest.fixture
+def nodes():
+    here = {n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")}
+    probe = Probe(here)
+    yield probe
+    probe.close()
+
+
+@pytest.fixture
+def made(tmp_path):
+    path = tmp_path / "python"
+    path.write_text(RANK.format(python=sys.executable))
+    path.chmod(0o755)
+    return job(2, pythons=dict.fromkeys(("n0", "n1"), str(path)))
+
+
+def task(number, stage="groups"):
+    return Task(number, stage, "rail 0", ((0, 1),), sizes=(8,))
+
+
+def stages(run, rank):
+    return [e["phase"] for e in run.events_of("phase") if e["rank"] == rank]
+
+
+def test_ranks_perform_each_task_in_order_and_end_with_the_session(nodes, made):
+    with Launcher(nodes).open([made]) as session:
+        (run,) = session.runs
+        for number, stage in enumerate(("host", "groups", "fleet")):
+            session.perform({0: task(number, stage)})
+            assert run.is_finished(number)
+            assert not run.has_failed
+    assert run.good
+    assert [stages(run, rank) for rank in (0, 1)] == [["host", "groups", "fleet"]] * 2
+    assert len(run.events_of("done")) == 2
+    assert [node.left for node in run.nodes.values()] == [(), ()]
+
+
+def test_failed_rank_ends_the_wait_and_later_tasks_are_left_out(nodes, made):
+    with Launcher(nodes, grace_s=0.2).open([made]) as session:
+        (run,) = session.runs
+        session.perform({0: task(0)})
+        session.perform({0: task(1, "fails")})
+        assert run.has_failed
+        session.perform({0: task(2)})
+    assert 2 not in run.tasks
+    assert not run.good
+    assert [node.left for node in run.nodes.values()] == [(), ()]
+
+
+def test_jobs_side_by_side_get_their_own_tasks(nodes, made):
+    one = job(1, pythons=made.pythons, nodes=("n0",))
+    other = job(1, pythons=made.pythons, nodes=("n1",))
+    alone = Task(0, "host", "rail 0", ((0,),))
+    # Each rank is rank 0 of its own job.
+    with Launcher(nodes).open([one, other]) as session:
+        session.perform({0: alone, 1: alone})
+        session.perform({1: Task(1, "groups", "rail 0", ((0,),))})
+        session.perform({})
+    first, second = session.runs
+    assert (stages(first, 0), stages(second, 0)) == (["host"], ["host", "groups"])
+    assert first.good
+    assert second.good
+
+
+def test_run_performs_the_tasks_of_the_job(nodes, made):
+    (run,) = Launcher(nodes).run([made])
+    assert run.good
+    assert all(run.is_finished(each.number) for each in made.tasks)
+
+
+def test_file_of_a_task_that_is_cut_is_not_taken(nodes, tmp_path):
+    name, content = task_file(job(2), "n0", 0, task(0))
+    for name_of_file in ("out", "lease"):
+        (tmp_path / name_of_file).touch()
+    command = NodeRun(directory=str(tmp_path)).poll_command((name, content))
+    cut = type(command)(command.text, 20, content[:-1])
+    answer = nodes.run_all({"n0": cut})["n0"]
+    assert isinstance(answer, Answer)
+    assert answer.rc != 0
+    assert not (tmp_path / name).exists()
+    nodes.run_all({"n0": command})
+    assert (tmp_path / name).read_bytes() == content
+
+
+def test_missed_poll_is_repeated_and_two_in_a_row_are_a_lost_node():
+    node = NodeRun(directory="/run/x", own=range(1), world=1)
+    list(node.take_answer(NoAnswer("n0: no answer", "x"), pushes=True))
+    assert (node.lost, node.pushed) == (False, 0)
+    list(node.take_answer(Answer(0, "{}\n", ""), pushes=True))
+    assert (node.lost, node.pushed, node.why) == (False, 1, "")
+    for _ in range(MOST_MISSED):
+        list(node.take_answer(NoAnswer("n0: no answer", "x")))
+    assert node.lost
+
+
+def test_limits_grow_with_the_world_and_leave_nccl_its_say():
+    small, large = JobLimits.of("nccl", 16), JobLimits.of("nccl", 4096)
+    assert small.connect > 55
+    assert large.connect > 150
+    assert large.rendezvous > small.rendezvous
+    # 4.096 µs · 2^22, and eight times that until an HCA gives up.
+    assert small.step > 8 * 4.096e-6 * 2**22
