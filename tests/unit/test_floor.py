@@ -231,6 +231,11 @@ def test_a_fleet_is_not_asked_for_more_than_a_node_reaches_alone(nodes, inside, 
     assert verdict(fleet, inside / 3) == FloorVerdict.SLOW
 
 
+def test_one_gpu_in_a_node_is_not_limited_by_others_in_it():
+    alone = Fabric(2, 1, 4, 400, intra_node_gb_s=27, intra_node_by="ring")
+    assert derive(alone).floor_gb_s == pytest.approx(derive(Fabric(2, 1, 4, 400)).floor_gb_s)
+
+
 def test_one_rack_is_judged_by_nvlink_and_no_rail_explains_it():
     rack = Fabric(18, 4, 4, 400, nvlink_nodes=18, intra_node_gb_s=840)
     assert verdict(rack, 846) == FloorVerdict.HEALTHY

@@ -6,22 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rdmaprov.acceptance import counters, gpu_checks, link_errors, measure, preflight
+from rdmaprov.acceptance import counters, fleet_floor, gpu_checks, link_errors
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.node_logs import log_files
 from rdmaprov.acceptance.nodes import Document
-from rdmaprov.bandwidth import floor, history
+from rdmaprov.bandwidth import history
 from rdmaprov.bandwidth.floor import Judgement
-from rdmaprov.bandwidth.site import site_fabric
+from rdmaprov.bandwidth.site import nvlink_nodes
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.transport import Transport
 
-# The floor is of messages that fill the links: nccl-tests' own reports are of these.
-MIN_FLOOR_BYTES = 1 << 30
 _TRANSPORTS = {"roce": Transport.ROCE, "infiniband": Transport.IB}
 _NO_LOG_REMEDY = "Read the errors of the ranks, on the controller: logs/*.err of this run"
 
@@ -55,8 +53,13 @@ def judge_transports(site: GateSite, files: Sequence[Path]) -> Iterator[Finding]
         yield Finding(error.message, error.hint, proven=False)
         return
     kind = _TRANSPORTS[str(first.get("fabric_kind"))]
-    for problem in transport.judge(matrix, kind, hcas, wants_gdr):
-        yield Finding(problem.message, problem.remedy, proven=problem.proven)
+    names = {
+        str(site.facts[node.name]["hostname"]).partition(".")[0]: node.name for node in site.nodes
+    }
+    one_domain = nvlink_nodes(site.nodes) >= len(site.nodes) > 1
+    for problem in transport.judge(matrix, kind, hcas, wants_gdr, one_domain=one_domain):
+        node_name = names.get(problem.host, "")
+        yield Finding(problem.message, problem.remedy, node_name, proven=problem.proven)
 
 
 def judge_counters(
@@ -93,7 +96,10 @@ def judge_counters(
     found += link_errors.findings(rails, None if lossless is None else int(lossless))
     if due_bytes:
         found += counters.balance(rails)
-        found += counters.volume(rails, due_bytes)
+        # Nodes of one NVLink domain reduce by NVLink first, and share the traffic between domains.
+        domain = nvlink_nodes(site.nodes)
+        due = 0 if domain >= len(site.nodes) > 1 else due_bytes // domain
+        found += counters.volume(rails, due)
     others = gpu_checks.disturbed(after, own or {})
     return rails, gpu_checks.disturbance_findings(others) + excuse(found, others)
 
@@ -117,23 +123,18 @@ def excuse(found: Sequence[Finding], others: Mapping[str, Sequence[str]]) -> lis
     ]
 
 
-def judge_floor(site: GateSite, ran: JobRun) -> tuple[Judgement | None, list[Finding]]:
-    """Return the judgement of the largest message by the floor, and its finding, if it is one."""
-    fabric = site_fabric(site.nodes, preflight.gpus_per_node(site.facts))
-    first = site.nodes[0]
-    wanted = float(first.get("fabric_floor_gb_s") or 0.0)
-    reason = str(first.get("fabric_floor_reason") or "")
-    demanded = floor.derive(fabric, site_floor_gb_s=wanted, reason=reason)
-    row = measure.largest_row(measure.rows(ran), ran.job.planes[0].name)
-    if row is None or row.bytes < MIN_FLOOR_BYTES:
-        what = "the floor is not verified: no message of 1 GiB or more was measured"
-        remedy = "Run rdmaprov accept without --sizes"
-        return floor.judge(fabric, demanded), [Finding(what, remedy, proven=False)]
-    judgement = floor.judge(fabric, demanded, row.busbw_gb_s)
-    if judgement.verdict is floor.FloorVerdict.HEALTHY:
-        return judgement, []
-    causes = "; ".join(cause.cause for cause in judgement.likely_causes)
-    return judgement, [Finding(judgement.sentence, f"Likely causes: {causes or 'none known'}")]
+def judge_floor(
+    site: GateSite, ran: JobRun, intra_node_gb_s: float = 0.0
+) -> tuple[Judgement | None, list[Finding]]:
+    """Return the judgement of the largest message by the floor, and its finding, if it is one.
+
+    Args:
+        site: what is known.
+        ran: the run of all nodes.
+        intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
+
+    """
+    return fleet_floor.judge(site, ran, intra_node_gb_s)
 
 
 def compare_with_history(site: GateSite, ran: JobRun, path: Path, time: str) -> list[str]:
@@ -146,11 +147,11 @@ def compare_with_history(site: GateSite, ran: JobRun, path: Path, time: str) -> 
         time: when it ran, ISO 8601.
 
     """
-    row = measure.largest_row(measure.rows(ran), ran.job.planes[0].name)
+    row = fleet_floor.fleet_row(ran)
     if row is None:
         return []
-    fabric = site_fabric(site.nodes, preflight.gpus_per_node(site.facts))
-    now = history.Measurement(time, history.kind(fabric, row.bytes), row.busbw_gb_s)
+    kind = history.kind(fleet_floor.fabric_of(site, ran), row.bytes, fleet_floor.taken(ran, row))
+    now = history.Measurement(time, kind, row.busbw_gb_s)
     drop = history.drop(history.read(path), now)
     notes = [f"{row.busbw_gb_s:.4g} GB/s is {drop} ({path})"] if drop else []
     try:

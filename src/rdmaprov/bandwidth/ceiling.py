@@ -94,10 +94,9 @@ def inside_gb_s(fabric: Fabric, algorithm: str) -> float:
     Where NVLink's switches reduce, the time does not grow with the ranks, so the bus bandwidth
     grows with its factor from the g GPUs of a node to all n: (n - 1) / n ÷ (g - 1) / g.
     """
-    measured = fabric.intra_node_gb_s
-    if measured is None:
-        return math.inf
-    gpus = fabric.gpus_per_node
+    measured, gpus = fabric.intra_node_gb_s, fabric.gpus_per_node
+    if measured is None or (gpus < 2 and fabric.nvlink_nodes < 2):
+        return math.inf  # one GPU in a node has nobody to share with
     if not ALGORITHMS[algorithm].reduces or gpus < 2:
         return measured
     return measured * factor(fabric) / (2 * (gpus - 1) / gpus)

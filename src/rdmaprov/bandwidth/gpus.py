@@ -18,13 +18,15 @@ class IntraNode:
 
 
 # Bus bandwidths of an all-reduce inside a node, as published; names are those of nvidia-smi. A card
-# on PCIe comes before the chip that it shares its name with.
+# on PCIe comes before the chip that it shares its name with, with the slot that it is made for.
 # H100, H200, H20: github.com/NVIDIA/nccl-tests/issues/272 (475; 480 in issues/212). H800: 215 in
 # github.com/NVIDIA/nccl/issues/1374. B200 and its like: 846 in coreweave/nccl-tests README. A100:
 # 232 in nccl-tests/issues/175. A800 and V100: the same share of their NVLink, 200 and 150 GB/s each
 # way in NVIDIA's data sheets, of which A100 has 300.
-_PUBLISHED: tuple[tuple[str, IntraNode | None], ...] = (
-    (r"PCI[Ee]|GeForce|RTX|\bNVL\b|\bL4\b|\bL40S?\b|\bA10G?\b|\bA30\b|\bA40\b|\bT4\b", None),
+_PUBLISHED: tuple[tuple[str, IntraNode | Slot], ...] = (
+    (r"RTX 50|RTX PRO|\bH[12]00 (?:PCIe|NVL)", Slot(5, 16)),
+    (r"RTX 20|\bT4\b|\bV100-PCI", Slot(3, 16)),
+    (r"PCI[Ee]|GeForce|RTX|\bL4\b|\bL40S?\b|\bA10G?\b|\bA30\b|\bA40\b", Slot(4, 16)),
     (r"\bH800\b", IntraNode(215, "nvls")),
     (r"\bG?H[12]00\b|\bH20\b", IntraNode(475, "nvls")),
     (r"\bG?B[23]00\b", IntraNode(846, "nvls")),
@@ -52,5 +54,7 @@ def intra_node(names: Collection[str], slot: Slot) -> IntraNode | None:
 def _published(name: str, slot: Slot) -> IntraNode | None:
     for pattern, found in _PUBLISHED:
         if re.search(pattern, name):
-            return found or IntraNode(PCIE_SHARE * slot.gb_s, "ring")
+            if isinstance(found, IntraNode):
+                return found
+            return IntraNode(PCIE_SHARE * min(found.gb_s, slot.gb_s), "ring")
     return None

@@ -45,6 +45,16 @@ def read_logs(files: Iterable[Path]) -> tuple[Tally, tuple[str, ...]]:
     return tally, tuple(silent)
 
 
+def read_texts(texts: Iterable[str]) -> Tally:
+    """Return what logs add up to that are in memory, such as those of a run; none is refused."""
+    tally = Tally()
+    for text in texts:
+        for line in text.encode(errors="replace").split(b"\n"):
+            if b"CCL" in line:
+                tally.add_line(line)
+    return tally
+
+
 def _format_names(names: list[str]) -> str:
     rest = len(names) - 3
     return printable(", ".join(names[:3]) + (f" and {rest} more" if rest > 0 else ""))

@@ -41,12 +41,7 @@ def make_matrix(tally: Tally, silent: tuple[str, ...]) -> Matrix:
         silent=silent,
         versions=tuple(sorted(tally.versions)),
         errors=tuple(_errors(tally)),
-        choices=tuple(
-            sorted(
-                AlgorithmChoice(ranks, *choice, count)
-                for (ranks, choice), count in tally.choices.items()
-            )
-        ),
+        choices=algorithm_choices(tally),
     )
 
 
@@ -114,6 +109,12 @@ def _processes(tally: Tally) -> Iterator[Process]:
     for (host, pid), process in sorted(tally.processes.items()):
         names = [name for device in process.devices or () for name in device.names]
         yield Process(host, pid, tuple(names), process.hints)
+
+
+def algorithm_choices(tally: Tally) -> tuple[AlgorithmChoice, ...]:
+    """Return the algorithms that were taken, by communicator and size."""
+    counts = tally.choices.items()
+    return tuple(sorted(AlgorithmChoice(ranks, *choice, n) for (ranks, choice), n in counts))
 
 
 def _errors(tally: Tally) -> Iterator[CompletionError]:
