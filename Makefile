@@ -37,10 +37,11 @@ lab-tools: venv
 	@missing=$$($(BIN)/python -m rdmaprov.lab.tools); \
 	[ -z "$$missing" ] || { $(call debian,$$missing); }
 
-# What the tests make a signed repository of packages with, a daemon to reach this machine by, and the
-# browser that opens reports.
+# What the tests make a signed repository of packages with, a daemon to reach this machine by, the
+# browser that opens reports, and a Slurm that gives made-up nodes.
 test-tools: lab-tools
-	@missing=; for each in sshd=openssh-server dpkg-scanpackages=dpkg-dev gpg=gnupg chromium=chromium chromedriver=chromium-driver; do \
+	@missing=; for each in sshd=openssh-server dpkg-scanpackages=dpkg-dev gpg=gnupg chromium=chromium chromedriver=chromium-driver \
+	munged=munge slurmctld=slurmctld slurmd=slurmd srun=slurm-client; do \
 	PATH=$$PATH:/usr/sbin command -v $${each%=*} > /dev/null || missing="$$missing $${each#*=}"; done; \
 	[ -z "$$missing" ] || { $(call debian,$$missing); }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rdmaprov.acceptance import gpu_checks
 from rdmaprov.acceptance.finding import Finding, apply_remedy, no_answer
+from rdmaprov.acceptance.launchers import choice
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.probe.errors import NodeError
@@ -17,10 +18,8 @@ MAX_SKEW_S = 2.0
 
 
 def python_of(node: Node) -> str:
-    """Return the interpreter that has torch, as the role torch_runtime leaves it."""
-    if node.get("torch_runtime_kind") == "venv":
-        return f"{node.get('torch_runtime_directory')}/bin/python"
-    return str(node.get("torch_runtime_python"))
+    """Return the interpreter that has torch, as the role torch_runtime or the launcher has it."""
+    return choice.python_of(node)
 
 
 def reader_request(node: Node, verb: str = "preflight") -> Document:
@@ -66,13 +65,17 @@ def findings(
 
 
 def _torch_findings(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
-    if node.get("torch_runtime_kind") == "container":
-        what = "torch is in a container (torch_runtime_kind), which accept cannot start"
-        yield Finding(what, "Set torch_runtime_kind: venv in the site", node.name, proven=False)
+    elsewhere = choice.is_prepared_elsewhere(node)
+    if node.get("torch_runtime_kind") == "container" and not elsewhere:
+        what = "torch is in a container (torch_runtime_kind), which accept cannot start over ssh"
+        remedy = "Set torch_runtime_launcher or torch_runtime_kind: venv in the site"
+        yield Finding(what, remedy, node.name, proven=False)
     elif "torch" not in seen:
         why = (seen.get("error") or "the package is not installed").strip().splitlines()[-1:]
         what = f"no torch in {python_of(node)}: {''.join(why) or 'no message'}"
-        yield Finding(what, apply_remedy("torch_runtime", node.name), node.name)
+        name_it = f"Set {choice.PYTHON} in the site to the interpreter that has torch"
+        remedy = name_it if elsewhere else apply_remedy("torch_runtime", node.name)
+        yield Finding(what, remedy, node.name)
 
 
 def _odd_versions(known: Mapping[str, Document], name: str, variable: str) -> Iterator[Finding]:

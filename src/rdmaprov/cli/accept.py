@@ -46,6 +46,16 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="If the run does not show what is at fault, test groups of nodes to find it.",
 )
 @click.option(
+    "--launcher",
+    type=click.Choice(["ssh", "slurm", "command"]),
+    help="How ranks are started.  [default: torch_runtime_launcher of SITE]",
+)
+@click.option(
+    "--slurm-job",
+    metavar="ID",
+    help="Run in this Slurm job, which has the nodes; without it, accept asks for an allocation.",
+)
+@click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(min=10),

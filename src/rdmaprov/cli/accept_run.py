@@ -10,7 +10,8 @@ from typing import IO, Any, Unpack
 
 from rdmaprov.acceptance import state
 from rdmaprov.acceptance.gate import Gate, Options
-from rdmaprov.acceptance.nodes import connect
+from rdmaprov.acceptance.launchers.choice import LaunchChoice, choose, with_launcher
+from rdmaprov.acceptance.launchers.opening import open_nodes
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.storage import history_path
@@ -33,6 +34,8 @@ def measure(
     size_range: str,
     pairs: bool,
     isolate: str,
+    launcher: str | None,
+    slurm_job: str | None,
     timeout: float | None,
     ignore_validate: bool,
     wait_s: float,
@@ -48,14 +51,19 @@ def measure(
         RunDirectory("accept", ready.mask, log="ranks.jsonl") as directory,
     ):
         head = Head("accept", site, limit, datetime.now(UTC), ready.waivers)
-        result = _result(ready, options, directory, ignore_validate)
+        chosen = choose(ready.fleet.nodes, launcher or "", slurm_job or "")
+        result = _result(ready, options, directory, ignore_validate, chosen)
         text = directory.write_results(document(head, datetime.now(UTC), result))
     session.conclude(directory, text, summary_lines(result), ready.screen, json_file)
     return result.exit_code()
 
 
 def _result(
-    ready: session.Prepared, options: Options, directory: RunDirectory, ignore_validate: bool
+    ready: session.Prepared,
+    options: Options,
+    directory: RunDirectory,
+    ignore_validate: bool,
+    chosen: LaunchChoice,
 ) -> GateResult:
     """Return the result of the gate; do not measure nodes whose last validate failed."""
     fleet, names = ready.fleet, ready.nodes
@@ -63,11 +71,11 @@ def _result(
         return GateResult(names, options.backend, wrong)
     with (
         ready.screen.meter("connecting", unit="sizes") as moving,
-        connect(fleet, ready.given.become) as connection,
+        open_nodes(fleet, chosen, options.limit_s, ready.given.become) as connection,
     ):
         progress = _Progress(directory, ready.screen, moving)
         return Gate(
-            fleet.nodes,
+            tuple(with_launcher(node, chosen.launcher) for node in fleet.nodes),
             connection,
             options,
             directory.keep_log,

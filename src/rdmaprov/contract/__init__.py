@@ -6,6 +6,7 @@ from rdmaprov.contract import (
     acceptance,
     causes,
     ets,
+    launchers,
     memory,
     modules,
     naming,
@@ -38,6 +39,7 @@ _RULES: tuple[Rule | FleetRule, ...] = (
     *modules.RULES,
     *software.RULES,
     *acceptance.RULES,
+    *launchers.RULES,
 )
 RULES = (*_RULES, *waivers.rules(rule.id for rule in _RULES))
 

@@ -23,8 +23,12 @@ VARIABLE = "fabric_waivers"
 # from a guess; floors have a reason of their own. The guard of the management path is no rule.
 NOT_WAIVABLE = frozenset(
     {
+        "acceptance.command",
         "acceptance.floor",
+        "acceptance.launcher",
+        "acceptance.one_launcher",
         "acceptance.reason",
+        "acceptance.slurm",
         "limits.sysctl",
         "memory.fit",
         "modules.firmware",

@@ -281,7 +281,7 @@ async def open_connection(target: Target, source: bytes) -> Connection:
     remote = f"{target.python.replace(PROMPT, mark + _ASKS)} -I -S -c {shlex.quote(boot)} {mark}"
     try:
         process = subprocess.Popen(
-            [*target.argv, remote],
+            target.command(remote),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

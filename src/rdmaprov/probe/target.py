@@ -20,6 +20,7 @@ from rdmaprov.probe.sudo import PROMPT
 _SSH = ("smart", "ssh", "ansible.builtin.ssh")
 _LOCAL = ("local", "ansible.builtin.local")
 _SUDO = ("sudo", "ansible.builtin.sudo")
+_PLACES = re.compile(r"\{command\}|\{quoted\}")
 _OPTIONS = {
     "connection": (
         "port", "remote_user", "private_key_file", "ssh_args", "ssh_common_args",
@@ -55,6 +56,9 @@ class Target:
         password: sudo's; empty if it is to ask for none.
         user: whom ssh logs in as, where Ansible's settings say so.
         port: of its sshd, likewise.
+        login: what a person types to go there, where that is not ssh.
+        is_template: whether words of argv have `{command}` or `{quoted}` where the shell's text
+            goes, as it is or as one word of a shell; else it comes last.
 
     """
 
@@ -67,10 +71,21 @@ class Target:
     password: str = field(default="", repr=False)
     user: str = ""
     port: str = ""
+    login: str = ""
+    is_template: bool = False
+
+    def command(self, text: str) -> list[str]:
+        """Return the command that has a shell on the node run a text."""
+        if not self.is_template:
+            return [*self.argv, text]
+        places = {"{command}": text, "{quoted}": shlex.quote(text)}
+        return [_PLACES.sub(lambda found: places[found[0]], word) for word in self.argv]
 
     @property
     def login_command(self) -> str:
         """Return the command with which a person goes there."""
+        if self.login:
+            return self.login
         if not self.address:
             return "a shell on this machine"
         words = ["ssh", *(["-p", self.port] if self.port else [])]

@@ -1,0 +1,5 @@
+"""How an acceptance reaches its nodes: ssh, a step of a Slurm job, or a site's own command.
+
+Each gives one shell on each node, over which everything else runs: the preflight, the supervisor
+that starts ranks, and the questions while they run.
+"""

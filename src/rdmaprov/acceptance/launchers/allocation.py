@@ -1,0 +1,228 @@
+"""Nodes that Slurm gives for an acceptance: made here and given back, or those of a user's job."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO
+
+from rdmaprov.errors import UnreachableError
+from rdmaprov.problem import printable
+from rdmaprov.runs.groups import fold_names
+
+WAIT_S = 60  # for nodes, unless the site says --immediate=SECONDS; our choice
+_ASK_S = 30
+_END_S = 20
+_DOCS = "docs/acceptance.md, How ranks are started"
+# Of the user's own job or shell: they change what salloc and srun do, beside their options.
+_OTHERS = re.compile(r"(SLURM|SALLOC|SBATCH|SRUN)_(?!CONF$)")
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A Slurm job that has nodes.
+
+    Args:
+        job: its number.
+
+    """
+
+    job: str
+
+    def end_state(self) -> str:
+        """Return Slurm's word for how the job ended; empty if it runs, or if Slurm does not say."""
+        try:
+            state = ask("squeue", "-h", "-t", "all", "-j", self.job, "-o", "%T").strip()
+        except UnreachableError:
+            return ""
+        return "" if state == "RUNNING" else printable(state)[:60] or "not known any more"
+
+
+def other_settings() -> list[str]:
+    """Return the variables of this process that would steer Slurm's commands beside our options."""
+    return [name for name in os.environ if _OTHERS.match(name)]
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment without them."""
+    left_out = other_settings()
+    return {name: text for name, text in os.environ.items() if name not in left_out}
+
+
+def allocation_command(
+    names: Sequence[str], gpus: int, limit_s: float | None, options: Sequence[str]
+) -> list[str]:
+    """Return the command that has nodes as long as its standard input is open.
+
+    Args:
+        names: of the nodes, as Slurm has them.
+        gpus: of each node; a step gets those only that its job has asked for.
+        limit_s: of the whole run, where the user sets one.
+        options: the site's; they come last, so that they count.
+
+    """
+    minutes = [] if limit_s is None else [f"--time={-(-int(limit_s) // 60) + 5}"]
+    return [
+        "salloc", "--quiet", "--job-name=rdmaprov-accept", f"--nodes={len(names)}",
+        f"--nodelist={','.join(names)}", "--exclusive", "--mem=0", f"--immediate={WAIT_S}",
+        *([f"--gres=gpu:{gpus}"] if gpus else []), *minutes, *options,
+        "/bin/sh", "-c", 'echo "$SLURM_JOB_ID"; exec cat',
+    ]  # fmt: skip
+
+
+@contextmanager
+def allocate(
+    names: Sequence[str], gpus: int, limit_s: float | None, options: Sequence[str]
+) -> Iterator[Allocation]:
+    """Provide nodes; Slurm gets them back with the context, or if this process ends in any way.
+
+    Raises:
+        UnreachableError: Slurm gives none; the message has its reason, and nodes that are in use.
+
+    """
+    command = allocation_command(names, gpus, limit_s, options)
+    process = _start(command)
+    try:
+        yield Allocation(_job_number(process, names))
+    except BaseException:
+        process.terminate()  # one that still waits withdraws its job; salloc ends in order
+        raise
+    finally:
+        _end(process)
+
+
+def _job_number(process: subprocess.Popen[bytes], names: Sequence[str]) -> str:
+    """Return the job's number once it has its nodes; raise UnreachableError if it gets none."""
+    assert process.stdout is not None  # noqa: S101 - it was asked for
+    job = process.stdout.readline().decode("ascii", "replace").strip()
+    if not re.fullmatch(r"\d{1,12}", job):
+        raise _refused(names, _last_line(process.stderr) or "no message")
+    return job
+
+
+def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    try:
+        # An interrupt is for us alone: ranks end first, then the nodes go back.
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _no_slurm(command[0], error) from error
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Give the nodes back."""
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()  # Slurm notices that its salloc is gone, later
+        process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _last_line(stream: IO[bytes] | None) -> str:
+    """Return the last line that a command which has ended wrote to its errors."""
+    text = stream.read().decode("utf-8", "replace") if stream is not None else ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return printable(lines[-1])[:300] if lines else ""
+
+
+def _refused(names: Sequence[str], why: str) -> UnreachableError:
+    cause = re.sub(r"^salloc: error: ", "", why)
+    if "Connection timed out" in cause:  # what salloc says when --immediate has passed
+        cause = "the nodes were not free in time"
+    used = _nodes_in_use(names)
+    message = f"Slurm gives no allocation of {fold_names(names)}: {cause}{used and f'; {used}'}"
+    hint = "Run: squeue; sinfo -N -R. To wait longer, add --immediate=SECONDS to "
+    return UnreachableError(message, hint + "torch_runtime_slurm_options")
+
+
+def _nodes_in_use(names: Sequence[str]) -> str:
+    """Return which nodes are not idle and why, or that Slurm does not know them."""
+    try:
+        text = ask("sinfo", "-h", "-N", "-n", ",".join(names), "-o", "%N|%T|%E")
+    except UnreachableError:
+        return ""
+    seen: dict[str, str] = {}
+    for line in text.splitlines():
+        name, state, reason = [*line.split("|", 2), "", ""][:3]
+        why = f" ({reason})" if reason not in ("", "none") else ""
+        seen[name] = printable(f"{state}{why}")[:200]
+    states = {name: seen.get(name, "not known to Slurm") for name in names}
+    odd: dict[str, list[str]] = {}
+    for name, state in states.items():
+        if state != "idle":
+            odd.setdefault(state, []).append(name)
+    return "; ".join(f"{fold_names(those)}: {state}" for state, those in odd.items())
+
+
+def ask(*argv: str) -> str:
+    """Return what one of Slurm's commands printed.
+
+    Raises:
+        UnreachableError: it failed, or is not there.
+
+    """
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ASK_S,
+            env=environment(),
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _no_slurm(argv[0], error) from error
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
+        raise UnreachableError(f"{argv[0]}: {printable(lines[-1])[:300]}", "Run: scontrol ping")
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _no_slurm(program: str, error: Exception) -> UnreachableError:
+    why = error.strerror if isinstance(error, OSError) else f"no answer in {_ASK_S} s"
+    hint = f"Run accept where Slurm's commands are, or pass --launcher ssh ({_DOCS})"
+    return UnreachableError(f"{program}: {why}", hint)
+
+
+@contextmanager
+def use_job(names: Sequence[str], job: str) -> Iterator[Allocation]:
+    """Provide the nodes of a user's job, which stays.
+
+    Raises:
+        UnreachableError: it does not run, or lacks nodes.
+
+    """
+    state, _, nodes = ask("squeue", "-h", "-j", job, "-o", "%T|%N").strip().partition("|")
+    if state != "RUNNING":
+        raise UnreachableError(
+            f"Slurm's job {job} does not run: {printable(state) or 'not known'}",
+            "Run: squeue --me; or leave out --slurm-job, and accept asks for an allocation",
+        )
+    there = set(ask("scontrol", "show", "hostnames", nodes).split())
+    missing = [name for name in names if name not in there]
+    if missing:
+        message = f"Slurm's job {job} does not have {fold_names(missing)}, but {printable(nodes)}"
+        raise UnreachableError(message, "Select its nodes with --limit")
+    yield Allocation(job)
+
+
+def gpus_of(values: Sequence[Mapping[str, object]]) -> int:
+    """Return how many GPUs to ask for on each node: what the site says, 0 if it does not."""
+    counts = {str(each.get("fabric_gpu_count") or 0) for each in values}
+    return int(counts.pop()) if len(counts) == 1 else 0

@@ -1,0 +1,89 @@
+"""The nodes of an acceptance, by the launcher that was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from rdmaprov.acceptance import nodes
+from rdmaprov.acceptance.launchers import choice
+from rdmaprov.acceptance.launchers.allocation import Allocation, allocate, gpus_of, use_job
+from rdmaprov.acceptance.launchers.choice import LaunchChoice
+from rdmaprov.acceptance.launchers.slurm import SlurmNodes, step_target
+from rdmaprov.acceptance.launchers.template import template_target
+from rdmaprov.acceptance.nodes import Nodes
+from rdmaprov.inventory import Fleet, Node
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.session import Limits
+from rdmaprov.probe.target import Target
+
+
+@contextmanager
+def open_nodes(
+    fleet: Fleet, chosen: LaunchChoice, limit_s: float | None = None, become_password: str = ""
+) -> Iterator[Nodes]:
+    """Provide a fleet's nodes by a launcher; connections end with the context.
+
+    Args:
+        fleet: the site's.
+        chosen: the launcher.
+        limit_s: of the whole run, where the user sets one; a Slurm job gets no more.
+        become_password: of sudo, over ssh.
+
+    Raises:
+        UnreachableError: Slurm gives no nodes.
+
+    """
+    if chosen.launcher == "ssh":
+        with nodes.connect(fleet, become_password) as connection:
+            yield connection
+    elif chosen.launcher == "command":
+        targets = {node.name: _by_command(fleet, node) for node in fleet.nodes}
+        with _probe(targets) as probe:
+            yield probe
+    else:
+        names = [node.name for node in fleet.nodes]
+        with _allocation(fleet, names, chosen, limit_s) as allocation:
+            targets = {node.name: _by_step(node, allocation.job) for node in fleet.nodes}
+            with _probe(targets) as probe:
+                yield SlurmNodes(probe, allocation)
+
+
+@contextmanager
+def _allocation(
+    fleet: Fleet, names: list[str], chosen: LaunchChoice, limit_s: float | None
+) -> Iterator[Allocation]:
+    if chosen.job:
+        with use_job(names, chosen.job) as allocation:
+            yield allocation
+        return
+    gpus = gpus_of([node.values for node in fleet.nodes])
+    options = _words(fleet.nodes[0], choice.SLURM_OPTIONS)
+    with allocate(names, gpus, limit_s, options) as allocation:
+        yield allocation
+
+
+def _by_step(node: Node, job: str) -> Target:
+    image, options = str(node.get(choice.IMAGE) or ""), _words(node, choice.STEP_OPTIONS)
+    return step_target(job, node.name, image, options)
+
+
+def _by_command(fleet: Fleet, node: Node) -> Target:
+    variables = fleet.variables(node.name)
+    address = variables.value("ansible_host") if "ansible_host" in variables else node.name
+    return template_target(node.name, str(address), _words(node, choice.COMMAND))
+
+
+def _words(node: Node, name: str) -> list[str]:
+    return [str(word) for word in node.get(name) or ()]
+
+
+@contextmanager
+def _probe(targets: Mapping[str, Target]) -> Iterator[Probe]:
+    """Provide connections that stay; all open at once, as an image's import takes minutes."""
+    count = len(targets)
+    probe = Probe(targets, Limits(opening=count, open=count), True)
+    try:
+        yield probe
+    finally:
+        probe.close()

@@ -1,0 +1,83 @@
+"""How an acceptance starts ranks: settings that belong together, and options that are its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from rdmaprov.contract.rule import FleetRule, Rule, Violation
+from rdmaprov.inventory.model import Node
+
+_DOCS = "docs/acceptance.md, How ranks are started"
+_LAUNCHER = "torch_runtime_launcher"
+_COMMAND = "torch_runtime_launch_command"
+_PLACES = ("{node}", "{address}")
+# What is of no use without its launcher.
+_OF = {
+    _COMMAND: ("command",),
+    "torch_runtime_launch_image": ("slurm",),
+    "torch_runtime_launch_python": ("slurm", "command"),
+    "torch_runtime_slurm_options": ("slurm",),
+    "torch_runtime_slurm_step_options": ("slurm",),
+}
+# What accept sets itself: which nodes, which job, how a step talks. Also in short.
+_OWN = (
+    "--nodelist", "--nodes", "--ntasks", "--jobid", "--overlap", "--unbuffered", "--no-shell",
+    "--container-image", "--pty", "--label", "--multi-prog", "-w", "-N", "-n", "-u", "-l",
+)  # fmt: skip
+_OPTION = re.compile(r"(--[a-z][a-z0-9-]*(=.*)?|-[A-Za-z].*)", re.DOTALL)
+
+
+def _together(node: Node) -> Iterator[Violation]:
+    launcher = node.get(_LAUNCHER)
+    if launcher == "command" and not node.get(_COMMAND):
+        message = f"the launcher command needs {_COMMAND}"
+        yield Violation(_LAUNCHER, message, f"set {_COMMAND}, or write ssh or slurm")
+    for name, launchers in _OF.items():
+        if node.get(name) and launcher not in launchers:
+            message = f"it has no effect with {_LAUNCHER}: {launcher}"
+            remedy = f"write {_LAUNCHER}: {launchers[0]}, or remove the line"
+            yield Violation(name, message, remedy, (), (_LAUNCHER,))
+
+
+def _command(node: Node) -> Iterator[Violation]:
+    words = [str(word) for word in node.get(_COMMAND) or ()]
+    if words and not any(place in word for word in words for place in _PLACES):
+        message = "no word has {node} or {address}, so it is the same command for every node"
+        yield Violation(_COMMAND, message, "write {node} where the node's name goes")
+
+
+def _options(node: Node) -> Iterator[Violation]:
+    for name in ("torch_runtime_slurm_options", "torch_runtime_slurm_step_options"):
+        for word in map(str, node.get(name) or ()):
+            if not _OPTION.fullmatch(word):
+                message = f"'{word}' is no option"
+                yield Violation(name, message, "write each as one entry, --name=value")
+            elif _is_own(word):
+                message = f"rdmaprov accept sets {word.partition('=')[0]} itself"
+                yield Violation(name, message, "remove the entry; select nodes with --limit")
+
+
+def _is_own(word: str) -> bool:
+    """Return whether an option is accept's own: its name, a short one with its value behind it."""
+    long = word.partition("=")[0]
+    return long in _OWN or (not word.startswith("--") and word[:2] in _OWN)
+
+
+def _one_launcher(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
+    first = nodes[0] if nodes else None
+    for name in (_LAUNCHER, "torch_runtime_slurm_options"):
+        for node in nodes:
+            if first is not None and node.get(name) != first.get(name):
+                message = f"it differs from that of {first.name}: one run has one for all nodes"
+                yield node, Violation(name, message, "write it once, in group_vars/all.yml")
+
+
+RULES = (
+    Rule("acceptance.launcher", "The settings of a launcher belong to the one that is chosen.",
+         _DOCS, _together),
+    Rule("acceptance.command", "The command of a launcher names the node.", _DOCS, _command),
+    Rule("acceptance.slurm", "Options of Slurm are options, and none that accept sets itself.",
+         _DOCS, _options),
+    FleetRule("acceptance.one_launcher", "All nodes have one launcher.", _DOCS, _one_launcher),
+)  # fmt: skip
