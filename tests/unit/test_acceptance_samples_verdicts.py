@@ -128,6 +128,19 @@ def test_rail_that_its_switch_pauses_is_noted_and_not_accused():
     ]
 
 
+def test_rail_that_waits_much_longer_than_others_is_noted():
+    def waits(ticks):
+        columns = {f"{rail}/counters.port_xmit_wait": [5000] * len(SWEEP) for rail in range(RAILS)}
+        return {"fast": {**columns, "1/counters.port_xmit_wait": [ticks] * len(SWEEP)}}
+
+    usual = {f"n{number}": waits(5000) for number in (0, 1, 2, 3, 5)}
+    found = fleet(**usual, n4=waits(80_000))
+    assert verdicts.findings(found) == []
+    (note,) = verdicts.notes(found)
+    assert "for the same bytes: n4 rail 1. What they send to" in note
+    assert list(verdicts.notes(fleet(**usual, n4=waits(20_000)))) == []
+
+
 def test_clock_that_is_ahead_is_seen_by_the_work_that_all_do():
     began = 1_800_000_000.0
     ahead = fleet(8, n6={"wall": began + 1.3})

@@ -6,13 +6,12 @@ import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from rdmaprov.acceptance.samples.events import RailEvent, pause_share, rail_events
 from rdmaprov.acceptance.samples.packed import NodeSamples, SampleTable, parse_samples
 from rdmaprov.acceptance.samples.track import RailTrack, rail_track
 
-MOST_BINS = 1024
 # What congestion control and RDMA's repair count, in the words of a reader.
 MARKS = {
     "cnps_sent": ("hw_counters.np_cnp_sent",),
@@ -79,7 +78,9 @@ class NodeDigest:
     events: tuple[RailEvent, ...]
 
 
-def digest_samples(name: str, data: bytes, rails: int, together: bool) -> NodeDigest:
+def digest_samples(
+    name: str, data: bytes, rails: int, together: bool, most_bins: int = 1024
+) -> NodeDigest:
     """Return what is kept of a node's samples.
 
     Args:
@@ -87,6 +88,7 @@ def digest_samples(name: str, data: bytes, rails: int, together: bool) -> NodeDi
         data: what its sampler wrote.
         rails: how many rails it was asked about.
         together: whether the ranks used all rails at the same time.
+        most_bins: how many bins the time may have.
 
     Raises:
         OddAnswer: it is not what a sampler writes.
@@ -95,34 +97,37 @@ def digest_samples(name: str, data: bytes, rails: int, together: bool) -> NodeDi
     node = parse_samples(data, rails)
     found = [rail_track(node, rail) for rail in range(rails)]
     tracks = [each for each in found if each is not None]
-    step = bin_step(node.fast.every_s, node.lasted_s)
+    step = bin_step(node.fast.every_s, node.lasted_s, most_bins)
     first = math.floor(node.began / step)
     bins = math.floor((node.began + node.lasted_s) / step) - first + 1
-    offset = node.began - first * step
-    digests = [
-        _digest_rail(node, rail, track, (offset, step, bins)) for rail, track in enumerate(found)
-    ]
+    edges = {
+        table.every_s: bin_edges(table.ends_s, node.began - first * step, step, bins)
+        for table in (node.slow, node.fast)
+    }
+    digests = []
+    for rail, track in enumerate(found):
+        own = into_bins(track, edges[track.every_s], step, bins) if track else array("d")
+        digests.append(_digest_rail(node, rail, track, own))
     return NodeDigest(
         name, first * step, step, node.began, node.lasted_s, node.clock_step_s, node.longest_s,
         node.cpu_share, tuple(digests), tuple(rail_events(node, tracks, rails, together)),
     )  # fmt: skip
 
 
-def bin_step(every_s: float, lasted_s: float) -> float:
+def bin_step(every_s: float, lasted_s: float, most_bins: int) -> float:
     """Return how long bins are such that they are not too many: 0.1 s times a power of two."""
     step = 0.1
-    while step < every_s * 0.99 or lasted_s / step > MOST_BINS - 2:
+    while step < every_s * 0.99 or lasted_s / step > most_bins - 2:
         step *= 2
     return step
 
 
 def _digest_rail(
-    node: NodeSamples, rail: int, track: RailTrack | None, grid: tuple[float, float, int]
+    node: NodeSamples, rail: int, track: RailTrack | None, sent: array[float]
 ) -> RailDigest:
     counts = {
         word: sum(node.fast.total(rail, name) for name in names) for word, names in MARKS.items()
     }
-    sent = into_bins(track, *grid) if track else array("d")
     least = track.usual / 10 if track else 0.0
     busy = [rate for rate in sent if rate > least] or [0.0]
     return RailDigest(
@@ -139,39 +144,46 @@ def _paused(table: SampleTable, rail: int) -> tuple[float, float] | None:
     return received, sent
 
 
-def into_bins(track: RailTrack, offset: float, step: float, bins: int) -> array[float]:
-    """Return what was sent by bins of equal length, in GB/s; what lies between reads is shared out.
+def bin_edges(
+    ends_s: Sequence[float], offset: float, step: float, bins: int
+) -> list[tuple[int, float]]:
+    """Return in which row the end of each bin is, and which part of the row is before it.
 
     Args:
-        track: the rates, from time 0 on.
+        ends_s: of the rows, the first of which begins at time 0.
         offset: where time 0 is in the first bin, in seconds.
         step: how long a bin is.
-        bins: how many there are.
+        bins: how many there are; those that end after the last row are left out.
 
     """
-    found = array("d", [math.nan]) * bins
-    ends = track.ends_s
-    sums = list(accumulate((r * w for r, w in zip(track.sent, track.widths_s, strict=True)),
-                           initial=0.0))  # fmt: skip
-    times = [0.0, *ends]
-    row, before = 0, 0.0
+    found, row, begin = [], 0, 0.0
     for place in range(bins):
         edge = (place + 1) * step - offset
-        while row < len(ends) and times[row + 1] < edge:
+        while row < len(ends_s) and ends_s[row] < edge:
+            begin = ends_s[row]
             row += 1
-        if row == len(ends):
+        if row == len(ends_s):
             break
-        part = (edge - times[row]) / (times[row + 1] - times[row])
-        now = sums[row] + part * (sums[row + 1] - sums[row])
-        if place:  # the first bin is not whole
-            found[place] = max(0.0, now - before) / step
-        before = now
+        found.append((row, (edge - begin) / (ends_s[row] - begin)))
     return found
+
+
+def into_bins(
+    track: RailTrack, edges: Sequence[tuple[int, float]], step: float, bins: int
+) -> array[float]:
+    """Return what was sent by bins, in GB/s; what lies between two reads is shared out."""
+    sums = list(accumulate(track.moved, initial=0.0))
+    at = [sums[row] + part * (sums[row + 1] - sums[row]) for row, part in edges]
+    rates = [max(0.0, after - before) / step for before, after in pairwise(at)]
+    # The first bin is not whole, and nor are those after the last row.
+    return array("d", [math.nan, *rates, *[math.nan] * bins])[:bins]
 
 
 def busy_mask(rails: Sequence[RailDigest]) -> int:
     """Return a number whose bits are the bins in which a node sends."""
     own = [each.sent for each in rails if len(each.sent)]
-    rates = [sum(0.0 if math.isnan(v) else v for v in row) for row in zip(*own, strict=True)]
+    # Bins without a rate are so of all rails.
+    rates = [rate if rate >= 0 else 0.0 for rate in map(sum, zip(*own, strict=True))]
     least = max(rates, default=0.0) / 10
-    return sum(1 << place for place, rate in enumerate(rates) if rate > least)
+    bits = "".join("1" if rate > least else "0" for rate in reversed(rates))
+    return int(bits or "0", 2)

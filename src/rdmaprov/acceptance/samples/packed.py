@@ -8,6 +8,7 @@ import zlib
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from rdmaprov.boundary import OddAnswer, fields, integer, list_of, number, parse_answer, text
@@ -66,7 +67,7 @@ class SampleTable:
         """Return how much a counter grew, 0 if it was not read."""
         return sum(self.grown.get((rail, name), ()))
 
-    @property
+    @cached_property
     def widths_s(self) -> list[float]:
         """Return how long each row is."""
         return [b - a for a, b in zip([0.0, *self.ends_s], self.ends_s, strict=False)]

@@ -1,8 +1,9 @@
-"""What a rail sent and received over time, and spans of time in which it did something."""
+"""What a rail sent over time, and spans of time in which something was so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rdmaprov.acceptance.samples.packed import NodeSamples, SampleTable
@@ -10,10 +11,10 @@ from rdmaprov.boundary import OddAnswer
 
 # The best source first, as in acceptance/counters.py: words of 4 bytes (InfiniBand Architecture
 # 1.4, 16.1.3.5), or bytes.
-_SOURCES = (
-    ("counters.port_{}_data", ("xmit", "rcv"), 4),
-    ("ethtool.{}_bytes_phy", ("tx", "rx"), 1),
-    ("statistics.{}_bytes", ("tx", "rx"), 1),
+_SENT = (
+    ("counters.port_xmit_data", 4),
+    ("ethtool.tx_bytes_phy", 1),
+    ("statistics.tx_bytes", 1),
 )
 _MOST_GB_S = 10_000  # 80 Tb/s: no port comes near, so a node that says so errs
 # Below this part of what a rail usually sends it does not send: the rest is keep-alives and ARP.
@@ -35,22 +36,22 @@ class Span:
 
 @dataclass(frozen=True)
 class RailTrack:
-    """The rates of one rail.
+    """What one rail sent.
 
     Args:
         rail: its number.
+        every_s: seconds from one row to the next, as intended.
         ends_s: when each row ends.
-        widths_s: how long each row is.
+        moved: GB in each row.
         sent: GB/s in each row.
-        received: GB/s in each row.
 
     """
 
     rail: int
+    every_s: float
     ends_s: list[float]
-    widths_s: list[float]
+    moved: list[float]
     sent: list[float]
-    received: list[float]
 
     @property
     def usual(self) -> float:
@@ -72,31 +73,24 @@ def rail_track(node: NodeSamples, rail: int) -> RailTrack | None:
         OddAnswer: a rate is beyond what any port can do.
 
     """
-    found = None
-    for name, ways, unit in _SOURCES:
+    first = None
+    for name, unit in _SENT:
         for table in (node.fast, node.slow):
-            columns = [table.column(rail, name.format(way)) for way in ways]
-            sent, received = columns
-            if sent is None or received is None:
-                continue
-            if any(sent) or found is None:
-                found = table, sent, received, unit
-            if any(sent):
-                return _track(rail, *found)
-    return _track(rail, *found) if found else None
+            counts = table.column(rail, name)
+            if counts is not None and any(counts):
+                return _track(rail, table, counts, unit)
+            if counts is not None:
+                first = first or (table, counts, unit)
+    return _track(rail, *first) if first else None
 
 
-def _track(
-    rail: int, table: SampleTable, sent: Iterable[int], received: Iterable[int], unit: int
-) -> RailTrack:
-    widths = table.widths_s
-    rates = [
-        [count * unit / width / 1e9 for count, width in zip(column, widths, strict=True)]
-        for column in (sent, received)
-    ]
-    if any(max(each, default=0) > _MOST_GB_S for each in rates):
+def _track(rail: int, table: SampleTable, counts: array[int], unit: int) -> RailTrack:
+    scale = unit / 1e9
+    moved = [count * scale for count in counts]
+    rates = [each / width for each, width in zip(moved, table.widths_s, strict=True)]
+    if max(rates, default=0) > _MOST_GB_S:
         raise OddAnswer(f"its rail {rail} counts more than {_MOST_GB_S} GB/s")
-    return RailTrack(rail, table.ends_s, widths, *rates)
+    return RailTrack(rail, table.every_s, table.ends_s, moved, rates)
 
 
 def spans(ends_s: Sequence[float], hit: Sequence[bool], least_s: float) -> Iterator[Span]:

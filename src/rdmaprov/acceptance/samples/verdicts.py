@@ -20,6 +20,8 @@ _TOGETHER_S = 2.0
 _MOST_NAMED = 4
 # A rail that may not send for a tenth of a second within a second is worth a note: our choice.
 _PAUSED_NOTE = 0.1
+# As a slow node is told from others by its bursts: docs/acceptance.md, Findings.
+_WAIT_TIMES, _WAIT_DEVIATIONS, _LEAST_RAILS = 10, 8, 6
 _READ_STUCK_S = 2.0  # a firmware that answers needs less than a millisecond
 _LINK_REMEDY = "Check the cable, its transceivers and the switch port; on the node: dmesg -T"
 _WHAT = {
@@ -150,6 +152,11 @@ def notes(fleet: FleetSamples, hung: bool = False) -> Iterator[str]:
     if paused:
         names = [text for _, text in sorted(paused, reverse=True)]
         yield f"paused by their switch, of the worst second: {_some(names)}"
+    if waits := list(_waiting_rails(fleet)):
+        yield (
+            "these rails had data and could not send it, ten times longer than others for the same "
+            f"bytes: {_some(waits)}. What they send to is congested or slow (port_xmit_wait)"
+        )
     for node in fleet.nodes:
         if node.longest_s > _READ_STUCK_S:
             yield f"{node.node}: reading the counters of its rails took {node.longest_s:.1f} s once"
@@ -157,6 +164,28 @@ def notes(fleet: FleetSamples, hung: bool = False) -> Iterator[str]:
             yield f"{node.node}: its clock was set by {node.clock_step_s:+.1f} s during the run"
     if hung and (silence := first_silence(fleet)):
         yield silence
+
+
+def _waiting_rails(fleet: FleetSamples) -> Iterator[str]:
+    """Yield rails that waited much longer than most before they could send, the worst first.
+
+    Ticks are compared and not converted: how long one is depends on the device (NVIDIA, ibdiagnet
+    User Manual v2.13, Congestion Assessment on InfiniBand Links).
+    """
+    rates = {
+        (node.node, each.rail): each.counts["wait_ticks"] / (each.mean * node.lasted_s)
+        for node in fleet.nodes
+        for each in node.rails
+        if each.mean > 0
+    }
+    if len(rates) < _LEAST_RAILS:
+        return
+    middle = statistics.median(rates.values())
+    spread = 1.4826 * statistics.median(abs(rate - middle) for rate in rates.values())
+    limit = max(_WAIT_TIMES * middle, middle + _WAIT_DEVIATIONS * spread)
+    for (name, rail), rate in sorted(rates.items(), key=lambda each: -each[1]):
+        if rate > limit > 0:
+            yield f"{name} rail {rail}"
 
 
 def _some(names: Sequence[str]) -> str:
