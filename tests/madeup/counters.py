@@ -61,6 +61,10 @@ class Counters:
         self._sums["flaps"] += self._chance.poisson(self._condition.flaps_per_s * seconds)
         self._sums["sent"] += self._condition.foreign_gb_s * 1e9 * seconds
 
+    def lose_link(self, node: int, rail: int) -> None:
+        """Count that a link went down."""
+        self._sums["flaps"][node, rail] += 1
+
     def port(self, node: int, rail: int) -> dict[str, int]:
         """Return one port's counters by where the reader finds them."""
         seen = {name: int(values[node, rail]) for name, values in self._sums.items()}

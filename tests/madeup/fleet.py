@@ -44,6 +44,12 @@ class MadeUpFleet:
         self.seconds += seconds
         self.counters.pass_time(seconds)
 
+    def lose_link(self, node: int, rail: int) -> None:
+        """Take a port's link away, for good."""
+        self.condition.link_up[node, rail] = False
+        self.condition.dying_links.pop((node, rail), None)
+        self.counters.lose_link(node, rail)
+
     def now_s(self) -> float:
         """Return what the clocks of its nodes show; they are those of this machine."""
         return time.time()

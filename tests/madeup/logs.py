@@ -63,6 +63,11 @@ class JobLogs:
         if "TUNING" in NCCL_DEBUG["NCCL_DEBUG_SUBSYS"]:
             self._list_tuning(task, done)
 
+    def begin_task(self, task: Task, connects: bool) -> None:
+        """Write what ranks say until a task stops: without its channels, and perhaps its init."""
+        for ranks in task.groups:
+            self._open(ranks, connects)
+
     def _write(self, rank: int, text: str) -> None:
         node, gpu = self.job.node_of(rank), rank % self.job.per_node
         self.lines[rank].append(f"{node}:{4000 + gpu}:{4100 + gpu} [{gpu}] NCCL INFO {text}")
@@ -92,7 +97,7 @@ class JobLogs:
                 self._write(rank, why)
         self._write(rank, "Using network IB")
 
-    def _open(self, ranks: Sequence[int]) -> None:
+    def _open(self, ranks: Sequence[int], ends: bool = True) -> None:
         self._made += 1
         many = len(ranks)
         nodes = len({rank // self.job.per_node for rank in ranks})
@@ -106,6 +111,8 @@ class JobLogs:
             local = f"localRanks {many // nodes} localRank {place % (many // nodes)} MNNVL 0"
             self._write(rank, f"{name}{tail} - Init START")
             self._write(rank, f"comm {pointer} rank {place} nRanks {many} nNodes {nodes} {local}")
+            if not ends:
+                continue
             self._write(rank, f"{name}{tail} - Init COMPLETE")
             if many // nodes > 1:
                 self._write(rank, self._local_channel(place, many // nodes, rank))
@@ -207,6 +214,13 @@ class JobLogs:
         head = f"{stamp}{self.job.node_of(rank)}:{4000 + gpu}:{4200 + gpu} [{gpu}]"
         self.lines[rank].append(f"{head} transport/net_ib.cc:2453 NCCL WARN {text}")
         return text
+
+    def add_port_error(self, rank: int, rail: int) -> None:
+        """Write what NCCL's thread for events of a device says when its link is gone."""
+        gpu = rank % self.job.per_node
+        head = f"{self.job.node_of(rank)}:{4000 + gpu}:{4300 + gpu} [{gpu}]"
+        text = f"NET/IB : mlx5_{rail}:1 Got async event : port error"
+        self.lines[rank].append(f"{head} transport/net_ib.cc:139 NCCL WARN {text}")
 
     def packed(self, node: str) -> bytes:
         """Return the files of a node's processes as the launcher fetches them."""

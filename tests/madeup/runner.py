@@ -69,6 +69,7 @@ class MadeUpSession:
     def _perform(self, index: int, run: JobRun, task: Task) -> None:
         trouble = find_trouble(self._fleet, run.job, task, self._done[index])
         if trouble is not None:
+            self._logs[index].begin_task(task, trouble.what != "mixed")
             self._fail(run, trouble, self._logs[index])
             return
         done = perform(self._fleet, run.job, task)

@@ -121,7 +121,10 @@ class Trouble:
         """Let both ends of a dead link see completions with error; their watchdogs end them."""
         self._stop_others(run)
         rank = self.ranks[0]
-        ends = []
+        ends: list[tuple[int, tuple[tuple[int, int], tuple[int, int]]]] = []
+        # Its own NIC knows first, and the link stays down.
+        logs.add_port_error(rank, self.rail)
+        logs.fleet.lose_link(self.node, self.rail)
         for far_rank, far_rail in self.peers:
             far = logs.fleet.number_of[run.job.node_of(far_rank)]
             ends.append((rank, ((self.node, self.rail), (far, far_rail))))

@@ -21,6 +21,8 @@ _RANK_NOISE = 0.001  # ranks of one collective end together, but for their own c
 # Half a round trip of 8 B between two GPUs behind one leaf, with NCCL's proxies; and a pair of
 # switches and cables more for each way over the spine (switches of 0.6 µs: NVIDIA Spectrum-4).
 _PING_US, _SPINE_US = 9.0, 1.5
+# How long a link that flaps is away: training takes seconds at 400G; our choice.
+_FLAP_US = 3e6
 _CONNECT_S = 2.0  # for a communicator: nccl#1156 has 150 s at thousands of GPUs
 _CONNECT_RANK_S = 0.01
 
@@ -147,12 +149,21 @@ class _Work:
             runs = count + 1 + len(self.task.dtypes)
             slowest = max(slowest, 1e-6 * us * runs * 2)
             bytes_of[group] = size * runs
-            self._say_times(group, ranks, size, in_place, count, us)
+            stall_us = self._stall_us(self.teams[group], 1e-6 * us * runs)
+            slowest += 1e-6 * stall_us
+            self._say_times(group, ranks, size, in_place, count, us, stall_us)
         self._count(flows, lost, bytes_of)
         return slowest
 
     def _say_times(
-        self, group: int, ranks: Sequence[int], size: int, in_place: bool, count: int, us: float
+        self,
+        group: int,
+        ranks: Sequence[int],
+        size: int,
+        in_place: bool,
+        count: int,
+        us: float,
+        stall_us: float,
     ) -> None:
         chance = self.fleet.chance
         own = 1 + _RANK_NOISE * chance.standard_normal(len(ranks))
@@ -163,9 +174,15 @@ class _Work:
             mine = us * share * self._lie(rank)
             self._say(
                 "row", rank, group, **row, median_us=round(mine, 1) or 0.1,
-                p99_us=round(mine * (1 + late), 1) or 0.1,
+                p99_us=round(mine * (1 + late) + stall_us, 1) or 0.1,
                 min_us=round(mine / (1 + early), 1) or 0.1,
             )  # fmt: skip
+
+    def _stall_us(self, team: Team, seconds: float) -> float:
+        """Return what a link that goes down adds to one run: until NCCL's retries get through."""
+        flaps = self.fleet.condition.flaps_per_s[list(team.nodes)].sum()
+        hit = len(team.nodes) > 1 and self.fleet.chance.random() < 1 - np.exp(-flaps * seconds)
+        return _FLAP_US if hit else 0.0
 
     def _lie(self, rank: int) -> float:
         """Return by what a node shortens its times: it says what a good one would."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.madeup.fleet import MadeUpFleet
 
+from rdmaprov.acceptance.agent.pattern import pair_rounds
 from rdmaprov.acceptance.plan import GateJob, Task
 
 _SENDS = ("sends-wrong", "sends-wrong-timed")
@@ -35,6 +36,21 @@ def wrong_events(fleet: MadeUpFleet, job: GateJob, task: Task) -> Iterator[dict[
             for rank in () if timed else ranks:
                 if rank != source:
                     yield _source(rank, of, source)
+        if seen:
+            yield from _pair_events(ranks, of, set(senders), set(adders))
+
+
+def _pair_events(
+    ranks: tuple[int, ...], of: dict[str, Any], senders: set[int], adders: set[int]
+) -> Iterator[dict[str, Any]]:
+    """Yield what pairs see that run the collective again, which is a load: agent/senders.py."""
+    for pairs in pair_rounds(len(ranks)):
+        for one, other in pairs:
+            pair = {ranks[one], ranks[other]}
+            for rank in sorted(pair):
+                (peer,) = pair - {rank}
+                wrong = 9 if pair & senders or rank in adders else 0
+                yield {"event": "witness", "rank": rank, **of, "peer": peer, "wrong": wrong}
 
 
 def _what(fleet: MadeUpFleet, job: GateJob, rank: int) -> str:

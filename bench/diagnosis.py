@@ -1,0 +1,227 @@
+"""How often the gate's diagnosis is right, on made-up fleets with one fault each.
+
+    python bench/diagnosis.py --nodes 16 --trials 10 --seed 0 [--fault KIND] [--held-out] [--json]
+
+The fleets are those of tests/madeup: from physics, and without regard to what a diagnosis reads.
+A trial is one fleet with one fault, from the first question to the report. In the table:
+
+found
+    The share of trials in which the gate does not accept the fleet, and a finding names a node
+    that the fault is on: one end of a path counts, and one node of a leaf. A fault of the whole
+    fleet is found if the fleet is not accepted.
+named
+    The share in which a finding names exactly what is at fault: the level (node, rank, rail,
+    pair, leaf, fleet), all its nodes, and the rail if it is one rail's fault. Where nothing that
+    can be measured tells two things apart, such as a node and its only slow GPU, both are right;
+    the registry of faults says so for each kind, before the trial.
+false
+    The number of nodes for each trial that a proven finding names, and the fault is not on. A
+    finding that says of itself that it is not known to be true is no accusation. One that names
+    the whole fleet accuses one thing, the fabric, whatever nodes it lists.
+rounds, seconds
+    Collectives that were measured one after the other, and the made-up fleet's own clock.
+
+Recall is the share of all trials with a fault that are `named`. Precision is the share of the
+nodes that proven findings name on which the fault is. `accepted` is of healthy fleets.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.madeup.accept import Acceptance, accept
+from tests.madeup.faults import FaultKind, Truth, kinds
+from tests.madeup.shape import NOISE, usual_shape
+
+from rdmaprov.acceptance.finding import Finding
+
+HEALTHY = "healthy"
+_FABRIC = "the fabric"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of one fleet.
+
+    Args:
+        kind: the fault's name, or `healthy`.
+        accepted: whether the gate accepted it.
+        found: as the module says.
+        named: as the module says.
+        accused: nodes that proven findings name.
+        false: those of them that the fault is not on.
+        rounds: of collectives.
+        seconds: on the fleet's clock.
+
+    """
+
+    kind: str
+    accepted: bool
+    found: bool
+    named: bool
+    accused: int
+    false: int
+    rounds: int
+    seconds: float
+
+
+def judge(kind: str, done: Acceptance) -> Trial:
+    """Return the trial that an acceptance was."""
+    result, names = done.result, done.fleet.shape.names
+    guilty = {names[node] for truth in done.fleet.truths for node in truth.nodes}
+    whole = any(truth.level == "fleet" for truth in done.fleet.truths)
+    accepted = result.verdict == "accepted"
+    proven = [finding for finding in result.findings if finding.proven]
+    accused = {node for finding in proven if finding.level != "fleet" for node in finding.nodes}
+    if any(finding.level == "fleet" for finding in proven):
+        accused.add(_FABRIC)
+    if whole:
+        guilty = {_FABRIC}
+    named = not accepted and _is_named(done.fleet.truths, result.findings, names)
+    seen = any(guilty & set(finding.nodes) for finding in result.findings)
+    found = not accepted and (seen or whole or named)
+    counts = len(accused), len(accused - guilty)
+    return Trial(kind, accepted, found, named, *counts, done.rounds, done.fleet.seconds)
+
+
+def _is_named(truths: Sequence[Truth], findings: Sequence[Finding], names: Sequence[str]) -> bool:
+    """Return whether a finding says what is at fault; of several faults at once, all are named."""
+    right = [
+        any(_is_right(truth, finding, names) for finding in findings if finding.level)
+        for truth in truths
+    ]
+    several = len({truth.nodes for truth in truths}) > 1 and len({t.level for t in truths}) == 1
+    return all(right) if several else any(right)
+
+
+def _is_right(truth: Truth, finding: Finding, names: Sequence[str]) -> bool:
+    nodes = {names[node] for node in truth.nodes}
+    if finding.level != truth.level or set(finding.nodes) != nodes:
+        return truth.level == finding.level == "fleet"
+    # A leaf or a path may be named without its rail, a rail may not.
+    return finding.rail == truth.rail or (finding.rail is None and truth.level in ("leaf", "pair"))
+
+
+@dataclass(frozen=True)
+class Score:
+    """The trials of a kind as shares and means."""
+
+    kind: str
+    level: str
+    trials: int
+    accepted: float
+    found: float
+    named: float
+    false: float
+    rounds: float
+    seconds: float
+    held_out: bool = False
+    same_as: str = ""
+
+
+def score(trials: Sequence[Trial], kind: FaultKind | None) -> Score:
+    """Return the score of a kind's trials; None: of healthy fleets."""
+    many = len(trials)
+    return Score(
+        kind.name if kind else HEALTHY,
+        kind.level if kind else "",
+        many,
+        sum(each.accepted for each in trials) / many,
+        sum(each.found for each in trials) / many,
+        sum(each.named for each in trials) / many,
+        sum(each.false for each in trials) / many,
+        sum(each.rounds for each in trials) / many,
+        sum(each.seconds for each in trials) / many,
+        bool(kind and kind.held_out),
+        kind.same_as if kind else "",
+    )
+
+
+def measure(
+    wanted: Sequence[FaultKind | None], nodes: int, trials: int, seed: int, noise: float
+) -> Iterator[tuple[FaultKind | None, list[Trial]]]:
+    """Yield each kind with its trials; the same seed gives the same ones."""
+    shape = usual_shape(nodes)
+    for kind in wanted:
+        name = kind.name if kind else HEALTHY
+        yield kind, [judge(name, accept(shape, kind, seed + n, noise)) for n in range(trials)]
+
+
+def total(trials: Sequence[Trial]) -> dict[str, float]:
+    """Return recall, precision, and how many healthy fleets were accepted, as shares."""
+    bad = [each for each in trials if each.kind != HEALTHY]
+    good = [each for each in trials if each.kind == HEALTHY]
+    accused, false = (sum(getattr(each, name) for each in trials) for name in ("accused", "false"))
+    found = {
+        "recall": sum(each.named for each in bad) / max(1, len(bad)),
+        "found": sum(each.found for each in bad) / max(1, len(bad)),
+        "precision": (accused - false) / accused if accused else 1.0,
+    }
+    return {**found, "accepted": sum(e.accepted for e in good) / len(good)} if good else found
+
+
+def table(scores: Sequence[Score]) -> Iterator[str]:
+    """Yield the lines of the table."""
+    yield "| fault | level | trials | found | named | false | rounds | seconds | same as |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for each in scores:
+        name = f"{each.kind} (held out)" if each.held_out else each.kind
+        if each.kind == HEALTHY:
+            shares = f"{each.accepted:.1%} accepted | "
+        else:
+            shares = f"{each.found:.0%} | {each.named:.0%}"
+        yield (
+            f"| {name} | {each.level} | {each.trials} | {shares} | {each.false:.2f} | "
+            f"{each.rounds:.1f} | {each.seconds:.0f} | {each.same_as} |"
+        )
+
+
+@click.command(help="Print how often the gate's diagnosis is right.")
+@click.option("--nodes", default=16, show_default=True, help="Nodes of each fleet.")
+@click.option("--trials", default=3, show_default=True, help="Fleets of each kind.")
+@click.option("--seed", default=0, show_default=True, help="Of the first trial.")
+@click.option("--noise", default=NOISE, show_default=True, help="Standard deviation of a time.")
+@click.option("--fault", "names", multiple=True, help="One kind; may be repeated.")
+@click.option("--held-out", is_flag=True, help="Also the kinds that are kept for the test.")
+@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+def main(
+    nodes: int,
+    trials: int,
+    seed: int,
+    noise: float,
+    names: tuple[str, ...],
+    held_out: bool,
+    as_json: bool,
+) -> None:
+    """Print the scores."""
+    known: dict[str, FaultKind | None] = {HEALTHY: None}
+    known |= {kind.name: kind for kind in kinds(held_out or bool(names))}
+    for name in names:
+        if name not in known:
+            raise click.UsageError(f"--fault {name}: not one of {', '.join(known)}")
+    wanted = [known[name] for name in names or known]
+    done, scores = [], []
+    for kind, own in measure(wanted, nodes, trials, seed, noise):
+        done += own
+        scores.append(score(own, kind))
+        click.echo(f"{scores[-1].kind}: named {scores[-1].named:.0%}", err=True)
+    whole = total(done)
+    if as_json:
+        click.echo(json.dumps({"scores": [asdict(each) for each in scores], "total": whole}))
+        return
+    for line in table(scores):
+        click.echo(line)
+    shares = ", ".join(f"{name} {share:.3f}" for name, share in whole.items())
+    click.echo(f"\n{nodes} nodes × {usual_shape(nodes).gpus}, {noise:.1%} noise: {shares}")
+
+
+if __name__ == "__main__":
+    main()
