@@ -30,7 +30,7 @@ if "RANK" in os.environ:
 def change():
     import time
     import torch.distributed as dist
-    reduce, send, calls = dist.all_reduce, dist.broadcast, []
+    reduce, gather, calls = dist.all_reduce, dist.all_gather_into_tensor, []
 """
 HANG = """\
     def all_reduce(*words, **options):
@@ -45,11 +45,11 @@ WRONG = """\
         if buffer.numel() > 1000:
             buffer[777] += 3
         return reduce(buffer, *words, **options)
-    def broadcast(buffer, src=None, **options):
-        if src == dist.get_rank():
-            buffer[777] += 3
-        return send(buffer, src=src, **options)
-    dist.all_reduce, dist.broadcast = all_reduce, broadcast
+    def all_gather(out, buffer, **options):
+        buffer = buffer.clone()
+        buffer[777] += 3
+        return gather(out, buffer, **options)
+    dist.all_reduce, dist.all_gather_into_tensor = all_reduce, all_gather
 """
 
 

@@ -162,3 +162,49 @@ def times_by_rank(ran: JobRun, plane: str, size: int) -> dict[int, Mapping[str, 
         for event in ran.events_of("row")
         if event["plane"] == plane and event["bytes"] == size and event["in_place"]
     }
+
+
+@dataclass(frozen=True)
+class SoakPoint:
+    """One interval of a group's soak.
+
+    Args:
+        task: its number.
+        group: its number in the task.
+        interval: its number.
+        median_us: the median time of an iteration, of the slowest node.
+        max_us: the longest one.
+
+    """
+
+    task: int
+    group: int
+    interval: int
+    median_us: float
+    max_us: float
+
+
+def soak(ran: JobRun) -> list[SoakPoint]:
+    """Return the intervals of all soaks, in order."""
+    said: dict[tuple[int, int, int], list[RankEvent]] = defaultdict(list)
+    for event in ran.events_of("soak"):
+        said[event["task"], event["group"], event["interval"]].append(event)
+    return [
+        SoakPoint(*at, max(e["median_us"] for e in own), max(e["max_us"] for e in own))
+        for at, own in sorted(said.items())
+    ]
+
+
+def slow_in_collectives(ran: JobRun) -> dict[int, float]:
+    """Return ranks that are slow inside each collective, with the microseconds of their best pair.
+
+    All ranks of a collective wait for such a rank alike, so no time of a group shows it. In pairs,
+    each collective with it is slow, and its partners have others.
+    """
+    best: dict[int, float] = {}
+    for event in ran.events_of("pair"):
+        for rank in (event["rank"], event["to"]):
+            us = float(event.get("reduce_us", event["us"]))
+            best[rank] = min(us, best.get(rank, us))
+    found = outliers.high({str(r): us for r, us in best.items()}, STRAGGLER_RATIO, STRAGGLER_US)
+    return {int(rank): best[int(rank)] for rank in found}

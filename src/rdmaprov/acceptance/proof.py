@@ -54,7 +54,23 @@ def _gaps(ran: JobRun) -> Iterator[tuple[int, str]]:
     for event in ran.events:
         said[event.get("task", -1)].append(event)
     for task in ran.tasks.values():
-        yield from _task_gaps(said[task.number], task)
+        if task.soak_s:
+            yield from _soak_gaps(ran, said[task.number], task)
+        else:
+            yield from _task_gaps(said[task.number], task)
+
+
+def _soak_gaps(ran: JobRun, own: list[RankEvent], task: Task) -> Iterator[tuple[int, str]]:
+    """Yield the first rank of each node and group from which no interval of a soak came."""
+    told = {
+        (event["group"], ran.job.node_of(event["rank"]))
+        for event in own
+        if event["event"] == "soak" and event["count"] > 0
+    }
+    for rank, group in task.group_of.items():
+        if (at := (group, ran.job.node_of(rank))) not in told:
+            told.add(at)
+            yield rank, f"reported no time of the soak ({task.plane})"
 
 
 def _task_gaps(own: list[RankEvent], task: Task) -> Iterator[tuple[int, str]]:

@@ -115,6 +115,8 @@ class _Blame:
 
 def _format_wrong(event: RankEvent) -> str:
     count, index, got, wanted = event["first"]
+    if index < 0:
+        return f"iteration {event.get('iteration', 0)} of the soak differs from the one before"
     size, iteration = format_size(event["bytes"]), event.get("iteration", 0)
     timed = f" of timed iteration {iteration}" if iteration else ""
     return (

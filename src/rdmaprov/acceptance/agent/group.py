@@ -40,6 +40,12 @@ class RankGroup:
         self._key = f"{task['number']}/{index}"
         self._steps = 0
 
+    @property
+    def is_first_of_node(self) -> bool:
+        """Return whether this is the first rank of its node in this group."""
+        many, own = self.process.per_node, self.process.rank
+        return all(rank // many != own // many for rank in self.ranks[: self.rank])
+
     def part(self, ranks: list[int]) -> RankGroup:
         """Return a group of some of its ranks, with a communicator of its own."""
         task = {**self.task, "groups": {str(self.index): ranks}}

@@ -29,6 +29,7 @@ class RankProcess:
         self.torch, self.dist, self.plan, self.watch = torch, dist, plan, watch
         self.rank, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.local = int(os.environ["LOCAL_RANK"])
+        self.per_node = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         self.on_gpu = plan["backend"] == "nccl"
         self.device = torch.device("cuda", self.local) if self.on_gpu else torch.device("cpu")
         if self.on_gpu:

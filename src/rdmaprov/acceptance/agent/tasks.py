@@ -12,6 +12,7 @@ from typing import Any
 from .latency import measure_pair, measure_waits
 from .links import LinkCounter, moved_bytes, sent_bytes
 from .rank import RankProcess
+from .soak import Soak
 from .sweep import Sweep
 from .watch import Watch, say
 
@@ -44,15 +45,23 @@ def perform(process: RankProcess, task: Task) -> None:
     say("finished", task=task["number"])
 
 
+def _phase(task: Task) -> str:
+    if task["collective"] == "exchange":
+        return "pairs"
+    return "soak" if task["soak_s"] else "sweep"
+
+
 def _measure(process: RankProcess, task: Task, index: int) -> None:
     plane, watch = process.planes[task["plane"]], process.watch
     before, links = sent_bytes(), LinkCounter(plane["address"])
     group = process.group(task, index)
     watch.evidence = lambda: group.say("links", links=links.changes())
-    name = "pairs" if task["collective"] == "exchange" else "sweep"
+    name = _phase(task)
     watch.begin_phase(f"{task['plane']}: {name}", process.plan["limits_s"]["step"])
     if task["collective"] == "exchange":
         measure_pair(group)
+    elif task["soak_s"]:
+        Soak(group).run()
     else:
         Sweep(group).run()
         if task["collective"] == "all_reduce":

@@ -1,0 +1,79 @@
+"""A soak: when it changed, and who is slow inside each collective."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.unit.accept_runs import change, healthy, job, say
+
+from rdmaprov.acceptance import measure, proof
+from rdmaprov.acceptance.change_points import change_points
+from rdmaprov.acceptance.job_run import JobRun, NodeRun
+from rdmaprov.acceptance.plan import Task
+
+
+def series(*levels, noise=0.01, seed=1):
+    """Return noisy values, 60 for each level."""
+    rng = random.Random(seed)
+    return [rng.gauss(level, noise * level) for level in levels for _ in range(60)]
+
+
+@pytest.mark.parametrize("levels", [(100, 120), (120, 100), (100, 150, 100), (100, 200, 300)])
+@pytest.mark.parametrize("seed", range(20))
+def test_points_where_the_level_changes_are_found(levels, seed):
+    found = change_points(series(*levels, seed=seed))
+    assert len(found) == len(levels) - 1
+    assert all(abs(at - 60 * number) <= 2 for number, at in enumerate(found, start=1))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_noise_and_single_slow_values_are_no_change(seed):
+    values = series(100, 100, 100, seed=seed)
+    for place in range(0, 180, 17):
+        values[place] *= 10
+    assert change_points(values) == []
+
+
+def test_small_drift_and_few_values_are_no_change():
+    assert change_points(series(100, 102)) == []
+    assert change_points([1.0] * 4 + [9.0] * 4) == []
+    assert change_points([]) == []
+
+
+def test_soak_of_which_a_node_reports_nothing_is_no_proof():
+    soak = Task(0, "soak", "rail 0", ((0, 1, 2, 3),), sizes=(8,), soak_s=10.0)
+    made = job(2, per_node=2, tasks=(soak,))
+    ran = JobRun(made, nodes={name: NodeRun(rc=0, left=()) for name in made.nodes})
+    for rank in range(4):
+        say(ran, rank, "finished", task=0)
+        say(ran, rank, "done")
+    at = {"plane": "rail 0", "task": 0, "group": 0, "interval": 0, "count": 5}
+    us = {"median_us": 100.0, "min_us": 90.0, "max_us": 200.0}
+    say(ran, 0, "soak", **at, **us)
+    (found,) = proof.findings(ran)
+    assert "rank 2 reported no time of the soak (rail 0)" in found.text
+    say(ran, 2, "soak", **at, **us)
+    assert proof.is_complete(ran)
+
+
+def test_interval_has_the_time_of_the_slowest_node():
+    ran = healthy()
+    at = {"plane": "rail 0", "task": 0, "group": 0}
+    for interval in (1, 0):
+        for rank in range(4):
+            us = {"median_us": 100.0 + rank, "min_us": 90.0, "max_us": 200.0 * (interval + 1)}
+            say(ran, rank, "soak", **at, interval=interval, count=5, **us)
+    found = [(each.interval, each.median_us, each.max_us) for each in measure.soak(ran)]
+    assert found == [(0, 103.0, 200.0), (1, 103.0, 400.0)]
+
+
+@pytest.mark.parametrize("rank", [0, 3, 7])
+def test_rank_that_is_slow_inside_each_collective_is_told_by_its_pairs(rank):
+    rounds = [[(0, 1), (2, 3), (4, 5), (6, 7)], [(0, 2), (1, 3), (4, 6), (5, 7)]]
+    ran = healthy(job(8, rounds=rounds))
+    assert measure.slow_in_collectives(ran) == {}
+    change(ran, "pair", lambda event: rank in (event["rank"], event["to"]), reduce_us=20_000.0)
+    assert measure.slow_in_collectives(ran) == {rank: 20_000.0}
+    # No group of them all shows it.
+    assert measure.stragglers(ran, "rail 0") == {}
