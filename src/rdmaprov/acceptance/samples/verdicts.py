@@ -12,6 +12,7 @@ from rdmaprov.acceptance.samples.digest import NodeDigest
 from rdmaprov.acceptance.samples.events import RailEvent
 from rdmaprov.acceptance.samples.fleet import FleetSamples, first_silence
 from rdmaprov.acceptance.samples.track import usual
+from rdmaprov.bandwidth import outliers
 from rdmaprov.words import quantity
 
 # Three links of one rail that go down together have a cause in common: our choice.
@@ -21,7 +22,7 @@ _MOST_NAMED = 4
 # A rail that may not send for a tenth of a second within a second is worth a note: our choice.
 _PAUSED_NOTE = 0.1
 # As a slow node is told from others by its bursts: docs/acceptance.md, Findings.
-_WAIT_TIMES, _WAIT_DEVIATIONS, _LEAST_RAILS = 10, 8, 6
+_WAIT_TIMES, _LEAST_RAILS = 10, 6
 _READ_STUCK_S = 2.0  # a firmware that answers needs less than a millisecond
 _LINK_REMEDY = "Check the cable, its transceivers and the switch port; on the node: dmesg -T"
 _WHAT = {
@@ -173,19 +174,15 @@ def _waiting_rails(fleet: FleetSamples) -> Iterator[str]:
     User Manual v2.13, Congestion Assessment on InfiniBand Links).
     """
     rates = {
-        (node.node, each.rail): each.counts["wait_ticks"] / (each.mean * node.lasted_s)
+        f"{node.node} rail {each.rail}": each.counts["wait_ticks"] / (each.mean * node.lasted_s)
         for node in fleet.nodes
         for each in node.rails
         if each.mean > 0
     }
-    if len(rates) < _LEAST_RAILS:
+    if len(rates) < _LEAST_RAILS or not statistics.median(rates.values()):
         return
-    middle = statistics.median(rates.values())
-    spread = 1.4826 * statistics.median(abs(rate - middle) for rate in rates.values())
-    limit = max(_WAIT_TIMES * middle, middle + _WAIT_DEVIATIONS * spread)
-    for (name, rail), rate in sorted(rates.items(), key=lambda each: -each[1]):
-        if rate > limit > 0:
-            yield f"{name} rail {rail}"
+    found = outliers.high(rates, _WAIT_TIMES)
+    yield from sorted(found, key=lambda name: -found[name])
 
 
 def _some(names: Sequence[str]) -> str:
