@@ -20,6 +20,7 @@ from rdmaprov.acceptance import (
     preflight,
     proof,
     rail_map,
+    rail_reach,
     reach,
     shapes,
     wrong_sums,
@@ -160,8 +161,10 @@ class Gate:
             ),
             lambda name: shapes.reach(len(reach.targets(asked[name]))),
         )
-        tried = [probe for own in asked.values() for probe in own]
-        result.findings += reach.findings(tried, reach.failures(asked, answers))
+        kind = str(self.nodes[0].get("fabric_kind"))
+        found, notes = rail_reach.judge(asked, answers, facts, result.backend, kind)
+        result.findings += found
+        result.notes += notes
         known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
         if result.findings or len(known) < len(answers):
             result.findings += _no_answers(answers)

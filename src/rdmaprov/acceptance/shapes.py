@@ -16,8 +16,12 @@ from rdmaprov.boundary import (
 
 _NAME = text(most=64)
 _COUNTERS = mapping_to(integer(), text(most=128))
+# 20 bytes on InfiniBand.
+_MAC = text(r"([0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5,19})?")
+_NEIGHBOR = fields({"state": text("[A-Z]{0,16}"), "mac": _MAC})
 _RAIL = fields(
     {
+        "mac": _MAC,
         "netdev": _NAME,
         "there": boolean,
         "carrier": boolean,
@@ -25,7 +29,8 @@ _RAIL = fields(
         "rdma": _NAME,
         "state": _NAME,
         "counters": _COUNTERS,
-    }
+    },
+    optional=["mac"],
 )
 # Empty where nvidia-smi has no number, such as for memory that GPU and CPU share.
 _MIB = text(r"([0-9]{1,9}(\.[0-9]+)?)?")
@@ -90,5 +95,8 @@ def reach(targets: int) -> Check:
         {
             "reach": list_of(message, targets, least=targets),
             "own": list_of(text(most=64), targets, least=targets),
-        }
+            "pings": list_of(boolean, targets, least=targets),
+            "neighbors": list_of(_NEIGHBOR, targets, least=targets),
+        },
+        optional=["pings", "neighbors"],
     )

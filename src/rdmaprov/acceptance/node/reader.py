@@ -5,7 +5,7 @@
 
 `preflight` reads versions, GPUs, rails and counters; `counters` the latter two again, and what
 computes on the GPUs; `reach` connects to addresses, each by a device. A refused connection is an
-answer too: nothing listens.
+answer too: nothing listens. Where none comes, a ping and the neighbor table tell more.
 """
 
 import errno
@@ -81,6 +81,7 @@ def read_rail(described, addresses_of):
         "there": bool(netdev) and os.path.isdir("/sys/class/net/" + netdev),
         "carrier": read("/sys/class/net", netdev, "carrier") == "1" if netdev else False,
         "addresses": addresses_of.get(netdev, []),
+        "mac": read("/sys/class/net", netdev, "address") if netdev else "",
         "rdma": device,
         "state": state.partition(":")[2].strip(),
         "counters": read_counters(netdev, device),
@@ -177,6 +178,65 @@ def try_targets(targets, limit_s):
     return found, own
 
 
+def ping_targets(targets, wanted, limit_s):
+    """Return which of the wanted targets answer a ping; none if there is no ping."""
+    running = {}
+    for number in wanted:
+        device, address = targets[number]["device"], targets[number]["address"]
+        words = [
+            "ping",
+            "-n",
+            "-c",
+            "2",
+            "-i",
+            "0.2",
+            "-W",
+            "2",
+            *(["-I", device] if device else []),
+        ]
+        try:
+            running[number] = subprocess.Popen(
+                [*words, address], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        except OSError:
+            break
+    end, found = time.monotonic() + limit_s, set()
+    for number, each in running.items():
+        try:
+            if each.wait(max(0.1, end - time.monotonic())) == 0:
+                found.add(number)
+        except subprocess.TimeoutExpired:
+            each.kill()
+            each.wait()
+    return found
+
+
+def read_neighbors():
+    """Return state and link-layer address of each neighbor, by device and address."""
+    found = {}
+    for line in (run_command(["ip", "neigh", "show"])[0] or "").splitlines():
+        words = line.split()
+        if len(words) > 3 and words[1] == "dev":
+            mac = words[words.index("lladdr") + 1] if "lladdr" in words[:-1] else ""
+            found[words[2], words[0]] = {"state": words[-1], "mac": mac}
+    return found
+
+
+def try_ways(targets, limit_s):
+    """Return what is known of each target: by TCP, by ping, and in the neighbor table."""
+    found, own = try_targets(targets, limit_s)
+    pinged = ping_targets(targets, [n for n, why in enumerate(found) if why], limit_s)
+    known = read_neighbors()
+    nothing = {"state": "", "mac": ""}
+    return {
+        "reach": found,
+        "own": own,
+        "pings": [number in pinged for number in range(len(targets))],
+        "neighbors": [known.get((t["device"], t["address"]), nothing) for t in targets],
+    }
+
+
 def error_text(code):
     """Return what an error means, nothing for one that only a peer can give."""
     return "" if code in (0, errno.ECONNREFUSED) else os.strerror(code)
@@ -186,8 +246,7 @@ def main():
     """Answer the document on standard input."""
     request = json.loads(sys.stdin.read())
     if request["verb"] == "reach":
-        found, own = try_targets(request["targets"], request["limit_s"])
-        print(json.dumps({"reach": found, "own": own}))
+        print(json.dumps(try_ways(request["targets"], request["limit_s"])))
         return
     known = own_addresses()
     rails = [read_rail(each, known) for each in request["rails"]]
