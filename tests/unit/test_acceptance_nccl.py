@@ -102,6 +102,50 @@ def test_sockets_are_refused_by_nccls_own_logs(site, tmp_path):
     assert any(f.proven and "socket" in f.what.lower() for f in found), found
 
 
+INIT = """\
+{host}:10:20 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.1<0>
+{host}:10:20 [0] NCCL INFO Using network IB
+{host}:10:20 [0] NCCL INFO comm 0x1 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1000 - Init START
+"""  # noqa: E501 - as NCCL writes it
+_REST = """\
+{host}:10:20 [0] NCCL INFO Channel 00/0 : {other}[0] -> {rank}[0] [receive] via NET/IB/0/GDRDMA
+{host}:10:20 [0] NCCL INFO Channel 01/0 : {rank}[0] -> {other}[0] [send] via NET/IB/1/GDRDMA
+{host}:10:20 [0] NCCL INFO Connected all rings
+{host}:10:20 [0] NCCL INFO comm 0x1 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1000 - Init COMPLETE
+"""  # noqa: E501 - as NCCL writes it
+CHANNELS = INIT + _REST
+
+
+def logs(tmp_path, **texts):
+    """Return logs of nodes as they are kept: n1 and n2 are ranks 0 and 1."""
+    found = []
+    for rank, (name, text) in enumerate(texts.items()):
+        if text:
+            found.append(tmp_path / f"{name}.nccl.{name}.10")
+            found[-1].write_text(text.format(host=name, rank=rank, other=1 - rank))
+    return found
+
+
+def test_a_run_that_ends_before_its_channels_accuses_no_hca(site, tmp_path):
+    found = list(evidence.judge_transports(site, logs(tmp_path, n1=INIT, n2=INIT)))
+    assert found
+    assert not any(finding.proven for finding in found), found
+
+
+def test_a_node_without_a_log_is_unknown_and_its_rails_are_not_accused(site, tmp_path):
+    found = list(evidence.judge_transports(site, logs(tmp_path, n1=CHANNELS, n2="")))
+    assert [f.nodes for f in found if "no log of NCCL" in f.what] == [("n2",)]
+    assert not any(finding.proven for finding in found), found
+
+
+def test_what_a_log_shows_is_named_with_its_node(site, tmp_path):
+    one_rail = CHANNELS.replace("NET/IB/1", "NET/IB/0")
+    found = list(evidence.judge_transports(site, logs(tmp_path, n1=CHANNELS, n2=one_rail)))
+    (proven,) = [finding for finding in found if finding.proven]
+    assert (proven.node, proven.level) == ("n2", "node")
+    assert "mlx5_1" in proven.what
+
+
 def test_no_log_proves_no_transport(site):
     (finding,) = evidence.judge_transports(site, [])
     assert not finding.proven

@@ -21,6 +21,7 @@ from tests.unit.nccl_runs import (
 
 from rdmaprov.acceptance import blame
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.plan import Task
 
 ALL_NODES = 8
 
@@ -237,6 +238,45 @@ def test_the_rank_that_lags_behind_others_that_timed_out_is_named():
     all_waited(ran, "n2")
     ran.nodes["n2"].rc = None
     assert named(judge(ran)) == {("rank", ("n2",), None)}
+
+
+def late(ran, ranks, where="/lib/torch/cuda/__init__.py:1040 synchronize", entered=500):
+    for rank in ranks:
+        say(ran, rank, "late", phase="x", limit_s=60, where=where, entered=entered)
+        node = ran.nodes[ran.job.node_of(rank)]
+        node.ranks[rank] = {**node.ranks[rank], "entered": entered}
+
+
+def test_groups_side_by_side_do_not_wait_for_each_other():
+    # The groups run as often as time allows, so the one that hangs has started fewer collectives.
+    ran = failed_run(ALL_NODES)
+    groups = tuple(tuple(range(first, first + 16)) for first in range(0, 64, 16))
+    ran.tasks = {0: Task(0, "groups", "all rails", groups, sizes=(8,))}
+    late(ran, groups[1], entered=200)
+    all_waited(ran)
+    (found,) = judge(ran)
+    assert (found.nodes, found.proven) == ((), False)
+
+
+def test_the_rank_that_a_group_waits_for_is_named():
+    ran = failed_run(ALL_NODES)
+    groups = tuple(tuple(range(first, first + 16)) for first in range(0, 64, 16))
+    ran.tasks = {0: Task(0, "groups", "all rails", groups, sizes=(8,))}
+    late(ran, groups[1], entered=200)
+    late(ran, [21], entered=199)
+    all_waited(ran)
+    (found,) = judge(ran)
+    assert (found.level, found.nodes) == ("rank", ("n2",))
+    assert "rank 21 keeps the others waiting" in found.what
+
+
+def test_ranks_that_wait_for_their_gpus_are_victims_as_those_in_a_collective():
+    ran = failed_run(ALL_NODES)
+    late(ran, range(5))
+    late(ran, range(5, 64), where="/lib/torch/distributed/c10d.py:1 all_reduce")
+    all_waited(ran)
+    (found,) = judge(ran)
+    assert (found.nodes, found.proven) == ((), False)
 
 
 @pytest.mark.parametrize("nodes", [8, 64])

@@ -35,15 +35,27 @@ def save_logs(ran: JobRun, keep: Callable[[str, str], Path | None]) -> list[Path
 
 
 def judge_transports(site: GateSite, files: Sequence[Path]) -> Iterator[Finding]:
-    """Yield what differs between the transport in NCCL's logs and the site."""
+    """Yield what differs between the transport in NCCL's logs and the site, each with its node.
+
+    Of a node without a log nothing is known, and its rails are not accused.
+
+    Args:
+        site: what is known.
+        files: the logs as `save_logs` names them.
+
+    """
     if not files:
         yield Finding("the transport: NCCL wrote no log", _NO_LOG_REMEDY, proven=False)
         return
+    logged = [node for node in site.nodes if _has_log(node.name, files)]
+    if missing := tuple(node.name for node in site.nodes if node not in logged):
+        what = "its transport: no log of NCCL could be fetched from it"
+        single = missing[0] if len(missing) == 1 else ""
+        yield Finding(what, _NO_LOG_REMEDY, single, proven=False, level="node", nodes=missing)
+    hosts = {str(site.facts[n.name]["hostname"]).partition(".")[0]: n for n in logged}
     hcas = {
-        str(facts["hostname"]).partition(".")[0]: [
-            rail["rdma"] for rail in facts["rails"][: len(node.compute_rails)]
-        ]
-        for node, facts in ((node, site.facts[node.name]) for node in site.nodes)
+        host: [rail["rdma"] for rail in site.facts[n.name]["rails"][: len(n.compute_rails)]]
+        for host, n in hosts.items()
     }
     first = site.nodes[0]
     wants_gdr = str(first.get("peermem_mode")) != "off"
@@ -53,13 +65,16 @@ def judge_transports(site: GateSite, files: Sequence[Path]) -> Iterator[Finding]
         yield Finding(error.message, error.hint, proven=False)
         return
     kind = _TRANSPORTS[str(first.get("fabric_kind"))]
-    names = {
-        str(site.facts[node.name]["hostname"]).partition(".")[0]: node.name for node in site.nodes
-    }
     one_domain = nvlink_nodes(site.nodes) >= len(site.nodes) > 1
-    for problem in transport.judge(matrix, kind, hcas, wants_gdr, one_domain=one_domain):
-        node_name = names.get(problem.host, "")
+    for problem in transport.judge(
+        matrix, kind, hcas, wants_gdr, every_rank=not missing, one_domain=one_domain
+    ):
+        node_name = hosts[problem.host].name if problem.host in hosts else ""
         yield Finding(problem.message, problem.remedy, node_name, proven=problem.proven)
+
+
+def _has_log(node: str, files: Sequence[Path]) -> bool:
+    return any(path.name.startswith(f"{node}.nccl.") for path in files)
 
 
 def judge_counters(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.statements import Statements
 
-_WAITS = "/torch/distributed/"
+# With NCCL, a collective returns at once, and a rank waits for its GPU.
+_WAITS = ("/torch/distributed/", "/torch/cuda/")
 _STATES = {"T": "stopped", "t": "stopped by a debugger", "D": "stuck in the kernel", "Z": "dead"}
 
 
@@ -38,14 +39,39 @@ def missing_ranks(error: str) -> list[int]:
 def stuck_ranks(ran: JobRun, said: Statements) -> Iterator[Finding]:
     """Yield the ranks for which the others wait, by the first sign that only some ranks show.
 
-    A rank that waits in torch.distributed is a victim; one that is elsewhere, or that entered fewer
-    collectives, or whose process does not run, is what the others wait for.
+    A rank that waits in torch is a victim; one that is elsewhere, or that entered fewer collectives
+    than others of its group, or whose process does not run, is what the others wait for.
     """
     late = {event["rank"]: event for event in said.of("late")}
-    if not late:
-        return
+    for group in _waiting_groups(ran, said, late) if late else ():
+        own = {rank: late[rank] for rank in group if rank in late}
+        yield from _stuck_in(ran, said, own, group)
+
+
+def _waiting_groups(ran: JobRun, said: Statements, late: Collection[int]) -> list[Collection[int]]:
+    """Return the groups in which ranks wait: groups side by side do not wait for each other."""
+    done = {event["rank"]: event["task"] for event in said.of("finished")}
+    found: list[Collection[int]] = []
+    seen: set[int] = set()
+    for number in sorted(ran.tasks):
+        for group in ran.tasks[number].groups:
+            now = {rank for rank in group if rank in late and done.get(rank, -1) < number} - seen
+            if now:
+                seen |= now
+                found.append(group)
+    # Ranks that are in no task wait for all: they meet, or make their groups.
+    return found if seen >= set(late) else [range(ran.job.world)]
+
+
+def _stuck_in(
+    ran: JobRun, said: Statements, late: Mapping[int, RankEvent], group: Collection[int]
+) -> Iterator[Finding]:
+    """Yield the ranks of a group for which its others wait."""
     words = {rank for ranks in said.spoke.values() for rank in ranks}
-    places = {rank: at for node in ran.nodes.values() for rank, at in node.ranks.items()}
+    names = {ran.job.node_of(rank) for rank in group}
+    places = {rank: at for name in names for rank, at in ran.nodes[name].ranks.items()}
+    everyone = set(group)
+    places = {rank: at for rank, at in places.items() if rank in everyone}
     most = max([at["entered"] for at in places.values()], default=0)
     signs: tuple[Callable[[int], str], ...] = (
         lambda rank: _process_sign(str(places.get(rank, {}).get("process", ""))),
@@ -55,9 +81,9 @@ def stuck_ranks(ran: JobRun, said: Statements) -> Iterator[Finding]:
     )
     first = next(iter(late.values()))
     for sign in signs:
-        shown_by = {rank: why for rank in range(ran.job.world) if (why := sign(rank))}
+        shown_by = {rank: why for rank in group if (why := sign(rank))}
         # What most show is what victims show.
-        if 0 < len(shown_by) <= ran.job.world / 2:
+        if 0 < len(shown_by) <= len(group) / 2:
             for rank, why in shown_by.items():
                 name = ran.job.node_of(rank)
                 phase = late.get(rank, first)["phase"]
@@ -76,4 +102,8 @@ def _behind_sign(entered: int, most: int) -> str:
 
 def _elsewhere_sign(event: RankEvent | None) -> str:
     where = str(event["where"]) if event else ""
-    return f"it was in {where}, not in torch.distributed" if where and _WAITS not in where else ""
+    return (
+        f"it was in {where}, not in torch.distributed"
+        if where and not any(place in where for place in _WAITS)
+        else ""
+    )
