@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 
-from rdmaprov.acceptance import network_errors, waiting
+from rdmaprov.acceptance import network_errors, ras_evidence, waiting
 from rdmaprov.acceptance.deaths import blames_others, death_of
 from rdmaprov.acceptance.finding import ISOLATE, Finding, first_line
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
@@ -46,9 +46,11 @@ def findings(ran: JobRun, places: RailMap | None = None) -> list[Finding]:
     ]
     if found := certain + _network_errors(errors, certain, places):
         return found
-    for look in (waiting.absent_ranks, waiting.stuck_ranks):
-        if found := list(look(ran, said)):
-            return found
+    if found := list(waiting.absent_ranks(ran, said)):
+        return found
+    # What the kernel says of a process is sharper than what NCCL does not hear from it.
+    if found := list(waiting.stuck_ranks(ran, said)) or ras_evidence.findings(ran, said, places):
+        return found
     if found := list(_broken_connections(ran, said, places)):
         return found
     return [_time_up(ran, said) or _unknown_cause(ran, said)]

@@ -67,6 +67,7 @@ _SHAPES: dict[str, dict[str, Check]] = {
     "pair": {**_OF_TASK, "to": _NATURAL, "us": _TIME_US, "gb_s": _GB_S, "reduce_us": _TIME_US},
     "late": {"phase": _TEXT, "limit_s": _NUMBER, "where": message, "entered": _NATURAL},
     "failed": {"phase": _TEXT, "error": message, "entered": _NATURAL},
+    "ras": {"report": message},
     "moved": {**_OF_TASK, "due_bytes": _NATURAL, "bytes": mapping_to(_NATURAL)},
     "links": {**_OF_TASK, "links": list_of(_LINK, _MOST_PEERS)},
     "soak": {

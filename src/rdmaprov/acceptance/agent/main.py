@@ -44,6 +44,7 @@ def _perform_all(directory: Path, plan: dict[str, object], watch: Watch) -> None
 
     process = RankProcess(plan, watch)
     process.join_rendezvous()
+    watch.uses_nccl = process.on_gpu
     for task in next_tasks(directory, watch):
         perform(process, task)
     process.leave()

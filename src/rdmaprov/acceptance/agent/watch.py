@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .ras import ask_or_wait
+
 # Process id, collectives entered and left; then a text. The supervisor reads it.
 PROGRESS = struct.Struct("<QQQ")
 PROGRESS_BYTES = 256
@@ -34,12 +36,14 @@ class Watch:
         name: of the phase.
         entered: how many collectives were begun.
         evidence: reports what may explain the cause, before the rank is ended.
+        uses_nccl: whether NCCL can be asked who is late, too.
 
     """
 
     def __init__(self, path: Path) -> None:
         self.entered = 0
         self.evidence: Callable[[], None] = lambda: None
+        self.uses_nccl = False
         self._deadline = float("inf")
         self._limit = 0.0
         self.name = ""
@@ -91,4 +95,6 @@ class Watch:
             where = f"/torch/distributed/ store: waits for rank {self._waits_for}"
         say("late", phase=self.name, limit_s=self._limit, where=where, entered=self.entered)
         self.evidence()
+        if self.uses_nccl and (report := ask_or_wait()):
+            say("ras", report=report)
         os._exit(EXIT_LATE)
