@@ -1,7 +1,7 @@
 """What an answer, or none, proves of a rail.
 
 RDMA needs no TCP: a firewall may drop TCP on rails, and RoCE passes it by. So where a run uses
-NCCL, a connection that is not answered proves nothing by itself, and the run shows whether the rail
+NCCL, a connection that is not answered is no proof by itself, and the run shows whether the rail
 works. It is proven that a rail does not work where the node cannot even send, or where ARP, which
 RoCE needs too, gets no answer. A connection that is refused was answered, but not always by the
 right node: the neighbor table names who it was.
