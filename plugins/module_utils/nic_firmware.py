@@ -161,7 +161,7 @@ def _plan(
 def _query(
     machine: Machine, tool: str, pci: str, wanted: dict[str, Any], listed: dict[str, Setting]
 ) -> dict[str, Setting]:
-    """Return the wanted settings; ask for those only that were not listed: a query takes seconds."""
+    """Return the wanted settings; ask only for those not listed, as a query takes seconds."""
     left = [name for name in wanted if name not in listed]
     found = {**listed, **(_ask(machine, tool, pci, left) if left else {})}
     for name, value in wanted.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from typing import Any
 
 import pytest
 from tests import published
@@ -36,7 +37,7 @@ class MadeNode:
 
 def gate_site(nodes=2, gpus=8, gpu="", racks=1, **own):
     """Return a site of nodes, of which `racks` consecutive ones share NVLink."""
-    made = tuple(
+    made: Any = tuple(
         MadeNode(
             f"n{number}",
             fabric_nvlink_domain=f"rack{number // racks}" if racks > 1 else "",
@@ -71,6 +72,19 @@ def swept(nodes, gpus, busbw_gb_s, size, algorithm="", environment=None):
     if algorithm:
         ran.nodes["n0"].logs = archive(tuning(world, size, algorithm))
     return ran
+
+
+def judge(site, ran, alone=0.0):
+    """Return the judgement, which there is, and the findings."""
+    judgement, found = evidence.judge_floor(site, ran, alone)
+    assert judgement is not None
+    return judgement, found
+
+
+def taken(ran):
+    row = fleet_floor.fleet_row(ran)
+    assert row is not None
+    return fleet_floor.taken(ran, row)
 
 
 def tuning(world, size, algorithm):
@@ -123,7 +137,7 @@ def test_a_published_healthy_fleet_is_not_refused_by_the_gate(item):
 )
 def test_a_published_slow_fleet_is_refused_by_the_gate(item):
     [finding] = judged(item)
-    assert (finding.proven, finding.level) == (True, "fleet")
+    assert (finding.proven, finding.level) == (True, "")  # it names nobody, so isolation follows
 
 
 # --- inside a node, NVLink domains -----------------------------------------------------------
@@ -149,7 +163,7 @@ def test_one_rack_by_nvlink_and_its_rails_are_two_planes():
     assert evidence.judge_floor(rack, swept(18, 4, 820, 8 * GIB))[1] == []
     rails = {name: {"NCCL_MNNVL_ENABLE": "0"} for name in (node.name for node in rack.nodes)}
     slow = swept(18, 4, 90, 8 * GIB, environment=rails)
-    judgement, [finding] = evidence.judge_floor(rack, slow)
+    judgement, [finding] = judge(rack, slow)
     assert judgement.floor.ceiling_gb_s == 200
     assert finding.proven
     assert evidence.judge_floor(rack, swept(18, 4, 170, 8 * GIB, environment=rails))[1] == []
@@ -170,7 +184,7 @@ def test_half_a_slot_on_two_nodes_is_found_by_the_algorithm_that_ran():
     """0.94 of a ring's ceiling by NVLSTree, whose healthy fleets reach 1.17."""
     site, half = gate_site(2, gpu="NVIDIA H100 80GB HBM3"), 0.94 * 400
     assert evidence.judge_floor(site, swept(2, 8, half, 8 * GIB))[1] == []
-    judgement, [finding] = evidence.judge_floor(site, swept(2, 8, half, 8 * GIB, "NVLS_TREE"))
+    judgement, [finding] = judge(site, swept(2, 8, half, 8 * GIB, "NVLS_TREE"))
     assert judgement.floor.algorithm == "nvlstree"
     assert "half its width" in finding.remedy
     assert evidence.judge_floor(site, swept(2, 8, 466, 8 * GIB, "NVLS_TREE"))[1] == []
@@ -183,23 +197,23 @@ def test_a_healthy_ring_of_many_nodes_passes_by_its_algorithm():
 
 
 def test_an_unknown_algorithm_is_said():
-    judgement, found = evidence.judge_floor(gate_site(16), swept(16, 8, 330, 8 * GIB))
+    judgement, found = judge(gate_site(16), swept(16, 8, 330, 8 * GIB))
     assert found == []
     assert any("The algorithm is not known" in note for note in judgement.notes)
-    known, _ = evidence.judge_floor(gate_site(16), swept(16, 8, 330, 8 * GIB, "RING"))
+    known, _ = judge(gate_site(16), swept(16, 8, 330, 8 * GIB, "RING"))
     assert not any("not known" in note for note in known.notes)
 
 
 @pytest.mark.parametrize("said", ["PAT", "SOMETHING_NEW"])
 def test_an_algorithm_that_the_floor_does_not_have_is_unknown(said):
     ran = swept(2, 8, 380, 8 * GIB, said)
-    assert fleet_floor.taken(ran, fleet_floor.fleet_row(ran)) == "auto"
+    assert taken(ran) == "auto"
 
 
 def test_a_log_that_is_no_archive_leaves_the_algorithm_unknown():
     ran = swept(2, 8, 380, 8 * GIB)
     ran.nodes["n0"].logs = b"\x00not an archive Bytes -> "
-    assert fleet_floor.taken(ran, fleet_floor.fleet_row(ran)) == "auto"
+    assert taken(ran) == "auto"
 
 
 def test_a_group_s_row_is_not_the_fleet_s():
@@ -209,7 +223,9 @@ def test_a_group_s_row_is_not_the_fleet_s():
     for rank in range(8):
         at = {"plane": "all rails", "task": 1, "group": 0, "in_place": True, "dtype": "float32"}
         say(ran, rank, "row", **at, bytes=16 * GIB, count=5, median_us=1.0, p99_us=1.0, min_us=1.0)
-    assert fleet_floor.fleet_row(ran).bytes == 8 * GIB
+    row = fleet_floor.fleet_row(ran)
+    assert row is not None
+    assert row.bytes == 8 * GIB
 
 
 def test_history_compares_runs_of_one_algorithm(tmp_path):

@@ -209,7 +209,7 @@ class Network:
 
 
 def test_ethtool_counters_are_asked_of_the_kernel(monkeypatch):
-    monkeypatch.setattr(kept_counters.fcntl, "ioctl", Network().ioctl)
+    monkeypatch.setattr("rdmaprov.node.kept_counters.fcntl.ioctl", Network().ioctl)
     found = kept_counters.Ethtool("ens1")
     assert found.names == ["tx_prio3_pause_duration", "rx_discards_phy", "tx_bytes_phy"]
     assert found.counts() == [101, 102, 103]

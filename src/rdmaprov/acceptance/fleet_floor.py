@@ -70,7 +70,7 @@ def _demanded(site: GateSite, ran: JobRun, fabric: Fabric, row: SweepRow | None)
 def _findings(judgement: Judgement) -> Iterator[Finding]:
     if judgement.verdict is not floor.FloorVerdict.HEALTHY:
         causes = "; ".join(cause.cause for cause in judgement.likely_causes)
-        yield Finding(judgement.sentence, f"Likely causes: {causes or 'none known'}", level="fleet")
+        yield Finding(judgement.sentence, f"Likely causes: {causes or 'none known'}")
 
 
 def fleet_row(ran: JobRun) -> SweepRow | None:
