@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests import published
 from tests.unit.accept_runs import job, say
+from tests.unit.nccl_jobs import Job
 
 from rdmaprov.acceptance import evidence, fleet_floor
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
@@ -175,6 +176,19 @@ def test_one_rack_whose_nvlink_is_not_known_is_not_verified():
     )
     assert (judgement, finding.proven) == (None, False)
     assert "one NVLink domain uses no rail" in finding.what
+
+
+@pytest.mark.parametrize("racks", [2, 1], ids=["one NVLink domain", "no NVLink domain"])
+def test_nodes_of_one_domain_may_keep_all_channels_in_it(tmp_path, racks):
+    """To NCCL they are one node: two hosts, `nNodes 1`, and no channel through a rail."""
+    site = gate_site(2, 2, racks=racks, fabric_kind="roce")
+    lines = Job(nodes=1, gpus=4).lines()
+    for name, pids in (("n0", ("100", "101")), ("n1", ("102", "103"))):
+        own = [line.replace("node0:", f"{name}:") for line in lines if line.split(":")[1] in pids]
+        (tmp_path / f"{name}.nccl.{name}.1").write_text("\n".join([*own, ""]))
+        site.facts[name]["rails"].extend([{"rdma": f"mlx5_{rail}"} for rail in range(8)])
+    found = list(evidence.judge_transports(site, sorted(tmp_path.iterdir())))
+    assert (found == []) == (racks > 1)
 
 
 # --- the algorithm ---------------------------------------------------------------------------
