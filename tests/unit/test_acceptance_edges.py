@@ -9,9 +9,9 @@ import pytest
 from tests.unit import accept_runs
 
 from rdmaprov.acceptance import blame, measure, paths, proof, wrong_sums
-from rdmaprov.acceptance.gate import _skipped_sizes, _straggler_notes
 from rdmaprov.acceptance.rank_events import parse_event
 from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.stages_fleet import skipped_sizes, straggler_notes
 from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.boundary import OddAnswer
 
@@ -40,8 +40,8 @@ def judge(ran):
     result.findings += blame.findings(ran)
     for look in (wrong_sums.findings, paths.lossy_paths, paths.stray_traffic, paths.slow_rails):
         result.findings += look(ran)
-    result.findings += [*proof.findings(ran), *_skipped_sizes(result)]
-    result.notes += _straggler_notes(result)
+    result.findings += [*proof.findings(ran), *skipped_sizes(ran)]
+    result.notes += straggler_notes(ran)
     measure.directions(ran)
     json.dumps(result.as_data(), allow_nan=False)
     return [line.text for line in summary_lines(result)]

@@ -11,12 +11,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import CliRunner
-from tests.unit.accept_runs import broken, change, healthy, job, say
+from tests.unit.accept_runs import broken, change, healthy
 from tests.unit.sites import GOOD, write
 
-from rdmaprov.acceptance import blame, bundle, isolate, paths, plan, state, summary
+from rdmaprov.acceptance import blame, bundle, paths, plan, state, summary
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import GateSite, default_sizes, fleet_job, group_job
+from rdmaprov.acceptance.jobs import GateSite, default_sizes, fleet_job
 from rdmaprov.acceptance.reach import Rendezvous
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.bandwidth import sizes
@@ -26,8 +26,6 @@ from rdmaprov.cli.accept_run import document
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
-from rdmaprov.isolation import rounds
-from rdmaprov.isolation.rounds import Group, GroupOutcome
 from rdmaprov.runs.envelope import Head
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json").read_text())
@@ -89,7 +87,8 @@ def test_ranks_are_in_the_sites_order(site):
     for number, name in enumerate(made.nodes):
         assert f"--node-rank={number}" in plan.start_request(made, name, 60)["argv"]
         assert made.node_of(number) == name == f"n{number + 1}"
-    sweep, *pairs = [task for task in made.tasks if task.plane == "rail 0"]
+    sweep, *others = [task for task in made.tasks if task.plane == "rail 0"]
+    pairs = [task for task in others if task.stage == "pairs"]
     assert sweep.groups == (tuple(range(8)),)
     # Disjoint, and each node meets several others.
     assert [sorted(sum(task.groups, ())) for task in pairs] == [list(range(8))] * 4
@@ -118,13 +117,6 @@ def test_nccl_runs_a_rank_for_each_gpu_over_all_rails(site):
     request = plan.start_request(made, "n2", 60)
     assert request["environment"]["NCCL_DEBUG_FILE"] == "{directory}/nccl.%h.%p"
     assert "NCCL_IB_HCA" not in request["environment"]
-
-
-def test_a_group_is_met_at_its_own_first_node(site):
-    nccl = GateSite(site.nodes, site.facts, "nccl", site.rendezvous)
-    made = group_job(nccl, ("n6", "n5"), (1,), 3)
-    assert (made.nodes, made.address, made.port) == (("n5", "n6"), "192.0.2.5", 40004)
-    assert plan.start_request(made, "n5", 60)["environment"]["NCCL_IB_HCA"] == "=mlx5_2"
 
 
 def test_the_agent_is_one_file_and_always_the_same():
@@ -203,72 +195,11 @@ def test_a_finding_is_one_line():
     assert text == r"n1 rail 3: a\nb\x1b[31m. do"
 
 
-class Simulated:
-    """A launcher whose runs are bad if a bad node is among them on a bad rail."""
-
-    def __init__(self, bad, rail, how):
-        self.bad, self.rail, self.how = bad, rail, how
-        self.rounds = 0
-
-    def open(self, jobs, limit_s=None):
-        raise NotImplementedError
-
-    def run(self, jobs, limit_s=None):
-        del limit_s
-        self.rounds += 1
-        runs = []
-        for made in jobs:
-            hit = self.bad in made.nodes and self.rail in [p.rail for p in made.planes]
-            runs.append(self.how(made) if hit else healthy(made))
-        return runs
-
-
-def hangs(made):
-    ran = healthy(made)
-    for node in ran.nodes.values():
-        node.rc = 1
-    say(ran, 0, "late", phase="x", limit_s=1, where="", entered=1)
-    return ran
-
-
-def slow(made):
-    ran = healthy(made)
-    change(ran, "row", lambda e: e["plane"] == "rail 1", min_us=9000.0)
-    return ran
-
-
-@pytest.mark.parametrize("how", [hangs, slow])
-def test_isolation_names_the_node_and_its_rail(site, how):
-    told: list[str] = []
-    launcher = Simulated("n6", 1, how)
-    found = isolate.run_isolation(site, launcher, told.append)
-    (finding,) = isolate.findings(found)
-    assert (finding.node, finding.rail) == ("n6", 1)
-    assert launcher.rounds <= 3 + 3 + 2
-    assert told[0].startswith("isolation: at most")
-    assert len(told) == launcher.rounds + 1
-
-
-def test_isolation_accuses_nobody_where_all_is_well(site):
-    found = isolate.run_isolation(site, Simulated("none", 0, slow), lambda _: None)
-    assert isolate.findings(found) == []
-
-
-def test_a_rail_that_is_slow_everywhere_is_not_seen_by_comparison(site):
-    judge = isolate.GroupJudge(site)
-    groups = {Group(("n1", "n2")): slow(job(2)), Group(("n3", "n4")): slow(job(2))}
-    assert set(judge.outcomes(groups).values()) == {GroupOutcome.GOOD}
-    later = judge.outcomes({Group(("n5", "n6")): healthy(job(2))})
-    assert set(later.values()) == {GroupOutcome.GOOD}
-    assert set(judge.outcomes(groups).values()) == {GroupOutcome.BAD}
-
-
 def test_findings_that_name_nobody_are_those_to_isolate():
     ran = healthy()
     change(ran, "row", lambda e: e["plane"] == "rail 0", min_us=9000.0)
     assert [finding.node for finding in paths.slow_rails(ran)] == [""]
     assert [finding.node for finding in blame.findings(ran)] == []
-    assert rounds.plan(["n1", "n2"]).next_round()
 
 
 def test_wrong_options_are_two_lines(capsys, tmp_path):

@@ -1,64 +1,31 @@
-"""The gate: a preflight, an all-reduce over all nodes, its evidence, and what is at fault."""
+"""The gate: stages from one node alone to the whole fleet, and what each shows to be at fault."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from rdmaprov.acceptance import (
-    blame,
-    evidence,
-    gpu_checks,
-    isolate,
-    jobs,
-    measure,
-    over_time,
-    paths,
-    preflight,
-    proof,
-    rail_map,
-    rail_reach,
-    reach,
-    shapes,
-    wrong_sums,
-)
-from rdmaprov.acceptance.finding import Finding, no_answer
+from rdmaprov.acceptance import readings, stages_fleet, stages_groups, stages_host, stages_soak
+from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.jobs import GateSite
-from rdmaprov.acceptance.launch import Launcher
-from rdmaprov.acceptance.nodes import Document, Nodes, ask_each, program_command
+from rdmaprov.acceptance.launch import JobRunner, Launcher
+from rdmaprov.acceptance.live import LiveRanks
+from rdmaprov.acceptance.nodes import Document, Nodes
+from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.rank_events import RankEvent
-from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
-from rdmaprov.bandwidth import sizes
+from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.stages import ALWAYS, StageReport, leave_out, left_out_line
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Node
-from rdmaprov.probe.errors import NodeError
+from rdmaprov.words import quantity
 
-PREFLIGHT_S = 120
-_COUNTERS_S = 60
-_REACH_SLACK_S = 30
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a user asks for.
-
-    Args:
-        backend: `nccl`, `gloo` or `auto`: nccl where the site has GPUs.
-        sizes: bytes of the messages; empty for all that fit.
-        pairs: measure every pair of nodes.
-        isolate: find what is at fault by group testing if the run does not show it.
-        limit_s: seconds that the run may take; None for what its parts may.
-
-    """
-
-    backend: str = "auto"
-    sizes: tuple[int, ...] = ()
-    pairs: bool = False
-    isolate: bool = True
-    limit_s: float | None = None
+__all__ = ["Gate", "Options"]
+# Each time, nodes that do not answer the first one are left out; then another may be the first.
+_REACH_TRIES = 3
+_LIVE = ("pairs", "groups")
 
 
 @dataclass(frozen=True)
@@ -74,6 +41,9 @@ class Gate:
         on_stage: is called with a line for each stage.
         on_event: is called with each event of each rank.
         on_start: is called with the number of `checked` events that a good run has of each rank.
+        state: nodes whose state is known to be wrong.
+        known: stages of an interrupted run, which are not done again.
+        on_report: is called with all reports as a stage ends.
 
     """
 
@@ -85,6 +55,9 @@ class Gate:
     on_stage: Callable[[str], None]
     on_event: Callable[[RankEvent], None] = lambda _event: None
     on_start: Callable[[int], None] = lambda _count: None
+    state: Sequence[Finding] = ()
+    known: Mapping[str, StageReport] = field(default_factory=dict)
+    on_report: Callable[[Sequence[StageReport]], None] = lambda _reports: None
 
     def run(self) -> GateResult:
         """Return the result; an interrupt ends everything on all nodes and is part of it.
@@ -101,195 +74,189 @@ class Gate:
             )
         result = GateResult(names)
         try:
-            self._run_stages(result)
+            with ExitStack() as stack:
+                runner = Launcher(self.connection, self.on_event)
+                StageRun(self, result, runner, stack, list(self.nodes)).run_all()
         except KeyboardInterrupt:
             result.interrupted = True
         return result
 
-    def _run_stages(self, result: GateResult) -> None:
-        before = self._run_preflight(result)
-        if result.findings:
-            return
-        result.facts = before
-        rendezvous = self._find_rendezvous(result, before)
-        if rendezvous is None:
-            return
-        site = GateSite(self.nodes, before, result.backend, rendezvous)
-        launcher = Launcher(self.connection, self.on_event)
-        self._run_job(result, site, launcher)
-        self._collect_evidence(result, site, before)
-        unnamed = [finding for finding in result.findings if not finding.nodes]
-        if unnamed and self.options.isolate and len(self.nodes) > 2:
-            found = isolate.run_isolation(site, launcher, self.on_stage)
-            result.findings += isolate.findings(found)
 
-    def _run_preflight(self, result: GateResult) -> dict[str, Document]:
-        """Return the facts of each node; what is missing there becomes a finding."""
-        self.on_stage(f"preflight: {len(self.nodes)} nodes")
-        asked = {node.name: node for node in self.nodes}
-        began = time.time()
-        answers = ask_each(
-            self.connection,
-            result.nodes,
-            lambda name: program_command(
-                "reader", preflight.reader_request(asked[name]), PREFLIGHT_S
-            ),
-            lambda name: shapes.preflight(len(asked[name].rails)),
-        )
-        known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
-        result.backend = _choose_backend(self.options.backend, self.nodes, known)
-        result.findings += preflight.findings(
-            self.nodes, answers, result.backend, (began, time.time())
-        )
-        return known
+@dataclass
+class StageRun:
+    """The stages of one acceptance.
 
-    def _find_rendezvous(
-        self, result: GateResult, facts: dict[str, Document]
-    ) -> reach.Rendezvous | None:
-        """Return where ranks join, None if rails do not reach each other."""
-        self.on_stage("checking rail reachability")
-        asked: dict[str, list[reach.ReachTest]] = {name: [] for name in facts}
-        for probe in reach.reach_tests(self.nodes, facts):
-            asked[probe.source].append(probe)
-        answers = ask_each(
-            self.connection,
-            result.nodes,
-            lambda name: program_command(
-                "reader",
-                {"verb": "reach", "targets": reach.targets(asked[name]), "limit_s": reach.LIMIT_S},
-                reach.LIMIT_S + _REACH_SLACK_S,
-            ),
-            lambda name: shapes.reach(len(reach.targets(asked[name]))),
+    Attributes:
+        nodes: those that no stage has left out.
+        site: what is known of them; None until the preflight has passed.
+
+    """
+
+    gate: Gate
+    result: GateResult
+    runner: JobRunner
+    stack: ExitStack
+    nodes: list[Node]
+    site: GateSite | None = None
+    live: LiveRanks | None = None
+    _live_stack: ExitStack = field(default_factory=ExitStack)
+
+    def run_all(self) -> None:
+        """Run the stages that were asked for, in order, each without the nodes that failed."""
+        self.stack.enter_context(self._live_stack)
+        options = self.gate.options
+        for name in options.wanted:
+            known = None if name in ALWAYS else self.gate.known.get(name)
+            if known is not None:
+                self.gate.on_stage(f"{known.text} (in the run that is resumed)")
+            report = known or self._run_one(name)
+            self._take(report)
+            if not self._goes_on(report):
+                return
+        if "fleet" not in options.wanted:
+            self.result.notes.append("not accepted: the stage fleet was not selected (--stages)")
+
+    def _run_one(self, name: str) -> StageReport:
+        """Run a stage; report it as one line."""
+        if name not in _LIVE:
+            self._live_stack.close()
+        began = time.monotonic()
+        parts: dict[str, Callable[[], StageReport]] = {
+            "state": self._check_state,
+            "preflight": self._check_nodes,
+            "host": self._run_host,
+            "pairs": self._run_pairs,
+            "groups": self._run_groups,
+            "fleet": self._run_fleet,
+            "soak": self._run_soak,
+        }
+        report = parts[name]()
+        report.seconds = time.monotonic() - began
+        self.gate.on_stage(report.text)
+        return report
+
+    def _take(self, report: StageReport) -> None:
+        """Take in what a stage found, and leave out the nodes that it found bad."""
+        result = self.result
+        result.stages.append(report)
+        result.findings += report.findings
+        result.notes += report.notes
+        if report.name not in ("fleet", "soak"):
+            names = tuple(node.name for node in self.nodes)
+            report.left_out = report.left_out or leave_out(report.findings, names)
+        if report.left_out:
+            self.gate.on_stage(left_out_line(report.name, report.left_out))
+            self._drop(report.left_out)
+        self.gate.on_report(result.stages)
+
+    def _drop(self, names: Mapping[str, str]) -> None:
+        self.nodes = [node for node in self.nodes if node.name not in names]
+        if self.site is not None:
+            self.site = self.site.without(names)
+
+    def _goes_on(self, report: StageReport) -> bool:
+        """Return whether the next stage can begin; say why if it cannot."""
+        if report.findings and not self.gate.options.keep_going:
+            self.gate.on_stage(f"stopped after {report.name} (--keep-going never)")
+            return False
+        if len(self.nodes) < 2:
+            self.gate.on_stage(f"stopped after {report.name}: fewer than two nodes are left")
+            return False
+        return report.name == "state" or self.site is not None
+
+    def _check_state(self) -> StageReport:
+        found = list(self.gate.state)
+        said = f"{quantity(len(self.nodes), 'node')}: the last validate of {len(found)} failed"
+        return StageReport("state", said if found else "no node failed its last validate",
+                           findings=found)  # fmt: skip
+
+    def _check_nodes(self) -> StageReport:
+        """Ask each node for its facts, and find where ranks join."""
+        gate, result = self.gate, self.result
+        gate.on_stage(f"preflight: {quantity(len(self.nodes), 'node')}")
+        facts, result.backend, found = readings.read_facts(
+            gate.connection, self.nodes, gate.options.backend
         )
-        kind = str(self.nodes[0].get("fabric_kind"))
-        found, notes = rail_reach.judge(asked, answers, facts, result.backend, kind)
-        result.findings += found
-        result.notes += notes
-        known = {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
-        if result.findings or len(known) < len(answers):
-            result.findings += _no_answers(answers)
-            return None
-        rendezvous = reach.find_rendezvous(self.nodes, facts, asked, known)
-        if rendezvous is None:
-            what = f"rendezvous: no address of {self.nodes[0].name} is reachable from all nodes"
-            result.findings.append(
-                Finding(what, "Give each rail an address in fabric_rails", proven=False)
+        result.facts = facts
+        report = StageReport("preflight", findings=found)
+        report.left_out = leave_out(found, tuple(node.name for node in self.nodes))
+        for _ in range(_REACH_TRIES):
+            there = [n for n in self.nodes if n.name not in report.left_out and n.name in facts]
+            if len(there) < 2 or (found and not gate.options.keep_going):
+                break
+            own = {node.name: facts[node.name] for node in there}
+            rendezvous, found, notes = readings.find_rendezvous(
+                gate.connection, there, own, result.backend
             )
-        return rendezvous
+            report.notes = notes
+            if rendezvous is not None:
+                self.site = GateSite(tuple(there), own, result.backend, rendezvous)
+                break
+            report.findings += found
+            lost = leave_out(found, tuple(own))
+            report.left_out |= lost
+            if not lost:
+                break
+        count = len(self.nodes) - len(report.left_out)
+        report.said = f"{quantity(len(self.nodes), 'node')}: {count} ready for {result.backend}"
+        return report
 
-    def _run_job(self, result: GateResult, site: GateSite, launcher: Launcher) -> None:
-        wanted = self.options.sizes or jobs.default_sizes(
-            site.backend, preflight.free_bytes(site.facts)
-        )
-        job = jobs.fleet_job(site, wanted, self.options.pairs)
-        first, last = sizes.format_size(wanted[0]), sizes.format_size(wanted[-1])
-        limit = self.options.limit_s or job.limit_s()
-        self.on_stage(
-            f"all-reduce of {job.world} ranks over {job.backend}, {first} to {last}, "
-            f"{', '.join(plane.name for plane in job.planes)}; time limit {limit:.0f} s"
-        )
-        self.on_start(sum(len(task.sizes) for task in job.tasks))
-        (result.ran,) = launcher.run([job], self.options.limit_s)
+    def _run_host(self) -> StageReport:
+        return stages_host.run_host(self._known(), self.runner, self.gate.options.limit_s)
 
-    def _collect_evidence(
-        self, result: GateResult, site: GateSite, before: dict[str, Document]
-    ) -> None:
-        assert result.ran is not None  # noqa: S101 - it has just run
-        ran = result.ran
-        result.findings += blame.findings(ran, rail_map.site_map(self.nodes, before))
-        result.findings += wrong_sums.findings(ran)
-        result.findings += paths.lossy_paths(ran)
-        result.findings += paths.stray_traffic(ran)
-        result.findings += paths.slow_rails(ran)
-        result.notes += _straggler_notes(result)
-        result.findings += _leftover_processes(result)
-        result.findings += _skipped_sizes(result)
-        result.findings += proof.findings(ran) if ran.good else ()
-        after = self._read_counters(result)
-        due = sum(event["due_bytes"] for event in ran.events_of("moved")[:1]) if ran.good else 0
-        is_nccl = site.backend == "nccl"
-        own = {name: node.left or () for name, node in ran.nodes.items()}
-        result.rails, found = evidence.judge_counters(
-            site, before, after, due if is_nccl else 0, own
-        )
-        result.findings += found
-        over_time.judge_samples(result, site, self.keep)
-        if is_nccl:
-            result.findings += evidence.judge_transports(site, evidence.save_logs(ran, self.keep))
-            result.judgement, slow = evidence.judge_floor(site, ran)
-            result.findings += slow
-            result.notes += result.judgement.notes if result.judgement else ()
-            if ran.good:
-                when = datetime.now(UTC).isoformat(timespec="seconds")
-                result.notes += evidence.compare_with_history(site, ran, self.history, when)
-        else:
-            result.notes.append(GLOO_NOTE)
-        result.findings = evidence.excuse(result.findings, gpu_checks.disturbed(after, own))
-        for name, node in ran.nodes.items():
-            if node.errors:
-                self.keep(f"{name}.err", node.errors)
+    def _run_pairs(self) -> StageReport:
+        return stages_groups.run_pairs(self._live(), self._known(), self.gate.options.pairs)
 
-    def _read_counters(self, result: GateResult) -> dict[str, Document]:
-        asked = {node.name: node for node in self.nodes}
-        ran = result.ran
-        there = tuple(n for n in result.nodes if ran is None or not ran.nodes[n].lost)
-        answers = ask_each(
-            self.connection,
-            there,
-            lambda name: program_command(
-                "reader", preflight.reader_request(asked[name], "counters"), _COUNTERS_S
-            ),
-            lambda name: shapes.counters(len(asked[name].rails)),
-        )
-        return {name: said for name, said in answers.items() if not isinstance(said, NodeError)}
+    def _run_groups(self) -> StageReport:
+        return stages_groups.run_groups(self._live(), self._known())
 
+    def _live(self) -> LiveRanks:
+        """Return the ranks that wait for tasks of pairs and groups."""
+        if self.live is None:
+            self.live = LiveRanks(self._known(), self.runner, "pairs")
+            self._live_stack.enter_context(self.live.opened())
+        return self.live
 
-def _no_answers(answers: dict[str, Document | NodeError]) -> list[Finding]:
-    """Return the nodes that gave no answer."""
-    return [no_answer(said, name) for name, said in answers.items() if isinstance(said, NodeError)]
+    def _run_fleet(self) -> StageReport:
+        """Run all nodes together; test parts of them if that does not show what is at fault."""
+        gate, result, site = self.gate, self.result, self._known()
+        job = stages_fleet.fleet_job(site, gate.options)
+        gate.on_stage(stages_fleet.fleet_line(job, gate.options.limit_s or job.limit_s()))
+        gate.on_start(sum(len(task.sizes) for task in job.tasks))
+        counted = self._counters_before(site)
+        result.ran = stages_fleet.run_fleet(self.runner, job, gate.options)
+        ran, old = result.ran, list(result.findings)
+        there = [node for node in site.nodes if not ran.nodes[node.name].lost]
+        after = readings.read_counters(gate.connection, there)
+        stages_fleet.collect_evidence(result, site, counted, after, gate.keep, gate.history)
+        stages_fleet.keep_errors(ran, gate.keep)
+        report = StageReport("fleet", findings=result.findings[len(old) :])
+        result.findings[:] = old
+        report.findings += self._isolate(site, report.findings)
+        said = result.judgement.sentence if result.judgement else f"{job.world} ranks"
+        report.said = said if ran.good else f"{job.world} ranks: the run did not end well"
+        return report
 
+    def _counters_before(self, site: GateSite) -> Mapping[str, Document]:
+        """Return the counters that the run of all nodes starts from: other stages move data too."""
+        if not {report.name for report in self.result.stages} & set(_LIVE):
+            return site.facts
+        return {**site.facts, **readings.read_counters(self.gate.connection, site.nodes)}
 
-def _choose_backend(wanted: str, nodes: Iterable[Node], known: dict[str, Document]) -> str:
-    """Return the backend: nccl where the site says that there are GPUs, or all nodes have some."""
-    if wanted != "auto":
-        return wanted
-    if any(int(node.get("fabric_gpu_count") or 0) for node in nodes):
-        return "nccl"
-    return "nccl" if known and all(facts["gpus"]["gpus"] for facts in known.values()) else "gloo"
+    def _isolate(self, site: GateSite, found: Sequence[Finding]) -> list[Finding]:
+        """Return what parts of the fleet show, if nothing says what is at fault in all of it."""
+        unnamed = [each for each in found if not each.nodes]
+        explained = any(each.level in ("pair", "leaf", "fleet") for each in self.result.findings)
+        if not unnamed or explained or not self.gate.options.isolate or len(site.nodes) < 3:
+            return []
+        self.gate.on_stage(f"isolation: {quantity(len(site.nodes), 'node')} in pairs and groups")
+        with LiveRanks(site, self.runner, "isolation").opened() as live:
+            return stages_groups.run_isolation(live, site)
 
+    def _run_soak(self) -> StageReport:
+        seconds = self.gate.options.soak_s
+        return stages_soak.run_soak(self._known(), self.runner, seconds)
 
-def _straggler_notes(result: GateResult) -> Iterable[str]:
-    """Yield notes on stragglers: no fault by itself."""
-    assert result.ran is not None  # noqa: S101 - asked after the run
-    for plane in result.ran.job.planes:
-        for rank, us in measure.stragglers(result.ran, plane.name).items():
-            node = result.ran.job.node_of(rank)
-            yield (
-                f"{plane.name}: rank {rank} on {node} is a straggler, {us / 1000:.1f} ms behind "
-                f"the others in small all-reduces. On {node}, check the CPU load and governor"
-            )
-
-
-def _leftover_processes(result: GateResult) -> Iterable[Finding]:
-    """Yield nodes on which processes of the run may be left."""
-    assert result.ran is not None  # noqa: S101 - asked after the run
-    for name, node in result.ran.nodes.items():
-        if node.left:
-            what = f"processes {', '.join(map(str, node.left))} of the run could not be ended"
-            remedy = f"They are stuck in the kernel: drain {name}, read dmesg -T there, reboot it"
-            yield Finding(what, remedy, name)
-        elif node.left is None and not node.lost:
-            what = "processes of the run may be left on it"
-            yield Finding(what, f"On {name}, run: pgrep -f rdmaprov-accept", name, proven=False)
-
-
-def _skipped_sizes(result: GateResult) -> Iterable[Finding]:
-    """Yield the sizes that were not measured within a plane's time limit."""
-    assert result.ran is not None  # noqa: S101 - asked after the run
-    for event in result.ran.events_of("cut"):
-        if event["rank"] == 0:
-            rail = next(p.rail for p in result.ran.job.planes if p.name == event["plane"])
-            size = sizes.format_size(event["bytes"])
-            what = f"sizes from {size} down: not measured, larger ones took {event['used_s']:.0f} s"
-            remedy = "Run rdmaprov accept with fewer --sizes"
-            yield Finding(what, remedy, rail=rail, proven=False)
+    def _known(self) -> GateSite:
+        assert self.site is not None  # noqa: S101 - no stage but the first two runs without it
+        return self.site

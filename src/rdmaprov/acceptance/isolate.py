@@ -1,119 +1,135 @@
-"""The isolation of a fault on real nodes: groups run small all-reduces side by side."""
+"""What is at fault among real nodes: pairs and groups measure side by side and are compared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from rdmaprov.acceptance import jobs, measure, paths, preflight
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
-from rdmaprov.acceptance.launch import JobRunner
-from rdmaprov.bandwidth import floor
-from rdmaprov.bandwidth.site import site_fabric
-from rdmaprov.isolation.rounds import Group, GroupOutcome, IsolationResult, plan
+from rdmaprov.acceptance.live import LiveRanks
+from rdmaprov.inventory import Node
+from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good
+from rdmaprov.isolation.locate import FleetSearch, locate
+from rdmaprov.isolation.meetings import Pair, disjoint
+from rdmaprov.isolation.model import FaultyPart
 
-# A planner that does not end would test for ever.
-_MAX_ROUNDS = 64
-# A message of an isolation is smaller than what the floor is of.
-_FLOOR_SHARE = 0.5
-_WORDS = {GroupOutcome.GOOD: "passed", GroupOutcome.BAD: "failed", GroupOutcome.HANG: "hung"}
-
-
-@dataclass
-class GroupJudge:
-    """Judges the run of a group, by those before it.
-
-    Attributes:
-        best_gb_s: the fastest group so far, by rail.
-
-    """
-
-    site: GateSite
-    best_gb_s: dict[str, float] = field(default_factory=dict)
-
-    def outcomes(self, ran: Mapping[Group, JobRun]) -> dict[Group, GroupOutcome]:
-        """Return the outcomes of the groups of one round; the fastest of them counts for all."""
-        rates = {group: self._rates(run) for group, run in ran.items()}
-        for own in rates.values():
-            for plane, rate in own.items():
-                self.best_gb_s[plane] = max(rate, self.best_gb_s.get(plane, 0.0))
-        return {group: self._outcome(group, run, rates[group]) for group, run in ran.items()}
-
-    def _rates(self, ran: JobRun) -> dict[str, float]:
-        rows = measure.rows(ran)
-        own = {plane.name: measure.largest_row(rows, plane.name) for plane in ran.job.planes}
-        return {plane: row.best_gb_s for plane, row in own.items() if row is not None}
-
-    def _outcome(self, group: Group, ran: JobRun, rates: Mapping[str, float]) -> GroupOutcome:
-        if not ran.good:
-            return GroupOutcome.HANG
-        wrong = bool(ran.events_of("wrong")) or any(paths.lossy_paths(ran))
-        least = {plane: self._min_gb_s(group, plane) for plane in rates}
-        return (
-            GroupOutcome.BAD
-            if wrong or any(rates[p] < least[p] for p in rates)
-            else GroupOutcome.GOOD
-        )
-
-    def _min_gb_s(self, group: Group, plane: str) -> float:
-        if self.site.backend == "gloo":
-            return paths.MIN_RATIO * self.best_gb_s[plane]
-        nodes = [node for node in self.site.nodes if node.name in group.nodes]
-        fabric = site_fabric(nodes, preflight.gpus_per_node(self.site.facts))
-        rails = len(group.rails) or fabric.rails
-        return _FLOOR_SHARE * floor.derive(fabric).floor_gb_s * rails / fabric.rails
+_REMEDIES = {
+    "node": "Drain {who}, then run rdmaprov accept SITE --limit on the other nodes",
+    "rail": "On {who}, check the rail's slot (lspci -vv), link (ethtool, mlxlink), cable and port",
+    "leaf": "On leaf {who}, check uplinks, PFC and discards; and that the site's fabric_leaf is so",
+    "pair": "Check the switch ports between {who}: errors, discards, load of each uplink",
+    "fleet": "Check the spines: links that are down, adaptive routing, load of each uplink",
+}
 
 
-def run_isolation(
-    site: GateSite, launcher: JobRunner, on_round: Callable[[str], None]
-) -> IsolationResult:
-    """Return what is at fault, by testing groups until the planner knows.
+def compare_pairs(live: LiveRanks, site: GateSite, rounds: int) -> list[FaultyPart]:
+    """Return what is at fault, by pairs of nodes that measure side by side.
 
     Args:
-        site: what is known of the nodes; their run was bad.
-        launcher: runs jobs.
-        on_round: is called with the estimate, then with the outcome of each round.
+        live: ranks that wait.
+        site: the nodes that take part.
+        rounds: of pairs, before anything is asked about one that is slow.
 
     """
-    rails = min(len(node.compute_rails) for node in site.nodes)
-    # The site does not state its leaves yet, and there is no option for repeats, so `leaves=` and
-    # `repeats=` of plan() are left out: only bench/isolation.py and its test use them until then.
-    search = plan([node.name for node in site.nodes], rails=rails)
-    seconds = jobs.group_job(site, [site.nodes[0].name], (), 0).limit_s()
-    on_round(f"isolation: {search.estimate(seconds)}; much less if no test hangs")
-    judge = GroupJudge(site)
-    for number in range(_MAX_ROUNDS):
-        groups = search.next_round()
-        if not groups:
-            break
-        made = [jobs.group_job(site, group.nodes, group.rails, number) for group in groups]
-        ran = dict(zip(groups, launcher.run(made), strict=True))
-        outcomes = judge.outcomes(ran)
-        search.observe(outcomes)
-        parts = (f"{_format_nodes(group)} {_WORDS[outcome]}" for group, outcome in outcomes.items())
-        on_round(f"isolation round {number + 1}: {'; '.join(parts)}")
-    return search.verdict()
+    share = BAD_SHARE if site.backend == "nccl" else GLOO_BAD_SHARE
+    leaf_of = {node.name: str(node.get("fabric_leaf") or "") for node in site.nodes}
+    by_plane: dict[str, tuple[FaultyPart, ...]] = {}
+    for plane in live.planes():
+        names = [node.name for node in site.nodes if node.name not in live.lost]
+
+        def test(pairs: Sequence[Pair], plane: str = plane) -> Mapping[Pair, float]:
+            reached = live.measure(pairs, plane)
+            return {pair: reached[pair] for pair in pairs if pair in reached}
+
+        fleet = FleetSearch(names, test, leaf_of, share, rounds)
+        by_plane[plane] = locate(fleet).faulty_parts
+    if site.backend == "nccl":
+        return name_rails(live, site, next(iter(by_plane.values())))
+    return merge_planes(by_plane)
 
 
-def _format_nodes(group: Group, most: int = 4) -> str:
-    more = f" and {len(group.nodes) - most} more" if len(group.nodes) > most else ""
-    return f"{', '.join(group.nodes[:most])}{more}"
+def merge_planes(by_plane: Mapping[str, Sequence[FaultyPart]]) -> list[FaultyPart]:
+    """Return the parts that are at fault on every rail, and with their rail those of some."""
+    found: dict[tuple[str, tuple[str, ...]], list[tuple[int, FaultyPart]]] = {}
+    for number, parts in enumerate(by_plane.values()):
+        for part in parts:
+            found.setdefault((part.kind, part.nodes), []).append((number, part))
+    merged = []
+    for same in found.values():
+        if len(same) == len(by_plane):
+            merged.append(same[0][1])
+        else:
+            merged += [replace(part, rail=number) for number, part in same]
+    return merged
 
 
-def findings(found: IsolationResult) -> list[Finding]:
+def name_rails(live: LiveRanks, site: GateSite, parts: Sequence[FaultyPart]) -> list[FaultyPart]:
+    """Return parts, with the rail of nodes that are slow by one rail only.
+
+    Each GPU of such a node measures with the same one of a good node; NCCL takes the rail next to
+    it.
+    """
+    slow = [part.nodes[0] for part in parts if part.kind == "node" and not part.hang]
+    accused = {name for part in parts for name in part.nodes}
+    good = [n.name for n in site.nodes if n.name not in accused and n.name not in live.lost]
+    pairs = disjoint(zip(slow, good, strict=False), set())
+    pairs += disjoint(zip(good[len(pairs) :: 2], good[len(pairs) + 1 :: 2], strict=False), set())
+    nodes = {node.name: node for node in site.nodes}
+    if not slow or not pairs or len(nodes[pairs[0][0]].compute_rails) < 2:
+        return list(parts)
+    rates = live.measure_gpus(pairs)
+    again = live.measure_gpus(pairs)
+    best = {key: max(rate, again.get(key, 0.0)) for key, rate in rates.items()}
+    least = least_good(best.values())
+    rails: dict[str, int] = {}
+    for pair in pairs[: len(slow)]:
+        own = {gpu: rate for (group, gpu), rate in best.items() if group == pair}
+        bad = {rail_of(nodes[pair[0]], gpu, len(own)) for gpu, rate in own.items() if rate < least}
+        if len(bad) == 1 and (rail := bad.pop()) is not None:
+            rails[pair[0]] = rail
+    return [_with_rail(part, rails) for part in parts]
+
+
+def _with_rail(part: FaultyPart, rails: Mapping[str, int]) -> FaultyPart:
+    if part.kind != "node" or part.nodes[0] not in rails:
+        return part
+    why = f"{part.why}; only the GPUs next to this rail are slow"
+    return replace(part, kind="rail", rail=rails[part.nodes[0]], why=why)
+
+
+def rail_of(node: Node, gpu: int, gpus: int) -> int | None:
+    """Return the rail next to a GPU, as the site says or as their numbers do; None: unknown."""
+    rails = node.compute_rails
+    by_site = [rail.index for rail in rails if gpu in rail.gpus]
+    if by_site:
+        return by_site[0] if len(by_site) == 1 else None
+    return rails[gpu * len(rails) // gpus].index if gpus % len(rails) == 0 else None
+
+
+def findings(parts: Sequence[FaultyPart]) -> list[Finding]:
     """Return what is at fault as findings; what is not sure is unknown."""
-    made = []
-    for part in found.faulty_parts:
-        single = part.nodes[0] if len(part.nodes) == 1 else ""
-        who = part.name or ", ".join(part.nodes)
-        kind = "node pair" if part.kind == "pair" else part.kind
-        what = f"isolation: bad {kind} {who}, {part.confidence} confidence: {part.why}"
-        remedy = f"Drain {who}, then run rdmaprov accept SITE --limit on the other nodes"
-        made.append(Finding(what, remedy, single, part.rail, level=part.kind, nodes=part.nodes))
-    for node in found.unsure:
-        what = "no group with this node passed, and no witness was left to test it with"
-        remedy = f"Test it with a good node: rdmaprov accept SITE --limit {node},GOOD_NODE"
-        made.append(Finding(what, remedy, node, proven=False))
-    return made
+    return [_finding(part) for part in parts]
+
+
+def _finding(part: FaultyPart) -> Finding:
+    who = part.name or _name_some(part.nodes)
+    single = part.nodes[0] if len(part.nodes) == 1 else ""
+    subject = {"node": "bad node", "rail": "bad rail", "pair": "bad node pair"}.get(
+        part.kind, f"bad {part.kind}" if part.kind == "leaf" else "the fabric"
+    )
+    what = f"{subject} {who}, {part.confidence} confidence: {part.why}"
+    return Finding(
+        f"{what}; it hung" if part.hang else what,
+        _REMEDIES[part.kind].format(who=who),
+        single,
+        part.rail,
+        proven=part.confidence == "high",
+        level=part.kind,
+        nodes=part.nodes,
+    )
+
+
+def _name_some(names: Sequence[str], most: int = 4) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from rdmaprov.acceptance import preflight
@@ -19,10 +19,18 @@ NCCL_MAX_BYTES = 8 << 30
 GLOO_MAX_BYTES = 16 << 20
 # Two buffers, and room for what compares them.
 _MEMORY_SHARE = 0.8 / 2
-# One test of a group in an isolation: a size that needs the links, and no more.
-GROUP_BYTES = {"nccl": 256 << 20, "gloo": 1 << 20}
-GROUP_LIMITS = JobLimits(load=300, rendezvous=60, connect=30, step=20)
+HOST_PLANE, LOOPBACK = "inside the node", "127.0.0.1"
+# One test of a pair or a group. In rings of 128 ranks of H100, what the links take for 1 GiB is
+# twice the latency of 254 steps of some 10 us; with gloo, a size that needs the link.
+GROUP_BYTES = {"nccl": 1 << 30, "gloo": 1 << 20}
+GROUP_REPEAT = (5, 20, 0.3)
 GROUP_S = 60.0
+# With two nodes a tree hides a slot that runs at half its rate: docs/acceptance.md, algorithms.
+RING = {"NCCL_ALGO": "Ring"}
+OTHERS = ("all_gather", "reduce_scatter", "all_to_all")
+_FLEET_S = 180.0
+# Sizes of the other collectives: what they add shows at the largest.
+_OTHER_SIZES = 3
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,12 @@ class GateSite:
     facts: Mapping[str, Document]
     backend: str
     rendezvous: Rendezvous
+
+    def without(self, names: Collection[str]) -> GateSite:
+        """Return the site without some nodes."""
+        left = tuple(node for node in self.nodes if node.name not in names)
+        facts = {node.name: self.facts[node.name] for node in left}
+        return replace(self, nodes=left, facts=facts)
 
     @property
     def per_node(self) -> int:
@@ -81,76 +95,120 @@ def fleet_job(site: GateSite, wanted: tuple[int, ...], pairs: bool) -> GateJob:
 
 
 def _fleet_tasks(job: GateJob, wanted: tuple[int, ...], pairs: bool) -> Iterator[Task]:
-    """Yield the tasks of all nodes: for each plane its sweep, then its pairs."""
+    """Yield the tasks of all nodes: for each plane its sweep, the others, then its pairs."""
     count, numbers = len(job.nodes), itertools.count()
+    limit_s = _FLEET_S + 0.1 * job.world
     # As many rounds as a number of nodes has binary digits: each has several others to compare.
     rounds = tuple(
         itertools.islice(round_robin(range(count)), None if pairs else count.bit_length())
     )
     for plane in job.planes:
         everyone = (tuple(range(job.world)),)
-        yield Task(next(numbers), "fleet", plane.name, everyone, sizes=wanted)
+        yield Task(next(numbers), "fleet", plane.name, everyone, sizes=wanted, limit_s=limit_s)
+        for name in OTHERS:
+            yield Task(
+                next(numbers), "fleet", plane.name, everyone, name, wanted[-_OTHER_SIZES:],
+                dtypes=("float32",), limit_s=limit_s,
+            )  # fmt: skip
         for each in rounds:
             groups = tuple((one * job.per_node, other * job.per_node) for one, other in each)
             yield Task(next(numbers), "pairs", plane.name, groups, "exchange")
 
 
-def group_job(site: GateSite, names: Sequence[str], rails: tuple[int, ...], number: int) -> GateJob:
-    """Return the job that tests a part of the nodes, on some rails or on all.
+def host_job(site: GateSite, node: Node, size: int) -> GateJob:
+    """Return the job of one node alone: an all-reduce of its GPUs, or of two ranks of gloo.
 
     Args:
         site: what is known.
-        names: of the nodes.
-        rails: numbers of the rails; all of them if empty.
-        number: of the round, so that no port is used twice.
+        node: that runs it.
+        size: bytes of the message.
 
     """
-    nodes = tuple(node for node in site.nodes if node.name in names)
-    job = _make_job(site, nodes, rails, number + 1)
-    tasks = tuple(
-        Task(
-            place,
-            "isolation",
-            plane.name,
-            (tuple(range(job.world)),),
-            sizes=(GROUP_BYTES[site.backend],),
-            dtypes=("float32",),
-            limit_s=GROUP_S,
-        )
-        for place, plane in enumerate(job.planes)
-    )
-    return replace(job, tasks=tasks, limits=job.limits if site.backend == "nccl" else GROUP_LIMITS)
+    alone = replace(site, nodes=(node,), facts={node.name: site.facts[node.name]})
+    job = _make_job(alone, (node,), (), 0)
+    if site.backend == "gloo":
+        plane = JobPlane(HOST_PLANE, None, {node.name: "lo"}, {node.name: LOOPBACK})
+        job = replace(job, per_node=2, planes=(plane,), control={node.name: "lo"})
+    else:
+        job = replace(job, planes=(JobPlane(HOST_PLANE),))
+    ranks = (tuple(range(job.world)),)
+    task = Task(0, "host", HOST_PLANE, ranks, sizes=(size,), limit_s=GROUP_S)
+    return replace(job, address=LOOPBACK, tasks=(task,), sampled={})
+
+
+def session_job(site: GateSite, number: int) -> GateJob:
+    """Return the job whose ranks wait for the tasks of pairs and groups.
+
+    Args:
+        site: what is known.
+        number: of the session, so that no port is used twice.
+
+    """
+    job = _make_job(site, site.nodes, (), number + 1)
+    if site.backend == "gloo":
+        return job
+    own = {name: {**RING, **job.environment.get(name, {})} for name in job.nodes}
+    return replace(job, environment=own)
+
+
+def group_task(
+    job: GateJob,
+    number: int,
+    stage: str,
+    plane: str,
+    groups: tuple[tuple[int, ...], ...],
+    size: int,
+) -> Task:
+    """Return the task of groups that measure side by side.
+
+    Args:
+        job: theirs.
+        number: of the task.
+        stage: its name.
+        plane: its name; the job's first by default.
+        groups: their ranks.
+        size: bytes of the message.
+
+    """
+    return Task(
+        number, stage, plane or job.planes[0].name, groups, sizes=(size,), dtypes=("float32",),
+        repeat=GROUP_REPEAT, limit_s=GROUP_S,
+    )  # fmt: skip
+
+
+def group_bytes(site: GateSite) -> int:
+    """Return the message of a group: 1 GiB with NCCL, or the largest that fits."""
+    most = GROUP_BYTES[site.backend]
+    if site.backend == "gloo":
+        return most
+    return min(most, default_sizes("nccl", preflight.free_bytes(site.facts))[-1])
 
 
 def _make_job(
-    site: GateSite,
-    nodes: tuple[Node, ...],
-    rails: tuple[int, ...],
-    number: int,
+    site: GateSite, nodes: tuple[Node, ...], rails: tuple[int, ...], number: int
 ) -> GateJob:
-    first = nodes[0].name
+    first = nodes[0]
     names = tuple(node.name for node in nodes)
+    fixed = int(first.get("torch_runtime_acceptance_port") or 0)
     return GateJob(
         backend=site.backend,
         nodes=names,
         per_node=site.per_node,
         sampled={n.name: tuple((r.netdev, r.pci) for r in n.compute_rails) for n in nodes},
         pythons={node.name: preflight.python_of(node) for node in nodes},
-        address=_address(site, first),
-        port=int(site.facts[first]["port"]) + number,
+        address=_address(site, first.name),
+        port=fixed or int(site.facts[first.name]["port"]) + number,
         control={name: site.rendezvous.devices[name] for name in names},
         planes=_planes(site, nodes, rails),
-        limits=JobLimits.of(site.backend, site.per_node * len(names)),
-        environment=_rail_environment(site, nodes, rails),
+        environment=_environment(site, nodes, rails),
+        limits=JobLimits.of(site.backend, len(nodes) * site.per_node),
     )
 
 
 def _address(site: GateSite, first: str) -> str:
-    """Return the address of a group's rendezvous, on the device by which a node reaches all."""
-    if first == site.nodes[0].name:
-        return site.rendezvous.address
+    """Return the address of a rendezvous, on the device by which its node reaches all."""
     known = site.facts[first]["addresses"][site.rendezvous.devices[first]]
-    return str(known[0])
+    return site.rendezvous.address if site.rendezvous.address in known else str(known[0])
 
 
 def _planes(
@@ -173,16 +231,25 @@ def _rail(site: GateSite, nodes: tuple[Node, ...], number: int) -> JobPlane:
     )
 
 
-def _rail_environment(
+def _environment(
     site: GateSite, nodes: tuple[Node, ...], rails: tuple[int, ...]
 ) -> dict[str, dict[str, str]]:
-    """Return what makes NCCL use some rails only; `=` means whole names."""
-    if site.backend != "nccl" or not rails:
+    """Return what NCCL is told on each node; `=` means whole names."""
+    if site.backend != "nccl":
         return {}
-    return {
-        node.name: {
-            "NCCL_IB_HCA": "="
-            + ",".join(site.facts[node.name]["rails"][rail]["rdma"] for rail in rails)
-        }
-        for node in nodes
-    }
+    return {node.name: _nccl_environment(site, node, rails) for node in nodes}
+
+
+def _nccl_environment(site: GateSite, node: Node, rails: tuple[int, ...]) -> dict[str, str]:
+    """Return a node's variables: the rails, and its control device unless the node says it.
+
+    Left alone, NCCL takes ib*, else the first device that is not docker, lo or virbr: a BMC's
+    169.254 or a veth (nccl#913, nccl#1000, nccl#1291).
+    """
+    own = {}
+    if not node.get("nccl_socket_ifname") and not site.facts[node.name].get("socket_ifname"):
+        own["NCCL_SOCKET_IFNAME"] = f"={site.rendezvous.devices[node.name]}"
+    if rails:
+        devices = (site.facts[node.name]["rails"][rail]["rdma"] for rail in rails)
+        own["NCCL_IB_HCA"] = "=" + ",".join(devices)
+    return own

@@ -13,6 +13,7 @@ from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.acceptance.samples.fleet import FleetSamples
 from rdmaprov.acceptance.samples.summary import samples_as_data
+from rdmaprov.acceptance.stages import StageReport
 from rdmaprov.bandwidth.floor import Judgement
 from rdmaprov.exit_codes import ExitCode
 
@@ -43,6 +44,7 @@ class GateResult:
         samples: the counters of rails over time; None without a run.
         judgement: the floor's; None with gloo.
         interrupted: whether the user stopped it.
+        stages: those that ended, in order.
 
     """
 
@@ -56,6 +58,7 @@ class GateResult:
     samples: FleetSamples | None = None
     judgement: Judgement | None = None
     interrupted: bool = False
+    stages: list[StageReport] = field(default_factory=list)
 
     def exit_code(self) -> ExitCode:
         """Return 130 if interrupted, 1 if something is wrong, 4 if something is unknown, else 0."""
@@ -79,6 +82,7 @@ class GateResult:
             "world_size": self.ran.job.world if self.ran else 0,
             "findings": [finding.as_data() for finding in self.findings],
             "notes": self.notes,
+            "stages": [report.as_data() for report in self.stages],
             "floor": _floor(self.judgement),
             "planes": [self._plane(plane.name) for plane in self.ran.job.planes]
             if self.ran

@@ -84,8 +84,9 @@ def preflight(rails: int) -> Check:
             "addresses": mapping_to(list_of(text(most=64), 4096), _NAME),
             "hostname": text(most=256),
             "runs": list_of(message, 16),
+            "socket_ifname": text(most=256),
         },
-        optional=["runs"],
+        optional=["runs", "socket_ifname"],
     )
 
 

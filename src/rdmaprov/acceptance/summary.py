@@ -11,11 +11,16 @@ from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.problem import printable
 from rdmaprov.terminal import Line
 
+_STATE_STYLES = {"failed": "red", "unknown": "yellow", "skipped": "dim"}
 _STYLES = {"accepted": "bold green", "refused": "bold red"}
 
 
 def summary_lines(result: GateResult) -> Iterator[Line]:
     """Yield numbers, notes, findings, and the verdict last."""
+    for report in result.stages:
+        yield Line(
+            printable(f"{report.state:>8}  {report.text}"), _STATE_STYLES.get(report.state, "")
+        )
     if result.ran is not None:
         yield from _numbers(result)
     if result.judgement is not None:

@@ -56,10 +56,37 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Run in this Slurm job, which has the nodes; without it, accept asks for an allocation.",
 )
 @click.option(
+    "--stages",
+    metavar="LIST",
+    default="",
+    help="Stages to run after state and preflight: host, pairs, groups, fleet.  [default: all]",
+)
+@click.option(
+    "--soak",
+    metavar="TIME",
+    default="",
+    help="Run all nodes for this long at the end, such as 30m, with random data.",
+)
+@click.option(
+    "--keep-going",
+    type=click.Choice(["auto", "never"]),
+    default="auto",
+    show_default=True,
+    help="If a stage finds nodes at fault, leave them out of the next ones; or stop there.",
+)
+@click.option(
+    "--resume",
+    metavar="RUN",
+    is_flag=False,
+    flag_value="newest",
+    help="Take up an interrupted run after its last whole stage; RUN is its directory.  "
+    "[default of RUN: newest]",
+)
+@click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(min=10),
-    help="Time limit of the whole run; each stage also has its own.",
+    help="Time limit of each job; by default it grows with the number of ranks.",
 )
 @click.option(
     "--ignore-validate", is_flag=True, help="Measure nodes even if their last validate failed."
@@ -69,10 +96,10 @@ from rdmaprov.cli.verbosity import verbosity_options
 @password_options
 @verbosity_options
 def accept(**given: Any) -> int:  # noqa: ANN401 - accept_run.measure has their types
-    """Run all-reduces over all nodes of SITE; verify every value, time every size.
+    """Run all-reduces in nodes, pairs, groups and all of SITE; verify values, compare bandwidths.
 
-    Starts with a preflight of each node and a check of rail reachability. Logs and results go
-    to runs/, without secrets.
+    Each stage takes the nodes that it finds at fault out of the next ones. Logs and results go to
+    runs/, without secrets.
     """
     from rdmaprov.cli.accept_run import measure
 

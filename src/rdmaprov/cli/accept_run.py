@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Unpack
 
 from rdmaprov.acceptance import state
-from rdmaprov.acceptance.gate import Gate, Options
+from rdmaprov.acceptance.gate import Gate
 from rdmaprov.acceptance.launchers.choice import LaunchChoice, choose, with_launcher
 from rdmaprov.acceptance.launchers.opening import open_nodes
+from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.resume import FILE, as_text, find_run, identity, read_stages
+from rdmaprov.acceptance.stages import StageReport, parse_stages
 from rdmaprov.acceptance.storage import history_path
 from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import sizes
@@ -36,6 +40,10 @@ def measure(
     isolate: str,
     launcher: str | None,
     slurm_job: str | None,
+    stages: str,
+    soak: str,
+    keep_going: str,
+    resume: str | None,
     timeout: float | None,
     ignore_validate: bool,
     wait_s: float,
@@ -44,31 +52,63 @@ def measure(
 ) -> int:
     """Run the gate over the nodes of a site; return the exit code."""
     wanted = sizes.parse_sizes(size_range) if size_range else ()
-    options = Options(backend, wanted, pairs, isolate == "auto", timeout)
+    options = Options(
+        backend, wanted, pairs, isolate == "auto", timeout,
+        parse_stages(stages), parse_duration(soak), keep_going == "auto",
+    )  # fmt: skip
     with (
         site_lock(site, wait_s),
         session.prepare(site, limit, json_file, passwords) as ready,
         RunDirectory("accept", ready.mask, log="ranks.jsonl") as directory,
     ):
+        same = identity(ready.fleet.site, ready.nodes, options)
+        kept = _Kept(directory, same, _known_stages(resume, same, ready.screen))
         head = Head("accept", site, limit, datetime.now(UTC), ready.waivers)
         chosen = choose(ready.fleet.nodes, launcher or "", slurm_job or "")
-        result = _result(ready, options, directory, ignore_validate, chosen)
+        result = _result(ready, options, directory, kept, ignore_validate, chosen)
         text = directory.write_results(document(head, datetime.now(UTC), result))
     session.conclude(directory, text, summary_lines(result), ready.screen, json_file)
     return result.exit_code()
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Stages that this run keeps, and those that it takes from another one."""
+
+    directory: RunDirectory
+    same: Mapping[str, Any]
+    known: Mapping[str, StageReport]
+
+    def keep(self, reports: Sequence[StageReport]) -> None:
+        """Write the stages that have ended."""
+        self.directory.write_text(FILE, as_text(self.same, reports))
+
+
+def _known_stages(
+    resume: str | None, same: Mapping[str, Any], screen: Screen
+) -> dict[str, StageReport]:
+    """Return the stages of the run to resume; none where there is nothing to resume."""
+    if resume is None:
+        return {}
+    run = find_run(same) if resume == "newest" else Path(resume)
+    if run is None:
+        screen.remark(Line("no interrupted run of the same site, nodes and options: starting anew"))
+        return {}
+    screen.remark(Line(f"resuming {run}"))
+    return read_stages(run, same)
 
 
 def _result(
     ready: session.Prepared,
     options: Options,
     directory: RunDirectory,
+    kept: _Kept,
     ignore_validate: bool,
     chosen: LaunchChoice,
 ) -> GateResult:
     """Return the result of the gate; do not measure nodes whose last validate failed."""
     fleet, names = ready.fleet, ready.nodes
-    if not ignore_validate and (wrong := state.findings(fleet.site, names)):
-        return GateResult(names, options.backend, wrong)
+    wrong = [] if ignore_validate else state.findings(fleet.site, names)
     with (
         ready.screen.meter("connecting", unit="sizes") as moving,
         open_nodes(fleet, chosen, options.limit_s, ready.given.become) as connection,
@@ -83,6 +123,9 @@ def _result(
             progress.tell,
             progress.hear,
             lambda count: moving.count(0, count),
+            wrong,
+            kept.known,
+            kept.keep,
         ).run()
 
 

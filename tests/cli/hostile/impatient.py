@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rdmaprov.acceptance import gate, job_run, launch
+from rdmaprov.acceptance import job_run, launch, readings
 from rdmaprov.acceptance import session as live
 from rdmaprov.cli import main
 from rdmaprov.drift import fleet
@@ -11,8 +11,8 @@ from rdmaprov.probe import connection, session
 connection._START_S = 1  # behind ansible_ssh_timeout, which is short where a node hangs
 session.Limits.__init__.__defaults__ = (15, 20, 32, 1024)
 fleet.SURVEY_LIMIT_S = 10
-gate.PREFLIGHT_S = 10
-launch.START_S = launch.STOP_S = gate._COUNTERS_S = job_run.POLL_S = 10
+readings.PREFLIGHT_S = 10
+launch.START_S = launch.STOP_S = readings._COUNTERS_S = job_run.POLL_S = 10
 launch.GRACE_S = live.OVERTIME_S = 2
 
 main()

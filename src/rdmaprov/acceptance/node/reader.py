@@ -133,6 +133,13 @@ def read_others(rails):
     return found
 
 
+def nccl_setting(name, path="/etc/nccl.conf"):
+    """Return what a node's nccl.conf sets; empty if it does not."""
+    lines = (line.partition("=") for line in (read(path) or "").splitlines())
+    found = [value.strip() for key, _, value in lines if key.strip() == name]
+    return found[-1][:256] if found else ""
+
+
 def free_port():
     """Return a TCP port that is free now."""
     with socket.socket() as each:
@@ -259,6 +266,7 @@ def main():
             addresses=known,
             hostname=socket.gethostname(),
             runs=other_runs(),
+            socket_ifname=nccl_setting("NCCL_SOCKET_IFNAME"),
         )
     else:
         found["processes"] = read_processes()[0]

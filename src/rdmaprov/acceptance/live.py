@@ -1,0 +1,156 @@
+"""Groups of nodes that measure side by side, with ranks that stay alive from round to round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from rdmaprov.acceptance import blame, jobs, measure
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.job_run import JobRun
+from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.launch import JobRunner, RankSession
+from rdmaprov.acceptance.plan import GateJob, Task
+
+Group = tuple[str, ...]
+_Key = TypeVar("_Key")
+# Each of them costs the start of all ranks, minutes where many import torch.
+MOST_SESSIONS = 8
+
+
+@dataclass
+class LiveRanks:
+    """Ranks on all nodes of a site that are told round by round who measures with whom.
+
+    A session ends when a rank fails. The next round begins a new one, without the nodes that the
+    evidence names.
+
+    Args:
+        site: what is known of the nodes; each is in the session, if only to wait.
+        runner: starts ranks.
+        stage: the name of the stage, as the ranks' events have it.
+
+    Attributes:
+        lost: nodes that failed.
+        findings: why.
+        runs: all sessions so far.
+
+    """
+
+    site: GateSite
+    runner: JobRunner
+    stage: str
+    lost: set[str] = field(default_factory=set)
+    findings: list[Finding] = field(default_factory=list)
+    runs: list[JobRun] = field(default_factory=list)
+    rounds: int = 0
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _session: RankSession | None = None
+    _sessions: int = 0
+    _task: int = 0
+
+    @contextmanager
+    def opened(self) -> Iterator[LiveRanks]:
+        """Provide it; its ranks end with the context."""
+        with self._stack:
+            yield self
+
+    def planes(self) -> tuple[str, ...]:
+        """Return the planes that are measured one after the other."""
+        job = self._job()
+        return tuple(plane.name for plane in job.planes) if job else ()
+
+    def measure(self, groups: Sequence[Group], plane: str = "") -> dict[Group, float]:
+        """Return what each group of nodes reaches while all of them measure, in GB/s.
+
+        0 for a group that hung; one with a node that failed has no result.
+        """
+        if (job := self._job()) is None:
+            return {}
+        ranks = {group: _ranks(job, group) for group in groups if self._is_there(group)}
+        return self._measure(ranks, plane)
+
+    def measure_gpus(self, groups: Sequence[Group]) -> dict[tuple[Group, int], float]:
+        """Return what groups reach with one GPU of each node, by the number of that GPU.
+
+        All GPUs measure at once. NCCL uses the rail that is next to the GPU.
+        """
+        if (job := self._job()) is None:
+            return {}
+        ranks = {
+            (group, local): tuple(job.ranks_of(name)[local] for name in group)
+            for group in groups
+            if self._is_there(group)
+            for local in range(job.per_node)
+        }
+        return self._measure(ranks, "")
+
+    def _is_there(self, group: Group) -> bool:
+        return self.lost.isdisjoint(group)
+
+    def _measure(self, ranks: Mapping[_Key, tuple[int, ...]], plane: str) -> dict[_Key, float]:
+        session = self._open()
+        if session is None or not ranks:
+            return {}
+        [run] = session.runs
+        size = jobs.group_bytes(self.site)
+        task = jobs.group_task(run.job, self._task, self.stage, plane, tuple(ranks.values()), size)
+        self._task += 1
+        self.rounds += 1
+        session.perform({0: task})
+        found = _rates(run, task, list(ranks))
+        if run.has_failed:
+            self._close(run)
+            gone = {key for key, own in ranks.items() if self._has_lost(run.job, own)}
+            found = {key: rate for key, rate in found.items() if key not in gone}
+            hung = dict.fromkeys(key for key in ranks if key not in gone and key not in found)
+            found |= dict.fromkeys(hung, 0.0)
+        return found
+
+    def _has_lost(self, job: GateJob, ranks: Sequence[int]) -> bool:
+        return any(job.node_of(rank) in self.lost for rank in ranks)
+
+    def _job(self) -> GateJob | None:
+        """Return the job of the session; None where none can be opened any more."""
+        session = self._open()
+        return session.runs[0].job if session else None
+
+    def _open(self) -> RankSession | None:
+        """Return the session; None where too many have failed, or too few nodes are left."""
+        if self._session is None and self._sessions < MOST_SESSIONS:
+            site = self.site.without(self.lost)
+            if len(site.nodes) < 2:
+                return None
+            job = jobs.session_job(site, self._sessions)
+            self._sessions += 1
+            self._task = 0
+            self._session = self._stack.enter_context(self.runner.open([job]))
+            self.runs += self._session.runs
+        return self._session
+
+    def _close(self, run: JobRun) -> None:
+        """End a session that failed, and take out the nodes that its evidence names."""
+        self._stack.close()
+        self._session = None
+        found = blame.findings(run)
+        named = {name for each in found for name in each.nodes or (each.node,) if name}
+        if named:
+            self.findings += [each for each in found if each not in self.findings]
+            self.lost |= named
+
+
+def _ranks(job: GateJob, nodes: Group) -> tuple[int, ...]:
+    return tuple(rank for name in nodes for rank in job.ranks_of(name))
+
+
+def _rates(run: JobRun, task: Task, keys: Sequence[_Key]) -> dict[_Key, float]:
+    """Return the bus bandwidth of each group that finished, in GB/s."""
+    rate: Callable[[measure.SweepRow], float] = (
+        (lambda row: row.busbw_gb_s)
+        if run.job.backend == "nccl"
+        else (lambda row: row.best_gb_s)  # what else a machine does only slows it down
+    )
+    rows = [row for row in measure.rows(run) if row.task == task.number and row.in_place]
+    return {keys[row.group]: rate(row) for row in rows}

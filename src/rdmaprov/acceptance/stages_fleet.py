@@ -1,0 +1,151 @@
+"""The stage `fleet`: everything at once, with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rdmaprov.acceptance import (
+    blame,
+    evidence,
+    gpu_checks,
+    jobs,
+    measure,
+    over_time,
+    paths,
+    preflight,
+    proof,
+    rail_map,
+    wrong_sums,
+)
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.job_run import JobRun
+from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.launch import JobRunner
+from rdmaprov.acceptance.nodes import Document
+from rdmaprov.acceptance.options import Options
+from rdmaprov.acceptance.plan import GateJob
+from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
+from rdmaprov.bandwidth import sizes
+
+Keep = Callable[[str, str], Path | None]
+
+
+def fleet_job(site: GateSite, options: Options) -> GateJob:
+    """Return the job of all nodes that take part."""
+    wanted = options.sizes or jobs.default_sizes(site.backend, preflight.free_bytes(site.facts))
+    return jobs.fleet_job(site, wanted, options.pairs)
+
+
+def fleet_line(job: GateJob, limit_s: float) -> str:
+    """Return what the stage is about to do, as one line."""
+    wanted = job.tasks[0].sizes
+    first, last = sizes.format_size(wanted[0]), sizes.format_size(wanted[-1])
+    names = ", ".join(plane.name for plane in job.planes)
+    return (
+        f"fleet: all-reduce of {job.world} ranks over {job.backend}, {first} to {last}, "
+        f"{names}; time limit {limit_s:.0f} s"
+    )
+
+
+def run_fleet(runner: JobRunner, job: GateJob, options: Options) -> JobRun:
+    """Return the run of all nodes."""
+    (ran,) = runner.run([job], options.limit_s)
+    return ran
+
+
+def collect_evidence(
+    result: GateResult,
+    site: GateSite,
+    before: Mapping[str, Document],
+    after: Mapping[str, Document],
+    keep: Keep,
+    history: Path,
+) -> None:
+    """Add what the run of all nodes showed to the result.
+
+    Args:
+        result: with the run.
+        site: the nodes that took part.
+        before: the rails' counters before the run, by node.
+        after: the same after it.
+        keep: writes a file of evidence.
+        history: the file with what the fleet has reached before.
+
+    """
+    assert result.ran is not None  # noqa: S101 - it has just run
+    ran = result.ran
+    result.findings += blame.findings(ran, rail_map.site_map(site.nodes, site.facts))
+    result.findings += wrong_sums.findings(ran)
+    result.findings += paths.lossy_paths(ran)
+    result.findings += paths.stray_traffic(ran)
+    result.findings += paths.slow_rails(ran)
+    result.notes += straggler_notes(ran)
+    result.findings += leftover_processes(ran)
+    result.findings += skipped_sizes(ran)
+    result.findings += proof.findings(ran) if ran.good else ()
+    is_nccl = site.backend == "nccl"
+    due = sum(event["due_bytes"] for event in ran.events_of("moved")[:1]) if ran.good else 0
+    own = {name: node.left or () for name, node in ran.nodes.items()}
+    result.rails, found = evidence.judge_counters(site, before, after, due if is_nccl else 0, own)
+    result.findings += found
+    over_time.judge_samples(result, site, keep)
+    if is_nccl:
+        _judge_nccl(result, site, ran, keep, history)
+    else:
+        result.notes.append(GLOO_NOTE)
+    result.findings[:] = evidence.excuse(result.findings, gpu_checks.disturbed(after, own))
+
+
+def _judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, history: Path) -> None:
+    """Add what NCCL's logs, the floor and the history say."""
+    result.findings += evidence.judge_transports(site, evidence.save_logs(ran, keep))
+    inside = next((r.intra_node_gb_s for r in result.stages if r.name == "host"), 0.0)
+    result.judgement, slow = evidence.judge_floor(site, ran, inside)
+    result.findings += slow
+    result.notes += result.judgement.notes if result.judgement else ()
+    if ran.good:
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        result.notes += evidence.compare_with_history(site, ran, history, when)
+
+
+def keep_errors(ran: JobRun, keep: Keep) -> None:
+    """Write what nodes wrote to standard error beside the run's own log."""
+    for name, node in ran.nodes.items():
+        if node.errors:
+            keep(f"{name}.err", node.errors)
+
+
+def straggler_notes(ran: JobRun) -> Iterable[str]:
+    """Yield notes on stragglers: no fault by itself."""
+    for plane in ran.job.planes:
+        for rank, us in measure.stragglers(ran, plane.name).items():
+            node = ran.job.node_of(rank)
+            yield (
+                f"{plane.name}: rank {rank} on {node} is a straggler, {us / 1000:.1f} ms behind "
+                f"the others in small all-reduces. On {node}, check the CPU load and governor"
+            )
+
+
+def leftover_processes(ran: JobRun) -> Iterator[Finding]:
+    """Yield nodes on which processes of the run may be left."""
+    for name, node in ran.nodes.items():
+        if node.left:
+            what = f"processes {', '.join(map(str, node.left))} of the run could not be ended"
+            remedy = f"They are stuck in the kernel: drain {name}, read dmesg -T there, reboot it"
+            yield Finding(what, remedy, name)
+        elif node.left is None and not node.lost:
+            what = "processes of the run may be left on it"
+            yield Finding(what, f"On {name}, run: pgrep -f rdmaprov-accept", name, proven=False)
+
+
+def skipped_sizes(ran: JobRun) -> Iterator[Finding]:
+    """Yield the sizes that were not measured within a plane's time limit."""
+    for event in ran.events_of("cut"):
+        if event["rank"] == 0:
+            rail = next(p.rail for p in ran.job.planes if p.name == event["plane"])
+            size = sizes.format_size(event["bytes"])
+            what = f"sizes from {size} down: not measured, larger ones took {event['used_s']:.0f} s"
+            remedy = "Run rdmaprov accept with fewer --sizes"
+            yield Finding(what, remedy, rail=rail, proven=False)

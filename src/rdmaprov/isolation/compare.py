@@ -1,0 +1,50 @@
+"""Which of several alike measurements are bad: by comparison, without a number from outside."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection
+
+# The mildest fault that must be seen is one of eight rails that carries nothing: 7/8 = 0.875 of the
+# others (github.com/NVIDIA/nccl-tests/issues/380: the other rails share its data). Between that and
+# 1, this is our choice: at 1 % noise a healthy group is ten standard deviations away from it.
+BAD_SHARE = 0.9
+# gloo over TCP shares the CPU with whatever else runs there; twofold differences mean nothing.
+GLOO_BAD_SHARE = 1 / 3
+# Where the good ones vary more than 1.7 %, the share gives way: six standard deviations are one
+# healthy group in a billion if the noise is normal, and few in a million if its tails are long.
+_SIGMAS = 6.0
+_TO_SIGMA = 1.4826  # a median absolute deviation is 0.6745 standard deviations of a normal one
+_LEAST_FOR_NOISE = 8
+
+
+def reference(rates: Collection[float]) -> float:
+    """Return what a good measurement reaches: the value that an eighth of them exceed.
+
+    Unlike the median, it holds when most of a fleet is bad: of pairs, an eighth is good as long as
+    a third of the nodes is. Nothing reaches more than the fabric allows, so an eighth cannot all be
+    too fast.
+
+    Args:
+        rates: of tests that are alike: the same number of nodes, the same kind of path, GB/s.
+
+    """
+    ordered = sorted(rates, reverse=True)
+    return ordered[len(ordered) // 8] if ordered else 0.0
+
+
+def least_good(rates: Collection[float], share: float = BAD_SHARE) -> float:
+    """Return the rate below which a measurement is bad, in the unit of the rates.
+
+    Args:
+        rates: of tests that are alike.
+        share: of the reference, where noise is small.
+
+    """
+    usual = reference(rates)
+    good = [rate for rate in rates if rate >= share * usual]
+    if usual <= 0 or len(good) < _LEAST_FOR_NOISE:
+        return share * usual
+    middle = statistics.median(good)
+    sigma = _TO_SIGMA * statistics.median(abs(rate - middle) for rate in good)
+    return min(share * usual, max(usual - _SIGMAS * sigma, GLOO_BAD_SHARE * usual))
