@@ -24,7 +24,7 @@ SINCE = {"OOMPolicy": 243}
 KNOWN = {
     "KillMode", "TimeoutStopSec", "OOMScoreAdjust", "BindsTo", "After", "RemainAfterExit",
     "KillSignal", "RuntimeMaxSec", "TasksMax", "LimitNOFILE", "LimitMEMLOCK", "MemoryMax",
-    "OOMPolicy",
+    "OOMPolicy", "DefaultDependencies", "Conflicts", "Before",
 }  # fmt: skip
 NOT_FOUND = {"LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead"}
 UNKNOWN = {**NOT_FOUND, "Result": "success", "ExecMainCode": "0", "ExecMainStatus": "0"}
@@ -185,6 +185,8 @@ def systemd_run(units: Path, version: int, words: list[str]) -> int:
         for option in options
         if option.startswith("--property=")
     )
+    if properties.get("DefaultDependencies") != "no":
+        return refuse("a unit would start sysinit.target and what that holds")
     for name in properties:
         if name not in KNOWN or version < SINCE.get(name, 0):
             return refuse(f"Unknown assignment: {name}={properties[name]}")

@@ -17,8 +17,11 @@ OLDEST, OOM_POLICY = 239, 243
 # Of the memory that is free at the start. Ranks that take more are ended; the node's own services
 # keep the rest, and the kernel has no reason to choose one of them. The share is our choice.
 MEMORY_SHARE = 0.9
-STOP_S = 5  # for processes that are killed and hang in the kernel
+STOP_S = 5  # for a keeper that waits for systemd, and for processes that hang in the kernel
 LIMIT_S = 30
+# A unit requires sysinit.target unless it says otherwise, and so would start what that holds on a
+# node that has not booted so far, or not in this way: an acceptance starts nothing but its own.
+ALONE = ("DefaultDependencies=no", "Conflicts=shutdown.target", "Before=shutdown.target")
 PLAIN = re.compile(r"[\w./-]+")
 SHOWN = (
     "LoadState", "ActiveState", "SubState", "Result", "ExecMainCode", "ExecMainStatus", "MainPID",
@@ -76,7 +79,8 @@ def start(name, description, options, words):
 
 def keeper_options():
     """Return the options of the unit of a keeper: the last to go when memory is short."""
-    properties = ["KillMode=mixed", "TimeoutStopSec=20", "OOMScoreAdjust=-900"]
+    stop_s = "TimeoutStopSec={}".format(STOP_S)
+    properties = [*ALONE, "KillMode=mixed", stop_s, "OOMScoreAdjust=-900"]
     return ["--collect"] + ["--property=" + each for each in properties]
 
 
@@ -87,6 +91,7 @@ def rank_options(keeper, limit_s):
     """
     memory = memory_limit()
     properties = [
+        *ALONE,
         "BindsTo=" + keeper,
         "After=" + keeper,
         "RemainAfterExit=yes",
