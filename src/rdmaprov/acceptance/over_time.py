@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.samples import verdicts
@@ -27,20 +29,33 @@ def judge_samples(
 
     """
     ran = result.ran
-    if ran is None or not ran.job.sampled:
+    fleet = result.samples = fleet_samples(site, ran) if ran else None
+    if ran is None or fleet is None:
         return
-    files = {name: node.samples for name, node in ran.nodes.items()}
-    rails = {node.name: len(node.compute_rails) for node in site.nodes}
-    fleet = collect_samples(files, rails, together=site.backend == "nccl")
-    result.samples = fleet
     if not fleet.nodes:
         result.notes += verdicts.notes(fleet)
         return
-    tasks = ran.tasks.values()
-    steady = bool(tasks) and all(task.stage == "soak" for task in tasks)
-    result.findings += verdicts.findings(fleet, steady)
+    result.findings += verdicts.findings(fleet)
     result.notes += verdicts.notes(fleet, hung=ran.has_failed)
     keep(LOG, "".join(f"{json.dumps(line)}\n" for line in log_lines(fleet)))
+
+
+def soak_findings(site: GateSite, ran: JobRun) -> list[Finding]:
+    """Return what is wrong with rails in a soak, in which all do the same all the time."""
+    fleet = fleet_samples(site, ran)
+    if fleet is None:
+        return []
+    # Planes of one rail each follow one another, so that each rail has other work.
+    return verdicts.findings(fleet, steady=len(ran.job.planes) == 1)
+
+
+def fleet_samples(site: GateSite, ran: JobRun) -> FleetSamples | None:
+    """Return what samplers saw of a run, None if it had none."""
+    if not ran.job.sampled:
+        return None
+    files = {name: node.samples for name, node in ran.nodes.items()}
+    rails = {node.name: len(node.compute_rails) for node in site.nodes}
+    return collect_samples(files, rails, together=site.backend == "nccl")
 
 
 def log_lines(fleet: FleetSamples) -> Iterator[dict[str, object]]:

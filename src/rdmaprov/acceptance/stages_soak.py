@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from rdmaprov.acceptance import blame, jobs, rail_map, wrong_sums
+from rdmaprov.acceptance import blame, jobs, over_time, rail_map, wrong_sums
 from rdmaprov.acceptance.finding import ISOLATE, Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
@@ -36,6 +36,7 @@ def run_soak(site: GateSite, runner: JobRunner, seconds: float) -> StageReport:
     report = StageReport("soak")
     report.findings += blame.findings(ran, rail_map.site_map(site.nodes, site.facts))
     report.findings += wrong_sums.findings(ran)
+    report.findings += over_time.soak_findings(site, ran)
     for plane in job.planes:
         report.findings += slow_spells(interval_times(ran, plane.name), plane.rail)
     count = sum(len(interval_times(ran, plane.name)) for plane in job.planes)
