@@ -301,7 +301,7 @@ def test_what_breaks_connections_is_named_at_the_first_event(nodes, name):
     assert finding.what.endswith("expected 0")
 
 
-RARE = ["port__symbol_error", "ethtool__rx_discards_phy", "hw__packet_seq_err"]
+RARE = ["port__symbol_error", "ethtool__rx_discards_phy", "hw__rx_icrc_encapsulated"]
 
 
 @pytest.mark.parametrize("name", RARE)
@@ -320,7 +320,9 @@ def test_a_fleet_at_a_healthy_error_rate_has_no_findings(nodes):
 
 
 def test_errors_of_a_line_whose_time_is_not_known_are_named(nodes):
-    rails = [dataclasses.replace(each, bits=0.0) for each in counted(nodes[0], hw__rcvd_seq_err=1)]
+    rails = [
+        dataclasses.replace(each, bits=0.0) for each in counted(nodes[0], port__symbol_error=1)
+    ]
     (finding,) = link_errors.findings(rails)
     assert finding.what.endswith("expected 0")
 

@@ -108,7 +108,12 @@ def judge_counters(
             if node.get("fabric_kind") == "roce":
                 found += counters.priorities(node, moved)
     lossless = site.nodes[0].get("fabric_lossless_priority")
-    found += link_errors.findings(rails, None if lossless is None else int(lossless))
+    leaves = {node.name: str(node.get("fabric_leaf") or "") for node in site.nodes}
+    found += link_errors.findings(
+        rails,
+        None if lossless is None else int(lossless),
+        {name: leaf for name, leaf in leaves.items() if leaf},
+    )
     if due_bytes:
         found += counters.balance(rails)
         # Nodes of one NVLink domain reduce by NVLink first, and share the traffic between domains.

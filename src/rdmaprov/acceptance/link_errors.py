@@ -8,8 +8,9 @@ the links' standards allow, and only what no rate allows is a finding at the fir
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from rdmaprov.acceptance import lost_paths
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding, apply_remedy
 
@@ -33,11 +34,11 @@ _NEVER = {
     "port.local_link_integrity_errors": "link integrity errors",
 }
 _RECOVERIES = {"port.link_error_recovery": "link recoveries"}
-# Each is at least one wrong bit behind error correction ("the actual errors seen by the application
-# level": ibdiagnet's manual), or one packet that had to be sent again. A wrong bit costs a packet,
-# so as many lost packets are allowed as wrong bits. Counters: "Understanding mlx5 Linux counters"
-# of NVIDIA, drivers/infiniband/hw/mlx5/counters.c; rxe: sw/rxe/rxe_hw_counters.c.
-_RARE = {
+# Each is at least one wrong bit behind error correction ("the actual errors seen by the
+# application level": ibdiagnet's manual), or one packet that was dropped here. A wrong bit costs a
+# packet, so as many lost packets are allowed as wrong bits. Counters: "Understanding mlx5 Linux
+# counters" of NVIDIA, drivers/infiniband/hw/mlx5/counters.c; rxe: sw/rxe/rxe_hw_counters.c.
+_HERE = {
     "port.symbol_error": "symbol errors",
     "port.port_rcv_errors": "packets received with errors",
     "ethtool.rx_symbol_err_phy": "symbol errors",
@@ -46,13 +47,6 @@ _RARE = {
     "netdev.rx_crc_errors": "frames with a wrong CRC",
     "netdev.tx_errors": "transmit errors",
     "hw.rx_icrc_encapsulated": "RoCE packets with a wrong ICRC",
-    "hw.packet_seq_err": "NAKs received for lost packets",
-    "hw.rcvd_seq_err": "NAKs received for lost packets",
-    "hw.implied_nak_seq_err": "implied NAKs for lost packets",
-    "hw.local_ack_timeout_err": "ACK timeouts",
-    "hw.rnr_nak_retry_err": "RNR NAKs received (receiver not ready)",
-    "hw.roce_adp_retrans": "adaptive retransmissions",
-    "hw.completer_retry_err": "retransmissions",
     "port.port_xmit_discards": "packets discarded on transmit",
     "ethtool.rx_discards_phy": "packets discarded on receive (no buffer)",
     "ethtool.tx_discards_phy": "packets discarded on transmit",
@@ -75,17 +69,38 @@ def most_errors(bits: float) -> int:
     return math.floor(mean + _DEVIATIONS * math.sqrt(mean))
 
 
-def findings(rails: Sequence[RailTraffic], lossless: int | None = None) -> Iterator[Finding]:
-    """Yield the counters that show more errors than a link may have.
+def findings(
+    rails: Sequence[RailTraffic],
+    lossless: int | None = None,
+    leaves: Mapping[str, str] | None = None,
+) -> list[Finding]:
+    """Return the counters that show more errors than a link may have.
 
     Args:
         rails: what they counted.
         lossless: the priority on which PFC allows no loss at all, None if there is none.
+        leaves: the leaf of each node for which it is known.
 
     """
+    here = list(_local_findings(rails, lossless))
+    # What a bad link loses, the senders at its other ends count.
+    explained = {finding.rail for finding in here}
+    open_ones = [each for each in rails if each.rail not in explained and excess(each)]
+    return here + lost_paths.findings(open_ones, leaves or {})
+
+
+def excess(rail: RailTraffic) -> int:
+    """Return how many packets that a rail sent were lost, 0 if these are no more than allowed."""
+    lost = sum(rail.delta.get(name, 0) for name in lost_paths.COUNTERS)
+    most = most_errors(rail.bits)
+    return lost if any(rail.delta.get(name, 0) > most for name in lost_paths.COUNTERS) else 0
+
+
+def _local_findings(rails: Sequence[RailTraffic], lossless: int | None) -> Iterator[Finding]:
+    """Yield what a rail counts of its own link."""
     for each in rails:
         rare = most_errors(each.bits)
-        limits = [(_NEVER, 0), (_RECOVERIES, MAX_RECOVERIES), (_RARE, rare)]
+        limits = [(_NEVER, 0), (_RECOVERIES, MAX_RECOVERIES), (_HERE, rare)]
         for names, most in limits:
             for name, meaning in names.items():
                 if each.delta.get(name, 0) > most:

@@ -1,0 +1,79 @@
+"""Where packets are lost that only their senders miss: in a leaf, at an end, or on a path.
+
+A sender learns from NAKs and timeouts that packets were lost, not where. A link that loses in both
+directions makes its own node miss as many as all its peers together; a leaf makes its nodes do so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from rdmaprov.acceptance.counters import RailTraffic
+from rdmaprov.acceptance.finding import Finding
+
+# Half of all losses are those of the bad end; the rest is for chance. Our choices.
+_END_SHARE = 0.4
+_TIMES_THE_NEXT = 1.5
+_LEAF_SHARE = 0.5
+_REMEDY = "Check counters and PFC of the switch ports on this rail, then the cables"
+# What a sender counts for packets that were lost anywhere on the path: "Understanding mlx5 Linux
+# counters" of NVIDIA; rxe: sw/rxe/rxe_hw_counters.c.
+COUNTERS = (
+    "hw.packet_seq_err", "hw.rcvd_seq_err", "hw.implied_nak_seq_err", "hw.local_ack_timeout_err",
+    "hw.rnr_nak_retry_err", "hw.roce_adp_retrans", "hw.completer_retry_err",
+)  # fmt: skip
+
+
+def findings(rails: Sequence[RailTraffic], leaves: Mapping[str, str]) -> list[Finding]:
+    """Return where packets are lost.
+
+    Args:
+        rails: those that missed more packets than a link may lose.
+        leaves: the leaf of each node for which it is known.
+
+    """
+    by_rail: dict[int, dict[str, int]] = defaultdict(dict)
+    for each in rails:
+        by_rail[each.rail][each.node] = sum(each.delta.get(name, 0) for name in COUNTERS)
+    leaf_of = {rail: _leaf(list(lost), leaves) for rail, lost in by_rail.items()}
+    found = []
+    for leaf in sorted(set(leaf_of.values()) - {""}):
+        own = [rail for rail, of in leaf_of.items() if of == leaf]
+        nodes = tuple(node for node, of in leaves.items() if of == leaf)
+        what = f"leaf {leaf} loses packets: {_count(by_rail[own[0]])}"
+        single = own[0] if len(own) == 1 else None
+        found.append(Finding(what, _REMEDY, rail=single, level="leaf", nodes=nodes))
+    found += [_on_rail(rail, lost) for rail, lost in by_rail.items() if not leaf_of[rail]]
+    return found
+
+
+def _count(lost: Mapping[str, int]) -> str:
+    total, most = sum(lost.values()), max(lost, key=lambda node: lost[node])
+    return (
+        f"{len(lost)} nodes had to send {total} packets again during the run, most of them {most} "
+        f"({lost[most]}; NAKs and timeouts in hw_counters)"
+    )
+
+
+def _leaf(nodes: Sequence[str], leaves: Mapping[str, str]) -> str:
+    """Return the leaf whose nodes these mostly are, if most of its nodes are among them."""
+    inside: dict[str, int] = defaultdict(int)
+    for node in nodes:
+        inside[leaves.get(node, "")] += 1
+    leaf = max(inside, key=lambda name: inside[name], default="")
+    size = sum(of == leaf for of in leaves.values())
+    is_most = inside[leaf] > max(1, _LEAF_SHARE * size) and 2 * inside[leaf] > len(nodes)
+    return leaf if leaf and is_most and len(set(leaves.values())) > 1 else ""
+
+
+def _on_rail(rail: int, lost: Mapping[str, int]) -> Finding:
+    """Return the end that misses as many as all others, else all that miss some, as unknown."""
+    order = sorted(lost, key=lambda node: -lost[node])
+    first, rest = lost[order[0]], [lost[node] for node in order[1:]]
+    stands_out = not rest or first >= _TIMES_THE_NEXT * rest[0]
+    if stands_out and first >= _END_SHARE * sum(lost.values()):
+        return Finding(f"loses packets: {_count(lost)}", _REMEDY, order[0], rail)
+    what = f"packets are lost between these nodes: {_count(lost)}"
+    level = "pair" if len(lost) == 2 else "fleet"
+    return Finding(what, _REMEDY, rail=rail, level=level, nodes=tuple(order))
