@@ -56,6 +56,11 @@ def test_a_leaf_that_loses_packets_is_named_with_its_rail():
     assert judge(lost) == {("leaf", ("n4", "n5", "n6", "n7"), 1)}
 
 
+def test_senders_in_other_leaves_do_not_hide_the_leaf():
+    lost = {(node, 1): 3000 for node in (4, 5, 6, 7)} | {(node, 1): 2000 for node in (0, 8, 9, 12)}
+    assert judge(lost) == {("leaf", ("n4", "n5", "n6", "n7"), 1)}
+
+
 def test_a_leaf_that_loses_packets_on_all_rails_is_one_finding():
     lost = {(node, rail): 3000 for node in (3, 4, 5, 6, 7) for rail in (0, 1)}
     assert judge(lost) == {("leaf", ("n4", "n5", "n6", "n7"), None)}

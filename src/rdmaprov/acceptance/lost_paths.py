@@ -36,7 +36,7 @@ def findings(rails: Sequence[RailTraffic], leaves: Mapping[str, str]) -> list[Fi
     by_rail: dict[int, dict[str, int]] = defaultdict(dict)
     for each in rails:
         by_rail[each.rail][each.node] = sum(each.delta.get(name, 0) for name in COUNTERS)
-    leaf_of = {rail: _leaf(list(lost), leaves) for rail, lost in by_rail.items()}
+    leaf_of = {rail: _leaf(lost, leaves) for rail, lost in by_rail.items()}
     found = []
     for leaf in sorted(set(leaf_of.values()) - {""}):
         own = [rail for rail, of in leaf_of.items() if of == leaf]
@@ -56,15 +56,19 @@ def _count(lost: Mapping[str, int]) -> str:
     )
 
 
-def _leaf(nodes: Sequence[str], leaves: Mapping[str, str]) -> str:
-    """Return the leaf whose nodes these mostly are, if most of its nodes are among them."""
-    inside: dict[str, int] = defaultdict(int)
-    for node in nodes:
-        inside[leaves.get(node, "")] += 1
-    leaf = max(inside, key=lambda name: inside[name], default="")
+def _leaf(lost: Mapping[str, int], leaves: Mapping[str, str]) -> str:
+    """Return the leaf that loses packets: most of its nodes miss some, together half of all."""
+    inside: dict[str, list[int]] = defaultdict(list)
+    for node, count in lost.items():
+        inside[leaves.get(node, "")].append(count)
+    order = sorted(inside, key=lambda name: -sum(inside[name]))
+    leaf, rest = order[0], [sum(inside[name]) for name in order[1:]]
     size = sum(of == leaf for of in leaves.values())
-    is_most = inside[leaf] > max(1, _LEAF_SHARE * size) and 2 * inside[leaf] > len(nodes)
-    return leaf if leaf and is_most and len(set(leaves.values())) > 1 else ""
+    is_whole = len(inside[leaf]) > max(1, _LEAF_SHARE * size)
+    stands_out = not rest or sum(inside[leaf]) >= _TIMES_THE_NEXT * rest[0]
+    is_half = sum(inside[leaf]) >= _END_SHARE * sum(lost.values())
+    several = len(set(leaves.values())) > 1
+    return leaf if leaf and several and is_whole and stands_out and is_half else ""
 
 
 def _on_rail(rail: int, lost: Mapping[str, int]) -> Finding:
