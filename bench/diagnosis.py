@@ -168,20 +168,22 @@ def total(trials: Sequence[Trial]) -> dict[str, float]:
     return {**found, "accepted": sum(e.accepted for e in good) / len(good)} if good else found
 
 
-def table(scores: Sequence[Score]) -> Iterator[str]:
-    """Yield the lines of the table."""
-    yield "| fault | level | trials | found | named | false | rounds | seconds | same as |"
-    yield "|---|---|---|---|---|---|---|---|---|"
-    for each in scores:
-        name = f"{each.kind} (held out)" if each.held_out else each.kind
-        if each.kind == HEALTHY:
-            shares = f"{each.accepted:.1%} accepted | "
-        else:
-            shares = f"{each.found:.0%} | {each.named:.0%}"
-        yield (
-            f"| {name} | {each.level} | {each.trials} | {shares} | {each.false:.2f} | "
-            f"{each.rounds:.1f} | {each.seconds:.0f} | {each.same_as} |"
-        )
+HEAD = (
+    "| fault | level | trials | found | named | false | rounds | seconds | same as |\n"
+    "|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def row(score: Score) -> str:
+    """Return a score as a line of the table."""
+    name = f"{score.kind} (held out)" if score.held_out else score.kind
+    shares = f"{score.found:.0%} | {score.named:.0%}"
+    if score.kind == HEALTHY:
+        shares = f"{score.accepted:.1%} accepted | "
+    return (
+        f"| {name} | {score.level} | {score.trials} | {shares} | {score.false:.2f} | "
+        f"{score.rounds:.1f} | {score.seconds:.0f} | {score.same_as} |"
+    )
 
 
 @click.command(help="Print how often the gate's diagnosis is right.")
@@ -209,16 +211,15 @@ def main(
             raise click.UsageError(f"--fault {name}: not one of {', '.join(known)}")
     wanted = [known[name] for name in names or known]
     done, scores = [], []
+    click.echo(HEAD, err=as_json)
     for kind, own in measure(wanted, nodes, trials, seed, noise):
         done += own
         scores.append(score(own, kind))
-        click.echo(f"{scores[-1].kind}: named {scores[-1].named:.0%}", err=True)
+        click.echo(row(scores[-1]), err=as_json)
     whole = total(done)
     if as_json:
         click.echo(json.dumps({"scores": [asdict(each) for each in scores], "total": whole}))
         return
-    for line in table(scores):
-        click.echo(line)
     shares = ", ".join(f"{name} {share:.3f}" for name, share in whole.items())
     click.echo(f"\n{nodes} nodes × {usual_shape(nodes).gpus}, {noise:.1%} noise: {shares}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -9,7 +10,7 @@ import pytest
 from bench.diagnosis import judge, main, total
 from click.testing import CliRunner
 from tests.madeup.accept import Acceptance
-from tests.madeup.faults import Truth
+from tests.madeup.faults import Truth, kinds
 
 from rdmaprov.acceptance.finding import Finding
 
@@ -81,3 +82,10 @@ def test_a_kind_that_is_not_there_is_refused():
     done = CliRunner().invoke(main, ["--fault", "nonsense"])
     assert done.exit_code == 2
     assert "not one of healthy" in done.output
+
+
+def test_the_docs_have_a_line_for_each_kind():
+    text = (Path(__file__).parents[2] / "docs" / "diagnosis.md").read_text(encoding="utf-8")
+    for kind in kinds(held_out=True):
+        name = f"{kind.name} (held out)" if kind.held_out else kind.name
+        assert f"| {name} | {kind.level} |" in text
