@@ -7,6 +7,7 @@ import sys
 import pytest
 from tests.unit.accept_runs import job
 
+from rdmaprov.acceptance import blame
 from rdmaprov.acceptance.job_run import MOST_MISSED, NodeRun
 from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.plan import JobLimits, Task, task_file
@@ -22,6 +23,10 @@ from pathlib import Path
 rank = next(int(word.partition("=")[2]) for word in sys.argv if word.startswith("--node-rank="))
 def say(event, **fields):
     os.write(1, json.dumps({{"rank": rank, "event": event, **fields}}).encode() + b"\\n")
+port = next(int(word.partition("=")[2]) for word in sys.argv if word.startswith("--master-port="))
+if port < {free} and rank == 0:
+    sys.exit("DistNetworkError: the server socket has failed to listen, code: -98, EADDRINUSE")
+say("hello", pid=os.getpid(), torch="none", nccl="")
 number, directory = 0, Path(sys.argv[-1]).parent
 while True:
     path = directory / f"task.{{number}}"
@@ -52,9 +57,14 @@ def nodes():
 @pytest.fixture
 def made(tmp_path):
     path = tmp_path / "python"
-    path.write_text(RANK.format(python=sys.executable))
+    return job(2, pythons=dict.fromkeys(("n0", "n1"), ranks_with(path, 0)))
+
+
+def ranks_with(path, free):
+    """Return ranks that can bind ports from a number on."""
+    path.write_text(RANK.format(python=sys.executable, free=free))
     path.chmod(0o755)
-    return job(2, pythons=dict.fromkeys(("n0", "n1"), str(path)))
+    return str(path)
 
 
 def task(number, stage="groups"):
@@ -109,6 +119,18 @@ def test_run_performs_the_tasks_of_the_job(nodes, made):
     (run,) = Launcher(nodes).run([made])
     assert run.good
     assert all(run.is_finished(each.number) for each in made.tasks)
+
+
+@pytest.mark.parametrize(("taken", "is_good"), [(1, True), (2, True), (9, False)])
+def test_port_that_is_taken_is_left_for_the_next_and_accuses_nobody(
+    nodes, tmp_path, taken, is_good
+):
+    python = ranks_with(tmp_path / "python", 29500 + taken)
+    wanted = job(2, pythons=dict.fromkeys(("n0", "n1"), python))
+    (run,) = Launcher(nodes, grace_s=0.2).run([wanted])
+    assert run.good is is_good
+    assert [found for found in blame.findings(run) if found.proven] == []
+    assert [node.left for node in run.nodes.values()] == [(), ()]
 
 
 def test_file_of_a_task_that_is_cut_is_not_taken(nodes, tmp_path):

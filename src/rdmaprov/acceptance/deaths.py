@@ -20,6 +20,8 @@ _OTHERS_FAULT = re.compile(
     r"timed out|wait timeout|failed to pass monitoredBarrier|recvValue failed|"
     r"remote process exited|no route to host|Got completion (?:from peer|with)|ncclRemoteError|"
     r"Watchdog caught collective operation timeout|RendezvousConnectionError|"
+    # Another program has the port of the rendezvous; that is no fault of this one's node.
+    r"EADDRINUSE|address already in use|"
     r"failed to recv, got 0 bytes|heartbeat.* timed? ?out",
     re.IGNORECASE,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import secrets
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,9 @@ FETCH_S = 120
 GRACE_S = 8
 # A night of soak, and then some; without a controller, the lease ends it long before.
 SESSION_S = 24 * 3600.0
+# The port was free at the preflight; another program may have taken it, and then the next one.
+_PORTS = 3
+_PORT_TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
 _PLACES = ("/run", "/dev/shm", "/tmp")  # noqa: S108 - as node/supervisor.py has them
 
 
@@ -115,16 +119,33 @@ class Launcher:
         self, runs: list[JobRun], limit_s: Callable[[GateJob], float], last: tuple[None, ...]
     ) -> Iterator[LiveSession]:
         """Provide a session whose ranks have their jobs' tasks, and then `last`."""
-        by_node = {name: run for run in runs for name in run.job.nodes}
-        # One for each node: in tests, several are on one machine.
-        run_id = secrets.token_hex(6)
-        marks = {name: f"rdmaprov-accept-{run_id}-{i}" for i, name in enumerate(by_node)}
-        try:
-            self._start(by_node, marks, limit_s, last)
-            yield LiveSession(self._nodes, runs, self._on_event, self._grace_s)
-            self._fetch(by_node)
-        finally:
-            self._stop(by_node, marks)
+        for attempt in range(1, _PORTS + 1):
+            by_node = {name: run for run in runs for name in run.job.nodes}
+            # One for each node: in tests, several are on one machine.
+            run_id = secrets.token_hex(6)
+            marks = {name: f"rdmaprov-accept-{run_id}-{i}" for i, name in enumerate(by_node)}
+            try:
+                self._start(by_node, marks, limit_s, last)
+                session = LiveSession(self._nodes, runs, self._on_event, self._grace_s)
+                if attempt < _PORTS and self._is_port_taken(session):
+                    runs[:] = [_on_next_port(run.job) for run in runs]
+                    continue
+                yield session
+                self._fetch(by_node)
+            finally:
+                self._stop(by_node, marks)
+            return
+
+    def _is_port_taken(self, session: LiveSession) -> bool:
+        """Return whether a rendezvous could not bind its port, once ranks start or have failed."""
+        runs = session.runs
+        limits = {index: run.job.limits.start_s for index, run in enumerate(runs)}
+        session.watch(limits, lambda index: _has_first_rank(runs[index]))
+        silent = [run for run in runs if run.has_failed and not _has_first_rank(run)]
+        first = {run.job.nodes[0]: run.nodes[run.job.nodes[0]] for run in silent}
+        asked = {name: _read_errors(node) for name, node in first.items() if node.directory}
+        answers = self._nodes.run_all(asked).values() if asked else ()
+        return any(isinstance(a, Answer) and _PORT_TAKEN.search(a.out) for a in answers)
 
     def _start(
         self,
@@ -194,6 +215,16 @@ def _first_files(job: GateJob, name: str, last: tuple[None, ...]) -> dict[str, b
     """Return the files of the tasks that a node's ranks have from the start."""
     tasks = [*job.tasks, *last]
     return dict(task_file(job, name, place, task) for place, task in enumerate(tasks))
+
+
+def _has_first_rank(run: JobRun) -> bool:
+    """Return whether rank 0's node has said anything: then its torchrun has bound the port."""
+    return any(event["rank"] < run.job.per_node for event in run.events)
+
+
+def _on_next_port(job: GateJob) -> JobRun:
+    """Return a run that has not started, whose ranks meet at the next port."""
+    return JobRun(replace(job, port=job.port + 1))
 
 
 def _read_errors(node: NodeRun) -> Command:

@@ -27,6 +27,7 @@ from rdmaprov.boundary import (
 RankEvent = Mapping[str, Any]
 MOST_LINE = 1024 * 1024  # links to 8,000 peers
 MOST_EVENTS = 200_000  # of one node; eight ranks that measure all pairs of 1,024 nodes say less
+MOST_RECORD = 32_768  # characters, as agent/hang.py has them
 MOST_OUTPUT_BYTES = 64 * 1024 * 1024  # of one node
 _MOST_PEERS = 16_384
 _TEXT, _NATURAL, _NUMBER = text(), integer(), number()
@@ -39,6 +40,13 @@ def _any_number(value: object) -> str | None:
     if type(value) is int:
         return RIGHT if abs(value) <= MOST_NUMBER else WRONG
     return RIGHT if type(value) is float else WRONG
+
+
+def _long_text(value: object) -> str | None:
+    """Check what torch's flight recorder said: agent/hang.py cuts it."""
+    if not isinstance(value, str) or len(value) > MOST_RECORD:
+        return WRONG
+    return WRONG if any("\ud800" <= each <= "\udfff" for each in value) else RIGHT
 
 
 _FIRST = list_of(_any_number, 4, least=4)
@@ -78,6 +86,7 @@ _SHAPES: dict[str, dict[str, Check]] = {
         "min_us": _TIME_US,
         "max_us": _TIME_US,
     },
+    "flight": {**_OF_TASK, "text": _long_text},
     "finished": {"task": _NATURAL},
     "done": {},
 }

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .group import RankGroup
+from .hang import flight_record
 from .latency import measure_pair, measure_waits
 from .links import LinkCounter, moved_bytes, sent_bytes
 from .rank import RankProcess
@@ -45,6 +47,14 @@ def perform(process: RankProcess, task: Task) -> None:
     say("finished", task=task["number"])
 
 
+def _say_evidence(group: RankGroup, links: LinkCounter) -> None:
+    """Report what may explain a failure or a hang."""
+    if not group.process.on_gpu:
+        group.say("links", links=links.changes())
+        return
+    group.say("flight", text=flight_record())
+
+
 def _phase(task: Task) -> str:
     if task["collective"] == "exchange":
         return "pairs"
@@ -55,7 +65,7 @@ def _measure(process: RankProcess, task: Task, index: int) -> None:
     plane, watch = process.planes[task["plane"]], process.watch
     before, links = sent_bytes(), LinkCounter(plane["address"])
     group = process.group(task, index)
-    watch.evidence = lambda: group.say("links", links=links.changes())
+    watch.evidence = lambda: _say_evidence(group, links)
     name = _phase(task)
     watch.begin_phase(f"{task['plane']}: {name}", process.plan["limits_s"]["step"])
     if task["collective"] == "exchange":

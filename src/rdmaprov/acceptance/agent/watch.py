@@ -20,6 +20,7 @@ from .ras import ask_or_wait
 # Process id, collectives entered and left; then a text. The supervisor reads it.
 PROGRESS = struct.Struct("<QQQ")
 PROGRESS_BYTES = 256
+_EVIDENCE_S = 10
 EXIT_LATE = 3  # exit status of a rank that was at one thing for too long
 
 
@@ -94,7 +95,10 @@ class Watch:
         if self._waits_for is not None:
             where = f"/torch/distributed/ store: waits for rank {self._waits_for}"
         say("late", phase=self.name, limit_s=self._limit, where=where, entered=self.entered)
-        self.evidence()
+        # What it asks may hang as well.
+        evidence = threading.Thread(target=self.evidence, daemon=True)
+        evidence.start()
+        evidence.join(_EVIDENCE_S)
         if self.uses_nccl and (report := ask_or_wait()):
             say("ras", report=report)
         os._exit(EXIT_LATE)
