@@ -217,7 +217,7 @@ def _search_across(fleet: FleetSearch, inside: Meetings) -> None:
         rest, fleet.test, _across_schedule(leaves, rest),
         lambda one, other: known[one] != known[other], across,
     )  # fmt: skip
-    by_node.run(2)
+    by_node.run(2 + (len(rest) if len(rest) <= _ALL_PAIRS else 0))
     _accuse_nodes(fleet, by_node)
     _accuse_pairs(fleet, by_node)
 
@@ -253,7 +253,7 @@ def _across_schedule(leaves: Mapping[str, list[str]], nodes: Sequence[str]) -> I
     for first in (0, 1):
         joined = zip(nodes[first::2], [*nodes, nodes[0]][first + 1 :: 2], strict=False)
         yield [(one, other) for one, other in joined if known[one] != known[other]]
-    for shift in range(1, max(len(own) for own in leaves.values())):
+    for shift in (*range(1, max(len(own) for own in leaves.values())), 0):
         for meetings in round_robin(list(leaves)):
             pairs = [each for pair in meetings for each in _matching(leaves, pair, shift)]
             yield [pair for pair in pairs if there.issuperset(pair)]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rdmaprov.report import bandwidth, pairs, rails, ranks, samples
 from rdmaprov.report.grid import grid
 from rdmaprov.report.issues import Message, Scope, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Tone, View
-from rdmaprov.words import quantity
+from rdmaprov.words import duration, quantity
 
 _HEADLINES = {
     "ok": "Accepted",
@@ -63,6 +63,7 @@ def _messages(data: Mapping[str, Any]) -> Iterator[Message]:
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "backend", data["backend"] or "not chosen"
+    yield from _stages(data.get("stages", ()))
     if floor := data["floor"]:
         yield "floor", f"{floor['floor_gb_s']:.4g} GB/s; ceiling {floor['ceiling_gb_s']:.4g} GB/s"
         yield "floor derived from", floor["derivation"]
@@ -72,6 +73,15 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         versions = sorted({node[what] for node in data["nodes"].values() if node[what]})
         if versions:
             yield what, ", ".join(versions)
+
+
+def _stages(stages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield what each stage did, and how many nodes it took out of the next ones."""
+    for each in stages:
+        lost = quantity(len(each["left_out"]), "node")
+        left = f"; {lost} left out of the next stages" if each["left_out"] else ""
+        took = duration(each["seconds"])
+        yield f"stage {each['name']}", f"{each['state']} in {took}: {each['said']}{left}"
 
 
 def _grid(data: Mapping[str, Any]) -> Grid:
