@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from typing import Any, cast
 
 import pytest
 from tests.unit.live_ranks import FakeRunner
@@ -18,10 +20,12 @@ from rdmaprov.acceptance import (
     stages_soak,
 )
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.gate import Gate, StageRun
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.live import LiveRanks
 from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.reach import Rendezvous
+from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages import StageReport, leave_out, parse_stages
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import load_site
@@ -64,6 +68,22 @@ def slow(bad, share=0.5, plane=None, gpus=range(GPUS)):
         return share if node == bad and plane in (None, where) and gpu in gpus else 1.0
 
     return of
+
+
+@pytest.mark.parametrize(
+    ("backend", "chosen", "skips"),
+    [("gloo", "", True), ("gloo", "pairs", False), ("nccl", "", False)],
+)
+def test_the_only_pair_is_left_to_the_fleet_over_gloo_alone(tmp_path, backend, chosen, skips):
+    """NCCL may take a tree on two nodes, which hides what the ring of a pair shows."""
+    site = made_site(tmp_path, 2, backend)
+    runner, unused = FakeRunner(slow("none")), cast("Any", None)
+    options = Options(stages=parse_stages(chosen))
+    made = Gate(site.nodes, unused, options, unused, unused, lambda _: None)
+    with ExitStack() as stack:
+        run = StageRun(made, GateResult(()), runner, stack, list(site.nodes), site)
+        assert run._run_one("pairs").is_skipped == skips
+    assert bool(runner.jobs) != skips
 
 
 # --- pairs -------------------------------------------------------------------------------------
