@@ -72,7 +72,7 @@ def site_map(nodes: Sequence[Node], facts: Mapping[str, Document]) -> RailMap:
         for address, rail in _addresses(seen) if seen else ():
             owners.setdefault(plain_address(address), set()).add((node.name, rail))
         for rail, each in enumerate(seen["rails"][: len(node.compute_rails)] if seen else ()):
-            hcas[node.name, each["rdma"]] = rail
+            hcas[node.name, str(each.get("rdma", ""))] = rail
     return RailMap(
         {address: next(iter(places)) for address, places in owners.items() if len(places) == 1},
         hcas,
@@ -86,9 +86,9 @@ def _addresses(seen: Document) -> list[tuple[str, int | None]]:
     by_netdev = {each["netdev"]: number for number, each in enumerate(seen["rails"])}
     found = [
         (address, by_netdev.get(netdev))
-        for netdev, known in seen["addresses"].items()
+        for netdev, known in seen.get("addresses", {}).items()
         for address in known
     ]
     for number, each in enumerate(seen["rails"]):
-        found += [(address, number) for address in each["addresses"]]
+        found += [(address, number) for address in each.get("addresses", ())]
     return found
