@@ -61,14 +61,15 @@ class Gate:
         self.fleet = fleet
         self.results: dict[str, Any] = {}
 
-    def run(self, sizes=SIZES):
-        code, said = self.fleet.run("accept", "--sizes", sizes)
+    def run(self, sizes=SIZES, stages="fleet"):
+        code, said = self.fleet.run("accept", "--sizes", sizes, "--stages", stages)
         self.read()
         return code, said
 
     def start_sweep(self):
         """Return a run that is in a sweep."""
-        return self.fleet.start_until("accept", "ranks.jsonl", "rail 0: sweep", "--sizes", SIZES)
+        return self.fleet.start_until("accept", "ranks.jsonl", "rail 0: sweep", "--sizes", SIZES,
+                                      "--stages", "fleet")  # fmt: skip
 
     def wait_for(self, started):
         """Return the exit code of a run, and what it printed."""
@@ -158,6 +159,18 @@ def test_a_rank_that_hangs_is_named(gate):
     assert code == 1, said
     assert gate.suspects() == {("node2", None)}
     assert "rank 1 keeps the others waiting during 'rail 0: sweep'" in said
+    assert gate.leftovers() == ["", ""]
+
+
+@pytest.mark.long
+def test_a_rank_that_hangs_alone_is_named_before_the_fleet_runs(gate):
+    """Its node is left out of what follows, and one node is no fleet."""
+    hook(gate, "node2", HANG)
+    code, said = gate.run(stages="host,fleet")
+    assert code == 1, said
+    assert gate.suspects() == {("node2", None)}
+    assert "host: 1 node left out of the next stages: node2" in said
+    assert [stage["name"] for stage in gate.results["stages"]][-1] == "host"
     assert gate.leftovers() == ["", ""]
 
 
