@@ -120,6 +120,7 @@ class StageRun:
         """Run a stage; report it as one line."""
         if name not in _LIVE:
             self._live_stack.close()
+            self.live = None  # its events are many
         began = time.monotonic()
         parts: dict[str, Callable[[], StageReport]] = {
             "state": self._check_state,
