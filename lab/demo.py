@@ -21,6 +21,7 @@ NODE, FAULT = "node2", "pfc-wrong-priority"
 WRONG = "test_roce_qos.py"  # the tests that find it
 # No larger: emulated processors move a few MB a second.
 SIZES = "64K:512K"
+FLEET = ("--stages", "fleet")
 # An emulated processor takes long for what a server does in a second.
 PATIENT = "--command-timeout=60"
 OK, FAILED, PENDING = ExitCode.OK, ExitCode.FAILED, ExitCode.PENDING
@@ -58,7 +59,8 @@ def steps(site: str, suite: str, lab: Sequence[str] = ()) -> list[Step]:
             "Run all-reduces over each rail, with gloo as there is no GPU",
             # pytest keeps no record of its result, and the last record may be
             # of a demonstration that was interrupted while its fault was there.
-            ["rdmaprov", "accept", site, "--sizes", SIZES, "--ignore-validate"],
+            # The stages before it start all ranks once more: minutes on emulated processors.
+            ["rdmaprov", "accept", site, "--sizes", SIZES, "--ignore-validate", *FLEET],
         ),
         Step(
             f"Break a rail of {NODE}: PFC on the wrong priority",

@@ -1,6 +1,6 @@
 """The acceptance gate on two real nodes over gloo: each fault is named and cleaned up.
 
-That it accepts healthy nodes is in the demonstration, in test_provision.
+That it accepts healthy nodes by its last stage is in the demonstration, in test_provision.
 """
 
 from __future__ import annotations
@@ -113,6 +113,18 @@ def use_python(gate, node, python):
     directory = gate.fleet.site / "host_vars"
     directory.mkdir(exist_ok=True)
     (directory / f"{node}.yml").write_text(f"torch_runtime_python: {python}\n")
+
+
+@pytest.mark.long
+def test_healthy_nodes_pass_each_stage(gate):
+    """Each node alone with two ranks, then both as a pair, then all collectives of the fleet."""
+    code, said = gate.run(stages="host,pairs,groups")
+    assert code == 4, said
+    assert "not accepted: the stage fleet was not selected" in said
+    states = {stage["name"]: stage["state"] for stage in gate.results["stages"]}
+    assert states == {"state": "passed", "preflight": "passed", "host": "passed",
+                      "pairs": "passed", "groups": "skipped"}  # fmt: skip
+    assert gate.leftovers() == ["", ""]
 
 
 @pytest.mark.long
