@@ -133,7 +133,7 @@ def _try_accept(directory: Path, lies: list[Lie], number: int) -> Tally:
     fleet = Fleet(directory, lies, {"verb": "accept"}, number, replayed=HONEST_RANKS)
     ran = fleet.run(
         "accept", "site", "--backend", "gloo", "--sizes", "1M:1M", "--isolate", "never",
-        "--timeout", "10",
+        "--stages", "fleet", "--timeout", "10",
     )  # fmt: skip
     found = {name: entry["findings"] for name, entry in ran.nodes.items()}
     tally = Tally("accept")
