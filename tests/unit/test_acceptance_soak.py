@@ -11,6 +11,7 @@ from rdmaprov.acceptance import measure, proof
 from rdmaprov.acceptance.change_points import change_points
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
 from rdmaprov.acceptance.plan import Task
+from rdmaprov.acceptance.stages_fleet import straggler_notes
 
 
 def series(*levels, noise=0.01, seed=1):
@@ -33,6 +34,15 @@ def test_noise_and_single_slow_values_are_no_change(seed):
     for place in range(0, 180, 17):
         values[place] *= 10
     assert change_points(values) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_short_spell_of_a_long_soak_is_found(seed):
+    values = series(100, 100, 100, seed=seed)
+    values[80:90] = [1.3 * value for value in values[80:90]]
+    begin, end = change_points(values)
+    assert abs(begin - 80) <= 2
+    assert abs(end - 90) <= 2
 
 
 def test_small_drift_and_few_values_are_no_change():
@@ -77,3 +87,5 @@ def test_rank_that_is_slow_inside_each_collective_is_told_by_its_pairs(rank):
     assert measure.slow_in_collectives(ran) == {rank: 20_000.0}
     # No group of them all shows it.
     assert measure.stragglers(ran, "rail 0") == {}
+    (note,) = straggler_notes(ran)
+    assert f"rank {rank} on {ran.job.node_of(rank)} is slow inside each collective, 20.0 ms" in note

@@ -300,13 +300,19 @@ def test_a_soak_that_is_no_time(text):
 
 
 def test_a_spell_that_lasts_is_found_and_one_slow_interval_is_not():
-    times = dict.fromkeys(range(60), 100.0)
+    times = [100.0 + number % 3 for number in range(60)]
     times[7] = 300.0
-    assert list(stages_soak.slow_spells(times, None)) == []
-    times.update(dict.fromkeys(range(30, 40), 130.0))
-    [found] = stages_soak.slow_spells(times, 1)
-    assert "intervals 30 to 39 of 60 took up to 1.30 times" in found.what
+    assert list(stages_soak.slow_levels(times, None)) == []
+    times[30:40] = [130.0 + number % 3 for number in range(10)]
+    [found] = stages_soak.slow_levels(times, 1)
+    assert "slower in intervals 30 to 39 of 60" in found.what
+    assert "1.30 times as long" in found.what
     assert found.rail == 1
+
+
+def test_a_soak_that_becomes_a_little_slower_is_no_finding():
+    assert list(stages_soak.slow_levels([100.0] * 30 + [106.0] * 30, None)) == []
+    assert list(stages_soak.slow_levels([], None)) == []
 
 
 # --- resume ------------------------------------------------------------------------------------

@@ -41,25 +41,39 @@ def change_points(values: Sequence[float], min_change: float = MIN_CHANGE) -> li
     # The largest of n values of chi-square exceeds 2 ln(n / chance) by that chance; neighbours of a
     # running median are alike, which makes sums of them vary up to twice as much.
     least = 2 * 2 * math.log(len(values) / _CHANCE) * noise**2
-    return _split(smooth, least, math.log1p(min_change))
+    return _distinct(smooth, _split(smooth, least), math.log1p(min_change))
 
 
-def _split(values: Sequence[float], least: float, min_change: float) -> list[int]:
-    at, gain, difference = _best_cut(values)
-    if gain <= least or difference < min_change:
+def _split(values: Sequence[float], least: float) -> list[int]:
+    at, gain = _best_cut(values)
+    if gain <= least:
         return []
-    later = (at + each for each in _split(values[at:], least, min_change))
-    return [*_split(values[:at], least, min_change), at, *later]
+    return [*_split(values[:at], least), at, *(at + each for each in _split(values[at:], least))]
 
 
-def _best_cut(values: Sequence[float]) -> tuple[int, float, float]:
-    """Return the best cut, the variance it explains, and how much the means differ."""
+def _distinct(values: Sequence[float], cuts: list[int], min_change: float) -> list[int]:
+    """Return the cuts between levels that differ enough; the least different are joined first.
+
+    Only now: the first cut of a short spell has most of the others on both of its sides.
+    """
+    while cuts:
+        ends = [0, *cuts, len(values)]
+        levels = [statistics.fmean(values[slice(*each)]) for each in itertools.pairwise(ends)]
+        steps = [abs(two - one) for one, two in itertools.pairwise(levels)]
+        if min(steps) >= min_change:
+            break
+        cuts = [cut for cut, step in zip(cuts, steps, strict=True) if step > min(steps)]
+    return cuts
+
+
+def _best_cut(values: Sequence[float]) -> tuple[int, float]:
+    """Return the best cut, and the variance it explains."""
     count, whole = len(values), sum(values)
-    best, before = (0, 0.0, 0.0), 0.0
+    best, before = (0, 0.0), 0.0
     for at, value in enumerate(values[: max(0, count - _LEAST)], start=1):
         before += value
         if at >= _LEAST:
             difference = abs(before / at - (whole - before) / (count - at))
             gain = difference**2 * at * (count - at) / count
-            best = max(best, (at, gain, difference), key=lambda each: each[1])
+            best = max(best, (at, gain), key=lambda each: each[1])
     return best

@@ -126,6 +126,12 @@ def straggler_notes(ran: JobRun) -> Iterable[str]:
                 f"{plane.name}: rank {rank} on {node} is a straggler, {us / 1000:.1f} ms behind "
                 f"the others in small all-reduces. On {node}, check the CPU load and governor"
             )
+    for rank, us in measure.slow_in_collectives(ran).items():
+        node = ran.job.node_of(rank)
+        yield (
+            f"rank {rank} on {node} is slow inside each collective, {us / 1000:.1f} ms with any "
+            f"partner. On {node}, check the CPU load, its governor and what runs on the GPU"
+        )
 
 
 def leftover_processes(ran: JobRun) -> Iterator[Finding]:

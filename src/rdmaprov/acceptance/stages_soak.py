@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rdmaprov.acceptance import blame, jobs, over_time, rail_map, wrong_sums
+from rdmaprov.acceptance import blame, jobs, measure, over_time, rail_map, wrong_sums
+from rdmaprov.acceptance.change_points import change_points
 from rdmaprov.acceptance.finding import ISOLATE, Finding
-from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.plan import Task
 from rdmaprov.acceptance.stages import StageReport
 from rdmaprov.isolation.compare import BAD_SHARE
 from rdmaprov.words import duration, quantity
-
-# A change lasts: one slow interval is another job's, or a route that is learned anew.
-_LEAST_INTERVALS = 3
 
 
 def run_soak(site: GateSite, runner: JobRunner, seconds: float) -> StageReport:
@@ -37,9 +34,11 @@ def run_soak(site: GateSite, runner: JobRunner, seconds: float) -> StageReport:
     report.findings += blame.findings(ran, rail_map.site_map(site.nodes, site.facts))
     report.findings += wrong_sums.findings(ran)
     report.findings += over_time.soak_findings(site, ran)
-    for plane in job.planes:
-        report.findings += slow_spells(interval_times(ran, plane.name), plane.rail)
-    count = sum(len(interval_times(ran, plane.name)) for plane in job.planes)
+    points = measure.soak(ran)
+    for task, plane in zip(tasks, job.planes, strict=True):
+        times = [point.median_us for point in points if point.task == task.number]
+        report.findings += slow_levels(times, plane.rail)
+    count = len(points)
     report.said = f"{quantity(job.world, 'rank')} for {duration(seconds)}: "
     report.said += f"{quantity(count, 'interval')}, {quantity(len(report.findings), 'finding')}"
     if ran.good and not count:
@@ -50,39 +49,23 @@ def run_soak(site: GateSite, runner: JobRunner, seconds: float) -> StageReport:
     return report
 
 
-def interval_times(ran: JobRun, plane: str) -> dict[int, float]:
-    """Return the median time of the slowest rank in each interval, microseconds."""
-    found: dict[int, float] = defaultdict(float)
-    for event in ran.events_of("soak"):
-        if event["plane"] == plane:
-            number = event["interval"]
-            found[number] = max(found[number], event["median_us"])
-    return dict(sorted(found.items()))
-
-
-def slow_spells(times: Mapping[int, float], rail: int | None) -> Iterator[Finding]:
-    """Yield the longest spell in which the fleet was slower than usual, if it lasted.
+def slow_levels(times: Sequence[float], rail: int | None) -> Iterator[Finding]:
+    """Yield the spells in which all ranks were slower than at their best, if they lasted.
 
     Args:
         times: microseconds of an all-reduce, by interval.
         rail: that it ran on.
 
     """
-    if len(times) < 2 * _LEAST_INTERVALS:
+    if not times:
         return
-    usual = statistics.median(times.values())
-    slow = [number for number, us in times.items() if us * BAD_SHARE > usual]
-    spells: list[list[int]] = []
-    for number in slow:
-        if spells and number == spells[-1][-1] + 1:
-            spells[-1].append(number)
-        else:
-            spells.append([number])
-    longest = max(spells, key=len, default=[])
-    if len(longest) >= _LEAST_INTERVALS:
-        worst = max(times[number] for number in longest)
-        what = (
-            f"the soak became slower: intervals {longest[0]} to {longest[-1]} of {len(times)} took "
-            f"up to {worst / usual:.2f} times as long as the median"
-        )
-        yield Finding(what, f"Read the rails' counters of that time. {ISOLATE}", rail=rail)
+    cuts = [0, *change_points(times), len(times)]
+    levels = [(*ends, statistics.median(times[slice(*ends)])) for ends in itertools.pairwise(cuts)]
+    usual = min(us for _, _, us in levels)
+    for begin, end, us in levels:
+        if us * BAD_SHARE > usual:
+            what = (
+                f"the soak was slower in intervals {begin} to {end - 1} of {len(times)}: an "
+                f"all-reduce took {us / usual:.2f} times as long as at its best"
+            )
+            yield Finding(what, f"Read the rails' counters of that time. {ISOLATE}", rail=rail)
