@@ -14,7 +14,7 @@ from tests.report import runs
 from tests.unit.sites import GOOD, write
 
 from rdmaprov.cli import discover, run, session
-from rdmaprov.discover import merge, rails, reach, variables
+from rdmaprov.discover import merge, reach, variables
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.files import NotWritten
@@ -176,7 +176,7 @@ def test_host_variables_stay_as_they_were(disk, monkeypatch, capsys):
     disk.leave(0)
     facts: dict[str, dict[str, object]] = {"n1": {}, "n2": {}}
     monkeypatch.setattr(discover, "_collect", lambda *_: reach.NodeFacts(facts, {}))
-    monkeypatch.setattr(rails, "choose_rails", lambda *_: ((), ()))
+    monkeypatch.setattr(variables, "remarks", lambda *_: ())
     monkeypatch.setattr(variables, "host_variables", lambda *_: {"fabric_gpus": "x" * PAGE})
     monkeypatch.setattr(variables, "compare", lambda known, _: (known, []))
     assert run(["discover", str(place), "--merge"]) == ExitCode.UNKNOWN
