@@ -85,7 +85,15 @@ class MadeUpNodes:
 
     def _answer_reach(self, node: int, asked: Mapping[str, Any]) -> dict[str, Any]:
         found = [self._try(node, target) for target in asked["targets"]]
-        return {"reach": [why for why, _ in found], "own": [own for _, own in found]}
+        return {
+            "reach": [why for why, _ in found],
+            "own": [own for _, own in found],
+            # What has no route on its own subnet has no answer to ARP.
+            "neighbors": [
+                {"state": "FAILED" if why else "REACHABLE", "mac": ""} for why, _ in found
+            ],
+            "pings": [not why for why, _ in found],
+        }
 
     def _try(self, node: int, target: Mapping[str, str]) -> tuple[str, str]:
         """Return why a connection fails, and the address that it comes from."""
