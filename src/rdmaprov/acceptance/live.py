@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from rdmaprov.acceptance import blame, jobs, measure, rail_map
+from rdmaprov.acceptance import blame, jobs, measure, odd_networks, rail_map
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
@@ -134,7 +134,9 @@ class LiveRanks:
         """End a session that failed, and take out the nodes that its evidence names."""
         self._stack.close()
         self._session = None
-        found = blame.findings(run, rail_map.site_map(self.site.nodes, self.site.facts))
+        # Ranks that cannot connect all wait alike: only the logs say who takes another network.
+        where = rail_map.site_map(self.site.nodes, self.site.facts)
+        found = list(odd_networks.findings(run)) or blame.findings(run, where)
         # What concerns the whole fleet takes out nobody: the others would go with it.
         named = {name for each in found if each.level != "fleet" for name in each.nodes}
         if named:
