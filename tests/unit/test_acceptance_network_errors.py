@@ -75,6 +75,18 @@ def test_a_completion_with_error_names_the_rail_and_both_ends(words_are):
     assert "by mlx5_3" in found.what
 
 
+@pytest.mark.parametrize("device", ["mlx5_3:1 ", ""], ids=["by-name", "older-nccl"])
+@pytest.mark.parametrize("at_fault", [1, 5])
+def test_the_end_whose_port_went_down_is_named_alone(device, at_fault):
+    ran = failed_run(ALL_NODES)
+    in_standard_error(ran, "n1", 9, completion(1, 5, 3))
+    in_standard_error(ran, "n5", 41, completion(5, 1, 3))
+    said = f"[3] p2p_plugin.c:141 NCCL WARN NET/IB : {device}Got async event : port error"
+    ran.nodes[f"n{at_fault}"].logs = packed(f"n{at_fault}:984:1357 {said}\n")
+    all_waited(ran)
+    assert named(judge(ran)) == {("rail", (f"n{at_fault}",), 3)}
+
+
 @pytest.mark.parametrize("nodes", [2, 8, 64])
 def test_the_rank_that_the_watchdog_ended_is_no_culprit(nodes):
     ran = failed_run(nodes)

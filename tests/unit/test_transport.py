@@ -70,10 +70,19 @@ def test_sends_without_gdr_are_explained_by_nccl_net_gdr_read():
 def test_missing_and_undeclared_hcas_are_named_by_host():
     matrix = of(Job().text())
     hcas = {"node0": ["mlx5_0", "mlx5_1", "mlx5_2"], "node1": ["mlx5_0"]}
-    missing, undeclared = judge(matrix, hcas=hcas)
+    undeclared, missing = judge(matrix, hcas=hcas)
     assert missing.startswith("node0 mlx5_2: no channel between nodes uses it")
     assert "node1: rank 3" in undeclared
     assert "mlx5_1, expected one of mlx5_0" in undeclared
+
+
+def test_hca_that_most_hosts_leave_idle_accuses_none_of_them():
+    """One host without mlx5_2 leaves the others a channel less; which HCA has none is by chance."""
+    matrix = of(Job(nodes=4).text())
+    hcas = {f"node{n}": ["mlx5_0", "mlx5_1", "mlx5_3" if n == 2 else "mlx5_2"] for n in range(4)}
+    every, odd = judge(matrix, hcas=hcas)
+    assert every.startswith("mlx5_2 of 3 of 4 hosts: no channel between nodes uses it")
+    assert odd.startswith("node2 mlx5_3: no channel between nodes uses it")
 
 
 def test_ranks_without_a_line_are_named():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 
 from rdmaprov.acceptance import network_errors, ras_evidence, waiting
 from rdmaprov.acceptance.deaths import blames_others, death_of
@@ -44,7 +44,8 @@ def findings(ran: JobRun, places: RailMap | None = None) -> list[Finding]:
         *_deaths(ran, said, saw_errors),
         *_own_errors(ran, said),
     ]
-    if found := certain + _network_errors(errors, certain, places):
+    ports = network_errors.port_errors(ran, places) if errors else frozenset()
+    if found := certain + _network_errors(errors, certain, places, ports):
         return found
     if found := list(waiting.absent_ranks(ran, said)):
         return found
@@ -112,12 +113,15 @@ def _own_errors(ran: JobRun, said: Statements) -> list[Finding]:
 
 
 def _network_errors(
-    errors: Iterable[PathError], certain: Iterable[Finding], places: RailMap
+    errors: Iterable[PathError],
+    certain: Iterable[Finding],
+    places: RailMap,
+    ports: Collection[Place],
 ) -> list[Finding]:
     """Return the rails and paths that failed, but for paths to what is certainly at fault."""
     known = {name for finding in certain for name in finding.nodes}
     open_ones = [error for error in errors if not known & {node for node, _ in error.ends}]
-    return network_errors.findings(open_ones, places) if open_ones else []
+    return network_errors.findings(open_ones, places, ports) if open_ones else []
 
 
 def _broken_connections(ran: JobRun, said: Statements, places: RailMap) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ CONGESTION = (
 )  # fmt: skip
 # Sent bytes, the best source first: words of 4 bytes (InfiniBand Architecture 1.4, 16.1.3.5).
 _SENT = (("port.port_xmit_data", 4), ("ethtool.tx_bytes_phy", 1), ("netdev.tx_bytes", 1))
+# Of two nodes, either may be the usual one.
+_FEW_NODES = 2
 MIN_SHARE = 0.7  # of the mean of a node's rails
 MANAGEMENT_SHARE = 0.05
 _SLACK_BYTES = 64 << 20
@@ -72,6 +75,7 @@ def balance(rails: Sequence[RailTraffic]) -> Iterator[Finding]:
     by_node: dict[str, list[RailTraffic]] = {}
     for each in rails:
         by_node.setdefault(each.node, []).append(each)
+    low: list[tuple[RailTraffic, Finding]] = []
     for node, own in by_node.items():
         sent = [each.sent_bytes for each in own]
         known = [count for count in sent if count is not None]
@@ -81,15 +85,33 @@ def balance(rails: Sequence[RailTraffic]) -> Iterator[Finding]:
             yield Finding(what, remedy, node, proven=False)
         elif len(known) > 1:
             mean = statistics.fmean(known)
-            for each, count in zip(own, known, strict=True):
-                if count < MIN_SHARE * mean:
-                    share = 100 * count / mean
-                    what = (
-                        f"sent {count / 1e9:.1f} GB, {share:.0f} % of the mean of its node's "
-                        f"rails, expected at least {100 * MIN_SHARE:.0f} %"
-                    )
-                    remedy = f"On {node}, check NCCL_IB_HCA and the rail's PCIe link (lspci -vv)"
-                    yield Finding(what, remedy, node, each.rail)
+            pairs = zip(own, known, strict=True)
+            low += [(rail, _low(rail, n, mean)) for rail, n in pairs if n < MIN_SHARE * mean]
+    yield from _without_followers(low, len(by_node))
+
+
+def _low(rail: RailTraffic, count: int, mean: float) -> Finding:
+    what = (
+        f"sent {count / 1e9:.1f} GB, {100 * count / mean:.0f} % of the mean of its node's "
+        f"rails, expected at least {100 * MIN_SHARE:.0f} %"
+    )
+    remedy = f"On {rail.node}, check NCCL_IB_HCA and the rail's PCIe link (lspci -vv)"
+    return Finding(what, remedy, rail.node, rail.rail)
+
+
+def _without_followers(low: Sequence[tuple[RailTraffic, Finding]], nodes: int) -> Iterator[Finding]:
+    """Yield the rails that sent little; one of most nodes is the fleet's, and accuses no node.
+
+    All ranks use as many channels as the one with the fewest (NCCL, src/init.cc,
+    initTransportsRank), so one node without a rail leaves a rail of each other node idle.
+    """
+    count = Counter(rail.rail for rail, _ in low)
+    shared = {rail for rail, times in count.items() if 2 * times > nodes > _FEW_NODES}
+    yield from (found for rail, found in low if rail.rail not in shared)
+    for rail in sorted(shared):
+        what = f"{count[rail]} of {nodes} nodes sent little on it: NCCL has no channel for it"
+        remedy = "Check NCCL_IB_HCA, and for a node with fewer rails: all others follow it"
+        yield Finding(what, remedy, rail=rail, level="fleet")
 
 
 def volume(rails: Sequence[RailTraffic], due_bytes: int) -> Iterator[Finding]:

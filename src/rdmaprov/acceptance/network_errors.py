@@ -7,8 +7,9 @@ nothing about the network: reports about a node that reported another one before
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rdmaprov.acceptance.finding import Finding
@@ -21,6 +22,9 @@ from rdmaprov.nccl_log.completion import CompletionError, find_completions
 MOST_PATHS = 16
 _FEWEST = 2
 _MARK = "Got completion"
+# NCCL, ncclIbAsyncThreadMain of src/transport/net_ib.cc; older ones do not name the device.
+_PORT_ERROR = re.compile(r"NET/IB : (?:([\w.-]{1,64}):\d+ )?Got async event : port error")
+_PORT_REMEDY = "Check the rail's cable, transceiver and switch port: link_downed, dmesg -T, mlxlink"
 _REMEDY = (
     "Check cable, switch port and counters at both ends (rdmaprov verify), then the path alone: "
     "ib_write_bw between these two HCAs"
@@ -98,19 +102,52 @@ def _locate(name: str, error: CompletionError, places: RailMap) -> PathError:
     return PathError((name, rail), far or ("", None), error)
 
 
-def findings(errors: Collection[PathError], places: RailMap) -> list[Finding]:
-    """Return what failed: a leaf, a node, a rail, else the paths with both of their ends."""
+def port_errors(ran: JobRun, places: RailMap) -> frozenset[Place]:
+    """Return the rails whose own NIC told NCCL that the port went down; None: not which one."""
+    return frozenset(
+        (name, places.hcas.get((name, hca)))
+        for name, node in ran.nodes.items()
+        for _, text in log_files(node)
+        for hca in _PORT_ERROR.findall(text)
+    )
+
+
+def findings(
+    errors: Collection[PathError], places: RailMap, ports: Collection[Place] = ()
+) -> list[Finding]:
+    """Return what failed: a leaf, a port, a node, a rail, else the paths with both of their ends.
+
+    Args:
+        errors: the paths that failed.
+        places: where addresses and devices are.
+        ports: rails whose port went down: the other ends of their paths are victims.
+
+    """
     roots = _first_reports(errors)
     if leaf := _common_leaf(roots, places):
         nodes = places.nodes_of(leaf)
         what = f"RDMA fails between leaf {leaf} and the others: {roots[0].text}"
         return [Finding(what, f"Check leaf {leaf} and its uplinks", level="leaf", nodes=nodes)]
+    down = {end: each for each in roots for end in each.ends if _is_down(end, ports)}
+    if down:
+        left = [each for each in roots if not each.ends & down.keys()]
+        return [*_port_findings(down), *(findings(left, places) if left else ())]
     ends, paths = _split(roots)
     found = list(_end_findings(ends, places))
     if len(paths) > MOST_PATHS:
         what = f"RDMA fails on {len(paths)} paths without a common end: {paths[0].text}"
         return [*found, Finding(what, "Check the switches between the nodes", level="fleet")]
     return found + [_path_finding(path) for path in paths]
+
+
+def _is_down(end: Place, ports: Collection[Place]) -> bool:
+    return end in ports or (end[0], None) in ports
+
+
+def _port_findings(down: Mapping[Place, PathError]) -> Iterator[Finding]:
+    for (node, rail), path in down.items():
+        what = f"its port went down during the run (NCCL's log), and RDMA fails: {path.text}"
+        yield Finding(what, _PORT_REMEDY, node, rail)
 
 
 def _first_reports(errors: Collection[PathError]) -> list[PathError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -10,6 +11,8 @@ from rdmaprov.nccl_log import remedies
 from rdmaprov.nccl_log.matrix import Channel, Matrix, Transport
 from rdmaprov.problem import printable
 
+# Of two hosts, either may be the usual one.
+_FEW_HOSTS = 2
 _RDMA = {Transport.IB, Transport.ROCE}
 
 
@@ -154,9 +157,18 @@ def _missing_gdr(matrix: Matrix, expected: Transport | None, required: bool) -> 
 
 
 def _wrong_hcas(matrix: Matrix, expected: Mapping[str, Collection[str]]) -> Iterator[Mismatch]:
+    idle: list[tuple[str, str, str]] = []
+    by_host: dict[str, list[Channel]] = defaultdict(list)
+    for each in matrix.channels:
+        by_host[each.rank.host].append(each)
     for host, names in sorted(expected.items()):
-        channels = [channel for channel in matrix.channels if channel.rank.host == host]
-        yield from _unused_hcas(matrix, host, names, channels)
+        channels = by_host[host]
+        used = {name for channel in channels for name in channel.hcas}
+        missing = sorted(set(names) - used)
+        if missing and (not channels or host in matrix.unfinished_hosts):
+            yield _cut_log(host, missing)
+        else:
+            idle += [(host, name, ", ".join(sorted(used)) or "none") for name in missing]
         for channel in channels:
             if set(channel.hcas) - set(names):
                 yield Mismatch(
@@ -165,30 +177,39 @@ def _wrong_hcas(matrix: Matrix, expected: Mapping[str, Collection[str]]) -> Iter
                     host=host,
                 )
                 break
+    yield from _idle_hcas(idle, len(expected))
 
 
-def _unused_hcas(
-    matrix: Matrix, host: str, names: Collection[str], channels: list[Channel]
-) -> Iterator[Mismatch]:
-    """Yield the HCAs that a host does not use; none is known where its log ends before channels."""
-    used = {name for channel in channels for name in channel.hcas}
-    missing = sorted(set(names) - used)
-    if missing and (not channels or host in matrix.unfinished_hosts):
+def _cut_log(host: str, missing: Collection[str]) -> Mismatch:
+    return Mismatch(
+        f"{host}: its log ends before all channels between nodes are listed, so it does not"
+        f" show whether {', '.join(missing)} would be used",
+        f"find why the run of {host} ended: search its log for NCCL WARN",
+        proven=False,
+        host=host,
+    )
+
+
+def _idle_hcas(idle: Collection[tuple[str, str, str]], hosts: int) -> Iterator[Mismatch]:
+    """Yield the HCAs that no channel uses; one of most hosts is no fault of theirs.
+
+    All ranks use as many channels as the one with the fewest (NCCL, src/init.cc,
+    initTransportsRank), so one host without an HCA leaves one of each other host idle.
+    """
+    count = Counter(name for _, name, _ in idle)
+    shared = {name for name, times in count.items() if 2 * times > hosts > _FEW_HOSTS}
+    for name in sorted(shared):
         yield Mismatch(
-            f"{host}: its log ends before all channels between nodes are listed, so it does not"
-            f" show whether {', '.join(missing)} would be used",
-            f"find why the run of {host} ended: search its log for NCCL WARN",
-            proven=False,
-            host=host,
+            f"{name} of {count[name]} of {hosts} hosts: no channel between nodes uses it",
+            "check NCCL_IB_HCA, and for a host with fewer HCAs: all others follow it",
         )
-        return
-    for name in missing:
-        yield Mismatch(
-            f"{host} {name}: no channel between nodes uses it"
-            f" (used: {', '.join(sorted(used)) or 'none'})",
-            f"on {host}, check NCCL_IB_HCA and the state of the port (ibv_devinfo)",
-            host=host,
-        )
+    for host, name, used in idle:
+        if name not in shared:
+            yield Mismatch(
+                f"{host} {name}: no channel between nodes uses it (used: {used})",
+                f"on {host}, check NCCL_IB_HCA and the state of the port (ibv_devinfo)",
+                host=host,
+            )
 
 
 def _mixed_versions(matrix: Matrix) -> Iterator[Mismatch]:
