@@ -198,7 +198,7 @@ VERBS = [
     ("schema", [], ExitCode.OK, "fabric_rails"),
     ("completion", ["bash"], ExitCode.OK, "_RDMAPROV_COMPLETE"),
     ("explain", ["floor", "--nodes=2", "--gpus-per-node=8", "--rails=8", "--link-gbps=400"],
-     ExitCode.OK, "floor 340"),
+     ExitCode.OK, "floor 339"),
     ("lab", ["--dir", "lab", "--cache", "cache", "fault", "--list"], ExitCode.OK, "mtu-wrong"),
     ("discover", ["here"], ExitCode.OK, "# host_vars/here1.yml"),
     ("plan", ["here"], ExitCode.FAILED, "2 nodes: 2 failed"),
