@@ -77,6 +77,27 @@ def test_a_pairs_path_is_a_pair(one, other):
     assert (part.kind, set(part.nodes), part.confidence) == ("pair", set(pair), "high")
 
 
+def test_a_node_that_several_bad_paths_have_in_common_is_the_suspect():
+    """Of three nodes, two are not accused for what the third one does with them."""
+    bad = {pair_key("n0", other): 0.5 for other in ("n3", "n5")}
+    [part] = found(8, pairs=bad).faulty_parts
+    assert (part.kind, part.nodes, part.confidence) == ("node", ("n0",), "low")
+    assert "n3, n5, which pass with others" in part.why
+
+
+def test_a_path_that_passes_again_is_not_sure():
+    bad, slow = pair_key("n2", "n6"), 3
+
+    def measure(pairs):
+        nonlocal slow
+        slow -= bad in pairs
+        return {pair: 200.0 if pair == bad and slow >= 0 else 400.0 for pair in pairs}
+
+    [part] = locate(FleetSearch(names(8), measure)).faulty_parts
+    assert (part.kind, set(part.nodes), part.confidence) == ("pair", {"n2", "n6"}, "low")
+    assert "it comes and goes" in part.why
+
+
 @pytest.mark.parametrize("share", [0.46, 0.56])
 def test_a_leaf_with_half_of_its_uplinks_is_named(share):
     done = found(64, uplinks={"leaf2": share}, leaf_of=leaves(64, 8))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
@@ -22,6 +23,8 @@ from rdmaprov.isolation.witnesses import Measure, WitnessSearch
 _ALL_PAIRS, _ALL_LEAVES = 16, 8
 # Of more pairs than this that fail without a node in common, a cause for each is not likely.
 _MOST_PAIRS = 3
+# A fault that is there in a third of the time fails four times in a row once in a hundred.
+_MORE_TESTS = 3
 _LEAST_OF_LEAF = 3
 _MOST_OF_LEAF = 0.75
 _EITHER = "the tests cannot tell which of the two is bad"
@@ -180,14 +183,42 @@ def _accuse_pairs(fleet: FleetSearch, search: WitnessSearch) -> None:
         nodes = tuple(dict.fromkeys(node for pair in pairs for node in pair))
         fleet.parts.append(FaultyPart("fleet", nodes, "low", why))
         return
+    pairs = _accuse_common(fleet, pairs)
+    passed = _pass_again(fleet, search, pairs)
     for pair in pairs:
-        sure = cleared.issuperset(pair)
-        why = "each passes with other nodes" if sure else _EITHER
+        sure = cleared.issuperset(pair) and pair not in passed
+        why = "each passes with other nodes" if cleared.issuperset(pair) else _EITHER
+        why += ", and they passed when tested again: it comes and goes" if pair in passed else ""
         hang = search.meetings.hangs(*pair)
         confidence = "high" if sure else "low"
         fleet.parts.append(
             FaultyPart("pair", pair, confidence, f"they fail together; {why}", hang=hang)
         )
+
+
+def _accuse_common(fleet: FleetSearch, pairs: Sequence[Pair]) -> list[Pair]:
+    """Accuse a node that several bad pairs have in common; return the other pairs."""
+    count = Counter(node for pair in pairs for node in pair)
+    shared = [node for node, times in count.most_common() if times > 1]
+    for node in shared:
+        others = [each for pair in pairs if node in pair for each in pair if each != node]
+        if len(others) > 1 and not set(others) & set(shared):
+            why = f"it fails with {_names(others)}, which pass with others, as it does itself"
+            fleet.parts.append(FaultyPart("node", (node,), "low", why))
+    return [pair for pair in pairs if not set(pair) & set(shared)]
+
+
+def _pass_again(fleet: FleetSearch, search: WitnessSearch, pairs: Sequence[Pair]) -> set[Pair]:
+    """Return the bad pairs that pass in one of some more tests.
+
+    A path is bad each time. A node whose fault comes and goes may fail with one partner alone.
+    """
+    asked = [pair for pair in pairs if not search.meetings.hangs(*pair)]
+    passed: set[Pair] = set()
+    for _ in range(_MORE_TESTS if asked else 0):
+        least = search.meetings.least_gb_s
+        passed |= {pair for pair, rate in fleet.test(asked).items() if rate >= least}
+    return passed
 
 
 def _search_across(fleet: FleetSearch, inside: Meetings) -> None:
