@@ -126,7 +126,6 @@ def rail_down(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     "a port loses its link while it is used",
     "a completion with status 12: nccl#1705 and many others",
     "rail",
-    held_out=True,
 )
 def rail_dies(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     node, rail = any_port(condition, chance)

@@ -65,7 +65,8 @@ class LiveRanks:
     def measure(self, groups: Sequence[Group], plane: str = "") -> dict[Group, float]:
         """Return what each group of nodes reaches while all of them measure, in GB/s.
 
-        0 for a group that hung; one with a node that failed has no result.
+        0 for a group that hung and nothing says why. If a node failed, groups that had not ended
+        have no result: they may have ended with it.
         """
         if (job := self._job()) is None:
             return {}
@@ -102,11 +103,11 @@ class LiveRanks:
         session.perform({0: task})
         found = _rates(run, task, list(ranks))
         if run.has_failed:
-            self._close(run)
+            is_explained = self._close(run)
             gone = {key for key, own in ranks.items() if self._has_lost(run.job, own)}
             found = {key: rate for key, rate in found.items() if key not in gone}
-            hung = dict.fromkeys(key for key in ranks if key not in gone and key not in found)
-            found |= dict.fromkeys(hung, 0.0)
+            if not is_explained:  # else the session ended before they could
+                found |= dict.fromkeys((key for key in ranks if key not in found), 0.0)
         return found
 
     def _has_lost(self, job: GateJob, ranks: Sequence[int]) -> bool:
@@ -130,8 +131,8 @@ class LiveRanks:
             self.runs += self._session.runs
         return self._session
 
-    def _close(self, run: JobRun) -> None:
-        """End a session that failed, and take out the nodes that its evidence names."""
+    def _close(self, run: JobRun) -> bool:
+        """End a session that failed; take out the nodes that its evidence names, if it does."""
         self._stack.close()
         self._session = None
         # Ranks that cannot connect all wait alike: only the logs say who takes another network.
@@ -142,6 +143,7 @@ class LiveRanks:
         if named:
             self.findings += [each for each in found if each not in self.findings]
             self.lost |= named
+        return bool(named)
 
 
 def _ranks(job: GateJob, nodes: Group) -> tuple[int, ...]:
