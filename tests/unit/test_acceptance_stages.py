@@ -104,6 +104,21 @@ def test_the_rail_next_to_the_slow_gpus_is_named(site):
     assert (found.node, found.rail, found.level) == ("n6", 1, "rail")
 
 
+def test_what_ends_with_a_node_that_died_is_not_taken_for_hung(site):
+    """Its session ends for all: a pair that had not measured yet has no result."""
+    runner = FakeRunner(lambda *_: 1.0)
+
+    def share(node, *_):
+        died_with_it = node == "n9" and "n4" in runner.jobs[-1].nodes
+        return None if node == "n4" else 0.0 if died_with_it else 1.0
+
+    runner.share = share
+    with LiveRanks(site, runner, "pairs").opened() as live:
+        report = stages_groups.run_pairs(live, site, every=False)
+    assert {each.nodes for each in report.findings} == {("n4",)}
+    assert len(runner.jobs) == 2
+
+
 def test_pairs_are_rings_and_on_gloo_a_plane_each(site, tmp_path):
     _, runner = pairs(site, slow("none"))
     [job] = runner.jobs
