@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 import pytest
-from tests.unit.live_ranks import FakeRunner
+from tests.unit.live_ranks import RATE_GB_S, FakeRunner
 from tests.unit.sites import GOOD, write
 
 from rdmaprov.acceptance import (
@@ -104,19 +104,15 @@ def test_the_rail_next_to_the_slow_gpus_is_named(site):
     assert (found.node, found.rail, found.level) == ("n6", 1, "rail")
 
 
-def test_what_ends_with_a_node_that_died_is_not_taken_for_hung(site):
+@pytest.mark.parametrize(("dies", "wanted"), [(True, {}), (False, {("n9", "n10"): 0.0})])
+def test_what_ends_with_a_node_that_died_is_not_taken_for_hung(site, dies, wanted):
     """Its session ends for all: a pair that had not measured yet has no result."""
-    runner = FakeRunner(lambda *_: 1.0)
-
-    def share(node, *_):
-        died_with_it = node == "n9" and "n4" in runner.jobs[-1].nodes
-        return None if node == "n4" else 0.0 if died_with_it else 1.0
-
-    runner.share = share
+    said = {"n4": None if dies else 1.0, "n9": 0.0}
+    runner = FakeRunner(lambda node, *_: said.get(node, 1.0))
     with LiveRanks(site, runner, "pairs").opened() as live:
-        report = stages_groups.run_pairs(live, site, every=False)
-    assert {each.nodes for each in report.findings} == {("n4",)}
-    assert len(runner.jobs) == 2
+        reached = live.measure([("n1", "n2"), ("n3", "n4"), ("n9", "n10")])
+    assert {pair: rate for pair, rate in reached.items() if rate < RATE_GB_S / 2} == wanted
+    assert live.lost == ({"n4"} if dies else set())
 
 
 def test_pairs_are_rings_and_on_gloo_a_plane_each(site, tmp_path):
