@@ -77,7 +77,7 @@ def swept(nodes, gpus, busbw_gb_s, size, algorithm="", environment=None):
 
 def judge(site, ran, alone=0.0):
     """Return the judgement, which there is, and the findings."""
-    judgement, found = evidence.judge_floor(site, ran, alone)
+    judgement, found = fleet_floor.judge(site, ran, alone)
     assert judgement is not None
     return judgement, found
 
@@ -117,7 +117,7 @@ def judged(item):
         rails=fabric.rails, gbps=fabric.link_gbps,
     )  # fmt: skip
     said = NVLINK[item.algorithm] if item.algorithm != "auto" else ""
-    return evidence.judge_floor(
+    return fleet_floor.judge(
         site, swept(fabric.nodes, fabric.gpus_per_node, item.busbw, size, said)
     )[1]
 
@@ -148,30 +148,30 @@ def test_a_published_slow_fleet_is_refused_by_the_gate(item):
 def test_a_fleet_of_h800_is_limited_by_its_nvlink(alone):
     run = swept(16, 8, 160, 8 * GIB)
     named = gate_site(16, gpu="NVIDIA H800")
-    assert evidence.judge_floor(named, run, alone)[1] == []
-    assert evidence.judge_floor(gate_site(16, gpu="NVIDIA H200"), run)[1] != []
+    assert fleet_floor.judge(named, run, alone)[1] == []
+    assert fleet_floor.judge(gate_site(16, gpu="NVIDIA H200"), run)[1] != []
 
 
 def test_what_a_node_measured_alone_counts_before_its_gpu_s_name():
     """A node of H200 that reaches 28 GB/s alone is a finding of its own, and not the fleet's."""
     run = swept(4, 8, 24, 8 * GIB)
     site = gate_site(4, gpu="NVIDIA H200")
-    assert evidence.judge_floor(site, run, 28.0)[1] == []
+    assert fleet_floor.judge(site, run, 28.0)[1] == []
 
 
 def test_one_rack_by_nvlink_and_its_rails_are_two_planes():
     rack = gate_site(18, 4, "NVIDIA GB200", racks=18, rails=4)
-    assert evidence.judge_floor(rack, swept(18, 4, 820, 8 * GIB))[1] == []
+    assert fleet_floor.judge(rack, swept(18, 4, 820, 8 * GIB))[1] == []
     rails = {name: {"NCCL_MNNVL_ENABLE": "0"} for name in (node.name for node in rack.nodes)}
     slow = swept(18, 4, 90, 8 * GIB, environment=rails)
     judgement, [finding] = judge(rack, slow)
     assert judgement.floor.ceiling_gb_s == 200
     assert finding.proven
-    assert evidence.judge_floor(rack, swept(18, 4, 170, 8 * GIB, environment=rails))[1] == []
+    assert fleet_floor.judge(rack, swept(18, 4, 170, 8 * GIB, environment=rails))[1] == []
 
 
 def test_one_rack_whose_nvlink_is_not_known_is_not_verified():
-    judgement, [finding] = evidence.judge_floor(
+    judgement, [finding] = fleet_floor.judge(
         gate_site(18, 4, racks=18, rails=4), swept(18, 4, 820, 8 * GIB)
     )
     assert (judgement, finding.proven) == (None, False)
@@ -197,17 +197,17 @@ def test_nodes_of_one_domain_may_keep_all_channels_in_it(tmp_path, racks):
 def test_half_a_slot_on_two_nodes_is_found_by_the_algorithm_that_ran():
     """0.94 of a ring's ceiling by NVLSTree, whose healthy fleets reach 1.17."""
     site, half = gate_site(2, gpu="NVIDIA H100 80GB HBM3"), 0.94 * 400
-    assert evidence.judge_floor(site, swept(2, 8, half, 8 * GIB))[1] == []
+    assert fleet_floor.judge(site, swept(2, 8, half, 8 * GIB))[1] == []
     judgement, [finding] = judge(site, swept(2, 8, half, 8 * GIB, "NVLS_TREE"))
     assert judgement.floor.algorithm == "nvlstree"
     assert "half its width" in finding.remedy
-    assert evidence.judge_floor(site, swept(2, 8, 466, 8 * GIB, "NVLS_TREE"))[1] == []
+    assert fleet_floor.judge(site, swept(2, 8, 466, 8 * GIB, "NVLS_TREE"))[1] == []
 
 
 def test_a_healthy_ring_of_many_nodes_passes_by_its_algorithm():
     site = gate_site(128)
-    assert evidence.judge_floor(site, swept(128, 8, 230, 8 * GIB, "RING"))[1] == []
-    assert evidence.judge_floor(site, swept(128, 8, 230, 8 * GIB, "TREE"))[1] != []
+    assert fleet_floor.judge(site, swept(128, 8, 230, 8 * GIB, "RING"))[1] == []
+    assert fleet_floor.judge(site, swept(128, 8, 230, 8 * GIB, "TREE"))[1] != []
 
 
 def test_an_unknown_algorithm_is_said():

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.accept_runs import change, healthy, job
 from tests.unit.sites import GOOD, write
 
-from rdmaprov.acceptance import evidence
+from rdmaprov.acceptance import evidence, fleet_floor
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.plan import JobPlane
 from rdmaprov.acceptance.reach import Rendezvous
@@ -54,14 +54,14 @@ def ran(busbw_gb_s, size=TOP):
 
 def test_a_fabric_that_reaches_its_floor(site):
     # 2 rails of 400 Gb/s: a ceiling of 100 GB/s.
-    judgement, found = evidence.judge_floor(site, ran(92))
+    judgement, found = fleet_floor.judge(site, ran(92))
     assert found == []
     assert judgement is not None
     assert "measured 92" in judgement.sentence
 
 
 def test_a_slow_fabric_is_told_as_a_sentence_with_likely_causes(site):
-    _, (finding,) = evidence.judge_floor(site, ran(48))
+    _, (finding,) = fleet_floor.judge(site, ran(48))
     assert (
         "ceiling 100 GB/s, floor 84.9 GB/s, measured 48 GB/s (48 % of the ceiling)" in finding.what
     )
@@ -70,7 +70,7 @@ def test_a_slow_fabric_is_told_as_a_sentence_with_likely_causes(site):
 
 
 def test_small_messages_do_not_try_the_floor(site):
-    _, (finding,) = evidence.judge_floor(site, ran(92, 1 << 20))
+    _, (finding,) = fleet_floor.judge(site, ran(92, 1 << 20))
     assert (finding.proven, "the floor is not verified" in finding.what) == (False, True)
 
 

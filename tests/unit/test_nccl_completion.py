@@ -89,8 +89,9 @@ def test_another_message_is_no_completion(message):
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_without_an_error(text):
-    list(find_completions(text))
-    parse_completion(f"{LINE}{text}".encode(errors="replace"))
+    assert all(found.status >= 0 for found in find_completions(text))
+    found = parse_completion(f"{LINE}{text}".encode(errors="replace"))
+    assert found is None or found.status == 12
 
 
 def test_the_error_that_torch_raises_is_read():

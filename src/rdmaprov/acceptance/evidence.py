@@ -14,7 +14,6 @@ from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.node_logs import log_files
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.bandwidth import history
-from rdmaprov.bandwidth.floor import Judgement
 from rdmaprov.bandwidth.site import nvlink_nodes
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.nccl_log import transport
@@ -141,20 +140,6 @@ def excuse(found: Sequence[Finding], others: Mapping[str, Sequence[str]]) -> lis
         else each
         for each in found
     ]
-
-
-def judge_floor(
-    site: GateSite, ran: JobRun, intra_node_gb_s: float = 0.0
-) -> tuple[Judgement | None, list[Finding]]:
-    """Return the judgement of the largest message by the floor, and its finding, if it is one.
-
-    Args:
-        site: what is known.
-        ran: the run of all nodes.
-        intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
-
-    """
-    return fleet_floor.judge(site, ran, intra_node_gb_s)
 
 
 def compare_with_history(site: GateSite, ran: JobRun, path: Path, time: str) -> list[str]:

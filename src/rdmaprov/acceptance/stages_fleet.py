@@ -9,6 +9,7 @@ from pathlib import Path
 from rdmaprov.acceptance import (
     blame,
     evidence,
+    fleet_floor,
     gpu_checks,
     jobs,
     measure,
@@ -102,7 +103,7 @@ def _judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, his
     """Add what NCCL's logs, the floor and the history say."""
     result.findings += evidence.judge_transports(site, evidence.save_logs(ran, keep))
     inside = next((r.intra_node_gb_s for r in result.stages if r.name == "host"), 0.0)
-    result.judgement, slow = evidence.judge_floor(site, ran, inside)
+    result.judgement, slow = fleet_floor.judge(site, ran, inside)
     result.findings += slow
     result.notes += result.judgement.notes if result.judgement else ()
     if ran.good:
