@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from rdmaprov.isolation.locate import FleetSearch, locate
 from rdmaprov.isolation.meetings import Pair, pair_key
@@ -111,17 +112,17 @@ def fault(kind: str, count: int, size: int, seed: int) -> tuple[World, set[tuple
     node = chance.choice(names(count)[:-1])
     other = f"n{int(node[1:]) + 1}"  # a ring joins them; nothing else would show a pair's path
     leaf = chance.choice(sorted(set(leaf_of.values())))
-    common = {"noise": 0.01, "leaf_of": leaf_of, "seed": seed}
+    world = partial(World, noise=0.01, leaf_of=leaf_of, seed=seed)
     worlds: dict[str, tuple[World, set[tuple[str, ...]]]] = {
-        "nothing": (World(**common), set()),
-        "half a slot": (World(nodes={node: 0.5}, **common), {(node,)}),
-        "a rail missing": (World(nodes={node: 0.86}, **common), {(node,)}),
-        "a node hangs": (World(nodes={node: 0.0}, **common), {(node,)}),
-        "a pair's path": (World(pairs={pair_key(node, other): 0.5}, **common), {(node, other)}),
-        "half the uplinks": (World(uplinks={leaf: 0.5}, **common), {(leaf,)}),
-        "a leaf that loses": (World(under={leaf: 0.4}, **common), {(leaf,)}),
-        "oversubscribed": (World(spines=0.45, **common), {("fleet",)}),
-        "paths collide": (World(collisions=0.3, **common), {("fleet",)}),
+        "nothing": (world(), set()),
+        "half a slot": (world(nodes={node: 0.5}), {(node,)}),
+        "a rail missing": (world(nodes={node: 0.86}), {(node,)}),
+        "a node hangs": (world(nodes={node: 0.0}), {(node,)}),
+        "a pair's path": (world(pairs={pair_key(node, other): 0.5}), {(node, other)}),
+        "half the uplinks": (world(uplinks={leaf: 0.5}), {(leaf,)}),
+        "a leaf that loses": (world(under={leaf: 0.4}), {(leaf,)}),
+        "oversubscribed": (world(spines=0.45), {("fleet",)}),
+        "paths collide": (world(collisions=0.3), {("fleet",)}),
     }
     return worlds[kind]
 
