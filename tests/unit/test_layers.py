@@ -25,6 +25,7 @@ bandwidth
 contract
 nccl_log
 isolation
+verbs
 apply drift
 discover
 validate
