@@ -317,7 +317,7 @@ def _by_near_end(paths: Sequence[Path]) -> dict[str, list[Path]]:
     return mine
 
 
-def _ends(paths: Sequence[Path]) -> list[tuple[int, wire.End, str]]:
+def _ends(paths: Sequence[Path]) -> list[tuple[int, wire.RailEnd, str]]:
     return [(path.rail.index, path.ends[0], path.ends[1].address) for path in paths]
 
 

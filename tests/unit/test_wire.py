@@ -10,7 +10,7 @@ import pytest
 from rdmaprov.facts import wire
 from rdmaprov.facts.errors import CouldNotTell
 
-NEAR = wire.End("lo", "mlx5_0", "", "127.0.0.1", 1, ("lo",))
+NEAR = wire.RailEnd("lo", "mlx5_0", "", "127.0.0.1", 1, ("lo",))
 
 
 def said(command: str) -> str:

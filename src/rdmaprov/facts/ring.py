@@ -10,7 +10,7 @@ from rdmaprov.facts import devices, gids, lower_ports
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import AnsweredHost, Result
 from rdmaprov.facts.text import files_command
-from rdmaprov.facts.wire import End
+from rdmaprov.facts.wire import RailEnd
 from rdmaprov.inventory import Node, Rail
 
 
@@ -22,7 +22,7 @@ class Path:
     far: Node
     rail: Rail
     far_rail: Rail
-    ends: tuple[End, End]
+    ends: tuple[RailEnd, RailEnd]
     far_netdevs: tuple[str, ...]
 
     def risen(self, by_netdev: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
@@ -68,7 +68,7 @@ def paths(nodes: Sequence[Node], hosts: FleetRunner) -> tuple[list[Path], list[s
     An unknown node is left out, and the ring closes without it.
     """
     found, unknown = [], []
-    ends: dict[str, dict[int, End]] = {}
+    ends: dict[str, dict[int, RailEnd]] = {}
     for name, host in _read_hosts(nodes, hosts).items():
         node = next(each for each in nodes if each.name == name)
         try:
@@ -102,7 +102,7 @@ def _read_hosts(nodes: Sequence[Node], hosts: FleetRunner) -> dict[str, Answered
     }
 
 
-def _ends(node: Node, host: AnsweredHost) -> dict[int, End]:
+def _ends(node: Node, host: AnsweredHost) -> dict[int, RailEnd]:
     """Return the ends of a node's rails that have an address."""
     here, table = devices.read(host), gids.read(host)
     found = {}
@@ -119,7 +119,7 @@ def _ends(node: Node, host: AnsweredHost) -> dict[int, End]:
                 chosen = next((gid for gid in there if gid.index == given), None)
             index = None if chosen is None else chosen.index
         ports = tuple(each.netdev for each in lower_ports.ports_of(here, rail))
-        found[rail.index] = End(port.netdev, rdma, mac, address, index, ports)
+        found[rail.index] = RailEnd(port.netdev, rdma, mac, address, index, ports)
     return found
 
 

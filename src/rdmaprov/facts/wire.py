@@ -28,7 +28,7 @@ _COUNTED = (
 
 
 @dataclass(frozen=True)
-class End:
+class RailEnd:
     """One end of a rail between two nodes.
 
     Args:
@@ -58,7 +58,7 @@ class Ping:
     message: str
 
 
-def ping_command(ends: Sequence[tuple[int, End, str]], mtu_bytes: int) -> str:
+def ping_command(ends: Sequence[tuple[int, RailEnd, str]], mtu_bytes: int) -> str:
     """Return the command that pings with packets of full size that nobody may cut into pieces.
 
     Args:
@@ -87,7 +87,7 @@ def _all_at_once(scripts: Sequence[str]) -> str:
     return " ".join([*parts, f"wait; echo {END}"])
 
 
-def reach_command(ends: Sequence[tuple[int, End, str]]) -> str:
+def reach_command(ends: Sequence[tuple[int, RailEnd, str]]) -> str:
     """Return the command that finds rails on which nothing answers, with a few small packets.
 
     Args:
@@ -153,7 +153,7 @@ class Exchange:
     risen: Mapping[str, Mapping[str, int]]
 
 
-def pingpong(near: End, far: End, rail: int, mtu_bytes: int) -> tuple[str, str]:
+def pingpong(near: RailEnd, far: RailEnd, rail: int, mtu_bytes: int) -> tuple[str, str]:
     """Return the client's and the server's command of a verbs ping-pong.
 
     Not rping: rdma_cm forgives what NCCL does not.
@@ -172,7 +172,12 @@ def pingpong(near: End, far: End, rail: int, mtu_bytes: int) -> tuple[str, str]:
 
 
 def rdma_writes(
-    near: End, far: End, rail: int, mtu_bytes: int, traffic_class: int, netdevs: Sequence[str]
+    near: RailEnd,
+    far: RailEnd,
+    rail: int,
+    mtu_bytes: int,
+    traffic_class: int,
+    netdevs: Sequence[str],
 ) -> tuple[str, str]:
     """Return the client's and the server's command of RDMA writes with a traffic class.
 
@@ -187,7 +192,9 @@ def rdma_writes(
     return client_command(f"{client} {shlex.quote(far.address)}"), server_command(server, netdevs)
 
 
-def rdma_cm_exchange(near: End, far: End, rail: int, netdevs: Sequence[str]) -> tuple[str, str]:
+def rdma_cm_exchange(
+    near: RailEnd, far: RailEnd, rail: int, netdevs: Sequence[str]
+) -> tuple[str, str]:
     """Return the client's and the server's command of an exchange by rdma_cm, with its own ToS."""
     words = f"-p {_PORT + rail} -C {MESSAGES // 4} -S {MESSAGE_BYTES}"
     client = f"rping -c -I {shlex.quote(near.address)} -a {shlex.quote(far.address)} {words}"
