@@ -14,6 +14,7 @@ from tests.unit.nccl_jobs import Job
 from rdmaprov.acceptance import evidence, fleet_floor
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
 from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.node_logs import read_run
 from rdmaprov.acceptance.plan import JobPlane, Task
 from rdmaprov.acceptance.reach import Rendezvous
 
@@ -77,15 +78,23 @@ def swept(nodes, gpus, busbw_gb_s, size, algorithm="", environment=None):
 
 def judge(site, ran, alone=0.0):
     """Return the judgement, which there is, and the findings."""
-    judgement, found = fleet_floor.judge(site, ran, alone)
+    judgement, found = floor_of(site, ran, alone)
     assert judgement is not None
     return judgement, found
+
+
+def choices(ran):
+    return read_run(ran).matrix.choices
+
+
+def floor_of(site, ran, alone=0.0):
+    return fleet_floor.judge(site, ran, choices(ran), alone)
 
 
 def taken(ran):
     row = fleet_floor.fleet_row(ran)
     assert row is not None
-    return fleet_floor.taken(ran, row)
+    return fleet_floor.taken(choices(ran), row)
 
 
 def tuning(world, size, algorithm):
@@ -117,9 +126,7 @@ def judged(item):
         rails=fabric.rails, gbps=fabric.link_gbps,
     )  # fmt: skip
     said = NVLINK[item.algorithm] if item.algorithm != "auto" else ""
-    return fleet_floor.judge(
-        site, swept(fabric.nodes, fabric.gpus_per_node, item.busbw, size, said)
-    )[1]
+    return floor_of(site, swept(fabric.nodes, fabric.gpus_per_node, item.busbw, size, said))[1]
 
 
 @pytest.mark.parametrize(
@@ -148,46 +155,44 @@ def test_a_published_slow_fleet_is_refused_by_the_gate(item):
 def test_a_fleet_of_h800_is_limited_by_its_nvlink(alone):
     run = swept(16, 8, 160, 8 * GIB)
     named = gate_site(16, gpu="NVIDIA H800")
-    assert fleet_floor.judge(named, run, alone)[1] == []
-    assert fleet_floor.judge(gate_site(16, gpu="NVIDIA H200"), run)[1] != []
+    assert floor_of(named, run, alone)[1] == []
+    assert floor_of(gate_site(16, gpu="NVIDIA H200"), run)[1] != []
 
 
 def test_what_a_node_measured_alone_counts_before_its_gpu_s_name():
     """A node of H200 that reaches 28 GB/s alone is a finding of its own, and not the fleet's."""
     run = swept(4, 8, 24, 8 * GIB)
     site = gate_site(4, gpu="NVIDIA H200")
-    assert fleet_floor.judge(site, run, 28.0)[1] == []
+    assert floor_of(site, run, 28.0)[1] == []
 
 
 def test_one_rack_by_nvlink_and_its_rails_are_two_planes():
     rack = gate_site(18, 4, "NVIDIA GB200", racks=18, rails=4)
-    assert fleet_floor.judge(rack, swept(18, 4, 820, 8 * GIB))[1] == []
+    assert floor_of(rack, swept(18, 4, 820, 8 * GIB))[1] == []
     rails = {name: {"NCCL_MNNVL_ENABLE": "0"} for name in (node.name for node in rack.nodes)}
     slow = swept(18, 4, 90, 8 * GIB, environment=rails)
     judgement, [finding] = judge(rack, slow)
     assert judgement.floor.ceiling_gb_s == 200
     assert finding.proven
-    assert fleet_floor.judge(rack, swept(18, 4, 170, 8 * GIB, environment=rails))[1] == []
+    assert floor_of(rack, swept(18, 4, 170, 8 * GIB, environment=rails))[1] == []
 
 
 def test_one_rack_whose_nvlink_is_not_known_is_not_verified():
-    judgement, [finding] = fleet_floor.judge(
-        gate_site(18, 4, racks=18, rails=4), swept(18, 4, 820, 8 * GIB)
-    )
+    judgement, [finding] = floor_of(gate_site(18, 4, racks=18, rails=4), swept(18, 4, 820, 8 * GIB))
     assert (judgement, finding.proven) == (None, False)
     assert "one NVLink domain uses no rail" in finding.what
 
 
 @pytest.mark.parametrize("racks", [2, 1], ids=["one NVLink domain", "no NVLink domain"])
-def test_nodes_of_one_domain_may_keep_all_channels_in_it(tmp_path, racks):
+def test_nodes_of_one_domain_may_keep_all_channels_in_it(racks):
     """To NCCL they are one node: two hosts, `nNodes 1`, and no channel through a rail."""
     site = gate_site(2, 2, racks=racks, fabric_kind="roce")
-    lines = Job(nodes=1, gpus=4).lines()
+    lines, made = Job(nodes=1, gpus=4).lines(), swept(2, 2, 100, GIB)
     for name, pids in (("n0", ("100", "101")), ("n1", ("102", "103"))):
         own = [line.replace("node0:", f"{name}:") for line in lines if line.split(":")[1] in pids]
-        (tmp_path / f"{name}.nccl.{name}.1").write_text("\n".join([*own, ""]))
+        made.nodes[name].logs = archive("\n".join([*own, ""]))
         site.facts[name]["rails"].extend([{"rdma": f"mlx5_{rail}"} for rail in range(8)])
-    found = list(evidence.judge_transports(site, sorted(tmp_path.iterdir())))
+    found = list(evidence.judge_transports(site, read_run(made)))
     assert (found == []) == (racks > 1)
 
 
@@ -197,17 +202,17 @@ def test_nodes_of_one_domain_may_keep_all_channels_in_it(tmp_path, racks):
 def test_half_a_slot_on_two_nodes_is_found_by_the_algorithm_that_ran():
     """0.94 of a ring's ceiling by NVLSTree, whose healthy fleets reach 1.17."""
     site, half = gate_site(2, gpu="NVIDIA H100 80GB HBM3"), 0.94 * 400
-    assert fleet_floor.judge(site, swept(2, 8, half, 8 * GIB))[1] == []
+    assert floor_of(site, swept(2, 8, half, 8 * GIB))[1] == []
     judgement, [finding] = judge(site, swept(2, 8, half, 8 * GIB, "NVLS_TREE"))
     assert judgement.floor.algorithm == "nvlstree"
     assert "half its width" in finding.remedy
-    assert fleet_floor.judge(site, swept(2, 8, 466, 8 * GIB, "NVLS_TREE"))[1] == []
+    assert floor_of(site, swept(2, 8, 466, 8 * GIB, "NVLS_TREE"))[1] == []
 
 
 def test_a_healthy_ring_of_many_nodes_passes_by_its_algorithm():
     site = gate_site(128)
-    assert fleet_floor.judge(site, swept(128, 8, 230, 8 * GIB, "RING"))[1] == []
-    assert fleet_floor.judge(site, swept(128, 8, 230, 8 * GIB, "TREE"))[1] != []
+    assert floor_of(site, swept(128, 8, 230, 8 * GIB, "RING"))[1] == []
+    assert floor_of(site, swept(128, 8, 230, 8 * GIB, "TREE"))[1] != []
 
 
 def test_an_unknown_algorithm_is_said():
@@ -246,10 +251,12 @@ def test_history_compares_runs_of_one_algorithm(tmp_path):
     path, site = tmp_path / "history.jsonl", gate_site(16)
     for day in range(6):
         ran = swept(16, 8, 380, 8 * GIB, "NVLS_TREE")
-        evidence.compare_with_history(site, ran, path, f"2026-01-0{day + 1}T00:00:00+00:00")
+        evidence.compare_with_history(
+            site, ran, choices(ran), path, f"2026-01-0{day + 1}T00:00:00+00:00"
+        )
     when = "2026-02-01T00:00:00+00:00"
     by_ring = swept(16, 8, 340, 8 * GIB, "RING")
-    assert evidence.compare_with_history(site, by_ring, path, when) == []
+    assert evidence.compare_with_history(site, by_ring, choices(by_ring), path, when) == []
     by_tree = swept(16, 8, 340, 8 * GIB, "NVLS_TREE")
-    [note] = evidence.compare_with_history(site, by_tree, path, when)
+    [note] = evidence.compare_with_history(site, by_tree, choices(by_tree), path, when)
     assert "below the median" in note

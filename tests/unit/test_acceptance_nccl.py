@@ -10,10 +10,13 @@ import pytest
 from tests.unit.accept_runs import change, healthy, job
 from tests.unit.sites import GOOD, write
 
-from rdmaprov.acceptance import evidence, fleet_floor
+from rdmaprov.acceptance import evidence, fleet_floor, node_logs, stages_fleet
+from rdmaprov.acceptance.job_run import NodeRun
 from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.node_logs import read_run
 from rdmaprov.acceptance.plan import JobPlane
 from rdmaprov.acceptance.reach import Rendezvous
+from rdmaprov.acceptance.result import GateResult
 from rdmaprov.inventory import load_site
 
 SOCKET = """\
@@ -95,10 +98,9 @@ def test_sockets_are_refused_by_nccls_own_logs(site, tmp_path):
         path.write_text(text)
         return path
 
-    files = evidence.save_logs(run, keep)
-    assert {path.name for path in files} == {"n0.nccl.n0.10", "n1.nccl.n1.10"}
-    assert {path.parent for path in files} == {tmp_path}
-    found = list(evidence.judge_transports(site, files))
+    seen = read_run(run, keep)
+    assert {path.name for path in tmp_path.iterdir()} >= {"n0.nccl.n0.10", "n1.nccl.n1.10"}
+    found = list(evidence.judge_transports(site, seen))
     assert any(f.proven and "socket" in f.what.lower() for f in found), found
 
 
@@ -116,38 +118,40 @@ _REST = """\
 CHANNELS = INIT + _REST
 
 
-def logs(tmp_path, **texts):
-    """Return logs of nodes as they are kept: n1 and n2 are ranks 0 and 1."""
-    found = []
+def logs(**texts):
+    """Return logs of nodes as they come from them: n1 and n2 are ranks 0 and 1."""
+    run = ran(92)
+    run.nodes = {name: NodeRun() for name in texts}
     for rank, (name, text) in enumerate(texts.items()):
         if text:
-            found.append(tmp_path / f"{name}.nccl.{name}.10")
-            found[-1].write_text(text.format(host=name, rank=rank, other=1 - rank))
-    return found
+            run.nodes[name].logs = packed(
+                **{name: text.format(host=name, rank=rank, other=1 - rank)}
+            )
+    return read_run(run)
 
 
-def test_a_run_that_ends_before_its_channels_accuses_no_hca(site, tmp_path):
-    found = list(evidence.judge_transports(site, logs(tmp_path, n1=INIT, n2=INIT)))
+def test_a_run_that_ends_before_its_channels_accuses_no_hca(site):
+    found = list(evidence.judge_transports(site, logs(n1=INIT, n2=INIT)))
     assert found
     assert not any(finding.proven for finding in found), found
 
 
-def test_a_node_without_a_log_is_unknown_and_its_rails_are_not_accused(site, tmp_path):
-    found = list(evidence.judge_transports(site, logs(tmp_path, n1=CHANNELS, n2="")))
+def test_a_node_without_a_log_is_unknown_and_its_rails_are_not_accused(site):
+    found = list(evidence.judge_transports(site, logs(n1=CHANNELS, n2="")))
     assert [f.nodes for f in found if "no log of NCCL" in f.what] == [("n2",)]
     assert not any(finding.proven for finding in found), found
 
 
-def test_what_a_log_shows_is_named_with_its_node(site, tmp_path):
+def test_what_a_log_shows_is_named_with_its_node(site):
     one_rail = CHANNELS.replace("NET/IB/1", "NET/IB/0")
-    found = list(evidence.judge_transports(site, logs(tmp_path, n1=CHANNELS, n2=one_rail)))
+    found = list(evidence.judge_transports(site, logs(n1=CHANNELS, n2=one_rail)))
     (proven,) = [finding for finding in found if finding.proven]
     assert (proven.node, proven.level) == ("n2", "node")
     assert "mlx5_1" in proven.what
 
 
 def test_no_log_proves_no_transport(site):
-    (finding,) = evidence.judge_transports(site, [])
+    (finding,) = evidence.judge_transports(site, logs(n1="", n2=""))
     assert not finding.proven
 
 
@@ -156,9 +160,29 @@ def test_a_drop_against_the_fleets_own_median_is_noted(site, tmp_path):
     for day in range(6):
         run = ran(95 + day / 10)
         assert (
-            evidence.compare_with_history(site, run, path, f"2026-01-0{day + 1}T00:00:00+00:00")
+            evidence.compare_with_history(site, run, (), path, f"2026-01-0{day + 1}T00:00:00+00:00")
             == []
         )
-    (note,) = evidence.compare_with_history(site, ran(87), path, "2026-02-01T00:00:00+00:00")
+    (note,) = evidence.compare_with_history(site, ran(87), (), path, "2026-02-01T00:00:00+00:00")
     assert "87 GB/s is 9 % below the median" in note
     assert Path(path).read_text().count("\n") == 7
+
+
+def test_the_logs_of_a_run_are_unpacked_once(site, monkeypatch, tmp_path):
+    """The transports, the floor's algorithm and the history use what was read once."""
+    run = ran(92)
+    opened: list[NodeRun] = []
+    for rank, name in enumerate(run.nodes):
+        text = CHANNELS.format(host=name, rank=rank, other=1 - rank)
+        run.nodes[name].logs = packed(**{name: text})
+    unpack = node_logs.log_files
+
+    def counted(node):
+        opened.append(node)
+        return unpack(node)
+
+    monkeypatch.setattr(node_logs, "log_files", counted)
+    result = GateResult(tuple(run.nodes), ran=run)
+    stages_fleet.judge_nccl(result, site, run, lambda *_: None, tmp_path / "history.jsonl")
+    assert result.judgement is not None
+    assert len(opened) == len(run.nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,42 +11,32 @@ from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
-from rdmaprov.acceptance.node_logs import log_files
+from rdmaprov.acceptance.node_logs import RunLogs
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.bandwidth import history
 from rdmaprov.bandwidth.site import nvlink_nodes
-from rdmaprov.errors import RdmaprovError
 from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.transport import Transport
+from rdmaprov.nccl_log.tuning import AlgorithmChoice
 
 _TRANSPORTS = {"roce": Transport.ROCE, "infiniband": Transport.IB}
 _NO_LOG_REMEDY = "Read the errors of the ranks, on the controller: logs/*.err of this run"
 
 
-def save_logs(ran: JobRun, keep: Callable[[str, str], Path | None]) -> list[Path]:
-    """Return NCCL's logs of a run, kept as files by node and process."""
-    found = []
-    for name, node in ran.nodes.items():
-        for file, text in log_files(node):
-            path = keep(f"{name}.{file}", text)
-            found += [path] if path is not None else []
-    return found
-
-
-def judge_transports(site: GateSite, files: Sequence[Path]) -> Iterator[Finding]:
+def judge_transports(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
     """Yield what differs between the transport in NCCL's logs and the site, each with its node.
 
     Of a node without a log nothing is known, and its rails are not accused.
 
     Args:
         site: what is known.
-        files: the logs as `save_logs` names them.
+        logs: those of the run.
 
     """
-    if not files:
+    if not logs.nodes:
         yield Finding("the transport: NCCL wrote no log", _NO_LOG_REMEDY, proven=False)
         return
-    logged = [node for node in site.nodes if _has_log(node.name, files)]
+    logged = [node for node in site.nodes if node.name in logs.nodes]
     if missing := tuple(node.name for node in site.nodes if node not in logged):
         what = "its transport: no log of NCCL could be fetched from it"
         single = missing[0] if len(missing) == 1 else ""
@@ -58,22 +48,13 @@ def judge_transports(site: GateSite, files: Sequence[Path]) -> Iterator[Finding]
     }
     first = site.nodes[0]
     wants_gdr = str(first.get("peermem_mode")) != "off"
-    try:
-        matrix = transport.read_matrix(files)
-    except RdmaprovError as error:
-        yield Finding(error.message, error.hint, proven=False)
-        return
     kind = _TRANSPORTS[str(first.get("fabric_kind"))]
     one_domain = nvlink_nodes(site.nodes) >= len(site.nodes) > 1
     for problem in transport.judge(
-        matrix, kind, hcas, wants_gdr, every_rank=not missing, one_domain=one_domain
+        logs.matrix, kind, hcas, wants_gdr, every_rank=not missing, one_domain=one_domain
     ):
         node_name = hosts[problem.host].name if problem.host in hosts else ""
         yield Finding(problem.message, problem.remedy, node_name, proven=problem.proven)
-
-
-def _has_log(node: str, files: Sequence[Path]) -> bool:
-    return any(path.name.startswith(f"{node}.nccl.") for path in files)
 
 
 def judge_counters(
@@ -142,12 +123,15 @@ def excuse(found: Sequence[Finding], others: Mapping[str, Sequence[str]]) -> lis
     ]
 
 
-def compare_with_history(site: GateSite, ran: JobRun, path: Path, time: str) -> list[str]:
+def compare_with_history(
+    site: GateSite, ran: JobRun, choices: Collection[AlgorithmChoice], path: Path, time: str
+) -> list[str]:
     """Return a note if the fleet reaches less than it did, and add the result to its history.
 
     Args:
         site: what is known.
         ran: a run that ended well.
+        choices: the algorithms that NCCL took in it.
         path: the fleet's history.
         time: when it ran, ISO 8601.
 
@@ -155,7 +139,9 @@ def compare_with_history(site: GateSite, ran: JobRun, path: Path, time: str) -> 
     row = fleet_floor.fleet_row(ran)
     if row is None:
         return []
-    kind = history.kind(fleet_floor.fabric_of(site, ran), row.bytes, fleet_floor.taken(ran, row))
+    kind = history.kind(
+        fleet_floor.fabric_of(site, ran), row.bytes, fleet_floor.taken(choices, row)
+    )
     now = history.Measurement(time, kind, row.busbw_gb_s)
     drop = history.drop(history.read(path), now)
     notes = [f"{row.busbw_gb_s:.4g} GB/s is {drop} ({path})"] if drop else []

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from rdmaprov.acceptance import measure, preflight
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.measure import SweepRow
-from rdmaprov.acceptance.node_logs import log_files
 from rdmaprov.bandwidth import floor
 from rdmaprov.bandwidth.ceiling import ALGORITHMS
 from rdmaprov.bandwidth.fabric import Fabric, FabricError
 from rdmaprov.bandwidth.floor import Judgement
 from rdmaprov.bandwidth.gpus import IntraNode, intra_node
 from rdmaprov.bandwidth.site import site_fabric
-from rdmaprov.nccl_log.reader import read_texts
-from rdmaprov.nccl_log.resolve import algorithm_choices
-from rdmaprov.nccl_log.tuning import taken_algorithm
+from rdmaprov.nccl_log.tuning import AlgorithmChoice, taken_algorithm
 
 # The floor is of messages that fill the links: nccl-tests' own reports are of these.
 MIN_FLOOR_BYTES = 1 << 30
@@ -28,13 +25,17 @@ _COLLNET = {"collnetdirect": "sharp", "collnetchain": "sharp"}
 
 
 def judge(
-    site: GateSite, ran: JobRun, intra_node_gb_s: float = 0.0
+    site: GateSite,
+    ran: JobRun,
+    choices: Collection[AlgorithmChoice] = (),
+    intra_node_gb_s: float = 0.0,
 ) -> tuple[Judgement | None, list[Finding]]:
     """Return the judgement of the fleet's largest message by the floor, and what is wrong.
 
     Args:
         site: what is known.
         ran: the run of all nodes.
+        choices: the algorithms that NCCL took in it.
         intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
 
     """
@@ -42,7 +43,7 @@ def judge(
     row = fleet_row(ran)
     measured = row if row and row.bytes >= MIN_FLOOR_BYTES else None
     try:
-        demanded = _demanded(site, ran, fabric, measured)
+        demanded = _demanded(site, choices, fabric, measured)
     except FabricError as error:
         what = f"the floor is not verified: {error.message}"
         remedy = "Let rdmaprov accept measure each node alone first (--stages host,fleet)"
@@ -55,12 +56,14 @@ def judge(
     return judgement, list(_findings(judgement))
 
 
-def _demanded(site: GateSite, ran: JobRun, fabric: Fabric, row: SweepRow | None) -> floor.Floor:
+def _demanded(
+    site: GateSite, choices: Collection[AlgorithmChoice], fabric: Fabric, row: SweepRow | None
+) -> floor.Floor:
     first = site.nodes[0]
     size = {"size_bytes": row.bytes} if row else {}
     return floor.derive(
         fabric,
-        taken(ran, row) if row else "auto",
+        taken(choices, row) if row else "auto",
         float(first.get("fabric_floor_gb_s") or 0.0),
         str(first.get("fabric_floor_reason") or ""),
         **size,
@@ -83,14 +86,9 @@ def fleet_row(ran: JobRun) -> SweepRow | None:
     return measure.largest_row(rows, ran.job.planes[0].name)
 
 
-def taken(ran: JobRun, row: SweepRow) -> str:
+def taken(choices: Collection[AlgorithmChoice], row: SweepRow) -> str:
     """Return the algorithm that NCCL took for a row, as the floor names it; `auto` if unknown."""
-    texts = (
-        text for node in ran.nodes.values() for _, text in log_files(node) if " Bytes -> " in text
-    )
-    found = taken_algorithm(
-        algorithm_choices(read_texts(texts)), _FUNCTIONS[row.collective], row.bytes, len(row.ranks)
-    )
+    found = taken_algorithm(choices, _FUNCTIONS[row.collective], row.bytes, len(row.ranks))
     name = _COLLNET.get(found or "", found or "auto")
     return name if name in ALGORITHMS else "auto"
 

@@ -13,6 +13,7 @@ from rdmaprov.acceptance import (
     gpu_checks,
     jobs,
     measure,
+    node_logs,
     over_time,
     paths,
     preflight,
@@ -93,22 +94,24 @@ def collect_evidence(
     result.findings += found
     over_time.judge_samples(result, site, keep)
     if is_nccl:
-        _judge_nccl(result, site, ran, keep, history)
+        judge_nccl(result, site, ran, keep, history)
     else:
         result.notes.append(GLOO_NOTE)
     result.findings[:] = evidence.excuse(result.findings, gpu_checks.disturbed(after, own))
 
 
-def _judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, history: Path) -> None:
+def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, history: Path) -> None:
     """Add what NCCL's logs, the floor and the history say."""
-    result.findings += evidence.judge_transports(site, evidence.save_logs(ran, keep))
+    logs = node_logs.read_run(ran, keep)
+    choices = logs.matrix.choices
+    result.findings += evidence.judge_transports(site, logs)
     inside = next((r.intra_node_gb_s for r in result.stages if r.name == "host"), 0.0)
-    result.judgement, slow = fleet_floor.judge(site, ran, inside)
+    result.judgement, slow = fleet_floor.judge(site, ran, choices, inside)
     result.findings += slow
     result.notes += result.judgement.notes if result.judgement else ()
     if ran.good:
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        result.notes += evidence.compare_with_history(site, ran, history, when)
+        result.notes += evidence.compare_with_history(site, ran, choices, history, when)
 
 
 def keep_errors(ran: JobRun, keep: Keep) -> None:

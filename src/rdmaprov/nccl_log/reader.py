@@ -45,14 +45,22 @@ def read_logs(files: Iterable[Path]) -> tuple[Tally, tuple[str, ...]]:
     return tally, tuple(silent)
 
 
-def read_texts(texts: Iterable[str]) -> Tally:
-    """Return what logs add up to that are in memory, such as those of a run; none is refused."""
-    tally = Tally()
-    for text in texts:
-        for line in text.encode(errors="replace").split(b"\n"):
-            if b"CCL" in line:
-                tally.add_line(line)
-    return tally
+def read_texts(texts: Iterable[tuple[str, str]]) -> tuple[Tally, tuple[str, ...]]:
+    """Return what logs in memory add up to, and the names of those without a line of NCCL's.
+
+    None is refused: of a run's own logs, one that says nothing is a result.
+
+    Args:
+        texts: name and text of each.
+
+    """
+    tally, silent = Tally(), []
+    for name, text in texts:
+        *lines, last = text.encode(errors="replace").split(b"\n")
+        found = sum(tally.add_line(line) for line in lines if b"CCL" in line)
+        if not tally.add_cut_line(last) and not found:
+            silent.append(name)
+    return tally, tuple(silent)
 
 
 def _format_names(names: list[str]) -> str:
