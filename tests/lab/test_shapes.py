@@ -16,7 +16,9 @@ from rdmaprov.lab.parallel import in_parallel
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 # Nodes of two shapes in one lab, where one can reach the other's rails: a lab takes half an hour.
-LABS = ("bond", "ifupdown,netplan", "renamed", "no-ipv4", "numa,storage", "vlan")
+LABS = (
+    "bond", "ifupdown,netplan", "networkmanager", "renamed", "no-ipv4", "numa,storage", "vlan",
+)  # fmt: skip
 # A fault, its rail, and the role that repairs it. All are there at once, as each verb takes an
 # emulated node minutes; each has a role and a check of its own to find it.
 FAULTS = (

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rdmaprov.errors import RdmaprovError
+from rdmaprov.lab import build
 from rdmaprov.lab.image import ImageStore, Recipe, check_space
 from rdmaprov.resources import data_dir
 
@@ -121,6 +122,23 @@ def test_recipe_key_leaves_the_fault_catalogue_out(recipe):
     (recipe.directory / "faults").mkdir(exist_ok=True)
     (recipe.directory / "faults" / "new.sh").write_text("true")
     assert recipe.key() == before
+
+
+def test_spare_packages_are_fetched_after_the_build_packages_are_purged(
+    recipe, tmp_path, monkeypatch
+):
+    """A library that both need is there before, and apt would leave it out."""
+    ran = []
+    monkeypatch.setattr(build, "run", lambda argv, **_: ran.append(argv))
+    monkeypatch.setattr(build, "check_space", lambda *_: None)
+    build.build_root(recipe, tmp_path, {})
+    hooks = [word for word in ran[0] if word.startswith("--customize-hook=")]
+    purging = [number for number, hook in enumerate(hooks) if "setup.sh" in hook]
+    fetching = [number for number, hook in enumerate(hooks) if "--download-only" in hook]
+    assert "purge" in (recipe.directory / "image/setup.sh").read_text()
+    assert len(purging) == 1
+    assert len(fetching) == 1
+    assert purging < fetching
 
 
 def test_too_little_space_is_refused(tmp_path):

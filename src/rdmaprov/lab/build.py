@@ -118,10 +118,12 @@ def build_root(recipe: Recipe, scratch: Path, environment: Mapping[str, str]) ->
             "rdmaprov-lab /etc/initramfs-tools/conf.d",
             f"--customize-hook=mkdir -p $1{source}",
             f"--customize-hook=copy-in {lab}/image {lab}/standins {source}",
+            f'--customize-hook=chroot "$1" sh {source}/image/setup.sh',
+            # After it: it purges libraries of the build packages that a spare package needs too,
+            # such as libjansson4 of gcc and NetworkManager.
             f"--customize-hook=mkdir -p {spare}/partial",
             "--customize-hook=APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -y --download-only "
             f"-o Dir::Cache::archives={spare} install {spare_packages}",
-            f'--customize-hook=chroot "$1" sh {source}/image/setup.sh',
         ),
         timeout_s=BUILD_TIMEOUT_S,
         env={
