@@ -152,6 +152,12 @@ def through_plugin(said):
     return "\n".join([*words, *lines, ""])
 
 
+def test_the_plugins_first_interface_has_no_number():
+    """`Loaded net plugin NCCL RDMA Plugin (v4)`: tests/fixtures/nccl/plugin-ucx-rccl.log."""
+    text = through_plugin("IB").replace("NCCL RDMA Plugin v8", "NCCL RDMA Plugin")
+    assert transport.verdict(of(text)).transport is Transport.ROCE
+
+
 @pytest.mark.parametrize("said", ["v8 IBext_v8", "IBext", "IB", ""])
 def test_rdma_plugin_is_verbs_if_its_process_says_so(said):
     """NVIDIA/nccl-tests#319 has `P2P plugin v8 IBext_v8`, then `via NET/NCCL RDMA Plugin v8/1`."""

@@ -25,6 +25,8 @@ from rdmaprov.probe.errors import NodeError
 POLL_S = 20
 MOST_MISSED = 2
 _CHUNK_BYTES = 4 << 20
+# NCCL cuts these lines after 1 KiB, and prints some for each communicator.
+_DIAGNOSTIC, _MOST_DIAGNOSTIC, _MOST_DIAGNOSTICS = "NCCL DIAG ", 2048, 4096
 
 
 @dataclass
@@ -38,6 +40,7 @@ class NodeRun:
         ranks: what each rank was at last.
         errors: the end of what it wrote to standard error.
         logs: files that were fetched.
+        diagnostics: lines of NCCL's diagnostics, which its ranks print to standard output.
         samples: what its sampler wrote of its rails; empty if there is nothing.
         lost: whether the node stopped answering.
         odd: why what it answers cannot be used; empty if it can.
@@ -55,6 +58,7 @@ class NodeRun:
     ranks: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     errors: str = ""
     logs: bytes = b""
+    diagnostics: list[str] = field(default_factory=list)
     samples: bytes = b""
     lost: bool = False
     odd: str = ""
@@ -128,6 +132,7 @@ class NodeRun:
         for line in lines:
             event = parse_event(line, self.own, self.world, self.tasks)
             if event is None:
+                self._take_diagnostic(line)
                 continue
             self._events += 1
             if self._events > MOST_EVENTS:
@@ -136,6 +141,10 @@ class NodeRun:
         if not text:
             # Only what comes after the last output is the end.
             self.rc, self.why = status["rc"], status["why"]
+
+    def _take_diagnostic(self, line: str) -> None:
+        if _DIAGNOSTIC in line and len(self.diagnostics) < _MOST_DIAGNOSTICS:
+            self.diagnostics.append(line[:_MOST_DIAGNOSTIC])
 
 
 @dataclass

@@ -47,6 +47,10 @@ def read_run(ran: JobRun, keep: Callable[[str, str], Path | None] = lambda *_: N
                 nodes.add(name)
                 keep(f"{name}.{file}", text)
                 yield f"{name}.{file}", text
+            if node.diagnostics:
+                text = "\n".join([*node.diagnostics, ""])
+                keep(f"{name}.diagnostics", text)
+                yield f"{name}.diagnostics", text
 
     matrix = make_matrix(*read_texts(texts()))
     return RunLogs(frozenset(nodes), matrix)

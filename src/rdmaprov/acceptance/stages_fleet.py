@@ -25,6 +25,7 @@ from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import JobRunner
+from rdmaprov.acceptance.nccl_diagnostics import judge_diagnostics
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.plan import GateJob
@@ -105,6 +106,9 @@ def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, hist
     logs = node_logs.read_run(ran, keep)
     choices = logs.matrix.choices
     result.findings += evidence.judge_transports(site, logs)
+    found, notes = judge_diagnostics(site, logs.matrix)
+    result.findings += found
+    result.notes += notes
     inside = next((r.intra_node_gb_s for r in result.stages if r.name == "host"), 0.0)
     result.judgement, slow = fleet_floor.judge(site, ran, choices, inside)
     result.findings += slow

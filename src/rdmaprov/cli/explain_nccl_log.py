@@ -54,7 +54,8 @@ def nccl_log(
     """
     from rdmaprov.cli import nccl_log_view
     from rdmaprov.nccl_log import transport
-    from rdmaprov.nccl_log.judgement import absent_ranks
+    from rdmaprov.nccl_log.diagnosis import conclude
+    from rdmaprov.nccl_log.judgement import absent_ranks, diagnosed
 
     with meter("reading", len(files), "files") as moving:
         matrix = transport.read_matrix(_count_files(files, moving))
@@ -63,6 +64,9 @@ def nccl_log(
     gdr_required = wanted is not None and not no_gdr
     problems = transport.judge(matrix, wanted, None, gdr_required, every_rank=not partial)
     notes = [str(absent_ranks(matrix))] if matrix.absent and partial else []
+    faults, others = conclude(matrix.diagnostics)
+    problems += map(diagnosed, faults)
+    notes += others
     if as_json:
         click.echo(json.dumps(_document(matrix, verdict, problems, notes), indent=2))
     else:

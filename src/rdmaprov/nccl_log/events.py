@@ -113,6 +113,14 @@ class Plugin(NamedTuple):
     name: str
 
 
+class Diagnostic(NamedTuple):
+    """A result of NCCL's diagnostics; `diagnostics.DiagnosticLine` says what the fields are."""
+
+    check: str
+    is_ok: bool
+    text: str
+
+
 class Unreadable(NamedTuple):
     """A line about a channel, in no form that is known."""
 
@@ -131,5 +139,6 @@ LogEvent = (
     | Completion
     | Tuning
     | Plugin
+    | Diagnostic
     | Unreadable
 )

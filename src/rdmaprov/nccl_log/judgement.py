@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from rdmaprov.nccl_log import remedies
+from rdmaprov.nccl_log.diagnosis import Diagnosis
 from rdmaprov.nccl_log.matrix import Channel, Matrix, Transport
 from rdmaprov.problem import printable
 
@@ -82,6 +83,15 @@ def absent_ranks(matrix: Matrix) -> Mismatch:
         f"{_format_numbers(matrix.absent)}{of}: no line in the logs",
         "pass the logs of all ranks",
         proven=False,
+    )
+
+
+def diagnosed(fault: Diagnosis) -> Mismatch:
+    """Return what NCCL's diagnostics show as a mismatch."""
+    where = [*fault.hosts, *([_format_numbers(fault.ranks)] if fault.ranks else [])]
+    what = f"{', '.join(where)}: {fault.what}" if where else fault.what
+    return Mismatch(
+        what, fault.remedy, fault.proven, fault.hosts[0] if len(fault.hosts) == 1 else ""
     )
 
 

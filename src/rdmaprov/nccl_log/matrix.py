@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rdmaprov.nccl_log.completion import CompletionError
+from rdmaprov.nccl_log.diagnostics import DiagnosticLine
 from rdmaprov.nccl_log.tuning import AlgorithmChoice
 
 
@@ -130,6 +131,7 @@ class Matrix:
         versions: NCCL's versions, sorted.
         errors: completions with error, by host and rank.
         choices: the algorithms that NCCL took, by communicator and size.
+        diagnostics: results of NCCL's diagnostics, each once.
         unfinished_hosts: hosts of which a log ends before its channels were all listed.
 
     """
@@ -147,6 +149,7 @@ class Matrix:
     errors: tuple[CompletionError, ...] = ()
     choices: tuple[AlgorithmChoice, ...] = ()
     unfinished_hosts: frozenset[str] = frozenset()
+    diagnostics: tuple[DiagnosticLine, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from rdmaprov.nccl_log.completion import CompletionError, make_error
+from rdmaprov.nccl_log.diagnostics import DiagnosticLine
 from rdmaprov.nccl_log.events import Source
 from rdmaprov.nccl_log.matrix import Channel, LogRank, Matrix, Process, RankConnections, Transport
 from rdmaprov.nccl_log.tally import ChannelKey, ProcessTally, Tally
@@ -16,8 +17,9 @@ from rdmaprov.nccl_log.tuning import AlgorithmChoice
 # transport themselves, so their names prove none.
 _VERBS = re.compile(r"IB|IBext(?:_v\d+)?|gIB|SHARP")
 # The name of nccl-rdma-sharp-plugins where its API is older than NCCL's (src/plugin/net/net_v6.cc
-# to net_v11.cc of NCCL print the plugin's name): verbs or UCX, which `P2P plugin` says.
-_RDMA_PLUGIN = re.compile(r"NCCL RDMA Plugin v\d+")
+# to net_v11.cc of NCCL print the plugin's name): verbs or UCX, which `P2P plugin` says. Its first
+# interface, v4, has no number.
+_RDMA_PLUGIN = re.compile(r"NCCL RDMA Plugin(?: v\d+)?")
 _SOCKET = {"Socket", "FastSocket"}
 _OFI = {"AWS Libfabric", "Libfabric", "OFI"}  # aws-ofi-nccl, by version
 _LAYERS = {"IB": Transport.IB, "RoCE": Transport.ROCE}
@@ -42,6 +44,7 @@ def make_matrix(tally: Tally, silent: tuple[str, ...]) -> Matrix:
         versions=tuple(sorted(tally.versions)),
         errors=tuple(_errors(tally)),
         choices=algorithm_choices(tally),
+        diagnostics=tuple(DiagnosticLine(host, *said) for host, said in tally.diagnostics),
     )
 
 

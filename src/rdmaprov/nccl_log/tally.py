@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from rdmaprov.nccl_log import events
+from rdmaprov.nccl_log import diagnostics, events
 from rdmaprov.nccl_log import line as log_line
 from rdmaprov.nccl_log.events import Source
 
@@ -14,6 +14,8 @@ ChannelKey = tuple[int, bool, int | None, str, int, bool, bool]
 # A connection that broke is followed by one error for each of its requests. Of a process that
 # writes more different ones than this, the rest says nothing new.
 _MAX_ERRORS = 1024
+# A rank prints some lines for each communicator; a node with thousands of bad ones says no more.
+_MAX_DIAGNOSTICS = 4096
 # A sweep has some 30 sizes, a training job some thousands.
 _MAX_CHOICES = 1 << 16
 
@@ -94,12 +96,15 @@ class Tally:
     local_peers: set[int] = field(default_factory=set)
     versions: set[str] = field(default_factory=set)
     choices: Counter[tuple[int, events.Tuning]] = field(default_factory=Counter)
+    diagnostics: dict[tuple[str, events.Diagnostic], None] = field(default_factory=dict)
     unreadable: int = 0
     first_unreadable: str = ""
 
     def add_line(self, line: bytes) -> bool:
         """Add a whole line; return whether it is NCCL's."""
-        found = False
+        found = diagnostics.MARK in line
+        if found and (said := diagnostics.parse_diagnostic(line)):
+            self.add_event(*said)
         for source, message in log_line.split_messages(line):
             found = True
             self.add_event(source, log_line.parse_message(message))
@@ -122,6 +127,10 @@ class Tally:
 
     def add_event(self, source: Source, event: events.LogEvent | None) -> None:
         """Add an event."""
+        if isinstance(event, events.Diagnostic):
+            if len(self.diagnostics) < _MAX_DIAGNOSTICS:
+                self.diagnostics[source.host, event] = None
+            return
         process = self.processes[source[:2]]
         match event:
             case events.NetChannel():
