@@ -1,0 +1,1 @@
+"""perftest (linux-rdma/perftest): its options, what it prints, and how it fails."""
