@@ -58,6 +58,19 @@ class MadeUpNodes:
             "counters": self._fleet.counters.port(node, rail),
         }
 
+    def _answer_paths(self, _node: int, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return that there is no perftest."""
+        port = {"layer": "InfiniBand", "rate": "", "gid": -1, "path": [], "numa": -1}
+        none = {"there": False, "version": "", "help": []}
+        return {
+            "programs": dict.fromkeys(asked["programs"], none),
+            "peermem": True,
+            "numa": [0, 1],
+            "rails": [{"device": rail["device"], **port} for rail in asked["rails"]],
+            "gpus": [],
+            "configs": {},
+        }
+
     def _answer_preflight(self, node: int, asked: Mapping[str, Any]) -> dict[str, Any]:
         fleet = self._fleet
         condition, memory = fleet.condition, fleet.shape.memory_gib << 10

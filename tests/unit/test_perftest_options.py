@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_its_own_help_and_version_say_what_it_can() -> None:
 
 
 def test_a_test_of_bandwidth_runs_for_a_time_with_the_traffic_class_of_its_dscp() -> None:
-    given = words(TEST, "host", ROCE, 20001, Settings(duration_s=5, dscp=26), Abilities())
+    given = words(TEST, "host", ROCE, "20001", Settings(duration_s=5, dscp=26), Abilities())
     assert given == [
         "ib_write_bw", "-F", "-d", "mlx5_0", "-p", "20001", "-s", "1048576",
         "-D", "5", "--report_gbits", "-x", "3", "-m", "4096", "--tclass=104",
@@ -39,7 +40,7 @@ def test_a_test_of_bandwidth_runs_for_a_time_with_the_traffic_class_of_its_dscp(
 
 def test_on_infiniband_it_has_a_service_level_and_no_gid() -> None:
     settings = Settings(dscp=26, service_level=3)
-    given = words(TEST, "host", RdmaPort("mlx5_0"), 20001, settings, Abilities())
+    given = words(TEST, "host", RdmaPort("mlx5_0"), "20001", settings, Abilities())
     assert given is not None
     assert given[-2:] == ["-S", "3"]
     assert "-x" not in given
@@ -48,7 +49,7 @@ def test_on_infiniband_it_has_a_service_level_and_no_gid() -> None:
 
 def test_a_test_of_latency_has_iterations() -> None:
     test = PathTest(End("a", 0), End("b", 0), "latency", 8)
-    given = words(test, "host", ROCE, 20001, Settings(), Abilities())
+    given = words(test, "host", ROCE, "20001", Settings(), Abilities())
     assert given is not None
     assert given[0] == "ib_write_lat"
     assert given[given.index("-n") + 1] == "1000"
@@ -56,30 +57,28 @@ def test_a_test_of_latency_has_iterations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("able", "uses_dmabuf", "last"),
+    ("able", "last"),
     [
-        (CUDA, False, ["--use_cuda=2"]),
-        (CUDA, True, ["--use_cuda=2", "--use_cuda_dmabuf"]),
-        (Abilities("4.5", frozenset({"--use_cuda"})), True, ["--use_cuda=2"]),
-        (Abilities("24", frozenset({"--use_rocm"})), False, ["--use_rocm=2"]),
+        (CUDA, ["--use_cuda=2"]),
+        (replace(CUDA, uses_dmabuf=True), ["--use_cuda=2", "--use_cuda_dmabuf"]),
+        (Abilities("4.5", frozenset({"--use_cuda"}), uses_dmabuf=True), ["--use_cuda=2"]),
+        (Abilities("24", frozenset({"--use_rocm"})), ["--use_rocm=2"]),
     ],
 )
-def test_gpu_memory_is_asked_for_as_its_help_has_it(
-    able: Abilities, uses_dmabuf: bool, last: list[str]
-) -> None:
-    given = words(TEST, "gpu2", ROCE, 20001, Settings(uses_dmabuf=uses_dmabuf), able)
+def test_gpu_memory_is_asked_for_as_its_help_has_it(able: Abilities, last: list[str]) -> None:
+    given = words(TEST, "gpu2", ROCE, "20001", Settings(), able)
     assert given is not None
     assert given[-len(last) :] == last
 
 
 def test_without_an_option_for_gpus_there_is_no_command() -> None:
     able = read_abilities("Version: 6.06", HELP)
-    assert words(TEST, "gpu0", ROCE, 20001, Settings(), able) is None
+    assert words(TEST, "gpu0", ROCE, "20001", Settings(), able) is None
 
 
 def test_latency_of_gpu_memory_is_not_measured() -> None:
     test = PathTest(End("a", 0), End("b", 0), "latency", 8)
-    assert words(test, "gpu0", ROCE, 20001, Settings(), CUDA) is None
+    assert words(test, "gpu0", ROCE, "20001", Settings(), CUDA) is None
 
 
 @pytest.mark.parametrize("text", ["", "gpu", "numa", "host0", "gpu1x", "disk0", "gpu-1"])

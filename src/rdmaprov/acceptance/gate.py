@@ -18,6 +18,7 @@ from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages import ALWAYS, StageReport, leave_out, left_out_line
+from rdmaprov.acceptance.stages_host_paths import add_host_paths
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Node
 from rdmaprov.words import quantity
@@ -203,7 +204,10 @@ class StageRun:
         return report
 
     def _run_host(self) -> StageReport:
-        return stages_host.run_host(self._known(), self.runner, self.gate.options.limit_s)
+        gate, site = self.gate, self._known()
+        report = stages_host.run_host(site, self.runner, gate.options.limit_s)
+        add_host_paths(report, gate.connection, site, gate.keep)
+        return report
 
     def _run_pairs(self) -> StageReport:
         site, options = self._known(), self.gate.options

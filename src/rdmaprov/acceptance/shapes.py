@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rdmaprov.boundary import (
+    RIGHT,
     Check,
     boolean,
     fields,
@@ -101,3 +102,76 @@ def reach(targets: int) -> Check:
         },
         optional=["pings", "neighbors"],
     )
+
+
+_LINK = list_of(text(r"[\w./ ]{0,32}"), 4, least=4)
+_HOPS = list_of(
+    fields({"address": text(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"), "link": _LINK}), 32
+)
+_NUMA = integer(-1, 9999)
+_VERBS_RAIL = fields(
+    {
+        "device": text(r"[\w.-]{0,64}"),
+        "layer": _NAME,
+        "rate": _NAME,
+        "gid": integer(-1, 65_535),
+        "path": _HOPS,
+        "numa": _NUMA,
+    }
+)
+_VERBS_GPU = fields({"index": integer(0, 999), "path": _HOPS, "numa": _NUMA})
+_PERFTEST = fields({"there": boolean, "version": message, "help": list_of(message, 400)})
+# What a perftest said is kept to its first and last bytes, 4,096 together.
+_PERFTEST_END = fields(
+    {
+        "id": integer(0, 1 << 20),
+        "port": integer(0, 65_535),
+        "rc": integer(-255, 255),
+        "why": text(most=512),
+        "out": message,
+    }
+)
+# Of a server that listens, nothing has ended.
+_PERFTEST_STATE = fields(
+    {
+        "id": integer(0, 1 << 20),
+        "port": integer(0, 65_535),
+        "rc": lambda value: RIGHT if value is None else integer(-255, 255)(value),
+        "why": text(most=512),
+        "out": message,
+    }
+)
+
+
+def path_survey(rails: int, programs: tuple[str, ...]) -> Check:
+    """Check what a node with this number of rails has for tests of paths."""
+    return fields(
+        {
+            "programs": fields(dict.fromkeys(programs, _PERFTEST)),
+            "peermem": boolean,
+            "numa": list_of(integer(0, 9999), 1024),
+            "rails": list_of(_VERBS_RAIL, rails, least=rails),
+            "gpus": list_of(_VERBS_GPU, 64),
+            "configs": mapping_to(text(r"([0-9a-f]{2}){0,4096}", most=8192), text(most=64), 1024),
+        }
+    )
+
+
+def path_step(ids: frozenset[int], is_over: bool) -> Check:
+    """Check what came of a step: each of these perftests once.
+
+    Args:
+        ids: their numbers.
+        is_over: whether each of them has ended.
+
+    """
+    check = list_of(_PERFTEST_END if is_over else _PERFTEST_STATE, len(ids), least=len(ids))
+
+    def checked(value: object) -> str | None:
+        where = check(value)
+        if where is not RIGHT:
+            return where
+        assert isinstance(value, list)  # noqa: S101 - the check has seen that
+        return RIGHT if {each["id"] for each in value} == ids else "id"
+
+    return checked

@@ -6,9 +6,8 @@ Offsets: Linux include/uapi/linux/pci_regs.h.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Self
 
 from rdmaprov.facts.devices import PCI
@@ -86,14 +85,26 @@ def hops(host: Host, path: Sequence[str]) -> tuple[Hop, ...]:
 
     """
     files = read_files(host, *(f"{PCI}/{each}/{name}" for each in path for name in _LINK))
+    return pair_hops(path, {each: _links(files, each) for each in path})
+
+
+def pair_hops(path: Sequence[str], links: Mapping[str, tuple[Link, Link]]) -> tuple[Hop, ...]:
+    """Return the links on the way from the root port to a device.
+
+    Args:
+        path: PCI addresses, the root port first, the device last.
+        links: what the link of each runs at, and what it can do.
+
+    """
     # Root port and function, or also the two ports of each switch: pairs of ends.
     uppers, lowers = (path[::2], path[1::2]) if len(path) % 2 == 0 else (path, path)
-    return tuple(map(_hop, repeat(files), uppers, lowers))
+    return tuple(
+        _hop(links[upper][1], lower, *links[lower])
+        for upper, lower in zip(uppers, lowers, strict=True)
+    )
 
 
-def _hop(files: Files, upper: str, lower: str) -> Hop:
-    current, most = _links(files, lower)
-    above = _links(files, upper)[1]
+def _hop(above: Link, lower: str, current: Link, most: Link) -> Hop:
     return Hop(lower, current, Link(min(most.gt_s, above.gt_s), min(most.width, above.width)))
 
 

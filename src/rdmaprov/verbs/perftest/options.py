@@ -26,11 +26,14 @@ class Abilities:
     Args:
         version: as it prints it, such as 6.06; empty if it does not.
         options: the long options that its help lists.
+        uses_dmabuf: whether GPU memory goes by dma-buf where perftest can, as nvidia_peermem, the
+            other way, is not loaded.
 
     """
 
     version: str = ""
     options: frozenset[str] = frozenset()
+    uses_dmabuf: bool = False
 
     @property
     def gpu_options(self) -> tuple[str, str]:
@@ -42,16 +45,18 @@ class Abilities:
         return "", ""
 
 
-def read_abilities(version: str, help_text: str) -> Abilities:
+def read_abilities(version: str, help_text: str, *, uses_dmabuf: bool = False) -> Abilities:
     """Return what a perftest can do.
 
     Args:
         version: what `--version` printed.
         help_text: what `--help` printed.
+        uses_dmabuf: as Abilities has it.
 
     """
     found = _VERSION.search(version)
-    return Abilities(found[1] if found else "", frozenset(_OPTION.findall(help_text)))
+    options = frozenset(_OPTION.findall(help_text))
+    return Abilities(found[1] if found else "", options, uses_dmabuf)
 
 
 @dataclass(frozen=True)
@@ -78,14 +83,12 @@ class Settings:
         duration_s: of a test of bandwidth.
         dscp: of the packets, on RoCE; None leaves it.
         service_level: on InfiniBand; None leaves it.
-        uses_dmabuf: whether GPU memory goes by dma-buf, where perftest can.
 
     """
 
     duration_s: int = 3
     dscp: int | None = None
     service_level: int | None = None
-    uses_dmabuf: bool = False
 
 
 def program(test: PathTest) -> str:
@@ -107,7 +110,7 @@ def memory_of(text: str) -> tuple[str, int]:
 
 
 def words(
-    test: PathTest, memory: str, port: RdmaPort, tcp_port: int, settings: Settings, able: Abilities
+    test: PathTest, memory: str, port: RdmaPort, tcp_port: str, settings: Settings, able: Abilities
 ) -> list[str] | None:
     """Return the command line of one end, without the server's address; None: it lacks an option.
 
@@ -117,12 +120,12 @@ def words(
         test: that it is an end of.
         memory: of this end.
         port: of this end.
-        tcp_port: at which the server listens.
+        tcp_port: at which the server listens, or a word that stands for it.
         settings: of the run.
         able: what the node's perftest can do.
 
     """
-    found = [program(test), "-F", "-d", port.device, "-p", str(tcp_port), "-s", str(test.size)]
+    found = [program(test), "-F", "-d", port.device, "-p", tcp_port, "-s", str(test.size)]
     if test.measures == "latency":
         found += ["-n", str(_LATENCY_ITERATIONS)]
     else:
@@ -133,15 +136,15 @@ def words(
         found.append(f"--tclass={settings.dscp << 2}")
     if port.gid_index is None and settings.service_level is not None:
         found += ["-S", str(settings.service_level)]
-    gpu = _gpu_words(memory, settings, able)
+    gpu = _gpu_words(memory, able)
     return None if gpu is None or (gpu and test.measures == "latency") else [*found, *gpu]
 
 
-def _gpu_words(memory: str, settings: Settings, able: Abilities) -> list[str] | None:
+def _gpu_words(memory: str, able: Abilities) -> list[str] | None:
     kind, number = memory_of(memory)
     if kind != "gpu":
         return []
     option, dmabuf = able.gpu_options
     if not option:
         return None
-    return [f"{option}={number}", *([dmabuf] if dmabuf and settings.uses_dmabuf else [])]
+    return [f"{option}={number}", *([dmabuf] if dmabuf and able.uses_dmabuf else [])]

@@ -1,0 +1,127 @@
+"""The loopbacks of a node: which there are, which run at once, and what each must reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rdmaprov.acceptance.path_survey import NodeSurvey
+from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.pci import Hop, Link, acs_redirects, pair_hops
+from rdmaprov.verbs.loopback import (
+    LoopbackCeiling,
+    MemoryPlace,
+    degraded,
+    gpu_place,
+    host_place,
+    loopback_ceiling,
+)
+from rdmaprov.verbs.model import End, PathTest
+
+_RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
+# A device that is no PCI function is software, such as Soft-RoCE: 128 writes are in flight, and a
+# mebibyte of each takes a virtual processor longer than the transport waits.
+_SIZE, _SOFTWARE_SIZE = 1 << 20, 1 << 16
+_SPEED = re.compile(r"(\d+(?:\.\d+)?) GT/s")
+
+
+@dataclass(frozen=True)
+class HostCell:
+    """A loopback of one rail through one memory.
+
+    Args:
+        test: that measures it.
+        place: where the memory is.
+        ceiling: what it can reach; None where no floor applies: Soft-RoCE, or unknown links.
+        cause: what of its PCI path is not as it can be; empty if nothing is.
+
+    """
+
+    test: PathTest
+    place: MemoryPlace
+    ceiling: LoopbackCeiling | None
+    cause: str
+
+
+def host_cells(name: str, survey: NodeSurvey) -> list[HostCell]:
+    """Return the loopbacks of a node: each rail with each NUMA node's memory and each GPU."""
+    return [cell for rail in survey.ports for cell in _rail_cells(name, rail, survey)]
+
+
+def _rail_cells(name: str, rail: int, survey: NodeSurvey) -> Iterator[HostCell]:
+    seen = survey.said["rails"][rail]
+    nic, rate = _hops(seen["path"]), _RATE.match(seen["rate"])
+    port_gbps = float(rate[1]) if rate else 0.0
+    size = _SIZE if seen["path"] else _SOFTWARE_SIZE
+    for number in survey.numa_nodes:
+        end = End(name, rail, f"numa{number}")
+        place = host_place(seen["numa"], number)
+        yield HostCell(
+            PathTest(end, end, size=size), place, _ceiling(port_gbps, nic), degraded(nic or ())
+        )
+    for gpu in survey.said["gpus"]:
+        end = End(name, rail, f"gpu{gpu['index']}")
+        ways = [[str(hop["address"]) for hop in each["path"]] for each in (seen, gpu)]
+        place = gpu_place(ways[0], ways[1], seen["numa"], gpu["numa"])
+        own = _hops(gpu["path"])
+        ceiling = _ceiling(port_gbps, nic, own)
+        cause = degraded(nic or ()) or degraded(own or ()) or _redirects(survey, ways)
+        yield HostCell(PathTest(end, end, size=size), place, ceiling, cause)
+
+
+def _ceiling(port_gbps: float, *paths: tuple[Hop, ...] | None) -> LoopbackCeiling | None:
+    known = [path for path in paths if path]
+    return loopback_ceiling(port_gbps, *known) if port_gbps and len(known) == len(paths) else None
+
+
+def _hops(path: Sequence[Mapping[str, Any]]) -> tuple[Hop, ...] | None:
+    """Return the links to a device; None if one of them is not shown, as in virtual machines."""
+    links = {hop["address"]: _links(hop["link"]) for hop in path}
+    if any(each is None for each in links.values()):
+        return None
+    return pair_hops(list(links), {name: each for name, each in links.items() if each})
+
+
+def _links(texts: Sequence[str]) -> tuple[Link, Link] | None:
+    """Return what a function's link runs at, and what it can do."""
+    found = []
+    for speed, width in (texts[:2], texts[2:]):
+        match = _SPEED.match(speed)
+        if match is None or not width.isdecimal() or not int(width):
+            return None
+        found.append(Link(float(match[1]), int(width)))
+    return found[0], found[1]
+
+
+def _redirects(survey: NodeSurvey, paths: Sequence[Sequence[str]]) -> str:
+    """Return which bridge between NIC and GPU sends their traffic through the CPU."""
+    configs = survey.said.get("configs", {})
+    for address in dict.fromkeys(each for path in paths for each in path[:-1]):
+        try:
+            found = acs_redirects(bytes.fromhex(configs.get(address, "")), address)
+        except CouldNotTell:
+            continue
+        if found:
+            return f"ACS of {address} redirects through the CPU ({', '.join(found)})"
+    return ""
+
+
+def host_rounds(cells: Sequence[HostCell]) -> list[list[HostCell]]:
+    """Return the cells of a node in rounds: no two of a round share a rail or a memory.
+
+    What is far passes the links between processors, so a round has one such cell at most.
+    """
+    rounds: list[tuple[set[str], list[HostCell]]] = []
+    for cell in cells:
+        end = cell.test.sender
+        needs = {f"rail{end.rail}", end.memory, *(() if cell.place.is_near else ("far",))}
+        for used, own in rounds:
+            if not needs & used:
+                used |= needs
+                own.append(cell)
+                break
+        else:
+            rounds.append((needs, [cell]))
+    return [own for _, own in rounds]
