@@ -12,8 +12,10 @@ from tests.unit import perftest_standin
 
 from rdmaprov.acceptance.host_cells import HostCell, host_cells, host_rounds
 from rdmaprov.acceptance.path_survey import NodeSurvey, survey_nodes
+from rdmaprov.acceptance.shapes import path_step
 from rdmaprov.acceptance.stages import StageReport
-from rdmaprov.acceptance.stages_host_paths import add_host_paths, judge
+from rdmaprov.acceptance.stages_host_paths import add_host_paths, judge, measure_cells
+from rdmaprov.boundary import RIGHT
 from rdmaprov.facts.pci import Link
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
@@ -200,6 +202,53 @@ def test_a_failure_is_unknown_and_what_was_not_tested_is_not_verified():
         "1 loopback through GPU memory not verified: GPU memory could not be tested "
         "(perftest said so)"
     ]
+
+
+class DeadRail:
+    """A measurer for which each loopback of rail 0 lasts until its time limit."""
+
+    def __init__(self):
+        self.asked = []
+
+    def measure(self, tests):
+        self.asked += tests
+        return {
+            test: PathResult(test, error="" if test.sender.rail else errors.TIMEOUT)
+            for test in tests
+        }
+
+
+def test_a_rail_that_failed_twice_is_left_alone_and_the_other_goes_through():
+    cells, measurer = {"a": host_cells("a", survey())}, DeadRail()
+    found = measure_cells(measurer, cells)
+    assert found.keys() == {cell.test for cell in cells["a"]}
+    words = [result.error for test, result in found.items() if test.sender.rail == 0]
+    assert sorted(words) == [errors.NOT_RUN, errors.NOT_RUN, errors.TIMEOUT, errors.TIMEOUT]
+    assert [test.sender.rail for test in measurer.asked].count(1) == 4
+
+
+def step(**changes):
+    return {"id": 3, "port": 20001, "rc": 0, "why": "", "out": "text\x00", **changes}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [],
+        [step(id=4)],
+        [step(), step()],
+        [step(rc=None)],
+        [step(rc=10**9)],
+        [step(port=70_000)],
+        [step(out="x" * 5000)],
+        [step(why="\x1b[31m")],
+        [step(more=1)],
+        {"id": 3},
+    ],
+)
+def test_what_a_node_says_of_a_step_is_checked(answer):
+    assert path_step(frozenset({3}), is_over=True)([step()]) is RIGHT
+    assert path_step(frozenset({3}), is_over=True)(answer) is not RIGHT
 
 
 @pytest.fixture
