@@ -83,6 +83,6 @@ def test_uplinks_are_shared_by_those_that_cross(crossing, share):
 def test_the_sentence_says_how_it_follows():
     assert least_sentence(path_ceiling(Wire(400))) == (
         "400 Gb/s carry 50 GB/s, of which 98.0 % is payload (82 B of headers for each 4096 B): "
-        "49 GB/s. A path must reach 90 % of it, 44.1 GB/s, and 93 % of what good paths of its kind "
-        "reach."
+        "49 GB/s. The best paths must reach 90 % of it, 44.1 GB/s, and each 93 % of what good "
+        "paths of its kind reach."
     )

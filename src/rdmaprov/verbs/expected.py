@@ -134,6 +134,7 @@ def least_sentence(ceiling: PathCeiling) -> str:
     """Return what a path must reach, and why, in sentences."""
     least = format_gb_s(BAD_SHARE_OF_CEILING * ceiling.gb_s)
     return (
-        f"{ceiling.derivation} A path must reach {format_percent(BAD_SHARE_OF_CEILING)} of it, "
-        f"{least}, and {format_percent(BAD_SHARE_OF_GOOD)} of what good paths of its kind reach."
+        f"{ceiling.derivation} The best paths must reach {format_percent(BAD_SHARE_OF_CEILING)} of "
+        f"it, {least}, and each {format_percent(BAD_SHARE_OF_GOOD)} of what good paths of its kind "
+        "reach."
     )

@@ -103,6 +103,11 @@ def all_matchings(nodes: Sequence[str], rails: Sequence[int], seed: int = 0) -> 
         yield Matching(dict(zip(orders, rounds, strict=True)))
 
 
+def pairs_across(nodes: Sequence[str], leaf_of: Mapping[str, str], seed: str) -> list[Pair]:
+    """Return disjoint pairs of some nodes, of different leaves as far as there are any."""
+    return _Choice(nodes, leaf_of, seed).across(nodes)
+
+
 @dataclass
 class _Choice:
     """The choice of one rail's pairs."""
@@ -131,7 +136,7 @@ class _Choice:
             self.met.update(pair_key(*pair) for pair in near)
             taken = set(chain.from_iterable(near))
             rest = [node for node in self.nodes if node not in taken]
-            found.append((*near, *self._across(rest)))
+            found.append((*near, *self.across(rest)))
         return found
 
     def _leaves(self, nodes: Sequence[str]) -> dict[str, list[str]]:
@@ -141,7 +146,7 @@ class _Choice:
             found.setdefault(self.leaf_of.get(node, ""), []).append(node)
         return found
 
-    def _across(self, nodes: Sequence[str]) -> list[Pair]:
+    def across(self, nodes: Sequence[str]) -> list[Pair]:
         """Return pairs of different leaves that have not met, as many as can be found."""
         best: list[Pair] = []
         for _ in range(_TRIES):
