@@ -1,0 +1,121 @@
+"""The stage of paths, on made-up fleets: what it names, and what it leaves unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from bench.paths import SHOWN, main
+from click.testing import CliRunner
+from tests.madeup.faults import kinds
+from tests.madeup.fleet import MadeUpFleet
+from tests.madeup.paths import MadeUpPaths
+from tests.madeup.shape import FleetShape
+from tests.madeup.site import site_nodes
+
+from rdmaprov.acceptance.stages_paths import PathOptions, join_parts, run_paths
+from rdmaprov.isolation.model import FaultyPart
+from rdmaprov.verbs.matchings import few_matchings
+from rdmaprov.verbs.model import End, PathResult, PathTest
+
+SHAPE = FleetShape(8, gpus=2, rails=2, per_leaf=2)
+KINDS = {kind.name: kind for kind in kinds(held_out=True)}
+
+
+def run(name="", seed=0, shape=SHAPE, **options):
+    fleet = MadeUpFleet(shape, KINDS.get(name), seed)
+    report = run_paths(site_nodes(shape), MadeUpPaths(fleet), PathOptions(**options))
+    return fleet, report
+
+
+def test_a_healthy_fleet_passes_and_says_what_was_measured():
+    fleet, report = run()
+    assert (report.stage.state, report.stage.findings) == ("passed", [])
+    assert report.stage.said == "9 rounds of paths on 2 rails: 96 paths, 96 good, 0 bad"
+    assert fleet.seconds == 6 * 8 + 3 * 4
+    assert "must reach 90 % of it, 44.1 GB/s" in report.expected
+
+
+@pytest.mark.parametrize("name", ["half-slot", "slow-rail", "rail-down", "rail-dies", "lossy-rail"])
+def test_a_bad_rail_is_named(name):
+    fleet, report = run(name)
+    [truth] = fleet.truths
+    named = [(each.level, each.nodes, each.rail) for each in report.stage.findings]
+    assert named == [("rail", (fleet.shape.names[truth.nodes[0]],), truth.rail)]
+    assert report.stage.state == "failed"
+
+
+def test_a_node_cabled_to_another_leaf_is_named_by_its_latency():
+    fleet, report = run("wrong-leaf", shape=FleetShape(16, gpus=2, rails=2, per_leaf=4))
+    proven = [(each.level, each.nodes) for each in report.stage.findings if each.proven]
+    assert proven == [("node", (fleet.shape.names[fleet.truths[0].nodes[0]],))]
+
+
+def test_all_pairs_find_a_bad_path_wherever_it_is():
+    fleet, report = run("bad-path", matchings=0)
+    names = {fleet.shape.names[node] for node in fleet.truths[0].nodes}
+    assert [(each.level, set(each.nodes)) for each in report.stage.findings] == [("pair", names)]
+
+
+def test_paths_between_rails_are_tested_where_asked():
+    _, report = run(shift=1)
+    assert {(path.rail, path.into) for path in report.bandwidth.samples} == {(0, 1), (1, 0)}
+    assert report.stage.state == "passed"
+
+
+def test_gpu_memory_shows_what_host_memory_does_not():
+    memory = {0: "gpu0", 1: "gpu1"}
+    _, of_host = run("no-gdr")
+    fleet, report = run("no-gdr", memory=memory)
+    assert of_host.stage.state == "passed"
+    assert [each.nodes for each in report.stage.findings] == [
+        (fleet.shape.names[fleet.truths[0].nodes[0]],)
+    ]
+
+
+class WithoutPerftest:
+    """One node has no perftest."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.paths = name, MadeUpPaths(MadeUpFleet(SHAPE))
+
+    def measure(self, tests: Sequence[PathTest]) -> Mapping[PathTest, PathResult]:
+        return {
+            test: PathResult(test, error="no-perftest")
+            if self.name in (test.sender.node, test.receiver.node)
+            else result
+            for test, result in self.paths.measure(tests).items()
+        }
+
+
+def test_a_node_without_results_is_unknown_and_never_passed():
+    report = run_paths(site_nodes(SHAPE), WithoutPerftest("gpu003"))
+    [finding] = report.stage.findings
+    assert (finding.node, finding.proven, report.stage.state) == ("gpu003", False, "unknown")
+    assert finding.what == "24 paths of it have no result: no-perftest (24)"
+
+
+def test_a_leaf_that_carries_a_strangers_node_is_not_accused():
+    leaf = FaultyPart("leaf", ("a", "b"), "high", "slow", "l1")
+    port = FaultyPart("rail", ("x",), "high", "slow", rail=2)
+    far = FaultyPart("node", ("x",), "high", "far")
+    assert [(part.kind, part.confidence) for part in join_parts((leaf, port), (far,))] == [
+        ("leaf", "low"), ("node", "high"),
+    ]  # fmt: skip
+    assert join_parts((leaf, port), ()) == (leaf, port)
+
+
+def test_a_port_in_two_tests_of_a_direction_is_refused():
+    tests = few_matchings(SHAPE.names, (0, 1), {})[0].tests((0, 1))
+    with pytest.raises(ValueError, match="a port is in two tests"):
+        MadeUpPaths(MadeUpFleet(SHAPE)).measure([*tests, replace(tests[0], receiver=End("x", 0))])
+
+
+def test_the_kinds_of_the_bench_are_there_and_it_prints_the_same_again():
+    assert set(SHOWN) <= set(KINDS)
+    words = ["--nodes", "8", "--trials", "1", "--fault", "healthy", "--fault", "half-slot"]
+    first, again = (CliRunner().invoke(main, words) for _ in range(2))
+    assert first.exit_code == 0, first.output
+    assert "| half-slot | rail | 1 | 100% | 100% | 0.00 | 11.0 | 76 |" in first.stdout
+    assert first.stdout == again.stdout
