@@ -79,9 +79,9 @@ class MadeUpPaths:
         )
         gone = [self._is_gone(node) for node, _ in ends]
         if gone[0]:
-            return "no-answer"
+            return "not-run"
         if gone[1]:
-            return "no-server"
+            return "no-answer"
         return "completion" if broken.intersection(ends) else ""
 
     def _port(self, name: str, rail: int) -> tuple[int, int]:

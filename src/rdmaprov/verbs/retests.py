@@ -48,7 +48,7 @@ def retest_matching(
         own = [each for each in suspects if each.rail in (rail, None)]
         chance = random.Random(f"{seed} {turn} {rail}")  # noqa: S311 - a choice of partners
         order = chance.sample(list(nodes), len(nodes))
-        asked = _Asked(matrix, [n for n in order if n not in bad[rail]], met[rail])
+        asked = _Partners(matrix, [n for n in order if n not in bad[rail]], met[rail])
         used: set[str] = set()
         again = [(s.nodes[0], s.nodes[1]) for s in own if turn and s.kind == "pair"]
         taken = disjoint(again, used)
@@ -60,7 +60,7 @@ def retest_matching(
     return Matching(pairs)
 
 
-class _Asked:
+class _Partners:
     """Partners for what is suspected on a rail."""
 
     def __init__(self, matrix: PathMatrix, good: Sequence[str], met: set[Pair]) -> None:

@@ -16,7 +16,6 @@ from rdmaprov.verbs.suspects import BOTH, MOST_BAD, RECEIVING, SENDING, Suspect
 
 COMES_AND_GOES = "comes and goes"
 _VERBS = {SENDING: "it sends", RECEIVING: "it receives", BOTH: "it sends and receives"}
-_HANGS = ("timeout", "no-answer")
 # Of a node's rails that are at fault, from how many on the node is named.
 _NODE_SHARE = 0.5
 
@@ -65,7 +64,7 @@ def faulty_part(matrix: PathMatrix, suspect: Suspect, after: int) -> FaultyPart:
     elif suspect.seen == COMES_AND_GOES or (not sure and suspect.kind in ("rail", "node")):
         why += "; not in all tests: it comes and goes"
     words = [matrix.errors.get(path, "") for path in suspect.paths]
-    hang = 2 * sum(word in _HANGS for word in words) > len(words)
+    hang = 2 * words.count("timeout") > len(words)
     confidence = "high" if sure else "low"
     return FaultyPart(
         suspect.kind, suspect.nodes, confidence, why, suspect.name, suspect.rail, hang
