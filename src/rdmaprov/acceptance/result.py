@@ -45,6 +45,7 @@ class GateResult:
         judgement: the floor's; None with gloo.
         interrupted: whether the user stopped it.
         stages: those that ended, in order.
+        paths: tests of single paths, as path_data has them; None if there were none.
 
     """
 
@@ -59,6 +60,7 @@ class GateResult:
     judgement: Judgement | None = None
     interrupted: bool = False
     stages: list[StageReport] = field(default_factory=list)
+    paths: dict[str, Any] | None = None
 
     def exit_code(self) -> ExitCode:
         """Return 130 if interrupted, 1 if something is wrong, 4 if something is unknown, else 0."""
@@ -93,6 +95,7 @@ class GateResult:
             ],
             "congestion": counters.congestion(self.rails),
             "samples": samples_as_data(self.samples),
+            **({"paths": self.paths} if self.paths is not None else {}),
         }
 
     def nodes_as_data(self) -> dict[str, Any]:

@@ -1,0 +1,152 @@
+"""The plots of single paths: blocks of all rails, the worst blocks closer, and bad nodes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rdmaprov.bandwidth.rates import format_gb_s, format_percent
+from rdmaprov.report.drawing import draw_svg
+from rdmaprov.report.model import Plot, Table
+from rdmaprov.report.path_tiles import Tile, blocks_of, draw_tiles, tile
+from rdmaprov.words import quantity
+
+_MOST_ROWS, _MOST_BLOCKS, _MOST_NODES = 200, 4, 12
+_Path = Mapping[str, Any]
+_Ends = tuple[str, str]
+
+
+def plots(data: Mapping[str, Any]) -> Iterator[Plot]:
+    """Yield the plots of the paths of a run; none if no path was tested."""
+    paths = data.get("paths")
+    if not paths or not paths["rows"]:
+        return
+    nodes, limit = list(paths["names"]), paths["limit"]
+    leaf_of = dict(zip(nodes, paths["leaves"], strict=True))
+    rows = [_path(row, nodes, limit) for row in paths["rows"]]
+    known = [row for row in rows if row["share"] is not None]
+    bad = sorted((row for row in known if row["bad"]), key=lambda row: row["share"])
+    blocks = blocks_of(nodes, leaf_of)
+    words = (
+        f"{quantity(len(known), 'path')}, {len(bad):,} bad, {len(rows) - len(known):,} unknown"
+        f"{_name_worst(bad)}"
+    )
+    yield _plot(
+        "paths",
+        "Bandwidth of paths, by rail",
+        [tile(_title(rail), own, blocks, blocks) for rail, own in _by_rail(known)],
+        words,
+        f"Senders from above, receivers from the left; a cell has its slowest path. {words}. A "
+        f"ring marks a cell below {format_percent(limit)} of good paths. {paths['expected']}",
+        _worst_table(bad or sorted(known, key=lambda row: row["share"]), rows),
+        limit,
+    )
+    zoomed = list(_zoom(known, bad, blocks)) if len(blocks) < len(nodes) else []
+    if zoomed:
+        said = f"the {quantity(len(zoomed), 'block')} with most bad paths, node by node"
+        yield _plot(
+            "paths-zoom", "The worst blocks, by node", zoomed, said,
+            f"{said[0].upper()}{said[1:]}.", _worst_table(bad, rows), limit,
+        )  # fmt: skip
+    if bad:
+        yield _node_plot(bad, known, limit)
+
+
+def _path(row: Sequence[Any], nodes: Sequence[str], limit: float) -> _Path:
+    """Return a row of results.json by its names."""
+    sender, receiver, rail, into, gb_s, share, usec, error = row
+    return {
+        "from": nodes[sender], "to": nodes[receiver], "rail": rail, "into": into, "gb_s": gb_s,
+        "share": share, "usec": usec, "error": error,
+        "bad": share is not None and share < limit,
+    }  # fmt: skip
+
+
+def _plot(
+    name: str, title: str, tiles: Sequence[Tile], words: str, note: str, table: Table, limit: float
+) -> Plot:
+    size = (9.0, 1.0 + 2.2 * -(-len(tiles) // 4) * (1 if len(tiles) > 1 else 2))
+    svg = draw_svg(name, size, lambda axes: draw_tiles(axes, tiles, limit))
+    return Plot(name, title, svg, words, note, table)
+
+
+def _by_rail(rows: Sequence[_Path]) -> Iterator[tuple[tuple[int, int], dict[_Ends, float]]]:
+    """Yield the shares of each rail's paths, the slower one of a path that was tested twice."""
+    found: dict[tuple[int, int], dict[_Ends, float]] = defaultdict(dict)
+    for row in rows:
+        found[row["rail"], row["into"]][row["from"], row["to"]] = row["share"]
+    yield from sorted(found.items())
+
+
+def _title(rail: tuple[int, int]) -> str:
+    return f"rail {rail[0]}" if rail[0] == rail[1] else f"rail {rail[0]} to rail {rail[1]}"
+
+
+def _zoom(
+    known: Sequence[_Path], bad: Sequence[_Path], blocks: Mapping[str, Sequence[str]]
+) -> Iterator[Tile]:
+    block_of = {node: name for name, own in blocks.items() for node in own}
+    counts = Counter((row["rail"], block_of[row["from"]], block_of[row["to"]]) for row in bad)
+    shares = dict(_by_rail(known))
+    for (rail, up, down), _ in counts.most_common(_MOST_BLOCKS):
+        own = shares.get((rail, rail)) or {}
+        rows, columns = ({node: [node] for node in blocks[name]} for name in (up, down))
+        yield tile(f"rail {rail}: {up} to {down}", own, rows, columns)
+
+
+def _node_plot(bad: Sequence[_Path], known: Sequence[_Path], limit: float) -> Plot:
+    """Return the matrix of each node that is in most bad paths: ways by rails."""
+    counts = Counter(row[end] for row in bad for end in ("from", "to"))
+    worst = [node for node, _ in counts.most_common(_MOST_NODES)]
+    rails = sorted({row["rail"] for row in known})
+    tiles, lines = [], []
+    for node in worst:
+        cells: dict[tuple[int, int], float] = {}
+        for way, (end, key) in enumerate((("from", "rail"), ("to", "into"))):
+            for place, rail in enumerate(rails):
+                own = [row["share"] for row in known if row[end] == node and row[key] == rail]
+                if own:
+                    cells[way, place] = sorted(own)[len(own) // 2]
+                    said = "sends" if end == "from" else "receives"
+                    lines.append(
+                        (node, f"rail {rail}", said, format_percent(cells[way, place]),
+                         format_percent(min(own)), str(len(own)))
+                    )  # fmt: skip
+        names = tuple(f"rail {rail}" for rail in rails)
+        tiles.append(Tile(node, ("sends", "receives"), names, cells))
+    words = f"median of each rail of {quantity(len(worst), 'node')} that most bad paths have"
+    head = ("node", "rail", "way", "median", "slowest", "paths")
+    return _plot(
+        "path-nodes", "Nodes in bad paths", tiles, words,
+        f"Above what it sends, below what it receives, rail by rail: {words}.",
+        Table(head, tuple(lines)), limit,
+    )  # fmt: skip
+
+
+def _name_worst(bad: Sequence[_Path]) -> str:
+    if not bad:
+        return ""
+    counts = Counter(row[end] for row in bad for end in ("from", "to"))
+    return "; most often: " + ", ".join(f"{node} ({n})" for node, n in counts.most_common(4))
+
+
+def _worst_table(shown: Sequence[_Path], rows: Sequence[_Path]) -> Table:
+    """Return paths, the slowest first, and then those without a result."""
+    silent = [row for row in rows if row["share"] is None]
+    listed = [*shown, *silent][:_MOST_ROWS]
+    lines = tuple(
+        (
+            row["from"],
+            row["to"],
+            _title((row["rail"], row["into"])),
+            format_gb_s(row["gb_s"]) if row["gb_s"] else "-",
+            "-" if row["share"] is None else format_percent(row["share"]),
+            f"{row['usec']:.1f} µs" if row["usec"] else "-",
+            row["error"],
+        )
+        for row in listed
+    )
+    rest = len(shown) + len(silent) - len(listed)
+    more = f"{rest:,} more are in results.json." if rest else ""
+    return Table(("from", "to", "rail", "bandwidth", "of good paths", "latency", ""), lines, more)
