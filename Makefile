@@ -2,6 +2,7 @@
 #   make check     lint, types, unit tests: the inner loop
 #   make test      what every change must pass, on the virtual cluster too
 #   make test-all  and what takes the virtual cluster long
+#   make gpu       ranks over NCCL, where there is an NVIDIA GPU
 #   make generate  write the files that repeat what is declared once
 #   make demo      the whole job on a virtual cluster, step by step
 #   make lab       a virtual cluster, up and ready
@@ -9,11 +10,12 @@
 
 PYTHON ?= python3
 VENV := .venv
+TORCH := .torch
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 
-.PHONY: generate venv lab-tools test-tools demo lab check lint unit program test test-all lock clean
+.PHONY: generate venv lab-tools test-tools demo lab check lint unit program test test-all gpu gpu-there lock clean
 
 # As requires-python in pyproject.toml; pip would say so only after it made half an environment.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -59,7 +61,7 @@ lint: venv
 	$(BIN)/ansible-lint --offline --strict
 
 unit: venv
-	$(BIN)/pytest -q -n 2 -m "not lab and not browser" --ignore tests/cli
+	$(BIN)/pytest -q -n 2 -m "not lab and not browser and not gpu" --ignore tests/cli
 
 # The program as its users run it; most of it is waiting for Ansible to start.
 program: test-tools
@@ -86,9 +88,24 @@ test: test-tools check program
 test-all: test-tools check program
 	$(LAB) -m "lab or browser or long"
 
+# Asked for by name, so a machine without a GPU fails, before anything is made. What ranks write is
+# kept in runs/gpu, or where RDMAPROV_GPU_LOGS says.
+gpu: gpu-there venv $(if $(RDMAPROV_TORCH_PYTHON),,$(TORCH)/.made)
+	RDMAPROV_TORCH_PYTHON=$(or $(RDMAPROV_TORCH_PYTHON),$(CURDIR)/$(TORCH)/bin/python) $(BIN)/pytest -v tests/gpu
+
+gpu-there:
+	@$(PYTHON) tests/gpu/machine.py
+
+# torch with NCCL, of the version that the lab's nodes have: some 5 GiB.
+$(TORCH)/.made: lab/recipe.toml
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet \
+	  "$$($(PYTHON) -c 'import tomllib; print(tomllib.load(open("lab/recipe.toml", "rb"))["torch"]["requirement"])')"
+	@touch $@
+
 lock: venv
 	$(BIN)/pip-compile --quiet --extra dev --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-options \
 	  --strip-extras --upgrade --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .ansible dist
+	rm -rf $(VENV) $(TORCH) .mypy_cache .pytest_cache .ruff_cache .ansible dist

@@ -1,0 +1,173 @@
+"""Ranks on this machine, run by the acceptance's own launcher, supervisor and agent.
+
+Each node is a shell here, with one rank. NCCL refuses two ranks on one GPU of one host, so each
+node is a host of its own to it (NCCL_HOSTID): the ranks share the GPU and talk by sockets over lo.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from tests.unit.local_node import here
+
+from rdmaprov.acceptance import bundle
+from rdmaprov.acceptance.job_run import JobRun
+from rdmaprov.acceptance.launch import Launcher
+from rdmaprov.acceptance.node_logs import RunLogs, read_run
+from rdmaprov.acceptance.plan import GateJob, JobLimits, JobPlane, Task
+from rdmaprov.acceptance.rank_events import RankEvent
+from rdmaprov.probe.probe import Probe
+
+PYTHON = "RDMAPROV_TORCH_PYTHON"
+LOGS = "RDMAPROV_GPU_LOGS"
+PLANE, PORT = "here", 29471
+# After it a rank that hangs is ended. gloo's ranks share the processors with whatever runs there.
+STEP_S = {"nccl": 20.0, "gloo": 60.0}
+SHARED_GPU = {"NCCL_SOCKET_IFNAME": "=lo", "NCCL_IB_DISABLE": "1", "CUDA_VISIBLE_DEVICES": "0"}
+# What __main__.py of the agent becomes on all ranks: on one, torch's collectives do wrong.
+_MAIN = """
+import os, sys
+from pathlib import Path
+from agent import rank
+from agent.main import main
+
+class Dist:
+    def __init__(self, dist):
+        self._dist = dist
+    def __getattr__(self, name):
+        return getattr(self._dist, name)
+{methods}
+
+if os.environ["RANK"] == "{rank}":
+    begin = rank.RankProcess.__init__
+    def init(self, *words):
+        begin(self, *words)
+        self.dist = Dist(self.dist)
+    rank.RankProcess.__init__ = init
+sys.exit(main(Path(sys.argv[1])))
+"""
+SENDS_WRONG = """
+    def all_reduce(self, given, **more):
+        given += 1
+        return self._dist.all_reduce(given, **more)
+    def all_gather_into_tensor(self, out, given, **more):
+        return self._dist.all_gather_into_tensor(out, given + 1, **more)
+"""
+GETS_WRONG = """
+    def all_reduce(self, given, **more):
+        done = self._dist.all_reduce(given, **more)
+        given[-1] += 1
+        return done
+"""
+
+
+@cache
+def python_with_torch() -> str:
+    """Return an interpreter that has torch, empty if none is known."""
+    named = os.environ.get(PYTHON, sys.executable)
+    asked = [named, "-c", "import importlib.util as i, sys; sys.exit(not i.find_spec('torch'))"]
+    try:
+        return named if subprocess.run(asked, check=False).returncode == 0 else ""
+    except OSError:
+        return ""
+
+
+def logs_directory() -> Path:
+    """Return where what ranks wrote is kept."""
+    return Path(os.environ.get(LOGS) or Path(__file__).parents[2] / "runs" / "gpu")
+
+
+@dataclass
+class Ranks:
+    """Ranks of a backend on this machine.
+
+    Args:
+        backend: `nccl` or `gloo`.
+        test: by whose name what they write is kept.
+        processes: of the ranks that have begun.
+
+    """
+
+    backend: str
+    test: str
+    processes: dict[int, int] = field(default_factory=dict)
+
+    def job(self, count: int, *tasks: Task) -> GateJob:
+        """Return a job of so many nodes, which perform these tasks."""
+        names = tuple(f"n{number}" for number in range(count))
+        plane = JobPlane(PLANE, None, dict.fromkeys(names, "lo"), dict.fromkeys(names, "127.0.0.1"))
+        shared = {name: {**SHARED_GPU, "NCCL_HOSTID": name} for name in names}
+        return GateJob(
+            backend=self.backend,
+            nodes=names,
+            per_node=1,
+            pythons=dict.fromkeys(names, python_with_torch()),
+            address="127.0.0.1",
+            port=PORT,
+            control=dict.fromkeys(names, "lo"),
+            planes=(plane,),
+            tasks=tasks,
+            limits=JobLimits(load=300, rendezvous=120, connect=120, step=STEP_S[self.backend]),
+            environment=shared if self.backend == "nccl" else {},
+        )
+
+    def run(
+        self, count: int, *tasks: Task, on_event: Callable[[RankEvent], None] = lambda _: None
+    ) -> tuple[JobRun, RunLogs]:
+        """Return the run of a job and what NCCL's logs say; keep all that it wrote."""
+
+        def heard(event: RankEvent) -> None:
+            if event["event"] == "hello":
+                self.processes[event["rank"]] = event["pid"]
+            on_event(event)
+
+        made = self.job(count, *tasks)
+        probe = Probe({name: here(name) for name in made.nodes})
+        try:
+            (ran,) = Launcher(probe, heard).run([made])
+        finally:
+            probe.close()
+        return ran, self._keep(ran)
+
+    def _keep(self, ran: JobRun) -> RunLogs:
+        directory = logs_directory() / self.test
+        directory.mkdir(parents=True, exist_ok=True)
+
+        def keep(name: str, text: str) -> Path:
+            path = directory / name
+            path.write_text(text)
+            return path
+
+        keep("ranks.jsonl", "".join(json.dumps(event) + "\n" for event in ran.events))
+        for name, node in ran.nodes.items():
+            keep(f"{name}.err", node.errors)
+        return read_run(ran, keep)
+
+
+def task(number: int, count: int, collective: str = "all_reduce", **more) -> Task:
+    """Return a task of all ranks."""
+    everyone = (tuple(range(count)),)
+    return Task(number, "fleet", PLANE, everyone, collective, **more)
+
+
+def corrupt(monkeypatch, rank: int, methods: str) -> None:
+    """Have one rank do wrong: what it gives to collectives, or what it gets of them."""
+    packed = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(bundle.agent_archive())) as whole,
+        zipfile.ZipFile(packed, "w") as made,
+    ):
+        for name in whole.namelist():
+            own = name == "__main__.py"
+            data = _MAIN.format(rank=rank, methods=methods).encode() if own else whole.read(name)
+            made.writestr(name, data)
+    monkeypatch.setattr(bundle, "agent_archive", packed.getvalue)

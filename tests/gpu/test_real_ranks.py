@@ -1,0 +1,135 @@
+"""What the acceptance's agent measures and what is found, with real ranks on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from tests.gpu import ranks as made
+from tests.gpu.ranks import PLANE, task
+
+from rdmaprov.acceptance import blame, measure, wrong_sums
+from rdmaprov.acceptance.agent import ras
+from rdmaprov.acceptance.plan import DTYPES
+from rdmaprov.bandwidth.ceiling import ALGORITHMS
+from rdmaprov.nccl_log import transport
+from rdmaprov.nccl_log.ras import parse_report
+from rdmaprov.nccl_log.tuning import taken_algorithm
+
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+# A few elements, a number that not all counts of ranks divide, and several buffers of NCCL.
+SIZES = {"nccl": (8, 40_000, 16 << 20), "gloo": (8, 40_000, 1 << 20)}
+# Long enough that a signal meets the ranks within their collectives.
+LONG_S = 60.0
+
+
+def proven(found):
+    return [(finding.node, finding.level) for finding in found if finding.proven]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_values_are_exact_for_each_collective_and_type(ranks, count):
+    wanted = SIZES[ranks.backend]
+    tasks = [
+        task(number, count, name, sizes=wanted, dtypes=DTYPES, repeat=(5, 10, 0.2))
+        for number, name in enumerate(COLLECTIVES)
+    ]
+    ran, _ = ranks.run(count, *tasks)
+    assert blame.findings(ran) == []
+    assert ran.events_of("wrong") == []
+    seen = {(e["rank"], e["task"], e["bytes"]) for e in ran.events_of("checked")}
+    assert seen == {(r, t, s) for r in range(count) for t in range(len(tasks)) for s in wanted}
+    assert all(event["dtypes"] == list(DTYPES) for event in ran.events_of("checked"))
+    assert all(event["count"] >= 5 for event in ran.events_of("row"))
+    rows = [row for row in measure.rows(ran) if row.collective == "all_reduce"]
+    row = measure.largest_row(rows, PLANE)
+    assert row is not None
+    assert (row.bytes, len(row.ranks)) == (max(wanted), count)
+
+
+def test_a_rank_that_gives_wrong_data_is_named(ranks, monkeypatch):
+    made.corrupt(monkeypatch, 1, made.SENDS_WRONG)
+    ran, _ = ranks.run(3, task(0, 3, sizes=SIZES[ranks.backend], dtypes=("float32",)))
+    (found,) = wrong_sums.findings(ran)
+    assert (found.node, found.level, found.proven) == ("n1", "rank", True)
+    assert "data from rank 1 arrives wrong at 2 others" in found.what
+
+
+def test_a_rank_that_gets_wrong_results_is_named(ranks, monkeypatch):
+    made.corrupt(monkeypatch, 2, made.GETS_WRONG)
+    ran, _ = ranks.run(3, task(0, 3, sizes=SIZES[ranks.backend], dtypes=("float32",)))
+    (found,) = wrong_sums.findings(ran)
+    assert (found.node, found.level, found.proven) == ("n2", "rank", True)
+    assert "rank 2 gets wrong results, 2 others get right ones" in found.what
+
+
+class Signal:
+    """Sends a signal to a rank once all ranks have reported of their soak."""
+
+    def __init__(self, ranks, number):
+        self.ranks, self.number = ranks, number
+        self.seen: set[int] = set()
+        self.victim = 0
+
+    def __call__(self, event):
+        if event["event"] == "soak" and event["rank"] not in self.seen:
+            self.seen.add(event["rank"])
+            if self.seen == {0, 1, 2}:
+                # The first process of a machine has RAS's port, and answers for the others there.
+                processes = self.ranks.processes
+                free = [rank for rank in (1, 2, 0) if not has_port(processes[rank], ras.PORT)]
+                self.victim = free[0]
+                os.kill(processes[self.victim], self.number)
+
+
+def has_port(pid, port):
+    """Return whether a process listens on a TCP port."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    listening = {
+        f"socket:[{row[9]}]" for row in rows if row[3] == "0A" and int(row[1][-4:], 16) == port
+    }
+    held = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
+    return bool(listening & held)
+
+
+def soak():
+    return task(0, 3, sizes=(1 << 20,), dtypes=("float32",), soak_s=LONG_S, limit_s=LONG_S)
+
+
+@pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGKILL])
+def test_a_rank_that_ends_is_named_and_no_other(ranks, number):
+    sent = Signal(ranks, number)
+    ran, _ = ranks.run(3, soak(), on_event=sent)
+    assert proven(blame.findings(ran)) == [(f"n{sent.victim}", "rank")]
+
+
+def test_a_rank_that_stops_is_named_and_no_other(ranks):
+    sent = Signal(ranks, signal.SIGSTOP)
+    ran, _ = ranks.run(3, soak(), on_event=sent)
+    assert proven(blame.findings(ran)) == [(f"n{sent.victim}", "rank")]
+    if ranks.backend == "nccl" and nccl_version(ran) >= (2, 24):
+        reports = [parse_report(event["report"]) for event in ran.events_of("ras")]
+        silent = {process.pid for report in reports for process in report.unresponsive}
+        assert silent == {ranks.processes[sent.victim]}
+
+
+def nccl_version(ran):
+    said = next(event["nccl"] for event in ran.events_of("hello"))
+    return tuple(map(int, said.split(".")))
+
+
+@pytest.mark.parametrize("backend", [pytest.param("nccl", marks=pytest.mark.gpu)], indirect=True)
+def test_nccls_logs_name_the_algorithm_and_the_transport(ranks):
+    size = max(SIZES["nccl"])
+    ran, logs = ranks.run(2, task(0, 2, sizes=(size,), dtypes=("float32",)))
+    assert ran.good
+    taken = taken_algorithm(logs.matrix.choices, "AllReduce", size, 2)
+    assert taken in ALGORITHMS, logs.matrix.choices
+    verdict = transport.verdict(logs.matrix)
+    assert verdict.transport is transport.Transport.SOCKET
+    assert verdict.nccl_version is not None
+    assert logs.matrix.unreadable[0] == 0, logs.matrix.unreadable
+    kept = Path(made.logs_directory() / ranks.test)
+    assert {path.name.split(".")[1] for path in kept.iterdir()} >= {"nccl", "err", "jsonl"}
