@@ -49,7 +49,7 @@ def judge_transports(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
     first = site.nodes[0]
     wants_gdr = str(first.get("peermem_mode")) != "off"
     kind = _TRANSPORTS[str(first.get("fabric_kind"))]
-    one_domain = nvlink_nodes(site.nodes) >= len(site.nodes) > 1
+    one_domain = _domain(site) >= len(site.nodes) > 1
     for problem in transport.judge(
         logs.matrix, kind, hcas, wants_gdr, every_rank=not missing, one_domain=one_domain
     ):
@@ -97,11 +97,16 @@ def judge_counters(
     if due_bytes:
         found += counters.balance(rails)
         # Nodes of one NVLink domain reduce by NVLink first, and share the traffic between domains.
-        domain = nvlink_nodes(site.nodes)
+        domain = _domain(site)
         due = 0 if domain >= len(site.nodes) > 1 else due_bytes // domain
         found += counters.volume(rails, due)
     others = gpu_checks.disturbed(after, own or {})
     return rails, gpu_checks.disturbance_findings(others) + excuse(found, others)
+
+
+def _domain(site: GateSite) -> int:
+    """Return how many nodes may share NVLink in a run."""
+    return nvlink_nodes(site.nodes) if site.mnnvl else 1
 
 
 def excuse(found: Sequence[Finding], others: Mapping[str, Sequence[str]]) -> list[Finding]:

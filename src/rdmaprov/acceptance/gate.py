@@ -5,10 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rdmaprov.acceptance import readings, stages_fleet, stages_groups, stages_host, stages_soak
+from rdmaprov.acceptance import (
+    readings,
+    stages_fleet,
+    stages_groups,
+    stages_host,
+    stages_rails,
+    stages_soak,
+)
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import JobRunner, Launcher
@@ -242,9 +249,23 @@ class StageRun:
         report = StageReport("fleet", findings=result.findings[len(old) :])
         result.findings[:] = old
         report.findings += self._isolate(site, report.findings)
+        report.findings += self._run_rails(site)
         said = result.judgement.sentence if result.judgement else f"{job.world} ranks"
+        if result.over_rails and result.over_rails.judgement:
+            said += f"; over rails alone: {result.over_rails.judgement.sentence}"
         report.said = said if ran.good else f"{job.world} ranks: the run did not end well"
         return report
+
+    def _run_rails(self, site: GateSite) -> list[Finding]:
+        """Run all nodes again without NVLink between them, where they share it."""
+        if not stages_rails.is_due(site, self.result):
+            return []
+        gate, bare = self.gate, replace(site, mnnvl=False)
+        outputs = stages_rails.Outputs(gate.on_stage, gate.keep, gate.history)
+        found = stages_rails.prove_rails(
+            self.result, bare, self.runner, gate.connection, gate.options, outputs
+        )
+        return found + self._isolate(bare, found)
 
     def _counters_before(self, site: GateSite) -> Mapping[str, Document]:
         """Return the counters that the run of all nodes starts from: other stages move data too."""

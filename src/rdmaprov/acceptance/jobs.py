@@ -42,6 +42,7 @@ class GateSite:
         facts: the preflight, by node.
         backend: `nccl` or `gloo`.
         rendezvous: where ranks join.
+        mnnvl: whether NVLink between nodes may be used.
 
     """
 
@@ -49,6 +50,7 @@ class GateSite:
     facts: Mapping[str, Document]
     backend: str
     rendezvous: Rendezvous
+    mnnvl: bool = True
 
     def without(self, names: Collection[str]) -> GateSite:
         """Return the site without some nodes."""
@@ -246,7 +248,7 @@ def _nccl_environment(site: GateSite, node: Node, rails: tuple[int, ...]) -> dic
     Left alone, NCCL takes ib*, else the first device that is not docker, lo or virbr: a BMC's
     169.254 or a veth (nccl#913, nccl#1000, nccl#1291).
     """
-    own = {}
+    own = {} if site.mnnvl else {"NCCL_MNNVL_ENABLE": "0"}
     if not node.get("nccl_socket_ifname") and not site.facts[node.name].get("socket_ifname"):
         own["NCCL_SOCKET_IFNAME"] = f"={site.rendezvous.devices[node.name]}"
     if rails:

@@ -43,6 +43,8 @@ class GateResult:
         rails: the traffic of the rails.
         samples: the counters of rails over time; None without a run.
         judgement: the floor's; None with gloo.
+        used_mnnvl: whether NCCL's logs show NVLink between nodes.
+        over_rails: what a second run showed, without NVLink between nodes; None if there was none.
         interrupted: whether the user stopped it.
         stages: those that ended, in order.
         paths: tests of single paths, as path_data has them; None if there were none.
@@ -58,6 +60,8 @@ class GateResult:
     rails: list[RailTraffic] = field(default_factory=list)
     samples: FleetSamples | None = None
     judgement: Judgement | None = None
+    used_mnnvl: bool = False
+    over_rails: GateResult | None = None
     interrupted: bool = False
     stages: list[StageReport] = field(default_factory=list)
     paths: dict[str, Any] | None = None
@@ -70,7 +74,9 @@ class GateResult:
             return ExitCode.FAILED
         if self.findings or self.ran is None or not self.ran.good:
             return ExitCode.UNKNOWN
-        return ExitCode.OK if proof.is_complete(self.ran) else ExitCode.UNKNOWN
+        runs = [self.ran, *([self.over_rails.ran] if self.over_rails else [])]
+        whole = all(ran is not None and ran.good and proof.is_complete(ran) for ran in runs)
+        return ExitCode.OK if whole else ExitCode.UNKNOWN
 
     @property
     def verdict(self) -> str:
@@ -86,9 +92,8 @@ class GateResult:
             "notes": self.notes,
             "stages": [report.as_data() for report in self.stages],
             "floor": _floor(self.judgement),
-            "planes": [self._plane(plane.name) for plane in self.ran.job.planes]
-            if self.ran
-            else [],
+            "floor_over_rails": _floor(self.over_rails.judgement) if self.over_rails else None,
+            "planes": [*self._planes(), *(self.over_rails._planes() if self.over_rails else ())],
             "rails": [
                 {"node": each.node, "rail": each.rail, "sent_bytes": each.sent_bytes}
                 for each in self.rails
@@ -113,6 +118,9 @@ class GateResult:
             "findings": len(own),
             "processes_left": None if left is None else list(left),
         }
+
+    def _planes(self) -> list[dict[str, Any]]:
+        return [self._plane(plane.name) for plane in self.ran.job.planes] if self.ran else []
 
     def _plane(self, name: str) -> dict[str, Any]:
         """Return a plane's sweep, latency and ranks."""

@@ -105,6 +105,7 @@ def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, hist
     """Add what NCCL's logs, the floor and the history say."""
     logs = node_logs.read_run(ran, keep)
     choices = logs.matrix.choices
+    result.used_mnnvl = any("MNNVL" in kind for each in logs.matrix.members for kind in each.local)
     result.findings += evidence.judge_transports(site, logs)
     found, notes = judge_diagnostics(site, logs.matrix)
     result.findings += found

@@ -21,10 +21,11 @@ def summary_lines(result: GateResult) -> Iterator[Line]:
         yield Line(
             printable(f"{report.state:>8}  {report.text}"), _STATE_STYLES.get(report.state, "")
         )
-    if result.ran is not None:
-        yield from _numbers(result)
-    if result.judgement is not None:
-        yield Line(result.judgement.sentence)
+    for each in (result, result.over_rails):
+        if each is not None and each.ran is not None:
+            yield from _numbers(each)
+        if each is not None and each.judgement is not None:
+            yield Line(each.judgement.sentence)
     for note in result.notes:
         yield Line(printable(f"note: {note}"))
     for finding in result.findings:

@@ -53,9 +53,10 @@ class Drop:
 
 def kind(fabric: Fabric, size_bytes: int, algorithm: str = "auto") -> str:
     """Return what makes results comparable: the fabric's shape, the size and the algorithm."""
+    shared = f" NVLink of {fabric.nvlink_nodes} nodes" if fabric.nvlink_nodes > 1 else ""
     return (
         f"{fabric.nodes}x{fabric.gpus_per_node} {fabric.rails}x{fabric.link_gbps:g}G "
-        f"{size_bytes} {algorithm}"
+        f"{size_bytes} {algorithm}{shared}"
     )
 
 

@@ -64,6 +64,8 @@ def _messages(data: Mapping[str, Any]) -> Iterator[Message]:
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "backend", data["backend"] or "not chosen"
     yield from _stages(data.get("stages", ()))
+    if rails := data.get("floor_over_rails"):
+        yield "over rails alone (NCCL_MNNVL_ENABLE=0)", rails["sentence"]
     if floor := data["floor"]:
         yield "floor", f"{floor['floor_gb_s']:.4g} GB/s; ceiling {floor['ceiling_gb_s']:.4g} GB/s"
         yield "floor derived from", floor["derivation"]
