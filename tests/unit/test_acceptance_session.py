@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 from tests.unit.accept_runs import job
 
-from rdmaprov.acceptance import blame
+from rdmaprov.acceptance import blame, jobs, stages_fleet
 from rdmaprov.acceptance.job_run import MOST_MISSED, NodeRun
 from rdmaprov.acceptance.launch import Launcher
-from rdmaprov.acceptance.plan import JobLimits, Task, task_file
+from rdmaprov.acceptance.plan import DTYPES, JobLimits, JobPlane, Task, task_file
 from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.errors import NoAnswer
 from rdmaprov.probe.probe import Probe
@@ -165,3 +166,46 @@ def test_limits_grow_with_the_world_and_leave_nccl_its_say():
     assert large.rendezvous > small.rendezvous
     # 4.096 µs · 2^22, and eight times that until an HCA gives up.
     assert small.step > 8 * 4.096e-6 * 2**22
+
+
+def fleet_job(nodes, per_node=8):
+    """Return the job of all nodes of such a fleet, over nccl."""
+    bare = job(
+        nodes,
+        per_node=per_node,
+        backend="nccl",
+        planes=(JobPlane("all rails"),),
+        limits=JobLimits.of("nccl", nodes * per_node),
+        rounds=(),
+    )
+    return replace(bare, tasks=tuple(jobs._fleet_tasks(bare, (8, 8 << 30), False)))
+
+
+def test_the_limit_of_all_nodes_is_that_of_its_parts_each_connected_once():
+    made = fleet_job(15)
+    sweep, *others = [task for task in made.tasks if task.collective != "exchange"]
+    rounds = [task for task in made.tasks if task.collective == "exchange"]
+    limits = made.limits
+    assert {task.groups for task in others} == {sweep.groups}
+    wanted = limits.start_s + limits.connect
+    wanted += sum(task.limit_s + 5 * limits.step for task in (sweep, *others))
+    wanted += len(rounds) * (limits.connect + 2 * limits.step)
+    assert made.limit_s() == pytest.approx(wanted)
+    assert "time limit 1 h 59 min" in stages_fleet.fleet_line(made, made.limit_s())
+
+
+def test_a_slow_but_healthy_sweep_ends_within_the_limit():
+    """Over TCP at 1 GB/s, the largest size is begun before the task's limit and ends after it."""
+    made, world = fleet_job(15), 120
+    once_s = 8.6 * 2 * (world - 1) / world / 1.0
+    # Two places: one run that is verified for each type, and another and five for the timed one.
+    largest_s = once_s * 2 * (len(DTYPES) + 1 + 5)
+    assert largest_s > made.tasks[0].limit_s
+    assert largest_s < made.limits.task_s(made.tasks[0]) - made.limits.connect
+
+
+def test_an_exchange_may_wait_for_one_dead_path():
+    limits = JobLimits.of("nccl", 16)
+    exchange = Task(0, "pairs", "x", ((0, 8),), "exchange")
+    # NCCL names the HCA after 137 s; then the ranks report.
+    assert limits.task_s(exchange) - limits.connect > 137 + limits.step

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 # By chance, one of 10,000 series shows a change; a fleet's soak has some hundreds.
 _CHANCE = 1e-4
@@ -45,9 +46,10 @@ def change_points(values: Sequence[float], min_change: float = MIN_CHANGE) -> li
 
 
 def _split(values: Sequence[float], least: float) -> list[int]:
-    at, gain = _best_cut(values)
-    if gain <= least:
+    cut = best_cut(values, _LEAST)
+    if cut.fall**2 <= least:
         return []
+    at = cut.place
     return [*_split(values[:at], least), at, *(at + each for each in _split(values[at:], least))]
 
 
@@ -66,14 +68,36 @@ def _distinct(values: Sequence[float], cuts: list[int], min_change: float) -> li
     return cuts
 
 
-def _best_cut(values: Sequence[float]) -> tuple[int, float]:
-    """Return the best cut, and the variance it explains."""
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A series in two parts.
+
+    Args:
+        place: of the first value of the second part.
+        fall: how much higher the first part's mean is, times sqrt(n1 n2 / n): the CUSUM statistic,
+            whose square is the variance that the cut explains.
+
+    """
+
+    place: int
+    fall: float
+
+
+def best_cut(values: Sequence[float], least: int, weigh: Callable[[float], float] = abs) -> Cut:
+    """Return the cut into the two most different parts; a fall of 0 if there is none.
+
+    Args:
+        values: in the order of time.
+        least: values of a part.
+        weigh: of a fall; what is largest is best. By default rises count like falls.
+
+    """
     count, whole = len(values), sum(values)
-    best, before = (0, 0.0), 0.0
-    for at, value in enumerate(values[: max(0, count - _LEAST)], start=1):
+    best, before = Cut(0, 0.0), 0.0
+    for at, value in enumerate(values[: max(0, count - least)], start=1):
         before += value
-        if at >= _LEAST:
-            difference = abs(before / at - (whole - before) / (count - at))
-            gain = difference**2 * at * (count - at) / count
-            best = max(best, (at, gain), key=lambda each: each[1])
+        if at >= least:
+            difference = before / at - (whole - before) / (count - at)
+            cut = Cut(at, difference * math.sqrt(at * (count - at) / count))
+            best = max(best, cut, key=lambda each: weigh(each.fall))
     return best

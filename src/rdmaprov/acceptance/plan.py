@@ -67,8 +67,12 @@ class JobLimits:
     def task_s(self, task: Task) -> float:
         """Return how long a task may take from when all ranks have it.
 
-        Behind its own limit, a step may have begun, and then the last ones follow.
+        Behind its own limit, a step may have begun, and then the last ones follow. A pair exchanges
+        24 MiB and some 100 small messages (agent/latency.py), seconds over any network: two steps
+        are for one that hangs, and for what follows it.
         """
+        if task.collective == "exchange":
+            return self.connect + 2 * self.step
         return self.connect + max(task.limit_s, task.soak_s) + 5 * self.step
 
 
@@ -181,8 +185,14 @@ class GateJob:
         return range(first, first + self.per_node)
 
     def limit_s(self) -> float:
-        """Return how long the whole job may take."""
-        return self.limits.start_s + sum(self.limits.task_s(task) for task in self.tasks)
+        """Return how long the whole job may take; groups that were made before are not again."""
+        seen: set[tuple[str, tuple[tuple[int, ...], ...]]] = set()
+        total = self.limits.start_s
+        for task in self.tasks:
+            total += self.limits.task_s(task)
+            total -= self.limits.connect if (task.plane, task.groups) in seen else 0
+            seen.add((task.plane, task.groups))
+        return total
 
 
 def start_request(

@@ -31,6 +31,7 @@ from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.plan import GateJob
 from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
 from rdmaprov.bandwidth import sizes
+from rdmaprov.words import duration
 
 Keep = Callable[[str, str], Path | None]
 
@@ -48,7 +49,7 @@ def fleet_line(job: GateJob, limit_s: float) -> str:
     names = ", ".join(plane.name for plane in job.planes)
     return (
         f"fleet: all-reduce of {job.world} ranks over {job.backend}, {first} to {last}, "
-        f"{names}; time limit {limit_s:.0f} s"
+        f"{names}; time limit {duration(limit_s)}"
     )
 
 

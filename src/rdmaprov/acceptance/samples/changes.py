@@ -6,7 +6,9 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
+
+from rdmaprov.acceptance.change_points import best_cut
 
 # Our choice: far beyond the 1 % by which equal runs differ, and half of what one rail of eight is.
 LEAST_CHANGE = 0.06
@@ -34,22 +36,17 @@ class RateChange:
 def change_point(rates: Sequence[float]) -> RateChange | None:
     """Return where a rate falls for good, None if it does not.
 
-    The place is the one that splits the rates into the two most different means, weighted by their
-    lengths: binary segmentation with the CUSUM statistic (Scott and Knott, Biometrics 1974).
+    It is cut once, where its two parts differ most (`change_points.best_cut`). A soak's times are
+    cut again and again instead: their levels come and go.
     """
-    count = len(rates)
-    if count < 2 * _LEAST_BINS:
+    if len(rates) < 2 * _LEAST_BINS:
         return None
-    sums = list(accumulate(rates, initial=0.0))
-
-    def fall(place: int) -> float:
-        left, right = sums[place] / place, (sums[count] - sums[place]) / (count - place)
-        return (left - right) * math.sqrt(place * (count - place) / count)
-
-    place = max(range(_LEAST_BINS, count - _LEAST_BINS + 1), key=fall)
-    before, after = statistics.median(rates[:place]), statistics.median(rates[place:])
+    cut = best_cut(rates, _LEAST_BINS, weigh=float)
+    if not cut.place:
+        return None
+    before, after = statistics.median(rates[: cut.place]), statistics.median(rates[cut.place :])
     steps = [abs(b - a) for a, b in pairwise(rates)]
     noise = 1.4826 * statistics.median(steps) / math.sqrt(2)
-    if after > (1 - LEAST_CHANGE) * before or fall(place) < _DEVIATIONS * noise:
+    if after > (1 - LEAST_CHANGE) * before or cut.fall < _DEVIATIONS * noise:
         return None
-    return RateChange(place, before, after)
+    return RateChange(cut.place, before, after)
