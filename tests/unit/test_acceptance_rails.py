@@ -109,6 +109,8 @@ def test_a_rail_that_nvlink_hides_is_found_by_the_second_run():
     assert any(line.startswith("isolation") for line in lines)
     # Four nodes are too few to tell which end of a pair it is.
     bad = usual_shape(4).names[truth.nodes[0]]
+    (slow,) = (found for found in result.findings if not found.nodes)
+    assert slow.what == f"{stages_rails.PLANE}: {result.over_rails.judgement.sentence}"
     named = [found.nodes for found in result.findings if found.nodes]
     assert named
     assert all(bad in nodes for nodes in named)
@@ -190,3 +192,14 @@ def made_site(shape, mnnvl):
     with mock.patch.object(stages_fleet, "fleet_job", note):
         made.accept(shape, stages=("state", "preflight", "fleet"))
     return replace(seen[0], mnnvl=mnnvl)
+
+
+def test_nvlink_that_the_site_does_not_state_is_a_note():
+    """NCCL's log shows it: the rails are proven all the same."""
+    shown = mock.patch.object(stages_fleet, "shows_mnnvl", lambda matrix: bool(matrix.members))
+    with shown, mock.patch.object(made, "MadeUpRunner", MadeUpRunner):
+        result = made.accept(usual_shape(4), stages=("state", "preflight", "fleet")).result
+    assert result.over_rails is not None
+    assert result.findings == []
+    (note,) = (note for note in result.notes if "fabric_nvlink_domain" in note)
+    assert "P2P/MNNVL" in note

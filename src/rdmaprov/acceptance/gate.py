@@ -249,21 +249,21 @@ class StageRun:
         report = StageReport("fleet", findings=result.findings[len(old) :])
         result.findings[:] = old
         report.findings += self._isolate(site, report.findings)
-        report.findings += self._run_rails(site)
+        report.findings += self._run_rails(site, report.findings)
         said = result.judgement.sentence if result.judgement else f"{job.world} ranks"
         if result.over_rails and result.over_rails.judgement:
             said += f"; over rails alone: {result.over_rails.judgement.sentence}"
         report.said = said if ran.good else f"{job.world} ranks: the run did not end well"
         return report
 
-    def _run_rails(self, site: GateSite) -> list[Finding]:
+    def _run_rails(self, site: GateSite, known: Sequence[Finding]) -> list[Finding]:
         """Run all nodes again without NVLink between them, where they share it."""
         if not stages_rails.is_due(site, self.result):
             return []
         gate, bare = self.gate, replace(site, mnnvl=False)
         outputs = stages_rails.Outputs(gate.on_stage, gate.keep, gate.history)
         found = stages_rails.prove_rails(
-            self.result, bare, self.runner, gate.connection, gate.options, outputs
+            self.result, bare, self.runner, gate.connection, gate.options, outputs, known
         )
         return found + self._isolate(bare, found)
 

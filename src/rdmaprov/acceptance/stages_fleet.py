@@ -31,6 +31,7 @@ from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.plan import GateJob
 from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
 from rdmaprov.bandwidth import sizes
+from rdmaprov.nccl_log.matrix import Matrix
 from rdmaprov.words import duration
 
 Keep = Callable[[str, str], Path | None]
@@ -106,7 +107,7 @@ def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, hist
     """Add what NCCL's logs, the floor and the history say."""
     logs = node_logs.read_run(ran, keep)
     choices = logs.matrix.choices
-    result.used_mnnvl = any("MNNVL" in kind for each in logs.matrix.members for kind in each.local)
+    result.used_mnnvl = shows_mnnvl(logs.matrix)
     result.findings += evidence.judge_transports(site, logs)
     found, notes = judge_diagnostics(site, logs.matrix)
     result.findings += found
@@ -118,6 +119,11 @@ def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, hist
     if ran.good:
         when = datetime.now(UTC).isoformat(timespec="seconds")
         result.notes += evidence.compare_with_history(site, ran, choices, history, when)
+
+
+def shows_mnnvl(matrix: Matrix) -> bool:
+    """Return whether NCCL's logs show NVLink between nodes: `via P2P/MNNVL` (2.20 and later)."""
+    return any("MNNVL" in kind for each in matrix.members for kind in each.local)
 
 
 def keep_errors(ran: JobRun, keep: Keep) -> None:

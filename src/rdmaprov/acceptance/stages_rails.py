@@ -6,7 +6,7 @@ there. NCCL reads NCCL_MNNVL_ENABLE when a communicator is made, so the ranks st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,10 @@ from rdmaprov.acceptance.result import GateResult
 from rdmaprov.bandwidth.site import nvlink_nodes
 
 PLANE = "rails without MNNVL"
+_NOT_STATED = (
+    "NCCL used NVLink between nodes (P2P/MNNVL), and the site states no fabric_nvlink_domain: "
+    "state it, so that the floor is that of NVLink"
+)
 # The floor is of 1 GiB or more, and smaller sizes were measured before. Our choice.
 _SIZES = 3
 
@@ -68,6 +72,7 @@ def prove_rails(
     connection: Nodes,
     options: Options,
     outputs: Outputs,
+    known: Collection[Finding] = (),
 ) -> list[Finding]:
     """Run all nodes over their rails alone; return what that shows and the first run did not.
 
@@ -78,6 +83,7 @@ def prove_rails(
         connection: runs commands on nodes.
         options: what is asked for.
         outputs: where lines and evidence go.
+        known: what the first run showed.
 
     """
     job = rails_job(site, options)
@@ -93,5 +99,8 @@ def prove_rails(
     stages_fleet.collect_evidence(own, site, before, after, outputs.keep_rails, outputs.history)
     stages_fleet.keep_errors(ran, outputs.keep_rails)
     result.over_rails = own
-    result.notes += [note for note in own.notes if note not in result.notes]
-    return [each for each in own.findings if each not in result.findings]
+    if nvlink_nodes(site.nodes) == 1:
+        result.notes.append(_NOT_STATED)
+    result.notes += [f"{PLANE}: {note}" for note in own.notes if note not in result.notes]
+    new = [each for each in own.findings if each not in known]
+    return [replace(each, what=f"{PLANE}: {each.what}") for each in new]
