@@ -179,3 +179,18 @@ def test_algorithms_by_size_and_completions_with_error_are_shown(capsys, tmp_pat
     found = json.loads(capsys.readouterr().out)
     assert found["algorithms"][-1]["algorithm"] == "ring"
     assert found["completion_errors"][0]["hca"] == "mlx5_1"
+
+
+def test_nccls_own_diagnostics_are_problems_and_notes(explain):
+    """In the forms of NCCL 2.31; see tests/unit/test_nccl_diagnostics.py."""
+    said = (
+        "node1:7 NCCL DIAG [INFO] ECC: uncorrected volatile errors on rank(s) {2} (worst=3)"
+        " across 4 ranks in comm 0x1\n"
+        "node0:7 NCCL DIAG [INFO] CUDA driver version: unavailable across 4 ranks in comm 0x1\n"
+    )
+    code, out = explain(Job().text() + said)
+    assert code == ExitCode.FAILED
+    assert "problem: rank 2: NCCL's diagnostics, ECC: uncorrected volatile errors (worst 3)" in out
+    assert "note:    NCCL's diagnostics, CUDA driver version: unavailable" in out
+    data = json.loads(explain(Job().text() + said, "--json")[1])
+    assert [line["check"] for line in data["diagnostics"]] == ["ECC", "CUDA driver version"]

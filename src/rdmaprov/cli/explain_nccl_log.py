@@ -106,6 +106,7 @@ def _document(
         "notes": notes,
         "algorithms": [asdict(choice) for choice in matrix.choices],
         "completion_errors": [asdict(error) for error in matrix.errors],
+        "diagnostics": [asdict(line) for line in matrix.diagnostics],
         "matrix": [
             {
                 "rank": channel.rank.number,
