@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from dataclasses import replace
@@ -12,7 +13,7 @@ from tests.unit import perftest_standin
 
 from rdmaprov.acceptance.host_cells import HostCell, host_cells, host_rounds
 from rdmaprov.acceptance.path_survey import NodeSurvey, survey_nodes
-from rdmaprov.acceptance.shapes import path_step
+from rdmaprov.acceptance.shapes import path_step, path_survey
 from rdmaprov.acceptance.stages import StageReport
 from rdmaprov.acceptance.stages_host_paths import add_host_paths, judge, measure_cells
 from rdmaprov.boundary import RIGHT
@@ -249,6 +250,45 @@ def step(**changes):
 def test_what_a_node_says_of_a_step_is_checked(answer):
     assert path_step(frozenset({3}), is_over=True)([step()]) is RIGHT
     assert path_step(frozenset({3}), is_over=True)(answer) is not RIGHT
+
+
+NONE = {"there": False, "version": "", "help": []}
+ANSWER = {
+    "programs": {"ib_write_bw": NONE, "ib_write_lat": NONE},
+    "peermem": False,
+    "numa": [0],
+    "rails": [
+        {"device": "mlx5_0", "layer": "InfiniBand", "rate": NDR, "gid": -1, "path": [], "numa": -1}
+    ],
+    "gpus": [{"index": 0, "path": device(1, 1), "numa": 0}],
+    "configs": {"0000:01:00.0": "0d00"},
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("rails", 0, "device"), "mlx5_0; reboot"),
+        (("rails", 0, "device"), "../../etc"),
+        (("rails", 0, "gid"), 1 << 20),
+        (("rails", 0, "path"), [{"address": "/etc/passwd", "link": FULL}]),
+        (("gpus", 0, "index"), "0"),
+        (("gpus", 0, "path", 0, "link"), ["\x1b[31m"] * 4),
+        (("numa",), [-1]),
+        (("configs",), {"0000:01:00.0": "zz"}),
+        (("programs",), {"ib_write_bw": NONE}),
+        (("programs", "ib_write_bw", "help"), ["x" * 5000]),
+    ],
+)
+def test_what_a_node_says_of_itself_is_checked(place, value):
+    check = path_survey(1, ("ib_write_bw", "ib_write_lat"))
+    assert check(ANSWER) is RIGHT
+    wrong = json.loads(json.dumps(ANSWER))
+    inner = wrong
+    for word in place[:-1]:
+        inner = inner[word]
+    inner[place[-1]] = value
+    assert check(wrong) is not RIGHT
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from tests.unit import perftest_standin
 from tests.unit.waiting import until
 
-from rdmaprov.acceptance import path_tests
+from rdmaprov.acceptance import path_session, path_tests
 from rdmaprov.acceptance.path_survey import NodeSurvey
 from rdmaprov.acceptance.path_tests import open_path_tests
 from rdmaprov.marked import marked_processes
@@ -152,20 +152,44 @@ def test_each_server_has_a_port_of_its_own(tests, log):
     assert len({line[line.index("-p") + 1] for line in lines}) == 3
 
 
-def test_memory_of_a_numa_node_is_that_nodes(tests, log):
+def numa_of_node0(monkeypatch, place: Path, has_numactl: bool) -> None:
+    """Have runners see a NUMA node 0 with one processor, with or without numactl."""
+    (place / "node0").mkdir(parents=True)
+    (place / "node0/cpulist").write_text(f"{min(os.sched_getaffinity(0))}\n")
+    original = vars(path_session)["node_script"]
+
+    def script(program):
+        source = original(program)
+        for old, new in (
+            (b'"/sys/devices/system/node"', repr(str(place)).encode()),
+            (b'shutil.which("numactl")', str(has_numactl).encode()),
+        ):
+            assert old in source
+            source = source.replace(old, new)
+        return source
+
+    monkeypatch.setattr(path_session, "node_script", script)
+
+
+def test_memory_of_a_numa_node_is_bound_by_numactl(log, monkeypatch, tmp_path, request):
+    numa_of_node0(monkeypatch, tmp_path / "numa", has_numactl=True)
+    numactl = log.parent / "numactl"
+    numactl.write_text(f'#!/bin/sh\necho "$1 $2" >> {log}.numactl\nshift 2\nexec "$@"\n')
+    numactl.chmod(0o755)
+    tests = request.getfixturevalue("tests")
     test = PathTest(End("n0", 0, "numa0"), End("n0", 0, "numa0"), size=65536)
     assert tests.measure([test])[test].error == ""
-    cpus = Path("/sys/devices/system/node/node0/cpulist").read_text()
+    given = Path(f"{log}.numactl").read_text().splitlines()
+    assert given == ["--membind=0 --cpunodebind=0"] * 2
+
+
+def test_without_numactl_its_processors_are_that_nodes(log, monkeypatch, tmp_path, request):
+    numa_of_node0(monkeypatch, tmp_path / "numa", has_numactl=False)
+    tests = request.getfixturevalue("tests")
+    test = PathTest(End("n0", 0, "numa0"), End("n0", 0, "numa0"), size=65536)
+    assert tests.measure([test])[test].error == ""
     given = {line.split()[2] for line in log.read_text().splitlines()}
-    assert given == {",".join(map(str, sorted(processors(cpus))))}
-
-
-def processors(text: str) -> set[int]:
-    found: set[int] = set()
-    for part in text.strip().split(","):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+    assert given == {str(min(os.sched_getaffinity(0)))}
 
 
 def test_a_loopback_stays_on_its_node(tests, log):
