@@ -106,6 +106,19 @@ def test_device_that_nothing_manages_may_be_managed_later(node: FakeMachine, unm
         Links(node, "auto").of("ens1")
 
 
+def test_wicked_is_named_where_it_configures_the_links(node: FakeMachine):
+    unit = "/usr/lib/systemd/system/wicked.service"
+    node.put(unit)
+    node.link("/etc/systemd/system/network.service", unit)
+    with pytest.raises(Refused, match="ens1: wicked configures this node's links"):
+        Links(node, "auto").of("ens1")
+    with_network_manager(node)
+    assert Links(node, "auto").of("ens1").name == "NetworkManager"
+    with_network_manager(node, "100 (connected (externally))\n")
+    with pytest.raises(Refused, match="wicked"):
+        Links(node, "auto").of("ens1")
+
+
 def test_manager_that_does_not_answer_is_an_error(node: FakeMachine):
     with_network_manager(node)
     node.programs["nmcli -g GENERAL.STATE"] = CommandFailed(["nmcli"], 3, "timeout")

@@ -90,3 +90,23 @@ def test_mtu_is_the_default_of_the_ethernet_setting(node: FakeMachine):
         step.do()
     text = node.read("/etc/NetworkManager/conf.d/90-rdmaprov-mtu-rail0.conf") or ""
     assert "\nethernet.mtu=9000\n" in text
+
+
+@pytest.mark.parametrize("seen", ["auto", "0", "9000"])
+def test_mtu_is_the_default_of_a_profile_that_leaves_it_open(node: FakeMachine, seen: str):
+    node.programs["nmcli -e no -g 802-3-ethernet.mtu connection show id rail zero"] = seen + "\n"
+    assert [change["wanted"] for change in plan_mtu(node).changes()] == ["9000"]
+
+
+def test_mtu_of_a_profile_that_is_kept_is_refused_with_the_command(node: FakeMachine):
+    node.programs["nmcli -e no -g 802-3-ethernet.mtu connection show id rail zero"] = "1400\n"
+    with pytest.raises(Refused, match=r"sets MTU 1400, expected 9000") as said:
+        plan_mtu(node)
+    wanted = "nmcli connection modify 'rail zero' 802-3-ethernet.mtu 9000; nmcli connection up"
+    assert wanted in str(said.value)
+
+
+def plan_mtu(node: FakeMachine) -> Plan:
+    made, links = Plan(node), Links(node, "auto")
+    links.of("rail0").mtu(made, Rail(0, "rail0", "mlx5_0", "", "", ""), 9000)
+    return made

@@ -21,6 +21,7 @@ from tests.validate.fake_node import FakeNode
 _CLASS = re.compile(r"/sys/class/(net|infiniband)/([^/]+)/(.+)")
 _FUNCTION = re.compile(r"/sys/bus/pci/devices/([^/]+)/(.+)")
 _ASKED = ("dcb", "modinfo", "ofed_info", "ethtool", "mlxconfig", "mstconfig")  # by the suite
+WICKED = "/usr/lib/systemd/system/wicked.service"
 # Program and sign of the manager that a captured file is of.
 _MANAGERS = {
     "/etc/netplan/": ("netplan", "/usr/sbin/netplan"),
@@ -81,6 +82,8 @@ class MuseumNode:
     def _answer(self, command: Command) -> None:
         failed = CommandFailed(list(command.argv), command.rc, command.stderr or command.stdout)
         self.machine.programs[command.line] = failed if command.rc else command.stdout
+        if "Id=wicked.service" in command.stdout:  # what systemd knows by this link
+            self.tree.link("/etc/systemd/system/network.service", WICKED)
         if command.argv[0] in _ASKED:
             self.tree.answer(command.line, command.stdout, command.stderr, command.rc)
 

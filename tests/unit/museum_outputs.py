@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tests.unit import museum_links
 from tests.unit.museum_hardware import ADDRESS, Hardware, full, lspci, nvidia_smi, rocm_smi
 
 _STATES = {
@@ -170,6 +171,9 @@ def _ip(hardware: Hardware, text: str) -> None:
     for line in text.splitlines():
         if found := form.match(line.strip()):
             hardware.netdevs[found[2]].update({"mtu": found[5], "ifindex": found[1]})
+            # Not ib0.8001@ib0, a partition of IPoIB.
+            if found[3] and re.fullmatch(rf"(?!ib){re.escape(found[3])}\.\d+", found[2]):
+                museum_links.vlan(hardware, found[2], found[3])
 
 
 def _ls(hardware: Hardware, text: str) -> None:
@@ -206,6 +210,6 @@ def _lsmod(hardware: Hardware, text: str) -> None:
 PROGRAMS: dict[str, Callable[[Hardware, str], None]] = {
     "lspci": lspci, "ibstat": _ibstat, "ibstatus": _ibstatus, "ibv_devinfo": _ibv_devinfo,
     "ibdev2netdev": _ibdev2netdev, "rdma": _rdma_link, "mst": _mst_status, "ip": _ip, "ls": _ls,
-    "lsmod": _lsmod, "show_gids": _show_gids,
+    "lsmod": _lsmod, "show_gids": _show_gids, "wicked": museum_links.wicked,
     "nvidia-smi": nvidia_smi, "rocm-smi": rocm_smi, "amd-smi": rocm_smi,
 }  # fmt: skip

@@ -14,7 +14,7 @@ from plugins.module_utils import nic_firmware
 from plugins.module_utils.bootloader import running_arguments
 from plugins.module_utils.hugepages import hugetlb
 from plugins.module_utils.kmod.parameters import is_loaded
-from plugins.module_utils.links import MANAGERS
+from plugins.module_utils.links import MANAGERS, is_wicked
 from plugins.module_utils.ofed import ofed_info, vendor_repository
 from plugins.module_utils.qos.dcb import Dcb as RoleDcb
 from plugins.module_utils.qos.listing import parse as parse_listing
@@ -144,14 +144,16 @@ def _bluefield_mode(node: MuseumNode, _wanted: object) -> Said:
 def _network_manager(node: MuseumNode, _wanted: object) -> Said:
     found: Said = {}
     role = [name for name, each in MANAGERS.items() if each.runs(node.machine)]
-    if role:
-        found["role"] = role[0].replace("systemd-", "")
+    if role or is_wicked(node.machine):
+        found["role"] = role[0].replace("systemd-", "") if role else "wicked"
     files = read_files(node.host, *link_files.PATHS)
     for start, name in (
         ("/etc/netplan/", "netplan"),
         ("/etc/systemd/network/", "networkd"),
         ("/etc/NetworkManager/system-connections/", "NetworkManager"),
+        ("/etc/sysconfig/network-scripts/", "NetworkManager"),
         ("/etc/network/", "ifupdown"),
+        ("/etc/sysconfig/network/", "wicked"),
     ):
         if any(path.startswith(start) for path in files.texts):
             found.setdefault("suite", name)

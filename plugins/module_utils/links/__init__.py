@@ -16,6 +16,13 @@ __all__ = ["Addressing", "LinkManager", "Links"]
 MANAGERS: dict[str, type[Netplan | NetworkManager | Networkd | Ifupdown]] = {
     each.name: each for each in (Netplan, NetworkManager, Networkd, Ifupdown)
 }
+# SUSE: enabling a manager of its own makes this link, of wicked or of NetworkManager.
+_SERVICE_OF_SUSE = "/etc/systemd/system/network.service"
+
+
+def is_wicked(machine: Machine) -> bool:
+    """Return whether SUSE's wicked configures the node's links, which no manager here does."""
+    return machine.real(_SERVICE_OF_SUSE).endswith("/wicked.service")
 
 
 class Links:
@@ -37,7 +44,7 @@ class Links:
 
         Raises:
             NotYet: nothing that is known could.
-            Refused: several have it.
+            Refused: several have it, or one that rdmaprov does not know how to tell.
 
         """
         if self.wanted != "auto":
@@ -52,6 +59,12 @@ class Links:
                 "one".format(netdev, " and ".join(having))
             )
         could = [name for name in running if self._one(name).could_have(netdev)]
+        if not having and is_wicked(self.machine):
+            raise Refused(
+                f"{netdev}: wicked configures this node's links, and rdmaprov writes no files of "
+                "wicked's. Have NetworkManager configure them (systemctl disable wicked, "
+                "systemctl enable NetworkManager), with the management path's address first"
+            )
         if not having and not could:
             raise NotYet(
                 "{}: no supported link manager manages it ({}). Write fabric_link_manager".format(

@@ -72,6 +72,8 @@ class NetworkManager(LinkManager):
         As the default of what its profile, whosever it is, leaves open (NetworkManager.conf(5),
         section [connection]).
         """
+        if kind_of(self.machine, rail.netdev) in _MADE:
+            self._require_mtu_open(rail.netdev, mtu_bytes)
         path = f"{DEFAULTS}/90-rdmaprov-mtu-{rail.netdev}.conf"
         lines = [
             f"[connection-rdmaprov-mtu-{rail.netdev}]",
@@ -155,6 +157,22 @@ class NetworkManager(LinkManager):
                 f"{netdev}: NetworkManager's profile '{profile}' makes this {kind}, so rdmaprov "
                 f"does not replace it, and it lacks {' and '.join(lacking)}. Run on the node: "
                 f"nmcli connection modify '{profile}' {' '.join(lacking)}; "
+                f"nmcli connection up '{profile}'"
+            )
+
+    def _require_mtu_open(self, netdev: str, mtu_bytes: int) -> None:
+        """Refuse a bond or VLAN whose own profile, which is kept, has another MTU."""
+        profile = self._profile(netdev)
+        if not profile:
+            return
+        name = "802-3-ethernet.mtu"  # of a bond and a VLAN, too
+        seen = self._property(profile, name).strip()
+        if seen not in ("", "0", "auto", str(mtu_bytes)):
+            kind = kind_of(self.machine, netdev)
+            raise Refused(
+                f"{netdev}: NetworkManager's profile '{profile}' makes this {kind} and sets MTU "
+                f"{seen}, expected {mtu_bytes} (fabric_mtu_bytes). Run on the node: "
+                f"nmcli connection modify '{profile}' {name} {mtu_bytes}; "
                 f"nmcli connection up '{profile}'"
             )
 

@@ -1,6 +1,6 @@
 """What a boot gives a network device, by the files of the node's link manager.
 
-Sources: systemd.network(5), nm-settings-keyfile(5), netplan's YAML reference, interfaces(5).
+Sources: systemd.network(5), netplan's YAML reference, interfaces(5), SUSE's ifcfg(5).
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from rdmaprov.facts import netplan
+from rdmaprov.facts import ifcfg, netplan, network_manager
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.network_manager import Section, rule, sections
 from rdmaprov.facts.text import Files, read_files
 
 NETWORKD = ("/etc/systemd/network", "/run/systemd/network", "/usr/lib/systemd/network")
 PATHS = (
     *(f"{each}/*.network" for each in NETWORKD),
     *(f"{each}/*.network.d/*.conf" for each in NETWORKD),
-    "/etc/NetworkManager/system-connections/*.nmconnection",
-    "/etc/NetworkManager/conf.d/*.conf",
+    *network_manager.PATHS,
     "/etc/netplan/*.yaml",
     "/etc/network/interfaces",
     "/etc/network/interfaces.d/*",
+    f"{ifcfg.SUSE}/ifcfg-*",
 )
 _MACS = ("MACAddress", "PermanentMACAddress")
 _UNMATCHED = ("Path", "Driver", "Type", "Property")
 _ADDRESS = "/sys/class/net/{}/address"
-Section = tuple[str, dict[str, list[str]]]
 
 
 @dataclass(frozen=True)
@@ -66,45 +66,55 @@ def boot_settings(files: Files, netdev: str) -> Boot:
         CouldNotTell: none has, and a file cannot be read; or one is in no known form.
 
     """
-    for manager in (_netplan, _networkd, _network_manager, _ifupdown):
+    for manager in (_netplan, _networkd, _network_manager, _ifupdown, _wicked):
         found = manager(files, netdev)
         if found.addresses or found.mtu_bytes is not None:
             return found
-    for path in files.reasons:
-        files.get(path)  # one that is there and cannot be read may be the one
+    _require_readable(files, "/")
     return Boot()
+
+
+def _require_readable(files: Files, start: str) -> None:
+    """Raise CouldNotTell for a file that is there and cannot be read: it may be the one."""
+    for path in files.reasons:
+        if path.startswith(start):
+            files.get(path)
 
 
 def _networkd(files: Files, netdev: str) -> Boot:
     """Return what networkd takes: the first file by name that matches, with its drop-ins."""
-    mac = (files.get(_ADDRESS.format(netdev)) or "").strip().lower()
+    mac = _mac(files, netdev)
     for name, path in _by_name(files, r"[^/]+\.network"):
-        sections = list(_sections(files.must(path)))
-        if not _matches([keys for title, keys in sections if title == "Match"], netdev, mac):
+        read = list(sections(files.must(path)))
+        if not _matches([keys for title, keys in read if title == "Match"], netdev, mac):
             continue
         used = [path]
         for _, drop_in in _by_name(files, re.escape(name) + r"\.d/[^/]+\.conf"):
-            sections += _sections(files.must(drop_in))
+            read += sections(files.must(drop_in))
             used.append(drop_in)
-        return _of_sections(sections, tuple(used))
+        return _of_sections(read, tuple(used))
     return Boot()
 
 
-def _of_sections(sections: list[Section], used: tuple[str, ...]) -> Boot:
+def _of_sections(read: list[Section], used: tuple[str, ...]) -> Boot:
     addresses = [
         value
-        for title, keys in sections
+        for title, keys in read
         if title in ("Network", "Address")
         for value in keys.get("Address", [])
     ]
-    mtus = [mtu for title, keys in sections if title == "Link" for mtu in keys.get("MTUBytes", [])]
+    mtus = [mtu for title, keys in read if title == "Link" for mtu in keys.get("MTUBytes", [])]
     rules = [
         (source, table)
-        for title, keys in sections
+        for title, keys in read
         if title == "RoutingPolicyRule"
         for source, table in zip(keys.get("From", []), keys.get("Table", []), strict=False)
     ]
     return Boot(tuple(addresses), _mtu(mtus[-1:], used), tuple(rules), used)
+
+
+def _mac(files: Files, netdev: str) -> str:
+    return (files.get(_ADDRESS.format(netdev)) or "").strip().lower()
 
 
 def _by_name(files: Files, pattern: str) -> Iterator[tuple[str, str]]:
@@ -114,20 +124,6 @@ def _by_name(files: Files, pattern: str) -> Iterator[tuple[str, str]]:
         for match, _ in files.matching(re.escape(directory) + f"/({pattern})"):
             chosen.setdefault(match[1], match[0])
     yield from sorted(chosen.items())
-
-
-def _sections(text: str) -> Iterator[Section]:
-    """Yield each section with the values of its keys, in their order."""
-    title, keys = "", dict[str, list[str]]()
-    for line in text.splitlines():
-        head = re.fullmatch(r"\s*\[(.+)\]\s*", line)
-        name, equals, value = line.partition("=")
-        if head:
-            yield title, keys
-            title, keys = head[1], {}
-        elif equals and not line.lstrip().startswith(("#", ";")):
-            keys.setdefault(name.strip(), []).append(value.strip())
-    yield title, keys
 
 
 def _matches(matches: list[dict[str, list[str]]], netdev: str, mac: str) -> bool:
@@ -148,41 +144,26 @@ def _matches(matches: list[dict[str, list[str]]], netdev: str, mac: str) -> bool
 
 
 def _network_manager(files: Files, netdev: str) -> Boot:
-    addresses: list[str] = []
-    rules: list[tuple[str, str]] = []
-    mtu: list[str] = []
-    used = []
-    for match, text in files.matching(r"/etc/NetworkManager/.+"):
-        for _, keys in _whole(text):
-            device = keys.get("interface-name", keys.get("match-device", [""]))[0]
-            if device not in (netdev, f"interface-name:={netdev}", f"interface-name:{netdev}"):
-                continue
-            used.append(match[0])
-            for key, values in keys.items():
-                addresses += [
-                    v.partition(",")[0] for v in values if re.fullmatch(r"address\d+", key)
-                ]
-                mtu += values if key in ("mtu", "ethernet.mtu", "infiniband.mtu") else []
-                rules += [_rule(v) for v in values if key.startswith("routing-rule")]
-    return Boot(tuple(addresses), _mtu(mtu[:1], tuple(used)), tuple(rules), tuple(used))
+    found = network_manager.profile(files, netdev, _mac(files, netdev))
+    default, places = network_manager.default_mtu(files, netdev)
+    if found is None:
+        if default:
+            _require_readable(files, "/etc/NetworkManager/")
+        return Boot(mtu_bytes=_mtu([default] if default else [], places), files=places)
+    used = (found.file, *(() if found.mtu else places))
+    mtu = _mtu([found.mtu or default] if found.mtu or default else [], used)
+    return Boot(found.addresses, mtu, found.rules, used)
 
 
-def _whole(text: str) -> Iterator[Section]:
-    """Yield a keyfile as one section, a conf.d file as each of its sections."""
-    sections = list(_sections(text))
-    if any(title == "connection" for title, _ in sections):
-        merged: dict[str, list[str]] = {}
-        for _, keys in sections:
-            for key, values in keys.items():
-                merged.setdefault(key, []).extend(values)
-        yield "connection", merged
-    else:
-        yield from sections
-
-
-def _rule(text: str) -> tuple[str, str]:
-    found: dict[str, str] = dict(re.findall(r"(from|table|lookup) (\S+)", text))
-    return found.get("from", ""), found.get("table") or found.get("lookup", "")
+def _wicked(files: Files, netdev: str) -> Boot:
+    """Return what wicked takes; its rules, in files ifrule-NAME, are not read."""
+    path = f"{ifcfg.SUSE}/ifcfg-{netdev}"
+    text = files.get(path)
+    if text is None:
+        return Boot()
+    of = ifcfg.variables(text)
+    mtu = [of["MTU"]] if of.get("MTU") else []
+    return Boot(ifcfg.addresses(of), _mtu(mtu, (path,)), files=(path,))
 
 
 def _netplan(files: Files, netdev: str) -> Boot:
@@ -216,7 +197,7 @@ def _ifupdown(files: Files, netdev: str) -> Boot:
                 mtu += words[1:2] if words[:1] == ["mtu"] else []
                 set_by_ip = re.search(rf"link set dev {re.escape(netdev)} mtu (\d+)", line)
                 mtu += [set_by_ip[1]] if set_by_ip else []
-                rules += [_rule(line)] if "rule add" in line else []
+                rules += [rule(line)] if "rule add" in line else []
     return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used))
 
 
