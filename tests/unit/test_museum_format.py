@@ -23,7 +23,7 @@ GOOD = {
 # Cards, systems and shapes of which the museum must have a machine.
 REQUIRED = (
     "cx5", "cx6", "cx6lx", "cx7", "cx8", "bf2", "bf3", "dpu-mode", "vf", "lag", "grace", "amd-gpu",
-    "dgx-os", "ubuntu-22.04", "ubuntu-24.04", "rhel9",
+    "dgx-os", "ubuntu-22.04", "ubuntu-24.04", "rhel9", "rocky", "sles", "vlan", "dcb",
 )  # fmt: skip
 
 
