@@ -1,0 +1,136 @@
+"""What node/path_reader.py reads of a node, on a made-up tree of sysfs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.acceptance import nodes as nodes_module
+from rdmaprov.acceptance import shapes
+from rdmaprov.acceptance.nodes import ask_nodes, program_command
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.target import Target
+
+V1, V2 = "IB/RoCE v1", "RoCE v2"
+LINK_LOCAL = "fe80:0000:0000:0000:0e42:a1ff:fe00:0001"
+FIRST, SECOND = (f"0000:0000:0000:0000:0000:ffff:0a00:000{n}" for n in (1, 2))
+PATH = ("0000:00:01.0", "0000:01:00.0", "0000:02:00.0", "0000:03:00.0")
+
+
+def write(place: Path, text: str) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text + "\n")
+
+
+class Tree:
+    """A node's sysfs with one RDMA device behind a switch."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.port = root / "class/infiniband/mlx5_0/ports/1"
+        function = root / "devices/pci0000:00" / "/".join(PATH)
+        function.mkdir(parents=True)
+        (self.port.parents[1] / "device").parent.mkdir(parents=True)
+        (self.port.parents[1] / "device").symlink_to(function)
+        write(self.port / "link_layer", "Ethernet")
+        write(self.port / "rate", "400 Gb/sec (4X NDR)")
+        for address in PATH:
+            own = root / "bus/pci/devices" / address
+            write(own / "current_link_speed", "32.0 GT/s PCIe")
+            write(own / "current_link_width", "8")
+            write(own / "max_link_speed", "32.0 GT/s PCIe")
+            write(own / "max_link_width", "16")
+            write(own / "numa_node", "1")
+        write(root / "devices/system/node/node0/meminfo", "Node 0 MemTotal:  1024 kB")
+        write(root / "devices/system/node/node0/cpulist", "0-3")
+        write(root / "devices/system/node/node1/meminfo", "Node 1 MemTotal:  1024 kB")
+        write(root / "devices/system/node/node1/cpulist", "")
+
+    def add_gid(self, index: int, kind: str, gid: str) -> None:
+        write(self.port / f"gids/{index}", gid)
+        write(self.port / f"gid_attrs/types/{index}", kind)
+
+
+@pytest.fixture
+def tree(monkeypatch, tmp_path):
+    """Return a tree that the reader takes for /sys."""
+    made = Tree(tmp_path / "sys")
+    original = vars(nodes_module)["node_script"]
+
+    def script(program):
+        source = original(program)
+        for place in ("class/infiniband", "bus/pci/devices", "devices/system/node"):
+            assert f"sys/{place}".encode() in source
+            for quoted in (f'"/sys/{place}', f'"sys/{place}'):
+                source = source.replace(quoted.encode(), f'"{made.root}/{place}'.encode())
+        return source
+
+    monkeypatch.setattr(nodes_module, "node_script", script)
+    return made
+
+
+@pytest.fixture
+def read(tree):
+    assert tree.port.is_dir()
+    probe = Probe({"n0": Target("n0", "", ("/bin/sh", "-c"), sys.executable, 60)})
+
+    def ask(device: str = "mlx5_0", address: str = "10.0.0.2"):
+        document = {
+            "programs": ["no-such-program"],
+            "rails": [{"device": device, "address": address}],
+        }
+        command = program_command("path_reader", document, 60)
+        check = shapes.path_survey(1, ("no-such-program",))
+        answer = ask_nodes(probe, {"n0": command}, lambda _: check)["n0"]
+        assert isinstance(answer, dict), answer
+        return answer
+
+    yield ask
+    probe.close()
+
+
+@pytest.mark.parametrize(
+    ("gids", "chosen"),
+    [
+        ([(0, V1, LINK_LOCAL), (1, V2, LINK_LOCAL), (2, V2, FIRST), (3, V2, SECOND)], 3),
+        ([(0, V1, SECOND), (1, V2, SECOND)], 1),
+        ([(0, V2, LINK_LOCAL), (5, V2, FIRST)], 5),
+        ([(0, V1, LINK_LOCAL), (1, V2, LINK_LOCAL)], 1),
+        ([(0, V1, SECOND)], -1),
+        ([(0, V2, "no gid")], -1),
+        ([], -1),
+    ],
+)
+def test_the_gid_is_of_roce_v2_and_of_the_rails_address_if_there_is_one(tree, read, gids, chosen):
+    for gid in gids:
+        tree.add_gid(*gid)
+    assert read()["rails"][0]["gid"] == chosen
+
+
+def test_infiniband_needs_no_gid(tree, read):
+    write(tree.port / "link_layer", "InfiniBand")
+    tree.add_gid(0, V2, SECOND)
+    assert read()["rails"][0]["gid"] == -1
+
+
+def test_a_rail_has_its_rate_its_numa_node_and_the_links_on_its_way(read):
+    rail = read()["rails"][0]
+    assert (rail["rate"], rail["numa"]) == ("400 Gb/sec (4X NDR)", 1)
+    assert [hop["address"] for hop in rail["path"]] == list(PATH)
+    assert rail["path"][0]["link"] == ["32.0 GT/s PCIe", "8", "32.0 GT/s PCIe", "16"]
+
+
+def test_a_device_without_a_function_has_no_way(tree, read):
+    (tree.port.parents[1] / "device").unlink()
+    assert read()["rails"][0]["path"] == []
+    assert read(device="")["rails"][0]["device"] == ""
+
+
+def test_numa_nodes_have_memory_and_processors(read):
+    assert read()["numa"] == [0]
+
+
+def test_a_program_that_is_not_there_is_not_asked(read):
+    assert read()["programs"] == {"no-such-program": {"there": False, "version": "", "help": []}}
