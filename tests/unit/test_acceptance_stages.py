@@ -158,13 +158,27 @@ def test_groups_are_leaves_and_then_across(tmp_path):
     assert {len(group) for groups in kinds.values() for group in groups} == {4}
 
 
-@pytest.mark.parametrize("count", [2, 4, 7])
+def test_four_nodes_make_groups_of_two(tmp_path):
+    kinds = stages_groups.equal_groups(made_site(tmp_path, 4, per_leaf=2))
+    assert kinds == {
+        "neighbours": [("n1", "n2"), ("n3", "n4")],
+        "across leaves": [("n1", "n3"), ("n2", "n4")],
+    }
+
+
+def test_a_leaf_of_one_node_has_no_group_of_neighbours(tmp_path):
+    kinds = stages_groups.equal_groups(made_site(tmp_path, 7, per_leaf=2))
+    assert kinds["neighbours"] == [("n1", "n2"), ("n3", "n4"), ("n5", "n6")]
+    assert len(kinds["across leaves"]) == 3
+
+
+@pytest.mark.parametrize("count", [2, 3])
 def test_a_few_nodes_make_no_groups(tmp_path, count):
     site = made_site(tmp_path, count)
     with LiveRanks(site, FakeRunner(slow("none")), "groups").opened() as live:
         report = stages_groups.run_groups(live, site)
     assert (report.state, report.findings) == ("skipped", [])
-    assert "fewer than 8 nodes" in report.text
+    assert "fewer than 4 nodes" in report.text
 
 
 def test_a_group_that_is_slow_only_together_is_unknown(tmp_path):

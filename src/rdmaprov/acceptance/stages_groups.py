@@ -16,7 +16,7 @@ from rdmaprov.words import quantity
 
 # Each round has all nodes in it. Two meet every node twice; more are for a fault that is known.
 ROUNDS, MORE_ROUNDS = 2, 8
-# Smaller groups are pairs, larger ones hide a slow rail behind their latency.
+# Two groups can be compared. Larger ones hide a slow rail behind their latency.
 _LEAST_NODES, _MOST_NODES = 4, 16
 _KINDS = ("neighbours", "across leaves")
 
@@ -43,7 +43,7 @@ def run_groups(live: LiveRanks, site: GateSite) -> StageReport:
     report = StageReport("groups")
     kinds, before = equal_groups(site), len(live.findings)
     if not kinds:
-        report.is_skipped, report.said = True, f"fewer than {2 * _LEAST_NODES} nodes"
+        report.is_skipped, report.said = True, f"fewer than {_LEAST_NODES} nodes"
         return report
     parts = _compare_kinds(live, site)
     _take(report, live.findings[before:], parts)
@@ -87,7 +87,7 @@ def equal_groups(site: GateSite) -> dict[str, list[Group]]:
     """Return groups of equal size by kind, of neighbours and across leaves; none for a few nodes.
 
     Neighbours are of one leaf where the site states leaves; else the two halves of the nodes stand
-    for leaves.
+    for leaves. Up to eleven nodes have groups of two.
     """
     names = [node.name for node in site.nodes]
     leaves: dict[str, list[str]] = {}
@@ -96,12 +96,13 @@ def equal_groups(site: GateSite) -> dict[str, list[Group]]:
     if len(leaves) < 2:
         middle = (len(names) + 1) // 2
         leaves = {"first half": names[:middle], "second half": names[middle:]}
-    size = min(_MOST_NODES, len(names) // 4, *(len(own) for own in leaves.values()))
-    if len(names) < 2 * _LEAST_NODES or size < 2:
+    size = max(2, min(_MOST_NODES, len(names) // 4, *(len(own) for own in leaves.values())))
+    if len(names) < _LEAST_NODES:
         return {}
     near = [group for own in leaves.values() for group in _chunks(own, size)]
     mixed = list(_interleave(list(leaves.values())))
-    return {_KINDS[0]: near, _KINDS[1]: list(_chunks(mixed, size))}
+    kinds = {_KINDS[0]: near, _KINDS[1]: list(_chunks(mixed, size))}
+    return {kind: groups for kind, groups in kinds.items() if len(groups) > 1}
 
 
 def _chunks(nodes: Sequence[str], size: int) -> Iterator[Group]:
