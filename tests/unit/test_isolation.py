@@ -98,6 +98,19 @@ def test_a_path_that_passes_again_is_not_sure():
     assert "it comes and goes" in part.why
 
 
+@pytest.mark.parametrize("slow", [(2, 3), (5, 6), (1, 2, 4), (2, 3, 4, 5, 6)])
+def test_slow_rounds_over_gloo_are_no_fault(slow):
+    """The processors that ranks share were busy with something else for a while."""
+    rounds = []
+
+    def measure(pairs):
+        rounds.append(pairs)
+        return dict.fromkeys(pairs, 10.0 if len(rounds) in slow else 100.0)
+
+    assert locate(FleetSearch(names(4), measure, share=GLOO_BAD_SHARE)).faulty_parts == ()
+    assert len(rounds) > max(slow)
+
+
 @pytest.mark.parametrize("share", [0.46, 0.56])
 def test_a_leaf_with_half_of_its_uplinks_is_named(share):
     done = found(64, uplinks={"leaf2": share}, leaf_of=leaves(64, 8))
