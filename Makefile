@@ -42,7 +42,7 @@ lab-tools: venv
 # What the tests make a signed repository of packages with, a daemon to reach this machine by, the
 # browser that opens reports, and a Slurm that gives made-up nodes.
 test-tools: lab-tools
-	@missing=; for each in sshd=openssh-server dpkg-scanpackages=dpkg-dev gpg=gnupg chromium=chromium chromedriver=chromium-driver \
+	@missing=; for each in tc=iproute2 nsenter=util-linux sshd=openssh-server dpkg-scanpackages=dpkg-dev gpg=gnupg chromium=chromium chromedriver=chromium-driver \
 	munged=munge slurmctld=slurmctld slurmd=slurmd srun=slurm-client; do \
 	PATH=$$PATH:/usr/sbin command -v $${each%=*} > /dev/null || missing="$$missing $${each#*=}"; done; \
 	[ -z "$$missing" ] || { $(call debian,$$missing); }
@@ -61,11 +61,13 @@ lint: venv
 	$(BIN)/ansible-lint --offline --strict
 
 unit: venv
-	$(BIN)/pytest -q -n 2 -m "not lab and not browser and not gpu" --ignore tests/cli
+	$(BIN)/pytest -q -n 2 -m "not lab and not browser and not gpu" --ignore tests/cli --ignore tests/namespaces
 
-# The program as its users run it; most of it is waiting for Ansible to start.
+# The program as its users run it; most of it is waiting for Ansible to start. Then the acceptance
+# on nodes of this machine's kernel.
 program: test-tools
 	$(BIN)/pytest -q -n 2 -m "not long" tests/cli
+	$(BIN)/pytest -q -n 2 tests/namespaces
 
 check: lint unit
 

@@ -11,7 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from tests.lab.fleet import LEFT, SCHEMA, TIMEOUT_S, Fleet, leftovers_of_accept
+from tests.lab.fleet import LEFT, SCHEMA, Fleet, leftovers_of_accept
+from tests.site_runs import TIMEOUT_S
 
 pytestmark = pytest.mark.lab
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.lab.fleet import TIMEOUT_S, WAIT_S, Fleet
+from tests.lab.fleet import Fleet
+from tests.site_runs import TIMEOUT_S, WAIT_S
 
 from rdmaprov.exit_codes import ExitCode
 

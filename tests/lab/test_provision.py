@@ -10,8 +10,9 @@ import signal
 import jsonschema
 import pytest
 from plugins.module_utils.roles import ORDER
-from tests.lab.fleet import NODES, SCHEMA, TIMEOUT_S, leftovers_of_accept
+from tests.lab.fleet import NODES, SCHEMA, leftovers_of_accept
 from tests.lab.play import DISK_FULL
+from tests.site_runs import TIMEOUT_S
 
 from lab import demo
 from rdmaprov.exit_codes import ExitCode

@@ -80,7 +80,8 @@ class Trouble:
 
     def _at(self, entered: int, process: str) -> dict[str, Any]:
         left = max(0, entered - 1)
-        return {"entered": entered, "left": left, "phase": self.phase, "process": process}
+        counts = {"communicator": 1, "entered": entered, "left": left}
+        return {**counts, "phase": self.phase, "process": process}
 
     def _miss(self, run: JobRun, say: Callable[[Event], None]) -> float:
         names = ", ".join(map(str, self.ranks))

@@ -114,6 +114,6 @@ def broken(count: int = 4) -> JobRun:
     ran = healthy(job(count))
     for number, node in enumerate(ran.nodes.values()):
         node.rc = 1
-        node.ranks = {number: {"entered": 500, "left": 499, "phase": "rail 1: sweep",
-                               "process": "S"}}  # fmt: skip
+        node.ranks = {number: {"communicator": 7, "entered": 500, "left": 499,
+                               "phase": "rail 1: sweep", "process": "S"}}  # fmt: skip
     return ran

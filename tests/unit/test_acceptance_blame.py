@@ -103,6 +103,17 @@ def test_a_rank_that_is_behind_keeps_the_others_waiting():
     assert (found.node, "it started 498 collectives, the others 500" in found.what) == ("n3", True)
 
 
+def test_ranks_of_other_communicators_began_as_many_collectives_as_those_had_time_for():
+    ran = broken()
+    for number, (communicator, entered) in enumerate([(1, 367), (2, 376), (2, 376), (1, 367)]):
+        node = ran.nodes[f"n{number}"]
+        at = {"communicator": communicator, "entered": entered}
+        node.ranks[number] = {**node.ranks[number], **at}
+    late(ran, 0, 1, 2, 3)
+    (found,) = blame.findings(ran)
+    assert (found.node, found.proven) == ("", False)
+
+
 def test_a_rank_that_does_not_wait_in_torch_keeps_the_others_waiting():
     ran = broken(2)
     late(ran, 0)

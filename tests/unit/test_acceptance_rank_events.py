@@ -43,7 +43,7 @@ ROW = {
     "min_us": 90,
 }
 AT_TASK = {"plane": "rail 0", "task": 0, "group": 0}
-AT = {"entered": 1, "left": 1, "phase": "", "process": ""}
+AT = {"communicator": 1, "entered": 1, "left": 1, "phase": "", "process": ""}
 OF_EACH_KIND = [event for event in accept_runs.healthy().events if event["rank"] == 0]
 ANYTHING = recursive(
     none() | booleans() | integers() | floats() | text(),

@@ -95,7 +95,8 @@ _KINDS = {
     kind: fields({"event": _TEXT, "rank": _NATURAL, **checks}, _OPTIONAL)
     for kind, checks in _SHAPES.items()
 }
-_AT = fields({"entered": _NATURAL, "left": _NATURAL, "phase": _TEXT, "process": text(most=1)})
+_COUNTS = {"communicator": _NATURAL, "entered": _NATURAL, "left": _NATURAL}
+_AT = fields({**_COUNTS, "phase": _TEXT, "process": text(most=1)})
 
 
 def _exit_status(value: object) -> str | None:

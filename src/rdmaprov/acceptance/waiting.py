@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
 
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
@@ -72,11 +74,11 @@ def _stuck_in(
     places = {rank: at for name in names for rank, at in ran.nodes[name].ranks.items()}
     everyone = set(group)
     places = {rank: at for rank, at in places.items() if rank in everyone}
-    most = max([at["entered"] for at in places.values()], default=0)
+    entered, most = _counts(places)
     signs: tuple[Callable[[int], str], ...] = (
         lambda rank: _process_sign(str(places.get(rank, {}).get("process", ""))),
         lambda rank: "" if rank in words else "it reported nothing at its time limit",
-        lambda rank: _behind_sign(int(places.get(rank, {}).get("entered", most)), most),
+        lambda rank: _behind_sign(entered.get(rank, most), most),
         lambda rank: _elsewhere_sign(late.get(rank)),
     )
     first = next(iter(late.values()))
@@ -90,6 +92,18 @@ def _stuck_in(
                 what = f"rank {rank} keeps the others waiting during {phase!r}: {why}"
                 yield Finding(what, read_errors_remedy(name), name, level="rank")
             return
+
+
+def _counts(places: Mapping[int, Mapping[str, Any]]) -> tuple[dict[int, int], int]:
+    """Return how many collectives ranks began on the communicator that most are at, and the most.
+
+    On others, they began as many as those had time for.
+    """
+    on = Counter(at["communicator"] for at in places.values()).most_common(1)
+    entered = {
+        rank: int(at["entered"]) for rank, at in places.items() if at["communicator"] == on[0][0]
+    }
+    return entered, max(entered.values(), default=0)
 
 
 def _process_sign(state: str) -> str:

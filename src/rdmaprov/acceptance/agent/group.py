@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,26 @@ if TYPE_CHECKING:
 _PAUSE_S = 0.005
 
 
+class RankCommunicator:
+    """What ranks run collectives on.
+
+    Args:
+        handle: torch's group.
+        name: the same on all of its ranks, and of no other communicator.
+
+    Attributes:
+        number: stands for the name where there is no room for it.
+        entered: how many collectives this rank began on it. Ranks of a communicator begin the same
+            ones; those of a process are as many as its groups had time for.
+
+    """
+
+    def __init__(self, handle: Any, name: str) -> None:
+        self.handle = handle
+        self.number = zlib.crc32(name.encode())
+        self.entered = 0
+
+
 class RankGroup:
     """A group of a task, as one of its ranks sees it.
 
@@ -25,12 +46,15 @@ class RankGroup:
         process: this rank.
         task: as it was read.
         index: number of the group in its task.
-        handle: torch's group; None for no communicator.
+        communicator: of its ranks.
 
     """
 
-    def __init__(self, process: RankProcess, task: dict[str, Any], index: int, handle: Any) -> None:
-        self.process, self.handle, self.task = process, handle, task
+    def __init__(
+        self, process: RankProcess, task: dict[str, Any], index: int, communicator: RankCommunicator
+    ) -> None:
+        self.process, self.task = process, task
+        self.communicator, self.handle = communicator, communicator.handle
         self.torch, self.dist, self.device = process.torch, process.dist, process.device
         self.watch = process.watch
         self.ranks: list[int] = task["groups"][str(index)]
@@ -68,7 +92,7 @@ class RankGroup:
             if self.process.on_gpu:
                 self.torch.cuda.synchronize()
 
-        return self.watch.time_collective(run)
+        return self.watch.time_collective(run, self.communicator)
 
     def agree(self, decide: Callable[[], str]) -> str:
         """Return what the group's first rank decides."""

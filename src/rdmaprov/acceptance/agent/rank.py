@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import os
 import time
+from collections import Counter
 from typing import Any
 
-from .group import RankGroup
+from .group import RankCommunicator, RankGroup
 from .watch import Watch, say
 
 _PAUSE_S = 0.02
@@ -38,7 +39,8 @@ class RankProcess:
         say("hello", pid=os.getpid(), torch=torch.__version__, nccl=".".join(map(str, nccl)))
         self.planes = {plane["name"]: plane for plane in plan["planes"]}
         self.store: Any = None
-        self._groups: dict[tuple[str, tuple[int, ...]], Any] = {}
+        self._groups: dict[tuple[str, tuple[int, ...]], RankCommunicator] = {}
+        self._made: Counter[tuple[str, tuple[int, ...]]] = Counter()
 
     def join_rendezvous(self) -> None:
         """Join all ranks; rank 0 reports those that did not join."""
@@ -83,20 +85,24 @@ class RankProcess:
         ranks = tuple(task["groups"][str(index)])
         key = task["plane"], ranks
         if key not in self._groups:
-            self._groups[key] = self._connect(self.planes[task["plane"]], ranks)
+            self._made[key] += 1
+            name = f"{key[0]} {ranks} {self._made[key]}"
+            self._groups[key] = self._connect(self.planes[task["plane"]], ranks, name)
         return RankGroup(self, task, index, self._groups[key])
 
     def drop(self, group: RankGroup) -> None:
         """Give up a group's communicator: all pairs of a fleet are too many for a GPU's memory.
 
-        torch keeps its name, or the next group of these ranks had the same one, and would find
-        what this one left in the store.
+        The next group of these ranks has another name: it would find what this one left in the
+        store.
         """
-        handle = self._groups.pop((group.task["plane"], tuple(group.ranks)))
+        handle = self._groups.pop((group.task["plane"], tuple(group.ranks))).handle
         if self.on_gpu and hasattr(handle, "shutdown"):
             handle.shutdown()
 
-    def _connect(self, plane: dict[str, str], ranks: tuple[int, ...]) -> Any:
+    def _connect(
+        self, plane: dict[str, str], ranks: tuple[int, ...], name: str
+    ) -> RankCommunicator:
         limit = self.plan["limits_s"]["connect"]
         self.watch.begin_phase(f"{plane['name']}: connect", limit)
         options: dict[str, Any] = {"timeout": datetime.timedelta(seconds=2 * limit)}
@@ -105,11 +111,15 @@ class RankProcess:
         else:
             os.environ["GLOO_SOCKET_IFNAME"] = plane["netdev"]
             options["backend"] = "gloo"
-        # Only the group's own ranks take part: groups are made side by side.
+        # Only the group's own ranks take part: groups are made side by side. torch's name for such
+        # a group has the number of groups that a process made, and ranks made different numbers:
+        # under two names, they would wait for each other forever.
+        self.dist.distributed_c10d._process_group_name = lambda *_, **__: name
         made = self.dist.new_group(list(ranks), use_local_synchronization=True, **options)
+        communicator = RankCommunicator(made, name)
         small = self.torch.zeros(2, device=self.device)
-        self.watch.time_collective(lambda: self.dist.all_reduce(small, group=made))
-        return made
+        self.watch.time_collective(lambda: self.dist.all_reduce(small, group=made), communicator)
+        return communicator
 
     def leave(self) -> None:
         """Tell rank 0 the end, which waits for all: the store ends with its node."""

@@ -13,12 +13,15 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .ras import ask_or_wait
 
-# Process id, collectives entered and left; then a text. The supervisor reads it.
-PROGRESS = struct.Struct("<QQQ")
+if TYPE_CHECKING:
+    from .group import RankCommunicator
+
+# Process id, communicator, its collectives entered and left; then a text. The supervisor reads it.
+PROGRESS = struct.Struct("<QQQQ")
 PROGRESS_BYTES = 256
 _EVIDENCE_S = 10
 EXIT_LATE = 3  # exit status of a rank that was at one thing for too long
@@ -35,7 +38,7 @@ class Watch:
 
     Attributes:
         name: of the phase.
-        entered: how many collectives were begun.
+        entered: how many collectives were begun on the communicator that it is at.
         evidence: reports what may explain the cause, before the rank is ended.
         uses_nccl: whether NCCL can be asked who is late, too.
 
@@ -52,7 +55,7 @@ class Watch:
         path.write_bytes(bytes(PROGRESS_BYTES))
         with path.open("r+b") as file:
             self._shown = mmap.mmap(file.fileno(), PROGRESS_BYTES)
-        PROGRESS.pack_into(self._shown, 0, os.getpid(), 0, 0)
+        PROGRESS.pack_into(self._shown, 0, os.getpid(), 0, 0, 0)
         self._main = threading.get_ident()
         threading.Thread(target=self._end_when_late, daemon=True).start()
 
@@ -68,15 +71,17 @@ class Watch:
         """Begin a step."""
         self._deadline = time.monotonic() + self._limit
 
-    def time_collective(self, work: Callable[[], None]) -> float:
-        """Return the seconds that a collective took."""
+    def time_collective(self, work: Callable[[], None], communicator: RankCommunicator) -> float:
+        """Return the seconds that a collective on a communicator took."""
         self.begin_step()
-        self.entered += 1
-        PROGRESS.pack_into(self._shown, 0, os.getpid(), self.entered, self.entered - 1)
+        communicator.entered += 1
+        self.entered = communicator.entered
+        at = os.getpid(), communicator.number, self.entered
+        PROGRESS.pack_into(self._shown, 0, *at, self.entered - 1)
         begin = time.perf_counter()
         work()
         seconds = time.perf_counter() - begin
-        PROGRESS.pack_into(self._shown, 0, os.getpid(), self.entered, self.entered)
+        PROGRESS.pack_into(self._shown, 0, *at, self.entered)
         return seconds
 
     @contextmanager

@@ -27,7 +27,7 @@ from rdmaprov.node.hunt import adopt_orphans, end_all, find_processes, process_s
 from rdmaprov.node.program import KEEPER, REQUEST, Child, Unit, become, unit_names, write
 from rdmaprov.node.sampling import start_sampler
 
-PROGRESS = struct.Struct("<QQQ")  # as agent/watch.py writes it
+PROGRESS = struct.Struct("<QQQQ")  # as agent/watch.py writes it
 TICK_S = 0.2
 PLACES = ("/run", "/dev/shm", "/tmp")  # in memory first: a full disk is no obstacle
 STOP_REQUESTED = []  # type: ignore[var-annotated] # Python 3.6 has a comment, or nothing
@@ -40,10 +40,15 @@ def read_ranks(directory):
         data = read_bytes(directory, name)
         if not name.startswith("progress.") or len(data) < PROGRESS.size:
             continue
-        pid, entered, left = PROGRESS.unpack_from(data)
+        pid, number, entered, left = PROGRESS.unpack_from(data)
         text = data[PROGRESS.size :].rstrip(b"\0").decode("utf-8", "replace")
-        entry = {"entered": entered, "left": left, "phase": text, "process": process_state(pid)}
-        found[name[len("progress.") :]] = entry
+        found[name[len("progress.") :]] = {
+            "communicator": number,
+            "entered": entered,
+            "left": left,
+            "phase": text,
+            "process": process_state(pid),
+        }
     return found
 
 

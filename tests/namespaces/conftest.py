@@ -1,0 +1,33 @@
+"""A fleet of namespaces for each test, with the lab's disk of torch."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from tests.namespaces.nodes import NamespaceFleet
+
+from rdmaprov.lab import build
+from rdmaprov.lab.image import ImageStore, Recipe
+from rdmaprov.lab.layout import default_cache
+from rdmaprov.resources import data_dir
+
+
+@pytest.fixture(scope="session")
+def torch_disk():
+    """Provide the image with torch, built if it is not there."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: nodes of namespaces mount a disk")
+    recipe = Recipe(data_dir("lab"), "bookworm")
+    store = ImageStore(default_cache() / "images", print)
+    build.ensure(recipe, store, print)
+    return store.path(recipe.torch_key())
+
+
+@pytest.fixture
+def four_nodes(tmp_path, torch_disk):
+    fleet = NamespaceFleet(tmp_path, torch_disk, 4)
+    try:
+        yield fleet
+    finally:
+        fleet.down()

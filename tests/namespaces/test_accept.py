@@ -1,0 +1,116 @@
+"""The acceptance gate on four nodes over gloo, with a kernel, a network and ranks that are real."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from tests.namespaces.nodes import LEFT
+from tests.site_runs import TIMEOUT_S, SiteRuns
+
+SIZES = ("--sizes", "16K:64K")
+# A rank whose all_reduce is not torch's own any more, put there by Python's own start-up hook. It
+# gives right values whenever they are verified first, and wrong ones in the timed iterations.
+WRONG_LATER = """\
+import importlib.abc, os, sys
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "agent.rank":
+            sys.meta_path.remove(self)
+            change()
+if "RANK" in os.environ:
+    sys.meta_path.insert(0, Finder())
+def change():
+    import torch.distributed as dist
+    reduce, seen = dist.all_reduce, {}
+    def all_reduce(buffer, *words, **options):
+        key = buffer.data_ptr(), buffer.numel()
+        seen[key] = seen.get(key, 0) + 1
+        if buffer.numel() > 1000 and seen[key] > 2:
+            buffer[777] += 3
+        return reduce(buffer, *words, **options)
+    dist.all_reduce = all_reduce
+"""
+
+
+@pytest.fixture
+def runs(four_nodes):
+    return SiteRuns(four_nodes.directory, four_nodes.site)
+
+
+def accept(runs, *words):
+    """Return exit code, what was printed, and the proven findings as node and text."""
+    code, said = runs.run("accept", *SIZES, *words)
+    return code, said, proven(runs)
+
+
+def proven(runs):
+    return [(f["node"], f["what"]) for f in runs.results()["findings"] if f["proven"]]
+
+
+def left(fleet):
+    return [node.enter("sh", "-c", LEFT) for node in fleet.nodes.values()]
+
+
+def test_healthy_nodes_pass_each_stage(four_nodes, runs):
+    """Ranks have been in different numbers of groups when the second round of pairs begins."""
+    code, said, found = accept(runs)
+    assert (code, found) == (0, []), said
+    states = {stage["name"]: stage["state"] for stage in runs.results()["stages"]}
+    assert states == dict.fromkeys(
+        ("state", "preflight", "host", "pairs", "groups", "fleet"), "passed"
+    )
+    assert "groups of 2 nodes: neighbours, across leaves, all alike" in said
+    assert left(four_nodes) == [""] * 4
+
+
+def test_a_rail_that_is_slow_in_pairs_is_named_and_its_node_left_out(four_nodes, runs):
+    four_nodes.slow_down("node3", "rail1", "50mbit")
+    code, said, found = accept(runs, "--stages", "pairs,fleet")
+    assert code == 1, said
+    assert {node for node, _ in found} == {"node3"}, said
+    assert "1 node left out of the next stages: node3" in said
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [(signal.SIGKILL, "killed"), (signal.SIGSTOP, "its process is stopped")],
+)
+def test_a_rank_that_gets_a_signal_in_the_sweep_is_named_alone(four_nodes, runs, number, says):
+    started = runs.start_until(
+        "accept", "ranks.jsonl", "rail 0: sweep", *SIZES, "--stages", "fleet"
+    )
+    four_nodes.nodes["node2"].enter("pkill", f"-{number.value}", "-f", "python3 -u [^ ]*agent.pyz")
+    said, _ = started.communicate(timeout=TIMEOUT_S)
+    assert started.returncode == 1, said
+    found = proven(runs)
+    assert {node for node, _ in found} == {"node2"}, said
+    assert says in found[0][1]
+    assert left(four_nodes) == [""] * 4
+
+
+def test_a_rank_that_is_wrong_in_timed_iterations_alone_is_named(four_nodes, runs):
+    four_nodes.hook("node4", WRONG_LATER)
+    code, said, found = accept(runs, "--stages", "fleet")
+    assert code == 1, said
+    assert {node for node, _ in found} == {"node4"}, said
+
+
+def test_a_node_that_dies_in_the_sweep_is_named_alone(four_nodes, runs):
+    started = runs.start_until(
+        "accept", "ranks.jsonl", "rail 0: sweep", *SIZES, "--stages", "fleet"
+    )
+    four_nodes.nodes["node3"].kill()
+    said, _ = started.communicate(timeout=TIMEOUT_S)
+    assert started.returncode in (1, 4), said
+    assert {f["node"] for f in runs.results()["findings"]} == {"node3"}, said
+
+
+def test_an_interrupt_leaves_nothing_behind(four_nodes, runs):
+    started = runs.start_until(
+        "accept", "ranks.jsonl", "rail 0: sweep", *SIZES, "--stages", "fleet"
+    )
+    started.send_signal(signal.SIGINT)
+    said, _ = started.communicate(timeout=TIMEOUT_S)
+    assert started.returncode == 130, said
+    assert left(four_nodes) == [""] * 4

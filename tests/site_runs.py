@@ -1,0 +1,83 @@
+"""A site of a test's own, with its `runs/` beside it, and the verbs that are run on it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+TIMEOUT_S = 1800
+WAIT_S = 600  # torch alone may take half of it to be imported
+
+
+class SiteRuns:
+    """Runs of verbs.
+
+    Args:
+        directory: where `runs/` is made.
+        site: that they read.
+
+    """
+
+    def __init__(self, directory: Path, site: Path) -> None:
+        self.directory = directory
+        self.site = site
+
+    def argv(self, verb: str, *words: str) -> list[str]:
+        """Return the command line of a verb."""
+        return [sys.executable, "-m", "rdmaprov", verb, str(self.site), *words]
+
+    def start(self, verb: str, *words: str) -> subprocess.Popen[str]:
+        """Start a verb, in a process group of its own."""
+        return self._start(self.argv(verb, *words))
+
+    def _start(self, argv: list[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            argv,
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, verb: str, *words: str) -> tuple[int, str]:
+        """Return a verb's exit code and what it printed."""
+        return _end(self.start(verb, *words))
+
+    def execute(self, *words: str) -> tuple[int, str]:
+        """Return exit code and words of a command that is not told of the site."""
+        return _end(self._start([sys.executable, "-m", "rdmaprov", *words]))
+
+    def start_until(self, verb: str, log: str, text: str, *words: str) -> subprocess.Popen[str]:
+        """Start a verb, and return once a log of its run has a text."""
+        runs = self.directory / "runs"
+        before = set(runs.iterdir()) if runs.exists() else set()
+        process = self.start(verb, *words)
+        deadline = time.monotonic() + WAIT_S
+        while process.poll() is None and time.monotonic() < deadline:
+            logs = [path for path in runs.glob(f"*/logs/{log}") if path.parents[1] not in before]
+            if any(text in path.read_text() for path in logs):
+                return process
+            time.sleep(0.1)
+        said = process.stdout.read() if process.stdout else ""
+        raise AssertionError(f"{text} did not appear in {log}: {said}")
+
+    def newest(self) -> Path:
+        """Return the directory of the run that began last."""
+        runs = (path for path in (self.directory / "runs").iterdir() if path.is_dir())
+        return max(runs, key=lambda path: path.stat().st_mtime_ns)
+
+    def results(self) -> dict[str, Any]:
+        """Return the results of the run that began last."""
+        document: dict[str, Any] = json.loads((self.newest() / "results.json").read_text())
+        return document
+
+
+def _end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    said, _ = process.communicate(timeout=TIMEOUT_S)
+    return process.returncode, said
