@@ -42,6 +42,8 @@ def port_suspects(evidence: Evidence) -> list[Suspect]:
 
 
 def _bad_ports(evidence: Evidence, whole: bool = False) -> list[Suspect]:
+    if not evidence.bad:
+        return []
     groups = _groups(evidence, only_bad=True, whole=whole)
     usual = _Usual(evidence, whole)
     queue = [(*_order(evidence, paths), key) for key, paths in groups.items()]
@@ -92,9 +94,12 @@ def _mild_ports(evidence: Evidence, whole: bool = False) -> list[Suspect]:
     for way in (BOTH, SENDING, RECEIVING):
         own = {key: evidence.median(paths) for key, paths in groups.items() if key[2] == way}
         limit = least_good(own.values(), MILD_SHARE)
+        low = [key for key, median in own.items() if median < limit]
+        if not low:
+            continue
         slow = {path for path, value in evidence.value.items() if value < limit}
         usual = _Usual(evidence, whole, slow)
-        for key in [key for key, median in own.items() if median < limit]:
+        for key in low:
             if _is_port(evidence, key, groups[key], usual, slow):
                 found.setdefault(key[:2], _suspect(key, groups[key], limit))
     for suspect in found.values():
@@ -104,6 +109,8 @@ def _mild_ports(evidence: Evidence, whole: bool = False) -> list[Suspect]:
 
 def odd_pairs(evidence: Evidence) -> list[Suspect]:
     """Return what explains the bad paths that are left: ports that come and go, single paths."""
+    if not evidence.bad:
+        return []
     partners: dict[_Port, dict[str, list[PathKey]]] = defaultdict(lambda: defaultdict(list))
     for path in evidence.bad:
         for end in ends(path):
