@@ -22,10 +22,12 @@ from rdmaprov.acceptance.launch import JobRunner, Launcher
 from rdmaprov.acceptance.live import LiveRanks
 from rdmaprov.acceptance.nodes import Document, Nodes
 from rdmaprov.acceptance.options import Options
+from rdmaprov.acceptance.path_data import paths_as_data
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages import ALWAYS, StageReport, leave_out, left_out_line
 from rdmaprov.acceptance.stages_host_paths import add_host_paths
+from rdmaprov.acceptance.stages_path_pairs import join_pairs, measure_site_paths
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Node
 from rdmaprov.words import quantity
@@ -217,6 +219,22 @@ class StageRun:
         return report
 
     def _run_pairs(self) -> StageReport:
+        """Test paths over RDMA, and then collectives of two nodes without those at fault."""
+        gate, site = self.gate, self._known()
+        paths = measure_site_paths(gate.connection, site, gate.options.pairs)
+        if paths is None:
+            return self._run_ring_pairs()
+        names = [node.name for node in site.nodes]
+        self.result.paths = paths_as_data(names, paths.bandwidth, paths.latency, paths.expected)
+        lost = leave_out(paths.stage.findings, tuple(names))
+        if len(names) - len(lost) < 2 or (paths.stage.findings and not gate.options.keep_going):
+            return paths.stage
+        self._drop(lost)
+        report = join_pairs(paths.stage, self._run_ring_pairs())
+        report.left_out = {**lost, **leave_out(report.findings, tuple(names))}
+        return report
+
+    def _run_ring_pairs(self) -> StageReport:
         site, options = self._known(), self.gate.options
         if len(site.nodes) == 2 and site.backend == "gloo" and "fleet" in options.wanted:
             # NCCL may take a tree on two nodes, which hides a slow rail; gloo has a ring alone.

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rdmaprov.isolation.compare import least_good, reference
+from rdmaprov.verbs import errors
 from rdmaprov.verbs.expected import BAD_SHARE_OF_GOOD, MOST_SHARE
 from rdmaprov.verbs.model import PathResult, PathTest
 
 INSIDE, ACROSS, NOT_KNOWN = "under one leaf", "across leaves", "of unknown leaves"
-# Errors that the path, or the ports at its ends, can cause. All others say nothing of it: perftest
+# Errors that the path, or the ports at its ends, can cause. The others say nothing of it: perftest
 # is missing, was killed, or its own TCP connection, which takes the management path, failed.
-DEAD = frozenset({"no-device", "no-memory", "no-server", "no-path", "timeout", "completion"})
+DEAD = errors.MEANINGS.keys() - errors.UNTESTED
 # Fewer than this many paths of a kind are compared with those of all kinds.
 _LEAST_OF_KIND = 8
 

@@ -1,0 +1,101 @@
+"""The stage `pairs` tests paths first, and then collectives without the nodes at fault."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import cast
+from unittest import mock
+
+import pytest
+from tests.madeup.accept import accept
+from tests.madeup.faults import kinds
+from tests.madeup.fleet import MadeUpFleet
+from tests.madeup.paths import MadeUpPaths
+from tests.madeup.shape import FleetShape
+from tests.madeup.site import site_nodes
+
+from rdmaprov.acceptance import gate, stages_path_pairs
+from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.nodes import Nodes
+from rdmaprov.acceptance.path_survey import NodeSurvey
+from rdmaprov.acceptance.reach import Rendezvous
+from rdmaprov.acceptance.stages_path_pairs import measure_site_paths
+from rdmaprov.acceptance.stages_paths import run_paths
+from rdmaprov.verbs.perftest.options import Abilities, RdmaPort
+
+SHAPE = FleetShape(8, gpus=2, rails=2, per_leaf=2)
+KINDS = {kind.name: kind for kind in kinds(held_out=True)}
+ABLE = NodeSurvey(
+    "192.0.2.1",
+    {"ib_write_bw": cast(Abilities, object())},
+    {0: cast(RdmaPort, object())},
+)
+SOFTWARE = NodeSurvey(
+    ABLE.address, ABLE.abilities, ABLE.ports, {"rails": [{"device": "rxe0", "path": []}]}
+)
+NONE = NodeSurvey()
+
+
+def measured(surveys, every=False):
+    """Return the report of a site whose nodes said this, the settings, and the nodes that ran."""
+    site = GateSite(site_nodes(SHAPE)[: len(surveys)], {}, "nccl", cast(Rendezvous, None))
+    said = {node.name: each for node, each in zip(site.nodes, surveys, strict=True)}
+    fleet = MadeUpFleet(SHAPE)
+    opened = mock.Mock(return_value=nullcontext(MadeUpPaths(fleet)))
+    with (
+        mock.patch.object(stages_path_pairs, "survey_nodes", return_value=said),
+        mock.patch.object(stages_path_pairs, "open_path_tests", opened),
+    ):
+        return measure_site_paths(cast(Nodes, SimpleNamespace()), site, every), opened
+
+
+@pytest.mark.parametrize("surveys", [[NONE] * 4, [ABLE, NONE, NONE], [SOFTWARE] * 4])
+def test_without_two_nodes_that_can_nothing_is_tested(surveys):
+    report, opened = measured(surveys)
+    assert report is None
+    assert not opened.called
+
+
+def test_nodes_with_perftest_are_tested_and_the_others_are_a_note():
+    report, opened = measured([ABLE, ABLE, NONE, ABLE])
+    assert {name for path in report.bandwidth.samples for name in path[:2]} == {
+        "gpu001", "gpu002", "gpu004",
+    }  # fmt: skip
+    assert report.stage.notes == ["paths of 1 node not verified: no perftest"]
+    assert list(opened.call_args.args[1]) == ["gpu001", "gpu002", "gpu004"]
+
+
+def test_all_pairs_are_tested_where_asked():
+    few, _ = measured([ABLE] * 8)
+    every, _ = measured([ABLE] * 8, every=True)
+    assert (few.bandwidth.rounds, every.bandwidth.rounds) == (6, 7)
+
+
+def accepted(kind):
+    """Return an acceptance up to the stage of pairs whose nodes have perftest."""
+    shape = FleetShape(8, gpus=2, rails=2, per_leaf=2)
+
+    def paths(_connection, site, _every):
+        return run_paths(site.nodes, MadeUpPaths(MadeUpFleet(shape, kind)))
+
+    with mock.patch.object(gate, "measure_site_paths", paths):
+        return accept(shape, kind, stages=("state", "preflight", "pairs"))
+
+
+def test_a_rail_that_paths_name_is_in_no_collective():
+    done = accepted(KINDS["half-slot"])
+    [node] = [done.fleet.shape.names[truth.nodes[0]] for truth in done.fleet.truths]
+    stage = next(each for each in done.result.stages if each.name == "pairs")
+    assert list(stage.left_out) == [node]
+    assert [(each.level, each.node) for each in stage.findings] == [("rail", node)]
+    assert stage.said.startswith("11 rounds of paths on 2 rails: ")
+    assert "rounds of 3 pairs side by side" in stage.said
+    assert done.result.paths is not None
+
+
+def test_a_healthy_fleet_has_both_parts():
+    done = accepted(None)
+    stage = next(each for each in done.result.stages if each.name == "pairs")
+    assert (stage.state, stage.left_out) == ("passed", {})
+    assert "rounds of 4 pairs side by side" in stage.said
