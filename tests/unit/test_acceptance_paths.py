@@ -52,6 +52,12 @@ def test_a_node_cabled_to_another_leaf_is_named_by_its_latency():
     assert proven == [("node", (fleet.shape.names[fleet.truths[0].nodes[0]],))]
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_flows_that_collide_are_the_fabric_and_no_node(seed):
+    _, report = run("hash-collisions", seed, FleetShape(32, gpus=2, rails=2, per_leaf=8))
+    assert {each.level for each in report.stage.findings} == {"fleet"}
+
+
 def test_all_pairs_find_a_bad_path_wherever_it_is():
     fleet, report = run("bad-path", matchings=0)
     names = {fleet.shape.names[node] for node in fleet.truths[0].nodes}
@@ -99,9 +105,10 @@ def test_a_node_without_results_is_unknown_and_never_passed():
 def test_a_leaf_that_carries_a_strangers_node_is_not_accused():
     leaf = FaultyPart("leaf", ("a", "b"), "high", "slow", "l1")
     port = FaultyPart("rail", ("x",), "high", "slow", rail=2)
+    path = FaultyPart("pair", ("a", "c"), "high", "slow", rail=2)
     far = FaultyPart("node", ("x",), "high", "far")
-    assert [(part.kind, part.confidence) for part in join_parts((leaf, port), (far,))] == [
-        ("leaf", "low"), ("node", "high"),
+    assert [(part.kind, part.confidence) for part in join_parts((leaf, port, path), (far,))] == [
+        ("leaf", "low"), ("pair", "low"), ("node", "high"),
     ]  # fmt: skip
     assert join_parts((leaf, port), ()) == (leaf, port)
 

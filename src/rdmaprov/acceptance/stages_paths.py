@@ -133,8 +133,8 @@ def join_parts(
     moved = {node for part in latency if part.kind == "node" for node in part.nodes}
     found = []
     for part in bandwidth:
-        if part.kind in ("leaf", "fleet") and moved:
-            why = f"{part.why}; {', '.join(sorted(moved))} may be cabled to it"
+        if part.kind in ("leaf", "fleet", "pair") and moved:
+            why = f"{part.why}; {', '.join(sorted(moved))} may be cabled there"
             found.append(replace(part, confidence="low", why=why))
         elif moved.isdisjoint(part.nodes):
             found.append(part)

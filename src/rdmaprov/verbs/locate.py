@@ -74,11 +74,18 @@ class PathSearch:
         suspects = explain(self.matrix)
         pairs = [each for each in suspects if each.kind == "pair"]
         if len({each.nodes for each in pairs}) > MOST_PAIRS:
+            crowd = _collisions(pairs)
             suspects = [each for each in suspects if each.kind != "pair"]
-            suspects.append(_collisions(pairs))
+            if len(crowd.paths) > _MOST_SHARE * len(self.matrix.samples):
+                # Flows that collide slow anything; only what carries nothing stands out.
+                suspects = [each for each in suspects if self._is_dead(each)]
+            suspects.append(crowd)
         named = [faulty_part(self.matrix, each, after) for each in suspects]
         whole = fabric_parts(self.matrix, self.nodes)
         return (*whole, *merge_rails(named, self.rails))
+
+    def _is_dead(self, suspect: Suspect) -> bool:
+        return all(self.matrix.value(path) == 0 for path in suspect.paths)
 
     def _is_worth(self, suspects: Sequence[Suspect]) -> bool:
         if not suspects:
