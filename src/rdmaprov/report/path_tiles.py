@@ -74,16 +74,29 @@ def tile(
     return Tile(title, tuple(rows), tuple(columns), cells)
 
 
-def draw_tiles(axes: Axes, tiles: Sequence[Tile], limit: float) -> None:
-    """Draw tiles in rows of four; a ring marks a cell below the limit."""
+def picture_size(tiles: Sequence[Tile]) -> tuple[float, float]:
+    """Return width and height of the picture of tiles, in inches."""
+    across, down = _step(tiles)
+    wide, high = min(_ACROSS, len(tiles)), -(-len(tiles) // _ACROSS)
+    return 9.0, max(2.0, min(9.0, 0.5 + 7.0 * high * down / (wide * across)))
+
+
+def _step(tiles: Sequence[Tile]) -> tuple[int, int]:
+    """Return how many cells a tile is apart from the next one, across and down."""
     width = max(len(each.columns) for each in tiles)
     height = max(len(each.rows) for each in tiles)
-    gap_x, gap_y = max(2, width // 6), max(2, height // 4)
+    return width + max(2, width // 6), height + max(2, height // 4)
+
+
+def draw_tiles(axes: Axes, tiles: Sequence[Tile], limit: float) -> None:
+    """Draw tiles in rows of four; a ring marks a cell below the limit."""
+    across, down = _step(tiles)
+    gap_y = down - max(len(each.rows) for each in tiles)
     wide, high = min(_ACROSS, len(tiles)), -(-len(tiles) // _ACROSS)
-    grid = [[math.nan] * (wide * (width + gap_x)) for _ in range(high * (height + gap_y))]
+    grid = [[math.nan] * (wide * across) for _ in range(high * down)]
     marked: list[tuple[int, int]] = []
     for number, each in enumerate(tiles):
-        left, top = number % _ACROSS * (width + gap_x), number // _ACROSS * (height + gap_y) + gap_y
+        left, top = number % _ACROSS * across, number // _ACROSS * down + gap_y
         for (row, column), share in each.shares.items():
             grid[top + row][left + column] = min(share, 1.0)
             if share < limit:

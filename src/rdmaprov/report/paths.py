@@ -9,7 +9,7 @@ from typing import Any
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
 from rdmaprov.report.drawing import draw_svg
 from rdmaprov.report.model import Plot, Table
-from rdmaprov.report.path_tiles import Tile, blocks_of, draw_tiles, tile
+from rdmaprov.report.path_tiles import Tile, blocks_of, draw_tiles, picture_size, tile
 from rdmaprov.words import quantity
 
 _MOST_ROWS, _MOST_BLOCKS, _MOST_NODES = 200, 4, 12
@@ -66,8 +66,7 @@ def _path(row: Sequence[Any], nodes: Sequence[str], limit: float) -> _Path:
 def _plot(
     name: str, title: str, tiles: Sequence[Tile], words: str, note: str, table: Table, limit: float
 ) -> Plot:
-    size = (9.0, 1.0 + 2.2 * -(-len(tiles) // 4) * (1 if len(tiles) > 1 else 2))
-    svg = draw_svg(name, size, lambda axes: draw_tiles(axes, tiles, limit))
+    svg = draw_svg(name, picture_size(tiles), lambda axes: draw_tiles(axes, tiles, limit))
     return Plot(name, title, svg, words, note, table)
 
 
