@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from tests.unit import perftest_standin
+from tests.unit import perftest_standin, verbs_tree
 
 from rdmaprov.acceptance.host_cells import HostCell, host_cells, host_rounds
 from rdmaprov.acceptance.path_survey import NodeSurvey, survey_nodes
@@ -301,10 +301,10 @@ def here(monkeypatch, tmp_path):
     probe.close()
 
 
-def bare_site():
-    """Return two nodes after a preflight that found no RDMA device."""
-    rail = SimpleNamespace(address=None)
-    seen = {"rails": [{"rdma": ""}], "addresses": {"lo": ["127.0.0.1"]}}
+def two_nodes(device: str):
+    """Return two nodes of one rail after a preflight that found this RDMA device, or none."""
+    rail = SimpleNamespace(address=None, index=0)
+    seen = {"rails": [{"rdma": device}], "addresses": {"lo": ["127.0.0.1"]}}
     return SimpleNamespace(
         nodes=[SimpleNamespace(name=name, rails=(rail,)) for name in ("n0", "n1")],
         facts={"n0": seen, "n1": seen},
@@ -313,7 +313,7 @@ def bare_site():
 
 
 def test_a_survey_asks_perftest_itself_what_it_can(here):
-    found = survey_nodes(here, bare_site())
+    found = survey_nodes(here, two_nodes(""))
     for own in found.values():
         assert own.abilities["ib_write_bw"].version == "6.06"
         assert "--tclass" in own.abilities["ib_write_bw"].options
@@ -323,7 +323,33 @@ def test_a_survey_asks_perftest_itself_what_it_can(here):
 
 def test_nodes_without_an_rdma_device_are_not_verified_and_not_green(here):
     report = StageReport("host", "each node has one GPU", is_skipped=True)
-    add_host_paths(report, here, bare_site())
+    add_host_paths(report, here, two_nodes(""))
     assert report.state == "skipped"
     assert report.said.startswith("each node has one GPU; RDMA loopbacks of 2 nodes not verified: ")
     assert report.findings == []
+
+
+@pytest.mark.parametrize(
+    ("rate", "least", "findings"),
+    [("100 Gb/sec (4X EDR)", "10 GB/s", 0), (NDR, "40 GB/s", 2)],
+)
+def test_the_stage_measures_on_all_nodes_and_names_half_a_slot(
+    here, monkeypatch, tmp_path, rate, least, findings
+):
+    """The stand-in reaches 97.28 Gb/s: enough for 100, and not for 400 in a slot of x8."""
+    tree = verbs_tree.use(monkeypatch, tmp_path / "sys")
+    verbs_tree.write(tree.port / "link_layer", "InfiniBand")
+    verbs_tree.write(tree.port / "rate", rate)
+    for address in verbs_tree.PATH:
+        verbs_tree.write(tree.root / "bus/pci/devices" / address / "numa_node", "0")
+    kept: dict[str, str] = {}
+    report = StageReport("host", "2 nodes alone: 2 passed")
+    add_host_paths(report, here, two_nodes("mlx5_0"), kept.__setitem__)
+    assert "2 RDMA loopbacks at 12.2 GB/s or more" in report.said
+    assert f"must reach 80 % of it, {least}" in report.said
+    assert [each.node for each in report.findings] == ["n0", "n1"][:findings]
+    assert all("runs at 32 GT/s x8" in each.what for each in report.findings)
+    rows = [line.split("\t") for line in kept["loopback.tsv"].splitlines()[1:]]
+    assert [(row[:3], row[3], row[5]) for row in rows] == [
+        ([name, "0", "numa0"], "12.160", "") for name in ("n0", "n1")
+    ]
