@@ -164,6 +164,8 @@ class JobRun:
     nodes: dict[str, NodeRun] = field(default_factory=dict)
     tasks: dict[int, Task] = field(default_factory=dict)
     _finished: Counter[int] = field(default_factory=Counter)
+    _read: int = 0  # of the events, those in which nobody gives up
+    _gave_up: bool = False
 
     def __post_init__(self) -> None:
         """Begin with the tasks of the job."""
@@ -202,7 +204,10 @@ class JobRun:
     @property
     def has_failed(self) -> bool:
         """Return whether it cannot succeed any more."""
-        ended = any(n.lost or n.odd or n.rc not in (None, 0) for n in self.nodes.values())
-        return ended or any(
-            event["event"] in ("failed", "late", "missing") for event in self.events
-        )
+        if any(n.lost or n.odd or n.rc not in (None, 0) for n in self.nodes.values()):
+            return True
+        # It is asked after each task, of ranks that have said hundreds of thousands of things.
+        fresh = self.events[self._read :]
+        self._gave_up |= any(event["event"] in ("failed", "late", "missing") for event in fresh)
+        self._read = len(self.events)
+        return self._gave_up

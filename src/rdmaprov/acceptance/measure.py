@@ -73,11 +73,18 @@ class SweepRow:
         return directions * (len(self.ranks) - 1) / len(self.ranks)
 
 
-def rows(ran: JobRun) -> list[SweepRow]:
-    """Return the sweeps, without sizes that not all ranks of a group reported."""
+def rows(ran: JobRun, first: int = 0) -> list[SweepRow]:
+    """Return the sweeps, without sizes that not all ranks of a group reported.
+
+    Args:
+        ran: whose ranks reported.
+        first: the number of the first event that is read.
+
+    """
     said: dict[tuple[int, int, int, bool], list[RankEvent]] = defaultdict(list)
-    for event in ran.events_of("row"):
-        said[event["task"], event["group"], event["bytes"], event["in_place"]].append(event)
+    for event in ran.events[first:]:
+        if event["event"] == "row":
+            said[event["task"], event["group"], event["bytes"], event["in_place"]].append(event)
     found = []
     for (number, group, size, in_place), own in said.items():
         task = ran.tasks[number]
