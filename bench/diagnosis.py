@@ -1,6 +1,7 @@
 """How often the gate's diagnosis is right, on made-up fleets with one fault each.
 
     python bench/diagnosis.py --nodes 16 --trials 10 --seed 0 [--fault KIND] [--held-out] [--json]
+        [--kept FILE]
 
 The fleets are those of tests/madeup: from physics, and without regard to what a diagnosis reads.
 A trial is one fleet with one fault, from the first question to the report. In the table:
@@ -22,7 +23,11 @@ rounds, seconds
     Collectives that were measured one after the other, and the made-up fleet's own clock.
 
 Recall is the share of all trials with a fault that are `named`. Precision is the share of the
-nodes that proven findings name on which the fault is. `accepted` is of healthy fleets.
+nodes that proven findings name on which the fault is. `accepted` is of healthy fleets. Behind
+recall and accepted is the least that 95 % allow (Clopper and Pearson, 1934).
+
+With --kept, each trial is a line of a file as it ends, and one that is there is not run again: a
+table that takes hours can be made in pieces.
 """
 
 from __future__ import annotations
@@ -42,6 +47,7 @@ from tests.madeup.faults import FaultKind, Truth, kinds
 from tests.madeup.shape import NOISE, usual_shape
 
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.isolation.compare import upper_tail
 
 HEALTHY = "healthy"
 _FABRIC = "the fabric"
@@ -145,14 +151,43 @@ def score(trials: Sequence[Trial], kind: FaultKind | None) -> Score:
     )
 
 
+class KeptTrials:
+    """Trials of this run and of earlier ones, a line of JSON each.
+
+    Args:
+        file: that keeps them; None for none.
+
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        lines = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
+        rows = [json.loads(line) for line in lines if line.endswith("}}")]  # others were cut
+        self._known = {tuple(row["at"]): Trial(**row["trial"]) for row in rows}
+
+    def get(self, kind: FaultKind | None, nodes: int, seed: int, noise: float) -> Trial:
+        """Return a trial, by itself the first time."""
+        name = kind.name if kind else HEALTHY
+        at = (name, nodes, seed, noise)
+        if at not in self._known:
+            self._known[at] = judge(name, accept(usual_shape(nodes), kind, seed, noise))
+            if self._file:
+                row = json.dumps({"at": at, "trial": asdict(self._known[at])})
+                with self._file.open("a", encoding="utf-8") as stream:
+                    stream.write(f"\n{row}\n")
+        return self._known[at]
+
+
 def measure(
-    wanted: Sequence[FaultKind | None], nodes: int, trials: int, seed: int, noise: float
+    wanted: Sequence[FaultKind | None],
+    nodes: int,
+    seeds: range,
+    noise: float,
+    kept: KeptTrials,
 ) -> Iterator[tuple[FaultKind | None, list[Trial]]]:
     """Yield each kind with its trials; the same seed gives the same ones."""
-    shape = usual_shape(nodes)
     for kind in wanted:
-        name = kind.name if kind else HEALTHY
-        yield kind, [judge(name, accept(shape, kind, seed + n, noise)) for n in range(trials)]
+        yield kind, [kept.get(kind, nodes, seed, noise) for seed in seeds]
 
 
 def total(trials: Sequence[Trial]) -> dict[str, float]:
@@ -166,6 +201,27 @@ def total(trials: Sequence[Trial]) -> dict[str, float]:
         "precision": (accused - false) / accused if accused else 1.0,
     }
     return {**found, "accepted": sum(e.accepted for e in good) / len(good)} if good else found
+
+
+def least_share(hits: int, count: int, level: float = 0.025) -> float:
+    """Return the lower end of the 95 % interval of a share (Clopper and Pearson, 1934)."""
+    low, high = 0.0, hits / count if count else 0.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (low, middle) if upper_tail(hits, count, middle) > level else (middle, high)
+    return low
+
+
+def last_line(trials: Sequence[Trial]) -> str:
+    """Return the totals as one line."""
+    said = [f"{name} {share:.3f}" for name, share in total(trials).items()]
+    bad = [each.named for each in trials if each.kind != HEALTHY]
+    good = [each.accepted for each in trials if each.kind == HEALTHY]
+    for name, hits in (("recall", bad), ("accepted", good)):
+        if hits:
+            least = f"{name} of {len(hits)} fleets above {least_share(sum(hits), len(hits)):.4f}"
+            said.append(least)
+    return ", ".join(said)
 
 
 HEAD = (
@@ -193,6 +249,7 @@ def row(score: Score) -> str:
 @click.option("--noise", default=NOISE, show_default=True, help="Standard deviation of a time.")
 @click.option("--fault", "names", multiple=True, help="One kind; may be repeated.")
 @click.option("--held-out", is_flag=True, help="Also the kinds that are kept for the test.")
+@click.option("--kept", type=click.Path(dir_okay=False, path_type=Path), help="Go on after these.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def main(
     nodes: int,
@@ -201,6 +258,7 @@ def main(
     noise: float,
     names: tuple[str, ...],
     held_out: bool,
+    kept: Path | None,
     as_json: bool,
 ) -> None:
     """Print the scores."""
@@ -212,16 +270,16 @@ def main(
     wanted = [known[name] for name in names or known]
     done, scores = [], []
     click.echo(HEAD, err=as_json)
-    for kind, own in measure(wanted, nodes, trials, seed, noise):
+    seeds = range(seed, seed + trials)
+    for kind, own in measure(wanted, nodes, seeds, noise, KeptTrials(kept)):
         done += own
         scores.append(score(own, kind))
         click.echo(row(scores[-1]), err=as_json)
-    whole = total(done)
     if as_json:
-        click.echo(json.dumps({"scores": [asdict(each) for each in scores], "total": whole}))
+        whole = {"scores": [asdict(each) for each in scores], "total": total(done)}
+        click.echo(json.dumps(whole))
         return
-    shares = ", ".join(f"{name} {share:.3f}" for name, share in whole.items())
-    click.echo(f"\n{nodes} nodes × {usual_shape(nodes).gpus}, {noise:.1%} noise: {shares}")
+    click.echo(f"\n{nodes} nodes × {usual_shape(nodes).gpus}, {noise:.1%} noise: {last_line(done)}")
 
 
 if __name__ == "__main__":

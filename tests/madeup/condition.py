@@ -49,6 +49,7 @@ class Condition:
     flaps_per_s: Floats = field(init=False)
     via_host: Bools = field(init=False)  # the port's data goes through the CPU
     host_gb_s: Floats = field(init=False)  # by node
+    write_share: Floats = field(init=False)  # of its slot that a NIC can write to memory, by node
     priority: Ints = field(init=False)
     switch_of: Ints = field(init=False)  # the leaf switch that a port's cable leads to
     uplink_gb_s: Floats = field(init=False)  # leaf switch × uplink
@@ -85,6 +86,7 @@ class Condition:
         self.flaps_per_s = np.zeros(ports)
         self.via_host = np.full(ports, False)
         self.host_gb_s = np.full(shape.nodes, HOST_SHARE * shape.rails * shape.line_gb_s)
+        self.write_share = np.ones(shape.nodes)
         self.priority = np.full(ports, LOSSLESS_PRIORITY)
         block = np.arange(shape.nodes) // shape.per_leaf
         self.switch_of = block[:, None] * shape.rails + np.arange(shape.rails)[None, :]

@@ -25,7 +25,7 @@ def swapped_rails(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     "a node's cables lead to another block's leaves: one hop more to its own",
     "cabling audits by LLDP; about 1 µs more each way",
     "node",
-    same_as="healthy, but for the latency: leaves and spines carry all that is sent",
+    same_as="healthy, but for the latency",
 )
 def wrong_leaf(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     node = any_node(condition, chance)
@@ -99,4 +99,17 @@ def bad_path(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
 )
 def hash_collisions(condition: Condition, _chance: Chance) -> tuple[Truth, ...]:
     condition.adaptive[:] = False
+    return (Truth("fleet"),)
+
+
+@fault(
+    "half-spines",
+    "half of the spine switches are off: each leaf has half of its uplinks",
+    "maintenance: spines are drained for an upgrade",
+    "fleet",
+    held_out=True,
+)
+def half_spines(condition: Condition, _chance: Chance) -> tuple[Truth, ...]:
+    uplinks = condition.uplink_gb_s.shape[1]
+    condition.uplink_gb_s[:, : uplinks // 2] = 0
     return (Truth("fleet"),)

@@ -71,7 +71,10 @@ def times_per_byte(condition: Condition, flows: Flows) -> tuple[Floats, Floats]:
     slot = condition.slot_gb_s.ravel()
     rate = np.minimum(line, slot) * condition.efficiency
     sent = np.bincount(outs, flows.share, ports) / rate
-    received = np.bincount(intos, flows.share, ports) / rate
+    # What arrives is written to memory; what leaves is read, and takes the other way of the slot.
+    written = condition.slot_gb_s * condition.write_share[:, None]
+    into_rate = np.minimum(line, written.ravel()) * condition.efficiency
+    received = np.bincount(intos, flows.share, ports) / into_rate
     slowest = np.maximum(sent[outs], received[intos])
     slowest = np.maximum(slowest, _host_times(condition, flows, outs, intos))
     above = _spine_times(condition, flows)

@@ -212,6 +212,19 @@ def two_slots(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
 
 
 @fault(
+    "ordered-writes",
+    "a node's NICs write without relaxed ordering: half of what their slots carry",
+    "NVIDIA, Understanding PCIe configuration: relaxed ordering on AMD hosts",
+    "node",
+    held_out=True,
+)
+def ordered_writes(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
+    node = any_node(condition, chance)
+    condition.write_share[node] = 0.5
+    return (*of_node(node), *(Truth("rail", (node,), r) for r in range(condition.shape.rails)))
+
+
+@fault(
     "other-job",
     "another job uses the GPUs of a node",
     "a scheduler's epilog that failed",

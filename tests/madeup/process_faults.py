@@ -49,7 +49,6 @@ def hung_rank(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     "a GPU never ends its part of a collective; its process waits as all do",
     "C4 (HPCA 25): communication hangs",
     "node",
-    held_out=True,
 )
 def hung_kernel(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     (truth,) = _add(condition, chance, "gpu-stuck")
@@ -165,7 +164,6 @@ def liar_healthy(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     "a node of a healthy fleet says that another one sends wrong values",
     "strangers",
     "node",
-    held_out=True,
 )
 def liar_blames(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     node = any_node(condition, chance)

@@ -70,6 +70,8 @@ class MadeUpSession:
         trouble = find_trouble(self._fleet, run.job, task, self._done[index])
         if trouble is not None:
             self._logs[index].begin_task(task, trouble.what != "mixed")
+            if trouble.waits:
+                self._finish_others(run, task, trouble.waits)
             self._fail(run, trouble, self._logs[index])
             return
         done = perform(self._fleet, run.job, task)
@@ -78,6 +80,18 @@ class MadeUpSession:
             self._take(run, event)
         outside = [g for g in task.groups if len({r // run.job.per_node for r in g}) > 1]
         self._done[index] += bool(outside)
+
+    def _finish_others(self, run: JobRun, task: Task, hang: Sequence[int]) -> None:
+        """Have the groups end in which nobody hangs."""
+        stuck = set(hang)
+        groups = [at for at, ranks in enumerate(task.groups) if stuck.isdisjoint(ranks)]
+        if not groups:
+            return
+        rest = replace(task, groups=tuple(task.groups[at] for at in groups))
+        for event in perform(self._fleet, run.job, rest).events:
+            if event["rank"] not in stuck:
+                own = {"group": groups[event["group"]]} if "group" in event else {}
+                self._take(run, {**event, **own})
 
     def _take(self, run: JobRun, event: Event) -> None:
         run.take_event(event)

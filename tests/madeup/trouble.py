@@ -33,6 +33,7 @@ class Trouble:
         entered: collectives that ranks began before it.
         rail: that dies.
         peers: for a link: rank and port of the other ends.
+        waits: ranks that hang with it; empty for all of the job.
 
     """
 
@@ -44,6 +45,7 @@ class Trouble:
     entered: int
     rail: int = 0
     peers: tuple[tuple[int, int], ...] = ()
+    waits: tuple[int, ...] = ()
 
     def apply(self, run: JobRun, say: Callable[[Event], None], logs: JobLogs | None) -> float:
         """Make a run show it; return the seconds that it takes until that is seen."""
@@ -99,9 +101,10 @@ class Trouble:
         return 120.0
 
     def _hang(self, run: JobRun, say: Callable[[Event], None]) -> float:
-        """Let all ranks reach their time limit."""
+        """Let ranks reach their time limit: all that wait for it."""
         limit = run.job.limits.connect if self.what == "mixed" else run.job.limits.step
-        for rank in range(run.job.world):
+        waits = self.waits or range(run.job.world)
+        for rank in waits:
             mine = rank in self.ranks
             node = run.nodes[run.job.node_of(rank)]
             silent = self.what == "stuck" and mine
@@ -113,9 +116,9 @@ class Trouble:
                      "where": where, "entered": self.entered}  # fmt: skip
             run.take_event(event)
             say(event)
-        for name, node in run.nodes.items():
+        for name in dict.fromkeys(run.job.node_of(rank) for rank in waits):
             if name != self.name or self.what != "stuck":
-                node.rc = 1
+                run.nodes[name].rc = 1
         return limit
 
     def _cut(self, run: JobRun, say: Callable[[Event], None], logs: JobLogs) -> float:
@@ -171,7 +174,10 @@ def find_trouble(fleet: MadeUpFleet, job: GateJob, task: Task | None, done: int)
             job, task, rank, fault.after, done
         ):
             phase = f"{task.plane}: {'pairs' if task.collective == 'exchange' else 'sweep'}"
-            return Trouble(fault.what, node, name, (rank,), phase, 40 + 200 * done)
+            # Groups side by side do not wait for each other.
+            waits = task.groups[task.group_of[rank]] if fault.what.endswith("stuck") else ()
+            at = (name, (rank,), phase, 40 + 200 * done)
+            return Trouble(fault.what, node, *at, waits=waits)
     if task is None or job.backend != "nccl":
         return None
     return _mixed(fleet, job, task, done) or _dead_link(fleet, job, task, done)

@@ -19,11 +19,16 @@ class FakeRunner:
 
     Args:
         share: by a node, a rail's plane and a GPU; 0 for one that hangs, None for one that dies.
+        us: half a round trip of two nodes.
 
     """
 
-    def __init__(self, share: Callable[[str, str, int], float | None]) -> None:
-        self.share = share
+    def __init__(
+        self,
+        share: Callable[[str, str, int], float | None],
+        us: Callable[[str, str], float] = lambda _one, _other: 9.0,
+    ) -> None:
+        self.share, self.us = share, us
         self.jobs: list[GateJob] = []
         self.tasks: list[Task] = []
 
@@ -80,6 +85,11 @@ class FakeSession:
                     run, rank, "late", phase="x", limit_s=1, where="/torch/distributed/x", entered=1
                 )
             return
+        if task.collective == "exchange":
+            one, other = ranks
+            us = self.runner.us(run.job.node_of(one), run.job.node_of(other))
+            at = {"plane": task.plane, "task": task.number, "group": group}
+            say(run, one, "pair", **at, to=other, us=us, gb_s=1.0, reduce_us=us)
         factor = 2 * (len(ranks) - 1) / len(ranks)
         for rank in ranks:
             for size in task.sizes:

@@ -163,6 +163,28 @@ def test_whose_values_arrive_wrong_everywhere_sends_them_wrong():
     assert "element 777 is 5, expected 2" in finding.what
 
 
+def test_who_says_alone_that_another_sends_wrong_is_named_itself():
+    """Ranks look for a sender after a wrong result: of right ones, nobody can know one."""
+    ran = healthy()
+    arrives_wrong(ran, 2, 1)
+    (finding,) = wrong_sums.findings(ran)
+    assert (finding.node, finding.level, finding.proven) == ("n1", "node", True)
+    assert "rank 1 says that data from rank 2 arrives wrong" in finding.what
+
+
+def test_one_word_against_another_names_nobody():
+    ran = healthy(job(3))
+    arrives_wrong(ran, 2, 1)
+    assert list(wrong_sums.findings(ran)) == []
+
+
+def test_who_blames_another_is_not_named_where_results_are_wrong():
+    ran = healthy()
+    wrong(ran, 0, 1, 2, 3)
+    arrives_wrong(ran, 2, 0, 1, 3)
+    assert found(wrong_sums.findings, ran) == [("n2", 0)]
+
+
 def test_two_ranks_tell_which_one_sends_wrong():
     ran = healthy(job(2))
     wrong(ran, 0, 1)

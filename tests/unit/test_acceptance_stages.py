@@ -108,6 +108,25 @@ def test_the_rail_next_to_the_slow_gpus_is_named(site):
     assert (found.node, found.rail, found.level) == ("n6", 1, "rail")
 
 
+def test_a_node_under_another_leaf_is_named_and_its_pairs_accuse_nobody(tmp_path):
+    site = made_site(tmp_path, 16, per_leaf=4)
+    leaf = {node.name: str(node.get("fabric_leaf")) for node in site.nodes} | {"n2": "leaf3"}
+    runner = FakeRunner(slow("n2"), us=lambda one, other: 9.0 if leaf[one] == leaf[other] else 10.5)
+    with LiveRanks(site, runner, "pairs").opened() as live:
+        [found] = stages_groups.run_pairs(live, site, False).findings
+    assert (found.nodes, found.level, found.proven) == (("n2",), "node", False)
+    assert "not under leaf0" in found.what
+    assert "lldpctl" in found.remedy
+
+
+def test_a_round_reads_only_its_own_events(site):
+    """In a fleet, ranks have said hundreds of thousands of things before."""
+    with LiveRanks(site, FakeRunner(slow("n1")), "pairs").opened() as live:
+        first = live.measure([("n1", "n2")])
+        live.runs[0].events[:] = [{}] * len(live.runs[0].events)  # an event has a kind
+        assert live.measure([("n1", "n2")]) == first
+
+
 @pytest.mark.parametrize(("dies", "wanted"), [(True, {}), (False, {("n9", "n10"): 0.0})])
 def test_what_ends_with_a_node_that_died_is_not_taken_for_hung(site, dies, wanted):
     """Its session ends for all: a pair that had not measured yet has no result."""

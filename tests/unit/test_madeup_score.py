@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from bench.diagnosis import judge, main, total
+from bench.diagnosis import judge, least_share, main, total
 from click.testing import CliRunner
 from tests.madeup.accept import Acceptance
 from tests.madeup.faults import Truth, kinds
@@ -76,6 +76,38 @@ def test_the_command_prints_a_table_and_the_same_one_again():
     assert "| rail-down | rail | 1 | 100% | 100% | 0.00 |" in first.stdout
     assert "recall 1.000" in first.stdout
     assert again.stdout == first.stdout
+
+
+def test_a_run_that_was_cut_goes_on_after_the_trials_that_it_kept(tmp_path, monkeypatch):
+    file = tmp_path / "kept.jsonl"
+    words = ["--nodes", "4", "--fault", "healthy", "--kept", str(file), "--trials"]
+    first = CliRunner().invoke(main, [*words, "1"])
+    assert first.exit_code == 0, first.output
+    ran = []
+
+    def accept(_shape, _kind, seed, _noise):
+        ran.append(seed)
+        return whole()
+
+    monkeypatch.setattr("bench.diagnosis.accept", accept)
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write('{"at": ["healthy", 4, 1')  # cut
+    assert CliRunner().invoke(main, [*words, "3"]).exit_code == 0
+    assert ran == [1, 2]
+
+
+def whole():
+    fleet = SimpleNamespace(shape=SimpleNamespace(names=NAMES), truths=(), seconds=1.0)
+    result = SimpleNamespace(verdict="accepted", findings=[])
+    return SimpleNamespace(fleet=fleet, result=result, rounds=3)
+
+
+@pytest.mark.parametrize(
+    ("hits", "count", "least"),  # the exact intervals: 0.025 ** (1 / n) where all hit
+    [(1000, 1000, 0.99632), (126, 135, 0.87718), (3, 3, 0.29240), (0, 5, 0.0), (0, 0, 0.0)],
+)
+def test_the_least_share_is_that_of_clopper_and_pearson(hits, count, least):
+    assert least_share(hits, count) == pytest.approx(least, abs=1e-4)
 
 
 def test_a_kind_that_is_not_there_is_refused():

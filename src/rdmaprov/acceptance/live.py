@@ -13,8 +13,10 @@ from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import JobRunner, RankSession
 from rdmaprov.acceptance.plan import GateJob, Task
+from rdmaprov.isolation.meetings import Pair
 
 Group = tuple[str, ...]
+Ranks = tuple[tuple[int, ...], ...]
 _Key = TypeVar("_Key")
 # Each of them costs the start of all ranks, minutes where many import torch.
 MOST_SESSIONS = 8
@@ -88,20 +90,47 @@ class LiveRanks:
         }
         return self._measure(ranks, "")
 
+    def measure_latencies(self, pairs: Sequence[Pair]) -> dict[Pair, float]:
+        """Return half a round trip of 8 B between the first ranks of two nodes, microseconds.
+
+        All pairs at once. 0 for one that hung and nothing says why.
+        """
+        if (job := self._job()) is None:
+            return {}
+        ranks = {
+            (one, other): (job.ranks_of(one)[0], job.ranks_of(other)[0])
+            for one, other in pairs
+            if self._is_there((one, other))
+        }
+        return self._perform(ranks, _exchange_task, _latencies)
+
     def _is_there(self, group: Group) -> bool:
         return self.lost.isdisjoint(group)
 
     def _measure(self, ranks: Mapping[_Key, tuple[int, ...]], plane: str) -> dict[_Key, float]:
+        def group_task(job: GateJob, number: int, groups: Ranks) -> Task:
+            size = jobs.group_bytes(self.site)
+            return jobs.group_task(job, number, self.stage, plane, groups, size)
+
+        return self._perform(ranks, group_task, _rates)
+
+    def _perform(
+        self,
+        ranks: Mapping[_Key, tuple[int, ...]],
+        make: Callable[[GateJob, int, Ranks], Task],
+        read: Callable[[JobRun, Task, int], Mapping[int, float]],
+    ) -> dict[_Key, float]:
+        """Return what `read` takes from the events of a task, by group."""
         session = self._open()
         if session is None or not ranks:
             return {}
         [run] = session.runs
-        size = jobs.group_bytes(self.site)
-        task = jobs.group_task(run.job, self._task, self.stage, plane, tuple(ranks.values()), size)
+        task = make(run.job, self._task, tuple(ranks.values()))
         self._task += 1
         self.rounds += 1
+        before, keys = len(run.events), list(ranks)
         session.perform({0: task})
-        found = _rates(run, task, list(ranks))
+        found = {keys[group]: value for group, value in read(run, task, before).items()}
         if run.has_failed:
             is_explained = self._close(run)
             gone = {key for key, own in ranks.items() if self._has_lost(run.job, own)}
@@ -150,12 +179,26 @@ def _ranks(job: GateJob, nodes: Group) -> tuple[int, ...]:
     return tuple(rank for name in nodes for rank in job.ranks_of(name))
 
 
-def _rates(run: JobRun, task: Task, keys: Sequence[_Key]) -> dict[_Key, float]:
-    """Return the bus bandwidth of each group that finished, in GB/s."""
+def _rates(run: JobRun, task: Task, first: int) -> dict[int, float]:
+    """Return the bus bandwidth of each group that finished, in GB/s, by the events since one."""
     rate: Callable[[measure.SweepRow], float] = (
         (lambda row: row.busbw_gb_s)
         if run.job.backend == "nccl"
         else (lambda row: row.best_gb_s)  # what else a machine does only slows it down
     )
-    rows = [row for row in measure.rows(run) if row.task == task.number and row.in_place]
-    return {keys[row.group]: rate(row) for row in rows}
+    rows = [row for row in measure.rows(run, first) if row.task == task.number and row.in_place]
+    return {row.group: rate(row) for row in rows}
+
+
+def _exchange_task(job: GateJob, number: int, groups: Ranks) -> Task:
+    return Task(number, "pairs", job.planes[0].name, groups, "exchange")
+
+
+def _latencies(run: JobRun, task: Task, first: int) -> dict[int, float]:
+    """Return the shorter one of both ends' half round trips, microseconds."""
+    found: dict[int, float] = {}
+    for event in run.events[first:]:
+        if event["event"] == "pair" and event["task"] == task.number:
+            us = float(event["us"])
+            found[event["group"]] = min(us, found.get(event["group"], us))
+    return found

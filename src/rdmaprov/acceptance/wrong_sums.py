@@ -14,6 +14,8 @@ from rdmaprov.bandwidth.sizes import format_size
 _REMEDY = "Drain the node, and test its memory, GPUs and PCIe links"
 # Pairs in which a rank was wrong, before it is named: with one alone, it could be the other one.
 _LEAST_PAIRS = 2
+# Nodes that contradict what one says of another, before it is named; our choice.
+_LEAST_NODES = 2
 
 
 def findings(ran: JobRun) -> Iterator[Finding]:
@@ -35,6 +37,32 @@ def findings(ran: JobRun) -> Iterator[Finding]:
                 if (at := (found.node, found.rail, found.what.partition(":")[0])) not in seen:
                     seen.add(at)
                     yield found
+    yield from _contradicted(ran)
+
+
+def _contradicted(ran: JobRun) -> Iterator[Finding]:
+    """Yield nodes that say another's data arrives wrong, where all results are right.
+
+    Ranks look for a sender only after a result was wrong, and the values of one that sends wrong
+    are in the sums of all. So either what the node receives or what it says is wrong. Each node is
+    named once, and only if two others or more, the accused one left out, contradict it.
+    """
+    wrong = {(event["task"], event["group"]) for event in ran.events_of("wrong")}
+    named: set[str] = set()
+    for event in ran.events_of("source"):
+        if (event["task"], event["group"]) in wrong:
+            continue
+        node, source = ran.job.node_of(event["rank"]), event["source"]
+        ranks = ran.tasks[event["task"]].groups[event["group"]]
+        others = {ran.job.node_of(rank) for rank in ranks} - {node, ran.job.node_of(source)}
+        if node not in named and len(others) >= _LEAST_NODES:
+            named.add(node)
+            what = (
+                f"rank {event['rank']} says that data from rank {source} arrives wrong, and all "
+                f"results were right, on {len(others)} other nodes too: what it says is not true"
+            )
+            remedy = f"Drain {node}, test its memory, and find out what answers there"
+            yield Finding(what, remedy, node, level="node")
 
 
 class _Blame:

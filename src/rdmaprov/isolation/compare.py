@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Collection
 
@@ -48,3 +49,18 @@ def least_good(rates: Collection[float], share: float = BAD_SHARE) -> float:
     middle = statistics.median(good)
     sigma = _TO_SIGMA * statistics.median(abs(rate - middle) for rate in good)
     return min(share * usual, max(usual - _SIGMAS * sigma, GLOO_BAD_SHARE * usual))
+
+
+def upper_tail(least: int, count: int, share: float) -> float:
+    """Return how likely `least` or more of `count` are bad, by the binomial distribution.
+
+    Args:
+        least: bad ones.
+        count: of all.
+        share: how likely one is bad.
+
+    """
+    return sum(
+        math.comb(count, bad) * share**bad * (1 - share) ** (count - bad)
+        for bad in range(least, count + 1)
+    )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
 from rdmaprov.isolation.compare import BAD_SHARE
+from rdmaprov.isolation.intermittent import IntermittentSearch
 from rdmaprov.isolation.meetings import Meetings, Pair, disjoint
 from rdmaprov.isolation.model import FaultyPart, IsolationResult
 from rdmaprov.isolation.pairs import round_robin
@@ -92,6 +93,7 @@ def _search_inside(fleet: FleetSearch) -> Meetings:
     search.run(2 + (largest if largest <= _ALL_PAIRS else fleet.rounds))
     _accuse_leaves(fleet, search)
     _accuse_nodes(fleet, search)
+    _accuse_intermittent(fleet, search)
     _accuse_pairs(fleet, search)
     return search.meetings
 
@@ -154,7 +156,22 @@ def _accuse_nodes(fleet: FleetSearch, search: WitnessSearch) -> None:
         if passes:
             why += f", and passed with {_names(passes)}: it comes and goes"
         sure = "low" if passes else "high"
-        fleet.parts.append(FaultyPart("node", (node,), sure, why, hang=_hang(search, [node])))
+        hang = _hang(search, [node])
+        part = FaultyPart("node", (node,), sure, why, hang=hang, comes_and_goes=bool(passes))
+        fleet.parts.append(part)
+
+
+def _accuse_intermittent(fleet: FleetSearch, search: WitnessSearch, *before: Meetings) -> None:
+    """Accuse nodes that are slow at times, with partners that never are without them."""
+    for each in IntermittentSearch(search, fleet.accused(), before).run():
+        why = (
+            f"it was slow in {each.slow} of {each.tests} tests, with {_names(each.partners)}, "
+            "which were never slow without it: it comes and goes"
+        )
+        seen = (*before, search.meetings)
+        hang = any(one.hangs(each.node, it) for one in seen for it in each.partners)
+        part = FaultyPart("node", (each.node,), "low", why, hang=hang, comes_and_goes=True)
+        fleet.parts.append(part)
 
 
 def _shared(fleet: FleetSearch, search: WitnessSearch, nodes: list[str]) -> list[str]:
@@ -171,7 +188,7 @@ def _leaf_name(fleet: FleetSearch, nodes: Sequence[str]) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
-def _accuse_pairs(fleet: FleetSearch, search: WitnessSearch) -> None:
+def _accuse_pairs(fleet: FleetSearch, search: WitnessSearch, *before: Meetings) -> None:
     """Accuse pairs that fail although both pass with others, or the paths if they are many."""
     accused, cleared = fleet.accused(), set(search.cleared())
     pairs = [pair for pair in search.bad_pairs() if accused.isdisjoint(pair)]
@@ -188,6 +205,9 @@ def _accuse_pairs(fleet: FleetSearch, search: WitnessSearch) -> None:
         return
     pairs = _accuse_common(fleet, pairs)
     passed = _pass_again(fleet, search, pairs)
+    if passed:
+        _accuse_intermittent(fleet, search, *before)
+        pairs = [pair for pair in pairs if fleet.accused().isdisjoint(pair)]
     for pair in pairs:
         sure = cleared.issuperset(pair) and pair not in passed
         why = "each passes with other nodes" if cleared.issuperset(pair) else _EITHER
@@ -207,7 +227,7 @@ def _accuse_common(fleet: FleetSearch, pairs: Sequence[Pair]) -> list[Pair]:
         others = [each for pair in pairs if node in pair for each in pair if each != node]
         if len(others) > 1 and not set(others) & set(shared):
             why = f"it fails with {_names(others)}, which pass with others, as it does itself"
-            fleet.parts.append(FaultyPart("node", (node,), "low", why))
+            fleet.parts.append(FaultyPart("node", (node,), "low", why, comes_and_goes=True))
     return [pair for pair in pairs if not set(pair) & set(shared)]
 
 
@@ -222,7 +242,9 @@ def _pass_again(fleet: FleetSearch, search: WitnessSearch, pairs: Sequence[Pair]
         rest = asked
         while rest:
             now = disjoint(rest, set())
-            passed |= {pair for pair, rate in fleet.test(now).items() if rate >= least}
+            reached = fleet.test(now)
+            search.meetings.add(reached)
+            passed |= {pair for pair, rate in reached.items() if rate >= least}
             rest = [pair for pair in rest if pair not in now]
     return passed
 
@@ -256,7 +278,8 @@ def _search_across(fleet: FleetSearch, inside: Meetings) -> None:
     )  # fmt: skip
     by_node.run(2 + (len(rest) if len(rest) <= _ALL_PAIRS else 0))
     _accuse_nodes(fleet, by_node)
-    _accuse_pairs(fleet, by_node)
+    _accuse_intermittent(fleet, by_node, inside)
+    _accuse_pairs(fleet, by_node, inside)
 
 
 def _leaf_measure(fleet: FleetSearch, leaves: Mapping[str, list[str]], across: Meetings) -> Measure:

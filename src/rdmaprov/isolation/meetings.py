@@ -64,7 +64,7 @@ class Meetings:
 
     def hangs(self, one: str, other: str) -> bool:
         """Return whether a test of two hung or crashed."""
-        return 0.0 in self._samples[pair_key(one, other)]
+        return 0.0 in self._samples.get(pair_key(one, other), ())
 
     def unsettled(self) -> Iterator[Pair]:
         """Yield pairs that must be tested again: neither good nor bad twice. A hang is no noise."""
@@ -80,6 +80,15 @@ class Meetings:
     def bad_pairs(self) -> Iterator[Pair]:
         """Yield the pairs that are bad."""
         return (key for key in self._samples if self.is_bad(*key))
+
+    def tests(self) -> Iterator[tuple[Pair, int, int]]:
+        """Yield each pair with how many of its tests were bad, and how many there were."""
+        for key in self._samples:
+            yield key, *self._count(key)
+
+    def count(self, one: str, other: str) -> int:
+        """Return how often two were tested."""
+        return len(self._samples.get(pair_key(one, other), ()))
 
     def partners(self, one: str, *, bad: bool) -> list[str]:
         """Return those with which it is bad, or those with which it is good."""

@@ -17,6 +17,8 @@ class FaultyPart:
         name: the leaf's name, or two leaves' names; empty where there is none.
         rail: the rail; None unless it is of one.
         hang: whether a test with it hung.
+        comes_and_goes: whether tests with it passed as well.
+        remedy: what to do; empty for what is usual for its kind.
 
     """
 
@@ -27,6 +29,8 @@ class FaultyPart:
     name: str = ""
     rail: int | None = None
     hang: bool = False
+    comes_and_goes: bool = False
+    remedy: str = ""
 
 
 @dataclass(frozen=True)

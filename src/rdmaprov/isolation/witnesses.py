@@ -7,10 +7,10 @@ in it, because what shares a switch must be as busy in one round as in the next.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rdmaprov.isolation.compare import upper_tail
 from rdmaprov.isolation.meetings import Meetings, Pair, disjoint
 
 Measure = Callable[[Sequence[Pair]], Mapping[Pair, float]]
@@ -55,7 +55,7 @@ class WitnessSearch:
             if self.rounds >= first and not asked:
                 return
             asked += disjoint(next(self.schedule, ()), used)
-            asked += disjoint(self._fill(used), used)
+            asked += self.fill(used)
             if not asked:
                 return
             reached = self.measure(asked)
@@ -104,10 +104,7 @@ class WitnessSearch:
     def _chance(self, thing: str, usual: float) -> float:
         """Return how likely a good thing fails as often, by the binomial distribution."""
         bad, good = (len(self.meetings.partners(thing, bad=it)) for it in (True, False))
-        return sum(
-            math.comb(bad + good, count) * usual**count * (1 - usual) ** (bad + good - count)
-            for count in range(bad, bad + good + 1)
-        )
+        return upper_tail(bad, bad + good, usual)
 
     def bad_pairs(self) -> list[Pair]:
         """Return pairs that fail together, of which neither is at fault by itself."""
@@ -141,8 +138,11 @@ class WitnessSearch:
                 yield thing, other
                 return
 
-    def _fill(self, used: set[str]) -> Iterator[Pair]:
-        """Yield pairs of those that are idle, so that a round is as busy as the others."""
+    def fill(self, used: set[str]) -> list[Pair]:
+        """Return pairs of those that are idle, so that a round is as busy as the others."""
+        return disjoint(self._idle_pairs(used), used)
+
+    def _idle_pairs(self, used: set[str]) -> Iterator[Pair]:
         idle = [thing for thing in self.things if thing not in used]
         for number, thing in enumerate(idle):
             if thing not in used:
