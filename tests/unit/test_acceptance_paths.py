@@ -107,7 +107,9 @@ def test_a_leaf_that_carries_a_strangers_node_is_not_accused():
     port = FaultyPart("rail", ("x",), "high", "slow", rail=2)
     path = FaultyPart("pair", ("a", "c"), "high", "slow", rail=2)
     far = FaultyPart("node", ("x",), "high", "far")
-    assert [(part.kind, part.confidence) for part in join_parts((leaf, port, path), (far,))] == [
+    own = FaultyPart("pair", ("a", "x"), "high", "slow", rail=2)
+    found = join_parts((leaf, port, path, own), (far,))
+    assert [(part.kind, part.confidence) for part in found] == [
         ("leaf", "low"), ("pair", "low"), ("node", "high"),
     ]  # fmt: skip
     assert join_parts((leaf, port), ()) == (leaf, port)

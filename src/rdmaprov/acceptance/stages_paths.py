@@ -133,13 +133,13 @@ def join_parts(
     moved = {node for part in latency if part.kind == "node" for node in part.nodes}
     found = []
     for part in bandwidth:
-        if part.kind in ("leaf", "fleet", "pair") and moved:
+        if part.kind in ("leaf", "fleet") or moved.isdisjoint(part.nodes):
+            # Its uplinks carry one node more than they should: what is slow there follows.
+            follows = moved and part.kind in ("leaf", "fleet", "pair")
             why = f"{part.why}; {', '.join(sorted(moved))} may be cabled there"
-            found.append(replace(part, confidence="low", why=why))
-        elif moved.isdisjoint(part.nodes):
-            found.append(part)
+            found.append(replace(part, confidence="low", why=why) if follows else part)
     named = {node for part in found if part.kind not in ("leaf", "fleet") for node in part.nodes}
-    return (*found, *(part for part in latency if named.isdisjoint(part.nodes)))
+    return (*found, *(part for part in latency if (named - moved).isdisjoint(part.nodes)))
 
 
 def _ceilings(nodes: Sequence[Node]) -> tuple[PathCeilings | None, float, str]:

@@ -99,8 +99,8 @@ class PathMatrix:
         return kind_of(self.leaf_of, path.sender, path.receiver)
 
     def value(self, path: PathKey) -> float:
-        """Return what a path reached, by its tests' median, as a share of good ones of its kind."""
-        middle = statistics.median(sample.value for sample in self.samples[path])
+        """Return what a path reached in the mean of its tests, as a share of good ones."""
+        middle = statistics.fmean(sample.value for sample in self.samples[path])
         return self.relative(path, middle)
 
     def relative(self, path: PathKey, value: float) -> float:
@@ -122,7 +122,7 @@ class PathMatrix:
         if not self._goods:
             by_kind: dict[str, list[float]] = {"": []}
             for path, samples in self.samples.items():
-                middle = statistics.median(sample.value for sample in samples)
+                middle = statistics.fmean(sample.value for sample in samples)
                 by_kind[""].append(middle)
                 by_kind.setdefault(self.kind(path), []).append(middle)
             for name, values in by_kind.items():
@@ -142,7 +142,7 @@ class PathMatrix:
 
     def gb_s(self, path: PathKey) -> float:
         """Return what a path reached, GB/s (of latency: 1/µs)."""
-        middle = statistics.median(sample.value for sample in self.samples[path])
+        middle = statistics.fmean(sample.value for sample in self.samples[path])
         return middle * self.ceiling(path) if self.ceiling else middle
 
 

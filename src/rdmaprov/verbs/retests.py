@@ -24,8 +24,9 @@ def retest_matching(
 ) -> Matching:
     """Return a matching in which suspected ports meet good ones that they have not met.
 
-    The two ends of a suspected path meet others in the first turn, and each other in the next. All
-    other nodes meet as well, because what shares a switch must be as busy as before.
+    The two ends of a suspected path meet each other again: they have met others, and a fault of
+    one end that comes and goes seldom shows three times in a row. All other nodes meet as well,
+    because what shares a switch must be as busy as before.
 
     Args:
         nodes: names.
@@ -50,7 +51,7 @@ def retest_matching(
         order = chance.sample(list(nodes), len(nodes))
         asked = _Partners(matrix, [n for n in order if n not in bad[rail]], met[rail])
         used: set[str] = set()
-        again = [(s.nodes[0], s.nodes[1]) for s in own if turn and s.kind == "pair"]
+        again = [(s.nodes[0], s.nodes[1]) for s in own if s.kind == "pair"]
         taken = disjoint(again, used)
         for suspect in own:
             taken += disjoint(asked.partners(suspect, used), used)
