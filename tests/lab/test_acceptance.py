@@ -12,27 +12,14 @@ import jsonschema
 import pytest
 import yaml
 from tests.lab.fleet import LEFT, SCHEMA, Fleet, leftovers_of_accept
+from tests.rank_hook import RANK_HOOK
 from tests.site_runs import TIMEOUT_S
 
 pytestmark = pytest.mark.lab
 
 STATE = "provisioned"
 SIZES = "16K:64K"
-# A rank whose all_reduce is not torch's own any more, put there by Python's own start-up hook.
-HOOK = """\
-import importlib.abc, os, sys
-class Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == "agent.rank":
-            sys.meta_path.remove(self)
-            change()
-if "RANK" in os.environ:
-    sys.meta_path.insert(0, Finder())
-def change():
-    import time
-    import torch.distributed as dist
-    reduce, gather, calls = dist.all_reduce, dist.all_gather_into_tensor, []
-"""
+# Changes of a rank's all_reduce.
 HANG = """\
     def all_reduce(*words, **options):
         calls.append(1)
@@ -102,7 +89,7 @@ def hook(gate, node, body):
         "torch_runtime_python"
     ]
     script = (
-        f"mkdir -p /root/hook && cat > /root/hook/sitecustomize.py <<'END'\n{HOOK}{body}END\n"
+        f"mkdir -p /root/hook && cat > /root/hook/sitecustomize.py <<'END'\n{RANK_HOOK}{body}END\n"
         f"printf '#!/bin/sh\\nPYTHONPATH=/root/hook exec {python} \"$@\"\\n' > /root/hook/python\n"
         "chmod +x /root/hook/python"
     )

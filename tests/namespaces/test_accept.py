@@ -6,23 +6,13 @@ import signal
 
 import pytest
 from tests.namespaces.nodes import LEFT
+from tests.rank_hook import RANK_HOOK
 from tests.site_runs import TIMEOUT_S, SiteRuns
 
 SIZES = ("--sizes", "16K:64K")
-# A rank whose all_reduce is not torch's own any more, put there by Python's own start-up hook. It
-# gives right values whenever they are verified first, and wrong ones in the timed iterations.
+# Right values whenever they are verified first, and wrong ones in the timed iterations.
 WRONG_LATER = """\
-import importlib.abc, os, sys
-class Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == "agent.rank":
-            sys.meta_path.remove(self)
-            change()
-if "RANK" in os.environ:
-    sys.meta_path.insert(0, Finder())
-def change():
-    import torch.distributed as dist
-    reduce, seen = dist.all_reduce, {}
+    seen = {}
     def all_reduce(buffer, *words, **options):
         key = buffer.data_ptr(), buffer.numel()
         seen[key] = seen.get(key, 0) + 1
@@ -90,7 +80,7 @@ def test_a_rank_that_gets_a_signal_in_the_sweep_is_named_alone(four_nodes, runs,
 
 
 def test_a_rank_that_is_wrong_in_timed_iterations_alone_is_named(four_nodes, runs):
-    four_nodes.hook("node4", WRONG_LATER)
+    four_nodes.hook("node4", RANK_HOOK + WRONG_LATER)
     code, said, found = accept(runs, "--stages", "fleet")
     assert code == 1, said
     assert {node for node, _ in found} == {"node4"}, said
