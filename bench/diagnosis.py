@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -242,6 +242,37 @@ def row(score: Score) -> str:
     )
 
 
+def wanted_kinds(known: Iterable[FaultKind], names: Sequence[str]) -> list[FaultKind | None]:
+    """Return the kinds of these names, None for healthy fleets; all of them without a name.
+
+    Raises:
+        click.UsageError: there is no such kind.
+
+    """
+    found: dict[str, FaultKind | None] = {HEALTHY: None, **{kind.name: kind for kind in known}}
+    for name in names:
+        if name not in found:
+            raise click.UsageError(f"--fault {name}: not one of {', '.join(found)}")
+    return [found[name] for name in names or found]
+
+
+def print_scores(
+    measured: Iterable[tuple[FaultKind | None, list[Trial]]], fleets: str, *, as_json: bool
+) -> None:
+    """Print the score of each kind as it is measured, and the totals of these fleets."""
+    done, scores = [], []
+    click.echo(HEAD, err=as_json)
+    for kind, own in measured:
+        done += own
+        scores.append(score(own, kind))
+        click.echo(row(scores[-1]), err=as_json)
+    if as_json:
+        whole = {"scores": [asdict(each) for each in scores], "total": total(done)}
+        click.echo(json.dumps(whole))
+    else:
+        click.echo(f"\n{fleets}: {last_line(done)}")
+
+
 @click.command(help="Print how often the gate's diagnosis is right.")
 @click.option("--nodes", default=16, show_default=True, help="Nodes of each fleet.")
 @click.option("--trials", default=3, show_default=True, help="Fleets of each kind.")
@@ -262,24 +293,10 @@ def main(
     as_json: bool,
 ) -> None:
     """Print the scores."""
-    known: dict[str, FaultKind | None] = {HEALTHY: None}
-    known |= {kind.name: kind for kind in kinds(held_out or bool(names))}
-    for name in names:
-        if name not in known:
-            raise click.UsageError(f"--fault {name}: not one of {', '.join(known)}")
-    wanted = [known[name] for name in names or known]
-    done, scores = [], []
-    click.echo(HEAD, err=as_json)
+    wanted = wanted_kinds(kinds(held_out or bool(names)), names)
     seeds = range(seed, seed + trials)
-    for kind, own in measure(wanted, nodes, seeds, noise, KeptTrials(kept)):
-        done += own
-        scores.append(score(own, kind))
-        click.echo(row(scores[-1]), err=as_json)
-    if as_json:
-        whole = {"scores": [asdict(each) for each in scores], "total": total(done)}
-        click.echo(json.dumps(whole))
-        return
-    click.echo(f"\n{nodes} nodes × {usual_shape(nodes).gpus}, {noise:.1%} noise: {last_line(done)}")
+    fleets = f"{nodes} nodes × {usual_shape(nodes).gpus}, {noise:.1%} noise"
+    print_scores(measure(wanted, nodes, seeds, noise, KeptTrials(kept)), fleets, as_json=as_json)
 
 
 if __name__ == "__main__":

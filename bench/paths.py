@@ -10,10 +10,8 @@ processes and NCCL's settings) are left out. The fabric's time is that of the ma
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -22,7 +20,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.diagnosis import HEAD, HEALTHY, Trial, judge, row, score, total
+from bench.diagnosis import HEALTHY, Trial, judge, print_scores, wanted_kinds
 from tests.madeup.accept import Acceptance
 from tests.madeup.faults import FaultKind, kinds
 from tests.madeup.fleet import MadeUpFleet
@@ -85,25 +83,12 @@ def main(
     as_json: bool,
 ) -> None:
     """Print the scores."""
-    known: dict[str, FaultKind | None] = {HEALTHY: None}
-    known |= {kind.name: kind for kind in kinds(held_out=True) if kind.name in SHOWN}
-    for name in names:
-        if name not in known:
-            raise click.UsageError(f"--fault {name}: not one of {', '.join(known)}")
+    shape = usual_shape(nodes)
+    shown = [kind for kind in kinds(held_out=True) if kind.name in SHOWN]
     options = PathOptions(matchings=0) if all_pairs else PathOptions()
-    shape, done, scores = usual_shape(nodes), [], []
-    click.echo(HEAD, err=as_json)
-    wanted = [known[name] for name in names or known]
-    for kind, own in measure(wanted, shape, trials, seed, noise, options):
-        done += own
-        scores.append(score(own, kind))
-        click.echo(row(scores[-1]), err=as_json)
-    whole = total(done)
-    if as_json:
-        click.echo(json.dumps({"scores": [asdict(each) for each in scores], "total": whole}))
-        return
-    shares = ", ".join(f"{name} {share:.3f}" for name, share in whole.items())
-    click.echo(f"\n{nodes} nodes × {shape.rails} rails, {noise:.1%} noise: {shares}")
+    measured = measure(wanted_kinds(shown, names), shape, trials, seed, noise, options)
+    fleets = f"{nodes} nodes × {shape.rails} rails, {noise:.1%} noise"
+    print_scores(measured, fleets, as_json=as_json)
 
 
 if __name__ == "__main__":
