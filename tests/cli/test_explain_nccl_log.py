@@ -83,6 +83,7 @@ def test_json_has_verdict_and_matrix(explain):
         "notes": [],
         "algorithms": [],
         "completion_errors": [],
+        "diagnostics": [],
     }
     assert len(matrix) == 4
     assert matrix[0] == {
