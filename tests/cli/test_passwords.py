@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pexpect
@@ -18,6 +19,7 @@ from ansible.parsing.dataloader import DataLoader
 from tests.unit.sites import GOOD, write
 
 from rdmaprov.cli.password_pipe import password_pipe
+from rdmaprov.inventory.password_file import read_password
 from rdmaprov.runner import run_ansible
 
 VAULT, BECOME = "correct horse", "hunter22"
@@ -36,6 +38,12 @@ def test_each_reader_gets_the_password(tmp_path: Path):
     with password_pipe(tmp_path / "vault", VAULT) as path:
         assert [path.read_text() for _ in range(20)] == [f"{VAULT}\n"] * 20
     assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_that_read_at_once_each_get_the_password(tmp_path: Path):
+    with password_pipe(tmp_path / "vault", VAULT) as path, ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(read_password, [path] * 200, timeout=60))
+    assert found == [VAULT] * 200
 
 
 def test_reader_that_reads_nothing_keeps_nobody_from_reading(tmp_path: Path):

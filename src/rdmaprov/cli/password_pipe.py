@@ -13,6 +13,8 @@ from pathlib import Path
 def password_pipe(path: Path, password: str) -> Iterator[Path]:
     """Provide a named pipe from which each reader gets the password; remove it at the end.
 
+    Readers that may be there at the same time take turns (inventory.password_file).
+
     A program that is killed leaves the pipe, which is a name without content. A sealed memfd
     would leave nothing, but Ansible resolves the path of --become-password-file, and
     /proc/PID/fd/N resolves to a name that does not exist.

@@ -28,6 +28,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
+from rdmaprov.inventory.password_file import one_reader
 from rdmaprov.inventory.tags import origin_position, position_of
 from rdmaprov.problem import Position
 
@@ -137,13 +138,14 @@ class Inventory:
         _forget()
         self._loader = _CachingLoader()
         self._loader.set_basedir(str(site))
-        secrets = CLI.setup_vault_secrets(
-            self._loader,
-            vault_ids=list(constants.DEFAULT_VAULT_IDENTITY_LIST),
-            vault_password_files=[str(vault_password_file)] if vault_password_file else [],
-            auto_prompt=False,
-            initialize_context=False,
-        )
+        with one_reader(vault_password_file):
+            secrets = CLI.setup_vault_secrets(
+                self._loader,
+                vault_ids=list(constants.DEFAULT_VAULT_IDENTITY_LIST),
+                vault_password_files=[str(vault_password_file)] if vault_password_file else [],
+                auto_prompt=False,
+                initialize_context=False,
+            )
         self._loader.set_vault_secrets(secrets)
         VaultSecretsContext.initialize(VaultSecretsContext(secrets))
         self._sources = [str(site)]

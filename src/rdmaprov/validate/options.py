@@ -9,6 +9,7 @@ import pytest
 
 from rdmaprov.contract import waivers
 from rdmaprov.inventory import Fleet
+from rdmaprov.inventory.password_file import read_password
 from rdmaprov.probe.recorded import AnyProbe
 from rdmaprov.probe.session import Limits
 from rdmaprov.validate.selection import (
@@ -113,6 +114,6 @@ def _become_password(config: pytest.Config) -> str:
     """Return sudo's password, which also reaches xdist's workers as the name of a file alone."""
     file = config.getoption("become_password_file")
     try:
-        return Path(file).read_text().rstrip("\r\n") if file else ""
+        return read_password(Path(file)) if file else ""
     except (OSError, UnicodeDecodeError) as error:
         raise pytest.UsageError(f"--become-password-file {file}: {error}") from error
