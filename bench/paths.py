@@ -28,7 +28,8 @@ from tests.madeup.paths import MadeUpPaths
 from tests.madeup.shape import NOISE, FleetShape, usual_shape
 from tests.madeup.site import site_nodes
 
-from rdmaprov.acceptance.stages_paths import PathOptions, run_paths
+from rdmaprov.acceptance.path_plan import PathOptions
+from rdmaprov.acceptance.stages_paths import run_paths
 
 # What changes a port, a slot, a link, a switch or a path, so that RDMA itself shows it.
 SHOWN = (

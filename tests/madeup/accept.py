@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tests.madeup.site import site_nodes
 
 from rdmaprov.acceptance import gate
 from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.stages import StageReport
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ def accept(
     noise: float = NOISE,
     *,
     on_stage: Callable[[str], None] = lambda _line: None,
+    known: Mapping[str, StageReport] | None = None,
     **options: Any,
 ) -> Acceptance:
     """Run the gate with NCCL on a made-up fleet.
@@ -55,6 +57,7 @@ def accept(
         seed: of its chance.
         noise: of its measurements.
         on_stage: is called with the gate's lines.
+        known: stages of an interrupted run.
         options: the gate's.
 
     """
@@ -75,6 +78,7 @@ def accept(
             keep=keep,
             history=kept / "history.jsonl",
             on_stage=on_stage,
+            known=known or {},
         )
         with mock.patch.object(gate, "Launcher", return_value=runner):
             result = made.run()

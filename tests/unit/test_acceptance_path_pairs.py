@@ -15,11 +15,12 @@ from tests.madeup.paths import MadeUpPaths
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 
-from rdmaprov.acceptance import gate, stages_path_pairs
+from rdmaprov.acceptance import gate, readings, stages_path_pairs
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.path_survey import NodeSurvey
 from rdmaprov.acceptance.reach import Rendezvous
+from rdmaprov.acceptance.stages import StageReport
 from rdmaprov.acceptance.stages_path_pairs import measure_site_paths
 from rdmaprov.acceptance.stages_paths import run_paths
 from rdmaprov.verbs.perftest.options import Abilities, RdmaPort
@@ -30,9 +31,14 @@ ABLE = NodeSurvey(
     "192.0.2.1",
     {"ib_write_bw": cast(Abilities, object())},
     {0: cast(RdmaPort, object())},
-)
+    {"rails": [{"device": "mlx5_0", "path": [{"address": "0000:17:00.0", "link": [""] * 4}]}],
+     "gpus": []},
+)  # fmt: skip
 SOFTWARE = NodeSurvey(
-    ABLE.address, ABLE.abilities, ABLE.ports, {"rails": [{"device": "rxe0", "path": []}]}
+    ABLE.address,
+    ABLE.abilities,
+    ABLE.ports,
+    {"rails": [{"device": "rxe0", "path": []}], "gpus": []},
 )
 NONE = NodeSurvey()
 
@@ -46,11 +52,12 @@ def measured(surveys, every=False):
     with (
         mock.patch.object(stages_path_pairs, "survey_nodes", return_value=said),
         mock.patch.object(stages_path_pairs, "open_path_tests", opened),
+        mock.patch.object(readings, "read_counters", return_value={}),
     ):
         return measure_site_paths(cast(Nodes, SimpleNamespace()), site, every), opened
 
 
-@pytest.mark.parametrize("surveys", [[NONE] * 4, [ABLE, NONE, NONE], [SOFTWARE] * 4])
+@pytest.mark.parametrize("surveys", [[NONE] * 4, [ABLE, NONE, NONE], [ABLE, SOFTWARE]])
 def test_without_two_nodes_that_can_nothing_is_tested(surveys):
     report, opened = measured(surveys)
     assert report is None
@@ -64,6 +71,23 @@ def test_nodes_with_perftest_are_tested_and_the_others_are_a_note():
     }  # fmt: skip
     assert report.stage.notes == ["paths of 1 node not verified: no perftest"]
     assert list(opened.call_args.args[1]) == ["gpu001", "gpu002", "gpu004"]
+
+
+def test_soft_roce_is_tested_where_there_is_nothing_else():
+    report, opened = measured([SOFTWARE] * 4)
+    settings = opened.call_args.args[2]
+    assert (settings.qp_timeout, settings.mtu) == (18, 4096)
+    assert "Soft-RoCE" in report.expected
+    report, opened = measured([SOFTWARE, ABLE, SOFTWARE, ABLE])
+    assert list(opened.call_args.args[1]) == ["gpu002", "gpu004"]
+    assert opened.call_args.args[2].qp_timeout == 0
+    assert "Soft-RoCE" not in report.expected
+
+
+def test_traffic_goes_as_the_jobs_traffic_does():
+    _, opened = measured([ABLE] * 2)
+    roce = opened.call_args.args[2]
+    assert (roce.dscp, roce.service_level, roce.mtu) == (26, None, 4096)
 
 
 def test_all_pairs_are_tested_where_asked():
@@ -92,6 +116,14 @@ def test_a_rail_that_paths_name_is_in_no_collective():
     assert stage.said.startswith("11 rounds of paths on 2 rails: ")
     assert "rounds of 3 pairs side by side" in stage.said
     assert done.result.paths is not None
+
+
+def test_paths_of_a_run_that_is_resumed_are_in_its_result():
+    report = StageReport("pairs", "12 paths", paths={"names": ["gpu001"], "rows": []})
+    done = accept(
+        SHAPE, None, stages=("state", "preflight", "pairs", "fleet"), known={"pairs": report}
+    )
+    assert done.result.paths == report.paths
 
 
 def test_a_healthy_fleet_has_both_parts():

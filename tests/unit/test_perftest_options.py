@@ -91,3 +91,11 @@ def test_memories_are_a_kind_and_a_number() -> None:
     assert [memory_of(each) for each in ("host", "numa1", "gpu12")] == [
         ("host", -1), ("numa", 1), ("gpu", 12),
     ]  # fmt: skip
+
+
+def test_a_longer_time_until_packets_are_sent_again_is_asked_for_by_its_exponent():
+    able = Abilities("6.06")
+    test = PathTest(End("a", 0), End("b", 0))
+    said = words(test, "host", RdmaPort("rxe0", 1), "7", Settings(qp_timeout=18), able) or []
+    assert said[said.index("-u") + 1] == "18"
+    assert "-u" not in (words(test, "host", RdmaPort("rxe0", 1), "7", Settings(), able) or "-u")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from rdmaprov.acceptance.path_outcome import outcome
 from rdmaprov.verbs import errors
+from rdmaprov.verbs.model import End, PathTest
 from rdmaprov.verbs.perftest.failures import cause, last_line
-from rdmaprov.verbs.perftest.output import read_figures
+from rdmaprov.verbs.perftest.output import read_figures, read_mtu
 
 HEAD = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
 FIXTURES = Path(__file__).parents[1] / "fixtures/perftest"
@@ -150,3 +152,26 @@ def test_every_word_has_a_meaning() -> None:
 def test_what_perftest_says_is_shown_without_control_characters_and_cut() -> None:
     assert last_line("one\n\x1b[31m" + "x" * 900 + "\n-----\n\n").startswith(r"\x1b[31mxxx")
     assert len(last_line("x" * 900)) == 300
+
+
+@pytest.mark.parametrize(
+    ("name", "mtu"),
+    [("bw-25-duration-gbits.txt", 4096), ("bw-6-soft-roce-mb.txt", 1024), ("bw-24.json", 1024),
+     ("bw-4.5-no-json.txt", 4096), ("fail-connect.txt", 0)],
+)  # fmt: skip
+def test_the_mtu_of_the_path_is_read(name, mtu):
+    assert read_mtu((FIXTURES / name).read_text()) == mtu
+
+
+def ended(name, rc=0):
+    return {"rc": rc, "why": "", "out": (FIXTURES / name).read_text()}
+
+
+def test_a_path_of_small_packets_is_no_good_path():
+    test = PathTest(End("a", 0), End("b", 0), size=65536)
+    client = ended("bw-6-soft-roce-mb.txt")
+    found = outcome(test, client, client, listened=True, lost="", mtu=4096)
+    assert (found.error, found.said) == ("small-mtu", "packets of 1024 B, expected 4096 B")
+    assert found.error not in errors.UNTESTED
+    assert outcome(test, client, client, listened=True, lost="", mtu=1024).gb_s > 0.09
+    assert outcome(test, client, client, listened=True, lost="").error == ""

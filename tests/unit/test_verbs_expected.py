@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rdmaprov.bandwidth.fabric import Slot
 from rdmaprov.verbs.expected import (
     BAD_SHARE_OF_CEILING,
     BAD_SHARE_OF_GOOD,
     GPU_SHARE,
+    SlotLimit,
     Wire,
     least_sentence,
     path_ceiling,
@@ -64,10 +64,10 @@ def test_shares_are_in_order():
 
 def test_a_slot_limits_if_it_carries_less():
     line = path_ceiling(Wire(400))
-    assert path_ceiling(Wire(400), slot=Slot(5, 16)) == line
-    half = path_ceiling(Wire(400), slot=Slot(5, 8))
-    assert half.gb_s == Slot(5, 8).gb_s
-    assert "PCIe 5.0 x8 carries 28.8 GB/s" in half.derivation
+    assert path_ceiling(Wire(400), slot=SlotLimit(55.2, "the slot of 17:00.0")) == line
+    half = path_ceiling(Wire(400), slot=SlotLimit(27.6, "the slot of 17:00.0 (32 GT/s x8)"))
+    assert half.gb_s == 27.6
+    assert "the slot of 17:00.0 (32 GT/s x8) carries 27.6 GB/s, less than" in half.derivation
 
 
 @pytest.mark.parametrize(

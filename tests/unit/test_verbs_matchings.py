@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_all_pairs_are_in_one_round_each(count, rounds):
 def test_a_rail_sends_and_receives_in_one_test_each(shift):
     nodes, leaf_of = fleet(17)
     for matching in few_matchings(nodes, RAILS, leaf_of):
-        tests = matching.tests(RAILS, shift=shift)
+        tests = replace(matching, shift=shift).tests(RAILS)
         assert len(tests) == 2 * 8 * len(RAILS)
         for ends in ([test.sender for test in tests], [test.receiver for test in tests]):
             assert len(ends) == len(set(ends))
@@ -134,9 +135,8 @@ def test_a_rail_sends_and_receives_in_one_test_each(shift):
 
 def test_tests_have_the_memory_of_their_rail():
     nodes, leaf_of = fleet(8)
-    memory = {rail: f"gpu{2 * rail}" for rail in RAILS}
-    tests = few_matchings(nodes, RAILS, leaf_of)[0].tests(
-        RAILS, shift=1, measures="latency", size=2, memory=memory
-    )
+    memory = {(node, rail): f"gpu{2 * rail}" for node in nodes for rail in RAILS}
+    matching = replace(few_matchings(nodes, RAILS, leaf_of)[0], shift=1)
+    tests = matching.tests(RAILS, measures="latency", size=2, memory=memory)
     assert {(test.measures, test.size) for test in tests} == {("latency", 2)}
     assert all(end.memory == f"gpu{2 * end.rail}" for t in tests for end in (t.sender, t.receiver))

@@ -152,6 +152,7 @@ class StageRun:
         result.stages.append(report)
         result.findings += report.findings
         result.notes += report.notes
+        result.paths = report.paths or result.paths
         if report.name not in ("fleet", "soak"):
             names = tuple(node.name for node in self.nodes)
             report.left_out = report.left_out or leave_out(report.findings, names)
@@ -225,7 +226,8 @@ class StageRun:
         if paths is None:
             return self._run_ring_pairs()
         names = [node.name for node in site.nodes]
-        self.result.paths = paths_as_data(names, paths.bandwidth, paths.latency, paths.expected)
+        data = paths_as_data(names, paths.bandwidth, paths.latency, paths.expected)
+        paths.stage.paths = data
         lost = leave_out(paths.stage.findings, tuple(names))
         if len(names) - len(lost) < 2 or (paths.stage.findings and not gate.options.keep_going):
             return paths.stage

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rdmaprov.acceptance.path_survey import NodeSurvey
+from rdmaprov.acceptance.pci_paths import pci_hops
 from rdmaprov.facts.errors import CouldNotTell
-from rdmaprov.facts.pci import Hop, Link, acs_redirects, pair_hops
+from rdmaprov.facts.pci import Hop, acs_redirects
 from rdmaprov.verbs.loopback import (
     LoopbackCeiling,
     MemoryPlace,
@@ -24,7 +24,6 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 # A device that is no PCI function is software, such as Soft-RoCE: 128 writes are in flight, and a
 # mebibyte of each takes a virtual processor longer than the transport waits.
 _SIZE, _SOFTWARE_SIZE = 1 << 20, 1 << 16
-_SPEED = re.compile(r"(\d+(?:\.\d+)?) GT/s")
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def host_cells(name: str, survey: NodeSurvey) -> list[HostCell]:
 
 def _rail_cells(name: str, rail: int, survey: NodeSurvey) -> Iterator[HostCell]:
     seen = survey.said["rails"][rail]
-    nic, rate = _hops(seen["path"]), _RATE.match(seen["rate"])
+    nic, rate = pci_hops(seen["path"]), _RATE.match(seen["rate"])
     port_gbps = float(rate[1]) if rate else 0.0
     size = _SIZE if seen["path"] else _SOFTWARE_SIZE
     for number in survey.numa_nodes:
@@ -65,7 +64,7 @@ def _rail_cells(name: str, rail: int, survey: NodeSurvey) -> Iterator[HostCell]:
         end = End(name, rail, f"gpu{gpu['index']}")
         ways = [[str(hop["address"]) for hop in each["path"]] for each in (seen, gpu)]
         place = gpu_place(ways[0], ways[1], seen["numa"], gpu["numa"])
-        own = _hops(gpu["path"])
+        own = pci_hops(gpu["path"])
         ceiling = _ceiling(port_gbps, nic, own)
         cause = degraded(nic or ()) or degraded(own or ()) or _redirects(survey, ways)
         yield HostCell(PathTest(end, end, size=size), place, ceiling, cause)
@@ -74,25 +73,6 @@ def _rail_cells(name: str, rail: int, survey: NodeSurvey) -> Iterator[HostCell]:
 def _ceiling(port_gbps: float, *paths: tuple[Hop, ...] | None) -> LoopbackCeiling | None:
     known = [path for path in paths if path]
     return loopback_ceiling(port_gbps, *known) if port_gbps and len(known) == len(paths) else None
-
-
-def _hops(path: Sequence[Mapping[str, Any]]) -> tuple[Hop, ...] | None:
-    """Return the links to a device; None if one of them is not shown, as in virtual machines."""
-    links = {hop["address"]: _links(hop["link"]) for hop in path}
-    if any(each is None for each in links.values()):
-        return None
-    return pair_hops(list(links), {name: each for name, each in links.items() if each})
-
-
-def _links(texts: Sequence[str]) -> tuple[Link, Link] | None:
-    """Return what a function's link runs at, and what it can do."""
-    found = []
-    for speed, width in (texts[:2], texts[2:]):
-        match = _SPEED.match(speed)
-        if match is None or not width.isdecimal() or not int(width):
-            return None
-        found.append(Link(float(match[1]), int(width)))
-    return found[0], found[1]
 
 
 def _redirects(survey: NodeSurvey, paths: Sequence[Sequence[str]]) -> str:

@@ -6,7 +6,7 @@ from rdmaprov.acceptance.nodes import Document
 from rdmaprov.verbs import errors
 from rdmaprov.verbs.model import PathResult, PathTest
 from rdmaprov.verbs.perftest.failures import cause, last_line, shown
-from rdmaprov.verbs.perftest.output import read_figures
+from rdmaprov.verbs.perftest.output import read_figures, read_mtu
 
 # Reasons of node/path_runner.py.
 _REASONS = {
@@ -17,7 +17,13 @@ _REASONS = {
 
 
 def outcome(
-    test: PathTest, client: Document | None, server: Document | None, *, listened: bool, lost: str
+    test: PathTest,
+    client: Document | None,
+    server: Document | None,
+    *,
+    listened: bool,
+    lost: str,
+    mtu: int = 0,
 ) -> PathResult:
     """Return the result of a test.
 
@@ -27,11 +33,16 @@ def outcome(
         server: how the server ended; None likewise.
         listened: whether the server listened.
         lost: why one of their nodes is lost.
+        mtu: bytes of RDMA's MTU that the path must have; 0 for any.
 
     """
     if client is not None and client["rc"] == 0:
         figures = read_figures(client["out"], test.size)
         if figures is not None and bool(figures.usec) == (test.measures == "latency"):
+            seen = read_mtu(client["out"]) or mtu
+            if seen < mtu:
+                said = f"packets of {seen} B, expected {mtu} B"
+                return PathResult(test, error=errors.SMALL_MTU, said=said)
             return PathResult(test, figures.gb_s, figures.usec)
     if lost and (client is None or server is None):
         return PathResult(test, error=errors.NOT_RUN, said=shown(lost))

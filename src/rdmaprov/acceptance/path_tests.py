@@ -59,7 +59,14 @@ class PathTests(PathMeasurer):
             listened = bool(servers.get(number, {}).get("port"))
             lost = [self._session.lost.get(end.node) for end in (test.receiver, test.sender)]
             why = lost[0] or lost[1] or ""
-            found[test] = outcome(test, clients.get(number), server, listened=listened, lost=why)
+            found[test] = outcome(
+                test,
+                clients.get(number),
+                server,
+                listened=listened,
+                lost=why,
+                mtu=0 if test.is_loopback else self._settings.mtu,
+            )
         return found
 
     def _refusal(self, test: PathTest) -> PathResult | None:

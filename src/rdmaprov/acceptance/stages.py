@@ -48,6 +48,7 @@ class StageReport:
         notes: what else a reader must know.
         left_out: nodes that it took out of the later stages, with the reason.
         intra_node_gb_s: bus bandwidth of an all-reduce inside the slowest good node; 0: unknown.
+        paths: tests of single paths, as path_data has them; None if it had none.
 
     """
 
@@ -59,6 +60,7 @@ class StageReport:
     notes: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     intra_node_gb_s: float = 0.0
+    paths: dict[str, Any] | None = None
 
     @property
     def state(self) -> str:
@@ -94,6 +96,7 @@ def stage_to_keep(report: StageReport) -> dict[str, Any]:
         "findings": [finding.as_data() for finding in report.findings],
         "notes": report.notes,
         "intra_node_gb_s": report.intra_node_gb_s,
+        "paths": report.paths,
     }
 
 
@@ -118,6 +121,7 @@ def stage_from(kept: Mapping[str, Any]) -> StageReport:
         [str(note) for note in kept["notes"]],
         {str(name): str(why) for name, why in dict(kept["left_out"]).items()},
         float(kept["intra_node_gb_s"]),
+        dict(kept["paths"]) if kept["paths"] is not None else None,
     )
 
 

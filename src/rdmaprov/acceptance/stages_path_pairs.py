@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rdmaprov.acceptance import readings
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.nodes import Nodes
+from rdmaprov.acceptance.path_gpus import add_gpu_paths, gpu_way
+from rdmaprov.acceptance.path_plan import PathOptions, plan_paths
+from rdmaprov.acceptance.path_priorities import judge_priorities
 from rdmaprov.acceptance.path_survey import survey_nodes
 from rdmaprov.acceptance.path_tests import open_path_tests
+from rdmaprov.acceptance.pci_paths import near_gpus, usual_slots
 from rdmaprov.acceptance.stages import StageReport
-from rdmaprov.acceptance.stages_paths import PathOptions, PathReport, run_paths
+from rdmaprov.acceptance.stages_paths import PathReport, run_paths
 from rdmaprov.inventory import Node
 from rdmaprov.verbs.matchings import MATCHINGS
 from rdmaprov.verbs.perftest.options import Settings
@@ -15,13 +23,14 @@ from rdmaprov.words import quantity
 
 # Of each test of bandwidth, seconds: with start and end, six rounds are a minute. Our choice.
 _DURATION_S = 3
+# Of Soft-RoCE, 1.07 s: a virtual processor that waits for its turn is no lost packet.
+_SOFTWARE_QP_TIMEOUT = 18
 
 
 def measure_site_paths(connection: Nodes, site: GateSite, every: bool) -> PathReport | None:
     """Return what tests of paths between nodes show; None where fewer than two nodes can.
 
-    A node can if it has perftest and a rail. Soft-RoCE can as well, and its rates depend on what
-    else a CPU does, so that none is compared.
+    A node can if it has perftest and a rail. Soft-RoCE is tested where no node has anything else.
 
     Args:
         connection: to the nodes.
@@ -30,27 +39,52 @@ def measure_site_paths(connection: Nodes, site: GateSite, every: bool) -> PathRe
 
     """
     surveys = survey_nodes(connection, site)
-    able = {
-        name: each
-        for name, each in surveys.items()
-        if each.abilities and each.ports and not each.is_software
-    }
+    able = {name: each for name, each in surveys.items() if each.abilities and each.ports}
+    hardware = {name: each for name, each in able.items() if not each.is_software}
+    able = hardware or able
     nodes = [node for node in site.nodes if node.name in able]
     if len(nodes) < 2:
         return None
-    with open_path_tests(connection, able, _settings(nodes[0])) as tests:
-        found = run_paths(nodes, tests, PathOptions(matchings=0 if every else MATCHINGS))
+    asked = PathOptions(
+        matchings=0 if every else MATCHINGS,
+        slots=usual_slots(able.values()),
+        is_software=not hardware,
+    )
+    before = readings.read_counters(connection, nodes) if _has_priorities(nodes) else {}
+    with open_path_tests(connection, able, _settings(nodes, asked.is_software)) as tests:
+        found = run_paths(nodes, tests, asked)
+        if memory := near_gpus(able):
+            way = gpu_way(able) or "perftest"
+            plan = plan_paths(nodes, asked)
+            add_gpu_paths(found.stage, found.bandwidth, plan, tests, memory, way)
+    if before:
+        after = readings.read_counters(connection, nodes)
+        findings, notes = judge_priorities(nodes, before, after)
+        found.stage.findings += findings
+        found.stage.notes += notes
     if rest := len(site.nodes) - len(nodes):
         found.stage.notes.append(f"paths of {quantity(rest, 'node')} not verified: no perftest")
     return found
 
 
-def _settings(node: Node) -> Settings:
+def _has_priorities(nodes: Sequence[Node]) -> bool:
+    return all(
+        node.get("fabric_kind") == "roce" and node.get("fabric_lossless_priority") is not None
+        for node in nodes
+    )
+
+
+def _settings(nodes: Sequence[Node], is_software: bool) -> Settings:
     """Return perftest's settings: data goes as the jobs' data does."""
-    if node.get("fabric_kind") == "infiniband":
-        return Settings(_DURATION_S)
-    dscp = node.get("fabric_roce_dscp")
-    return Settings(_DURATION_S, dscp=int(dscp) if dscp is not None else None)
+    mtus = [int(node.get("mtu_rdma_bytes") or 0) for node in nodes]
+    settings = Settings(
+        _DURATION_S, mtu=min(mtus), qp_timeout=_SOFTWARE_QP_TIMEOUT if is_software else 0
+    )
+    if nodes[0].get("fabric_kind") == "infiniband":
+        level = dict(nodes[0].get("nccl_environment") or {}).get("NCCL_IB_SL")
+        return replace(settings, service_level=None if level is None else int(level))
+    dscp = nodes[0].get("fabric_roce_dscp")
+    return replace(settings, dscp=None if dscp is None else int(dscp))
 
 
 def join_pairs(paths: StageReport, rings: StageReport) -> StageReport:
@@ -58,4 +92,5 @@ def join_pairs(paths: StageReport, rings: StageReport) -> StageReport:
     joined = StageReport("pairs", f"{paths.said}; {rings.said}", is_skipped=False)
     joined.findings = [*paths.findings, *rings.findings]
     joined.notes = [*paths.notes, *rings.notes]
+    joined.paths = paths.paths
     return joined

@@ -11,6 +11,7 @@ PORT_IN_USE = "port-in-use"
 NO_ANSWER = "no-answer"
 NO_PATH = "no-path"
 COMPLETION = "completion"
+SMALL_MTU = "small-mtu"
 REFUSED = "refused"
 NO_NUMBERS = "no-numbers"
 TIMEOUT = "timeout"
@@ -28,6 +29,7 @@ MEANINGS = {
     NO_ANSWER: "the client got no TCP connection to the server, which listened",
     NO_PATH: "the queue pairs could not be connected",
     COMPLETION: "a transfer ended with an error",
+    SMALL_MTU: "its packets are smaller than the site's RDMA MTU",
     REFUSED: "perftest refused its options",
     NO_NUMBERS: "perftest ended without a result",
     TIMEOUT: "perftest did not end within its time limit",

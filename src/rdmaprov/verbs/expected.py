@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rdmaprov.bandwidth.fabric import Slot
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
 
 # Bytes of a packet that are no payload, apart from RETH, which the first packet of a write has.
@@ -78,6 +77,20 @@ class Wire:
 
 
 @dataclass(frozen=True)
+class SlotLimit:
+    """What a PCIe slot can carry, both ways at once.
+
+    Args:
+        gb_s: of data in each direction, GB/s.
+        name: of the slot, as a part of a sentence.
+
+    """
+
+    gb_s: float
+    name: str
+
+
+@dataclass(frozen=True)
 class PathCeiling:
     """The most that a path can carry.
 
@@ -94,7 +107,7 @@ class PathCeiling:
 def path_ceiling(
     wire: Wire,
     size: int = 1 << 20,
-    slot: Slot | None = None,
+    slot: SlotLimit | None = None,
     oversubscription: float = 1.0,
     crossing: float = 0.0,
 ) -> PathCeiling:
@@ -117,7 +130,10 @@ def path_ceiling(
     )
     best = PathCeiling(line, f"{how}: {format_gb_s(line)}.")
     if slot is not None and slot.gb_s < best.gb_s:
-        said = f"{slot} carries {format_gb_s(slot.gb_s)}, less than the line's {format_gb_s(line)}."
+        said = (
+            f"{slot.name} carries {format_gb_s(slot.gb_s)}, less than the line's "
+            f"{format_gb_s(line)}."
+        )
         best = PathCeiling(slot.gb_s, said)
     spread = oversubscription * crossing
     if spread > 1 and line / spread < best.gb_s:

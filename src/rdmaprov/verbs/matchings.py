@@ -26,40 +26,40 @@ class Matching:
 
     Args:
         pairs: by the rail that both of a pair send on; no node is twice in those of a rail.
+        shift: by how many places the receiver's rail is behind the sender's; 0 for paths that stay
+            on their rail.
 
     """
 
     pairs: Mapping[int, tuple[Pair, ...]]
+    shift: int = 0
 
     def tests(
         self,
         rails: Sequence[int],
         *,
-        shift: int = 0,
         measures: str = "bandwidth",
         size: int = 1 << 20,
-        memory: Mapping[int, str] | None = None,
+        memory: Mapping[tuple[str, int], str] | None = None,
     ) -> tuple[PathTest, ...]:
         """Return the tests, both directions of each pair.
 
         Args:
             rails: the numbers of all rails, in order.
-            shift: by how many places of `rails` the receiver's rail is behind the sender's; 0 for
-                paths that stay on their rail.
             measures: `bandwidth` or `latency`.
             size: bytes of a message.
-            memory: of each rail's ends, by rail; host memory by default.
+            memory: of ends, by node and rail; host memory by default.
 
         """
         kind = memory or {}
         found = []
         for number, rail in enumerate(rails):
-            into = rails[(number + shift) % len(rails)]
+            into = rails[(number + self.shift) % len(rails)]
             for pair in self.pairs.get(rail, ()):
                 for sender, receiver in (pair, pair[::-1]):
                     ends = (
-                        End(sender, rail, kind.get(rail, HOST_MEMORY)),
-                        End(receiver, into, kind.get(into, HOST_MEMORY)),
+                        End(sender, rail, kind.get((sender, rail), HOST_MEMORY)),
+                        End(receiver, into, kind.get((receiver, into), HOST_MEMORY)),
                     )
                     found.append(PathTest(*ends, measures, size))
         return tuple(found)

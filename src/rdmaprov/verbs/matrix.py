@@ -17,6 +17,10 @@ INSIDE, ACROSS, NOT_KNOWN = "under one leaf", "across leaves", "of unknown leave
 # Errors that the path, or the ports at its ends, can cause. The others say nothing of it: perftest
 # is missing, was killed, or its own TCP connection, which takes the management path, failed.
 DEAD = errors.MEANINGS.keys() - errors.UNTESTED
+# A path of six that is 4 % slower may be noise; a port whose six paths, or a leaf whose dozens,
+# reach 4 % less on the median is not: 0.96 is our choice, and it gives way to six deviations
+# between such parts (isolation/compare.py). Azure's lists demand 390 of 400 Gb/s, less slack.
+MILD_SHARE = 0.96
 # Fewer than this many paths of a kind are compared with those of all kinds.
 _LEAST_OF_KIND = 8
 
@@ -49,7 +53,9 @@ class PathMatrix:
     Args:
         leaf_of: the leaf of each node; empty or missing where it is not known.
         ceiling: returns what a path carries at most, GB/s; None of latency, or if it is not known.
+        measures: `bandwidth` or `latency`.
         share: of what good paths of its kind reach, below which a path is bad.
+        mild_share: of good ones, below which a part is bad by the median of its paths.
         across: the share of their ceiling that paths across leaves have when all of them send: 1
             without oversubscription.
         samples: of each path; 0 where nothing arrived.
@@ -62,7 +68,9 @@ class PathMatrix:
     leaf_of: Mapping[str, str] = field(default_factory=dict)
     ceiling: Callable[[PathKey], float] | None = None
     share: float = BAD_SHARE_OF_GOOD
+    mild_share: float = MILD_SHARE
     across: float = 1.0
+    measures: str = "bandwidth"
     samples: dict[PathKey, list[PathSample]] = field(default_factory=dict)
     errors: dict[PathKey, str] = field(default_factory=dict)
     unknown: dict[PathKey, str] = field(default_factory=dict)

@@ -12,7 +12,6 @@ from rdmaprov.isolation.meetings import pair_key
 from rdmaprov.verbs.matrix import PathKey
 from rdmaprov.verbs.suspects import (
     BOTH,
-    MILD_SHARE,
     MOST_BAD,
     RECEIVING,
     SENDING,
@@ -93,7 +92,7 @@ def _mild_ports(evidence: Evidence, whole: bool = False) -> list[Suspect]:
     found: dict[_Port, Suspect] = {}
     for way in (BOTH, SENDING, RECEIVING):
         own = {key: evidence.median(paths) for key, paths in groups.items() if key[2] == way}
-        limit = least_good(own.values(), MILD_SHARE)
+        limit = least_good(own.values(), evidence.matrix.mild_share)
         low = [key for key, median in own.items() if median < limit]
         if not low:
             continue

@@ -17,10 +17,6 @@ from rdmaprov.verbs.matrix import PathKey, PathMatrix
 # Of a part's paths, how many must be bad. A part at fault spoils all of them; a good one that meets
 # a bad one of three others, one in three. Between these, our choice.
 MOST_BAD = 0.75
-# A path of six that is 4 % slower may be noise; a port whose six paths, or a leaf whose dozens,
-# reach 4 % less on the median is not: 0.96 is our choice, and it gives way to six deviations
-# between such parts (isolation/compare.py). Azure's lists demand 390 of 400 Gb/s, less slack.
-MILD_SHARE = 0.96
 _LEAST_FOR_MEDIAN = 5
 # Two nodes of a leaf are no leaf.
 LEAST_OF_LEAF = 3
@@ -116,7 +112,9 @@ def leaf_suspects(evidence: Evidence) -> list[Suspect]:
     if len({leaf for leaf, _ in groups}) < LEAST_OF_LEAF:
         return []
     limits = {
-        way: least_good([evidence.median(own[way]) for own in groups.values()], MILD_SHARE)
+        way: least_good(
+            [evidence.median(own[way]) for own in groups.values()], evidence.matrix.mild_share
+        )
         for way in _WAYS
     }
     tried = [_leaf_suspect(evidence, key, own, limits) for key, own in groups.items()]

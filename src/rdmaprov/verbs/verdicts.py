@@ -100,15 +100,16 @@ def _why(matrix: PathMatrix, suspect: Suspect) -> str:
     shown = [p for p in suspect.paths if suspect.limit or matrix.is_bad(p)] or list(suspect.paths)
     share = statistics.median(matrix.value(path) for path in shown)
     reached = f"{format_percent(share)} of what good paths reach"
-    if matrix.ceiling is not None and share:
+    is_rate = matrix.measures == "bandwidth"
+    if is_rate and share:
         reached += f" ({format_gb_s(statistics.median(matrix.gb_s(path) for path in shown))})"
     if not share:
         words = sorted({matrix.errors.get(path, "") for path in shown} - {""})
         reached = f"nothing ({', '.join(words)})"
-    if matrix.ceiling is None and share:
+    if not is_rate and share:
         reached = f"{1 / share:.2g} times the latency of good paths"
     if suspect.kind in ("rail", "node"):
-        verb = _VERBS[suspect.way] if matrix.ceiling is not None else "it has"
+        verb = _VERBS[suspect.way] if is_rate else "it has"
         return f"{verb} {reached}, with {_partners(shown, suspect.nodes[0])}"
     if suspect.kind == "pair":
         return f"between them: {reached}"

@@ -36,6 +36,14 @@ class Abilities:
     uses_dmabuf: bool = False
 
     @property
+    def gpu_way(self) -> str:
+        """Return how GPU memory is reached, in words; empty if it is not."""
+        option, dmabuf = self.gpu_options
+        if not option:
+            return ""
+        return "dma-buf" if dmabuf and self.uses_dmabuf else "peer memory"
+
+    @property
     def gpu_options(self) -> tuple[str, str]:
         """Return the options for GPU memory and for dma-buf; empty where it has none."""
         for kind in ("cuda", "rocm"):
@@ -83,12 +91,17 @@ class Settings:
         duration_s: of a test of bandwidth.
         dscp: of the packets, on RoCE; None leaves it.
         service_level: on InfiniBand; None leaves it.
+        mtu: bytes of RDMA's MTU that each path must have; 0 for any.
+        qp_timeout: how long a packet stays without an answer until it is sent again, as 4.096 µs
+            times 2 to the power of this (InfiniBand Architecture 1.4, 9.7.6.1.3); 0 for perftest's.
 
     """
 
     duration_s: int = 3
     dscp: int | None = None
     service_level: int | None = None
+    mtu: int = 0
+    qp_timeout: int = 0
 
 
 def program(test: PathTest) -> str:
@@ -136,6 +149,7 @@ def words(
         found.append(f"--tclass={settings.dscp << 2}")
     if port.gid_index is None and settings.service_level is not None:
         found += ["-S", str(settings.service_level)]
+    found += ["-u", str(settings.qp_timeout)] if settings.qp_timeout else []
     gpu = _gpu_words(memory, able)
     return None if gpu is None or (gpu and test.measures == "latency") else [*found, *gpu]
 

@@ -16,6 +16,8 @@ _GB_S = {"Gb/sec": 1e9 / 8 / 1e9, "MB/sec": (1 << 20) / 1e9, "MiB/sec": (1 << 20
 _COLUMN = re.compile(r"#\w+|BW (?:peak|average|Port\d)\[\S+?\]|tps average|\S*\[\S+?\]")
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,9})?")
 _FIELD = re.compile(r'"?\b([A-Za-z_]\w*)"?\s*:\s*(\d{1,15}(?:\.\d{1,9})?)\s*[,\n}]')
+# The MTU that both ends agreed on, the smaller one of their ports (check_mtu).
+_MTU = re.compile(r'(?m)^\s*"?Mtu"?\s*: *(\d{3,5})\b')
 _MOST_GB_S = 1000.0  # ten times the fastest port there is (800 Gb/s): anything above is no rate
 
 
@@ -46,6 +48,12 @@ def read_figures(text: str, size: int, unit: str = "Gb/sec") -> Figures | None:
     """
     found = [*_from_table(text), *_from_json(text, unit)]
     return next((each for each in found if each.size == size and _is_possible(each)), None)
+
+
+def read_mtu(text: str) -> int:
+    """Return the RDMA MTU of the path, bytes; 0 if perftest does not say it."""
+    found = _MTU.search(text)
+    return int(found[1]) if found else 0
 
 
 def _is_possible(figures: Figures) -> bool:
