@@ -18,6 +18,7 @@ from tests.madeup.site import site_nodes
 from rdmaprov.acceptance import gate, readings, stages_path_pairs
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.nodes import Nodes
+from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.path_survey import NodeSurvey
 from rdmaprov.acceptance.reach import Rendezvous
 from rdmaprov.acceptance.stages import StageReport
@@ -43,7 +44,7 @@ SOFTWARE = NodeSurvey(
 NONE = NodeSurvey()
 
 
-def measured(surveys, every=False):
+def measured(surveys, **options):
     """Return the report of a site whose nodes said this, the settings, and the nodes that ran."""
     site = GateSite(site_nodes(SHAPE)[: len(surveys)], {}, "nccl", cast(Rendezvous, None))
     said = {node.name: each for node, each in zip(site.nodes, surveys, strict=True)}
@@ -54,7 +55,7 @@ def measured(surveys, every=False):
         mock.patch.object(stages_path_pairs, "open_path_tests", opened),
         mock.patch.object(readings, "read_counters", return_value={}),
     ):
-        return measure_site_paths(cast(Nodes, SimpleNamespace()), site, every), opened
+        return measure_site_paths(cast(Nodes, SimpleNamespace()), site, Options(**options)), opened
 
 
 @pytest.mark.parametrize("surveys", [[NONE] * 4, [ABLE, NONE, NONE], [ABLE, SOFTWARE]])
@@ -84,6 +85,14 @@ def test_soft_roce_is_tested_where_there_is_nothing_else():
     assert "Soft-RoCE" not in report.expected
 
 
+def test_paths_between_rails_are_tested_where_asked():
+    report, _ = measured([ABLE] * 4, cross_rail=True)
+    assert "; 24 paths between rails" in report.stage.said
+    assert report.stage.state == "passed"
+    report, _ = measured([ABLE] * 4)
+    assert "between rails" not in report.stage.said
+
+
 def test_traffic_goes_as_the_jobs_traffic_does():
     _, opened = measured([ABLE] * 2)
     roce = opened.call_args.args[2]
@@ -92,7 +101,7 @@ def test_traffic_goes_as_the_jobs_traffic_does():
 
 def test_all_pairs_are_tested_where_asked():
     few, _ = measured([ABLE] * 8)
-    every, _ = measured([ABLE] * 8, every=True)
+    every, _ = measured([ABLE] * 8, pairs=True)
     assert (few.bandwidth.rounds, every.bandwidth.rounds) == (6, 7)
 
 
@@ -100,7 +109,7 @@ def accepted(kind):
     """Return an acceptance up to the stage of pairs whose nodes have perftest."""
     shape = FleetShape(8, gpus=2, rails=2, per_leaf=2)
 
-    def paths(_connection, site, _every):
+    def paths(_connection, site, _options):
         return run_paths(site.nodes, MadeUpPaths(MadeUpFleet(shape, kind)))
 
     with mock.patch.object(gate, "measure_site_paths", paths):

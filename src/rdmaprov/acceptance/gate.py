@@ -222,7 +222,7 @@ class StageRun:
     def _run_pairs(self) -> StageReport:
         """Test paths over RDMA, and then collectives of two nodes without those at fault."""
         gate, site = self.gate, self._known()
-        paths = measure_site_paths(gate.connection, site, gate.options.pairs)
+        paths = measure_site_paths(gate.connection, site, gate.options)
         if paths is None:
             return self._run_ring_pairs()
         names = [node.name for node in site.nodes]

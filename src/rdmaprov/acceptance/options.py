@@ -41,6 +41,7 @@ class Options:
         stages: to run, in order.
         soak_s: seconds of a soak at the end; 0 for none.
         keep_going: go on without the nodes that a stage found bad; else stop after it.
+        cross_rail: test paths from each rail to the others, too.
 
     """
 
@@ -52,6 +53,7 @@ class Options:
     stages: tuple[str, ...] = STAGES[:-1]
     soak_s: float = 0.0
     keep_going: bool = True
+    cross_rail: bool = False
 
     @property
     def wanted(self) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from rdmaprov.acceptance import readings
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.nodes import Nodes
+from rdmaprov.acceptance.options import Options
+from rdmaprov.acceptance.path_cross_rail import add_cross_rail_paths
 from rdmaprov.acceptance.path_gpus import add_gpu_paths, gpu_way
 from rdmaprov.acceptance.path_plan import PathOptions, plan_paths
 from rdmaprov.acceptance.path_priorities import judge_priorities
@@ -15,7 +17,7 @@ from rdmaprov.acceptance.path_survey import survey_nodes
 from rdmaprov.acceptance.path_tests import open_path_tests
 from rdmaprov.acceptance.pci_paths import near_gpus, usual_slots
 from rdmaprov.acceptance.stages import StageReport
-from rdmaprov.acceptance.stages_paths import PathReport, run_paths
+from rdmaprov.acceptance.stages_paths import PathReport, message_bytes, run_paths
 from rdmaprov.inventory import Node
 from rdmaprov.verbs.matchings import MATCHINGS
 from rdmaprov.verbs.perftest.options import Settings
@@ -27,7 +29,7 @@ _DURATION_S = 3
 _SOFTWARE_QP_TIMEOUT = 18
 
 
-def measure_site_paths(connection: Nodes, site: GateSite, every: bool) -> PathReport | None:
+def measure_site_paths(connection: Nodes, site: GateSite, options: Options) -> PathReport | None:
     """Return what tests of paths between nodes show; None where fewer than two nodes can.
 
     A node can if it has perftest and a rail. Soft-RoCE is tested where no node has anything else.
@@ -35,7 +37,7 @@ def measure_site_paths(connection: Nodes, site: GateSite, every: bool) -> PathRe
     Args:
         connection: to the nodes.
         site: those that take part.
-        every: test all pairs, not only some matchings.
+        options: whether to test all pairs, and paths between rails.
 
     """
     surveys = survey_nodes(connection, site)
@@ -46,16 +48,19 @@ def measure_site_paths(connection: Nodes, site: GateSite, every: bool) -> PathRe
     if len(nodes) < 2:
         return None
     asked = PathOptions(
-        matchings=0 if every else MATCHINGS,
+        matchings=0 if options.pairs else MATCHINGS,
         slots=usual_slots(able.values()),
         is_software=not hardware,
     )
     before = readings.read_counters(connection, nodes) if _has_priorities(nodes) else {}
     with open_path_tests(connection, able, _settings(nodes, asked.is_software)) as tests:
         found = run_paths(nodes, tests, asked)
+        plan = plan_paths(nodes, asked)
+        if options.cross_rail:
+            size = message_bytes(asked)
+            add_cross_rail_paths(found.stage, found.bandwidth, plan, tests, size)
         if memory := near_gpus(able):
             way = gpu_way(able) or "perftest"
-            plan = plan_paths(nodes, asked)
             add_gpu_paths(found.stage, found.bandwidth, plan, tests, memory, way)
     if before:
         after = readings.read_counters(connection, nodes)

@@ -75,13 +75,13 @@ def run_paths(
     if asked.is_software:
         ceilings = SiteCeilings(None, 1.0, _SOFTWARE_SAID)
         bandwidth = PathMatrix(plan.leaf_of, share=SOFTWARE_SHARE, mild_share=SOFTWARE_SHARE)
-        measurer, size = OneRailAtATime(measurer), SOFTWARE_BYTES
+        measurer = OneRailAtATime(measurer)
     else:
-        ceilings, size = site_ceilings(nodes, asked.slots), BANDWIDTH_BYTES
+        ceilings = site_ceilings(nodes, asked.slots)
         bandwidth = PathMatrix(plan.leaf_of, ceilings.of_path, across=ceilings.across)
     latency = PathMatrix(plan.leaf_of, share=LATENCY_SHARE, measures="latency")
     rounds = plan.few if asked.matchings else all_matchings(plan.names, plan.rails, asked.seed)
-    make = partial(_tests, plan.rails, "bandwidth", size)
+    make = partial(_tests, plan.rails, "bandwidth", message_bytes(asked))
     parts = plan.search(measurer, bandwidth, make).run(list(rounds))
     if not asked.is_software:
         make = partial(
@@ -93,6 +93,11 @@ def run_paths(
     stage.findings += _unknown_findings(bandwidth)
     stage.said = _said(bandwidth, latency, len(plan.rails), stage.findings)
     return PathReport(stage, bandwidth, latency, ceilings.expected)
+
+
+def message_bytes(asked: PathOptions) -> int:
+    """Return the size of the messages whose bandwidth is measured."""
+    return SOFTWARE_BYTES if asked.is_software else BANDWIDTH_BYTES
 
 
 class OneRailAtATime(PathMeasurer):

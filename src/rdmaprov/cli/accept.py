@@ -38,6 +38,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Message sizes, such as 1M:8G.  [default: all that fit in memory]",
 )
 @click.option("--pairs", is_flag=True, help="Measure every pair of nodes.")
+@click.option("--cross-rail", is_flag=True, help="Test paths from each rail to the others, too.")
 @click.option(
     "--isolate",
     type=click.Choice(["auto", "never"]),

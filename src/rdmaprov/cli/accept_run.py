@@ -37,6 +37,7 @@ def measure(
     backend: str,
     size_range: str,
     pairs: bool,
+    cross_rail: bool,
     isolate: str,
     launcher: str | None,
     slurm_job: str | None,
@@ -54,7 +55,7 @@ def measure(
     wanted = sizes.parse_sizes(size_range) if size_range else ()
     options = Options(
         backend, wanted, pairs, isolate == "auto", timeout,
-        parse_stages(stages), parse_duration(soak), keep_going == "auto",
+        parse_stages(stages), parse_duration(soak), keep_going == "auto", cross_rail,
     )  # fmt: skip
     with (
         site_lock(site, wait_s),
