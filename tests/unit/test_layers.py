@@ -24,6 +24,7 @@ facts
 bandwidth
 contract
 nccl_log
+subnet
 isolation
 verbs
 apply drift

@@ -1,4 +1,4 @@
-"""`rdmaprov explain`: judge a log or a number, without a site."""
+"""`rdmaprov explain`: judge a log, a number or a subnet, without a site."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from rdmaprov.cli.lazy import LazyGroup
 COMMANDS = {
     "floor": "rdmaprov.cli.explain_floor:floor",
     "nccl-log": "rdmaprov.cli.explain_nccl_log:nccl_log",
+    "subnet": "rdmaprov.cli.explain_subnet:subnet",
 }
 
 
 @click.group(
-    cls=LazyGroup, table=COMMANDS, short_help="Judge a log or a measurement, without a site."
+    cls=LazyGroup,
+    table=COMMANDS,
+    short_help="Judge a log, a measurement or a subnet, without a site.",
 )
 def explain() -> None:
-    """Judge NCCL logs or a bandwidth measurement, without a site."""
+    """Judge NCCL logs, a bandwidth measurement or an InfiniBand subnet, without a site."""

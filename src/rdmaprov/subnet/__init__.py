@@ -1,0 +1,1 @@
+"""InfiniBand subnets: what infiniband-diags print of one, and what is wrong with it."""

@@ -1,0 +1,180 @@
+"""Judge the cabling without a plan: by what a regular fabric does everywhere else."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from rdmaprov.subnet.fabric import Hca, SubnetGraph, by_host
+from rdmaprov.subnet.names import stem
+from rdmaprov.subnet.problem import SubnetProblem, wrong
+
+# Our choice: what at least two thirds of at least three peers do is the rule.
+MOST = 2 / 3
+LEAST_PEERS = 3
+_Hosts = dict[str, dict[str, Hca]]
+
+
+def leaf_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
+    """Yield HCAs that are not on the leaf where their host's other rails say that they belong."""
+    hosts = by_host(fabric)
+    beside = _leaves_beside(hosts)
+    rails = _rails(hosts)
+    for host, own in sorted(hosts.items()):
+        for device, hca in sorted(own.items()):
+            rail = rails.get(hca.switch, device)
+            if rail == device:
+                expected = _expected(own, device, beside)
+            else:
+                expected = _most_common(beside[rail, hca.switch, device])
+            if expected is None or expected == hca.switch:
+                continue
+            yield wrong(
+                "cabling",
+                hca.end.name,
+                hca.end.port,
+                f"on {fabric.label(hca.switch)} port {hca.port}; {device} of {host} belongs on"
+                f" {fabric.label(expected)}, as the other HCAs of this host and leaf show",
+            )
+
+
+def _leaves_beside(hosts: _Hosts) -> dict[tuple[str, int, str], Counter[int]]:
+    """Return on which leaves a device is, for each leaf that another device of its host is on."""
+    found: dict[tuple[str, int, str], Counter[int]] = defaultdict(Counter)
+    for own in hosts.values():
+        for device, hca in own.items():
+            for other, seen in own.items():
+                if other != device:
+                    found[device, hca.switch, other][seen.switch] += 1
+    return found
+
+
+def _rails(hosts: _Hosts) -> dict[int, str]:
+    """Return the device that most HCAs of a leaf are, for leaves of one rail."""
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    for own in hosts.values():
+        for device, hca in own.items():
+            found[hca.switch][device] += 1
+    return {
+        leaf: devices.most_common(1)[0][0]
+        for leaf, devices in found.items()
+        if devices.most_common(1)[0][1] >= max(LEAST_PEERS, MOST * devices.total())
+    }
+
+
+def _most_common(leaves: Counter[int]) -> int | None:
+    return leaves.most_common(1)[0][0] if leaves else None
+
+
+def _expected(
+    own: dict[str, Hca], device: str, beside: dict[tuple[str, int, str], Counter[int]]
+) -> int | None:
+    """Return the leaf that most of the other rails expect; None if they do not agree."""
+    votes: Counter[int] = Counter()
+    for other, hca in own.items():
+        if other == device:
+            continue
+        leaves = beside[other, hca.switch, device]
+        leaf, count = leaves.most_common(1)[0]
+        total = leaves.total()
+        if total >= LEAST_PEERS and count >= MOST * total:
+            votes[leaf] += 1
+        elif own[device].switch in leaves:
+            votes[own[device].switch] += 1
+    if not votes:
+        return None
+    leaf, count = votes.most_common(1)[0]
+    needed = max(1, len(own) - 1) / 2
+    return leaf if count > needed or (len(own) == 2 and count == 1) else None
+
+
+def missing_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
+    """Yield the HCAs that most hosts of a kind have and one has not."""
+    kinds: dict[str, _Hosts] = defaultdict(dict)
+    for host, own in by_host(fabric).items():
+        kinds[stem(host)][host] = own
+    for hosts in kinds.values():
+        devices = Counter(device for own in hosts.values() for device in own)
+        for device, count in sorted(devices.items()):
+            if len(hosts) < LEAST_PEERS or count < MOST * len(hosts):
+                continue
+            for host, own in sorted(hosts.items()):
+                if device not in own:
+                    yield _missing(fabric, hosts, host, device)
+
+
+def _missing(fabric: SubnetGraph, hosts: _Hosts, host: str, device: str) -> SubnetProblem:
+    """Return the problem, with the leaf on which the device of the host's neighbours is."""
+    leaves: Counter[int] = Counter()
+    for own in hosts.values():
+        if device in own and any(
+            own[other].switch == mine.switch for other, mine in hosts[host].items() if other in own
+        ):
+            leaves[own[device].switch] += 1
+    where = f", expected on {fabric.label(leaves.most_common(1)[0][0])}" if leaves else ""
+    text = f"{device} is missing: no link, or the port is down{where}"
+    return wrong("missing", f"{host} {device}", None, text)
+
+
+def trunk_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
+    """Yield leaves that have fewer cables to a switch than their peers, and swapped cables."""
+    rows = _rows(fabric)
+    for leaf, row in rows.items():
+        peers = [other for name, other in rows.items() if name != leaf and _alike(row, other)]
+        if len(peers) < LEAST_PEERS:
+            continue
+        usual, count = Counter(map(_frozen, peers)).most_common(1)[0]
+        if count < MOST * len(peers) or _frozen(row) == usual:
+            continue
+        yield from _differences(fabric, leaf, row, dict(usual))
+
+
+def _rows(fabric: SubnetGraph) -> dict[int, Counter[int]]:
+    """Return how many cables each switch has to each switch above it."""
+    rows: dict[int, Counter[int]] = {}
+    for hop in fabric.hops:
+        if fabric.is_up(hop):
+            rows.setdefault(hop.source, Counter())[hop.target] += 1
+    return rows
+
+
+def _alike(row: Counter[int], other: Counter[int]) -> bool:
+    return len(row.keys() & other.keys()) * 2 >= len(other)
+
+
+def _frozen(row: Counter[int]) -> frozenset[tuple[int, int]]:
+    return frozenset(row.items())
+
+
+def _differences(
+    fabric: SubnetGraph, leaf: int, row: Counter[int], usual: dict[int, int]
+) -> Iterator[SubnetProblem]:
+    more = [above for above in row if row[above] > usual.get(above, 0)]
+    for above in sorted(usual):
+        lacking = usual[above] - row[above]
+        if lacking <= 0:
+            continue
+        text = f"{row[above]} of {usual[above]} cables to {fabric.label(above)} that its peers have"
+        if more:
+            where = ", ".join(fabric.label(each) for each in more)
+            text += f", but more than they have to {where}: swapped cables"
+        kind = "cabling" if more else "missing"
+        yield wrong(kind, fabric.label(leaf), _port(fabric, leaf, above, more), text)
+
+
+def _port(fabric: SubnetGraph, leaf: int, above: int, more: list[int]) -> int | None:
+    """Return the port by which peers reach the switch above, where this one does not."""
+    own = {port: hop.target for port, hop in fabric.by_port[leaf].items()}
+    ports: Counter[int] = Counter(
+        hop.port
+        for hop in fabric.hops
+        if hop.target == above
+        and hop.source != leaf
+        and fabric.levels[hop.source] == fabric.levels[leaf]
+    )
+    wrong_ports = [
+        port
+        for port in sorted(ports, key=lambda port: (-ports[port], port))
+        if own.get(port) != above and (not more or own.get(port) in more)
+    ]
+    return wrong_ports[0] if wrong_ports else None

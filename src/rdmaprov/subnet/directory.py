@@ -1,0 +1,156 @@
+"""Read a directory of texts that infiniband-diags printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from rdmaprov.errors import UsageError
+from rdmaprov.subnet.model import Reading, Subnet
+from rdmaprov.subnet.read_counters import read_counters, read_errors
+from rdmaprov.subnet.read_discovery import read_discovery
+from rdmaprov.subnet.read_managers import read_managers
+from rdmaprov.subnet.read_states import read_states
+from rdmaprov.subnet.read_tables import read_tables
+
+DISCOVERY = "ibnetdiscover-p.txt"
+TABLES = "dump_fts.txt"
+ERRORS = "ibqueryerrors.txt"
+STATES = "iblinkinfo-l.txt"
+MANAGERS = "sminfo.txt"
+COUNTERS = "perfquery"
+NAMES = (DISCOVERY, TABLES, ERRORS, STATES, MANAGERS, COUNTERS)
+
+# Our bounds: 20,000 HCAs and 2,500 switches write 4 GB of tables; no line of the tools is longer
+# than 300 characters.
+MOST_BYTES = 8 << 30
+_LONGEST_LINE = 4096
+_T = TypeVar("_T")
+
+
+def read_directory(directory: Path) -> Subnet:
+    """Return what a directory says. What is missing, empty or cut is in `not_verified`.
+
+    Raises:
+        UsageError: it is no directory, or has none of the files.
+
+    """
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is no directory", f"Pass a directory with {DISCOVERY}.")
+    if not any((directory / name).exists() for name in NAMES):
+        raise UsageError(
+            f"{directory} has none of {', '.join(NAMES)}",
+            "Write what the tools print into files of these names, such as:"
+            f" ibnetdiscover -p > {directory / DISCOVERY}",
+        )
+    subnet = Subnet()
+    _read_discovery(directory, subnet)
+    _read_tables(directory, subnet)
+    _read_states(directory, subnet)
+    _read_errors(directory, subnet)
+    _read_managers(directory, subnet)
+    _read_counters(directory / COUNTERS, subnet)
+    return subnet
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a file; bytes that are no UTF-8, and NUL, become a replacement."""
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as text:
+        while line := text.readline(_LONGEST_LINE):
+            yield line.replace("\r\n", "\n").replace("\0", "\ufffd")
+
+
+def _parse(path: Path, subnet: Subnet, parser: Callable[[Iterator[str]], _T]) -> _T | None:
+    """Return what a parser makes of a file; None, with the reason noted, if it is not there."""
+    name = path.name
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            subnet.not_verified.append(f"{name} is no file")
+        elif not size:
+            subnet.not_verified.append(f"{name} is empty")
+        elif size > MOST_BYTES:
+            subnet.not_verified.append(f"{name} is larger than 8 GiB")
+        else:
+            return parser(_lines(path))
+    except FileNotFoundError:
+        subnet.not_verified.append(f"{name} is missing")
+    except OSError as error:
+        subnet.not_verified.append(f"{name} cannot be read: {error.strerror}")
+    return None
+
+
+def _read_discovery(directory: Path, subnet: Subnet) -> None:
+    found = _parse(directory / DISCOVERY, subnet, read_discovery)
+    if found is None:
+        return
+    subnet.discovery = found
+    if not found.cables:
+        subnet.not_verified.append(f"{DISCOVERY} has no link")
+    elif found.is_cut:
+        subnet.not_verified.append(f"{DISCOVERY} is cut: ends of links are missing")
+
+
+def _read_tables(directory: Path, subnet: Subnet) -> None:
+    found = _parse(directory / TABLES, subnet, read_tables)
+    if found is None:
+        return
+    subnet.tables = found
+    if not found:
+        subnet.not_verified.append(f"{TABLES} has no table")
+    cut = [table.name for table in found.values() if not table.is_whole]
+    if cut:
+        subnet.not_verified.append(f"{TABLES} is cut: the table of {cut[0]} has no end")
+
+
+def _read_states(directory: Path, subnet: Subnet) -> None:
+    found = _parse(directory / STATES, subnet, read_states)
+    if found is None:
+        return
+    subnet.states, is_cut = found
+    if not subnet.states:
+        subnet.not_verified.append(f"{STATES} has no port")
+    elif is_cut:
+        subnet.not_verified.append(f"{STATES} is cut")
+
+
+def _read_errors(directory: Path, subnet: Subnet) -> None:
+    found = _parse(directory / ERRORS, subnet, read_errors)
+    if found is None:
+        return
+    subnet.errors, is_whole = found
+    if not is_whole:
+        subnet.not_verified.append(f"{ERRORS} is cut: its summary is missing")
+
+
+def _read_managers(directory: Path, subnet: Subnet) -> None:
+    found = _parse(directory / MANAGERS, subnet, read_managers)
+    if found is None:
+        return
+    subnet.managers, subnet.manager_failed = found
+    if not subnet.managers and not subnet.manager_failed:
+        subnet.not_verified.append(f"{MANAGERS} has no manager")
+
+
+def _read_counters(directory: Path, subnet: Subnet) -> None:
+    """Read all files below perfquery/, in the order of their names."""
+    if not directory.is_dir():
+        subnet.not_verified.append(f"{COUNTERS}/ is missing")
+        return
+    by_port: dict[tuple[int, int, frozenset[str]], list[Reading]] = {}
+    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+        readings = _parse(path, subnet, read_counters)
+        if readings is not None and not readings and not _has_head(path):
+            subnet.not_verified.append(f"{COUNTERS}/{path.name} has no counters")
+        for reading in readings or []:
+            key = reading.lid, reading.port, frozenset(reading.counters)
+            by_port.setdefault(key, []).append(reading)
+    subnet.readings = list(by_port.values())
+    if not by_port:
+        subnet.not_verified.append(f"{COUNTERS}/ has no counters")
+
+
+def _has_head(path: Path) -> bool:
+    """Return whether a file has the sums of a switch's ports alone, which are not judged."""
+    return any(line.startswith("# Port ") for line in _lines(path))

@@ -1,0 +1,127 @@
+"""Judge a subnet: all that is wrong, all that is not verified, and the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rdmaprov.subnet.check_cables import leaf_problems, missing_problems, trunk_problems
+from rdmaprov.subnet.check_errors import error_problems
+from rdmaprov.subnet.check_gaps import gap_problems
+from rdmaprov.subnet.check_identity import identity_problems
+from rdmaprov.subnet.check_managers import manager_problems
+from rdmaprov.subnet.check_rates import rate_problems
+from rdmaprov.subnet.check_routes import (
+    balance_problems,
+    is_tree,
+    loop_problems,
+    lost_problems,
+    lost_share,
+)
+from rdmaprov.subnet.credit_loops import credit_loops
+from rdmaprov.subnet.fabric import SubnetGraph, TrunkHop, build
+from rdmaprov.subnet.flows import PATTERNS, rails
+from rdmaprov.subnet.loads import Imbalance, Load, Loads
+from rdmaprov.subnet.model import Subnet
+from rdmaprov.subnet.problem import Level, SubnetProblem, unknown
+from rdmaprov.subnet.routes import Routes
+
+
+class SubnetVerdict(StrEnum):
+    """What a subnet is; unknown if nothing is wrong and something was not verified."""
+
+    HEALTHY = "healthy"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A judged subnet.
+
+    Attributes:
+        fabric: the graph.
+        loads: by pattern; empty without tables.
+        loops: the credit loops; None without tables.
+        lost_share: the share of an all-reduce's bandwidth that uneven routes cost, 0 to 1.
+        problems: what is wrong before what is not verified.
+
+    """
+
+    fabric: SubnetGraph
+    loads: dict[str, Load]
+    loops: list[list[TrunkHop]] | None
+    lost_share: float
+    problems: list[SubnetProblem]
+
+    @property
+    def verdict(self) -> SubnetVerdict:
+        """Return the verdict: any fault is wrong, whatever else is unknown."""
+        levels = {problem.level for problem in self.problems}
+        if Level.WRONG in levels:
+            return SubnetVerdict.WRONG
+        return SubnetVerdict.UNKNOWN if Level.UNKNOWN in levels else SubnetVerdict.HEALTHY
+
+
+def judge(subnet: Subnet) -> Assessment:
+    """Return what is wrong with a subnet, and how its routes load its links."""
+    fabric = build(subnet.discovery)
+    routes = Routes(fabric, subnet.tables)
+    problems = [unknown(text.split()[0], text) for text in subnet.not_verified]
+    problems += manager_problems(subnet)
+    loads: dict[str, Load] = {}
+    lost = 0.0
+    loops = None
+    if subnet.discovery.cables:
+        problems += _of_cables(subnet, fabric)
+    if subnet.discovery.cables and subnet.tables:
+        problems += _unread(routes)
+        problems += lost_problems(routes, routes.lost())
+        counter = Loads(routes)
+        loads = _loads(counter, routes)
+        loops = credit_loops(routes)
+        problems += loop_problems(fabric, loops)
+        uneven = _balance(fabric, counter.of_tables(), loads, problems)
+        problems += uneven
+        lost = lost_share(loads) if uneven else 0.0
+    problems.sort(key=lambda each: each.level != Level.WRONG)
+    return Assessment(fabric, loads, loops, lost, problems)
+
+
+def _balance(
+    fabric: SubnetGraph,
+    tables: dict[int, Imbalance],
+    loads: dict[str, Load],
+    problems: list[SubnetProblem],
+) -> list[SubnetProblem]:
+    """Return uneven routes; without a tree of levels, no load is fair."""
+    causes = {"cabling", "missing", "routes"}
+    is_explained = any(each.kind in causes for each in problems)
+    return list(balance_problems(fabric, tables, loads, is_explained)) if is_tree(fabric) else []
+
+
+def _of_cables(subnet: Subnet, fabric: SubnetGraph) -> Iterator[SubnetProblem]:
+    yield from identity_problems(fabric)
+    yield from missing_problems(fabric)
+    yield from gap_problems(fabric)
+    yield from leaf_problems(fabric)
+    yield from trunk_problems(fabric)
+    yield from rate_problems(subnet, fabric)
+    yield from error_problems(subnet, fabric)
+
+
+def _unread(routes: Routes) -> Iterator[SubnetProblem]:
+    """Yield the switches of which no table was read."""
+    for switch in routes.without_table:
+        name = routes.fabric.label(switch)
+        yield unknown(name, f"dump_fts.txt has no table of {name}")
+
+
+def _loads(loads: Loads, routes: Routes) -> dict[str, Load]:
+    found = rails(routes.fabric)
+    by_pattern = {
+        name: loads.of(flow for rail in found for flow in pattern(rail))
+        for name, pattern in PATTERNS.items()
+    }
+    return {**by_pattern, "all_to_all": loads.of_all_to_all()}

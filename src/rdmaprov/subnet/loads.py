@@ -1,0 +1,225 @@
+"""The load that flows put on each link, against what the topology allows."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil
+
+from rdmaprov.subnet.fabric import SubnetGraph, TrunkHop
+from rdmaprov.subnet.flows import Flow
+from rdmaprov.subnet.routes import Routes
+
+# Beyond this many sets of links, only single ones, neighbours in size and all are compared: the
+# bound on the load is then lower, never higher, than the true one.
+_MOST_SETS = 10
+_Groups = dict[frozenset[int], int]
+
+
+@dataclass(frozen=True)
+class Imbalance:
+    """How uneven a pattern's flows are on the links of a switch.
+
+    Attributes:
+        hop: the busiest link.
+        flows: on that link.
+        fair: the flows that the busiest link of this switch has with the best routes.
+
+    """
+
+    hop: TrunkHop
+    flows: int
+    fair: int
+
+    @property
+    def excess(self) -> float:
+        """Return how many times more flows share the busiest link than need to."""
+        return self.flows / self.fair
+
+
+@dataclass(frozen=True)
+class Load:
+    """The load of one pattern.
+
+    Attributes:
+        flows: for each hop that carries some, how many.
+        up: the links that lead away from the leaves.
+        worst: the most uneven leaf by its links up; None if nothing crosses them.
+        worst_above: the most uneven of the other switches by its links up.
+        worst_down: the most uneven leaf by its links from above.
+
+    """
+
+    flows: Mapping[int, int]
+    up: list[TrunkHop]
+    worst: Imbalance | None
+    worst_above: Imbalance | None
+    worst_down: Imbalance | None
+
+    def max_over_mean(self) -> float | None:
+        """Return the busiest against the mean link upwards; None without a flow on them."""
+        loads = [self.flows.get(hop.number, 0) for hop in self.up]
+        total = sum(loads)
+        return max(loads) * len(loads) / total if total else None
+
+    def idle(self) -> int:
+        """Return how many links upwards carry nothing."""
+        return sum(hop.number not in self.flows for hop in self.up)
+
+    def busiest(self) -> TrunkHop | None:
+        """Return the busiest link upwards."""
+        return max(
+            (hop for hop in self.up if hop.number in self.flows),
+            key=lambda hop: (self.flows[hop.number], -hop.number),
+            default=None,
+        )
+
+
+class Loads:
+    """Counts loads, and knows by which links each switch can reach each leaf on a shortest way."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+        self._fabric = routes.fabric
+        self._up = [hop for hop in self._fabric.hops if self._fabric.is_up(hop)]
+        self._nearer: dict[tuple[int, int], frozenset[int]] = {}
+        self._distances: dict[int, list[int]] = {}
+
+    def of(self, flows: Iterable[Flow]) -> Load:
+        """Return the load of flows between HCAs."""
+        counts: Counter[tuple[int, int]] = Counter()
+        targets = {}
+        for source, target in flows:
+            if source.switch != target.switch:
+                counts[source.switch, id(target)] += 1
+                targets[id(target)] = target
+        return self._load((leaf, targets[key], n) for (leaf, key), n in counts.items())
+
+    def of_all_to_all(self) -> Load:
+        """Return the load if each HCA sends to every other."""
+        routes = self._routes
+        return self._load(
+            (leaf, target, count)
+            for target in routes.targets
+            for leaf, count in routes.sources.items()
+            if leaf != target.switch
+        )
+
+    def _load(self, flows: Iterator[tuple[int, object, int]]) -> Load:
+        on: dict[int, int] = defaultdict(int)
+        up: dict[int, _Groups] = defaultdict(lambda: defaultdict(int))
+        down: dict[int, _Groups] = defaultdict(lambda: defaultdict(int))
+        levels = self._fabric.levels
+        for leaf, target, count in flows:
+            way = self._routes.way(leaf, target)  # type: ignore[arg-type]
+            if not way:
+                continue
+            for hop in way:
+                on[hop.number] += count
+                if levels[hop.target] > levels[hop.source]:
+                    up[hop.source][self._usable(hop.source, way[-1].target)] += count
+            last = way[-1].target
+            down[last][self._usable(last, leaf)] += count
+        uneven = {key: self._imbalance(on, each, up=True) for key, each in up.items() if any(each)}
+        into = {
+            key: self._imbalance(on, each, up=False)
+            for key, each in down.items()
+            if any(each) and any(map(self._fabric.is_up, self._fabric.by_port[key].values()))
+        }
+        leaves = {key: each for key, each in uneven.items() if levels[key] == 0}
+        above = {key: each for key, each in uneven.items() if levels[key]}
+        return Load(dict(on), self._up, _worst(leaves), _worst(above), _worst(into))
+
+    def of_tables(self) -> dict[int, Imbalance]:
+        """Return for each switch how evenly its table spreads the HCAs over its links up.
+
+        It counts each HCA once, whether or not its packets come by here: that a routing engine's
+        choices at two levels coincide is not a fault of the table.
+        """
+        found = {}
+        for switch, own in enumerate(self._fabric.by_port):
+            on: dict[int, int] = defaultdict(int)
+            groups: _Groups = defaultdict(int)
+            for target in self._routes.targets:
+                hop = own.get(self._routes.port_to(switch, target.end.lid))
+                if hop is not None and self._fabric.is_up(hop):
+                    on[hop.number] += 1
+                    groups[self._usable(switch, target.switch)] += 1
+            if any(groups):
+                found[switch] = self._imbalance(on, groups, up=True)
+        return found
+
+    def _imbalance(self, on: Mapping[int, int], groups: _Groups, *, up: bool) -> Imbalance:
+        """Return the busiest link by which the groups' flows leave their switch, or enter it."""
+        hops = self._fabric.hops
+        switch = hops[next(number for group in groups for number in group)].source
+        out = [hop for hop in self._fabric.by_port[switch].values() if self._fabric.is_up(hop)]
+        links = out if up else [self._other_way(hop) for hop in out]
+        busiest = max(links, key=lambda hop: (on.get(hop.number, 0), -hop.number))
+        return Imbalance(busiest, on.get(busiest.number, 0), max(1, fair_load(groups)))
+
+    def _other_way(self, hop: TrunkHop) -> TrunkHop:
+        return self._fabric.by_port[hop.target][hop.target_port]
+
+    def _usable(self, switch: int, leaf: int) -> frozenset[int]:
+        """Return the hops out of a switch that begin a shortest way to a leaf."""
+        found = self._nearer.get((switch, leaf))
+        if found is None:
+            distances = self._distances_to(leaf)
+            found = self._nearer[switch, leaf] = frozenset(
+                hop.number
+                for hop in self._fabric.by_port[switch].values()
+                if distances[hop.target] < distances[switch]
+            )
+        return found
+
+    def _distances_to(self, leaf: int) -> list[int]:
+        found = self._distances.get(leaf)
+        if found is None:
+            found = self._distances[leaf] = _breadth_first(self._fabric, leaf)
+        return found
+
+
+def _breadth_first(fabric: SubnetGraph, first: int) -> list[int]:
+    distances = [len(fabric.switches) + 1] * len(fabric.switches)
+    distances[first] = 0
+    queue = deque([first])
+    while queue:
+        switch = queue.popleft()
+        for hop in fabric.by_port[switch].values():
+            if distances[hop.target] > distances[switch] + 1:
+                distances[hop.target] = distances[switch] + 1
+                queue.append(hop.target)
+    return distances
+
+
+def fair_load(groups: Mapping[frozenset[int], int]) -> int:
+    """Return the least load of the busiest link when each group spreads over its links.
+
+    It is the most that any choice of groups needs on the links that they have together (Hall).
+
+    >>> fair_load({frozenset({1, 2}): 8, frozenset({2}): 8})
+    8
+    """
+    most = 0
+    for chosen in _choices(groups):
+        links = frozenset[int]().union(*chosen)
+        if links:
+            most = max(most, ceil(sum(groups[group] for group in chosen) / len(links)))
+    return most
+
+
+def _choices(groups: Mapping[frozenset[int], int]) -> Iterator[tuple[frozenset[int], ...]]:
+    names = sorted(groups, key=lambda group: (len(group), sorted(group)))
+    if len(names) <= _MOST_SETS:
+        for size in range(1, len(names) + 1):
+            yield from combinations(names, size)
+        return
+    yield from ((name,) for name in names)
+    yield from (tuple(names[:size]) for size in range(2, len(names) + 1))
+
+
+def _worst(found: Mapping[int, Imbalance]) -> Imbalance | None:
+    return max(found.values(), key=lambda each: (each.excess, each.flows), default=None)

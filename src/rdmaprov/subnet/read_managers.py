@@ -1,0 +1,26 @@
+"""Read sminfo: which subnet managers answer, and in which state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from rdmaprov.subnet.model import Manager
+
+_MANAGER = re.compile(
+    r".*\bsm lid (\d+) sm guid (0x[0-9a-fA-F]{1,16}), activity count \d+"
+    r" priority (\d+) state \d+ SMINFO_([A-Z]+)"
+)
+# What sminfo says when the manager that the port knows does not answer, or there is none.
+_NO_ANSWER = re.compile(r"(failed: query|bad status|Invalid SM lid|can't resolve|timed out)", re.I)
+
+
+def read_managers(lines: Iterable[str]) -> tuple[list[Manager], str]:
+    """Return the managers, and the line that says that none answered."""
+    managers, failed = [], ""
+    for line in lines:
+        if found := _MANAGER.match(line):
+            managers.append(Manager(int(found[1]), int(found[2], 16), found[4], int(found[3])))
+        elif _NO_ANSWER.search(line):
+            failed = line.strip()
+    return managers, failed

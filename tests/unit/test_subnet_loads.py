@@ -1,0 +1,59 @@
+"""Loads against what a topology allows, and the flows of collectives."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.subnet_texts import HEALTHY
+
+from rdmaprov.subnet.directory import read_directory
+from rdmaprov.subnet.fabric import build
+from rdmaprov.subnet.flows import rails, ring, ringx, tree
+from rdmaprov.subnet.loads import fair_load
+
+
+@pytest.fixture(scope="module")
+def fabric():
+    return build(read_directory(HEALTHY).discovery)
+
+
+@pytest.mark.parametrize(
+    ("groups", "fair"),
+    [
+        ({(1, 2, 3, 4): 8}, 2),
+        ({(1, 2, 3): 8}, 3),
+        ({(1, 2): 8, (2,): 8}, 8),
+        ({(1, 2): 2, (3, 4): 20}, 10),
+        ({}, 0),
+    ],
+)
+def test_fair_load_is_what_the_links_need_at_least(groups, fair):
+    assert fair_load({frozenset(links): flows for links, flows in groups.items()}) == fair
+
+
+def test_fair_load_of_many_sets_is_a_lower_bound():
+    groups = {frozenset({number, number + 1}): 6 for number in range(20)}
+    assert 3 <= fair_load(groups) <= 6
+
+
+def test_levels_and_rails_are_found(fabric):
+    names = [fabric.label(leaf) for leaf in fabric.leaves()]
+    assert names == ["leaf-p1-r0", "leaf-p1-r1", "leaf-p2-r0", "leaf-p2-r1"]
+    assert [len(rail) for rail in rails(fabric)] == [16, 16]
+
+
+def test_ring_over_the_leaves_always_crosses(fabric):
+    (rail, _) = rails(fabric)
+    assert all(one.switch != other.switch for one, other in ringx(rail))
+    assert sum(one.switch != other.switch for one, other in ring(rail)) == 2
+
+
+@pytest.mark.parametrize("count", range(2, 9))
+def test_each_node_has_a_parent_in_one_tree_at_least(fabric, count):
+    """Both trees have count - 1 edges, in both directions; together they reach every node."""
+    rail = rails(fabric)[0][:count]
+    flows = list(tree(rail))
+    assert len(flows) == 4 * (count - 1)
+    assert {one.end.name for one, _ in flows} == {hca.end.name for hca in rail}
+    assert {(one.end.guid, other.end.guid) for one, other in flows} == {
+        (other.end.guid, one.end.guid) for one, other in flows
+    }
