@@ -28,7 +28,7 @@ class Recorded:
 
     def measure(self, tests: Sequence[PathTest]) -> Mapping[PathTest, PathResult]:
         self.ways |= {(test.sender.rail, test.receiver.rail) for test in tests}
-        found = self.measurer.measure(tests)
+        found: Mapping[PathTest, PathResult] = self.measurer.measure(tests)
         if self.broken:
             return {test: PathResult(test, error="no-path") for test in tests}
         return found
