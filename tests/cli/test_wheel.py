@@ -199,6 +199,8 @@ VERBS = [
     ("completion", ["bash"], ExitCode.OK, "_RDMAPROV_COMPLETE"),
     ("explain", ["floor", "--nodes=2", "--gpus-per-node=8", "--rails=8", "--link-gbps=400"],
      ExitCode.OK, "floor 339"),
+    ("explain", ["sizing", "--parameters=7e9", "--gpus=256", "--step-s=1"],
+     ExitCode.OK, "27.9 GB/s"),
     ("lab", ["--dir", "lab", "--cache", "cache", "fault", "--list"], ExitCode.OK, "mtu-wrong"),
     ("discover", ["here"], ExitCode.OK, "# host_vars/here1.yml"),
     ("plan", ["here"], ExitCode.FAILED, "2 nodes: 2 failed"),

@@ -22,6 +22,7 @@ probe
 record
 facts
 bandwidth
+sizing
 contract
 nccl_log
 subnet

@@ -1,0 +1,89 @@
+"""`rdmaprov explain sizing`: what a training step asks of a fabric, and which switches it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rdmaprov.cli.options import limit_option, vault_options
+from rdmaprov.exit_codes import ExitCode
+
+
+@click.command(
+    "sizing",
+    short_help="Derive a fabric from a training job; count its switches.",
+    epilog="Exit codes: 0 derived, 2 wrong usage, 3 the site is invalid.",
+)
+@click.option("--parameters", metavar="NUMBER", help="Weights of the model, such as 7e9 or 70B.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["bf16", "fp16", "fp32", "fp8"]),
+    default="bf16",
+    show_default=True,
+    help="Type of gradients, gathered weights and activations.",
+)
+@click.option("--gpus", type=int, help="GPUs of the job.  [default: all of --nodes or --site]")
+@click.option("--step-s", type=float, metavar="SECONDS", help="Time that a step computes.")
+@click.option("--gpu", metavar="NAME", help="GPU as nvidia-smi names it, instead of --step-s.")
+@click.option("--batch-tokens", type=float, metavar="N", help="Tokens of a step, of all replicas.")
+@click.option(
+    "--mfu", type=float, help="Share of the GPUs' peak that a step reaches.  [default: 0.4]"
+)
+@click.option(
+    "--strategy",
+    type=click.Choice(["ddp", "fsdp"]),
+    default="ddp",
+    show_default=True,
+    help="Reduce gradients (ddp), or shard and gather weights too (fsdp).",
+)
+@click.option("--tp", type=int, default=1, show_default=True, help="Tensor parallelism, in GPUs.")
+@click.option("--pp", type=int, default=1, show_default=True, help="Pipeline stages.")
+@click.option("--layers", type=int, default=0, help="Transformer layers of the model.")
+@click.option("--hidden", type=int, default=0, help="Width of the activations between layers.")
+@click.option(
+    "--gpus-per-node",
+    type=int,
+    help="GPUs that share NVLink.  [default: as many as --rails, or 1]",
+)
+@click.option("--nodes", type=int, help="Nodes that the fabric connects.")
+@click.option("--rails", type=int, help="RDMA ports per node.  [default: one for each GPU]")
+@click.option(
+    "--link-gbps", type=float, help="Line rate of one rail, in Gb/s.  [default: 400 for a step]"
+)
+@click.option("--ports", type=int, help="Ports of a switch, of the rate of --link-gbps.")
+@click.option(
+    "--oversubscription",
+    default="1",
+    show_default=True,
+    metavar="RATIO",
+    help="Ratio of leaf downlinks to uplinks, such as 2 or 17:15; 1 is non-blocking.",
+)
+@click.option(
+    "--planes",
+    type=int,
+    default=0,
+    help="Fabrics that share no switch; 1 is one tree.  [default: one for each rail]",
+)
+@click.option(
+    "--site",
+    type=click.Path(path_type=Path),
+    help="Compare with the fabric of this site, and take nodes, GPUs and rails from it.",
+)
+@limit_option
+@vault_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def sizing(as_json: bool, **given: Any) -> int:  # noqa: ANN401 - click's values, by option
+    """Derive what a training step needs of a fabric, and which switches a fabric takes.
+
+    \b
+    A step:    --parameters, --gpus, and --step-s or --gpu with --batch-tokens
+    Switches:  --nodes, --rails, --link-gbps and --ports
+    Both can be asked together. Each number is printed with its formula.
+    """
+    from rdmaprov.cli import explain_sizing_run
+
+    for line in explain_sizing_run.answer(given, as_json):
+        click.echo(line)
+    return ExitCode.OK

@@ -1,0 +1,1 @@
+"""What a training step asks of a fabric, and the switches that a fabric takes."""

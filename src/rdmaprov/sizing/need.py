@@ -1,0 +1,137 @@
+"""A step's need of its fabric, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rdmaprov.bandwidth.fabric import Fabric
+from rdmaprov.bandwidth.rates import format_gb_s, format_percent
+from rdmaprov.sizing.model import DTYPES, TrainedModel
+from rdmaprov.sizing.step import OVERSUBSCRIPTIONS, StepNeed
+from rdmaprov.sizing.traffic import gigabytes
+from rdmaprov.words import quantity
+
+
+def need_as_data(model: TrainedModel, need: StepNeed) -> dict[str, Any]:
+    """Return a step's need; bytes of one step, GB/s and Gb/s within it, shares of it."""
+    spread = need.spread
+    return {
+        "parameters": model.parameters,
+        "dtype": model.dtype,
+        "gpus": spread.gpus,
+        "gpus_per_node": spread.gpus_per_node,
+        "rails": spread.rails,
+        "replicas": spread.data,
+        "link_gbps": need.link_gbps,
+        "step_s": round(need.seconds, 6),
+        "gradient_bytes": round(model.gradient_bytes),
+        "bytes_per_gpu_per_step": round(need.gpu_bytes),
+        "gb_s_per_gpu": round(need.gpu_gb_s, 6),
+        "gbps_per_rail": round(need.rail_gbps, 6),
+        "exposed_share": {
+            f"{ratio}:1": round(need.exposed_share(ratio), 6) for ratio in OVERSUBSCRIPTIONS
+        },
+        "share_without_overlap": {
+            f"{ratio}:1": round(need.share_without_overlap(ratio), 6) for ratio in OVERSUBSCRIPTIONS
+        },
+        "network_share": round(need.network_share, 6),
+        "flows": [
+            {
+                "what": flow.what,
+                "bytes_per_gpu": round(flow.gpu_bytes),
+                "bytes_per_node_over_rails": round(flow.node_bytes),
+                "formula": flow.formula,
+            }
+            for flow in need.flows
+        ],
+    }
+
+
+def need_lines(model: TrainedModel, need: StepNeed) -> Iterator[str]:
+    """Yield a step's need, each number with its formula."""
+    spread = need.spread
+    what = f"{_number(model.parameters)} parameters in {model.dtype}"
+    parts = f"{spread.data:,} replicas × {spread.tensor} (tensor) × {spread.pipeline} (pipeline)"
+    yield (
+        f"{what} on {quantity(spread.gpus, 'GPU')}: {parts}, a step computes {need.seconds:.4g} s"
+    )
+    yield (
+        f"gradients: {gigabytes(model.gradient_bytes)} = {_number(model.parameters)} × "
+        f"{DTYPES[model.dtype]} bytes"
+    )
+    for flow in need.flows:
+        yield f"{flow.what} sent: {gigabytes(flow.gpu_bytes)} a GPU and step = {flow.formula}"
+    own = gigabytes(need.gpu_bytes)
+    yield f"per GPU: {format_gb_s(need.gpu_gb_s)} = {own} ÷ {need.seconds:.4g} s"
+    yield from _rail_lines(need)
+    yield from _exposed_lines(need)
+
+
+def _rail_lines(need: StepNeed) -> Iterator[str]:
+    spread = need.spread
+    node = sum(flow.node_bytes for flow in need.flows)
+    yield (
+        f"per rail: {need.rail_gbps:.4g} Gb/s = {gigabytes(node)} a node × 8 bits ÷ "
+        f"{quantity(spread.rails, 'rail')} ÷ {need.seconds:.4g} s"
+    )
+    if spread.gpus_per_node == 1 and spread.gpus > 1:
+        yield (
+            "  as if each GPU were a node. Where GPUs share NVLink, a ring leaves each node once: "
+            "pass --gpus-per-node and --rails"
+        )
+
+
+def _exposed_lines(need: StepNeed) -> Iterator[str]:
+    rate = need.link_gbps * need.network_share
+    yield (
+        f"a rail carries {rate:.4g} Gb/s = {need.link_gbps:g} Gb/s × "
+        f"{format_percent(need.network_share)}, what a healthy fleet of this size uses by a ring"
+    )
+    hides = "backward pass: 4 of 6 operations" if need.spread.strategy == "ddp" else "step"
+    yield (
+        f"exposed share of a step = waits ÷ (computes + waits); {need.hidden_s:.4g} s of "
+        f"communication can overlap ({hides})"
+    )
+    for ratio in OVERSUBSCRIPTIONS:
+        yield (
+            f"  {ratio}:1  {format_percent(need.exposed_share(ratio))} exposed, "
+            f"{format_percent(need.share_without_overlap(ratio))} without overlap: rails are busy "
+            f"{need.communication_s(ratio):.3g} s"
+        )
+
+
+def site_as_data(site: Fabric, need: StepNeed) -> dict[str, Any]:
+    """Return what a site's fabric allows for a step."""
+    return {
+        "nodes": site.nodes,
+        "gpus": site.ranks,
+        "rails": site.rails,
+        "link_gbps": site.link_gbps,
+        "oversubscription": site.oversubscription,
+        "gbps_per_rail": round(_allowed_gbps(site, need), 6),
+        "exposed_share": round(need.exposed_share(site.oversubscription), 6),
+    }
+
+
+def site_lines(site: Fabric, need: StepNeed) -> Iterator[str]:
+    """Yield what a site's fabric allows for a step."""
+    allowed, over = _allowed_gbps(site, need), site.oversubscription
+    yield (
+        f"the site: {quantity(site.nodes, 'node')} × {site.gpus_per_node} GPUs, {site.rails} × "
+        f"{site.link_gbps:g}G at {over:g}:1. A rail carries {allowed:.4g} Gb/s = "
+        f"{site.link_gbps:g} × {format_percent(need.network_share)} ÷ {over:g}"
+    )
+    yield (
+        f"  of which the step needs {format_percent(need.rail_gbps / allowed)}; "
+        f"{format_percent(need.exposed_share(over))} of the step is exposed"
+    )
+
+
+def _allowed_gbps(site: Fabric, need: StepNeed) -> float:
+    return site.link_gbps * need.network_share / site.oversubscription
+
+
+def _number(count: float) -> str:
+    """Return a large number as a user types it, such as `7e9`."""
+    return f"{count:.4g}".replace("e+0", "e").replace("e+", "e")

@@ -1,0 +1,200 @@
+"""The switches of a fleet's fabric: rails as planes of their own, or as one tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from rdmaprov.bandwidth.fabric import MAX_NODES
+from rdmaprov.sizing.fat_tree import FatTree, NoFatTreeError, fat_tree
+
+# Arista's 7816 has 576 ports of 800G, the most that one switch had when this was written.
+MAX_PORTS = 576
+_MAX_RAILS = 256
+_MAX_LINK_GBPS = 1600
+_MAX_OVERSUBSCRIPTION = 100
+
+
+@dataclass(frozen=True)
+class FleetPorts:
+    """What a fabric must connect, and of what it is built.
+
+    Args:
+        nodes: their number.
+        rails: ports of each node.
+        link_gbps: of each port, in Gb/s.
+        ports: of each switch, of the same rate.
+        oversubscription: ports of a leaf to nodes, by those to spines.
+        planes: fabrics that share no switch; 0: one for each rail.
+
+    """
+
+    nodes: int
+    rails: int
+    link_gbps: float
+    ports: int
+    oversubscription: Fraction = Fraction(1)
+    planes: int = 0
+
+    @property
+    def separate(self) -> int:
+        """Return the number of planes."""
+        return self.planes or self.rails
+
+    def tree(self, planes: int) -> FatTree:
+        """Return all switches of that many planes.
+
+        Raises:
+            NoFatTreeError: three levels do not connect the nodes.
+
+        """
+        one = fat_tree(self.nodes * self.rails // planes, self.ports, self.oversubscription)
+        return one.times(planes)
+
+
+def parse_ratio(text: str) -> Fraction:
+    """Return the oversubscription that a text such as `2`, `1.5` or `17:15` means.
+
+    Raises:
+        NoFatTreeError: it means none.
+
+    """
+    found = re.fullmatch(r"(\d{1,4}(?:\.\d{1,6})?)(?::(\d{1,4}))?", text.strip())
+    below = Fraction(found[2] or 1) if found else Fraction(0)
+    ratio = Fraction(found[1]) / below if found and below else Fraction(0)
+    if not 1 <= ratio <= _MAX_OVERSUBSCRIPTION:
+        raise NoFatTreeError(
+            f"--oversubscription {text!r} is not a ratio from 1 to {_MAX_OVERSUBSCRIPTION}",
+            "Pass a leaf's ports to nodes by its ports to spines, such as 2 or 17:15.",
+        )
+    return ratio
+
+
+def check_ports(wanted: FleetPorts) -> FleetPorts:
+    """Return what is wanted if its numbers are possible.
+
+    Raises:
+        NoFatTreeError: one is not.
+
+    """
+    for option, value, low, high in (
+        ("--nodes", wanted.nodes, 2, MAX_NODES),
+        ("--rails", wanted.rails, 1, _MAX_RAILS),
+        ("--link-gbps", wanted.link_gbps, 1, _MAX_LINK_GBPS),
+        ("--ports", wanted.ports, 2, MAX_PORTS),
+    ):
+        if not low <= value <= high:
+            message = f"{option} must be from {low} to {high}, not {value:g}"
+            raise NoFatTreeError(message, f"Pass {option} with a number from {low} to {high}.")
+    if wanted.planes < 0 or wanted.rails % wanted.separate:
+        raise NoFatTreeError(
+            f"--planes {wanted.planes} does not divide --rails {wanted.rails}",
+            "Pass 1 for one tree of all rails, or leave it out for one plane for each rail.",
+        )
+    return wanted
+
+
+def bisection_gbps(tree: FatTree, link_gbps: float) -> float:
+    """Return what one half of the ports can send to the other, in one direction, in Gb/s."""
+    return tree.crossing * link_gbps
+
+
+def as_data(wanted: FleetPorts, tree: FatTree) -> dict[str, Any]:
+    """Return the switches as JSON has them; TB/s are bytes, Tb/s are bits."""
+    gbps = bisection_gbps(tree, wanted.link_gbps)
+    return {
+        "planes": wanted.separate,
+        "levels": tree.levels,
+        "endpoints": tree.endpoints,
+        "leaf_down_ports": tree.leaf.down,
+        "leaf_up_ports": tree.leaf.up,
+        "leaves": tree.leaves,
+        "spines": tree.spines,
+        "cores": tree.cores,
+        "switches": tree.switches,
+        "cables": tree.cables,
+        "bisection_tb_s": round(gbps / 8000, 6),
+        "bisection_tbps": round(gbps / 1000, 6),
+    }
+
+
+def lines(wanted: FleetPorts, tree: FatTree) -> Iterator[str]:
+    """Yield the switches, each number with how it follows."""
+    planes = wanted.separate
+    each = "one tree of all rails" if planes == 1 else f"{planes} separate planes"
+    yield (
+        f"{wanted.nodes:,} nodes × {wanted.rails} rails of {wanted.link_gbps:g}G on "
+        f"{wanted.ports}-port switches: {each}, {_plural(tree.levels, 'level')}"
+    )
+    yield f"ports of nodes: {tree.endpoints:,} = {wanted.nodes:,} × {wanted.rails}"
+    yield from _tiers(wanted, tree, planes)
+    links = f"{tree.endpoints:,} to nodes"
+    links += f" + {tree.leaf_cables:,} from leaves to spines" if tree.levels > 1 else ""
+    links += f" + {tree.core_cables:,} from spines to cores" if tree.cores else ""
+    yield f"cables: {tree.cables:,} = {links}"
+    gbps = bisection_gbps(tree, wanted.link_gbps)
+    yield (
+        f"bisection: {gbps / 8000:.4g} TB/s ({gbps / 1000:.4g} Tb/s) = {2 * tree.crossing:,.0f} "
+        f"links × {wanted.link_gbps:g} Gb/s ÷ 2: what half of the ports can send to the other "
+        "half, in one direction"
+    )
+
+
+def _tiers(wanted: FleetPorts, tree: FatTree, planes: int) -> Iterator[str]:
+    times = f" × {planes} planes" if planes > 1 else ""
+    own = f"{tree.endpoints // planes:,}"
+    if tree.levels == 1:
+        yield f"switches: {tree.leaves:,} = 1{times}, as {own} ports fit one switch"
+        return
+    leaf = tree.leaf
+    yield (
+        f"a leaf: {leaf.down} ports to nodes, {leaf.up} to spines: "
+        f"{float(leaf.down / leaf.up):.3g}:1, and {float(wanted.oversubscription):.3g}:1 is allowed"
+    )
+    yield f"leaves: {tree.leaves:,} = {own} ports ÷ {leaf.down}, rounded up{times}"
+    top = f"{wanted.ports} ports"
+    if tree.cores:
+        top = f"{wanted.ports // 2} ports, as the other half goes to cores"
+    uplinks = f"{tree.leaf_cables:,} uplinks ÷ {top}"
+    yield f"spines: {tree.spines:,} = {uplinks}, rounded up to equal shares"
+    if tree.cores:
+        uplinks = f"{tree.core_cables:,} uplinks ÷ {wanted.ports} ports"
+        yield f"cores: {tree.cores:,} = {uplinks}, rounded up to equal shares"
+
+
+def other_lines(wanted: FleetPorts, tree: FatTree) -> Iterator[str]:
+    """Yield what the other arrangement of the rails takes, and why one port count is not enough."""
+    other = 1 if wanted.separate > 1 else wanted.rails
+    if wanted.rails == 1:
+        return
+    try:
+        found = wanted.tree(other)
+    except NoFatTreeError as error:
+        yield f"as {_name(other)}: {error.message}"
+        return
+    counts = (found.levels, found.leaves, found.spines, found.cores)
+    if counts == (tree.levels, tree.leaves, tree.spines, tree.cores):
+        yield f"as {_name(other)}: the same switches"
+        return
+    text = f"as {_name(other)}: {_plural(found.levels, 'level')}, {_plural(found.leaves, 'leaf')}"
+    text += f", {_plural(found.spines, 'spine')}" if found.spines else ""
+    text += f", {_plural(found.cores, 'core')}" if found.cores else ""
+    yield f"{text}, {found.cables:,} cables"
+    if found.levels > tree.levels == 2:
+        yield (
+            f"  a spine reaches {wanted.ports} leaves at most, so one tree of two levels has "
+            f"{wanted.ports * tree.leaf.down:,} ports; with planes, data changes its rail over "
+            "NVLink"
+        )
+
+
+def _name(planes: int) -> str:
+    return "one tree of all rails" if planes == 1 else f"{planes} planes, one for each rail"
+
+
+def _plural(number: int, noun: str) -> str:
+    many = {"leaf": "leaves"}.get(noun, f"{noun}s")
+    return f"{number:,} {noun if number == 1 else many}"
