@@ -23,6 +23,7 @@ record
 facts
 bandwidth
 sizing
+tuner
 contract
 nccl_log
 subnet

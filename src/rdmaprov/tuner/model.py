@@ -1,0 +1,71 @@
+"""What tuning compares, measures and concludes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rdmaprov.tuner.settings import NcclSetting
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one job measured with one setting: GB/s by bytes, and whether all values were right."""
+
+    gb_s: Mapping[int, float]
+    is_right: bool = True
+
+
+# A setting → what its job measured; None: it failed.
+MeasureSetting = Callable[[NcclSetting], Trial | None]
+
+
+@dataclass(frozen=True)
+class TunePlan:
+    """What is compared, and how sure a gain must be.
+
+    Args:
+        settings: to compare with NCCL's defaults.
+        sizes: of messages, in bytes.
+        error: the probability that any gain at all is believed where there is none.
+        seed: of the order.
+
+    """
+
+    settings: tuple[NcclSetting, ...]
+    sizes: tuple[int, ...]
+    error: float = 0.05
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A setting that is better at a size: by a share, at least by `least`."""
+
+    setting: NcclSetting
+    size: int
+    share: float
+    least: float
+
+
+@dataclass
+class TuneResult:
+    """What came of a plan.
+
+    Attributes:
+        of_sizes: gains of single sizes, for a tuner file.
+        of_fleet: gains of the one setting for the whole fleet; none if there is no such.
+        refused: settings that were dropped, with the reason.
+        jobs: that were measured.
+
+    """
+
+    of_sizes: list[Gain] = field(default_factory=list)
+    of_fleet: list[Gain] = field(default_factory=list)
+    refused: dict[NcclSetting, str] = field(default_factory=dict)
+    jobs: int = 0
+
+    @property
+    def is_default(self) -> bool:
+        """Return whether NCCL's defaults are to stay."""
+        return not (self.of_sizes or self.of_fleet)

@@ -1,0 +1,181 @@
+"""Which settings are better than NCCL's defaults, by few measurements.
+
+Measurements come in blocks: NCCL's defaults and each setting that is left, once each, in random
+order. A setting's gain is its bus bandwidth against that of the defaults in the same block, so what
+drifts from block to block cancels out. After each round the better half of the settings is left
+(successive halving: K. Jamieson and A. Talwalkar, arXiv 1502.07943). Choosing the best of many
+noisy numbers finds large ones, also where nothing is better. So the gains that count are measured
+anew, only for those that were chosen.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rdmaprov.tuner.model import Gain, MeasureSetting, Trial, TunePlan, TuneResult
+from rdmaprov.tuner.ranks import centre, lower_bound
+from rdmaprov.tuner.settings import DEFAULTS, NcclSetting
+
+# Blocks of each round of choosing, and of the last one, which decides: our choice, by the table of
+# docs/tune.md. More blocks find smaller gains; none makes noise more likely to be believed.
+CHOOSING, DECIDING = 2, 16
+FINALISTS = 4
+# Less is not worth a variable that must be kept through every update of NCCL: our choice.
+WORTHWHILE = 0.03
+# A setting of the whole fleet may not cost more than this at any size: our choice.
+HARMLESS, LOSS_ERROR = 0.02, 0.05
+
+
+# Logarithms of gains by size.
+Shares = Mapping[int, list[float]]
+
+
+@dataclass
+class Tuner:
+    """Performs a plan.
+
+    Args:
+        plan: what is compared.
+        measure: runs one job.
+
+    """
+
+    plan: TunePlan
+    measure: MeasureSetting
+    result: TuneResult = field(default_factory=TuneResult)
+
+    def __post_init__(self) -> None:
+        """Begin the order."""
+        self._order = random.Random(self.plan.seed)  # noqa: S311 - an order, no secret
+
+    def run(self) -> TuneResult:
+        """Return which settings are better than NCCL's defaults."""
+        seen: dict[NcclSetting, dict[int, list[float]]] = {}
+        left = list(self.plan.settings)
+        while len(left) > FINALISTS:
+            self._blocks(left, CHOOSING, seen)
+            left = self._better_half(left, seen)
+        if left and len(self.plan.settings) <= FINALISTS:
+            self._blocks(left, CHOOSING, seen)
+        chosen = self._chosen(left, seen)
+        if chosen:
+            self._decide(chosen)
+        return self.result
+
+    def _blocks(
+        self,
+        settings: Collection[NcclSetting],
+        count: int,
+        seen: dict[NcclSetting, dict[int, list[float]]],
+    ) -> None:
+        """Measure blocks; add to `seen` the logarithms of gains by setting and size."""
+        for _ in range(count):
+            if DEFAULTS in self.result.refused:
+                return
+            trials = self._block(self._sound(settings))
+            base = trials.pop(DEFAULTS, None)
+            if base is None:
+                continue
+            for setting, trial in trials.items():
+                own = seen.setdefault(setting, {})
+                for size in self.plan.sizes:
+                    if base.gb_s.get(size, 0) > 0 and trial.gb_s.get(size, 0) > 0:
+                        share = math.log(trial.gb_s[size] / base.gb_s[size])
+                        own.setdefault(size, []).append(share)
+
+    def _block(self, settings: list[NcclSetting]) -> dict[NcclSetting, Trial]:
+        """Measure the defaults and each setting once, in random order."""
+        order = [DEFAULTS, *settings]
+        self._order.shuffle(order)
+        found = {}
+        for setting in order:
+            self.result.jobs += 1
+            trial = self.measure(setting)
+            if trial is not None and trial.is_right:
+                found[setting] = trial
+            elif trial is not None:
+                self.result.refused[setting] = "wrong values"
+            elif setting != DEFAULTS:  # without which its block does not count
+                self.result.refused[setting] = "its job failed"
+        return found
+
+    def _sound(self, settings: Iterable[NcclSetting]) -> list[NcclSetting]:
+        return [setting for setting in settings if setting not in self.result.refused]
+
+    def _better_half(
+        self, settings: list[NcclSetting], seen: Mapping[NcclSetting, Shares]
+    ) -> list[NcclSetting]:
+        """Return the half that gains most at the size where it gains most."""
+        sound = self._sound(settings)
+        sound.sort(key=lambda setting: _most(seen.get(setting, {})), reverse=True)
+        return sound[: max(FINALISTS, math.ceil(len(sound) / 2))]
+
+    def _chosen(
+        self, settings: list[NcclSetting], seen: Mapping[NcclSetting, Shares]
+    ) -> dict[NcclSetting, list[int]]:
+        """Return the settings to decide on, with the sizes: one setting at most for each size."""
+        chosen: dict[NcclSetting, list[int]] = {}
+        sound = self._sound(settings)
+        for of_size in (True, False):
+            for size in self.plan.sizes:
+                means = {
+                    setting: centre(seen[setting][size])
+                    for setting in sound
+                    if setting.is_of_a_size is of_size and seen.get(setting, {}).get(size)
+                }
+                best = max(means, key=lambda setting: means[setting], default=None)
+                if best is not None and math.expm1(means[best]) >= WORTHWHILE:
+                    chosen.setdefault(best, []).append(size)
+        return chosen
+
+    def _decide(self, chosen: Mapping[NcclSetting, Sequence[int]]) -> None:
+        """Measure what was chosen anew, and keep the gains that are beyond the noise."""
+        fresh: dict[NcclSetting, dict[int, list[float]]] = {}
+        self._blocks(chosen, DECIDING, fresh)
+        # One of all these tests would be wrong with `error` at most (Bonferroni).
+        error = self.plan.error / sum(map(len, chosen.values()))
+        fleet: list[list[Gain]] = []
+        if DEFAULTS in self.result.refused:
+            return
+        for setting in self._sound(chosen):
+            gains = [
+                gain for size in chosen[setting] if (gain := _gain(setting, size, fresh, error))
+            ]
+            if setting.is_of_a_size:
+                self.result.of_sizes += gains
+            elif gains and _is_harmless(fresh[setting]):
+                fleet.append(gains)
+        self.result.of_sizes.sort(key=lambda gain: gain.size)
+        self.result.of_fleet = max(fleet, key=_total, default=[])
+
+
+def _most(shares: Shares) -> float:
+    return max((centre(values) for values in shares.values()), default=-math.inf)
+
+
+def _gain(
+    setting: NcclSetting,
+    size: int,
+    fresh: Mapping[NcclSetting, Shares],
+    error: float,
+) -> Gain | None:
+    """Return the gain of a setting at a size, None if noise may explain it, or it is too small."""
+    values = fresh.get(setting, {}).get(size, [])
+    share, least = math.expm1(centre(values)), math.expm1(lower_bound(values, error))
+    return Gain(setting, size, share, least) if least > 0 and share >= WORTHWHILE else None
+
+
+def _is_harmless(shares: Shares) -> bool:
+    """Return whether no size loses more than a fleet may, beyond the noise of that size."""
+    allowed = -math.log1p(-HARMLESS)
+    return not any(
+        lower_bound([-value for value in values], LOSS_ERROR) > allowed
+        for values in shares.values()
+    )
+
+
+def _total(gains: Sequence[Gain]) -> float:
+    return sum(math.log1p(gain.share) for gain in gains)

@@ -1,0 +1,200 @@
+"""Tuning on a made-up NCCL: what is better is found, and noise is not believed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+from bench.tune import CASES, LARGE, QUEUE_PAIRS, SIZES, SMALL, TREE, MadeUpNccl, score
+
+from rdmaprov.errors import UsageError
+from rdmaprov.tuner.files import site_lines, tuner_file
+from rdmaprov.tuner.model import Gain, Trial, TunePlan
+from rdmaprov.tuner.plan import Tuner
+from rdmaprov.tuner.ranks import centre, lower_bound
+from rdmaprov.tuner.settings import (
+    DEFAULTS,
+    NEVER_FLEET_WIDE,
+    fleet_setting,
+    size_setting,
+    usual_settings,
+)
+
+SETTINGS = usual_settings(rdma=True, nvls=True)
+PAIRS = fleet_setting("4 queue pairs", NCCL_IB_QPS_PER_CONNECTION="4")
+RING = size_setting("Ring", "LL128", 16)
+NOTHING, WORSE = [*CASES][:2]
+
+
+def tuned(nccl, settings=SETTINGS, sizes=SIZES, seed=0):
+    return Tuner(TunePlan(settings, sizes, seed=seed), nccl.measure).run()
+
+
+@pytest.mark.parametrize("case", [NOTHING, WORSE])
+def test_nothing_better_leaves_the_defaults(case):
+    """One seed in twenty may believe a gain; five seeds do so in none, for these seeds."""
+    found = score(case, range(5))
+    assert (found.false, found.default) == (0, 1)
+
+
+def test_a_setting_of_the_fleet_is_found_at_the_sizes_that_gain():
+    result = tuned(MadeUpNccl({QUEUE_PAIRS: dict.fromkeys(LARGE, 0.25)}))
+    assert {gain.setting.name for gain in result.of_fleet} == {QUEUE_PAIRS}
+    assert {gain.size for gain in result.of_fleet} == set(LARGE)
+    assert all(0 < gain.least < gain.share < 0.4 for gain in result.of_fleet)
+
+
+def test_a_setting_of_small_sizes_is_found_for_these_alone():
+    result = tuned(MadeUpNccl({TREE: dict.fromkeys(SMALL, 0.25)}))
+    assert [(gain.size, gain.setting.name) for gain in result.of_sizes] == [
+        (size, TREE) for size in SMALL
+    ]
+    assert result.of_fleet == []
+
+
+def test_a_fleet_wide_setting_that_loses_at_other_sizes_is_not_recommended():
+    effects = {QUEUE_PAIRS: {**dict.fromkeys(SMALL, -0.3), **dict.fromkeys(LARGE, 0.25)}}
+    assert tuned(MadeUpNccl(effects)).of_fleet == []
+
+
+def test_wrong_values_drop_a_setting_however_fast_it_is():
+    effects = {QUEUE_PAIRS: dict.fromkeys(LARGE, 0.5)}
+    result = tuned(MadeUpNccl(effects, wrong=QUEUE_PAIRS))
+    assert {setting.name: why for setting, why in result.refused.items()} == {
+        QUEUE_PAIRS: "wrong values"
+    }
+    assert QUEUE_PAIRS not in {gain.setting.name for gain in result.of_fleet}
+
+
+def test_a_job_that_fails_drops_its_setting_and_no_other():
+    nccl = MadeUpNccl()
+    result = Tuner(
+        TunePlan((PAIRS, RING), SIZES),
+        lambda setting: None if setting == RING else nccl.measure(setting),
+    ).run()
+    assert result.refused == {RING: "its job failed"}
+
+
+def test_defaults_that_fail_leave_no_gain():
+    result = Tuner(
+        TunePlan((PAIRS,), SIZES),
+        lambda setting: None if setting == DEFAULTS else Trial(dict.fromkeys(SIZES, 1.0)),
+    ).run()
+    assert result.is_default
+
+
+def test_wrong_values_of_the_defaults_end_the_plan_at_once():
+    def measure(setting):
+        return Trial(
+            dict.fromkeys(SIZES, 200.0 if setting != DEFAULTS else 100.0), setting != DEFAULTS
+        )
+
+    result = Tuner(TunePlan(SETTINGS, SIZES), measure).run()
+    assert result.is_default
+    assert result.refused == {DEFAULTS: "wrong values"}
+    assert result.jobs == len(SETTINGS) + 1
+
+
+def test_every_block_has_the_defaults_once_and_its_order_differs():
+    order = []
+    nccl = MadeUpNccl()
+
+    def measure(setting):
+        order.append(setting)
+        return nccl.measure(setting)
+
+    settings = SETTINGS[:4]
+    Tuner(TunePlan(settings, SIZES), measure).run()
+    blocks = [order[start : start + 5] for start in range(0, 10, 5)]
+    assert all(set(block) == {DEFAULTS, *settings} for block in blocks)
+    assert blocks[0] != blocks[1]
+
+
+def test_drift_between_blocks_is_no_gain():
+    """The fleet gets faster all the time; what is measured later is not better for that."""
+    speed = itertools.count(1)
+
+    def measure(_setting):
+        return Trial(dict.fromkeys(SIZES, 100.0 + 0.01 * next(speed)))
+
+    assert Tuner(TunePlan(SETTINGS, SIZES), measure).run().is_default
+
+
+def test_fewer_measurements_than_a_grid_of_single_settings_repeated():
+    result = tuned(MadeUpNccl({TREE: dict.fromkeys(SMALL, 0.25)}))
+    assert result.jobs < (len(SETTINGS) + 1) * 10 * 0.75
+
+
+@pytest.mark.parametrize(
+    ("count", "error", "rank"), [(12, 0.05, 18), (10, 0.05, 11), (12, 0.005, 8), (5, 0.05, 1)]
+)
+def test_bound_is_at_the_critical_rank_of_wilcoxon_s_table(count, error, rank):
+    """The published critical values are 17, 10, 7 and 0; the average after them is the bound."""
+    values = [math.sqrt(number) for number in range(1, count + 1)]
+    pairs = [(a + b) / 2 for i, a in enumerate(values) for b in values[: i + 1]]
+    assert lower_bound(values, error) == sorted(pairs)[rank - 1]
+
+
+def test_too_few_values_have_no_bound():
+    assert lower_bound([0.1] * 4, 0.05) == -math.inf
+    assert lower_bound([], 0.05) == -math.inf
+
+
+def test_bound_holds_for_noise_with_long_tails():
+    chance = random.Random(7)
+    wrong = 0
+    for _ in range(1000):
+        values = [chance.gauss(0, 1) / max(chance.random(), 0.01) for _ in range(12)]
+        wrong += lower_bound(values, 0.05) > 0
+    assert wrong <= 70  # three deviations above 50
+
+
+def test_one_slow_job_does_not_move_the_centre_far():
+    assert centre([0.1] * 11 + [-0.3]) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("variable", NEVER_FLEET_WIDE)
+def test_what_takes_nccl_s_choice_away_is_no_setting_of_a_fleet(variable):
+    with pytest.raises(UsageError, match=variable):
+        fleet_setting("all rings", **{variable: "1"})
+
+
+def test_usual_settings_without_rdma_have_nothing_of_hcas():
+    names = [name for setting in usual_settings(False, False) for name in setting.environment]
+    assert not [name for name in names if name.startswith(("NCCL_IB_", "NCCL_NET_GDR"))]
+    assert "NVLSTree" not in {setting.algorithm for setting in usual_settings(False, False)}
+
+
+def test_tuner_file_has_the_plugin_s_fields():
+    tree = size_setting("Tree", "LL128", 16)
+    gains = [Gain(RING, 1 << 23, 0.1, 0.05), Gain(tree, 1 << 20, 0.25, 0.2)]
+    lines = tuner_file(gains, (1 << 16, 1 << 20, 1 << 23), 4, 32).splitlines()
+    assert [line for line in lines if not line.startswith("#")] == [
+        "allreduce,262145,2965820,tree,ll128,16,4,32,-1,-1",
+        "allreduce,2965821,8388608,ring,ll128,16,4,32,-1,-1",
+    ]
+    assert "# 1 MiB: +25 %, at least +20 %" in lines
+
+
+def test_sizes_of_a_tuner_file_do_not_overlap_and_end_at_what_was_measured():
+    gains = [Gain(RING, size, 0.1, 0.05) for size in SIZES]
+    text = tuner_file(gains, SIZES, 2, 16)
+    bounds = [tuple(map(int, line.split(",")[1:3])) for line in text.splitlines() if line[0] != "#"]
+    assert (bounds[0][0], bounds[-1][1]) == (SIZES[0], SIZES[-1])
+    assert all(high + 1 == low for (_, high), (low, _) in itertools.pairwise(bounds))
+
+
+def test_tuner_file_says_what_the_published_plugin_does_to_other_sizes():
+    assert "*nChannels = 1" in tuner_file([Gain(RING, 1 << 20, 0.1, 0.05)], (1 << 20,), 2, 16)
+
+
+def test_no_gains_are_no_file_and_no_lines():
+    assert (tuner_file([], SIZES, 2, 16), site_lines([])) == ("", "")
+
+
+def test_lines_of_a_site_are_its_variable_with_what_they_gain():
+    assert site_lines([Gain(PAIRS, 1 << 30, 0.153, 0.098)]) == (
+        '# 1 GiB: +15 %, at least +10 %\nnccl_environment:\n  NCCL_IB_QPS_PER_CONNECTION: "4"\n'
+    )
