@@ -38,6 +38,7 @@ class LiveRanks:
         lost: nodes that failed.
         findings: why.
         runs: all sessions so far.
+        rates: what groups reached, in GB/s, by plane; of all rounds.
 
     """
 
@@ -48,6 +49,7 @@ class LiveRanks:
     findings: list[Finding] = field(default_factory=list)
     runs: list[JobRun] = field(default_factory=list)
     rounds: int = 0
+    rates: dict[str, list[float]] = field(default_factory=dict)
     _stack: ExitStack = field(default_factory=ExitStack)
     _session: RankSession | None = None
     _sessions: int = 0
@@ -73,7 +75,9 @@ class LiveRanks:
         if (job := self._job()) is None:
             return {}
         ranks = {group: _ranks(job, group) for group in groups if self._is_there(group)}
-        return self._measure(ranks, plane)
+        found = self._measure(ranks, plane)
+        self.rates.setdefault(plane or job.planes[0].name, []).extend(found.values())
+        return found
 
     def measure_gpus(self, groups: Sequence[Group]) -> dict[tuple[Group, int], float]:
         """Return what groups reach with one GPU of each node, by the number of that GPU.

@@ -50,7 +50,14 @@ def program_command(name: str, document: Document, limit_s: float, mark: str = "
         mark: its argument, by which its process can be found.
 
     """
-    source = node_script(_PROGRAMS / f"{name}.py")
+    return file_command(_PROGRAMS / f"{name}.py", document, limit_s, mark)
+
+
+def file_command(
+    path: Path, document: Mapping[str, Any], limit_s: float, mark: str = ""
+) -> Command:
+    """Return the command that runs a program for nodes on a document; see `program_command`."""
+    source = node_script(path)
     # A program can leave itself behind: what it is stays in `source`.
     loader = f"import sys;source=sys.stdin.buffer.read({len(source)});exec(source)"
     words = ["python3", "-I", "-c", loader, *([mark] if mark else [])]

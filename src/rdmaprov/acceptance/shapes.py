@@ -14,6 +14,8 @@ from rdmaprov.boundary import (
     number,
     text,
 )
+from rdmaprov.node.identity import GPU_KEYS, MACHINE, MOST
+from rdmaprov.node.standing import VERSION_WORDS
 
 _NAME = text(most=64)
 _COUNTERS = mapping_to(integer(), text(most=128))
@@ -56,6 +58,8 @@ _GPUS = fields(
     optional=["processes", "lost"],
 )
 _VERSION = text(most=256)
+_PLAIN = text(rf"[ -~]{{0,{MOST}}}")
+_NIC = fields(dict.fromkeys(("netdev", "rdma", "pci", "guid", "board", "firmware"), _PLAIN))
 _TORCH = {"python": _VERSION, "torch": _VERSION, "nccl": _VERSION, "error": message}
 STARTED = fields({"directory": text(most=256)})
 STOPPED = fields({"left": list_of(integer(1, 1 << 22), 4096)})  # PID_MAX_LIMIT of the kernel
@@ -86,8 +90,24 @@ def preflight(rails: int) -> Check:
             "hostname": text(most=256),
             "runs": list_of(message, 16),
             "socket_ifname": text(most=256),
+            "identity": identity(rails),
         },
-        optional=["runs", "socket_ifname"],
+        optional=["runs", "socket_ifname", "identity"],
+    )
+
+
+def identity(rails: int) -> Check:
+    """Check which hardware and software a node with this number of rails says that it is.
+
+    It is printed, and written into certificates: printable ASCII, as the node's program writes it.
+    """
+    return fields(
+        {
+            "machine": fields(dict.fromkeys(MACHINE, _PLAIN)),
+            "rails": list_of(_NIC, rails, least=rails),
+            "gpus": list_of(fields(dict.fromkeys(GPU_KEYS, _PLAIN)), 64),
+            "versions": fields(dict.fromkeys(VERSION_WORDS, _PLAIN)),
+        }
     )
 
 

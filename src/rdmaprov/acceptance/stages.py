@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rdmaprov.acceptance.finding import Finding
@@ -35,6 +35,22 @@ def parse_stages(text: str) -> tuple[str, ...]:
     return tuple(name for name in known if name in names or name in ALWAYS)
 
 
+@dataclass(frozen=True)
+class StageNumber:
+    """A number that a stage measured.
+
+    Args:
+        what: it is.
+        gb_s: it, in GB/s.
+        least_gb_s: what it had to be; 0 where it was only compared, or judged with others.
+
+    """
+
+    what: str
+    gb_s: float
+    least_gb_s: float = 0.0
+
+
 @dataclass
 class StageReport:
     """What came of a stage.
@@ -49,6 +65,7 @@ class StageReport:
         left_out: nodes that it took out of the later stages, with the reason.
         intra_node_gb_s: bus bandwidth of an all-reduce inside the slowest good node; 0: unknown.
         paths: tests of single paths, as path_data has them; None if it had none.
+        numbers: what it measured.
 
     """
 
@@ -61,6 +78,7 @@ class StageReport:
     left_out: dict[str, str] = field(default_factory=dict)
     intra_node_gb_s: float = 0.0
     paths: dict[str, Any] | None = None
+    numbers: list[StageNumber] = field(default_factory=list)
 
     @property
     def state(self) -> str:
@@ -85,6 +103,7 @@ class StageReport:
             "said": self.said,
             "findings": len(self.findings),
             "left_out": dict(self.left_out),
+            "numbers": [asdict(number) for number in self.numbers],
         }
 
 
@@ -122,6 +141,7 @@ def stage_from(kept: Mapping[str, Any]) -> StageReport:
         {str(name): str(why) for name, why in dict(kept["left_out"]).items()},
         float(kept["intra_node_gb_s"]),
         dict(kept["paths"]) if kept["paths"] is not None else None,
+        [StageNumber(**each) for each in list(kept["numbers"])],
     )
 
 

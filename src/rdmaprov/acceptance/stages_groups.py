@@ -8,7 +8,7 @@ from rdmaprov.acceptance import isolate
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.live import Group, LiveRanks
-from rdmaprov.acceptance.stages import StageReport
+from rdmaprov.acceptance.stages import StageNumber, StageReport
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
 from rdmaprov.isolation.model import FaultyPart
@@ -26,11 +26,12 @@ def run_pairs(live: LiveRanks, site: GateSite, every: bool) -> StageReport:
     report = StageReport("pairs")
     count, before = len(site.nodes), len(live.findings)
     rounds = live.rounds
+    live.rates.clear()
     if count < 2:
         report.is_skipped, report.said = True, "there is one node"
         return report
     parts = isolate.compare_pairs(live, site, count if every else ROUNDS)
-    _take(report, live.findings[before:], parts)
+    _take(report, live, before, parts)
     report.said = (
         f"{quantity(live.rounds - rounds, 'round')} of {quantity(count // 2, 'pair')} side by side"
     )
@@ -45,8 +46,9 @@ def run_groups(live: LiveRanks, site: GateSite) -> StageReport:
     if not kinds:
         report.is_skipped, report.said = True, f"fewer than {_LEAST_NODES} nodes"
         return report
+    live.rates.clear()
     parts = _compare_kinds(live, site)
-    _take(report, live.findings[before:], parts)
+    _take(report, live, before, parts)
     size = len(next(iter(kinds.values()))[0])
     report.said = f"groups of {quantity(size, 'node')}: {', '.join(kinds)}{_found(report)}"
     return report
@@ -73,9 +75,14 @@ def _compare_kinds(live: LiveRanks, site: GateSite) -> list[FaultyPart]:
     return parts
 
 
-def _take(report: StageReport, lost: Sequence[Finding], parts: Sequence[FaultyPart]) -> None:
-    report.findings += lost
+def _take(report: StageReport, live: LiveRanks, before: int, parts: Sequence[FaultyPart]) -> None:
+    """Add what was found since a number of findings, and the numbers that it follows from."""
+    report.findings += live.findings[before:]
     report.findings += isolate.findings(parts)
+    for plane, rates in live.rates.items():
+        if rates:
+            report.numbers.append(StageNumber(f"slowest of {report.name}, {plane}", min(rates)))
+            report.numbers.append(StageNumber(f"usual of {report.name}, {plane}", reference(rates)))
 
 
 def _found(report: StageReport) -> str:

@@ -10,7 +10,7 @@ from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import JobRunner
-from rdmaprov.acceptance.stages import StageReport
+from rdmaprov.acceptance.stages import StageNumber, StageReport
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.isolation import compare
 from rdmaprov.words import quantity
@@ -32,6 +32,8 @@ def run_host(site: GateSite, runner: JobRunner, limit_s: float | None) -> StageR
         report.findings += _about_node(node.name, ran)
         if (row := _best_row(ran)) is not None and ran.good:
             rates[node.name] = row.busbw_gb_s
+    least = least_rate(rates) if site.backend == "nccl" else 0.0
+    report.numbers += [StageNumber(f"{name} alone", rate, least) for name, rate in rates.items()]
     if site.backend == "nccl":  # ranks of gloo share the CPU with whatever else runs there
         report.findings += slow_nodes(rates)
         bad = {each.node for each in report.findings}
@@ -55,6 +57,11 @@ def _of_node(found: Finding, name: str) -> Finding:
     return Finding(f"{found.what} (the node ran alone)", remedy, name)
 
 
+def least_rate(rates: Mapping[str, float]) -> float:
+    """Return what a node must reach alone beside its peers, GB/s; 0 where they are too few."""
+    return compare.least_good(rates.values()) if len(rates) >= _LEAST_NODES else 0.0
+
+
 def slow_nodes(rates: Mapping[str, float]) -> Iterator[Finding]:
     """Yield the nodes that are slow beside their peers.
 
@@ -62,9 +69,9 @@ def slow_nodes(rates: Mapping[str, float]) -> Iterator[Finding]:
         rates: bus bandwidth of an all-reduce inside each node, GB/s.
 
     """
-    if len(rates) < _LEAST_NODES:
+    if not (least := least_rate(rates)):
         return
-    usual, least = statistics.median(rates.values()), compare.least_good(rates.values())
+    usual = statistics.median(rates.values())
     for name, rate in rates.items():
         if rate < least:
             what = (

@@ -98,4 +98,5 @@ def join_pairs(paths: StageReport, rings: StageReport) -> StageReport:
     joined.findings = [*paths.findings, *rings.findings]
     joined.notes = [*paths.notes, *rings.notes]
     joined.paths = paths.paths
+    joined.numbers = [*paths.numbers, *rings.numbers]
     return joined

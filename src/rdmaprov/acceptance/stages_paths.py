@@ -12,7 +12,7 @@ from rdmaprov.acceptance import isolate
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.path_ceilings import BANDWIDTH_BYTES, SiteCeilings, site_ceilings
 from rdmaprov.acceptance.path_plan import PathOptions, plan_paths
-from rdmaprov.acceptance.stages import StageReport
+from rdmaprov.acceptance.stages import StageNumber, StageReport
 from rdmaprov.inventory import Node
 from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.verbs.locate import good_share
@@ -92,6 +92,8 @@ def run_paths(
     stage = StageReport("pairs", findings=isolate.findings(parts))
     stage.findings += _unknown_findings(bandwidth)
     stage.said = _said(bandwidth, latency, len(plan.rails), stage.findings)
+    if rates := [each.value for own in bandwidth.samples.values() for each in own]:
+        stage.numbers.append(StageNumber("slowest path over RDMA", min(rates)))
     return PathReport(stage, bandwidth, latency, ceilings.expected)
 
 

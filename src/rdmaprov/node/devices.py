@@ -54,6 +54,14 @@ def netdev_at(root, pci):
     return found[0] if len(found) == 1 else ""
 
 
+def rdma_at(root, pci):
+    """Return the RDMA device of a PCI function that has no network device; empty if none."""
+    for device in names(root, INFINIBAND):
+        if pci_path(root, INFINIBAND, device, "device")[-1:] == [pci]:
+            return device
+    return ""
+
+
 def netdev_on(root, rdma):
     """Return the network device of an RDMA device, empty if it has none.
 

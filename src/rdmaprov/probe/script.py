@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -28,13 +29,19 @@ _provide("rdmaprov.node")
 def node_script(program: Path) -> bytes:
     """Return a program's source that needs nothing but Python on the node."""
     source = program.read_text(encoding="utf-8")
-    parts: dict[str, None] = {}
-    for module, imported in _IMPORT.findall(source):
-        parts.update(dict.fromkeys([module] if module else imported.replace(" ", "").split(",")))
+    parts = list(dict.fromkeys(_needed(source)))
     if not parts:
         return source.encode()
     provided = [f"_provide('rdmaprov.node.{part}', {_source(part)!r})\n" for part in parts]
     return "".join([_PROVIDE, *provided, source]).encode()
+
+
+def _needed(source: str) -> Iterator[str]:
+    """Yield the modules that a source imports, each behind those that it imports itself."""
+    for module, imported in _IMPORT.findall(source):
+        for part in [module] if module else imported.replace(" ", "").split(","):
+            yield from _needed(_source(part))
+            yield part
 
 
 def _source(part: str) -> str:

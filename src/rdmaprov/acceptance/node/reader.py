@@ -3,9 +3,10 @@
 
     python3 -c LOADER   with its source and then one JSON document on standard input
 
-`preflight` reads versions, GPUs, rails and counters; `counters` the latter two again, and what
-computes on the GPUs; `reach` connects to addresses, each by a device. A refused connection is an
-answer too: nothing listens. Where none comes, a ping and the neighbor table tell more.
+`preflight` reads versions, GPUs, rails, counters and which hardware it is; `counters` rails and
+counters again, and what computes on the GPUs; `reach` connects to addresses, each by a device. A
+refused connection is an answer too: nothing listens. Where none comes, a ping and the neighbor
+table tell more.
 """
 
 import errno
@@ -18,8 +19,9 @@ import subprocess
 import sys
 import time
 
-from rdmaprov.node.devices import addresses, names, netdev_at, pci_path, rdma_on, read
+from rdmaprov.node.devices import addresses, names, netdev_at, rdma_at, rdma_on, read
 from rdmaprov.node.gpus import read_gpus, read_processes
+from rdmaprov.node.identity import read_identity
 
 SO_BINDTODEVICE = 25
 PORT = 9  # discard: nothing listens
@@ -74,7 +76,7 @@ def read_rail(described, addresses_of):
     """Return a rail of the site as it is."""
     pci, netdev = described["pci"].lower(), described["netdev"]
     netdev = netdev or netdev_at("/", pci)
-    device = rdma_on("/", netdev) if netdev else rdma_at(pci)
+    device = rdma_on("/", netdev) if netdev else rdma_at("/", pci)
     state = read("/sys/class/infiniband", device, "ports/1/state") if device else ""
     return {
         "netdev": netdev,
@@ -86,14 +88,6 @@ def read_rail(described, addresses_of):
         "state": state.partition(":")[2].strip(),
         "counters": read_counters(netdev, device),
     }
-
-
-def rdma_at(pci):
-    """Return the RDMA device of a PCI function that has no network device; empty if none."""
-    for device in names("/sys/class/infiniband"):
-        if pci_path("/sys/class/infiniband", device, "device")[-1:] == [pci]:
-            return device
-    return ""
 
 
 def own_addresses():
@@ -267,6 +261,7 @@ def main():
             hostname=socket.gethostname(),
             runs=other_runs(),
             socket_ifname=nccl_setting("NCCL_SOCKET_IFNAME"),
+            identity=read_identity(request["rails"]),
         )
     else:
         found["processes"] = read_processes()[0]

@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 
-from rdmaprov.node.devices import names, netdev_at, pci_path, rdma_on
+from rdmaprov.node.devices import netdev_at, rdma_at, rdma_on
 from rdmaprov.node.kept_counters import CounterFile, Ethtool, LinkState
 
 # Read at each tick. A file of counters/ costs the firmware a command, all of hw_counters/ together
@@ -88,7 +88,7 @@ def rail_counters(described, number):
     """Return a rail's counters for each tick, those for each second, and its ethtool."""
     pci, netdev = described["pci"].lower(), described["netdev"]
     netdev = netdev or netdev_at("/", pci)
-    rdma = rdma_on("/", netdev) if netdev else rdma_at(pci)
+    rdma = rdma_on("/", netdev) if netdev else rdma_at("/", pci)
     fast, slow, ethtool = [], [], None
     if rdma:
         port = "/sys/class/infiniband/{}/ports/1".format(rdma)
@@ -108,14 +108,6 @@ def rail_counters(described, number):
     own = "{}/".format(number)
     mark = lambda pairs: [(own + name.lstrip("."), one) for name, one in pairs]  # noqa: E731
     return mark(fast), mark(slow), ethtool
-
-
-def rdma_at(pci):
-    """Return the RDMA device of a PCI function that has no network device; empty if none."""
-    for device in names("/sys/class/infiniband"):
-        if pci_path("/sys/class/infiniband", device, "device")[-1:] == [pci]:
-            return device
-    return ""
 
 
 class Sampler:
