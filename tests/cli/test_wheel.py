@@ -208,6 +208,7 @@ VERBS = [
     ("validate", ["here", "test_mtu.py"], ExitCode.UNKNOWN, "2 nodes: 2 unknown"),
     ("record", ["here", "--limit", "here1"], ExitCode.OK, "wrote here1.record.json.gz"),
     ("accept", ["away"], ExitCode.UNKNOWN, "unknown"),
+    ("certificate", ["check", "away", "here1"], ExitCode.UNKNOWN, ""),
     ("report", [], ExitCode.OK, "report.html"),
 ]  # fmt: skip
 

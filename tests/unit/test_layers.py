@@ -33,6 +33,7 @@ apply drift
 discover
 validate
 acceptance
+certificate
 report
 lab
 cli

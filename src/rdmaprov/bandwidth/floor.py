@@ -162,14 +162,23 @@ def judge(
     sentence = (
         f"{start}, measured {format_gb_s(measured_gb_s)} ({format_percent(share)} of the ceiling)"
     )
-    if measured_gb_s > floor.most_gb_s * _ROUNDING:
+    verdict = verdict_of(measured_gb_s, floor.floor_gb_s, floor.most_gb_s)
+    if verdict is FloorVerdict.IMPOSSIBLE:
         causes = _impossible_causes(floor, measured_gb_s)
-        return Judgement(floor, FloorVerdict.IMPOSSIBLE, sentence, causes)
-    if measured_gb_s * _ROUNDING < floor.floor_gb_s:
+        return Judgement(floor, verdict, sentence, causes)
+    if verdict is FloorVerdict.SLOW:
         causes = signatures.likely_causes(fabric, measured_gb_s, floor.algorithm)
-        return Judgement(floor, FloorVerdict.SLOW, sentence, causes)
+        return Judgement(floor, verdict, sentence, causes)
     notes = _notes(fabric, floor, measured_gb_s, algorithm)
-    return Judgement(floor, FloorVerdict.HEALTHY, sentence, notes=notes)
+    return Judgement(floor, verdict, sentence, notes=notes)
+
+
+def verdict_of(measured_gb_s: float, floor_gb_s: float, most_gb_s: float) -> FloorVerdict:
+    """Return the verdict on a bus bandwidth, by what is demanded and what the links carry."""
+    if measured_gb_s > most_gb_s * _ROUNDING:
+        return FloorVerdict.IMPOSSIBLE
+    slow = measured_gb_s * _ROUNDING < floor_gb_s
+    return FloorVerdict.SLOW if slow else FloorVerdict.HEALTHY
 
 
 def _start(fabric: Fabric, floor: Floor) -> str:

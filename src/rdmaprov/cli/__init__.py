@@ -23,6 +23,7 @@ PROGRAM = "rdmaprov"
 VERBS = {
     "accept": "rdmaprov.cli.accept:accept",
     "apply": "rdmaprov.cli.apply:apply",
+    "certificate": "rdmaprov.cli.certificate:certificate",
     "check": "rdmaprov.cli.check:check",
     "completion": "rdmaprov.cli.completion:completion",
     "discover": "rdmaprov.cli.discover:discover",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -92,6 +93,21 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option(
     "--ignore-validate", is_flag=True, help="Measure nodes even if their last validate failed."
 )
+@click.option(
+    "--sign",
+    "key",
+    metavar="KEY",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Sign the certificate of a fleet that passed with this SSH key."
+    "  [default: fabric_certificate_key of SITE]",
+)
+@click.option(
+    "--leave-certificate",
+    "is_left",
+    is_flag=True,
+    help="Write its part of the certificate on each node, and the program that checks it."
+    "  [default: fabric_certificate_on_nodes of SITE]",
+)
 @wait_option("SITE")
 @json_option
 @password_options
@@ -99,8 +115,8 @@ from rdmaprov.cli.verbosity import verbosity_options
 def accept(**given: Any) -> int:  # noqa: ANN401 - accept_run.measure has their types
     """Run all-reduces in nodes, pairs, groups and all of SITE; verify values, compare bandwidths.
 
-    Each stage takes the nodes that it finds at fault out of the next ones. Logs and results go to
-    runs/, without secrets.
+    Each stage takes the nodes that it finds at fault out of the next ones. Logs, results and, if
+    the fleet passes, a certificate go to runs/, without secrets.
     """
     from rdmaprov.cli.accept_run import measure
 

@@ -13,6 +13,7 @@ from rdmaprov.acceptance import state
 from rdmaprov.acceptance.gate import Gate
 from rdmaprov.acceptance.launchers.choice import LaunchChoice, choose, with_launcher
 from rdmaprov.acceptance.launchers.opening import open_nodes
+from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.result import GateResult
@@ -22,6 +23,7 @@ from rdmaprov.acceptance.storage import history_path
 from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import session
+from rdmaprov.cli.accept_certificate import certificate_terms, certify
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.problem import printable
@@ -47,6 +49,8 @@ def measure(
     resume: str | None,
     timeout: float | None,
     ignore_validate: bool,
+    key: Path | None,
+    is_left: bool,
     wait_s: float,
     json_file: IO[str] | None,
     **passwords: Unpack[PasswordOptions],
@@ -66,9 +70,19 @@ def measure(
         kept = _Kept(directory, same, _known_stages(resume, same, ready.screen))
         head = Head("accept", site, limit, datetime.now(UTC), ready.waivers)
         chosen = choose(ready.fleet.nodes, launcher or "", slurm_job or "")
-        result = _result(ready, options, directory, kept, ignore_validate, chosen)
-        text = directory.write_results(document(head, datetime.now(UTC), result))
-    session.conclude(directory, text, summary_lines(result), ready.screen, json_file)
+        asked = {"limit": limit, "ignore_validate": ignore_validate, "resumed": bool(kept.known)}
+        terms = certificate_terms(ready, head, options, asked, chosen, key, is_left)
+        with (
+            ready.screen.meter("connecting", unit="sizes") as moving,
+            open_nodes(ready.fleet, chosen, options.limit_s, ready.given.become) as connection,
+        ):
+            progress = _Progress(directory, ready.screen, moving)
+            result = _result(ready, options, connection, progress, kept, ignore_validate, chosen)
+            text = directory.write_results(document(head, datetime.now(UTC), result))
+            issued = certify(result, connection, directory, terms)
+    lines = [*summary_lines(result), *map(Line, issued.lines)]
+    session.conclude(directory, text, lines, ready.screen, json_file)
+    issued.require_all()
     return result.exit_code()
 
 
@@ -102,7 +116,8 @@ def _known_stages(
 def _result(
     ready: session.Prepared,
     options: Options,
-    directory: RunDirectory,
+    connection: Nodes,
+    progress: _Progress,
     kept: _Kept,
     ignore_validate: bool,
     chosen: LaunchChoice,
@@ -110,24 +125,19 @@ def _result(
     """Return the result of the gate; do not measure nodes whose last validate failed."""
     fleet, names = ready.fleet, ready.nodes
     wrong = [] if ignore_validate else state.findings(fleet.site, names)
-    with (
-        ready.screen.meter("connecting", unit="sizes") as moving,
-        open_nodes(fleet, chosen, options.limit_s, ready.given.become) as connection,
-    ):
-        progress = _Progress(directory, ready.screen, moving)
-        return Gate(
-            tuple(with_launcher(node, chosen.launcher) for node in fleet.nodes),
-            connection,
-            options,
-            directory.keep_log,
-            history_path(fleet.site),
-            progress.tell,
-            progress.hear,
-            lambda count: moving.count(0, count),
-            wrong,
-            kept.known,
-            kept.keep,
-        ).run()
+    return Gate(
+        tuple(with_launcher(node, chosen.launcher) for node in fleet.nodes),
+        connection,
+        options,
+        progress.directory.keep_log,
+        history_path(fleet.site),
+        progress.tell,
+        progress.hear,
+        lambda count: progress.moving.count(0, count),
+        wrong,
+        kept.known,
+        kept.keep,
+    ).run()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,46 @@
+"""What was replaced or changed since a certificate was issued: of the site, and of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rdmaprov.acceptance.nodes import Nodes
+from rdmaprov.certificate import notary
+from rdmaprov.certificate.objection import Objection
+from rdmaprov.certificate.site import node_digest
+from rdmaprov.inventory import Node
+from rdmaprov.node.standing import differences
+
+
+def site_objections(
+    predicate: Mapping[str, Any],
+    nodes: Sequence[Node],
+    connection: Nodes,
+    hide: Callable[[Any], Any],
+) -> Iterator[Objection]:
+    """Yield what is no longer as it was measured.
+
+    Args:
+        predicate: of the certificate.
+        nodes: of the site, those that the certificate has.
+        connection: to them.
+        hide: returns data without secrets.
+
+    """
+    known = {node.name: node for node in nodes}
+    named = predicate["nodes"]
+    for name in named.keys() - known.keys():
+        yield Objection("site", name, "is no node of the site any more")
+    for name, node in known.items():
+        if node_digest(node, hide) != named[name]["site_sha256"]:
+            yield Objection("site", name, "its variables in the site were changed since")
+    described = {name: named[name]["described"] for name in known}
+    for name, said in notary.read(connection, described).items():
+        if isinstance(said, str):
+            yield Objection("replaced", name, said, proven=False)
+            continue
+        was, now = named[name]["identity"], said["identity"]
+        found, unknown = differences(was, now)  # type: ignore[no-untyped-call]  # as nodes run it
+        yield from (Objection("replaced", name, each) for each in found)
+        yield from (Objection("replaced", name, each, proven=False) for each in unknown)

@@ -1,0 +1,137 @@
+"""Signatures of ssh-keygen: made with an operator's key, and verified.
+
+https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.sshsig
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rdmaprov.errors import UsageError
+from rdmaprov.problem import printable
+
+KEY = r"(ssh|ecdsa|sk)-[a-z0-9@.-]{1,64} [A-Za-z0-9+/=]{16,4096}"
+_LIMIT_S = 60
+_FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
+_ANYONE = "node"
+
+
+class NotSigned(Exception):
+    """Why there is no signature, or none that counts."""
+
+
+def sign(data: bytes, key: Path, namespace: str) -> bytes:
+    """Return the signature of data; a key with a passphrase is used through ssh-agent.
+
+    Raises:
+        NotSigned: ssh-keygen cannot use the key.
+
+    """
+    done = _ask(["sign", "-q", "-f", str(key), "-n", namespace], data)
+    if done.returncode or not done.stdout:
+        raise NotSigned(_last_line(done.stderr))
+    return done.stdout
+
+
+def require_key(key: Path) -> None:
+    """Sign something, before hours of measurements are to be signed.
+
+    Raises:
+        UsageError: that fails.
+
+    """
+    try:
+        sign(b"rdmaprov\n", key, OPEN_NAMESPACE)
+    except NotSigned as error:
+        raise UsageError(
+            f"{key}: cannot sign with this key: {error}",
+            "Name a private key without a passphrase, or run: ssh-add KEY",
+        ) from error
+
+
+OPEN_NAMESPACE = "rdmaprov-try"
+
+
+def signer_of(data: bytes, signature: bytes, namespace: str) -> str:
+    """Return the fingerprint of the key that signed data, whoever has it.
+
+    Raises:
+        NotSigned: the signature is not of this data.
+
+    """
+    with _file(signature) as path:
+        done = _ask(["check-novalidate", "-n", namespace, "-s", path], data)
+    found = _FINGERPRINT.search(done.stdout.decode(errors="replace"))
+    if done.returncode or not found:
+        raise NotSigned(_last_line(done.stderr or done.stdout))
+    return found[0]
+
+
+def principal_of(data: bytes, signature: bytes, namespace: str, allowed: Path) -> str:
+    """Return under which name a file of allowed signers has the key that signed data.
+
+    Raises:
+        NotSigned: it has that key not, or not for this namespace and time.
+
+    """
+    with _file(signature) as path:
+        done = _ask(["find-principals", "-s", path, "-f", str(allowed)], b"")
+        names = done.stdout.decode(errors="replace").splitlines()
+        if done.returncode or not names:
+            raise NotSigned(_last_line(done.stderr))
+        words = ["verify", "-f", str(allowed), "-I", names[0], "-n", namespace, "-s", path]
+        done = _ask(words, data)
+    if done.returncode:
+        raise NotSigned(_last_line(done.stderr or done.stdout))
+    return printable(names[0])
+
+
+def is_by(data: bytes, signature: bytes, namespace: str, keys: Sequence[str]) -> bool:
+    """Return whether one of these public keys, each `type base64`, signed data."""
+    lines = [f'{_ANYONE} namespaces="{namespace}" {key}\n' for key in keys]
+    if not lines or any(not re.fullmatch(KEY, key) for key in keys):
+        return False
+    with _file("".join(lines).encode()) as allowed, _file(signature) as path:
+        words = ["verify", "-f", allowed, "-I", _ANYONE, "-n", namespace, "-s", path]
+        return _ask(words, data).returncode == 0
+
+
+class _file:  # noqa: N801 - a context, as open() is
+    """A file with content that ssh-keygen reads; it ends with the context."""
+
+    def __init__(self, content: bytes) -> None:
+        self._file = tempfile.NamedTemporaryFile(prefix="rdmaprov-")  # noqa: SIM115 - __exit__
+        self._file.write(content)
+        self._file.flush()
+
+    def __enter__(self) -> str:
+        return self._file.name
+
+    def __exit__(self, *_error: object) -> None:
+        self._file.close()
+
+
+def _ask(words: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Return what ssh-keygen said, without a terminal: it must never ask for a passphrase.
+
+    Raises:
+        NotSigned: it does not run.
+
+    """
+    try:
+        return subprocess.run(
+            ["ssh-keygen", "-Y", *words], input=data, capture_output=True, timeout=_LIMIT_S,
+            env={**os.environ, "SSH_ASKPASS_REQUIRE": "never"}, start_new_session=True, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotSigned(f"ssh-keygen: {error}") from error
+
+
+def _last_line(said: bytes) -> str:
+    lines = said.decode(errors="replace").strip().splitlines()
+    return printable(lines[-1])[:200] if lines else "ssh-keygen gives no reason"

@@ -1,0 +1,130 @@
+"""Whether a certificate is valid, from its files alone; else exactly what is wrong."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rdmaprov.acceptance.preflight import MAX_SKEW_S
+from rdmaprov.boundary import RIGHT
+from rdmaprov.certificate import shape, ssh_signature
+from rdmaprov.certificate.countersigned import countersignature_objections
+from rdmaprov.certificate.objection import Objection
+from rdmaprov.certificate.read import read_certificate, read_signature
+from rdmaprov.certificate.recompute import verdict_objections
+from rdmaprov.certificate.ssh_signature import NotSigned
+from rdmaprov.certificate.statement import OPERATOR, digest, parse_time
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of verifying a certificate.
+
+    Args:
+        statement: as it was read; its shape is right only where no objection is about that.
+        signer: who signed it, as the file of allowed signers has it; empty if that is not known.
+        key: the fingerprint of the key; empty without a signature that is of this file.
+        objections: what is wrong or unknown.
+
+    """
+
+    statement: Mapping[str, Any]
+    signer: str
+    key: str
+    objections: list[Objection]
+
+
+def verify(path: Path, allowed: Path | None, now: datetime) -> Verification:
+    """Return what is wrong with a certificate.
+
+    Args:
+        path: its file; the operator's signature and the logs lie beside it.
+        allowed: a file of allowed signers (ssh-keygen(1)); None if there is none.
+        now: the time.
+
+    Raises:
+        UsageError: a file cannot be read, or is no certificate.
+
+    """
+    data, statement = read_certificate(path)
+    signer, key, found = _operator(data, read_signature(path), allowed)
+    where = shape.STATEMENT(statement)
+    if where is not RIGHT:
+        found.append(Objection("shape", where or "", "is not what a certificate has there"))
+        return Verification(statement, signer, key, found)
+    predicate = statement["predicate"]
+    found += countersignature_objections(predicate)
+    found += _subjects(statement)
+    found += verdict_objections(predicate)
+    found += _time(predicate, now)
+    found += _logs(predicate, path.parent)
+    return Verification(statement, signer, key, found)
+
+
+def _operator(
+    data: bytes, signature: bytes | None, allowed: Path | None
+) -> tuple[str, str, list[Objection]]:
+    """Return who signed, with which key, and what is wrong with that."""
+    if signature is None:
+        return "", "", [Objection("signer", "", "no operator signed it", proven=False)]
+    try:
+        key = ssh_signature.signer_of(data, signature, OPERATOR)
+    except NotSigned as error:
+        what = f"the signature beside it is not of this content: {error}"
+        return "", "", [Objection("altered", "", what)]
+    if allowed is None:
+        what = f"signed by {key}; pass --allowed-signers to verify whose key that is"
+        return "", key, [Objection("signer", "", what, proven=False)]
+    try:
+        return ssh_signature.principal_of(data, signature, OPERATOR, allowed), key, []
+    except NotSigned as error:
+        what = f"signed by {key}, which {allowed} does not allow: {error}"
+        return "", key, [Objection("signer", "", what)]
+
+
+def _subjects(statement: Mapping[str, Any]) -> Iterator[Objection]:
+    nodes = statement["predicate"]["nodes"]
+    named = [each["name"] for each in statement["subject"]]
+    if named != list(nodes):
+        yield Objection("altered", "subject", "does not name the nodes of the predicate, in order")
+        return
+    for index, each in enumerate(statement["subject"]):
+        if each["digest"]["sha256"] != digest(nodes[each["name"]]):
+            what = f"is not the digest of predicate/nodes/{each['name']}"
+            yield Objection("altered", f"subject/{index}/digest", what)
+
+
+def _time(predicate: Mapping[str, Any], now: datetime) -> Iterator[Objection]:
+    issued, until = (parse_time(predicate[name]) for name in ("issued", "valid_until"))
+    if until <= issued:
+        yield Objection("altered", "predicate/valid_until", "is before it was issued")
+    elif now > until:
+        yield Objection("expired", "", f"it was valid until {predicate['valid_until']}")
+    if issued > now + timedelta(seconds=MAX_SKEW_S):
+        what = f"it was issued at {predicate['issued']}, which this clock has yet to reach"
+        yield Objection("expired", "", what, proven=False)
+
+
+def _logs(predicate: Mapping[str, Any], directory: Path) -> Iterator[Objection]:
+    """Yield the logs beside a certificate that are not those it was made with."""
+    for each in predicate["logs"]:
+        path = directory / each["name"]
+        if ".." in Path(each["name"]).parts:
+            yield Objection("altered", each["name"], "is no file of a run")
+        elif path.is_file() and file_digest(path) != each["sha256"]:
+            yield Objection("log", each["name"], "was changed since the certificate was issued")
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    made = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            made.update(chunk)
+    return made.hexdigest()

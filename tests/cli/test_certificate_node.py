@@ -1,0 +1,186 @@
+"""What an acceptance leaves on a node, and what the program there says, run as by Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.certified import CertifiedFleet
+
+from rdmaprov.node.standing import differences, judge, seconds_of
+
+SIZES = ("--sizes", "1G:2G")
+LEFT, PROGRAM = "var/lib/rdmaprov/certificate.json", "usr/local/lib/rdmaprov/certificate"
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root, as files on nodes are root's"),
+    pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs /usr/bin/python3"),
+]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    place = tmp_path_factory.mktemp("left")
+    made, before = CertifiedFleet(place), Path.cwd()
+    os.chdir(place)
+    try:
+        made.accept(*SIZES)
+        assert not any((root / "var").exists() for root in made.roots.values())
+        made.accept(*SIZES, "--leave-certificate")
+        yield made
+    finally:
+        os.chdir(before)
+
+
+@pytest.fixture
+def node(fleet, tmp_path):
+    """Return the directory of a node, whose files a test can change."""
+    root = tmp_path / "node"
+    shutil.copytree(fleet.roots["gpu001"], root)
+    return root
+
+
+def check(root):
+    done = subprocess.run([root / PROGRAM, root], capture_output=True, text=True)
+    assert done.stderr == ""
+    [line] = done.stdout.splitlines()
+    assert line.isprintable()
+    return done.returncode, line
+
+
+def test_files_are_root_s_alone_and_the_node_is_valid(node):
+    for name, mode in ((LEFT, 0o600), (PROGRAM, 0o755)):
+        own = (node / name).stat()
+        assert (stat.S_IMODE(own.st_mode), own.st_uid) == (mode, 0)
+        assert [path.name for path in (node / name).parent.iterdir()] == [Path(name).name]
+    code, line = check(node)
+    assert (code, line.startswith("valid until 2")) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        ("sys/class/dmi/id/product_serial", "SN9", "machine's serial number was SN000000, is SN9"),
+        ("sys/class/infiniband/mlx5_1/node_guid", "1:2:3:4", "rail 1: GUID of its NIC was 9c63"),
+        ("sys/class/infiniband/mlx5_0/fw_ver", "1.2.3", "rail 0: NIC firmware was 28.43.2026, is"),
+        ("sys/module/nvidia/version", "580.65.06", "NVIDIA driver was 570.86.15, is 580.65.06"),
+        ("proc/sys/kernel/osrelease", "6.8.0-61", "kernel was 6.8.0-60-generic, is 6.8.0-61"),
+        (
+            "proc/driver/nvidia/gpus/0000:01:00.0/information",
+            "GPU UUID: GPU-1\nModel: NVIDIA H100 80GB HBM3\n",
+            "GPU 0000:01:00.0: UUID was GPU-00000000-0000-4000-8000-000000000001, is GPU-1",
+        ),
+        ("sys/class/dmi/id/product_serial", "\x1b[2J\x9b", "is ?[2J"),
+    ],
+)
+def test_what_is_another_now_is_named(node, file, text, says):
+    (node / file).write_text(text)
+    code, line = check(node)
+    assert (code, says in line) == (1, True), line
+
+
+@pytest.mark.parametrize(
+    ("gone", "says"),
+    [
+        ("proc/driver/nvidia/gpus/0000:01:00.0", "GPU 0000:01:00.0: it is not there"),
+        ("sys/class/net/rail1", "rail 1: the NIC rail1 is not there"),
+    ],
+)
+def test_what_is_gone_is_named(node, gone, says):
+    shutil.rmtree(node / gone)
+    code, line = check(node)
+    assert (code, says in line) == (1, True), line
+
+
+def test_a_gpu_in_another_slot_is_named(node):
+    place = node / "proc/driver/nvidia/gpus"
+    (place / "0000:01:00.0").rename(place / "0000:07:00.0")
+    assert check(node) == (1, "not valid: GPU 0000:01:00.0: it is now at 0000:07:00.0")
+
+
+def test_a_uuid_that_the_driver_does_not_show_is_unknown(node):
+    path = node / "proc/driver/nvidia/gpus/0000:00:00.0/information"
+    hidden = path.read_text().replace("GPU-00000000", "GPU-????????")
+    path.write_text(hidden)
+    code, line = check(node)
+    assert (code, "cannot be read now" in line) == (4, True), line
+
+
+def _damage(path):
+    path.write_text('{"signed": "{}"}')
+
+
+def _open_to_all(path):
+    path.chmod(0o666)
+
+
+def _deep(path):
+    path.write_text("[" * 100_000)
+
+
+def _text(path):
+    path.write_bytes(b"\xff")
+
+
+@pytest.mark.parametrize("change", [Path.unlink, _damage, _open_to_all, _deep, _text])
+def test_a_file_that_cannot_be_trusted_is_unknown(node, change):
+    change(node / LEFT)
+    code, line = check(node)
+    assert (code, line.startswith("unknown: ")) == (4, True), line
+
+
+def test_it_expires_on_the_node(node):
+    signed = json.loads(json.loads((node / LEFT).read_text())["signed"])
+    end = seconds_of(signed["valid_until"])
+    identity = signed["own"]["identity"]
+    assert judge(signed, identity, end - 1) == (0, f"valid until {signed['valid_until']}")
+    assert judge(signed, identity, end + 1) == (1, f"not valid: expired at {signed['valid_until']}")
+    code, line = judge(signed, identity, seconds_of(signed["issued"]) - 60)
+    assert (code, "this clock" in line) == (4, True)
+    assert abs(end - time.time() - 30 * 86400) < 3600
+    assert differences(identity, identity) == ([], [])
+
+
+def test_a_node_that_was_refused_says_so_and_others_stay_valid(fleet, monkeypatch, capfd):
+    """Also from the controller; and a node on which nothing was left gets nothing."""
+    monkeypatch.chdir(fleet.directory)
+    fleet._fleet.condition.link_up[1, 0] = False
+    try:
+        assert fleet.run("accept", "site", *SIZES, "--leave-certificate") == 1
+    finally:
+        fleet._fleet.condition.link_up[1, 0] = True
+    code, line = check(fleet.roots["gpu002"])
+    assert (code, "refused this node: at 2" in line, "rail0 is down" in line) == (1, True, True)
+    capfd.readouterr()
+    assert fleet.run("certificate", "check", "site", "gpu002") == 1
+    assert fleet.run("certificate", "check", "site", "gpu001") == 0
+    said = capfd.readouterr().out.splitlines()
+    assert said[0] == f"gpu002: {line}"
+    assert said[1].startswith("gpu001: valid until 2")
+
+
+def test_a_directory_that_others_can_change_gets_no_file(fleet, monkeypatch, capfd):
+    """The fleet passed, so the exit code says that something is unknown."""
+    monkeypatch.chdir(fleet.directory)
+    place = (fleet.roots["gpu001"] / LEFT).parent
+    place.chmod(0o777)
+    try:
+        code = fleet.run("accept", "site", "--stages", "fleet", *SIZES, "--leave-certificate")
+    finally:
+        place.chmod(0o755)
+    said = "".join(capfd.readouterr())
+    assert (code, "gpu001: its certificate was not left there" in said) == (4, True)
+    assert f"others than root can change {place}" in said
+    assert "left on 1 node" in said
+
+
+@pytest.mark.parametrize(("name", "code"), [("gpu*", 2), ("nobody", 3)])
+def test_a_name_that_is_no_node_s_is_refused(fleet, monkeypatch, name, code, capfd):
+    monkeypatch.chdir(fleet.directory)
+    assert fleet.run("certificate", "check", "site", name) == code
+    assert "hint:" in capfd.readouterr().err
