@@ -18,6 +18,7 @@ exit_codes verbosity words errors problem resources marked interrupt node bounda
 terminal
 inventory tuning runner
 runs
+scheduler
 probe
 record
 facts

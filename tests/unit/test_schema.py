@@ -35,7 +35,9 @@ def raw_spec(role: str) -> dict[str, dict[str, Any]]:
     return options
 
 
+CONTROLLER = Path(schema.__file__).with_name("scheduler_variables.yml")
 RAW = {key: text for role in SCHEMA.roles for key, text in raw_spec(role).items()}
+RAW |= yaml.safe_load(CONTROLLER.read_text())["argument_specs"]["main"]["options"]
 READABLE = [case for case in sites.wrong_sites() if case.rule not in {"yaml", "file", "inventory"}]
 
 

@@ -16,6 +16,7 @@ from rdmaprov.contract import (
     qos,
     rails,
     ranges,
+    schedulers,
     software,
     waivers,
 )
@@ -40,6 +41,7 @@ _RULES: tuple[Rule | FleetRule, ...] = (
     *software.RULES,
     *acceptance.RULES,
     *launchers.RULES,
+    *schedulers.RULES,
 )
 RULES = (*_RULES, *waivers.rules(rule.id for rule in _RULES))
 

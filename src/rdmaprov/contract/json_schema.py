@@ -26,9 +26,9 @@ def json_schema(schema: Schema) -> dict[str, Any]:
     """Return a JSON Schema for group_vars and host_vars files.
 
     A file sets only some variables of a node, so nothing is required. It can contain a site's own
-    variables, whose names do not begin as those of a role.
+    variables, whose names do not begin as those of a role or of the scheduler.
     """
-    roles = "|".join(schema.roles)
+    roles = "|".join(schema.parts)
     own = {"not": {"pattern": f"^(?:{roles})_|^__(?:{roles})"}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -35,11 +35,12 @@ def _old_names(node: Node) -> Iterator[Violation]:
 def _unknown_names(node: Node) -> Iterator[Violation]:
     known = schema.load_shipped()
     for name in sorted(node.written - known.variables.keys() - OLD_NAMES.keys()):
-        role = next((role for role in known.roles if name.startswith(f"{role}_")), None)
-        if role is None:
+        part = next((part for part in known.parts if name.startswith(f"{part}_")), None)
+        if part is None:
             continue
-        variables = known.roles[role].variables
-        message = f"the role {role} has no variable of this name"
+        variables = known.parts[part].variables
+        owner = f"the role {part}" if part in known.roles else "rdmaprov"
+        message = f"{owner} has no variable of this name"
         yield Violation(name, message, f"did you mean {nearest_name(name, variables)}?")
 
 

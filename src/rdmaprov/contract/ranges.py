@@ -42,6 +42,7 @@ VALUES: dict[str, tuple[float, float]] = {
     "roce_qos_pfc_priorities": _PRIORITY,
     "roce_qos_tc_strict": _PRIORITY,
     "roce_qos_tos": (0, 255),
+    "scheduler_wait_s": (0, 604_800),  # a week: no longer than jobs
     "torch_runtime_acceptance_port": (0, 65_535),
 }
 # Dictionary → bounds of its keys, and of its values.

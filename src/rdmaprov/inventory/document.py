@@ -14,8 +14,9 @@ def markdown(schema: Schema) -> str:
         "# Variables",
         "",
         "Every variable that a site can set, by role. Written by `rdmaprov schema --markdown` from",
-        "the roles' `meta/argument_specs.yml`, which Ansible enforces. A default in braces is",
-        "derived from other variables.",
+        "the roles' `meta/argument_specs.yml`, which Ansible enforces; `scheduler` is no role, and",
+        "`rdmaprov check` alone enforces its variables. A default in braces is derived from other",
+        "variables.",
         "",
     ]
     for role in _sort_roles(schema):
@@ -27,7 +28,7 @@ def markdown(schema: Schema) -> str:
 
 def _sort_roles(schema: Schema) -> list[Role]:
     """Return the roles, the one that owns the fabric's facts first."""
-    return sorted(schema.roles.values(), key=lambda role: (role.name != "fabric", role.name))
+    return sorted(schema.parts.values(), key=lambda role: (role.name != "fabric", role.name))
 
 
 def _paragraph(option: Option) -> Iterator[str]:

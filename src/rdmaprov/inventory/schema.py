@@ -1,4 +1,4 @@
-"""Every public variable of a site, from the roles' argument specs."""
+"""Every public variable of a site, from the roles' argument specs and that of the controller."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 from rdmaprov.inventory.yaml_values import read_own
 from rdmaprov.resources import data_dir
+
+_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -41,28 +43,51 @@ class Role:
 
 @dataclass(frozen=True)
 class Schema:
-    """All roles' variables."""
+    """All variables.
+
+    Args:
+        roles: by name.
+        variables: of all roles and of the controller.
+        defaults: as Ansible reads them.
+        controller: by the beginning of their names, variables that no role has: what the
+            controller needs of a site, in the same form.
+
+    """
 
     roles: Mapping[str, Role]
     variables: Mapping[str, Option]
     defaults: Mapping[str, Any]
+    controller: Mapping[str, Role] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> Mapping[str, Role]:
+        """Return all that own variables, by what their names begin with."""
+        return {**self.roles, **self.controller}
 
 
-def load(roles: Path) -> Schema:
-    """Return the schema of the roles in a directory."""
+def load(roles: Path, controller: Mapping[str, Path] | None = None) -> Schema:
+    """Return the schema of the roles in a directory, and of the controller's specs."""
     found = {path.name: _role(path) for path in sorted(roles.iterdir()) if path.is_dir()}
+    own = {name: _controller(name, path) for name, path in (controller or {}).items()}
     variables: dict[str, Option] = {}
     defaults: dict[str, Any] = {}
-    for role in found.values():
-        variables |= role.variables
-        defaults |= role.defaults
-    return Schema(found, variables, defaults)
+    for part in (*found.values(), *own.values()):
+        variables |= part.variables
+        defaults |= part.defaults
+    return Schema(found, variables, defaults, own)
 
 
 @cache
 def load_shipped() -> Schema:
     """Return the schema of rdmaprov's own roles."""
-    return load(data_dir("roles"))
+    return load(data_dir("roles"), {"scheduler": _HERE / "scheduler_variables.yml"})
+
+
+def _controller(name: str, path: Path) -> Role:
+    spec = read_own(path)["argument_specs"]["main"]
+    options = {str(key): _option(name, key, text) for key, text in spec["options"].items()}
+    defaults = {key: option.default for key, option in options.items() if option.has_default}
+    return Role(name, str(spec["short_description"]), str(spec["description"]), options, defaults)
 
 
 def _role(path: Path) -> Role:

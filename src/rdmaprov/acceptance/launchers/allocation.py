@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO
 
 from rdmaprov.errors import UnreachableError
 from rdmaprov.problem import printable
 from rdmaprov.runs.groups import fold_names
+from rdmaprov.scheduler import programs
+from rdmaprov.scheduler.programs import SchedulerError, environment, last_line
 
 WAIT_S = 60  # for nodes, unless the site says --immediate=SECONDS; our choice
-_ASK_S = 30
 _END_S = 20
 _DOCS = "docs/acceptance.md, How ranks are started"
-# Of the user's own job or shell: they change what salloc and srun do, beside their options.
-_OTHERS = re.compile(r"(SLURM|SALLOC|SBATCH|SRUN)_(?!CONF$)")
+_ABSENT = f"Run accept where Slurm's commands are, or pass --launcher ssh ({_DOCS})"
 
 
 @dataclass(frozen=True)
@@ -40,17 +38,6 @@ class Allocation:
         except UnreachableError:
             return ""
         return "" if state == "RUNNING" else printable(state)[:60] or "not known any more"
-
-
-def other_settings() -> list[str]:
-    """Return the variables of this process that would steer Slurm's commands beside our options."""
-    return [name for name in os.environ if _OTHERS.match(name)]
-
-
-def environment() -> dict[str, str]:
-    """Return this process's environment without them."""
-    left_out = other_settings()
-    return {name: text for name, text in os.environ.items() if name not in left_out}
 
 
 def allocation_command(
@@ -100,7 +87,8 @@ def _job_number(process: subprocess.Popen[bytes], names: Sequence[str]) -> str:
     assert process.stdout is not None  # noqa: S101 - it was asked for
     job = process.stdout.readline().decode("ascii", "replace").strip()
     if not re.fullmatch(r"\d{1,12}", job):
-        raise _refused(names, _last_line(process.stderr) or "no message")
+        said = process.stderr.read() if process.stderr is not None else b""
+        raise _refused(names, last_line(said) or "no message")
     return job
 
 
@@ -116,7 +104,7 @@ def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except OSError as error:
-        raise _no_slurm(command[0], error) from error
+        raise SchedulerError(f"{command[0]}: {error.strerror}", _ABSENT) from error
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -132,13 +120,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
-
-
-def _last_line(stream: IO[bytes] | None) -> str:
-    """Return the last line that a command which has ended wrote to its errors."""
-    text = stream.read().decode("utf-8", "replace") if stream is not None else ""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return printable(lines[-1])[:300] if lines else ""
 
 
 def _refused(names: Sequence[str], why: str) -> UnreachableError:
@@ -174,30 +155,10 @@ def ask(*argv: str) -> str:
     """Return what one of Slurm's commands printed.
 
     Raises:
-        UnreachableError: it failed, or is not there.
+        SchedulerError: it failed, or is not there.
 
     """
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ASK_S,
-            env=environment(),
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _no_slurm(argv[0], error) from error
-    if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
-        raise UnreachableError(f"{argv[0]}: {printable(lines[-1])[:300]}", "Run: scontrol ping")
-    return done.stdout.decode("utf-8", "replace")
-
-
-def _no_slurm(program: str, error: Exception) -> UnreachableError:
-    why = error.strerror if isinstance(error, OSError) else f"no answer in {_ASK_S} s"
-    hint = f"Run accept where Slurm's commands are, or pass --launcher ssh ({_DOCS})"
-    return UnreachableError(f"{program}: {why}", hint)
+    return programs.ask(argv, "Run: scontrol ping", _ABSENT)
 
 
 @contextmanager

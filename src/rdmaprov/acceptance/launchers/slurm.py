@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rdmaprov.acceptance.launchers.allocation import Allocation, other_settings
+from rdmaprov.acceptance.launchers.allocation import Allocation
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.errors import UnreachableError
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.target import Target
+from rdmaprov.scheduler.programs import other_settings
 
 CONNECT_S = 60
 # An image is imported on each node when the first step with it starts there: tens of gigabytes.

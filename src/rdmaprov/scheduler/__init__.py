@@ -1,0 +1,1 @@
+"""What gives nodes to jobs: nodes are taken out of it, proven, and returned to it."""

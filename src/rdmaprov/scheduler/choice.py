@@ -1,0 +1,44 @@
+"""Which scheduler a site has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rdmaprov.errors import UsageError
+from rdmaprov.inventory import Node
+from rdmaprov.scheduler.model import Scheduler
+from rdmaprov.scheduler.no_scheduler import NoScheduler
+from rdmaprov.scheduler.own_programs import OwnPrograms
+from rdmaprov.scheduler.slurm import Slurm
+
+KIND, WAIT_S = "scheduler_kind", "scheduler_wait_s"
+STATE, DRAIN, RESUME = (f"scheduler_{what}_command" for what in ("state", "drain", "resume"))
+
+
+def choose_scheduler(nodes: Sequence[Node]) -> Scheduler:
+    """Return the scheduler of nodes, which have the same one.
+
+    Raises:
+        UsageError: they have not.
+
+    """
+    kinds = sorted({str(node.get(KIND) or "none") for node in nodes})
+    if len(kinds) > 1:
+        raise UsageError(
+            f"the nodes have different schedulers ({KIND}): {', '.join(kinds)}",
+            "Write it once, in group_vars/all.yml",
+        )
+    if kinds == ["slurm"]:
+        return Slurm()
+    if kinds == ["command"]:
+        words = [tuple(str(word) for word in nodes[0].get(name) or ()) for name in _COMMANDS]
+        return OwnPrograms(*words)
+    return NoScheduler()
+
+
+_COMMANDS = (STATE, DRAIN, RESUME)
+
+
+def wait_s(nodes: Sequence[Node]) -> float:
+    """Return how long to wait for jobs to end, in seconds: the longest of the nodes'."""
+    return max((float(node.get(WAIT_S) or 0) for node in nodes), default=0.0)

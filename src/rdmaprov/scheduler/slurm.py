@@ -1,0 +1,69 @@
+"""Slurm, by its own commands."""
+
+from __future__ import annotations
+
+import getpass
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from rdmaprov.scheduler.model import NodeStatus
+from rdmaprov.scheduler.programs import SchedulerError, ask
+from rdmaprov.scheduler.slurm_text import parse_jobs, parse_nodes
+
+_HINT = "Run: scontrol ping"
+_ABSENT = "Run this where Slurm's commands are, such as on a login node"
+_HAS_NODES = "R,CG,CF,S,ST"  # running, completing, configuring, suspended, stopped
+_WHERE = "Run: sinfo -N; names in the inventory must be Slurm's NodeName"
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """The cluster of this machine's slurm.conf; names in the inventory are its NodeNames."""
+
+    def status(self, nodes: Sequence[str]) -> Mapping[str, NodeStatus]:
+        """Return the state of each node, with the jobs that have it."""
+        if not nodes:
+            return {}
+        names = ",".join(nodes)
+        found = parse_nodes(_ask("scontrol", "-o", "show", "node", names, hint=_WHERE), nodes)
+        jobs = parse_jobs(_ask("squeue", "-h", "-w", names, "-t", _HAS_NODES, "-o", "%i|%N"))
+        return {name: _with_jobs(each, jobs.get(name, ())) for name, each in found.items()}
+
+    def drain(self, node: str, reason: str) -> None:
+        """Have a node get no new job; `scontrol` overwrites any reason without a word."""
+        _ask("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
+
+    def resume(self, node: str) -> None:
+        """Return a drained node to service."""
+        _ask("scontrol", "update", f"nodename={node}", "state=resume")
+
+    def hold(self, nodes: Sequence[str], label: str, seconds: float) -> None:
+        """Reserve nodes for this user; the reservation ends by itself if this process is killed."""
+        self.release(nodes, label)
+        # Not MAGNETIC, which would draw this user's own jobs in.
+        _ask(
+            "scontrol", "create", "reservation", f"reservationname={label}",
+            f"users={getpass.getuser()}", f"nodes={','.join(nodes)}", "flags=maint,ignore_jobs",
+            "starttime=now", f"duration={math.ceil(seconds / 60)}",
+        )  # fmt: skip
+
+    def release(self, nodes: Sequence[str], label: str) -> None:  # noqa: ARG002 - it knows its own
+        """Delete the reservation, if it is there."""
+        if f"ReservationName={label} " in _ask("scontrol", "-o", "show", "reservation"):
+            with suppress(SchedulerError):  # its time ended since
+                _ask("scontrol", "delete", f"reservationname={label}")
+
+    def resume_command(self, node: str) -> str:
+        """Return Slurm's command."""
+        return f"scontrol update nodename={node} state=resume"
+
+
+def _with_jobs(status: NodeStatus, jobs: tuple[str, ...]) -> NodeStatus:
+    """Return a state with its jobs; a suspended job leaves its node idle, and is still there."""
+    return replace(status, jobs=jobs, busy=True, idle=False) if jobs else status
+
+
+def _ask(*argv: str, hint: str = _HINT) -> str:
+    return ask(argv, hint, _ABSENT)

@@ -1,0 +1,102 @@
+"""The text of Slurm's commands, parsed.
+
+`scontrol -o show node` has one line per node in all versions, with each flag of the state. `sinfo`
+breaks a reason over several lines, folds flags into one word, and its JSON differs by version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from rdmaprov.problem import printable
+from rdmaprov.scheduler.model import NodeStatus
+from rdmaprov.scheduler.programs import SchedulerError
+
+_NAME = re.compile(r"NodeName=(\S+) ")
+_STATE = re.compile(r" State=([A-Z_]+[*~#!%$@^+A-Z_-]*)(?: |$)")
+# Behind it, newer versions have more. A reason is free text, its end is who set it and when.
+_REASON = re.compile(r" Reason=(.*?) \[[^\s@\[\]]+@\d{4}-\d\d-\d\dT[\d:]+\]")
+_UNSIGNED = re.compile(r" Reason=(.*)$")
+_JOB = re.compile(r"([0-9]+(?:_[0-9*\[\],%-]+)?(?:\+[0-9]+)?)\|(\S+)")
+# [Slurm's src/common/slurm_protocol_defs.c, node_state_string_complete and node_state_flag_string]
+_DRAIN, _WORKS = "DRAIN", {"ALLOCATED", "MIXED", "COMPLETING", "ERROR"}
+_AWAY = {
+    "DOWN", "UNKNOWN", "FUTURE", "FAIL", "NOT_RESPONDING", "NO_RESPOND", "INVALID_REG", "INVAL",
+    "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP", "REBOOT_ISSUED",
+}  # fmt: skip
+# With any other flag it is somebody's: reserved, planned for a job, about to reboot.
+_IDLE = {"IDLE", "CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"}
+_SIGNS = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "%": "POWERING_DOWN", "!": "POWER_DOWN"}
+
+
+def parse_nodes(text: str, nodes: Sequence[str]) -> dict[str, NodeStatus]:
+    """Return the state of nodes from `scontrol -o show node`.
+
+    Args:
+        text: what it printed.
+        nodes: those that were asked for.
+
+    Raises:
+        SchedulerError: a node is missing, is there twice, or its line has no state.
+
+    """
+    found: dict[str, NodeStatus] = {}
+    for line in filter(str.strip, text.splitlines()):
+        status = _node(line)
+        if status.node in found:
+            raise _odd(f"it names {printable(status.node)} twice")
+        found[status.node] = status
+    missing = [name for name in nodes if name not in found]
+    if missing:
+        raise _odd(f"it does not name {', '.join(missing[:3])}")
+    return {name: found[name] for name in nodes}
+
+
+def _node(line: str) -> NodeStatus:
+    before = line.partition(" Reason=")[0]
+    name, state = _NAME.match(line), _STATE.search(before)
+    if name is None or state is None:
+        raise _odd(f"this line has no node with a state: {printable(line)[:60]}")
+    flags = set(_flags(state[1]))
+    why = _REASON.search(line) or _UNSIGNED.search(line)
+    drains, busy = _DRAIN in flags, bool(flags & _WORKS)
+    return NodeStatus(
+        name[1],
+        state[1].lower(),
+        drains,
+        busy,
+        idle=flags <= _IDLE and "IDLE" in flags,
+        up=not flags & _AWAY,
+        reason=printable(" ".join(why[1].split())) if why else "",
+    )
+
+
+def _flags(word: str) -> Iterator[str]:
+    """Yield a state's parts; older versions add signs to the first of them."""
+    for part in filter(None, word.split("+")):
+        yield part.rstrip("*~#!%$@^-")
+        yield from (_SIGNS.get(sign, "OTHER") for sign in part if sign in "*~#!%$@^-")
+
+
+def parse_jobs(text: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the jobs of each node from `squeue -h -o %i|%N`.
+
+    Raises:
+        SchedulerError: a line is none of a job.
+
+    """
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
+
+    jobs: dict[str, tuple[str, ...]] = {}
+    for line in filter(str.strip, text.splitlines()):
+        found = _JOB.fullmatch(line.strip())
+        if found is None:
+            raise _odd(f"this line is no job with nodes: {printable(line)[:60]}")
+        for node in NodeSet(found[2], resolver=RESOLVER_NOGROUP):
+            jobs[node] = (*jobs.get(node, ()), found[1])
+    return jobs
+
+
+def _odd(why: str) -> SchedulerError:
+    return SchedulerError(f"Slurm's answer cannot be read: {why}", "Run: scontrol -o show node")
