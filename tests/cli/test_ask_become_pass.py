@@ -105,6 +105,6 @@ def options_of(verb: str) -> set[str]:
 def test_verbs_that_read_a_site_or_connect_have_the_same_options(verb):
     vault = {"--ask-vault-pass", "--vault-password-file"}
     wanted = {"check": vault}.get(verb, set())
-    if verb in ("accept", "apply", "discover", "plan", "record", "validate"):
+    if verb in ("accept", "apply", "discover", "plan", "record", "replace", "validate"):
         wanted = {*vault, "--ask-become-pass"}
     assert options_of(verb) & {*vault, "--ask-become-pass"} == wanted

@@ -209,6 +209,7 @@ VERBS = [
     ("record", ["here", "--limit", "here1"], ExitCode.OK, "wrote here1.record.json.gz"),
     ("accept", ["away"], ExitCode.UNKNOWN, "unknown"),
     ("certificate", ["check", "away", "here1"], ExitCode.UNKNOWN, ""),
+    ("replace", ["away", "here1"], ExitCode.UNKNOWN, "here1: stopped at host key: "),
     ("report", [], ExitCode.OK, "report.html"),
 ]  # fmt: skip
 

@@ -35,6 +35,7 @@ discover
 validate
 acceptance
 certificate
+replace
 report
 lab
 cli

@@ -32,6 +32,7 @@ VERBS = {
     "lab": "rdmaprov.cli.lab:lab",
     "plan": "rdmaprov.cli.plan:plan",
     "record": "rdmaprov.cli.record:record",
+    "replace": "rdmaprov.cli.replace:replace",
     "report": "rdmaprov.cli.report:report",
     "schema": "rdmaprov.cli.schema:schema_command",
     "validate": "rdmaprov.cli.validate:validate",

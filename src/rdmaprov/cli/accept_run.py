@@ -64,12 +64,48 @@ def measure(
     with (
         site_lock(site, wait_s),
         session.prepare(site, limit, json_file, passwords) as ready,
-        RunDirectory("accept", ready.mask, log="ranks.jsonl") as directory,
     ):
+        chosen = choose(ready.fleet.nodes, launcher or "", slurm_job or "")
+        result, _ = run_gate(
+            site, limit, ready, options, chosen,
+            resume=resume, ignore_validate=ignore_validate, key=key, is_left=is_left,
+            json_file=json_file,
+        )  # fmt: skip
+    return result.exit_code()
+
+
+def run_gate(
+    site: Path,
+    limit: str | None,
+    ready: session.Prepared,
+    options: Options,
+    chosen: LaunchChoice,
+    *,
+    resume: str | None = None,
+    ignore_validate: bool = False,
+    key: Path | None = None,
+    is_left: bool = False,
+    json_file: IO[str] | None = None,
+) -> tuple[GateResult, Path]:
+    """Run the gate in a run's directory; return its result and that directory.
+
+    Args:
+        site: the inventory directory, as the user named it.
+        limit: what selected the nodes, for results.json.
+        ready: the site with the nodes to measure.
+        options: of the gate.
+        chosen: the launcher.
+        resume: the run to take up, or `newest`; None for none.
+        ignore_validate: whether to measure nodes whose last validate failed.
+        key: signs the certificate; None for the site's.
+        is_left: whether nodes get their part of it, even if the site does not ask for that.
+        json_file: for the user, if that was asked.
+
+    """
+    with RunDirectory("accept", ready.mask, log="ranks.jsonl") as directory:
         same = identity(ready.fleet.site, ready.nodes, options)
         kept = _Kept(directory, same, _known_stages(resume, same, ready.screen))
         head = Head("accept", site, limit, datetime.now(UTC), ready.waivers)
-        chosen = choose(ready.fleet.nodes, launcher or "", slurm_job or "")
         asked = {"limit": limit, "ignore_validate": ignore_validate, "resumed": bool(kept.known)}
         terms = certificate_terms(ready, head, options, asked, chosen, key, is_left)
         with (
@@ -83,7 +119,7 @@ def measure(
     lines = [*summary_lines(result), *map(Line, issued.lines)]
     session.conclude(directory, text, lines, ready.screen, json_file)
     issued.require_all()
-    return result.exit_code()
+    return result, directory.path
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class NodeStatus:
     def text(self) -> str:
         """Return its state on one line: the word, the reason, the jobs."""
         parts = [self.word]
-        if self.reason:
+        if self.reason not in ("", MARK):
             parts.append(f"({self.reason})")
         if self.jobs:
             parts.append(f"job{'s' if len(self.jobs) > 1 else ''} {', '.join(self.jobs[:5])}")

@@ -1,0 +1,149 @@
+"""The first steps of `rdmaprov replace`: whose machine it is, and what it is made of."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from rdmaprov.cli import session
+from rdmaprov.cli.replace_work import Work
+from rdmaprov.discover import merge, reach, variables
+from rdmaprov.discover.variables import Difference
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory import Node
+from rdmaprov.probe.target import Targets
+from rdmaprov.problem import printable
+from rdmaprov.replace import hardware, host_key
+from rdmaprov.replace.host_key import HostKey
+from rdmaprov.replace.journal import identity_of
+from rdmaprov.scheduler.service import StepOutcome
+from rdmaprov.terminal import Line
+
+_HERE = "this machine"
+
+
+class Looks:
+    """Looks at the new machines; see `Replacement.looks`."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def host_key(self, nodes: Sequence[str]) -> StepOutcome:
+        """Verify each host key; learn those that the user allows. Nothing is sent before."""
+        targets = Targets(self._work.ready.given.become)
+        for node in nodes:
+            target = targets.of(node, self._work.ready.fleet.variables(node))
+            key = host_key.look(target)
+            if key is not None and not key.is_known:
+                if (why := self._refusal(node, key)) is not None:
+                    return why
+                file = host_key.learn(target, key)
+                self._work.tell(f"{node}: its new host key is in {file}")
+            self._work.machines[node] = key.fingerprint if key is not None else _HERE
+        return StepOutcome()
+
+    def _refusal(self, node: str, key: HostKey) -> StepOutcome | None:
+        """Return why a key may not be learnt, None if the user allows it; show both keys."""
+        for line in key_lines(node, key):
+            self._work.ready.screen.show(Line(line))
+        allowed = self._work.asked.host_keys.get(node)
+        if allowed is not None and allowed != key.fingerprint:
+            text = f"{node} shows {key.fingerprint}, and --host-key allows {allowed}"
+            return StepOutcome(ExitCode.UNKNOWN, f"{text}; nothing was sent to it")
+        question = f"Is {key.fingerprint} the key that the console of {node} shows?"
+        if allowed or (sys.stdin.isatty() and click.confirm(question, err=True)):
+            return None
+        text = f"the host key of {node} is not verified, and nothing was sent to it. "
+        compare = "Compare it on the node's console (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), "
+        return StepOutcome(
+            ExitCode.UNKNOWN, f"{text}{compare}then pass --host-key {key.fingerprint}"
+        )
+
+    def compare(self, nodes: Sequence[str]) -> StepOutcome:
+        """Compare each machine with the host variables; write those on a yes."""
+        work = self._work
+        answers = reach.read_nodes(work.asked.site, nodes, work.ready.given.arguments)
+        for node in nodes:
+            if node not in answers.facts:
+                why = work.ready.mask.text(answers.failures.get(node, "no answer"))
+                return StepOutcome(ExitCode.UNKNOWN, f"{node}: {why}")
+        work.facts.update(answers.facts)
+        different = differences(work, nodes)
+        for line in (*machine_lines(work, nodes), *difference_lines(different)):
+            work.ready.screen.show(Line(line))
+        written = {node: own for node, (own, _) in different.items() if own}
+        if written and not self._may_write(written):
+            text = "host variables describe the old machine. Pass --yes to write what the new one"
+            return StepOutcome(ExitCode.PENDING, f"{text} has, or edit host_vars")
+        for node, own in written.items():
+            found = {each.name: each.seen for each in own}
+            merge.merge_host_vars(work.asked.site, node, found)
+        if written:
+            work.ready = session.check_site(work.asked.site, None, work.ready.given, None)
+        for each in work.replaced.fleet.nodes:
+            work.journal.bind(each.name, identity_of(each.values, _machine(work, each.name)))
+        return StepOutcome()
+
+    def _may_write(self, written: Mapping[str, Sequence[Difference]]) -> bool:
+        if self._work.asked.yes:
+            return True
+        files = ", ".join(f"host_vars/{node}" for node in written)
+        return sys.stdin.isatty() and click.confirm(f"Write this to {files}?", err=True)
+
+
+def _machine(work: Work, node: str) -> str:
+    """Return what tells a machine from another: its host key, and the places of its GPUs.
+
+    Not its RDMA devices, which are not there before their driver is.
+    """
+    gpus = ",".join(str(gpu["pci"]) for gpu in work.facts[node]["gpus"])
+    return f"{work.machines.get(node, _HERE)} {gpus}"
+
+
+def key_lines(node: str, key: HostKey) -> Iterator[str]:
+    """Yield a node's known and its new host key."""
+    old = ", ".join(key.old) or "none"
+    yield f"{node}: host key that is known: {old}"
+    yield f"{node}: host key that it shows:  {key.fingerprint} ({printable(key.kind)})"
+
+
+def machine_lines(work: Work, nodes: Sequence[str]) -> Iterator[str]:
+    """Yield what the new machine has otherwise than the one that was last returned here."""
+    for node in nodes:
+        old = hardware.kept(work.journal.directory, node)
+        for line in hardware.changes(old, hardware.describe(work.facts[node])) if old else ():
+            yield f"{node}: {printable(line)}"
+
+
+Found = Mapping[str, tuple[list[Difference], list[Difference]]]
+
+
+def differences(work: Work, nodes: Sequence[str]) -> Found:
+    """Return by node the differences from its own host variables, and from those of its groups."""
+    found = {}
+    for node in work.only(nodes).fleet.nodes:
+        known = variables.host_variables(work.facts[node.name], node)
+        _, different = variables.compare(known, node)
+        own = [each for each in different if _is_own(node, each.name)]
+        found[node.name] = (own, [each for each in different if each not in own])
+    return found
+
+
+def _is_own(node: Node, name: str) -> bool:
+    """Return whether a variable is written for this node alone; a group's is a demand."""
+    path = Path(node.locate(name).file)
+    return path.parent.name == "host_vars" and path.stem == node.name
+
+
+def difference_lines(different: Found) -> Iterator[str]:
+    """Yield each difference."""
+    for node, (own, demands) in different.items():
+        for each in own:
+            yield f"{node}: {printable(each.text)}"
+        for each in demands:
+            yield f"{node}: {printable(each.text)}: set for its group, so it stays"
+        if not own and not demands:
+            yield f"{node}: the machine is as its host variables say"

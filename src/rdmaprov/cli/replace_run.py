@@ -1,0 +1,131 @@
+"""What `rdmaprov replace` does; apart from its options, so that help stays fast."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Unpack
+
+from rdmaprov.cli import session
+from rdmaprov.cli.options import PasswordOptions
+from rdmaprov.cli.passwords import provide_passwords
+from rdmaprov.cli.replace_looks import Looks
+from rdmaprov.cli.replace_plan import show_plan
+from rdmaprov.cli.replace_proofs import Proofs
+from rdmaprov.cli.replace_work import Asked, Work
+from rdmaprov.cli.site_lock import site_lock
+from rdmaprov.errors import UsageError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.interrupt import signals_interrupt
+from rdmaprov.replace import hardware
+from rdmaprov.replace.journal import Journal, journal_directory
+from rdmaprov.replace.machine import ACCEPT, APPLY, PROOFS, VALIDATE, Replacement, Step, Stopped
+from rdmaprov.runs.groups import fold_names
+from rdmaprov.scheduler.choice import choose_scheduler, wait_s
+from rdmaprov.terminal import Line
+
+_KEY = re.compile(r"(?:([^=]+)=)?(SHA256:[A-Za-z0-9+/]{43})=?")
+
+
+def return_nodes(
+    site: Path,
+    nodes: tuple[str, ...],
+    host_keys: tuple[str, ...],
+    yes: bool,
+    witnesses: str,
+    take_over: bool,
+    dry_run: bool,
+    wait_s: float,
+    **passwords: Unpack[PasswordOptions],
+) -> int:
+    """Return nodes to service; return the exit code.
+
+    Raises:
+        UsageError: a node or a witness is none of the site's, or a fingerprint is none.
+
+    """
+    names = tuple(dict.fromkeys(nodes))
+    keys = allowed_keys(host_keys, names)
+    asked = Asked(site, names, keys, yes, witnesses, wait_s)
+    with (
+        site_lock(site, wait_s),
+        signals_interrupt(),
+        provide_passwords(passwords) as given,
+    ):
+        ready = session.check_site(site, None, given, None)
+        _require_known(ready, site, names)
+        replaced = [node for node in ready.fleet.nodes if node.name in names]
+        journal = Journal(journal_directory(site), PROOFS)
+        work = Work(asked, ready, choose_scheduler(replaced), journal)
+        work.require_witnesses()
+        if dry_run:
+            return show_plan(work)
+        stopped = _replacement(work, take_over).run()
+        if stopped.code is ExitCode.OK:
+            for node in names:
+                hardware.keep(journal.directory, node, work.facts[node])
+        return _conclude(work, stopped)
+
+
+def _replacement(work: Work, take_over: bool) -> Replacement:
+    looks, proofs = Looks(work), Proofs(work)
+    return Replacement(
+        work.asked.nodes,
+        (Step("host key", looks.host_key), Step("compare", looks.compare)),
+        (
+            Step(APPLY, proofs.apply),
+            Step(VALIDATE, proofs.validate),
+            Step(ACCEPT, proofs.accept),
+        ),
+        work.scheduler,
+        work.journal,
+        wait_s(work.replaced.fleet.nodes),
+        take_over,
+        work.tell,
+    )
+
+
+def _conclude(work: Work, stopped: Stopped) -> ExitCode:
+    """Show how it ended; return the exit code."""
+    names = fold_names(work.asked.nodes)
+    if stopped.code is ExitCode.OK:
+        work.ready.screen.show(Line(f"{names}: in service", "green"))
+        return stopped.code
+    style = "red" if stopped.code is ExitCode.FAILED else "yellow"
+    where = f"{names}: stopped at {stopped.step}: {stopped.text}"
+    work.ready.screen.show(Line(where, style))
+    again = f"When that is solved, run the same command again: it goes on at {stopped.step}"
+    work.ready.screen.show(Line(again))
+    return stopped.code
+
+
+def _require_known(ready: session.Prepared, site: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in ready.nodes:
+            raise UsageError(
+                f"{name} is no node of {site}", f"List them: ansible-inventory -i {site} --graph"
+            )
+
+
+def allowed_keys(texts: tuple[str, ...], nodes: tuple[str, ...]) -> dict[str, str]:
+    """Return the host key that the user allows for each node, as a fingerprint.
+
+    Raises:
+        UsageError: one is no fingerprint, or does not say which of several nodes it is of.
+
+    """
+    keys: dict[str, str] = {}
+    for text in texts:
+        found = _KEY.fullmatch(text)
+        if found is None:
+            hint = "Print it on its console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
+            raise UsageError(f"--host-key {text} is no SHA256 fingerprint", hint)
+        name = found[1] or (nodes[0] if len(nodes) == 1 else "")
+        if name not in nodes:
+            which = f"{name} is not among them" if name else "it does not say of which"
+            message = f"--host-key {text}: there are several nodes, and {which}"
+            if len(nodes) == 1:
+                message = f"--host-key {text}: the node is {nodes[0]}"
+            raise UsageError(message, f"Write --host-key {nodes[0]}={found[2]}")
+        keys[name] = found[2]
+    return keys

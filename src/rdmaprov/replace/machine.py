@@ -1,0 +1,164 @@
+"""The order of the steps, and what may never happen between them.
+
+A node that we drained keeps our reason until it is resumed, and it is resumed only with proofs of
+all steps, read again from the journal. Each step can fail or be killed at any point; the same
+command then goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from rdmaprov.errors import RdmaprovError, UsageError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.replace.journal import Journal
+from rdmaprov.scheduler import service
+from rdmaprov.scheduler.model import Scheduler
+from rdmaprov.scheduler.programs import SchedulerError
+from rdmaprov.scheduler.service import Clock, StepOutcome
+
+APPLY, VALIDATE, ACCEPT = PROOFS = ("apply", "validate", "accept")
+DRAIN, RETURN = "drain", "return"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step before the return.
+
+    Args:
+        name: as it is shown.
+        act: does it on nodes; OK only if all of them passed.
+
+    """
+
+    name: str
+    act: Callable[[Sequence[str]], StepOutcome]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """How a replacement ended.
+
+    Args:
+        code: the exit code.
+        step: that it stopped at; empty if all nodes are in service.
+        text: why, on one line.
+
+    """
+
+    code: ExitCode = ExitCode.OK
+    step: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Takes nodes through the steps.
+
+    Args:
+        nodes: their names.
+        looks: steps that are done each time, before the drain; they change nothing on nodes.
+        proofs: by name in PROOFS, the steps whose success is kept.
+        scheduler: the site's.
+        journal: what was proven.
+        wait_s: seconds to wait for jobs.
+        take_over: replace the reason of who drained a node before.
+        tell: told what happens.
+        clock: how time passes.
+
+    """
+
+    nodes: tuple[str, ...]
+    looks: Sequence[Step]
+    proofs: Sequence[Step]
+    scheduler: Scheduler
+    journal: Journal
+    wait_s: float
+    take_over: bool = False
+    tell: Callable[[str], None] = lambda _text: None
+    clock: Clock = field(default_factory=Clock)
+
+    def run(self) -> Stopped:
+        """Do all steps; stop at the first one that fails."""
+        steps = [(step, False) for step in (*self.looks, Step(DRAIN, self._drain))]
+        steps += [(step, True) for step in self.proofs]
+        steps += [(Step(RETURN, self._return), False)]
+        for step, proves in steps:
+            try:
+                outcome = self._prove(step) if proves else self._do(step, self.nodes)
+            except UsageError:
+                raise
+            except RdmaprovError as error:
+                outcome = StepOutcome(error.exit_code, f"{error.message}. {error.hint}")
+            if not outcome.is_ok:
+                self._leave_reason(step, outcome)
+                return Stopped(outcome.code, step.name, outcome.text)
+        return Stopped()
+
+    def _do(self, step: Step, nodes: Sequence[str]) -> StepOutcome:
+        self.tell(step.name)
+        return step.act(nodes)
+
+    def _prove(self, step: Step) -> StepOutcome:
+        """Do a step on the nodes that have not passed it."""
+        left = [node for node in self.nodes if not self.journal.has(node, step.name)]
+        if not left:
+            self.tell(f"{step.name}: passed before")
+            return StepOutcome()
+        for node in left:
+            self.journal.begin(node, step.name)
+        outcome = self._do(step, left)
+        for node in left if outcome.is_ok else ():
+            self.journal.keep(node, step.name)
+        return outcome
+
+    def _drain(self, nodes: Sequence[str]) -> StepOutcome:
+        # Noted first: a kill in between leaves a note without a drain, which resumes nothing.
+        before = self.scheduler.status(nodes)
+        for node, status in before.items():
+            if self.take_over or not service.is_foreign(status):
+                self.journal.note(node, drained=True)
+        why = f"replace {','.join(nodes)} in progress"
+        found = service.take_out(
+            self.scheduler,
+            nodes,
+            why,
+            wait_s=self.wait_s,
+            take_over=self.take_over,
+            tell=self.tell,
+            clock=self.clock,
+        )
+        return _worst(found.items())
+
+    def _return(self, nodes: Sequence[str]) -> StepOutcome:
+        unproven = [node for node in nodes if not self.journal.is_proven(node)]
+        if unproven:  # a proof that grew too old while others were made
+            text = f"{', '.join(unproven)}: not all steps are proven any more"
+            return StepOutcome(ExitCode.UNKNOWN, text)
+        found = []
+        for node in nodes:
+            ours = bool(self.journal.get(node, "drained"))
+            back = service.give_back(self.scheduler, node, drained_by_us=ours, clock=self.clock)
+            if back.is_ok:
+                self.journal.close(node)
+            found.append((node, back))
+        return _worst(found)
+
+    def _leave_reason(self, step: Step, outcome: StepOutcome) -> None:
+        """Say in the scheduler where each of our nodes stopped; its old reason is ours, too."""
+        why = f"replace stopped at {step.name}: {outcome.code.name.lower()}"
+        for node in self.nodes:
+            with suppress(SchedulerError):
+                service.note(self.scheduler, node, why)
+
+
+def _worst(found: Iterable[tuple[str, StepOutcome]]) -> StepOutcome:
+    """Return one outcome for nodes: failed before unknown before pending, with all texts."""
+    pairs = list(found)
+    for code in (ExitCode.FAILED, ExitCode.UNKNOWN, ExitCode.PENDING):
+        if any(each.code is code for _, each in pairs):
+            said = "; ".join(f"{node}: {each.text}" for node, each in pairs if not each.is_ok)
+            return StepOutcome(code, said)
+    return StepOutcome()

@@ -1,0 +1,74 @@
+"""Which nodes a replaced one is measured with: known good, idle, one for each leaf."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rdmaprov.acceptance import state
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory import Node
+from rdmaprov.runs.directory import RUNS
+from rdmaprov.scheduler.model import NodeStatus
+
+# The gate names a node that failed with two witnesses which passed elsewhere [docs/acceptance.md].
+LEAST = 2
+
+
+def known_good(site: Path, nodes: Sequence[str], runs: Path = Path(RUNS)) -> set[str]:
+    """Return the nodes that the last `accept` and `validate` found nothing against.
+
+    Args:
+        site: the inventory directory.
+        nodes: names of those in question.
+        runs: where runs are kept.
+
+    """
+    good: set[str] = set()
+    left = set(nodes)
+    for path in sorted(runs.glob("*-accept*/results.json"), reverse=True):
+        if not left:
+            break
+        results = _accepted(path, site)
+        for node in left & results.keys():
+            left.discard(node)
+            if results[node]:
+                good.add(node)
+    wrong = {finding.node for finding in state.findings(site, sorted(good), runs)}
+    return good - wrong
+
+
+def _accepted(path: Path, site: Path) -> dict[str, bool]:
+    """Return by node whether a run's results have nothing against it; empty if they say nothing."""
+    try:
+        results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if Path(results["site"]).resolve() != site.resolve():
+            return {}
+        # Of an unknown verdict nobody knows what it lacked.
+        told = results["exit_code"] in (ExitCode.OK, ExitCode.FAILED)
+        return {node: told and own["findings"] == 0 for node, own in results["nodes"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def choose_witnesses(
+    candidates: Sequence[Node], status: Mapping[str, NodeStatus], count: int | None
+) -> list[str]:
+    """Return the names of idle nodes, spread over the leaves.
+
+    Args:
+        candidates: nodes that are known good, in the site's order.
+        status: of the candidates.
+        count: how many; None for one of each leaf, and LEAST at least.
+
+    """
+    leaves: dict[str, list[str]] = {}
+    for node in candidates:
+        if status[node.name].idle:
+            leaves.setdefault(str(node.get("fabric_leaf") or ""), []).append(node.name)
+    wanted = max(LEAST, len(leaves)) if count is None else count
+    rounds = max(map(len, leaves.values()), default=0)
+    ordered = [own[at] for at in range(rounds) for own in leaves.values() if at < len(own)]
+    return ordered[:wanted]

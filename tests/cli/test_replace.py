@@ -1,0 +1,201 @@
+"""`rdmaprov replace` as a program, with a real Slurm and a real sshd; no node passes here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.unit.sites import GOOD, write
+from tests.unit.slurm_cluster import Slurm, need_slurm
+from tests.unit.ssh_node import Sshd
+from tests.unit.waiting import until
+
+from rdmaprov.exit_codes import ExitCode
+
+NAMES = ("n1", "n2")
+HOSTS = f"""\
+---
+nodes:
+  hosts: {{n1: {{unit: 1}}, n2: {{unit: 2}}}}
+  vars: {{ansible_connection: local, ansible_python_interpreter: {sys.executable}}}
+"""
+SLURM = "---\nscheduler_kind: slurm\nscheduler_wait_s: 2\n"
+
+
+class Place:
+    """A directory with a site, and the environment of its Slurm."""
+
+    def __init__(self, directory, environment):
+        self.directory = directory
+        self.environment = {**os.environ, **environment}
+
+    def replace(self, *words):
+        """Return the exit code, and what was printed."""
+        done = subprocess.run(
+            [sys.executable, "-m", "rdmaprov", "replace", "site", *words],
+            cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=600, check=False, env=self.environment,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    need_slurm()
+    with tempfile.TemporaryDirectory(prefix="slurm") as place:
+        made = Slurm(Path(place), NAMES)
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
+
+
+@pytest.fixture
+def place(cluster, tmp_path):
+    write(tmp_path / "site", {**GOOD, "hosts.yml": HOSTS, "group_vars/nodes.yml": SLURM})
+    names = ("SLURM_CONF", "PATH")
+    yield Place(tmp_path, {name: cluster.environment[name] for name in names})
+    cluster.ask("scancel", "--full", "--state=RUNNING")
+    assert until(lambda: cluster.jobs() == "")
+    assert cluster.make_idle()
+
+
+def reasons(cluster):
+    return cluster.ask("sinfo", "-h", "-N", "-o", "%N|%T|%E").splitlines()
+
+
+def test_node_whose_apply_fails_stays_drained_with_the_reason(cluster, place):
+    """Each apply fails here before its first change: a machine without rails is no node."""
+    code, said = place.replace("n1")
+    assert code == ExitCode.FAILED, said
+    assert "n1: stopped at apply: apply, runs/" in said
+    assert "it goes on at apply" in said
+    stopped = "n1|drained|rdmaprov: replace stopped at apply: failed"
+    assert reasons(cluster) == [stopped, "n2|idle|none"]
+    code, said = place.replace("n1")
+    assert code == ExitCode.FAILED, said
+    assert reasons(cluster) == [stopped, "n2|idle|none"]
+
+
+def test_job_on_the_node_ends_unharmed_and_nothing_is_applied_before(cluster, place):
+    job = cluster.ask("sbatch", "--parsable", "--export=NONE", "-w", "n1", "-o", "/dev/null",
+                      "--wrap", "sleep 120")  # fmt: skip
+    running = ("squeue", "-h", "-j", job, "-o", "%T")
+    assert until(lambda: cluster.ask(*running) == "RUNNING")
+    code, said = place.replace("n1")
+    assert code == ExitCode.UNKNOWN, said
+    assert f"job {job}; it stays drained" in said
+    assert cluster.ask(*running) == "RUNNING"
+    assert reasons(cluster)[0] == "n1|draining|rdmaprov: replace stopped at drain: unknown"
+    assert not list(place.directory.glob("runs/*-apply"))
+
+
+def test_dry_run_says_each_step_and_changes_nothing(cluster, place):
+    code, said = place.replace("n1", "--dry-run")
+    assert code == ExitCode.FAILED, said  # what plan finds on this machine
+    assert "drain: n1: idle: drained, then up to 2.0 s for jobs to end" in said
+    assert "proofs: n1: apply, validate, accept" in said
+    assert "witnesses: none is known good and idle: it would stop at accept" in said
+    assert reasons(cluster) == ["n1|idle|none", "n2|idle|none"]
+    assert not list(place.directory.glob("runs/replace-*"))
+
+
+def test_reason_of_an_administrator_is_left(cluster, place):
+    cluster.ask("scontrol", "update", "nodename=n1", "state=drain", "reason=bad board")
+    code, said = place.replace("n1")
+    assert code == ExitCode.FAILED, said
+    assert "(bad board): somebody else's reason, which stays" in said
+    assert reasons(cluster)[0] == "n1|drained|bad board"
+
+
+def test_scheduler_that_is_away_stops_before_apply(cluster, place):
+    text = (cluster.place / "slurm.conf").read_text().splitlines()
+    away = ["SlurmctldPort=1" if each.startswith("SlurmctldPort=") else each for each in text]
+    (place.directory / "slurm.conf").write_text("\n".join([*away, "MessageTimeout=2"]) + "\n")
+    place.environment["SLURM_CONF"] = str(place.directory / "slurm.conf")
+    code, said = place.replace("n1")
+    assert code == ExitCode.UNKNOWN, said
+    assert "n1: stopped at drain: scontrol: " in said
+    assert "Unable to contact slurm controller" in said
+    assert not list(place.directory.glob("runs/*-apply"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["n9"], "n9 is no node of site"),
+        (["n1", "--host-key", "MD5:aa"], "--host-key MD5:aa is no SHA256 fingerprint"),
+        (["n1", "n2", "--host-key", f"SHA256:{'a' * 43}"], "it does not say of which"),
+        (["n1", "--witnesses", "0"], "--witnesses must be at least 1, not 0"),
+        (["n1", "--witnesses", "n1"], "--witnesses: n1 is no other node of site"),
+        ([], "Missing argument 'NODE...'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_changes_nothing(tmp_path, words, says):
+    write(tmp_path / "site", {**GOOD, "hosts.yml": HOSTS})
+    code, said = Place(tmp_path, {}).replace(*words)
+    assert (code, says in said, "Traceback" in said) == (ExitCode.USAGE, True, False), said
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.fixture
+def sshd(tmp_path):
+    """Provide an sshd whose node's old key is known, and a file that shows who got a shell."""
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    made = Sshd(keys)
+    got_in = tmp_path / "got-in"
+    variables = made.variables("n1", f"ForceCommand touch {got_in}", known="other_host_key")
+    hosts = {"nodes": {"hosts": {"n1": {"unit": 1, **variables}, "n2": {"unit": 2}}}}
+    write(tmp_path / "site", {**GOOD, "hosts.yml": f"---\n{yaml.safe_dump(hosts)}"})
+    return Place(tmp_path, {"ANSIBLE_SSH_TIMEOUT": "60"}), keys, got_in
+
+
+def fingerprint(keys, name):
+    said = subprocess.run(
+        ["ssh-keygen", "-l", "-f", str(keys / f"{name}.pub")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return said.stdout.split()[1]
+
+
+@pytest.mark.parametrize("allowed", [None, "other_key", "other_host_key"])
+def test_changed_host_key_shows_both_and_sends_nothing(sshd, allowed):
+    place, keys, got_in = sshd
+    words = [] if allowed is None else ["--host-key", fingerprint(keys, allowed)]
+    known = (keys / "known_n1").read_text()
+    code, said = place.replace("n1", *words)
+    assert code == ExitCode.UNKNOWN, said
+    assert f"host key that is known: {fingerprint(keys, 'other_host_key')}" in said
+    assert f"host key that it shows:  {fingerprint(keys, 'host_key')} (ssh-ed25519)" in said
+    assert "nothing was sent to it" in said
+    assert (keys / "known_n1").read_text() == known
+    assert not got_in.exists()
+
+
+def test_allowed_host_key_replaces_the_old_one(sshd):
+    place, keys, got_in = sshd
+    code, said = place.replace("n1", "--host-key", fingerprint(keys, "host_key"))
+    assert "n1: its new host key is in " in said
+    assert code == ExitCode.UNKNOWN  # this sshd runs nothing that reads a node
+    assert "n1: stopped at compare: " in said
+    public = (keys / "host_key.pub").read_text().split()[:2]
+    assert (keys / "known_n1").read_text().split() == ["n1", *public]
+    assert got_in.exists()
+    _, said = place.replace("n1")
+    assert "host key that it shows" not in said
+
+
+def test_site_that_turns_the_check_off_is_refused(sshd):
+    place, _, got_in = sshd
+    place.environment["ANSIBLE_HOST_KEY_CHECKING"] = "False"
+    code, said = place.replace("n1")
+    assert code == ExitCode.UNKNOWN, said
+    assert "the site turns off the check of host keys" in said
+    assert not got_in.exists()
