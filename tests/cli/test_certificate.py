@@ -13,6 +13,7 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import jsonschema
 import pytest
 from tests.cli.certified import CertifiedFleet, make_key, public
 
@@ -33,6 +34,7 @@ from rdmaprov.certificate.statement import (
 from rdmaprov.certificate.verify import verify
 from rdmaprov.probe.target import Target
 
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/certificate.schema.json").read_text())
 SIZES = ("--sizes", "1G:2G")
 
 
@@ -119,6 +121,16 @@ def test_a_fleet_that_passed_has_a_certificate_that_stock_tools_verify(fleet, ru
     assert own["gpus"][1]["uuid"] == "GPU-00000001-0000-4000-8000-000000000001"
     assert own["versions"]["nvidia"] == "570.86.15"
     assert {log["name"] for log in predicate["logs"]} >= {"results.json", "logs/ranks.jsonl"}
+
+
+def test_the_schema_describes_it(run):
+    statement = read(run)
+    jsonschema.validate(statement, SCHEMA)
+    for part in (statement, statement["predicate"], statement["predicate"]["nodes"]["gpu001"]):
+        part["surprise"] = 1
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(statement, SCHEMA)
+        del part["surprise"]
 
 
 def test_every_altered_field_is_refused_and_its_place_is_named(fleet, run):
@@ -243,6 +255,27 @@ def test_an_operator_cannot_change_what_a_node_is(fleet, run):
     [found] = judge(run, fleet)
     assert found.where == "predicate/nodes/gpu002/identity/machine/serial"
     assert found.what == 'is "SN999999"; gpu002 countersigned "SN000001"'
+
+
+def _deep(predicate):
+    for _ in range(300):
+        predicate["waivers"] = [predicate["waivers"]]
+
+
+def _surrogate(predicate):
+    predicate["notes"] = ["\ud800"]
+
+
+def _infinite(predicate):
+    predicate["waivers"] = [{"rule": 10**400, "reason": "", "nodes": [], "found": ""}]
+
+
+@pytest.mark.parametrize("change", [_deep, _surrogate, _infinite])
+def test_values_that_break_readers_are_refused(fleet, run, change):
+    statement = read(run)
+    change(statement["predicate"])
+    (run / "certificate.json").write_text(json.dumps(statement))
+    assert "shape" in kinds(judge(run, fleet))
 
 
 def _slow(predicate):

@@ -13,7 +13,6 @@ import rdmaprov
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.certificate import notary, of_gate, ssh_signature
-from rdmaprov.certificate.known_hosts import NoHostKey
 from rdmaprov.certificate.site import described_rails, node_digest
 from rdmaprov.certificate.ssh_signature import NotSigned
 from rdmaprov.certificate.statement import (
@@ -56,7 +55,7 @@ class Terms:
         valid_for: how long it is valid.
         key: the operator's; None for none.
         is_left: whether nodes keep their part.
-        keys_of: returns the host keys that ssh knows of a node, or raises NoHostKey.
+        keys_of: returns for each node the host keys that ssh knows of it, or why there are none.
 
     """
 
@@ -68,7 +67,7 @@ class Terms:
     valid_for: timedelta
     key: Path | None
     is_left: bool
-    keys_of: Callable[[str], list[str]]
+    keys_of: Callable[[Sequence[str]], Mapping[str, list[str] | str]]
 
 
 @dataclass
@@ -136,11 +135,11 @@ def _known_keys(terms: Terms) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Return the host keys of nodes, and why there are none."""
     keys: dict[str, list[str]] = {}
     unknown: dict[str, str] = {}
-    for node in terms.nodes:
-        try:
-            keys[node.name] = terms.keys_of(node.name)
-        except NoHostKey as error:
-            keys[node.name], unknown[node.name] = [], str(error)
+    for name, found in terms.keys_of([node.name for node in terms.nodes]).items():
+        if isinstance(found, str):
+            keys[name], unknown[name] = [], found
+        else:
+            keys[name] = found
     return keys, unknown
 
 

@@ -97,7 +97,12 @@ def _ranks(predicate: Mapping[str, Any]) -> Iterator[Objection]:
     for plane in {row["plane"]: None for row in predicate["rows"]}:
         top = _top_rows(predicate, plane)
         ranks = by_plane.get((plane, top[0]["bytes"]), []) if top else []
-        if sorted(rank for rank, _ in ranks) != list(range(predicate["ranks"])):
+        numbers = {rank for rank, _ in ranks}
+        if (
+            len(ranks) != len(numbers)
+            or len(ranks) != predicate["ranks"]
+            or (max(numbers) >= predicate["ranks"])
+        ):
             yield _wrong("nodes", f"do not have each rank of {plane} once")
         elif max(us for _, us in ranks) != top[0]["median_us"]:
             said = f"{plane}: the time of its largest all-reduce is not that of the slowest rank"

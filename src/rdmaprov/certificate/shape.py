@@ -50,7 +50,7 @@ def _or_null(check: Check) -> Check:
 
 
 _RANK = fields(
-    {"plane": _WORD, "bytes": integer(1), "rank": integer(0, 1 << 24), "median_us": _POSITIVE}
+    {"plane": _WORD, "bytes": integer(1), "rank": integer(0, 1 << 20), "median_us": _POSITIVE}
 )
 _NUMBER = fields({"what": _LINE, "gb_s": _RATE, "least_gb_s": _RATE})
 _STAGE = fields(
@@ -112,7 +112,9 @@ _ASKED = fields(
         "resumed": boolean,
     }
 )
-_WAIVER = mapping_to(lambda _value: RIGHT)
+_WAIVER = fields(
+    {"rule": _WORD, "reason": _LINE, "nodes": list_of(_WORD, MOST_NODES), "found": _LINE}
+)
 
 
 def _own(value: object) -> str | None:
@@ -148,7 +150,7 @@ STATEMENT = fields(
                 "waivers": list_of(_WAIVER),
                 "verdict": text("accepted|refused|unknown|interrupted"),
                 "backend": text("nccl|gloo"),
-                "ranks": integer(2, 1 << 24),
+                "ranks": integer(2, 1 << 20),
                 "stages": list_of(_STAGE, len(STAGES)),
                 "rows": list_of(_ROW),
                 "floors": list_of(_FLOOR, 4),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,12 @@ from rdmaprov.cli.session import Prepared
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
 from rdmaprov.probe.errors import NodeUnreachable
-from rdmaprov.probe.target import Targets
+from rdmaprov.probe.target import Target, Targets
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head
+
+_SIDE_BY_SIDE = 8
+_HostKeys = Callable[[Sequence[str]], Mapping[str, list[str] | str]]
 
 
 def certificate_terms(
@@ -65,18 +69,30 @@ def certificate_terms(
     )
 
 
-def _host_keys(fleet: Fleet, launcher: str, password: str) -> Callable[[str], list[str]]:
-    """Return the function that returns the host keys that ssh knows of a node."""
+def _host_keys(fleet: Fleet, launcher: str, password: str) -> _HostKeys:
+    """Return the function that returns the host keys that ssh knows of nodes."""
 
-    def keys_of(name: str) -> list[str]:
+    def keys_of(names: Sequence[str]) -> Mapping[str, list[str] | str]:
         if launcher != "ssh":
-            raise NoHostKey(f"the launcher {launcher} verifies no host key")
-        try:
-            return known_keys(Targets(password).of(name, fleet.variables(name)))
-        except NodeUnreachable as error:
-            raise NoHostKey(error.message) from error
+            return dict.fromkeys(names, f"the launcher {launcher} verifies no host key")
+        targets = Targets(password)
+        found: dict[str, Target | str] = {}
+        for name in names:  # one after the other: Ansible renders their variables
+            try:
+                found[name] = targets.of(name, fleet.variables(name))
+            except NodeUnreachable as error:
+                found[name] = error.message
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+            return dict(zip(found, pool.map(_keys, found.values()), strict=True))
 
     return keys_of
+
+
+def _keys(target: Target | str) -> list[str] | str:
+    try:
+        return target if isinstance(target, str) else known_keys(target)
+    except NoHostKey as error:
+        return str(error)
 
 
 def certify(result: GateResult, connection: Nodes, directory: RunDirectory, terms: Terms) -> Issued:
