@@ -25,7 +25,12 @@ from rdmaprov.cli.verbosity import verbosity_options
 @site_argument
 @limit_option
 @roles_option
-@click.option("--serial", metavar="N|N%", help="Change this many nodes at a time.  [default: all]")
+@click.option(
+    "--serial",
+    metavar="N|N%",
+    help="Change this many nodes at a time; with scheduler_kind, drain them before, validate and"
+    " return them.  [default: all]",
+)
 @click.option(
     "--max-failures",
     metavar="N|N%",
@@ -57,6 +62,10 @@ def apply(**given: Any) -> int:  # noqa: ANN401 - apply_run.converge has their t
     Nodes already in that state are only surveyed. A node on which a job runs is refused if a change
     would interrupt its traffic. To resume an interrupted run, run the same command again. Logs and
     results go to runs/, without secrets.
+
+    With --serial, where scheduler_kind names a scheduler, nodes that differ are drained, changed,
+    rebooted if required, validated and returned, batch by batch: first one node alone, then never
+    two of one leaf or rack. It stops at the first batch that fails, which stays drained.
     """
     from rdmaprov.cli.apply_run import converge
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Unpack
 
@@ -18,6 +19,8 @@ from rdmaprov.drift.fleet import probe_fleet
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.screen import Screen
+from rdmaprov.scheduler.choice import choose_scheduler
+from rdmaprov.scheduler.no_scheduler import NoScheduler
 from rdmaprov.terminal import Line
 from rdmaprov.words import quantity
 
@@ -50,6 +53,15 @@ def converge(
         site_lock(site, wait_s),
         session.prepare(site, limit, json_file, passwords) as ready,
     ):
+        scheduler = choose_scheduler(ready.fleet.nodes)
+        if batch is not None and not isinstance(scheduler, NoScheduler):
+            others = {"--ask": ask, "--json": json_file, "--max-failures": max_failures}
+            _require_alone(others)
+            from rdmaprov.cli.apply_rolling import Rolling  # with pytest, which takes a while
+
+            variables = _variables(None, None, reboot, 0)
+            variables |= {"apply_force_busy": True} if force_busy else {}
+            return Rolling(site, ready, scheduler, named, variables, wait_s).run(batch)
         request = ApplyRequest(
             "apply", site, ready.nodes, limit, named, {}, ready.arguments, ready.waivers
         )
@@ -67,6 +79,21 @@ def converge(
             results = run.run_playbook("apply")
             lines = summary.apply_lines(results)
             return session.finish(run, results, lines, ready.screen, json_file)
+
+
+def _require_alone(others: Mapping[str, object]) -> None:
+    """Raise if options are given that a rolling apply does not have.
+
+    Raises:
+        UsageError: it stops at the first failure, and each batch has a run with results of its own.
+
+    """
+    for option, value in others.items():
+        if value:
+            raise UsageError(
+                f"{option} and --serial exclude each other where scheduler_kind names a scheduler",
+                "Pass one of them; plan shows what would change",
+            )
 
 
 def _narrow(run: Run, ready: session.Prepared, roles: tuple[str, ...]) -> bool:

@@ -9,17 +9,11 @@ from contextlib import contextmanager
 from rdmaprov.acceptance.launchers.choice import choose
 from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.stages import parse_stages
-from rdmaprov.apply import summary
-from rdmaprov.apply.run import ApplyRequest
-from rdmaprov.cli import accept_run, session
+from rdmaprov.cli import accept_run, node_proofs
 from rdmaprov.cli.replace_work import Work
-from rdmaprov.cli.site_lock import node_lock_variables
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler.service import StepOutcome
-from rdmaprov.terminal import Line
-from rdmaprov.validate import run as suite
-from rdmaprov.validate.run import ValidateRequest
 
 # A reservation of witnesses ends by then, if this process is killed; our choice, as a gate of tens
 # of nodes takes minutes.
@@ -36,33 +30,12 @@ class Proofs:
 
     def apply(self, nodes: Sequence[str]) -> StepOutcome:
         """Apply on these nodes alone, with a reboot where one is required."""
-        work, ready = self._work, self._work.only(nodes)
-        request = ApplyRequest(
-            "apply", work.asked.site, tuple(nodes), ",".join(nodes), (), {}, ready.arguments,
-            ready.waivers,
-        )  # fmt: skip
-        with session.start_run(request, ready) as run:
-            run.add_variables({"apply_reboot": "if-needed"})
-            run.add_variables(node_lock_variables(run.path, work.asked.wait_s))
-            results = run.run_playbook("apply")
-            lines = summary.apply_lines(results)
-            code = session.finish(run, results, lines, ready.screen, None)
-        return _outcome(code, f"apply, {run.path}")
+        asked = self._work.asked
+        return node_proofs.apply_nodes(asked.site, self._work.only(nodes), asked.wait_s)
 
     def validate(self, nodes: Sequence[str]) -> StepOutcome:
         """Validate these nodes alone."""
-        return self._suite(nodes)
-
-    def _suite(self, nodes: Sequence[str], *options: str) -> StepOutcome:
-        ready = self._work.only(nodes)
-        limit = ",".join(nodes)
-        request = ValidateRequest(
-            self._work.asked.site, limit, None, ("-q", *options), ready.arguments, ready.waivers
-        )
-        done = suite.run(request, ready.fleet, ready.mask)
-        lines = map(Line, done.summary)
-        session.conclude(done.directory, done.text, lines, ready.screen, None)
-        return _outcome(done.code, f"validate, {done.directory.path}")
+        return node_proofs.validate_nodes(self._work.asked.site, self._work.only(nodes))
 
     def accept(self, nodes: Sequence[str]) -> StepOutcome:
         """Measure nodes with witnesses that are known good and idle, and the paths between them."""
@@ -84,10 +57,10 @@ class Proofs:
     def _measure(self, nodes: Sequence[str], witnesses: Sequence[str]) -> StepOutcome:
         self._work.tell(f"witnesses: {fold_names(witnesses)}")
         everyone = (*nodes, *witnesses)
-        paths = self._suite(everyone, _PATHS)
+        ready = self._work.only(everyone)
+        paths = node_proofs.validate_nodes(self._work.asked.site, ready, _PATHS)
         if not paths.is_ok:
             return paths
-        ready = self._work.only(everyone)
         launcher = choose(ready.fleet.nodes, "", "").launcher
         if launcher == "slurm":
             self._work.tell("ranks are started over ssh: a drained node gets no Slurm job")
@@ -98,7 +71,7 @@ class Proofs:
         result, path = accept_run.run_gate(site, limit, ready, options, chosen)
         named = sorted({name for finding in result.findings for name in finding.nodes})
         at_fault = f"; findings about {fold_names(named)}" if named else ""
-        return _outcome(result.exit_code(), f"accept, {path}{at_fault}")
+        return node_proofs.outcome_of_run(result.exit_code(), f"accept, {path}{at_fault}")
 
     @contextmanager
     def _held(self, witnesses: Sequence[str]) -> Iterator[None]:
@@ -116,15 +89,3 @@ class Proofs:
         finally:
             scheduler.release(witnesses, label)
             journal.note(first, held=[])
-
-
-def _outcome(code: ExitCode, text: str) -> StepOutcome:
-    """Return the outcome of a run.
-
-    Raises:
-        KeyboardInterrupt: the user stopped it.
-
-    """
-    if code is ExitCode.INTERRUPTED:
-        raise KeyboardInterrupt
-    return StepOutcome(code, text)

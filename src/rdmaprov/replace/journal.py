@@ -18,10 +18,10 @@ _FORMAT = 1
 KEPT_S = 24 * 3600.0
 
 
-def journal_directory(site: Path, runs: Path = Path(RUNS)) -> Path:
-    """Return where a site's journals are; one file for each node."""
+def journal_directory(site: Path, runs: Path = Path(RUNS), verb: str = "replace") -> Path:
+    """Return where a site's journals of a verb are; one file for each node."""
     digest = hashlib.sha256(str(site.resolve()).encode()).hexdigest()[:8]
-    return runs / f"replace-{site.resolve().name}-{digest}"
+    return runs / f"{verb}-{site.resolve().name}-{digest}"
 
 
 @dataclass

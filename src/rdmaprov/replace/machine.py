@@ -67,6 +67,7 @@ class Replacement:
         take_over: replace the reason of who drained a node before.
         tell: told what happens.
         clock: how time passes.
+        verb: of the reasons.
 
     """
 
@@ -79,6 +80,7 @@ class Replacement:
     take_over: bool = False
     tell: Callable[[str], None] = lambda _text: None
     clock: Clock = field(default_factory=Clock)
+    verb: str = "replace"
 
     def run(self) -> Stopped:
         """Do all steps; stop at the first one that fails."""
@@ -120,7 +122,7 @@ class Replacement:
         for node, status in before.items():
             if self.take_over or not service.is_foreign(status):
                 self.journal.note(node, drained=True)
-        why = f"replace {','.join(nodes)} in progress"
+        why = f"{self.verb} {','.join(nodes)} in progress"
         found = service.take_out(
             self.scheduler,
             nodes,
@@ -148,7 +150,7 @@ class Replacement:
 
     def _leave_reason(self, step: Step, outcome: StepOutcome) -> None:
         """Say in the scheduler where each of our nodes stopped; its old reason is ours, too."""
-        why = f"replace stopped at {step.name}: {outcome.code.name.lower()}"
+        why = f"{self.verb} stopped at {step.name}: {outcome.code.name.lower()}"
         for node in self.nodes:
             with suppress(SchedulerError):
                 service.note(self.scheduler, node, why)

@@ -1,0 +1,141 @@
+"""`rdmaprov apply --serial` where a scheduler gives nodes to jobs: batch by batch, proven."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rdmaprov.apply.limits import Share
+from rdmaprov.cli import node_proofs, session
+from rdmaprov.drift.fleet import probe_fleet
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.replace.journal import Journal, identity_of, journal_directory
+from rdmaprov.replace.machine import APPLY, VALIDATE, Replacement, Step, Stopped
+from rdmaprov.runs.groups import fold_names
+from rdmaprov.scheduler.batches import batches
+from rdmaprov.scheduler.choice import wait_s
+from rdmaprov.scheduler.model import NodeStatus, Scheduler
+from rdmaprov.scheduler.service import StepOutcome, is_foreign
+from rdmaprov.terminal import Line
+from rdmaprov.words import quantity
+
+PROOFS = (APPLY, VALIDATE)
+
+
+@dataclass(frozen=True)
+class Rolling:
+    """An apply that rolls over a fleet.
+
+    Args:
+        site: the inventory directory.
+        ready: the site with the nodes to apply on.
+        scheduler: gives them to jobs.
+        roles: names of the roles; empty for all.
+        variables: of the playbook, such as the policy of reboots.
+        lock_wait_s: seconds to wait for another run that holds a node.
+
+    """
+
+    site: Path
+    ready: session.Prepared
+    scheduler: Scheduler
+    roles: tuple[str, ...]
+    variables: Mapping[str, object]
+    lock_wait_s: float
+
+    def run(self, serial: Share) -> ExitCode:
+        """Roll over the nodes that need it; return the exit code."""
+        status = self.scheduler.status(self.ready.nodes)
+        others = [name for name, each in status.items() if is_foreign(each)]
+        for name in others:
+            self._show(f"{name}: left alone: {status[name].text}", "yellow")
+        needed = self._needed(status, others)
+        if not needed:
+            self._show(f"{quantity(len(self.ready.nodes) - len(others), 'node')}: nothing to do")
+        nodes = self._only(needed).fleet.nodes
+        ended = roll(batches(nodes, serial.of(len(nodes)) if nodes else 1), self._batch)
+        done = [name for name in needed if name not in ended.stopped + ended.left]
+        if done:
+            self._show(f"in service: {fold_names(done)}", "green")
+        if ended.stopped:
+            why = f"{ended.end.step}: {ended.end.text}"
+            self._show(f"stopped: {fold_names(ended.stopped)}: {why}", "red")
+            self._show("When that is solved, run the same command again: it does what is left")
+        if ended.left:
+            self._show(f"not started, in service: {fold_names(ended.left)}")
+        return ended.end.code or (ExitCode.UNKNOWN if others else ExitCode.OK)
+
+    def _needed(self, status: Mapping[str, NodeStatus], others: Sequence[str]) -> list[str]:
+        """Return the nodes that differ from the site, and those that an earlier run left."""
+        names = [name for name in self.ready.nodes if name not in others]
+        ready = self._only(names)
+        self._show(f"probing {quantity(len(names), 'node')}")
+        found = probe_fleet(ready.fleet, self.roles, ready.given.become) if names else {}
+        return [name for name in names if found[name].why or status[name].is_ours]
+
+    def _batch(self, names: Sequence[str]) -> Stopped:
+        """Take a batch through drain, apply, validate and return."""
+        self._show(f"batch: {fold_names(names)}")
+        directory = journal_directory(self.site, verb="apply")
+        journal = Journal(directory, PROOFS)
+        return Replacement(
+            tuple(names),
+            (Step("site", lambda nodes: self._bind(journal, nodes)),),
+            (Step(APPLY, self._apply), Step(VALIDATE, self._validate)),
+            self.scheduler,
+            journal,
+            wait_s(self.ready.fleet.nodes),
+            tell=self._show,
+            verb="apply",
+        ).run()
+
+    def _bind(self, journal: Journal, names: Sequence[str]) -> StepOutcome:
+        for node in self._only(names).fleet.nodes:
+            journal.bind(node.name, identity_of(node.values, ",".join(self.roles)))
+        return StepOutcome()
+
+    def _apply(self, names: Sequence[str]) -> StepOutcome:
+        part = self._only(names)
+        return node_proofs.apply_nodes(
+            self.site, part, self.lock_wait_s, self.roles, self.variables
+        )
+
+    def _validate(self, names: Sequence[str]) -> StepOutcome:
+        return node_proofs.validate_nodes(self.site, self._only(names))
+
+    def _only(self, names: Sequence[str]) -> session.Prepared:
+        chosen = tuple(node for node in self.ready.fleet.nodes if node.name in names)
+        fleet = dataclasses.replace(self.ready.fleet, nodes=chosen)
+        return dataclasses.replace(self.ready, fleet=fleet)
+
+    def _show(self, text: str, style: str = "") -> None:
+        self.ready.screen.remark(Line(text, style))
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """How far batches went.
+
+    Args:
+        end: how the last one ended.
+        stopped: its nodes, if it stopped.
+        left: nodes of the batches that did not begin.
+
+    """
+
+    end: Stopped
+    stopped: list[str]
+    left: list[str]
+
+
+def roll(groups: Iterable[list[str]], do: Callable[[Sequence[str]], Stopped]) -> Rolled:
+    """Do batches until one stops."""
+    waiting = list(groups)
+    while waiting:
+        names = waiting.pop(0)
+        end = do(names)
+        if end.code is not ExitCode.OK:
+            return Rolled(end, names, [name for group in waiting for name in group])
+    return Rolled(Stopped(), [], [])
