@@ -146,7 +146,7 @@ def test_rails_of_soft_roce_are_tested_one_after_the_other_and_without_latency()
     assert len(measurer.asked) == 6
     for tests in measurer.asked:
         assert len({test.sender.rail for test in tests}) == 1
-        assert {(test.measures, test.size) for test in tests} == {("bandwidth", 1 << 16)}
+        assert {(test.measures, test.size) for test in tests} == {("bandwidth", 1 << 14)}
 
 
 def test_a_port_in_two_tests_of_a_direction_is_refused():

@@ -99,3 +99,13 @@ def test_a_longer_time_until_packets_are_sent_again_is_asked_for_by_its_exponent
     said = words(test, "host", RdmaPort("rxe0", 1), "7", Settings(qp_timeout=18), able) or []
     assert said[said.index("-u") + 1] == "18"
     assert "-u" not in (words(test, "host", RdmaPort("rxe0", 1), "7", Settings(), able) or "-u")
+
+
+def test_a_number_of_messages_replaces_the_duration():
+    able, port, test = Abilities("6.06"), RdmaPort("rxe0", 1), PathTest(End("a", 0), End("b", 0))
+    few = words(test, "host", port, "7", Settings(messages=200, tx_depth=8), able) or []
+    assert (few[few.index("-n") + 1], few[few.index("-t") + 1]) == ("200", "8")
+    assert "-D" not in few
+    usual = words(test, "host", port, "7", Settings(), able) or []
+    assert "-D" in usual
+    assert not {"-n", "-t"} & set(usual)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.path_survey import NodeSurvey
+from rdmaprov.acceptance.path_ceilings import BANDWIDTH_BYTES
+from rdmaprov.acceptance.path_survey import SOFTWARE_BYTES, NodeSurvey
 from rdmaprov.acceptance.pci_paths import pci_hops
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.pci import Hop, acs_redirects
@@ -21,9 +22,6 @@ from rdmaprov.verbs.loopback import (
 from rdmaprov.verbs.model import End, PathTest
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
-# A device that is no PCI function is software, such as Soft-RoCE: 128 writes are in flight, and a
-# mebibyte of each takes a virtual processor longer than the transport waits.
-_SIZE, _SOFTWARE_SIZE = 1 << 20, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,8 @@ def _rail_cells(name: str, rail: int, survey: NodeSurvey) -> Iterator[HostCell]:
     seen = survey.said["rails"][rail]
     nic, rate = pci_hops(seen["path"]), _RATE.match(seen["rate"])
     port_gbps = float(rate[1]) if rate else 0.0
-    size = _SIZE if seen["path"] else _SOFTWARE_SIZE
+    # A device that is no PCI function is software.
+    size = BANDWIDTH_BYTES if seen["path"] else SOFTWARE_BYTES
     for number in survey.numa_nodes:
         end = End(name, rail, f"numa{number}")
         place = host_place(seen["numa"], number)

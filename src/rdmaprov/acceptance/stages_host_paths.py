@@ -10,7 +10,7 @@ from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.host_cells import HostCell, host_cells, host_rounds
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.nodes import Nodes
-from rdmaprov.acceptance.path_survey import NodeSurvey, survey_nodes
+from rdmaprov.acceptance.path_survey import NodeSurvey, software_settings, survey_nodes
 from rdmaprov.acceptance.path_tests import open_path_tests
 from rdmaprov.acceptance.stages import StageReport
 from rdmaprov.bandwidth.rates import format_gb_s
@@ -46,7 +46,10 @@ def add_host_paths(
     cells = {name: host_cells(name, survey) for name, survey in able.items()}
     found: dict[PathTest, PathResult] = {}
     if able:
-        with open_path_tests(connection, able, Settings(duration_s=_DURATION_S)) as tests:
+        settings = Settings(duration_s=_DURATION_S)
+        if all(each.is_software for each in able.values()):
+            settings = software_settings(settings)
+        with open_path_tests(connection, able, settings) as tests:
             found = measure_cells(tests, cells)
         report.is_skipped = False
         keep("loopback.tsv", _table(cells, found))

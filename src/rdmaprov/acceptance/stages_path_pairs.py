@@ -13,7 +13,7 @@ from rdmaprov.acceptance.path_cross_rail import add_cross_rail_paths
 from rdmaprov.acceptance.path_gpus import add_gpu_paths, gpu_way
 from rdmaprov.acceptance.path_plan import PathOptions, plan_paths
 from rdmaprov.acceptance.path_priorities import judge_priorities
-from rdmaprov.acceptance.path_survey import survey_nodes
+from rdmaprov.acceptance.path_survey import software_settings, survey_nodes
 from rdmaprov.acceptance.path_tests import open_path_tests
 from rdmaprov.acceptance.pci_paths import near_gpus, usual_slots
 from rdmaprov.acceptance.stages import StageReport
@@ -25,8 +25,6 @@ from rdmaprov.words import quantity
 
 # Of each test of bandwidth, seconds: with start and end, six rounds are a minute. Our choice.
 _DURATION_S = 3
-# Of Soft-RoCE, 1.07 s: a virtual processor that waits for its turn is no lost packet.
-_SOFTWARE_QP_TIMEOUT = 18
 
 
 def measure_site_paths(connection: Nodes, site: GateSite, options: Options) -> PathReport | None:
@@ -82,9 +80,8 @@ def _has_priorities(nodes: Sequence[Node]) -> bool:
 def _settings(nodes: Sequence[Node], is_software: bool) -> Settings:
     """Return perftest's settings: data goes as the jobs' data does."""
     mtus = [int(node.get("mtu_rdma_bytes") or 0) for node in nodes]
-    settings = Settings(
-        _DURATION_S, mtu=min(mtus), qp_timeout=_SOFTWARE_QP_TIMEOUT if is_software else 0
-    )
+    settings = Settings(_DURATION_S, mtu=min(mtus))
+    settings = software_settings(settings) if is_software else settings
     if nodes[0].get("fabric_kind") == "infiniband":
         level = dict(nodes[0].get("nccl_environment") or {}).get("NCCL_IB_SL")
         return replace(settings, service_level=None if level is None else int(level))

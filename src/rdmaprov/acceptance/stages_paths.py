@@ -12,6 +12,7 @@ from rdmaprov.acceptance import isolate
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.path_ceilings import BANDWIDTH_BYTES, SiteCeilings, site_ceilings
 from rdmaprov.acceptance.path_plan import PathOptions, plan_paths
+from rdmaprov.acceptance.path_survey import SOFTWARE_BYTES
 from rdmaprov.acceptance.stages import StageNumber, StageReport
 from rdmaprov.inventory import Node
 from rdmaprov.isolation.model import FaultyPart
@@ -24,10 +25,9 @@ from rdmaprov.words import quantity
 
 # perftest's own size of messages that show the latency of a path.
 LATENCY_BYTES = 2
-# Soft-RoCE: a mebibyte of 128 writes in flight takes a virtual processor longer than the transport
-# waits. Its rate is what processors have left: on two of them that four virtual machines share,
-# good paths differed threefold. A quarter is our choice, and shows what is cut to a fraction.
-SOFTWARE_BYTES, SOFTWARE_SHARE = 1 << 16, 0.25
+# The rate of Soft-RoCE is what processors have left: on two of them that four virtual machines
+# share, good paths differed threefold. A quarter is our choice: it shows what is cut to a fraction.
+SOFTWARE_SHARE = 0.25
 _SOFTWARE_SAID = (
     "Soft-RoCE: its rate is what the processors have left, so that no floor applies; a path that "
     "is four times slower than good ones is bad."

@@ -94,6 +94,8 @@ class Settings:
         mtu: bytes of RDMA's MTU that each path must have; 0 for any.
         qp_timeout: how long a packet stays without an answer until it is sent again, as 4.096 µs
             times 2 to the power of this (InfiniBand Architecture 1.4, 9.7.6.1.3); 0 for perftest's.
+        messages: of a test of bandwidth, instead of its duration; 0 for that.
+        tx_depth: messages in flight; 0 for perftest's 128.
 
     """
 
@@ -102,6 +104,8 @@ class Settings:
     service_level: int | None = None
     mtu: int = 0
     qp_timeout: int = 0
+    messages: int = 0
+    tx_depth: int = 0
 
 
 def program(test: PathTest) -> str:
@@ -142,7 +146,10 @@ def words(
     if test.measures == "latency":
         found += ["-n", str(_LATENCY_ITERATIONS)]
     else:
-        found += ["-D", str(settings.duration_s), "--report_gbits"]
+        number = settings.messages
+        found += ["-n", str(number)] if number else ["-D", str(settings.duration_s)]
+        found += ["-t", str(settings.tx_depth)] if settings.tx_depth else []
+        found.append("--report_gbits")
     found += ["-x", str(port.gid_index)] if port.gid_index is not None else []
     found += ["-m", str(port.mtu)] if port.mtu else []
     if port.gid_index is not None and settings.dscp is not None:
