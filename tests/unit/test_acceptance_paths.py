@@ -85,7 +85,7 @@ def test_a_node_without_results_is_unknown_and_never_passed():
     report = run_paths(site_nodes(SHAPE), WithoutPerftest("gpu003"))
     [finding] = report.stage.findings
     assert (finding.node, finding.proven, report.stage.state) == ("gpu003", False, "unknown")
-    assert finding.what == "24 paths of it have no result: no-perftest (24)"
+    assert finding.what == "24 paths of it have no result: perftest is not installed (24)"
 
 
 def test_a_leaf_that_carries_a_strangers_node_is_not_accused():

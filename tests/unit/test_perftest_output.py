@@ -101,6 +101,7 @@ def test_a_text_without_a_possible_number_of_that_size_gives_none(text: str) -> 
         ("fail-memory-locked.txt", errors.NO_MEMORY, "Couldn't allocate MR"),
         ("fail-no-peermem.txt", errors.NO_MEMORY, "Couldn't allocate MR with error=14"),
         ("fail-connect.txt", errors.NO_ANSWER, "Couldn't connect to 10.55.206.82:18515"),
+        ("fail-4.5-no-clock.txt", errors.NO_CLOCK, "Correlation coefficient r^2: 0.349773 < 0.9"),
         ("fail-4.5-no-device.txt", errors.NO_DEVICE, "Did not detect devices"),
         (
             "fail-4.5-no-cuda.txt",

@@ -16,6 +16,7 @@ from rdmaprov.acceptance.path_survey import SOFTWARE_BYTES
 from rdmaprov.acceptance.stages import StageNumber, StageReport
 from rdmaprov.inventory import Node
 from rdmaprov.isolation.model import FaultyPart
+from rdmaprov.verbs import errors
 from rdmaprov.verbs.locate import good_share
 from rdmaprov.verbs.matchings import Matching, all_matchings
 from rdmaprov.verbs.matrix import PathMatrix, path_of
@@ -165,7 +166,9 @@ def _unknown_findings(matrix: PathMatrix) -> Iterator[Finding]:
             return
         node, count = counts.most_common(1)[0]
         words = Counter(why for path, why in left.items() if node in path[:2])
-        said = ", ".join(f"{word} ({many})" for word, many in words.most_common(3))
+        said = ", ".join(
+            f"{errors.MEANINGS.get(word, word)} ({many})" for word, many in words.most_common(3)
+        )
         yield Finding(
             f"{quantity(count, 'path')} of it have no result: {said}",
             f"On {node}, run ib_write_bw by hand as logs/ has it",

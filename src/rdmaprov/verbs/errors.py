@@ -14,6 +14,7 @@ COMPLETION = "completion"
 SMALL_MTU = "small-mtu"
 REFUSED = "refused"
 NO_NUMBERS = "no-numbers"
+NO_CLOCK = "no-clock"
 TIMEOUT = "timeout"
 KILLED = "killed"
 NOT_RUN = "not-run"
@@ -31,6 +32,7 @@ MEANINGS = {
     COMPLETION: "a transfer ended with an error",
     SMALL_MTU: "its packets are smaller than the site's RDMA MTU",
     REFUSED: "perftest refused its options",
+    NO_CLOCK: "the CPU's clock is not steady (clocksource, dmesg), so that perftest has no rate",
     NO_NUMBERS: "perftest ended without a result",
     TIMEOUT: "perftest did not end within its time limit",
     KILLED: "perftest was killed",
@@ -38,5 +40,15 @@ MEANINGS = {
 }
 # What stopped the test itself, so that it says nothing of the path: not verified.
 UNTESTED = frozenset(
-    {NO_PERFTEST, NO_GPU_MEMORY, PORT_IN_USE, NO_ANSWER, REFUSED, NO_NUMBERS, KILLED, NOT_RUN}
+    {
+        NO_PERFTEST,
+        NO_GPU_MEMORY,
+        PORT_IN_USE,
+        NO_ANSWER,
+        REFUSED,
+        NO_NUMBERS,
+        NO_CLOCK,
+        KILLED,
+        NOT_RUN,
+    }
 )

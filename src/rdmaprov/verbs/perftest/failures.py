@@ -44,6 +44,9 @@ _CAUSES = (
         r"Invalid Command|unrecognized option|invalid option|Parser function exited with Error"
         r"|Conflicting (?!CPU)|not compatible with versions",
     ),
+    # It ends well, and all rates are 0: get_clock.c measures the counter of cycles against the time
+    # of day, and takes none if they do not agree. Seen where the kernel had found the TSC unstable.
+    (errors.NO_CLOCK, r"Correlation coefficient r\^2: [\d.]+ < "),
 )
 _PATTERNS = tuple((word, re.compile(pattern)) for word, pattern in _CAUSES)
 # perftest says these before it takes memory of a GPU.
