@@ -15,9 +15,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.cli.certified import CertifiedFleet, make_key, public
+from tests.cli.certified import CertifiedFleet, make_key, public, put
+from tests.unit.ssh_node import Sshd
 
-from rdmaprov.certificate import ssh_signature
+from rdmaprov.acceptance.nodes import connect
+from rdmaprov.certificate import notary, ssh_signature
 from rdmaprov.certificate.known_hosts import NoHostKey, known_keys
 from rdmaprov.certificate.objection import exit_code
 from rdmaprov.certificate.recompute import verdict_objections
@@ -32,7 +34,8 @@ from rdmaprov.certificate.statement import (
     sections,
 )
 from rdmaprov.certificate.verify import verify
-from rdmaprov.probe.target import Target
+from rdmaprov.inventory import load_site
+from rdmaprov.probe.target import Target, Targets
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/certificate.schema.json").read_text())
 SIZES = ("--sizes", "1G:2G")
@@ -221,6 +224,14 @@ def test_what_is_no_certificate_is_a_usage_error(fleet, run, content, says, capf
     said = capfd.readouterr().err
     assert says in said
     assert "hint:" in said
+
+
+@pytest.mark.parametrize("name", ["certificate.json", "certificate.json.sig"])
+def test_a_pipe_is_not_waited_for(fleet, run, name, capfd):
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    assert fleet.run("certificate", "verify", run / "certificate.json") == 2
+    assert "it is no file" in capfd.readouterr().err
 
 
 def test_a_truncated_signature_is_refused(fleet, run):
@@ -484,6 +495,28 @@ def test_host_keys_are_those_that_ssh_would_accept(tmp_path, hashed):
     assert known_keys(Target("n1", "192.0.2.1", argv, "python3", 10)) == [key]
     with pytest.raises(NoHostKey, match=r"no key of 192\.0\.2\.1"):
         known_keys(Target("n1", "192.0.2.1", (*words, "192.0.2.1"), "python3", 10))
+
+
+def test_over_ssh_a_node_signs_with_no_other_key_than_the_one_of_its_connection(tmp_path):
+    """The node is this machine, behind an sshd whose host key is not in /etc/ssh."""
+    sshd = Sshd(tmp_path)
+    variables = {"fabric_kind": "roce", **sshd.variables("192.0.2.9")}
+    lines = [f"      {name}: {json.dumps(value)}\n" for name, value in variables.items()]
+    put(tmp_path, "site/hosts.yml", "---\nnodes:\n  hosts:\n    n1:\n" + "".join(lines))
+    site = load_site(tmp_path / "site")
+    keys = known_keys(Targets().of("n1", site.variables("n1")))
+    assert keys == [public(tmp_path / "host_key")]
+    described = [{"netdev": "lo", "pci": ""}]
+    with connect(site) as connection:
+        said = notary.read(connection, {"n1": described})["n1"]
+        assert isinstance(said, dict), said
+        text = canonical({"own": {"described": described, "identity": said["identity"]}})
+        entry = notary.countersign(connection, {"n1": text}, {"n1": keys})["n1"]
+        other = text.replace('"netdev":"lo"', '"netdev":"gone"')
+        gone = notary.countersign(connection, {"n1": other}, {"n1": keys})["n1"]
+    assert entry["signature"] == ""
+    assert entry["missing"] == "no host key in /etc/ssh is the one in known_hosts"
+    assert gone["missing"].startswith("it is not what was measured: rail 0")
 
 
 def test_a_key_of_hostile_text_is_no_key():

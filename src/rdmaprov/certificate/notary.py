@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def check(connection: Nodes, names: tuple[str, ...]) -> dict[str, Document | str
 
 
 def read(
-    connection: Nodes, described: Mapping[str, list[Mapping[str, str]]]
+    connection: Nodes, described: Mapping[str, Sequence[Mapping[str, str]]]
 ) -> dict[str, Document | str]:
     """Return what each node is now, or why there is no answer; `described` has the site's rails."""
     asked = {name: {"verb": "read", "described": own} for name, own in described.items()}

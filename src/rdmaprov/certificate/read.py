@@ -45,6 +45,8 @@ def read_signature(path: Path) -> bytes | None:
 
 
 def _read(path: Path, most: int) -> bytes:
+    if not path.is_file():  # a pipe would be waited for
+        raise UsageError(f"{path}: it is no file", _HINT)
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)

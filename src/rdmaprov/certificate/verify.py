@@ -117,8 +117,16 @@ def _logs(predicate: Mapping[str, Any], directory: Path) -> Iterator[Objection]:
         path = directory / each["name"]
         if ".." in Path(each["name"]).parts:
             yield Objection("altered", each["name"], "is no file of a run")
-        elif path.is_file() and file_digest(path) != each["sha256"]:
-            yield Objection("log", each["name"], "was changed since the certificate was issued")
+        elif path.is_file():
+            yield from _log(each, path)
+
+
+def _log(said: Mapping[str, Any], path: Path) -> Iterator[Objection]:
+    try:
+        if file_digest(path) != said["sha256"]:
+            yield Objection("log", said["name"], "was changed since the certificate was issued")
+    except OSError as error:
+        yield Objection("log", said["name"], f"cannot be read: {error.strerror}", proven=False)
 
 
 def file_digest(path: Path) -> str:
