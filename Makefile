@@ -40,10 +40,11 @@ lab-tools: venv
 	[ -z "$$missing" ] || { $(call debian,$$missing); }
 
 # What the tests make a signed repository of packages with, a daemon to reach this machine by, the
-# browser that opens reports, and a Slurm that gives made-up nodes.
+# browser that opens reports, a Slurm that gives made-up nodes, and an InfiniBand subnet.
 test-tools: lab-tools
 	@missing=; for each in tc=iproute2 nsenter=util-linux sshd=openssh-server dpkg-scanpackages=dpkg-dev gpg=gnupg chromium=chromium chromedriver=chromium-driver \
-	munged=munge slurmctld=slurmctld slurmd=slurmd srun=slurm-client; do \
+	munged=munge slurmctld=slurmctld slurmd=slurmd srun=slurm-client \
+	ibsim=ibsim-utils opensm=opensm ibnetdiscover=infiniband-diags; do \
 	PATH=$$PATH:/usr/sbin command -v $${each%=*} > /dev/null || missing="$$missing $${each#*=}"; done; \
 	[ -z "$$missing" ] || { $(call debian,$$missing); }
 

@@ -99,7 +99,9 @@ def _lab_site(site: Path) -> Path:
 
 def _wrong_lab(given: dict[str, Any]) -> str:
     """Return which node or fault the lab does not have, empty if it has them."""
-    nodes = [given.get("node"), *given.get("nodes", ())]
+    names = given.get("nodes", ())
+    # --nodes of `lab up` and `lab subnet up` is their number.
+    nodes = [given.get("node"), *(() if isinstance(names, str | int) else names)]
     for node in nodes:
         if node and node not in LAB_NODES:
             return f"the lab has no {node}"

@@ -345,3 +345,12 @@ def test_last_lid_that_dump_fts_leaves_out_is_no_fault(texts, top, is_bad):
     texts.edit(DISCOVERY, rf"(CA\s+){own}(\s+1 0x\w+ 4x HDR - .*'node016 mlx5_1')", r"\g<1>64\2")
     texts.edit(TABLES, r"\[0x0-0x\w+\]", f"[0x0-{top}]")
     assert bool(texts.found()) == is_bad
+
+
+@pytest.mark.parametrize(("port", "is_bad"), [(127, True), (128, False)])
+def test_routes_by_ports_that_dump_fts_does_not_print_are_inferred(texts, port, is_bad):
+    """A spine's second cable to a leaf is on a high port, and its table has no route by it."""
+    guid = re.findall(r"guid (0x\w+) \(spine-1\)", texts.read(TABLES))[0]
+    texts.edit(DISCOVERY, rf"(SW\s+\d+\s+)8 {guid}", rf"\g<1>{port} {guid}")
+    texts.route(lambda switch, _, out, __: None if (switch, out) == ("spine-1", 8) else out)
+    assert bool(texts.found()) == is_bad

@@ -16,6 +16,7 @@ import click
 
 from rdmaprov.cli.lab_nodes import VERBS
 from rdmaprov.cli.lab_shared import at_work, complete_shape, node_argument, say
+from rdmaprov.cli.lab_subnet import subnet
 from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import UnreachableError
 from rdmaprov.lab import layout, model, shapes
@@ -211,5 +212,6 @@ def down(cluster: Cluster, purge: bool) -> None:
     say("the lab is deleted" if existed else "there is no lab")
 
 
+lab.add_command(subnet)
 for verb in VERBS:
     lab.add_command(verb)

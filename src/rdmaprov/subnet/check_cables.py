@@ -6,12 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from rdmaprov.subnet.fabric import Hca, SubnetGraph, by_host
-from rdmaprov.subnet.names import stem
+from rdmaprov.subnet.names import series, stem
 from rdmaprov.subnet.problem import SubnetProblem, wrong
 
 # Our choice: what at least two thirds of at least three peers do is the rule.
 MOST = 2 / 3
 LEAST_PEERS = 3
+_PAIR = 2  # rails: each is the only witness against the other
 _Hosts = dict[str, dict[str, Hca]]
 
 
@@ -29,6 +30,8 @@ def leaf_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
                 expected = _most_common(beside[rail, hca.switch, device])
             if expected is None or expected == hca.switch:
                 continue
+            if len(own) == _PAIR and _fits_neighbours(hosts, host, device):
+                continue
             yield wrong(
                 "cabling",
                 hca.end.name,
@@ -36,6 +39,19 @@ def leaf_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
                 f"on {fabric.label(hca.switch)} port {hca.port}; {device} of {host} belongs on"
                 f" {fabric.label(expected)}, as the other HCAs of this host and leaf show",
             )
+
+
+def _fits_neighbours(hosts: _Hosts, host: str, device: str) -> bool:
+    """Return whether the hosts before and after in name have a device on the same leaf.
+
+    Of two rails that contradict each other, it tells which one is right.
+    """
+    found = series(host)
+    if found is None:
+        return False
+    own, number, width = found
+    beside = [hosts.get(own.name(number + step, width), {}).get(device) for step in (-1, 1)]
+    return all(each and each.switch == hosts[host][device].switch for each in beside)
 
 
 def _leaves_beside(hosts: _Hosts) -> dict[tuple[str, int, str], Counter[int]]:

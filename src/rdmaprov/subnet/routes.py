@@ -11,6 +11,8 @@ from rdmaprov.subnet.model import NO_PORT, ForwardingTable
 
 _BLOCK = 64  # LIDs in one answer of a switch (InfiniBand Architecture 1.5, 14.2.5.10)
 
+FIRST_HIDDEN = 128  # the first port that dump_fts does not print
+
 
 @dataclass
 class Lost:
@@ -47,6 +49,8 @@ class Routes:
             tables[end.guid].ports if end.guid in tables else None for end in fabric.switches
         ]
         self.without_table = [number for number, table in enumerate(self._tables) if table is None]
+        self._hidden = hidden_ports(fabric)
+        self._at = {hca.end.lid: hca for hca in fabric.hcas if hca.end.lid}
         self.sources = Counter(hca.switch for hca in fabric.hcas)
         unprinted = _unprinted(tables.values())
         self.targets = [hca for hca in fabric.hcas if hca.end.lid and hca.end.lid not in unprinted]
@@ -54,7 +58,22 @@ class Routes:
     def port_to(self, switch: int, lid: int) -> int:
         """Return the port by which a switch sends to a LID; NO_PORT for none."""
         table = self._tables[switch]
-        return NO_PORT if table is None or lid >= len(table) else table[lid]
+        if table is None or lid >= len(table):
+            return NO_PORT
+        port = table[lid]
+        if port == NO_PORT and switch in self._hidden and lid in self._at:
+            return self._inferred(switch, self._at[lid])
+        return port
+
+    def _inferred(self, switch: int, target: Hca) -> int:
+        """Return the hidden port to an HCA's switch, or to the HCA; NO_PORT if there is none.
+
+        Of several cables to the switch, which one is unknown: they share the HCAs by LID.
+        """
+        if switch == target.switch:
+            return target.port if target.port >= FIRST_HIDDEN else NO_PORT
+        ports = self._hidden[switch].get(target.switch, ())
+        return ports[target.end.lid % len(ports)] if ports else NO_PORT
 
     def way(self, source: int, target: Hca) -> list[TrunkHop] | None:
         """Return the links from a switch to an HCA; None if they do not lead there."""
@@ -120,6 +139,21 @@ class Routes:
             _note(lost.astray.setdefault((switch, port), []), target)
         else:
             _note(lost.dead_port.setdefault((switch, port), []), target)
+
+
+def hidden_ports(fabric: SubnetGraph) -> dict[int, dict[int, list[int]]]:
+    """Return, for switches with links that dump_fts does not print, these ports by far switch.
+
+    It keeps a port in a signed byte and takes what is above 127 for no port (seen with
+    infiniband-diags 44 on ibsim).
+    """
+    found: dict[int, dict[int, list[int]]] = {
+        hca.switch: {} for hca in fabric.hcas if hca.port >= FIRST_HIDDEN
+    }
+    for hop in fabric.hops:
+        if hop.port >= FIRST_HIDDEN:
+            found.setdefault(hop.source, {}).setdefault(hop.target, []).append(hop.port)
+    return found
 
 
 def _unprinted(tables: Iterable[ForwardingTable]) -> set[int]:

@@ -1,0 +1,140 @@
+"""The verbs of `rdmaprov lab subnet`: an InfiniBand subnet on ibsim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rdmaprov.cli.lab_shared import say
+from rdmaprov.cli.verbosity import meter
+from rdmaprov.lab import ib_faults, ib_topology
+from rdmaprov.lab.ib_subnet import ENGINES, LabSubnet
+from rdmaprov.lab.ib_topology import Topology
+from rdmaprov.lab.layout import Layout
+
+if TYPE_CHECKING:
+    from rdmaprov.lab.cluster import Cluster
+
+_DEFAULTS = Topology()
+
+
+@click.group(short_help="Run an InfiniBand subnet on ibsim, and break it.")
+@click.pass_context
+def subnet(context: click.Context) -> None:
+    """Run an InfiniBand subnet on ibsim, with real opensm and infiniband-diags, without root.
+
+    ibsim answers management packets alone: there is no data on it. It stands beside the nodes of
+    `rdmaprov lab up`.
+    """
+    cluster: Cluster = context.obj
+    root = cluster.layout.root
+    context.obj = LabSubnet(Layout(root.with_name(f"{root.name}-subnet"), cluster.layout.cache))
+
+
+def _faults(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in ib_faults.FAULTS if name.startswith(incomplete)]
+
+
+@subnet.command(short_help="Make the fabric, start its manager.")
+@click.option("--nodes", type=int, default=_DEFAULTS.nodes, show_default=True, help="Nodes.")
+@click.option(
+    "--rails", type=int, default=_DEFAULTS.rails, show_default=True, help="HCAs of each node."
+)
+@click.option(
+    "--nodes-per-leaf",
+    type=int,
+    default=_DEFAULTS.nodes_per_leaf,
+    show_default=True,
+    help="Nodes that share a leaf of each rail.",
+)
+@click.option("--spines", type=int, default=_DEFAULTS.spines, show_default=True, help="Spines.")
+@click.option(
+    "--cables",
+    type=int,
+    default=_DEFAULTS.cables,
+    show_default=True,
+    help="Cables from each leaf to each spine.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default=ENGINES[0],
+    show_default=True,
+    help="Routing engine of opensm.",
+)
+@click.option(
+    "--fault",
+    "faults",
+    metavar="NAME[,NAME...]",
+    shell_complete=_faults,
+    help="Make the fabric with these faults; see: rdmaprov lab subnet faults",
+)
+@click.pass_obj
+def up(
+    lab: LabSubnet,
+    nodes: int,
+    rails: int,
+    nodes_per_leaf: int,
+    spines: int,
+    cables: int,
+    engine: str,
+    faults: str | None,
+) -> None:
+    """Make a rail-optimised fat tree, start opensm, and wait until the subnet is up.
+
+    A leaf is of one rail. A subnet that is up already is made anew: without --fault, it is
+    repaired.
+    """
+    topology = Topology(nodes, rails, nodes_per_leaf, spines, cables)
+    topology.check()
+    chosen = ib_faults.chosen(faults, topology)
+    with lab.layout.lock(), meter("starting", 0):
+        taken = lab.up(topology, engine, chosen)
+    for each in chosen:
+        say(f"fault: {each.title}")
+    if taken not in (engine, "file"):
+        say(f"opensm took {taken}: this fabric does not suit {engine}")
+    net = ib_topology.make(topology)
+    click.echo(
+        f"{len(net.switches)} switches, {len(net.hcas)} HCAs; to judge it:"
+        " rdmaprov lab subnet save DIRECTORY && rdmaprov explain subnet DIRECTORY"
+    )
+
+
+@subnet.command("faults", short_help="List the faults.")
+def faults_() -> None:
+    """List the faults that `rdmaprov lab subnet up --fault NAME` makes."""
+    width = max(map(len, ib_faults.FAULTS))
+    for name, fault in ib_faults.FAULTS.items():
+        click.echo(f"{name:<{width}}  {fault.title}")
+
+
+@subnet.command(short_help="Keep what the tools print of the subnet.")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.pass_obj
+def save(lab: LabSubnet, directory: Path) -> None:
+    """Write what infiniband-diags print of the subnet into DIRECTORY, for `explain subnet`."""
+    from rdmaprov.subnet.collect import collect
+
+    with meter("reading", 0):
+        collect(directory, lab.run)
+
+
+@subnet.command("run", short_help="Run a tool on the first node.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.pass_obj
+def run_(lab: LabSubnet, command: Sequence[str]) -> None:
+    """Run COMMAND (write it after `--`) on the first node's first rail, such as ibnetdiscover."""
+    click.echo(lab.run(command), nl=False)
+
+
+@subnet.command(short_help="Stop the subnet and delete its files.")
+@click.pass_obj
+def down(lab: LabSubnet) -> None:
+    """Stop ibsim and opensm, and delete the subnet's files."""
+    with lab.layout.lock():
+        existed = lab.down()
+    say("the subnet is deleted" if existed else "there is no subnet")

@@ -1,0 +1,203 @@
+"""A subnet on ibsim: started with opensm, asked with infiniband-diags, without root."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from rdmaprov.errors import RdmaprovError, UsageError
+from rdmaprov.lab import tools
+from rdmaprov.lab.ib_faults import SubnetFault
+from rdmaprov.lab.ib_topology import Topology, hca_name, make
+from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.process import Daemon
+
+TOOLS = {
+    "ibsim": "ibsim-utils",
+    "opensm": "opensm",
+    "ibnetdiscover": "infiniband-diags",
+    "dump_fts": "infiniband-diags",
+    "perfquery": "infiniband-diags",
+}
+ENGINES = ("ftree", "updn", "minhop")
+# A subnet of 2,048 HCAs is up after 4 s; a machine can be 30 times slower.
+UP_TIMEOUT_S = 120.0
+# dump_fts reads 205,000 entries within 1 s.
+TOOL_TIMEOUT_S = 120.0
+_POLL_S = 0.1
+_CONFIGURED = re.compile(r"(\S+) tables configured")
+_PRELOAD = "umad2sim/libumad2sim.so"
+
+
+class SubnetNotUp(RdmaprovError):
+    """ibsim or opensm did not do their part."""
+
+
+@dataclass(frozen=True)
+class LabSubnet:
+    """The subnet of a directory.
+
+    Args:
+        layout: its directory, lock and marker.
+
+    """
+
+    layout: Layout
+
+    @property
+    def _root(self) -> Path:
+        return self.layout.root
+
+    def _daemon(self, name: str) -> Daemon:
+        return Daemon(self._root / f"{name}.process")
+
+    def is_up(self) -> bool:
+        """Return whether the fabric is there to be asked."""
+        return self._daemon("ibsim").pid() is not None
+
+    def up(self, topology: Topology, engine: str, faults: Sequence[SubnetFault]) -> str:
+        """Make the fabric, with faults, and wait until its manager has configured it.
+
+        Returns:
+            The routing engine that configured the tables: opensm takes minhop where the fabric
+            does not suit the one that was asked for.
+
+        Raises:
+            UsageError: a program is not installed.
+            SubnetNotUp: it was not up in time.
+
+        """
+        tools.require(TOOLS)
+        self.layout.claim()
+        self._stop()
+        net = make(topology)
+        for fault in faults:
+            if fault.cables:
+                fault.cables(net, topology)
+        (self._root / "net").write_text(net.text())
+        self._start_fabric()
+        self._start_manager(engine)
+        for fault in faults:
+            self._apply(fault, topology)
+        return self._engine()
+
+    def _apply(self, fault: SubnetFault, topology: Topology) -> None:
+        if fault.tables:
+            tables = self._root / "tables"
+            tables.write_text(fault.tables(self.run(["dump_fts"]), topology))
+            # In peace: ibsim still gives a killed client the answers of the subnet's manager.
+            self._daemon("opensm").stop()
+            self._start_manager("file", "-U", str(tables))
+        if fault.console:
+            # One write: ibsim reads its console line by line.
+            with (self._root / "console").open("w") as console:
+                console.write(fault.console(topology))
+        if fault.without_manager:
+            self._daemon("opensm").stop(0)
+
+    def _start_fabric(self) -> None:
+        console = self._root / "console"
+        os.mkfifo(console)
+        # Opened for both directions, the console has no end.
+        words = 'exec ibsim -s -N 16384 -P 400000 "$1" <>"$2"'
+        argv = ["sh", "-c", words, "sh", str(self._root / "net"), str(console)]
+        self._start("ibsim", ["env", *self._settings(), *argv])
+        self._wait("ibsim", ("Network simulator ready",))
+
+    def _start_manager(self, engine: str, *more: str) -> None:
+        """Start opensm, and wait until it has written tables."""
+        (self._root / "opensm.log").unlink(missing_ok=True)
+        (self._root / "opensm.conf").write_text(f"routing_engine {engine}\n")
+        log = str(self._root / "opensm.log")
+        # -d2: write each line of the log at once.
+        argv = ["opensm", "-F", str(self._root / "opensm.conf"), "-d2", *more, "-f", log]
+        found = tools.find("opensm") or "opensm"
+        self._start("opensm", ["env", *self._settings(), *self._preload(), found, *argv[1:]])
+        self._wait("opensm", ("tables configured", "SUBNET UP"))
+
+    def _engine(self) -> str:
+        log = self._root / "opensm.log"
+        found = _CONFIGURED.findall(log.read_text(errors="replace")) if log.exists() else []
+        return found[-1] if found else "none"
+
+    def _start(self, name: str, argv: Sequence[str]) -> None:
+        work = self._root / "work"
+        work.mkdir(exist_ok=True)
+        output = self._root / ("ibsim.log" if name == "ibsim" else f"{name}.out")
+        self._daemon(name).start(argv, work, output)
+
+    def _wait(self, name: str, words: Sequence[str]) -> None:
+        log = self._root / f"{name}.log"
+        give_up = time.monotonic() + UP_TIMEOUT_S
+        while True:
+            text = log.read_text(errors="replace") if log.exists() else ""
+            if all(each in text for each in words):
+                return
+            if time.monotonic() > give_up:
+                raise SubnetNotUp(
+                    f"{name} did not say {words[-1]!r} within {UP_TIMEOUT_S:.0f} s",
+                    f"Read {log}; then run: rdmaprov lab subnet down",
+                )
+            time.sleep(_POLL_S)
+
+    def _settings(self) -> list[str]:
+        """Return the environment that tells this subnet from others of the machine."""
+        name = sha256(str(self._root).encode()).hexdigest()[:12]
+        return [f"IBSIM_SOCKNAME=rdmaprov-{name}"]
+
+    def _preload(self) -> list[str]:
+        found = sorted(Path("/usr/lib").glob(f"*/{_PRELOAD}"))
+        if not found:
+            raise UsageError(f"{_PRELOAD} is not there", "Run: apt-get install ibsim-utils")
+        return [f"LD_PRELOAD={found[0]}", f"SIM_HOST={hca_name(1, 0)}"]
+
+    def run(self, argv: Sequence[str]) -> str:
+        """Return what a tool prints on the first node's first rail, whatever its exit code.
+
+        Raises:
+            UsageError: there is no subnet, or no such program.
+            SubnetNotUp: the tool did not end in time.
+
+        """
+        if not self.is_up():
+            raise UsageError("there is no subnet", "Run: rdmaprov lab subnet up")
+        program = tools.find(argv[0])
+        if program is None:
+            raise UsageError(f"{argv[0]} is not installed", "Run: apt-get install infiniband-diags")
+        words = ["env", *self._settings(), *self._preload(), program, *argv[1:]]
+        try:
+            done = subprocess.run(
+                words,
+                cwd=self._root / "work",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=TOOL_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise SubnetNotUp(
+                f"{argv[0]} did not end within {TOOL_TIMEOUT_S:.0f} s",
+                "Run: rdmaprov lab subnet up",
+            ) from error
+        return done.stdout.decode(errors="replace")
+
+    def down(self) -> bool:
+        """Stop the programs and remove the directory; return whether there was a subnet."""
+        self._stop()
+        return self.layout.release()
+
+    def _stop(self) -> None:
+        # opensm does not end by SIGTERM while the fabric is gone, so it goes first, and at once.
+        self._daemon("opensm").stop(0)
+        self._daemon("ibsim").stop(0)
+        for name in ("console", "net", "tables", "ibsim.log", "opensm.log", "opensm.out"):
+            (self._root / name).unlink(missing_ok=True)
+        shutil.rmtree(self._root / "work", ignore_errors=True)

@@ -1,0 +1,163 @@
+"""`rdmaprov lab subnet`: real opensm and infiniband-diags on ibsim, judged by `explain subnet`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rdmaprov.cli import run
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.lab import tools
+from rdmaprov.lab.ib_faults import FAULTS
+from rdmaprov.lab.ib_subnet import TOOLS
+
+NEEDS = pytest.mark.skipif(
+    bool(tools.missing(TOOLS)), reason=f"not installed: {', '.join(tools.missing(TOOLS))}"
+)
+# For each fault what `explain subnet` must name: kinds and nodes of its problems.
+NAMED = {
+    "link-down": {("missing", "leaf-p1-r0")},
+    "hca-down": {("missing", "node003 mlx5_1")},
+    "node-down": {("missing", "node003")},
+    "spine-down": {("missing", "spine-2")},
+    "swapped-rails": {("cabling", "node003 mlx5_0"), ("cabling", "node003 mlx5_1")},
+    "wrong-leaf": {("cabling", "node003 mlx5_0"), ("cabling", "node011 mlx5_0")},
+    "swapped-trunks": {("cabling", "leaf-p1-r0"), ("cabling", "leaf-p1-r1")},
+    "slow-link": {("rate", "spine-1")},
+    "narrow-hca": {("rate", "leaf-p1-r1")},
+    "errors": {("errors", "leaf-p1-r0")},
+    "uneven-routes": {("balance", "spine-1")},
+    "credit-loop": {("credit loop", "leaf-p1-r1")},
+    "manager-dead": {("manager", "subnet manager")},
+}
+
+
+@pytest.fixture
+def lab(tmp_path, capfd):
+    """Provide a function that runs `rdmaprov lab subnet WORDS`; the subnet ends with the test."""
+
+    def call(*words):
+        code = run(["lab", "--dir", str(tmp_path / "lab"), "subnet", *words])
+        said = capfd.readouterr()
+        return code, said.out, said.err
+
+    yield call
+    call("down")
+
+
+def judged(lab, tmp_path, capfd, *options):
+    """Return the judgement of a subnet that was made with these options."""
+    code, _, error = lab("up", *options)
+    assert code == ExitCode.OK, error
+    texts = tmp_path / "texts"
+    assert lab("save", str(texts))[0] == ExitCode.OK
+    run(["explain", "subnet", str(texts), "--json"])
+    return json.loads(capfd.readouterr().out)
+
+
+def named(document):
+    return {
+        (each["kind"], each["name"]) for each in document["problems"] if each["level"] == "wrong"
+    }
+
+
+@NEEDS
+def test_healthy_subnet_is_healthy(lab, tmp_path, capfd):
+    document = judged(lab, tmp_path, capfd)
+    assert document["problems"] == []
+    assert (document["verdict"], document["hcas"], document["switches"]) == ("healthy", 64, 12)
+    assert document["patterns"]["ringx"]["excess"] == 1
+
+
+@NEEDS
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_is_named(lab, tmp_path, capfd, fault):
+    document = judged(lab, tmp_path, capfd, "--rails", "2", "--fault", fault)
+    assert document["verdict"] == "wrong"
+    assert named(document) == NAMED[fault]
+
+
+@NEEDS
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_is_named_among_128_nodes(lab, tmp_path, capfd, fault):
+    size = ("--nodes", "128", "--nodes-per-leaf", "16", "--spines", "8")
+    document = judged(lab, tmp_path, capfd, *size, "--fault", fault)
+    pods = {name.replace("node011", "node019") for _, name in NAMED[fault]}
+    assert {name for _, name in named(document)} == pods
+
+
+@NEEDS
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["ftree", "updn", "minhop"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--nodes 8 --rails 1 --spines 0",
+        "--spines 3",
+        "--spines 5 --cables 1",
+        "--cables 1",
+        "--nodes 13",
+        "--nodes 128 --nodes-per-leaf 16 --spines 8",
+    ],
+)
+def test_healthy_shapes_have_no_problem(lab, tmp_path, capfd, engine, options):
+    document = judged(lab, tmp_path, capfd, "--engine", engine, *options.split())
+    assert document["problems"] == []
+
+
+@NEEDS
+def test_repaired_subnet_is_healthy_again(lab, tmp_path, capfd):
+    lab("up", "--rails", "2", "--fault", "uneven-routes")
+    assert judged(lab, tmp_path, capfd, "--rails", "2")["verdict"] == "healthy"
+
+
+@NEEDS
+def test_tool_runs_as_on_the_first_node(lab):
+    lab("up", "--rails", "1")
+    code, said, _ = lab("run", "--", "sminfo")
+    assert code == ExitCode.OK
+    assert "SMINFO_MASTER" in said
+
+
+@NEEDS
+def test_texts_of_two_subnets_are_not_mixed(lab, tmp_path):
+    lab("up", "--rails", "1")
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/old.txt").write_text("")
+    code, _, error = lab("save", str(tmp_path / "texts"))
+    assert code == ExitCode.USAGE
+    assert "is there already" in error
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["up", "--nodes", "0"], "--nodes must be from 1 to 1024, not 0"),
+        (["up", "--rails", "9"], "--rails must be from 1 to 8, not 9"),
+        (["up", "--nodes", "1024", "--cables", "8"], "ports of a spine must be from"),
+        (["up", "--fault", "gremlins"], "there is no fault gremlins"),
+        (["up", "--rails", "1", "--fault", "errors"], "this fabric is too small for faults"),
+        (["up", "--engine", "magic"], "'magic' is not one of"),
+        (["run", "--", "sminfo"], "there is no subnet"),
+        (["save", "texts"], "there is no subnet"),
+    ],
+)
+def test_wrong_call_is_refused_and_changes_nothing(lab, tmp_path, monkeypatch, words, says):
+    monkeypatch.chdir(tmp_path)
+    code, said, error = lab(*words)
+    assert (code, said) == (ExitCode.USAGE, "")
+    assert says in error.splitlines()[0]
+    assert len(error.splitlines()) == 2
+    assert not (tmp_path / "texts").exists()
+
+
+def test_each_fault_is_listed(lab):
+    code, said, _ = lab("faults")
+    assert code == ExitCode.OK
+    assert [line.split()[0] for line in said.splitlines()] == list(FAULTS)
+
+
+def test_nothing_is_there_to_delete(lab):
+    assert lab("down")[2] == "there is no subnet\n"
