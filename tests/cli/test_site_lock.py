@@ -79,7 +79,7 @@ def held(tmp_path):
     site.close()
 
 
-@pytest.mark.parametrize("verb", ["apply", "accept"])
+@pytest.mark.parametrize("verb", ["apply", "accept", "tune"])
 def test_second_run_is_refused_and_told_who_holds_the_site(held, verb):
     with held.applying() as first:
         code, said = held.run(verb, "site")

@@ -54,6 +54,13 @@ def test_healthy_nodes_pass_each_stage(four_nodes, runs):
     assert left(four_nodes) == [""] * 4
 
 
+def test_tune_says_that_nodes_without_gpus_have_no_nccl(four_nodes, runs):
+    code, said = runs.run("tune")
+    assert code == 0, said
+    assert "so NCCL does not run on them: leave the defaults" in said
+    assert left(four_nodes) == [""] * 4
+
+
 def test_a_rail_that_is_slow_in_pairs_is_named_and_its_node_left_out(four_nodes, runs):
     four_nodes.slow_down("node3", "rail1", "50mbit")
     code, said, found = accept(runs, "--stages", "pairs,fleet")

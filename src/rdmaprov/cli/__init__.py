@@ -35,6 +35,7 @@ VERBS = {
     "replace": "rdmaprov.cli.replace:replace",
     "report": "rdmaprov.cli.report:report",
     "schema": "rdmaprov.cli.schema:schema_command",
+    "tune": "rdmaprov.cli.tune:tune",
     "validate": "rdmaprov.cli.validate:validate",
 }
 

@@ -57,6 +57,8 @@ class Tuner:
         left = list(self.plan.settings)
         while len(left) > FINALISTS:
             self._blocks(left, CHOOSING, seen)
+            if not seen:
+                return self.result  # no job of the defaults ended well
             left = self._better_half(left, seen)
         if left and len(self.plan.settings) <= FINALISTS:
             self._blocks(left, CHOOSING, seen)

@@ -1,0 +1,60 @@
+"""`rdmaprov tune`: which settings of NCCL are better than those that the nodes have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rdmaprov.cli.options import (
+    json_option,
+    limit_option,
+    password_options,
+    site_argument,
+    wait_option,
+)
+from rdmaprov.cli.verbosity import verbosity_options
+
+
+@click.command(
+    short_help="Measure which NCCL settings beat the defaults.",
+    epilog="Exit codes: 0 the answer is printed, 1 the nodes are not ready or give wrong values,"
+    " 3 the site is invalid, 4 a node is unreachable, no job ended well or another run holds SITE.",
+)
+@site_argument
+@limit_option
+@click.option(
+    "--sizes",
+    "size_range",
+    metavar="MIN:MAX",
+    default="",
+    help="Message sizes, such as 1M:8G, each eight times the last.  [default: 64 KiB and up]",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Order of the jobs."
+)
+@click.option(
+    "--launcher",
+    type=click.Choice(["ssh", "slurm", "command"]),
+    help="How ranks are started.  [default: torch_runtime_launcher of SITE]",
+)
+@click.option("--slurm-job", metavar="ID", help="Run in this Slurm job, which has the nodes.")
+@click.option(
+    "--tuner-file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write gains of single sizes for NCCL's example tuner plugin.  [default: print them]",
+)
+@wait_option("SITE")
+@json_option
+@password_options
+@verbosity_options
+def tune(**given: Any) -> int:  # noqa: ANN401 - tune_run.measure has their types
+    """Compare settings of NCCL with those that the nodes of SITE have, by size; change nothing.
+
+    All nodes run some 200 jobs, minutes apart from any other job of theirs. A gain is printed only
+    if it is beyond the noise; usually none is, and the answer is to leave the defaults.
+    """
+    from rdmaprov.cli.tune_run import measure
+
+    return measure(**given)

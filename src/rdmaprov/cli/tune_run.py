@@ -1,0 +1,153 @@
+"""What `rdmaprov tune` does; apart from its options, so that help stays fast."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Unpack
+
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.launch import Launcher
+from rdmaprov.acceptance.launchers.choice import choose, with_launcher
+from rdmaprov.acceptance.launchers.opening import open_nodes
+from rdmaprov.acceptance.tune_jobs import TuneJobs, ready_site, sizes_line, tune_sizes
+from rdmaprov.bandwidth.sizes import parse_sizes
+from rdmaprov.cli import session
+from rdmaprov.cli.options import PasswordOptions
+from rdmaprov.cli.site_lock import site_lock
+from rdmaprov.errors import UsageError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.runs.files import write_whole
+from rdmaprov.terminal import Line
+from rdmaprov.tuner.files import site_lines, tuner_file
+from rdmaprov.tuner.model import Trial, TunePlan, TuneResult
+from rdmaprov.tuner.plan import Tuner
+from rdmaprov.tuner.settings import DEFAULTS, NcclSetting, usual_settings
+from rdmaprov.tuner.wording import answer_lines, result_as_data, trial_line
+from rdmaprov.words import quantity
+
+NO_NCCL = "these nodes have no GPUs, so NCCL does not run on them: leave the defaults"
+
+
+@dataclass
+class _Answer:
+    """What came of a run.
+
+    Attributes:
+        code: the exit code.
+        lines: for a person.
+        data: for --json.
+        tuner_text: the tuner file, empty if there is none.
+
+    """
+
+    code: ExitCode
+    lines: list[str]
+    data: dict[str, Any] = field(default_factory=dict)
+    tuner_text: str = ""
+
+
+def measure(
+    site: Path,
+    limit: str | None,
+    size_range: str,
+    seed: int,
+    launcher: str | None,
+    slurm_job: str | None,
+    tuner_file: Path | None,
+    wait_s: float,
+    json_file: IO[str] | None,
+    **passwords: Unpack[PasswordOptions],
+) -> int:
+    """Compare settings on the nodes of a site; return the exit code."""
+    wanted = parse_sizes(size_range) if size_range else ()
+    with site_lock(site, wait_s), session.prepare(site, limit, json_file, passwords) as ready:
+        if len(ready.nodes) < 2:
+            what = f"{', '.join(ready.nodes)}: tune needs two nodes or more"
+            raise UsageError(what, "Select two nodes or more with --limit")
+        answer = _answer(ready, wanted, seed, launcher or "", slurm_job or "")
+        for line in answer.lines:
+            ready.screen.show(Line(line))
+        _write(ready, answer, tuner_file, json_file)
+    return answer.code
+
+
+def _answer(
+    ready: session.Prepared, wanted: tuple[int, ...], seed: int, launcher: str, slurm_job: str
+) -> _Answer:
+    chosen = choose(ready.fleet.nodes, launcher, slurm_job)
+    nodes = tuple(with_launcher(node, chosen.launcher) for node in ready.fleet.nodes)
+    with open_nodes(ready.fleet, chosen, None, ready.given.become) as connection:
+        ready.screen.remark(Line(f"preflight: {quantity(len(nodes), 'node')}"))
+        found_site, backend, found = ready_site(connection, nodes)
+        if found_site is None:
+            return _not_ready(found)
+        if backend != "nccl":
+            return _Answer(ExitCode.OK, [NO_NCCL], {"backend": backend, "leave_defaults": True})
+        return _compare(ready, found_site, Launcher(connection), wanted, seed)
+
+
+def _not_ready(found: list[Finding]) -> _Answer:
+    """Return why nothing was measured; what is known to be wrong counts first."""
+    code = ExitCode.FAILED if any(each.proven for each in found) else ExitCode.UNKNOWN
+    lines = [f"{each.text}. {each.remedy}" for each in found]
+    return _Answer(code, [*lines, "nothing was measured: the nodes are not ready"])
+
+
+def _compare(
+    ready: session.Prepared,
+    site: GateSite,
+    runner: Launcher,
+    wanted: tuple[int, ...],
+    seed: int,
+) -> _Answer:
+    chosen = tune_sizes(site, wanted)
+    plan = TunePlan(usual_settings(rdma=True, nvls=True), chosen, seed=seed)
+    ready.screen.remark(Line(f"tune: {sizes_line(site, chosen)}"))
+    trials: list[tuple[NcclSetting, Trial | None]] = []
+
+    def keep(setting: NcclSetting, trial: Trial | None) -> None:
+        trials.append((setting, trial))
+        ready.screen.remark(Line(trial_line(len(trials), setting, trial)))
+
+    try:
+        result = Tuner(plan, TuneJobs(site, runner.run, chosen, keep).measure).run()
+    except KeyboardInterrupt:
+        line = f"interrupted after {quantity(len(trials), 'job')}: nothing is concluded"
+        return _Answer(ExitCode.INTERRUPTED, [line], result_as_data(TuneResult(), trials))
+    text = tuner_file(result.of_sizes, chosen, len(site.nodes), len(site.nodes) * site.per_node)
+    data = {"backend": "nccl", "sizes": list(chosen), **result_as_data(result, trials)}
+    lines = list(answer_lines(result, site_lines(result.of_fleet)))
+    code = _code(result, trials)
+    if code is ExitCode.UNKNOWN:
+        lines = ["no job without a setting ended well. Run: rdmaprov accept SITE"]
+    return _Answer(code, lines, data, text)
+
+
+def _code(result: TuneResult, trials: list[tuple[NcclSetting, Trial | None]]) -> ExitCode:
+    if DEFAULTS in result.refused:
+        return ExitCode.FAILED
+    known = any(trial for setting, trial in trials if setting == DEFAULTS)
+    return ExitCode.OK if known else ExitCode.UNKNOWN
+
+
+def _write(
+    ready: session.Prepared, answer: _Answer, path: Path | None, json_file: IO[str] | None
+) -> None:
+    """Write what was asked for: the tuner file only if there are gains of sizes."""
+    for line in _tuner_lines(answer.tuner_text, path):
+        ready.screen.show(Line(line))
+    if json_file is not None:
+        json.dump({"exit_code": int(answer.code), **answer.data}, json_file, indent=2)
+        json_file.write("\n")
+
+
+def _tuner_lines(text: str, path: Path | None) -> Iterator[str]:
+    if text and path is not None:
+        write_whole(path, text)
+        yield f"tuner file: {path}"
+    elif text:
+        yield from ("tuner file, for NCCL's example tuner plugin:", *text.splitlines())

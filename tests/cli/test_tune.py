@@ -1,0 +1,144 @@
+"""`rdmaprov tune` on a made-up fleet: its answer, its files, its exit codes."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from tests.madeup.fleet import MadeUpFleet
+from tests.madeup.nodes import MadeUpNodes
+from tests.madeup.runner import MadeUpRunner
+from tests.madeup.shape import FleetShape
+from tests.madeup.site import site_nodes
+from tests.unit.test_tune_jobs import PAIRS, Faster
+
+from rdmaprov import cli
+from rdmaprov.cli import session, tune_run
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.runs.masks import Mask
+from rdmaprov.tuner.settings import size_setting
+
+SHAPE = FleetShape(4, gpus=4, rails=4, per_leaf=4)
+TREE = size_setting("Tree", "LL128", 16)
+FASTER_TREE = ("NCCL_PROTO", "LL128")
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Put a fleet in the place of the site's nodes; return it and the runner, to be changed."""
+    fleet = MadeUpFleet(SHAPE, None, 0, 0.03)
+    place = SimpleNamespace(fleet=fleet, runner=MadeUpRunner(fleet), nodes=site_nodes(SHAPE))
+
+    @contextmanager
+    def prepare(_site, _limit, json_file, _passwords):
+        ready = SimpleNamespace(
+            fleet=SimpleNamespace(nodes=place.nodes),
+            nodes=[node.name for node in place.nodes],
+            given=SimpleNamespace(become=""),
+            screen=session.screen_for(json_file, Mask([])),
+        )
+        yield ready
+
+    @contextmanager
+    def open_nodes(*_given):
+        yield MadeUpNodes(fleet)
+
+    monkeypatch.setattr(session, "prepare", prepare)
+    monkeypatch.setattr(tune_run, "open_nodes", open_nodes)
+    monkeypatch.setattr(tune_run, "Launcher", lambda _connection: place.runner)
+    monkeypatch.setattr(tune_run, "usual_settings", lambda **_given: (PAIRS, TREE))
+    return place
+
+
+def tune(capsys, *words):
+    code = cli.run(["tune", "site", "--sizes", "1M:512M", *words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.mark.usefixtures("made_up")
+def test_nothing_better_leaves_the_defaults(capsys):
+    code, out, _ = tune(capsys)
+    assert code == ExitCode.OK
+    assert "leave the defaults: nothing is better" in out
+    assert "job 1: " in out
+
+
+def test_gain_of_a_size_is_a_tuner_file(made_up, capsys, tmp_path):
+    made_up.runner = Faster(made_up.runner, FASTER_TREE, 0, 1.5)
+    path = tmp_path / "nccl_tuner.conf"
+    code, out, _ = tune(capsys, "--tuner-file", str(path))
+    assert code == ExitCode.OK
+    assert f"tuner file: {path}" in out
+    lines = [line for line in path.read_text().splitlines() if line.startswith("allreduce,")]
+    assert len(lines) == 4
+    assert all(line.endswith(",tree,ll128,16,4,16,-1,-1") for line in lines)
+
+
+def test_gain_of_the_fleet_is_lines_for_the_site_and_json_has_all_trials(made_up, capsys):
+    made_up.runner = Faster(made_up.runner, ("NCCL_IB_QPS_PER_CONNECTION", "4"), 0, 1.5)
+    code, out, error = tune(capsys, "--json", "-")
+    found = json.loads(out)
+    assert code == found["exit_code"] == ExitCode.OK
+    assert {gain["setting"] for gain in found["of_fleet"]} == {PAIRS.name}
+    assert len(found["trials"]) == found["jobs"]
+    assert '  NCCL_IB_QPS_PER_CONNECTION: "4"' in error
+
+
+@pytest.mark.usefixtures("made_up")
+def test_without_gains_no_tuner_file_is_written(capsys, tmp_path):
+    path = tmp_path / "nccl_tuner.conf"
+    assert tune(capsys, "--tuner-file", str(path))[0] == ExitCode.OK
+    assert not path.exists()
+
+
+def test_an_interrupt_concludes_nothing_and_keeps_the_trials(made_up, capsys):
+    inner, left = made_up.runner, iter(range(3))
+
+    def run(jobs):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return inner.run(jobs)
+
+    made_up.runner = SimpleNamespace(run=run)
+    code, out, error = tune(capsys, "--json", "-")
+    assert code == ExitCode.INTERRUPTED
+    assert "interrupted after 3 jobs: nothing is concluded" in error
+    assert len(json.loads(out)["trials"]) == 3
+
+
+def test_jobs_that_all_fail_are_unknown(made_up, capsys):
+    inner = made_up.runner
+
+    def run(jobs):
+        (ran,) = inner.run(jobs)
+        next(iter(ran.nodes.values())).rc = 1
+        return [ran]
+
+    made_up.runner = SimpleNamespace(run=run)
+    code, out, _ = tune(capsys)
+    assert code == ExitCode.UNKNOWN
+    assert "no job without a setting ended well" in out
+
+
+def test_a_node_that_is_unreachable_is_named_and_nothing_is_measured(made_up, capsys):
+    made_up.fleet.condition.unreachable.add(2)
+    code, out, _ = tune(capsys)
+    assert code == ExitCode.UNKNOWN
+    assert SHAPE.names[2] in out
+    assert "nothing was measured" in out
+
+
+def test_one_node_is_wrong_usage(made_up, capsys):
+    made_up.nodes = made_up.nodes[:1]
+    code, _, error = tune(capsys)
+    assert code == ExitCode.USAGE
+    assert "two nodes or more" in error
+
+
+@pytest.mark.parametrize("words", [("--sizes", "9"), ("--seed", "-1"), ("--wait", "x")])
+@pytest.mark.usefixtures("made_up")
+def test_wrong_options_are_refused(capsys, words):
+    assert tune(capsys, *words)[0] == ExitCode.USAGE
