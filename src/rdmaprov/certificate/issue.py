@@ -12,7 +12,8 @@ from typing import Any
 import rdmaprov
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.certificate import notary, of_gate, ssh_signature
+from rdmaprov.boundary import RIGHT
+from rdmaprov.certificate import notary, of_gate, shape, ssh_signature
 from rdmaprov.certificate.site import described_rails, node_digest
 from rdmaprov.certificate.ssh_signature import NotSigned
 from rdmaprov.certificate.statement import (
@@ -116,7 +117,11 @@ def issue(
     for name, why in unknown.items():
         entries[name]["missing"] = why
     predicate["countersignatures"] = entries
-    data = as_bytes(make_statement(predicate))
+    statement = make_statement(predicate)
+    if (where := shape.STATEMENT(statement)) is not RIGHT:
+        made.problems.append(f"no certificate: {where} is not what a certificate has there")
+        return made
+    data = as_bytes(statement)
     _sign(data, directory / SIGNATURE, terms, made)
     write_bytes_whole(directory / FILE, [data])
     made.lines[:0] = [f"certificate: {directory / FILE}, valid until {predicate['valid_until']}"]

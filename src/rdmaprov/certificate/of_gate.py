@@ -11,7 +11,9 @@ from rdmaprov.acceptance import fleet_floor, measure
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.certificate.statement import Part
+from rdmaprov.problem import printable
 
+_MOST = 4000  # characters; a certificate's shape allows 4,096
 RUNTIME = ("python", "torch", "nccl")
 
 
@@ -22,11 +24,19 @@ def parts_of(result: GateResult) -> Part:
         "verdict": result.verdict,
         "backend": result.backend,
         "ranks": runs[0][1].job.world,
-        "stages": [report.as_data() for report in result.stages],
+        "stages": [
+            {**each, "said": _plain(each["said"])}
+            for each in (report.as_data() for report in result.stages)
+        ],
         "rows": [row for _, ran in runs for row in _rows(ran)],
         "floors": [floor for each, ran in runs for floor in _floors(each, ran)],
-        "notes": list(result.notes),
+        "notes": [_plain(note) for note in result.notes],
     }
+
+
+def _plain(text: str) -> str:
+    """Return a line, which may have words of a node, as a certificate may have it."""
+    return printable(text)[:_MOST]
 
 
 def measured_by_node(result: GateResult) -> dict[str, list[Part]]:
