@@ -172,6 +172,10 @@ class Replacing(RuleBasedStateMachine):
         self.at += KEPT_S
         self.world.good = []
 
+    @rule()
+    def some_hours_pass(self):
+        self.at += KEPT_S * 0.4
+
     @rule(away=st.booleans())
     def the_scheduler_goes_or_returns(self, away):
         self.world.is_away = away
@@ -240,3 +244,47 @@ def test_scheduler_that_is_away_stops_before_anything_is_changed(tmp_path):
     assert (ended.code, ended.step) == (ExitCode.UNKNOWN, "drain")
     assert "Unable to contact slurm controller. scontrol ping" in ended.text
     assert world.good == []
+
+
+def stop_at(tmp_path, world, step):
+    """Have a replacement stop at a step; what is before it is proven then."""
+    world.breaks_at = step
+    assert made(tmp_path, world).run().step == step
+    world.breaks_at = ""
+
+
+def test_machine_that_is_replaced_meanwhile_is_proven_from_the_beginning(tmp_path):
+    world = World()
+    stop_at(tmp_path, world, "accept")
+    world.machine, world.good = 2, []
+    assert made(tmp_path, world).run().code is ExitCode.OK
+    assert not world.resumed_unproven
+
+
+def test_step_that_is_done_again_takes_later_proofs_with_it(tmp_path):
+    """A kill while apply runs again must not leave what was validated before it."""
+    world, later = World(), 0.0
+    journal = Journal(tmp_path, PROOFS, lambda: later)
+    stop_at(tmp_path, world, "accept")
+    journal.keep("n1", "accept")
+    passed = {"apply": -KEPT_S, "validate": 0.0, "accept": 0.0}
+    journal.note("n1", passed=passed)
+    steps = Replacement(("n1",), [], proofs_of(world), world, journal, wait_s=5, clock=Time().clock)
+    assert steps.run().code is ExitCode.OK
+    assert not world.resumed_unproven
+
+
+def test_proof_that_grows_too_old_while_others_are_made_returns_nothing(tmp_path):
+    world, now = World(), [1e9]
+    journal = Journal(tmp_path, PROOFS, lambda: now[0])
+    *others, accept = proofs_of(world)
+
+    def slow(nodes):
+        now[0] += KEPT_S
+        return accept.act(nodes)
+
+    proofs = [*others, Step("accept", slow)]
+    steps = Replacement(("n1",), [], proofs, world, journal, wait_s=5, clock=Time().clock)
+    ended = steps.run()
+    assert (ended.code, ended.step) == (ExitCode.UNKNOWN, "return")
+    assert world.status_now.is_ours
