@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -53,6 +54,6 @@ def read_report(report: Path) -> dict[str, list[str]]:
     return found
 
 
-def leftovers_of_accept(lab: LabHandle) -> list[str]:
+def leftovers_of_accept(lab: LabHandle, nodes: Sequence[str] = NODES) -> list[str]:
     """Return for each node what is left there of the acceptance gate."""
-    return [lab.run(node, LEFT).strip() for node in NODES]
+    return [lab.run(node, LEFT).strip() for node in nodes]

@@ -1,0 +1,93 @@
+"""Single paths between four real nodes over Soft-RoCE: each fault is named, and nothing is left.
+
+A lab of its own: with two nodes, no path tells which of its ends is at fault.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.lab.fleet import Fleet, leftovers_of_accept
+from tests.lab.handle import LabHandle
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+
+NODES = ("node1", "node2", "node3", "node4")
+BAD, RAIL, NETDEV = "node3", 1, "ens2"
+# A firewall that knows nothing of RoCE: ping and TCP work.
+BLOCK = (
+    f"tc qdisc add dev {NETDEV} clsact; tc filter add dev {NETDEV} ingress protocol ip flower "
+    "ip_proto udp dst_port 4791 action drop"
+)
+OPEN = f"tc qdisc del dev {NETDEV} clsact"
+# A healthy rail of emulated nodes carries some 8 Mbit/s; rail-slow of the catalogue leaves 5.
+SLOW, FAST = (
+    f"tc qdisc replace dev {NETDEV} root netem rate 1mbit",
+    f"tc qdisc del dev {NETDEV} root",
+)
+FAULTS = ("rail-drops-packets", "mtu-wrong", "tos-lost")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory, at_large):
+    """Provide a fleet of four provisioned nodes."""
+    directory = tmp_path_factory.mktemp("lab")
+    at_large(directory / "lab")
+    lab = LabHandle(directory / "lab", directory / "lab-site")
+    try:
+        lab.must("up", "--nodes", str(len(NODES)), "--site", str(lab.site))
+        made = Fleet(lab, directory / "fleet")
+        made.apply()
+        yield made
+    finally:
+        lab.must("down")
+
+
+@pytest.fixture(autouse=True)
+def _heal(fleet):
+    yield
+    fleet.lab.must("heal", BAD)
+    fleet.lab.run(BAD, f"{OPEN} 2>/dev/null; {FAST} 2>/dev/null; true")
+
+
+def measure(fleet):
+    """Run the stages of single nodes and pairs; return what came of them."""
+    code, said = fleet.run("accept", "--stages", "host,pairs", "--sizes", "16K:64K")
+    results = fleet.results()
+    assert leftovers_of_accept(fleet.lab, NODES) == [""] * len(NODES)
+    stages = {stage["name"]: stage for stage in results["stages"]}
+    return code, said, stages, results
+
+
+def named(results):
+    return {(f["node"], f["rail"]) for f in results["findings"] if f["proven"]}
+
+
+def test_healthy_nodes_pass(fleet):
+    _, said, stages, results = measure(fleet)
+    assert (stages["host"]["state"], stages["pairs"]["state"]) == ("passed", "passed"), said
+    assert "3 rounds of paths on 2 rails: 24 paths, 24 good, 0 bad" in stages["pairs"]["said"]
+    assert len(results["paths"]["rows"]) == 24
+    assert results["findings"] == []
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_bad_rail_is_named(fleet, name):
+    fleet.lab.must("fault", BAD, name, "--rail", str(RAIL))
+    code, said, _, results = measure(fleet)
+    assert code == 1, said
+    assert named(results) == {(BAD, RAIL)}, said
+
+
+@pytest.mark.parametrize("command", [SLOW, BLOCK], ids=["slow", "firewall"])
+def test_a_rail_that_is_slow_or_behind_a_firewall_is_named(fleet, command):
+    fleet.lab.run(BAD, command)
+    code, said, _, results = measure(fleet)
+    assert code == 1, said
+    assert named(results) == {(BAD, RAIL)}, said
+
+
+def test_rails_that_are_swapped_are_named(fleet):
+    fleet.lab.must("fault", BAD, "rail-addresses-swapped")
+    code, said, _, results = measure(fleet)
+    assert code == 1, said
+    assert named(results) == {(BAD, 0), (BAD, 1)}, said
