@@ -11,6 +11,7 @@ from rdmaprov.subnet.check_errors import error_problems
 from rdmaprov.subnet.check_gaps import gap_problems
 from rdmaprov.subnet.check_identity import identity_problems
 from rdmaprov.subnet.check_managers import manager_problems
+from rdmaprov.subnet.check_order import order_problems
 from rdmaprov.subnet.check_rates import rate_problems
 from rdmaprov.subnet.check_routes import (
     balance_problems,
@@ -106,6 +107,7 @@ def _of_cables(subnet: Subnet, fabric: SubnetGraph) -> Iterator[SubnetProblem]:
     yield from missing_problems(fabric)
     yield from gap_problems(fabric)
     yield from leaf_problems(fabric)
+    yield from order_problems(fabric)
     yield from trunk_problems(fabric)
     yield from rate_problems(subnet, fabric)
     yield from error_problems(subnet, fabric)
