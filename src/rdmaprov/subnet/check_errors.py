@@ -40,8 +40,9 @@ def error_problems(subnet: Subnet, fabric: SubnetGraph) -> Iterator[SubnetProble
             where = _lid_of(reading, fabric), reading.port
             if text := _judge(name, count, traffic.get(where, 0), grown.get(where)):
                 bad.setdefault(key, {})[name] = text
+    far_ends = _far_ends(fabric) if bad else {}
     for (name, port), texts in sorted(bad.items()):
-        far = _far(fabric, name, port)
+        far = far_ends.get((name, port), "")
         yield wrong("errors", name, port, ", ".join(texts.values()) + far)
 
 
@@ -97,11 +98,12 @@ def _lid_of(reading: Reading, fabric: SubnetGraph) -> int:
     return cable.near.lid if cable.near.guid == reading.guid else cable.far.lid
 
 
-def _far(fabric: SubnetGraph, name: str, port: int) -> str:
-    """Return the other end of the link of a named port."""
+def _far_ends(fabric: SubnetGraph) -> dict[tuple[str, int], str]:
+    """Return the other end of each link, by the name and port of this one."""
+    found = {}
     for cable in fabric.cables.values():
         for near, far in ((cable.near, cable.far), (cable.far, cable.near)):
-            if near.port == port and near.name and near.name in name:
-                kind = "switch" if far.kind is Kind.SWITCH else "HCA"
-                return f" (cable to {kind} {fabric.end_label(far)})"
-    return ""
+            kind = "switch" if far.kind is Kind.SWITCH else "HCA"
+            text = f" (cable to {kind} {fabric.end_label(far)})"
+            found[near.name, near.port] = found[fabric.node_label(near), near.port] = text
+    return found

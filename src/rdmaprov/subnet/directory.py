@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rdmaprov.errors import UsageError
-from rdmaprov.subnet.model import Reading, Subnet
+from rdmaprov.subnet.model import Kind, Reading, Subnet
 from rdmaprov.subnet.read_counters import read_counters, read_errors
 from rdmaprov.subnet.read_discovery import read_discovery
 from rdmaprov.subnet.read_managers import read_managers
@@ -113,6 +113,18 @@ def _read_states(directory: Path, subnet: Subnet) -> None:
         subnet.not_verified.append(f"{STATES} has no port")
     elif is_cut:
         subnet.not_verified.append(f"{STATES} is cut")
+    elif absent := _absent_states(subnet):
+        subnet.not_verified.append(f"{STATES} is cut: it lacks {absent:,} ports of switches")
+
+
+def _absent_states(subnet: Subnet) -> int:
+    """Return how many ports of switches with a link have no state."""
+    seen = {(state.guid, state.port) for state in subnet.states}
+    return sum(
+        end.kind is Kind.SWITCH and end.key not in seen
+        for cable in subnet.discovery.cables
+        for end in (cable.near, cable.far)
+    )
 
 
 def _read_errors(directory: Path, subnet: Subnet) -> None:
@@ -143,12 +155,21 @@ def _read_counters(directory: Path, subnet: Subnet) -> None:
         readings = _parse(path, subnet, read_counters)
         if readings is not None and not readings and not _has_head(path):
             subnet.not_verified.append(f"{COUNTERS}/{path.name} has no counters")
+        if readings and _is_cut(path, readings):
+            subnet.not_verified.append(f"{COUNTERS}/{path.name} is cut")
         for reading in readings or []:
             key = reading.lid, reading.port, frozenset(reading.counters)
             by_port.setdefault(key, []).append(reading)
     subnet.readings = list(by_port.values())
     if not by_port:
         subnet.not_verified.append(f"{COUNTERS}/ has no counters")
+
+
+def _is_cut(path: Path, readings: list[Reading]) -> bool:
+    """Return whether a file ends within a line, or its last port lacks counters of another."""
+    last = readings[-1].counters.keys()
+    *_, line = _lines(path)
+    return not line.endswith("\n") or any(last < each.counters.keys() for each in readings)
 
 
 def _has_head(path: Path) -> bool:
