@@ -352,5 +352,6 @@ def test_routes_by_ports_that_dump_fts_does_not_print_are_inferred(texts, port, 
     """A spine's second cable to a leaf is on a high port, and its table has no route by it."""
     guid = re.findall(r"guid (0x\w+) \(spine-1\)", texts.read(TABLES))[0]
     texts.edit(DISCOVERY, rf"(SW\s+\d+\s+)8 {guid}", rf"\g<1>{port} {guid}")
+    texts.edit(STATES, rf'({guid} "\s+spine-1"\s+\d+\s+)8\[', rf"\g<1>{port}[")
     texts.route(lambda switch, _, out, __: None if (switch, out) == ("spine-1", 8) else out)
     assert bool(texts.found()) == is_bad
