@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from tests.unit.subnet_texts import FIXTURES, HEALTHY, TABLES
 
@@ -109,28 +107,8 @@ def test_manager_of_a_sun_switch():
 
 def test_counters_of_perfquery():
     readings = read_counters((HEALTHY / "perfquery/ports.txt").read_text().splitlines(True))
-    assert [(each.lid, each.port) for each in readings] == [(2, 1), (2, 9), (3, 1), (3, 1)][
-        : len(readings)
-    ] or len(readings) == 4
-    assert readings[0].counters["SymbolErrorCounter"] == 0
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_garbled_text_is_read_without_an_exception(seed):
-    """Readers see what strangers write: any bytes, cut anywhere."""
-    chance = random.Random(seed)
-    text = (HEALTHY / TABLES).read_text() + "".join(
-        path.read_text() for path in sorted((FIXTURES / "real").iterdir())
-    )
-    letters = list(text)
-    for _ in range(2000):
-        letters[chance.randrange(len(letters))] = chance.choice("\0\n\t\"'[]()=:x9\u202e☃")
-    lines = "".join(letters).splitlines(keepends=True)
-    for reader in (
-        read_discovery, read_tables, read_states, read_errors, read_counters, read_managers,
-    ):  # fmt: skip
-        reader(lines)
-    build(read_discovery(lines))
+    assert [(each.lid, each.port) for each in readings] == [(2, 1), (2, 9), (3, 1), (3, 9)]
+    assert {each.counters["SymbolErrorCounter"] for each in readings} == {0}
 
 
 def test_names_sort_by_their_numbers():

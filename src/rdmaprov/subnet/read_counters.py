@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from rdmaprov.subnet.model import Reading
 
 _NODE = re.compile(r'Errors for (?:(0x[0-9a-fA-F]{1,16})\s+)?"(.*)"\s*$')
-_PORT = re.compile(r"\s*GUID (0x[0-9a-fA-F]{1,16}) port (\d+):(.*)$")
-_COUNT = re.compile(r"\[(\w+) == (\d+)[^\]]*\]")
-_SUMMARY = re.compile(r"##\s+(\d+) ports checked, (\d+) ports have errors")
-_BLOCK = re.compile(r"# Port (?:extended )?counters: Lid (\d+) port (\d+)")
-_VALUE = re.compile(r"(\w+):\.*(\d+)\s*$")
+_PORT = re.compile(r"\s*GUID (0x[0-9a-fA-F]{1,16}) port ([0-9]{1,20}):(.*)$")
+_COUNT = re.compile(r"\[(\w+) == ([0-9]{1,20})[^\]]*\]")
+_SUMMARY = re.compile(r"##\s+([0-9]{1,20}) ports checked, ([0-9]{1,20}) ports have errors")
+_BLOCK = re.compile(r"# Port (?:extended )?counters: Lid ([0-9]{1,20}) port ([0-9]{1,20})")
+_VALUE = re.compile(r"(\w+):\.*([0-9]{1,20})\s*$")
 ALL_PORTS = 255
 
 

@@ -9,16 +9,16 @@ from dataclasses import replace
 from rdmaprov.subnet.model import Cable, Discovery, Kind, PortEnd
 from rdmaprov.subnet.rates import lane_gbps
 
-_END = r"(SW|CA|RT)\s+(\d+)\s+(\d+)\s+(0x[0-9a-fA-F]{1,16})"
-_LINK = re.compile(rf"{_END}\s+(\d+)x\s+(.+?)\s+-\s+{_END}\s+\(\s'(.*)'\s-\s'(.*)'\s\)\s*$")
+_END = r"(SW|CA|RT)\s+([0-9]{1,20})\s+([0-9]{1,20})\s+(0x[0-9a-fA-F]{1,16})"
+_LINK = re.compile(rf"{_END}\s+([0-9]{1,20})x\s+(.+?)\s+-\s+{_END}\s+\(\s'(.*)'\s-\s'(.*)'\s\)\s*$")
 _FREE = re.compile(rf"{_END}\s+(.*?)\s+'(.*)'\s*$")
-_NODE = re.compile(r'(Switch|Ca|Rt)\s+\d+\s+"([SHR])-([0-9a-fA-F]+)"\s*#\s*"(.*)"(.*)$')
+_NODE = re.compile(r'(Switch|Ca|Rt)\s+[0-9]{1,20}\s+"([SHR])-([0-9a-fA-F]+)"\s*#\s*"(.*)"(.*)$')
 _LINE = re.compile(
-    r'\[(\d+)\](?:\[\w+\])?(?:\(([0-9a-fA-F]+)\))?\s+"([SHR])-([0-9a-fA-F]+)"\[(\d+)\]'
+    r'\[([0-9]{1,20})\](?:\[\w+\])?(?:\(([0-9a-fA-F]+)\))?\s+"([SHR])-([0-9a-fA-F]+)"\[([0-9]{1,20})\]'
     r"(?:\[\w+\])?(?:\(([0-9a-fA-F]+)\))?\s*(?:#(.*))?$"
 )
-_LID = re.compile(r"\blid (\d+)")
-_RATE = re.compile(r"(\d+)x(\w+)\s*$")
+_LID = re.compile(r"\blid ([0-9]{1,20})")
+_RATE = re.compile(r"([0-9]{1,20})x(\w+)\s*$")
 _NAME = re.compile(r'"(.*)"')
 _KINDS = {"S": Kind.SWITCH, "H": Kind.HCA, "R": Kind.ROUTER}
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from rdmaprov.subnet.model import Manager
 
 _MANAGER = re.compile(
-    r".*\bsm lid (\d+) sm guid (0x[0-9a-fA-F]{1,16}), activity count \d+"
-    r" priority (\d+) state \d+ SMINFO_([A-Z]+)"
+    r".*\bsm lid ([0-9]{1,20}) sm guid (0x[0-9a-fA-F]{1,16}), activity count [0-9]{1,20}"
+    r" priority ([0-9]{1,20}) state [0-9]{1,20} SMINFO_([A-Z]+)"
 )
 # What sminfo says when the manager that the port knows does not answer, or there is none.
 _NO_ANSWER = re.compile(r"(failed: query|bad status|Invalid SM lid|can't resolve|timed out)", re.I)

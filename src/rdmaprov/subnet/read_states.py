@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from rdmaprov.subnet.model import PortState
 
-_WHOLE = re.compile(r'\s*(0x[0-9a-fA-F]{1,16})\s+"\s*(.*?)"\s+(\d+)\s+(\d+)\[')
-_BLOCK = re.compile(r"\s*(?:(0x[0-9a-fA-F]{1,16})\s+)?(\d+)\s+(\d+)\[")
+_WHOLE = re.compile(r'\s*(0x[0-9a-fA-F]{1,16})\s+"\s*(.*?)"\s+([0-9]{1,20})\s+([0-9]{1,20})\[')
+_BLOCK = re.compile(r"\s*(?:(0x[0-9a-fA-F]{1,16})\s+)?([0-9]{1,20})\s+([0-9]{1,20})\[")
 _HEAD = re.compile(r"(Switch|CA|Router):\s*(?:(0x[0-9a-fA-F]{1,16})\s+)?(.*?):?\s*$")
 _STATE = re.compile(
-    r"==\(\s*(?:(\d+)X\s+([\d.]+) Gbps(?:\s*\(\w+\))?)?\s*(\w+)/\s*([\w ]+?)\s*\)==>"
+    r"==\(\s*(?:([0-9]{1,20})X\s+([\d.]+) Gbps(?:\s*\(\w+\))?)?\s*(\w+)/\s*([\w ]+?)\s*\)==>"
 )
-_PEER = re.compile(r'==>\s+(?:0x[0-9a-fA-F]+\s+)?(?:\d+\s+(\d+))?\[.*?\]\s+"(.*)"\s+\((.*)\)\s*$')
+_PEER = re.compile(r'==>\s+(?:0x[0-9a-fA-F]+\s+)?(?:[0-9]{1,20}\s+([0-9]{1,20}))?\[.*?\]\s+"(.*)"\s+\((.*)\)\s*$')
 _COULD = re.compile(r"Could be ([\d.]+X|[\d.]+ Gbps(?: \(\w+\))?)")
 
 

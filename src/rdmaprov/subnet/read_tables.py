@@ -12,7 +12,7 @@ _HEAD = re.compile(
     r" .*guid (0x[0-9a-fA-F]{1,16}) \((.*)\):?\s*$"
 )
 _ENTRY = re.compile(r"\s*(0x[0-9a-fA-F]{1,4}|\d{1,5})\s+(\d{1,3})\s+:")
-_TAIL = re.compile(r"(\d+) (?:valid )?lids dumped")
+_TAIL = re.compile(r"([0-9]{1,20}) (?:valid )?lids dumped")
 
 
 def read_tables(lines: Iterable[str]) -> dict[int, ForwardingTable]:

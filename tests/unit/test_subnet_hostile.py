@@ -1,0 +1,37 @@
+"""The texts of a subnet as a stranger could write them: garbled, cut, with endless numbers."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from tests.unit.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES, Texts
+
+from rdmaprov.subnet.judge import SubnetVerdict
+
+NAMES = (DISCOVERY, TABLES, STATES, ERRORS, MANAGERS, "perfquery/ports.txt")
+CHARACTERS = "\0\n\t\"'[]()=:x9\u202e\u2603"
+
+
+@pytest.mark.parametrize("name", NAMES[:3])
+@pytest.mark.parametrize("seed", range(7))
+def test_a_garbled_text_is_never_healthy(tmp_path, name, seed):
+    texts, chance = Texts(tmp_path), random.Random(seed)
+    letters = list(texts.read(name))
+    for _ in range(len(letters) // 50):
+        letters[chance.randrange(len(letters))] = chance.choice(CHARACTERS)
+    texts.write(name, "".join(letters))
+    assert texts.judge().verdict is not SubnetVerdict.HEALTHY
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_number_of_5000_digits_is_no_number(tmp_path, name):
+    """Python refuses to convert more than 4,300 digits; each number of a text is tried alone."""
+    texts = Texts(tmp_path)
+    whole = texts.read(name)
+    numbers = list(re.finditer(r"\b[0-9]+\b", whole))
+    for found in numbers[:: max(1, len(numbers) // 40)]:
+        texts.write(name, whole[: found.start()] + "9" * 5000 + whole[found.end() :])
+        said = "".join(problem.text for problem in texts.judge().problems)
+        assert "9" * 30 not in said
