@@ -24,6 +24,7 @@ from rdmaprov.cli import accept_run, certificate_run
 from rdmaprov.node.identity import read_identity
 from rdmaprov.probe.connection import Answer
 
+SIZES = ("--sizes", "1G:2G")
 VERBS = ("read", "countersign", "leave", "withdraw", "check")
 GPU = """Model: \t\t NVIDIA H100 80GB HBM3
 IRQ:   \t\t 150

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 import yaml
 from tests.unit.sites import GOOD, write
-from tests.unit.slurm_cluster import Slurm, need_slurm
+from tests.unit.slurm_cluster import running_cluster
 from tests.unit.ssh_node import Sshd
 from tests.unit.waiting import until
 
@@ -46,14 +45,8 @@ class Place:
 
 @pytest.fixture(scope="module")
 def cluster():
-    need_slurm()
-    with tempfile.TemporaryDirectory(prefix="slurm") as place:
-        made = Slurm(Path(place), NAMES)
-        try:
-            made.start()
-            yield made
-        finally:
-            made.stop()
+    with running_cluster(NAMES) as made:
+        yield made
 
 
 @pytest.fixture

@@ -6,6 +6,9 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -138,6 +141,19 @@ class Slurm:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@contextmanager
+def running_cluster(names: tuple[str, ...]) -> Iterator[Slurm]:
+    """Start a cluster of these nodes, and end it; skip a test where there is none to start."""
+    need_slurm()
+    with tempfile.TemporaryDirectory(prefix="slurm") as place:
+        cluster = Slurm(Path(place), names)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()
 
 
 def need_slurm() -> None:

@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 from tests.unit.accept_runs import job
-from tests.unit.slurm_cluster import Slurm, need_slurm
+from tests.unit.slurm_cluster import running_cluster
 from tests.unit.waiting import until
 
 from rdmaprov.acceptance import shapes
@@ -31,14 +30,8 @@ NAMES = ("n0", "n1", "n2")
 
 @pytest.fixture(scope="module")
 def cluster():
-    need_slurm()
-    with tempfile.TemporaryDirectory(prefix="slurm") as place:
-        made = Slurm(Path(place), NAMES)
-        try:
-            made.start()
-            yield made
-        finally:
-            made.stop()
+    with running_cluster(NAMES) as made:
+        yield made
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.unit.subnet_texts import FIXTURES, HEALTHY, TABLES
+from tests.unit.subnet_texts import FIXTURES, HEALTHY
 
 from rdmaprov.subnet.fabric import build
 from rdmaprov.subnet.model import NO_PORT, Kind

@@ -1,0 +1,99 @@
+"""The certificate of a fleet that passed, as the program and stock tools read it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tests.cli.certificate.statements import (
+    judge,
+    read,
+)
+from tests.cli.certified import SIZES, make_key
+
+from rdmaprov.certificate.objection import exit_code
+from rdmaprov.certificate.statement import (
+    OPERATOR,
+)
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs/certificate.schema.json").read_text())
+
+
+def test_a_fleet_that_passed_has_a_certificate_that_stock_tools_verify(fleet, run, capfd):
+    path = run / "certificate.json"
+    assert fleet.run("certificate", "verify", path, "--allowed-signers", fleet.allowed) == 0
+    assert "signed by ops@example.com (SHA256:" in capfd.readouterr().out
+    words = ["-f", fleet.allowed, "-I", "ops@example.com", "-n", OPERATOR, "-s", f"{path}.sig"]
+    done = subprocess.run(["ssh-keygen", "-Y", "verify", *words], input=path.read_bytes())
+    assert done.returncode == 0
+    predicate = read(run)["predicate"]
+    assert list(predicate["nodes"]) == list(fleet.roots)
+    own = predicate["nodes"]["gpu002"]["identity"]
+    assert own["machine"]["serial"] == "SN000001"
+    assert own["rails"][1]["guid"] == "9c63:c003:0001:0001"
+    assert own["gpus"][1]["uuid"] == "GPU-00000001-0000-4000-8000-000000000001"
+    assert own["versions"]["nvidia"] == "570.86.15"
+    assert {log["name"] for log in predicate["logs"]} >= {"results.json", "logs/ranks.jsonl"}
+
+
+def test_the_schema_describes_it(run):
+    statement = read(run)
+    jsonschema.validate(statement, SCHEMA)
+    for part in (statement, statement["predicate"], statement["predicate"]["nodes"]["gpu001"]):
+        part["surprise"] = 1
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(statement, SCHEMA)
+        del part["surprise"]
+
+
+@pytest.mark.usefixtures("run")
+def test_a_host_key_that_nobody_knows_is_said(fleet, capfd):
+    hosts = fleet.directory / "known_hosts"
+    old = hosts.read_text()
+    try:
+        hosts.write_text(old.splitlines(keepends=True)[0])
+        made = fleet.accept(*SIZES, "--sign", "operator")
+    finally:
+        hosts.write_text(old)
+    said = capfd.readouterr().out
+    assert "countersigned by 1 of 2 nodes" in said
+    assert "not countersigned by gpu002: known_hosts has no key of gpu002" in said
+    found = judge(made, fleet)
+    assert ([each.where for each in found], exit_code(found)) == (["gpu002"], 4)
+    shutil.rmtree(made)
+
+
+@pytest.mark.usefixtures("run")
+def test_a_serial_number_with_an_escape_costs_that_node_alone(fleet, monkeypatch, capfd):
+    answer = fleet._answer
+
+    def lie(name, command):
+        said = answer(name, command)
+        if name == "gpu002" and '"identity"' in said.out:
+            document = json.loads(said.out)
+            document["identity"]["machine"]["serial"] = "\x1b[2J"
+            return type(said)(0, json.dumps(document), "")
+        return said
+
+    monkeypatch.setattr(fleet, "_answer", lie)
+    before = set(fleet.directory.glob("runs/*-accept*"))
+    assert fleet.run("accept", "site", "--stages", "fleet", *SIZES) == 4
+    said = "".join(capfd.readouterr())
+    assert "identity/machine/serial" in said
+    assert "\x1b" not in said
+    [made] = set(fleet.directory.glob("runs/*-accept*")) - before
+    assert not (made / "certificate.json").exists()
+    shutil.rmtree(made)
+
+
+@pytest.mark.usefixtures("run")
+def test_a_key_that_cannot_sign_is_refused_before_anything_runs(fleet, tmp_path, capfd):
+    key = make_key(tmp_path / "locked", passphrase="long enough")
+    before = sorted(fleet.directory.glob("runs/*"))
+    assert fleet.run("accept", "site", "--sign", key) == 2
+    assert "cannot sign with this key" in capfd.readouterr().err
+    assert sorted(fleet.directory.glob("runs/*")) == before
