@@ -75,7 +75,8 @@ def made(tmp_path, monkeypatch):
     screen = Screen(Console(quiet=True), mask)
     ready = Prepared(load_site(site), Passwords(None), mask, screen, ())
     journal = Journal(tmp_path / "runs/replace", PROOFS)
-    work = Work(Asked(site, ("n1",), {}, False, "", 0), ready, Scheduler(), journal)
+    scheduler = Scheduler()
+    work = Work(Asked(site, ("n1",), {}, False, "", 0), ready, scheduler, scheduler, journal)
     seen = SimpleNamespace(paths=[], gates=[], code=ExitCode.OK, findings=[])
 
     def validate(_site, part, *options):
@@ -156,7 +157,7 @@ def test_witnesses_of_a_killed_run_are_released_first(made):
 
 def test_without_a_scheduler_a_user_names_who_is_idle(made):
     work, seen = made
-    work.scheduler = NoScheduler()
+    work.scheduler = work.witness_scheduler = NoScheduler()
     assert Proofs(work).accept(["n1"]).code is ExitCode.UNKNOWN
     work.asked = replace(work.asked, witnesses="n4,n5")
     assert Proofs(work).accept(["n1"]).is_ok

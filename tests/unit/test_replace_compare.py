@@ -66,7 +66,8 @@ def work(tmp_path, monkeypatch):
     journal = Journal(tmp_path / "runs/replace", PROOFS)
     found = reach.NodeFacts({"n1": NODE}, {})
     monkeypatch.setattr(reach, "read_nodes", lambda *_: found)
-    return Work(Asked(site, ("n1",), {}, False, "", 0), ready, Scheduler(), journal)
+    scheduler = Scheduler()
+    return Work(Asked(site, ("n1",), {}, False, "", 0), ready, scheduler, scheduler, journal)
 
 
 def text_of(work):

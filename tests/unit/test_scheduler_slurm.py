@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pytest
-from tests.unit.slurm_cluster import Slurm as Cluster
-from tests.unit.slurm_cluster import need_slurm
+from tests.unit.slurm_cluster import running_cluster
 from tests.unit.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.scheduler.choice import choose_witness_scheduler
 from rdmaprov.scheduler.own_programs import OwnPrograms
 from rdmaprov.scheduler.programs import SchedulerError
 from rdmaprov.scheduler.service import give_back, note, take_out
@@ -21,14 +20,8 @@ NAMES = ("n0", "n1")
 
 @pytest.fixture(scope="module")
 def cluster():
-    need_slurm()
-    with tempfile.TemporaryDirectory(prefix="slurm") as place:
-        made = Cluster(Path(place), NAMES)
-        try:
-            made.start()
-            yield made
-        finally:
-            made.stop()
+    with running_cluster(NAMES) as made:
+        yield made
 
 
 @pytest.fixture
@@ -120,6 +113,47 @@ def test_held_node_gets_no_job_of_others_until_it_is_released(slurm):
     Slurm().release(["n1"], "rdmaprov-test")
     Slurm().release(["n1"], "rdmaprov-test")
     assert until(lambda: end_of(slurm, job) in ("COMPLETED", ""))
+
+
+@pytest.fixture
+def reserved(slurm):
+    """Return a reservation of the site's for its tests, with the node n1."""
+    slurm.ask("scontrol", "create", "reservation", "reservationname=tests", "users=root",
+              "nodes=n1", "starttime=now", "duration=60", "flags=ignore_jobs")  # fmt: skip
+    assert until(lambda: not Slurm().status(["n1"])["n1"].idle)
+    yield choose_witness_scheduler(Slurm(), "tests")
+    slurm.ask("scontrol", "delete", "reservationname=tests")
+    assert until(lambda: Slurm().status(["n1"])["n1"].idle)
+
+
+def test_idle_nodes_of_a_reservation_are_witnesses_and_no_others(slurm, reserved):
+    assert {name: each.idle for name, each in reserved.status(NAMES).items()} == {
+        "n0": False, "n1": True,
+    }  # fmt: skip
+    reserved.hold(["n1"], "rdmaprov-test", 300)
+    assert "rdmaprov-test" not in slurm.ask("scontrol", "-o", "show", "reservation")
+    reserved.release(["n1"], "tests")
+    assert "=tests " in slurm.ask("scontrol", "-o", "show", "reservation")
+
+
+def test_node_of_a_reservation_with_a_job_is_no_witness(slurm, reserved):
+    job = slurm.ask("sbatch", "--parsable", "--export=NONE", "--reservation=tests", "-o",
+                    "/dev/null", "--wrap", "sleep 60")  # fmt: skip
+    assert until(lambda: slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"), slurm.log()
+    assert not reserved.status(["n1"])["n1"].idle
+    slurm.ask("scancel", job)
+    assert until(lambda: reserved.status(["n1"])["n1"].idle)
+
+
+@pytest.mark.usefixtures("slurm")
+def test_reservation_that_is_not_there_or_has_not_begun_is_an_error(slurm):
+    with pytest.raises(SchedulerError, match="Reservation nobody not found"):
+        choose_witness_scheduler(Slurm(), "nobody").status(["n1"])
+    slurm.ask("scontrol", "create", "reservation", "reservationname=later", "users=root",
+              "nodes=n1", "starttime=now+1hour", "duration=60")  # fmt: skip
+    with pytest.raises(SchedulerError, match="the reservation later is not active"):
+        choose_witness_scheduler(Slurm(), "later").status(["n1"])
+    slurm.ask("scontrol", "delete", "reservationname=later")
 
 
 @pytest.mark.usefixtures("slurm")

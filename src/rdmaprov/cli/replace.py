@@ -33,6 +33,12 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Idle nodes to measure with: how many, or which.  [default: one of each leaf, at least 2]",
 )
 @click.option(
+    "--reservation",
+    metavar="NAME",
+    default="",
+    help="Measure with nodes of this Slurm reservation only, which keeps jobs off them.",
+)
+@click.option(
     "--take-over",
     is_flag=True,
     help="Return nodes too that somebody else drained; their reason is kept in ours.",

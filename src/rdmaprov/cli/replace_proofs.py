@@ -45,7 +45,7 @@ class Proofs:
             if not witnesses:
                 break
             with self._held(witnesses):
-                status = self._work.scheduler.status(witnesses)
+                status = self._work.witness_scheduler.status(witnesses)
                 started = [name for name in witnesses if status[name].busy]
                 if not started:
                     return self._measure(nodes, witnesses)
@@ -76,12 +76,12 @@ class Proofs:
     @contextmanager
     def _held(self, witnesses: Sequence[str]) -> Iterator[None]:
         """Keep jobs off witnesses; first end what a killed run has held."""
-        scheduler, journal = self._work.scheduler, self._work.journal
+        scheduler, journal = self._work.witness_scheduler, self._work.journal
         first = self._work.asked.nodes[0]
         words = "\n".join([str(self._work.asked.site.resolve()), *self._work.asked.nodes])
         label = f"rdmaprov-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
         if before := journal.get(first, "held"):
-            scheduler.release(before, label)
+            self._work.scheduler.release(before, label)
         journal.note(first, held=list(witnesses))
         try:
             scheduler.hold(witnesses, label, _HOLD_S)

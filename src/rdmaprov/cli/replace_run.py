@@ -21,7 +21,7 @@ from rdmaprov.replace import hardware
 from rdmaprov.replace.journal import Journal, journal_directory
 from rdmaprov.replace.machine import ACCEPT, APPLY, PROOFS, VALIDATE, Replacement, Step, Stopped
 from rdmaprov.runs.groups import fold_names
-from rdmaprov.scheduler.choice import choose_scheduler, wait_s
+from rdmaprov.scheduler.choice import choose_scheduler, choose_witness_scheduler, wait_s
 from rdmaprov.terminal import Line
 
 _KEY = re.compile(r"(?:([^=]+)=)?(SHA256:[A-Za-z0-9+/]{43})=?")
@@ -33,6 +33,7 @@ def return_nodes(
     host_keys: tuple[str, ...],
     yes: bool,
     witnesses: str,
+    reservation: str,
     take_over: bool,
     dry_run: bool,
     wait_s: float,
@@ -56,7 +57,9 @@ def return_nodes(
         _require_known(ready, site, names)
         replaced = [node for node in ready.fleet.nodes if node.name in names]
         journal = Journal(journal_directory(site), PROOFS)
-        work = Work(asked, ready, choose_scheduler(replaced), journal)
+        scheduler = choose_scheduler(replaced)
+        holder = choose_witness_scheduler(scheduler, reservation)
+        work = Work(asked, ready, scheduler, holder, journal)
         work.require_witnesses()
         if dry_run:
             return show_plan(work)

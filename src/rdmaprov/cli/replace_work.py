@@ -47,6 +47,7 @@ class Work:
         asked: by the user.
         ready: the whole site; it is read again once host variables were written.
         scheduler: the site's.
+        witness_scheduler: who knows which nodes may be witnesses, and keeps jobs off them.
         journal: what was proven.
         machines: by node, what tells its machine from another one.
         facts: by node, what the machine is made of.
@@ -56,6 +57,7 @@ class Work:
     asked: Asked
     ready: session.Prepared
     scheduler: Scheduler
+    witness_scheduler: Scheduler
     journal: Journal
     machines: dict[str, str] = field(default_factory=dict)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -101,7 +103,7 @@ class Work:
         others = [name for name in self.ready.nodes if name not in self.asked.nodes]
         names = list(named) or sorted(known_good(self.asked.site, others), key=others.index)
         names = [name for name in names if name not in without]
-        status = self.scheduler.status(names)
+        status = self.witness_scheduler.status(names)
         if named and isinstance(self.scheduler, NoScheduler):
             return names  # who names nodes knows that they are idle
         return choose_witnesses(self.only(names).fleet.nodes, status, len(named) or count)

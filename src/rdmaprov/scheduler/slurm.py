@@ -27,23 +27,23 @@ class Slurm:
         if not nodes:
             return {}
         names = ",".join(nodes)
-        found = parse_nodes(_ask("scontrol", "-o", "show", "node", names, hint=_WHERE), nodes)
-        jobs = parse_jobs(_ask("squeue", "-h", "-w", names, "-t", _HAS_NODES, "-o", "%i|%N"))
+        found = parse_nodes(ask_slurm("scontrol", "-o", "show", "node", names, hint=_WHERE), nodes)
+        jobs = parse_jobs(ask_slurm("squeue", "-h", "-w", names, "-t", _HAS_NODES, "-o", "%i|%N"))
         return {name: _with_jobs(each, jobs.get(name, ())) for name, each in found.items()}
 
     def drain(self, node: str, reason: str) -> None:
         """Have a node get no new job; `scontrol` overwrites any reason without a word."""
-        _ask("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
+        ask_slurm("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
 
     def resume(self, node: str) -> None:
         """Return a drained node to service."""
-        _ask("scontrol", "update", f"nodename={node}", "state=resume")
+        ask_slurm("scontrol", "update", f"nodename={node}", "state=resume")
 
     def hold(self, nodes: Sequence[str], label: str, seconds: float) -> None:
         """Reserve nodes for this user; the reservation ends by itself if this process is killed."""
         self.release(nodes, label)
         # Not MAGNETIC, which would draw this user's own jobs in.
-        _ask(
+        ask_slurm(
             "scontrol", "create", "reservation", f"reservationname={label}",
             f"users={getpass.getuser()}", f"nodes={','.join(nodes)}", "flags=maint,ignore_jobs",
             "starttime=now", f"duration={math.ceil(seconds / 60)}",
@@ -51,9 +51,9 @@ class Slurm:
 
     def release(self, nodes: Sequence[str], label: str) -> None:  # noqa: ARG002 - it knows its own
         """Delete the reservation, if it is there."""
-        if f"ReservationName={label} " in _ask("scontrol", "-o", "show", "reservation"):
+        if f"ReservationName={label} " in ask_slurm("scontrol", "-o", "show", "reservation"):
             with suppress(SchedulerError):  # its time ended since
-                _ask("scontrol", "delete", f"reservationname={label}")
+                ask_slurm("scontrol", "delete", f"reservationname={label}")
 
     def resume_command(self, node: str) -> str:
         """Return Slurm's command."""
@@ -65,5 +65,11 @@ def _with_jobs(status: NodeStatus, jobs: tuple[str, ...]) -> NodeStatus:
     return replace(status, jobs=jobs, busy=True, idle=False) if jobs else status
 
 
-def _ask(*argv: str, hint: str = _HINT) -> str:
+def ask_slurm(*argv: str, hint: str = _HINT) -> str:
+    """Return what one of Slurm's commands prints.
+
+    Raises:
+        SchedulerError: it is not there, or ends badly; with a hint.
+
+    """
     return ask(argv, hint, _ABSENT)

@@ -27,6 +27,8 @@ _AWAY = {
 }  # fmt: skip
 # With any other flag it is somebody's: reserved, planned for a job, about to reboot.
 _IDLE = {"IDLE", "CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"}
+_RESERVED = {"RESERVED", "MAINTENANCE", "MAINT"}
+_FIELD = re.compile(r"(\w+)=(\S*)")
 _SIGNS = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "%": "POWERING_DOWN", "!": "POWER_DOWN"}
 
 
@@ -72,6 +74,45 @@ def _node(line: str) -> NodeStatus:
     )
 
 
+def is_idle_but_reserved(word: str) -> bool:
+    """Return whether a node in this state (as `NodeStatus.word`) is idle, in a reservation or not.
+
+    >>> is_idle_but_reserved("idle+reserved"), is_idle_but_reserved("mixed+reserved")
+    (True, False)
+    """
+    flags = set(_flags(word.upper()))
+    return "IDLE" in flags and flags <= _IDLE | _RESERVED
+
+
+def parse_reservation(text: str) -> tuple[str, list[str]]:
+    """Return the state (ACTIVE or INACTIVE) and the nodes from `scontrol -o show reservation NAME`.
+
+    Raises:
+        SchedulerError: it names no nodes.
+
+    """
+    found = dict(_FIELD.findall(text))
+    nodes = found.get("Nodes", "")
+    if not nodes or nodes == "(null)":
+        raise _odd("the reservation has no nodes")
+    return found.get("State", ""), expand(nodes)
+
+
+def expand(folded: str) -> list[str]:
+    """Return the names of a folded list, such as `n[0-2]`.
+
+    Raises:
+        SchedulerError: it is none.
+
+    """
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+
+    try:
+        return list(NodeSet(folded, resolver=RESOLVER_NOGROUP))
+    except NodeSetException:
+        raise _odd(f"this is no list of nodes: {printable(folded)[:60]}") from None
+
+
 def _flags(word: str) -> Iterator[str]:
     """Yield a state's parts; older versions add signs to the first of them."""
     for part in filter(None, word.split("+")):
@@ -86,14 +127,12 @@ def parse_jobs(text: str) -> Mapping[str, tuple[str, ...]]:
         SchedulerError: a line is none of a job.
 
     """
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
-
     jobs: dict[str, tuple[str, ...]] = {}
     for line in filter(str.strip, text.splitlines()):
         found = _JOB.fullmatch(line.strip())
         if found is None:
             raise _odd(f"this line is no job with nodes: {printable(line)[:60]}")
-        for node in NodeSet(found[2], resolver=RESOLVER_NOGROUP):
+        for node in expand(found[2]):
             jobs[node] = (*jobs.get(node, ()), found[1])
     return jobs
 
