@@ -36,7 +36,7 @@ esac
 """
 HONEST = "honest"
 NOTHING = "limits_memlock_users: []\nlimits_memlock_services: []\nlimits_sysctl: {}\n"
-ODD_SURVEYS = [
+ODD_SURVEYS: list[tuple[dict[str, object], str]] = [
     ({"pending": ["limits", "x/../../evil"]}, "has other roles pending than it covers"),
     ({"pending": {"limits": 1}}, "pending is no list"),
     ({"pending": []}, "has changes of limits, which is not pending"),
@@ -77,7 +77,9 @@ class Site:
         if Path("/etc/sysctl.d/99-z-rdmaprov-limits.conf").exists():
             pytest.skip("this machine is a node")
         self.directory = directory
-        hosts = {HONEST: {"unit": 1, "ansible_python_interpreter": sys.executable}}
+        hosts: dict[str, dict[str, object]] = {
+            HONEST: {"unit": 1, "ansible_python_interpreter": sys.executable}
+        }
         for number, survey in enumerate(surveys, 1):
             own = directory / f"n{number}"
             own.mkdir()
@@ -88,7 +90,7 @@ class Site:
             liar.write_text(LIAR.format(survey=own / "survey.json", role=own / "role.json"))
             liar.chmod(0o700)
             hosts[own.name] = {"unit": number + 1, "ansible_python_interpreter": str(liar)}
-        nodes = {"hosts": hosts, "vars": {"ansible_connection": "local"}}
+        nodes: dict[str, object] = {"hosts": hosts, "vars": {"ansible_connection": "local"}}
         files = {
             "hosts.yml": json.dumps({"nodes": nodes}),
             "group_vars/nodes.yml": f"---\n{NOTHING}",
@@ -120,7 +122,7 @@ def canary(directory):
 
 
 def test_each_odd_survey_fails_its_own_node_alone(tmp_path):
-    surveys = [{**SURVEY, **change} for change, _ in ODD_SURVEYS] + NO_SURVEYS
+    surveys = [*({**SURVEY, **change} for change, _ in ODD_SURVEYS), *NO_SURVEYS]
     code, said, nodes = Site(tmp_path, surveys).run("plan")
     assert code == 1, said
     assert {name: own["state"] for name, own in nodes.items()} == {

@@ -21,6 +21,10 @@ Answer = tuple[int, bytes, bytes]
 MEDIAN_US = 1000.0
 DUE_BYTES = 10**6
 DOCUMENTS = ("value", "shape", "text", "saying")  # what is wrong in one, not around it
+_MACHINE = ("vendor", "product", "serial", "uuid", "board_serial", "bios")
+_NIC = ("netdev", "rdma", "pci", "guid", "board", "firmware")
+_GPU = ("pci", "model", "uuid", "vbios", "firmware")
+_VERSIONS = ("kernel", "system", "nvidia", "amdgpu", "mlx5")
 MISSING = "silence of the ranks"  # as if the ranks had done nothing
 
 
@@ -78,6 +82,15 @@ class Node:
             "port": 29_500,
             "addresses": {"eth0": [self._address("")], **rails},
             "hostname": f"node{self._unit}",
+            "identity": self._identity(len(rails)),
+        }
+
+    def _identity(self, rails: int) -> dict[str, Any]:
+        return {
+            "machine": {**dict.fromkeys(_MACHINE, ""), "serial": f"SN{self._unit}"},
+            "rails": [dict.fromkeys(_NIC, "x")] * rails,
+            "gpus": [dict.fromkeys(_GPU, "x")],
+            "versions": dict.fromkeys(_VERSIONS, ""),
         }
 
     def _reach(self, document: dict[str, Any], _mark: str) -> dict[str, Any]:

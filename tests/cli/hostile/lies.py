@@ -118,6 +118,8 @@ FACTS = (
 PREFLIGHT = (
     ("time",), ("rails",), ("rails", 0, "there"), ("rails", 0, "addresses"),
     ("rails", 0, "counters"), ("others",), ("torch",), ("gpus",), ("port",), ("addresses",),
+    ("identity",), ("identity", "machine"), ("identity", "rails"), ("identity", "rails", 0),
+    ("identity", "gpus"), ("identity", "versions"),
 )  # fmt: skip
 EVENTS = {
     "checked": (("plane",), ("bytes",), ("dtypes",), ("rank",)),
