@@ -109,7 +109,8 @@ class GateResult:
 
     def _node(self, name: str) -> dict[str, Any]:
         """Return a node's versions, its number of findings, and the processes left on it."""
-        versions = self.facts[name]["torch"] if name in self.facts else {}
+        facts = self.facts.get(name, {})
+        versions = facts.get("torch", {})
         own = [finding for finding in self.findings if name in finding.nodes]
         left = self.ran.nodes[name].left if self.ran and name in self.ran.nodes else ()
         return {
@@ -117,6 +118,7 @@ class GateResult:
             "nccl": versions.get("nccl", ""),
             "findings": len(own),
             "processes_left": None if left is None else list(left),
+            **_system(facts.get("identity")),
         }
 
     def _planes(self) -> list[dict[str, Any]]:
@@ -151,6 +153,14 @@ class GateResult:
                 if each.plane == name
             ],
         }
+
+
+def _system(identity: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the versions of a node's kernel and drivers, and of the firmware of each rail."""
+    if not identity:
+        return {}
+    firmware = [each["firmware"] for each in identity["rails"]]
+    return {"versions": dict(identity["versions"]), "firmware": firmware}
 
 
 def _row(row: measure.SweepRow) -> dict[str, Any]:

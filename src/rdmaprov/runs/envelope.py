@@ -10,6 +10,7 @@ from typing import Any
 
 import rdmaprov
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.runs.site_commit import site_commit
 
 SCHEMA = 1  # a reader refuses a newer one
 
@@ -53,6 +54,7 @@ def results_document(
         "verb": head.verb,
         "site": str(head.site),
         "limit": head.limit,
+        "commit": site_commit(head.site),
         "started": head.started.isoformat(timespec="seconds"),
         "ended": ended.isoformat(timespec="seconds"),
         "seconds": round((ended - head.started).total_seconds(), 1),
