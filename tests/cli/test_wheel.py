@@ -212,6 +212,8 @@ VERBS = [
     ("replace", ["away", "here1"], ExitCode.UNKNOWN, "here1: stopped at host key: "),
     ("tune", ["away"], ExitCode.UNKNOWN, "nothing was measured"),
     ("report", [], ExitCode.OK, "report.html"),
+    ("history", ["away"], ExitCode.OK, "away: "),
+    ("compare", ["runs/*-validate"] * 2, ExitCode.OK, "nothing is worse in the second run"),
 ]  # fmt: skip
 
 
@@ -219,7 +221,9 @@ def test_wheel_s_verbs_work_on_a_site_of_the_user_s_own(program, own_site):
     """One after the other, as a user would; the last one finds what those before it kept."""
     assert {verb for verb, *_ in VERBS} | {"init"} == set(cli.VERBS)
     for verb, words, code, says in VERBS:
-        done = wheel_s(program, own_site, verb, *words)
+        found = ((word, next(own_site.glob(word), "")) for word in words)
+        named = [str(path) if path and "*" in word else word for word, path in found]
+        done = wheel_s(program, own_site, verb, *named)
         assert done.returncode == code, (verb, done.stdout, done.stderr)
         assert says in done.stdout, (verb, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr, (verb, done.stderr)

@@ -37,6 +37,7 @@ acceptance
 certificate
 replace
 report
+history
 lab
 cli
 """

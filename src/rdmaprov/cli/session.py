@@ -172,7 +172,7 @@ def conclude(
         endings.append(f"results: {directory.path}")
         endings.append(page_line(directory))  # now: nobody may be there to read what is shown
     if json_file is not None:
-        _write_json(directory, json_file, text)
+        write_json(directory.missed, json_file, text)
     for line in (*lines, *map(Line, endings)):
         shown.show(line)
     directory.require_all()
@@ -185,8 +185,15 @@ def page_line(directory: RunDirectory) -> str:
     return report_page(directory.path, lambda error: missed.setdefault(page, error))
 
 
-def _write_json(directory: RunDirectory, file: IO[str], text: str) -> None:
-    """Write the JSON for the user; leave no half of it in a file."""
+def write_json(missed: dict[Path, OSError], file: IO[str], text: str) -> None:
+    """Write the JSON for the user; leave no half of it in a file.
+
+    Args:
+        missed: is given the error if it cannot be written.
+        file: of the option --json.
+        text: the JSON.
+
+    """
     if is_stdout(file):
         file.write(text)
         return
@@ -195,7 +202,7 @@ def _write_json(directory: RunDirectory, file: IO[str], text: str) -> None:
         file.write(text)
         file.flush()
     except (OSError, click.FileError) as error:
-        directory.missed[path] = error if isinstance(error, OSError) else OSError(error.message)
+        missed[path] = error if isinstance(error, OSError) else OSError(error.message)
         with suppress(OSError, click.FileError):
             file.close()
         if path.is_file():

@@ -43,18 +43,30 @@ def html(data: Mapping[str, Any], run: str = "") -> str:
         KeyError, TypeError, ValueError, AttributeError: it does not match the schema.
 
     """
+    data = _clean(data)
+    again = f"rdmaprov report {run}".rstrip()
+    return render(data, _VIEWS[data["verb"]](data), again)
+
+
+def render(data: Mapping[str, Any], view: View, again: str) -> str:
+    """Return a page.
+
+    Args:
+        data: the head of results.json: verb, site, limit, times, verdict, exit code.
+        view: what else it shows.
+        again: the command that makes the page again.
+
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         loader=PackageLoader("rdmaprov.report"), autoescape=True, undefined=StrictUndefined
     )
     environment.filters["thousands"] = lambda number: f"{number:,}"
-    data = _clean(data)
-    view = _VIEWS[data["verb"]](data)
     return environment.get_template("page.html.j2").render(
         head=data,
         view=view,
-        run=run,
+        again=again,
         tone=_TONES[data["verdict"]],
         tones=_WORDS,
         cause=view.issues[0] if view.issues else None,

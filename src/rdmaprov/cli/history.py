@@ -1,0 +1,38 @@
+"""`rdmaprov history`: what the runs of a site say together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO
+
+import click
+
+from rdmaprov.cli.options import json_option, site_argument
+
+html_option = click.option(
+    "--html",
+    "html_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write a page to this file.",
+)
+
+
+@click.command(
+    short_help="Show how a site changed over its runs.",
+    epilog="Exit codes: 0 no measurement has become worse for good, 1 one has, 2 wrong usage or"
+    " SITE has no runs, 4 none has, but results of a run cannot be read.",
+)
+@site_argument
+@json_option
+@html_option
+def history(site: Path, json_file: IO[str] | None, html_file: Path | None) -> int:
+    """Show how SITE changed over all of its runs in runs/, without connecting to a node.
+
+    Names measurements that went to another level or drift, by stage, node and rail, with what
+    changed at the same time; versions, hardware and settings that changed; since when which check
+    or finding is there. Five runs must show a change before it is named.
+    """
+    from rdmaprov.cli.history_run import show_history
+
+    return show_history(site, json_file, html_file)

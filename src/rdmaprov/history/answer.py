@@ -1,0 +1,131 @@
+"""The history of a site: what its runs say together."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import rdmaprov
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.history import changes, site_runs
+from rdmaprov.history.changes import SeriesChange, Track
+from rdmaprov.history.events import Event, all_events
+from rdmaprov.history.first_seen import Seen, seen_troubles
+from rdmaprov.history.index import Index, Unread
+from rdmaprov.history.site_runs import SiteRun
+from rdmaprov.history.standing import node_standing
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class History:
+    """What the runs of a site say together.
+
+    Args:
+        site: the inventory directory, as the user named it.
+        made: seconds since 1970.
+        took_s: how long that took.
+        runs: all that were read, the oldest first.
+        unread: those that were left out, of any site.
+        changes: of measurements, in the order of time.
+        events: versions, hardware and settings that changed, in the order of time.
+        troubles: each once.
+        nodes: the newest states of each.
+        fleet: the series of all nodes together, the largest size of each.
+        tracks: how many series there are.
+
+    """
+
+    site: Path
+    made: float
+    took_s: float
+    runs: list[SiteRun]
+    unread: list[Unread]
+    changes: list[SeriesChange]
+    events: list[Event]
+    troubles: list[Seen]
+    nodes: dict[str, dict[str, dict[str, object]]]
+    fleet: list[Track]
+    tracks: int
+
+    @property
+    def killed(self) -> list[Unread]:
+        """Return the runs without results: they were killed, or are still running."""
+        return [each for each in self.unread if each.why.startswith(site_runs.KILLED)]
+
+    @property
+    def damaged(self) -> list[Unread]:
+        """Return the runs whose results cannot be read."""
+        return [each for each in self.unread if not each.why.startswith(site_runs.KILLED)]
+
+    def exit_code(self) -> ExitCode:
+        """Return 1 if a change for the worse holds, 4 if results cannot be read, else 0."""
+        if any(each.is_worse and each.holds for each in self.changes):
+            return ExitCode.FAILED
+        return ExitCode.UNKNOWN if self.damaged else ExitCode.OK
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as JSON has it; docs/history.md describes it."""
+        code = self.exit_code()
+        started = datetime.fromtimestamp(self.made, UTC).isoformat(timespec="seconds")
+        return {
+            "schema": SCHEMA,
+            "rdmaprov": rdmaprov.__version__,
+            "verb": "history",
+            "site": str(self.site),
+            "limit": None,
+            "started": started,
+            "seconds": round(self.took_s, 1),
+            "verdict": code.name.lower(),
+            "exit_code": int(code),
+            "runs": [each.as_data() for each in self.runs],
+            "left_out": [{"run": each.run, "why": each.why} for each in self.unread],
+            "changes": [each.as_data() for each in self.changes],
+            "events": [each.as_data() for each in self.events],
+            "troubles": [each.as_data() for each in self.troubles],
+            "fleet": [each.as_data() for each in self.fleet],
+            "series": self.tracks,
+            "nodes": self.nodes,
+        }
+
+
+def read_history(site: Path, runs: Path) -> History:
+    """Return the history of a site from the runs in a directory.
+
+    Raises:
+        UsageError: the site has no run there.
+
+    """
+    began = time.time()
+    with Index(runs).open() as connection:
+        found = site_runs.site_runs(connection, site)
+        moved, fleet, count = _follow(connection, found)
+        events = all_events(connection, found)
+        changes.add_events(moved, events, found)
+        return History(
+            site, began, time.time() - began, found, site_runs.unread_runs(connection), moved,
+            events, seen_troubles(connection, found), node_standing(connection, found),
+            fleet, count,
+        )  # fmt: skip
+
+
+def _follow(
+    connection: sqlite3.Connection, runs: list[SiteRun]
+) -> tuple[list[SeriesChange], list[Track], int]:
+    """Return the changes of all series, those of the fleet, and how many there are."""
+    found: list[SeriesChange] = []
+    fleet: dict[tuple[object, ...], Track] = {}
+    count = 0
+    for track in changes.tracks(connection, runs):
+        count += 1
+        found += changes.changes_of(track)
+        own = track.series
+        kind = own.stage, own.what, own.rail, own.scope
+        if not own.node and (kind not in fleet or fleet[kind].series.bytes < own.bytes):
+            fleet[kind] = track
+    return changes.gather(found), list(fleet.values()), count

@@ -1,0 +1,113 @@
+"""What history keeps of one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+LOWER_IS_BETTER = "us"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSeries:
+    """What the same measurement of several runs is, so that they can be compared.
+
+    Args:
+        stage: of the acceptance that measured it.
+        what: is measured, such as `bus bandwidth of all rails`.
+        node: the node, empty for all together.
+        rail: the rail's number, None if it concerns no single rail.
+        bytes: the size of the messages, 0 where there is one size only.
+        unit: GB/s, or us, of which less is better.
+        scope: what else must be equal: the backend and the number of ranks.
+
+    """
+
+    stage: str
+    what: str
+    node: str
+    rail: int | None
+    bytes: int
+    unit: str
+    scope: str
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Return whether a lower value is the better one."""
+        return self.unit == LOWER_IS_BETTER
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A version or an identity of a node; of the whole run, if the node is empty."""
+
+    node: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A check that did not pass, or a finding.
+
+    Args:
+        key: the text without nodes, devices and numbers: equal troubles of two runs have one key.
+        node: the node, empty if it concerns no single one.
+        rail: the rail's number, None if it concerns no single rail.
+        text: one line.
+        proven: false if the result is unknown.
+
+    """
+
+    key: str
+    node: str
+    rail: int | None
+    text: str
+    proven: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedSetting:
+    """A setting that `apply` changed on a node."""
+
+    node: str
+    role: str
+    device: str
+    setting: str
+    seen: str
+    wanted: str
+
+
+@dataclass
+class RunDigest:
+    """What history keeps of one run.
+
+    Attributes:
+        name: of its directory.
+        verb: plan, apply, validate or accept.
+        site: the inventory directory, as the user named it.
+        limit: Ansible's pattern; empty for all nodes.
+        started: seconds since 1970.
+        seconds: that it took.
+        exit_code: its own.
+        states: of each node, in the words of its verb.
+        stages: the state of each stage of an acceptance.
+        values: what it measured.
+        facts: versions and identities.
+        troubles: what did not pass.
+        settings: what it changed.
+
+    """
+
+    name: str
+    verb: str
+    site: str
+    limit: str
+    started: float
+    seconds: float
+    exit_code: int
+    states: dict[str, str] = field(default_factory=dict)
+    stages: dict[str, str] = field(default_factory=dict)
+    values: dict[RunSeries, float] = field(default_factory=dict)
+    facts: list[Fact] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)
+    settings: list[AppliedSetting] = field(default_factory=list)

@@ -1,0 +1,36 @@
+"""A run of `validate` → states and checks that did not pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rdmaprov.history import parts
+from rdmaprov.history.digest import RunDigest, Trouble
+from rdmaprov.history.troubles import key_maker
+from rdmaprov.validate.verdict import split_remedy
+
+_RAIL = re.compile(r"\brail ?(\d{1,4})\b")
+
+
+def add(digest: RunDigest, data: Mapping[str, Any]) -> None:
+    """Add what a run of the suite found."""
+    digest.states = {name: parts.text(own, "state") for name, own in parts.by_name(data, "nodes")}
+    key_of = key_maker(digest.states.keys())
+    for check in parts.mappings(data, "checks"):
+        outcome = parts.text(check, "outcome")
+        if outcome not in ("failed", "error"):
+            continue
+        test, message = parts.text(check, "test"), parts.text(check, "message")
+        said, _ = split_remedy(message)
+        rail = _RAIL.search(test)
+        digest.troubles.append(
+            Trouble(
+                key_of(said),
+                parts.text(check, "node"),
+                int(rail[1]) if rail else None,
+                said,
+                proven=outcome == "failed",
+            )
+        )

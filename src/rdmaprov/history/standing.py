@@ -1,0 +1,30 @@
+"""The newest proofs of each node of a site."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from rdmaprov.history.site_runs import SiteRun
+
+# States of a node that show that it is as the site says; of `apply`, its survey read it last.
+GOOD = {"passed", "unchanged", "changed"}
+
+
+def node_standing(
+    connection: sqlite3.Connection, runs: Sequence[SiteRun]
+) -> dict[str, dict[str, dict[str, object]]]:
+    """Return by node and verb its newest state, when that was, and when it was last good.
+
+    Times are in seconds since 1970; `good` is None if it never was.
+    """
+    found: dict[str, dict[str, dict[str, object]]] = {}
+    for run in runs:
+        rows = connection.execute("SELECT node, state FROM state WHERE run = ?", (run.id,))
+        for node, state in rows:
+            own = found.setdefault(node, {}).setdefault(run.verb, {"first": run.name, "good": None})
+            ended = run.started + run.seconds
+            own |= {"state": state, "run": run.name, "time": ended}
+            if state in GOOD:
+                own["good"] = ended
+    return found

@@ -1,0 +1,115 @@
+"""`rdmaprov compare`: down to a setting and a size."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.report import runs
+from tests.unit import fleet_runs
+
+from rdmaprov.cli import run
+from rdmaprov.exit_codes import ExitCode
+
+ONE, OTHER = "20260310-020000-accept", "20260330-020000-accept"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number in (10, 11, 30):
+        fleet_runs.keep(tmp_path, fleet_runs.acceptance(number))
+    return tmp_path
+
+
+def compare(capsys, *words):
+    code = run(["compare", *words, "--json", "-"])
+    out, err = capsys.readouterr()
+    return code, json.loads(out), err
+
+
+@pytest.mark.usefixtures("place")
+def test_setting_and_rail_are_shown(capsys):
+    code, data, text = compare(capsys, ONE, OTHER)
+    assert code == data["exit_code"] == ExitCode.FAILED
+    (setting,) = data["settings"]
+    assert (setting["what"], setting["was"], setting["now"]) == (
+        "NVIDIA driver", *fleet_runs.DRIVERS,
+    )  # fmt: skip
+    worse = [each for each in data["measured"] if each["worse"]]
+    assert {(each["rail"], each["what"]) for each in worse} == {(3, "sent while busy")}
+    assert "NVIDIA driver: 570.86.15 → 580.65.06 on 4 nodes" in text
+    assert "worse: fleet: rail 3: sent while busy on 4 nodes" in text
+
+
+def test_size_that_is_slower_is_shown(place, capsys):
+    data = fleet_runs.acceptance(12)
+    for row in data["planes"][0]["rows"]:
+        row["busbw_gb_s"] *= 0.7 if row["bytes"] == 1 << 26 else 1
+    fleet_runs.keep(place, data)
+    _, found, text = compare(capsys, ONE, "20260312-020000-accept")
+    assert [each["bytes"] for each in found["measured"] if each["worse"]] == [1 << 26]
+    assert "worse: fleet: bus bandwidth of all rails, 64 MiB:" in text
+    assert "alike: fleet: bus bandwidth of all rails, 8 GiB:" in text
+
+
+@pytest.mark.usefixtures("place")
+def test_noise_is_no_difference(capsys):
+    code, data, text = compare(capsys, ONE, "20260311-020000-accept")
+    assert code == ExitCode.OK
+    assert not [each for each in data["measured"] if each["differs"]]
+    assert "nothing is worse in the second run" in text
+
+
+def test_what_apply_changed_in_between_is_shown(place, capsys):
+    time = fleet_runs.started(20).isoformat()
+    fleet_runs.keep(place, runs.applied(4, bad=False) | {"started": time})
+    _, data, text = compare(capsys, ONE, OTHER)
+    applied = {each["what"]: each for each in data["settings"] if each["what"].startswith("apply")}
+    mtu = applied["apply, mtu: ens[1-8] MTU (20260320-020000-apply)"]
+    assert (mtu["was"], mtu["now"]) == ("1500", "9000")
+    assert "apply, mtu: ens[1-8] MTU (20260320-020000-apply): 1500 → 9000 on" in text
+
+
+def test_check_that_fails_now_is_new(place, capsys):
+    for number, bad in ((1, False), (2, True)):
+        data = runs.validated(4, bad=bad) | {"started": fleet_runs.started(number).isoformat()}
+        fleet_runs.keep(place, data)
+    names = [f"2026030{day}-020000-validate" for day in (1, 2)]
+    code, data, text = compare(capsys, *names)
+    assert code == ExitCode.FAILED
+    assert "new: gpu1 ens1: running: MTU is 1500, expected 9000" in text
+    assert {"what": "state", "was": "passed", "now": "failed", "nodes": ["gpu1", "gpu3", "gpu4"],
+            "worse": True} in data["states"]  # fmt: skip
+    code, data, text = compare(capsys, *reversed(names))
+    assert code == ExitCode.OK
+    assert "gone: gpu1 ens1: running: MTU is 1500, expected 9000" in text
+
+
+def test_page_has_the_sizes_and_the_setting(place, capsys):
+    assert run(["compare", ONE, OTHER, "--html", "page.html"]) == ExitCode.FAILED
+    page = (place / "page.html").read_text()
+    assert "580.65.06" in page
+    assert "64 MiB" in page
+    assert "page: page.html" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ([ONE], ExitCode.USAGE, "Missing argument"),
+        ([ONE, ""], ExitCode.USAGE, "a RUN is empty"),
+        ([ONE, "20260101-000000-accept"], ExitCode.USAGE, "there is no such run"),
+        ([ONE, "20260302-091200-validate"], ExitCode.USAGE, "a run of accept,"),
+        ([ONE, "20260401-000000-accept"], ExitCode.UNKNOWN, "killed, or is still running"),
+        ([ONE, "20260402-000000-accept"], ExitCode.UNKNOWN, "incomplete or no JSON"),
+    ],
+)
+def test_wrong_runs_are_refused(words, code, says, place, capsys):
+    fleet_runs.keep(place, runs.validated(2))
+    for name, text in (("20260401-000000-accept", None), ("20260402-000000-accept", "{")):
+        (place / "runs" / name).mkdir()
+        if text:
+            (place / "runs" / name / "results.json").write_text(text)
+    assert run(["compare", *words]) == code
+    assert says in capsys.readouterr().err
