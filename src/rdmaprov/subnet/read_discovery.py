@@ -11,7 +11,7 @@ from rdmaprov.subnet.rates import lane_gbps
 
 _END = r"(SW|CA|RT)\s+([0-9]{1,20})\s+([0-9]{1,20})\s+(0x[0-9a-fA-F]{1,16})"
 _LINK = re.compile(
-    rf"{_END}\s+([0-9]{1, 20})x\s+(.+?)\s+-\s+{_END}\s+\(\s'(.*)'\s-\s'(.*)'\s\)\s*$"
+    rf"{_END}\s+([0-9]{{1,20}})x\s+(.+?)\s+-\s+{_END}\s+\(\s'(.*)'\s-\s'(.*)'\s\)\s*$"
 )
 _FREE = re.compile(rf"{_END}\s+(.*?)\s+'(.*)'\s*$")
 _NODE = re.compile(r'(Switch|Ca|Rt)\s+[0-9]{1,20}\s+"([SHR])-([0-9a-fA-F]+)"\s*#\s*"(.*)"(.*)$')
