@@ -52,4 +52,16 @@ options:
           (PCP).
         type: bool
         default: false
+      rdma:
+        description: RDMA device of the rail, such as mlx5_0, as InfiniBand's node
+          descriptions have it. rdmaprov subnet finds the rail's port by it. Without
+          it, rail i has the i-th of the device names that most nodes have in the
+          subnet. Used on InfiniBand only.
+        type: str
+      leaf:
+        description: Leaf switch of the rail, by its node description, such as leaf01,
+          or a template of fabric_leaf. rdmaprov subnet names a rail that is on another
+          one. Without it, the nodes with one fabric_leaf must have the rail on one
+          switch. Used on InfiniBand only.
+        type: str
 """

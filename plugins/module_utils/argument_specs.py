@@ -17,6 +17,8 @@ RAILS: dict[str, Any] = {
         "use": {"type": "str", "choices": ["compute", "storage"], "default": "compute"},
         "link_gbps": {"type": "int", "choices": [10, 25, 40, 50, 56, 100, 200, 400, 800]},
         "vlan": {"type": "bool", "default": False},
+        "rdma": {"type": "str"},
+        "leaf": {"type": "str"},
     },
 }
 

@@ -46,6 +46,8 @@ def place(tmp_path):
         f"    ansible_python_interpreter: {sys.executable}\n    ansible_become_exe: {sudo}\n"
     )
     write(tmp_path / "site", {**GOOD, "hosts.yml": hosts})
+    infiniband = GOOD["group_vars/all.yml"].replace("roce", "infiniband")
+    write(tmp_path / "ib", {"hosts.yml": hosts, "group_vars/all.yml": infiniband})
     (tmp_path / "test_mine.py").write_text(OWN_TEST)
     return tmp_path
 
@@ -73,6 +75,7 @@ CONNECTING = {
     "validate-workers": ["validate", "site", "test_mine.py", "-n", "2"],
     "accept": ["accept", "site"],
     "tune": ["tune", "site"],
+    "subnet": ["subnet", "ib"],
 }
 
 
@@ -81,8 +84,8 @@ def test_password_reaches_every_node_and_no_file(place, words):
     code, said = ask(place, BECOME, *words)
     assert len((place / "answered").read_text().split()) >= 2, said
     assert "sudo re" not in said  # quires or jects
-    # accept and tune find no fabric between nodes that are the same machine
-    if words[0] not in ("accept", "tune"):
+    # accept, tune and subnet find no fabric between nodes that are the same machine
+    if words[0] not in ("accept", "tune", "subnet"):
         assert code == 0, said
     files = [path for path in place.rglob("*") if path.is_file()]
     assert not [path for path in files if BECOME.encode() in path.read_bytes()]
@@ -107,6 +110,7 @@ def options_of(verb: str) -> set[str]:
 def test_verbs_that_read_a_site_or_connect_have_the_same_options(verb):
     vault = {"--ask-vault-pass", "--vault-password-file"}
     wanted = {"check": vault}.get(verb, set())
-    if verb in ("accept", "apply", "discover", "plan", "record", "replace", "tune", "validate"):
+    connecting = ("accept", "apply", "discover", "plan", "record", "replace", "subnet", "tune")
+    if verb in (*connecting, "validate"):
         wanted = {*vault, "--ask-become-pass"}
     assert options_of(verb) & {*vault, "--ask-become-pass"} == wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -30,6 +31,19 @@ NAMED = {
     "uneven-routes": {("balance", "spine-1")},
     "credit-loop": {("credit loop", "leaf-p1-r1")},
     "manager-dead": {("manager", "subnet manager")},
+}
+
+# For each fault what `rdmaprov subnet` must name: kind, and node with rails, or switch.
+BY_PLAN = {
+    **{fault: NAMED[fault] for fault in ("link-down", "spine-down", "swapped-trunks")},
+    **{fault: NAMED[fault] for fault in ("slow-link", "uneven-routes", "credit-loop")},
+    "hca-down": {("missing", "node003", 1)},
+    "node-down": {("missing", "node003", 0, 1)},
+    "swapped-rails": {("cabling", "node003", 0), ("cabling", "node003", 1)},
+    "wrong-leaf": {("cabling", "node003", 0), ("cabling", "node011", 0)},
+    "narrow-hca": {("rate", "node003", 1)},
+    "errors": {("errors", "node003", 0)},
+    "manager-dead": NAMED["manager-dead"],
 }
 
 
@@ -113,6 +127,57 @@ def test_repaired_subnet_is_healthy_again(lab, tmp_path, capfd):
     assert judged(lab, tmp_path, capfd, "--rails", "2")["verdict"] == "healthy"
 
 
+def by_plan(lab, tmp_path, *options):
+    """Return what `rdmaprov subnet` finds in a subnet, with its site, and its exit code."""
+    code, _, error = lab("up", "--rails", "2", *options)
+    assert code == ExitCode.OK, error
+    assert lab("site", str(tmp_path / "site"))[0] == ExitCode.OK
+    verb = (sys.executable, "-m", "rdmaprov", "subnet", str(tmp_path / "site"), "--here")
+    code, said, error = lab("run", "--", *verb, "--json", "-")
+    assert said, error
+    return code, json.loads(said)
+
+
+@NEEDS
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(each, marks=[] if each == "uneven-routes" else pytest.mark.long)
+        for each in FAULTS
+    ],
+)
+def test_fault_is_named_by_node_and_rail_of_the_site(lab, tmp_path, monkeypatch, fault):
+    monkeypatch.chdir(tmp_path)
+    code, data = by_plan(lab, tmp_path, "--fault", fault)
+    found = {
+        (each["kind"], each["node"] or each["name"], *each["rails"])
+        for each in data["problems"]
+        if each["level"] == "wrong"
+    }
+    assert code == ExitCode.FAILED
+    assert found == BY_PLAN[fault]
+    (subnet,) = data["subnets"]
+    assert (subnet["lost_share"] > 0.5) == (fault == "uneven-routes")
+
+
+@NEEDS
+def test_healthy_subnet_is_as_its_site_plans_it(lab, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, data = by_plan(lab, tmp_path)
+    assert (code, data["problems"]) == (ExitCode.OK, [])
+    assert {node["state"] for node in data["nodes"].values()} == {"passed"}
+    assert len(data["nodes"]) == 16
+
+
+@NEEDS
+def test_program_beside_the_subnet_keeps_its_exit_code_and_place(lab, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lab("up", "--rails", "2")
+    code, said, _ = lab("run", "--", "sh", "-c", "pwd; sminfo -C mlx5_1 >/dev/null && exit 7")
+    assert (code, said) == (7, f"{tmp_path}\n")
+    assert not list(tmp_path.glob("sys-*"))
+
+
 @NEEDS
 def test_tool_runs_as_on_the_first_node(lab):
     lab("up", "--rails", "1")
@@ -142,6 +207,7 @@ def test_texts_of_two_subnets_are_not_mixed(lab, tmp_path):
         (["up", "--engine", "magic"], "'magic' is not one of"),
         (["run", "--", "sminfo"], "there is no subnet"),
         (["save", "texts"], "there is no subnet"),
+        (["site", "texts"], "there is no subnet"),
     ],
 )
 def test_wrong_call_is_refused_and_changes_nothing(lab, tmp_path, monkeypatch, words, says):

@@ -210,6 +210,7 @@ VERBS = [
     ("accept", ["away"], ExitCode.UNKNOWN, "unknown"),
     ("certificate", ["check", "away", "here1"], ExitCode.UNKNOWN, ""),
     ("replace", ["away", "here1"], ExitCode.UNKNOWN, "here1: stopped at host key: "),
+    ("subnet", ["away"], ExitCode.USAGE, ""),
     ("tune", ["away"], ExitCode.UNKNOWN, "nothing was measured"),
     ("report", [], ExitCode.OK, "report.html"),
     ("history", ["away"], ExitCode.OK, "away: "),

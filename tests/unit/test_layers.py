@@ -28,6 +28,7 @@ tuner
 contract
 nccl_log
 subnet
+site_subnet
 isolation
 verbs
 apply drift

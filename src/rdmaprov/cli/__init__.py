@@ -37,6 +37,7 @@ VERBS = {
     "replace": "rdmaprov.cli.replace:replace",
     "report": "rdmaprov.cli.report:report",
     "schema": "rdmaprov.cli.schema:schema_command",
+    "subnet": "rdmaprov.cli.subnet:subnet",
     "tune": "rdmaprov.cli.tune:tune",
     "validate": "rdmaprov.cli.validate:validate",
 }

@@ -37,12 +37,13 @@ def subnet(directory: Path, as_json: bool) -> int:
       4  nothing is wrong in what was read, but something was not verified
     """
     from rdmaprov.cli import subnet_view
+    from rdmaprov.subnet.as_data import document
     from rdmaprov.subnet.directory import read_directory
     from rdmaprov.subnet.judge import SubnetVerdict, judge
 
     assessment = judge(read_directory(directory))
     if as_json:
-        click.echo(json.dumps(subnet_view.document(assessment), indent=2))
+        click.echo(json.dumps(document(assessment), indent=2))
     else:
         click.echo("\n".join(subnet_view.lines(assessment)))
     codes = {

@@ -123,12 +123,31 @@ def save(lab: LabSubnet, directory: Path) -> None:
         collect(directory, lab.run)
 
 
+@subnet.command("site", short_help="Write the site of the subnet.")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.pass_obj
+def site_(lab: LabSubnet, directory: Path) -> None:
+    """Write the site of the subnet, as it is without faults, into DIRECTORY.
+
+    To judge the subnet by it: rdmaprov lab subnet run -- rdmaprov subnet DIRECTORY --here
+    """
+    from rdmaprov.lab.ib_site import write_site
+    from rdmaprov.subnet.collect import require_new
+
+    require_new(directory)
+    write_site(directory, lab.topology())
+
+
 @subnet.command("run", short_help="Run a tool on the first node.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_obj
-def run_(lab: LabSubnet, command: Sequence[str]) -> None:
-    """Run COMMAND (write it after `--`) on the first node's first rail, such as ibnetdiscover."""
-    click.echo(lab.run(command), nl=False)
+def run_(lab: LabSubnet, command: Sequence[str]) -> int:
+    """Run COMMAND (write it after `--`), and return its exit code.
+
+    The tools of infiniband-diags that it calls run on the first node's first rail; on another
+    one with -C DEVICE as their first option.
+    """
+    return lab.call(command)
 
 
 @subnet.command(short_help="Stop the subnet and delete its files.")

@@ -18,6 +18,7 @@ from rdmaprov.contract import (
     ranges,
     schedulers,
     software,
+    subnet,
     waivers,
 )
 from rdmaprov.contract.rule import FleetRule, Rule
@@ -33,6 +34,7 @@ _RULES: tuple[Rule | FleetRule, ...] = (
     *node.RULES,
     *rails.RULES,
     *planes.RULES,
+    *subnet.RULES,
     *qos.RULES,
     *ets.RULES,
     *nccl.RULES,

@@ -48,7 +48,7 @@ def _netdev(rail: Rail) -> Iterator[Violation]:
 
 
 def _unique_devices(node: Node) -> Iterator[Violation]:
-    for key in ("netdev", "pci"):
+    for key in ("netdev", "pci", "rdma"):
         count = Counter(getattr(rail, key) for rail in node.rails if getattr(rail, key))
         for rail in node.rails:
             name = getattr(rail, key)

@@ -122,6 +122,8 @@ def rails(
                 str(entry.get("use", "compute")),
                 int(entry.get("link_gbps", 0)),
                 bool(entry.get("vlan", False)),
+                str(entry.get("rdma", "")),
+                str(entry.get("leaf", "")),
             )
         )
     return tuple(found), problems

@@ -88,6 +88,7 @@ class _Loader:
             self._secrets,
             self._node_variables,
             self._role_variables,
+            tuple(map(str, self._inventory.hosts)),
         )
 
     def _node_variables(self, name: str) -> Variables:

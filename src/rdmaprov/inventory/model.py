@@ -29,6 +29,8 @@ class Rail:
         use: `compute` or `storage`.
         link_gbps: its line rate in Gb/s, 0 if it is fabric_link_gbps.
         vlan: whether its network device is a VLAN.
+        rdma: its RDMA device, empty if the site does not say it.
+        leaf: the switch that it is on, empty if the site does not say it.
 
     """
 
@@ -41,6 +43,8 @@ class Rail:
     use: str = "compute"
     link_gbps: int = 0
     vlan: bool = False
+    rdma: str = ""
+    leaf: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,8 @@ class Fleet:
             each is rendered on first use.
         role_variables: returns the variables that roles with these defaults get on a node, by
             its name; a template that needs Ansible at run time is an error.
+        hosts: names of all hosts of the inventory, whether they are nodes and match the limit or
+            not.
 
     """
 
@@ -119,3 +125,4 @@ class Fleet:
     role_variables: Callable[[str, Mapping[str, Any]], Variables] = field(
         default=_no_variables, repr=False, compare=False
     )
+    hosts: tuple[str, ...] = ()

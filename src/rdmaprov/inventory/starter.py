@@ -117,6 +117,11 @@ def _variables(facts: Facts) -> str:
             "fabric_cnp_dscp: 48",
             "fabric_cnp_priority: 6",
         ]
+    else:
+        parts += [
+            "# rdmaprov subnet compares each rail with its leaf, and the switches with",
+            "# fabric_spines: docs/subnet.md.",
+        ]
     parts += ["", "# The hardware.", f"fabric_gpu_count: {facts.gpus}"]
     parts += ["", "# The rails, in order: rail i of every node is on the same network plane."]
     parts += ["fabric_rails:", *_rails(facts)]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError, UsageError
-from rdmaprov.lab import tools
+from rdmaprov.lab import ib_tools, tools
 from rdmaprov.lab.ib_faults import SubnetFault
 from rdmaprov.lab.ib_topology import Topology, hca_name, make
 from rdmaprov.lab.layout import Layout
@@ -32,7 +33,9 @@ UP_TIMEOUT_S = 120.0
 # dump_fts reads 205,000 entries within 1 s.
 TOOL_TIMEOUT_S = 120.0
 _POLL_S = 0.1
+_BY_SIGNAL = 128  # and its number: a shell's exit code of a program that a signal has ended
 _CONFIGURED = re.compile(r"(\S+) tables configured")
+_TOPOLOGY = "topology.json"
 _PRELOAD = "umad2sim/libumad2sim.so"
 
 
@@ -82,6 +85,8 @@ class LabSubnet:
             if fault.cables:
                 fault.cables(net, topology)
         (self._root / "net").write_text(net.text())
+        (self._root / _TOPOLOGY).write_text(json.dumps(asdict(topology)))
+        ib_tools.write(self._bin, self._root / "work", [*self._settings(), *self._preload()])
         self._start_fabric()
         self._start_manager(engine)
         for fault in faults:
@@ -117,9 +122,10 @@ class LabSubnet:
         (self._root / "opensm.conf").write_text(f"routing_engine {engine}\n")
         log = str(self._root / "opensm.log")
         # -d2: write each line of the log at once.
-        argv = ["opensm", "-F", str(self._root / "opensm.conf"), "-d2", *more, "-f", log]
+        argv = ["-F", str(self._root / "opensm.conf"), "-d2", *more, "-f", log]
+        host = f"SIM_HOST={hca_name(1, 0)}"
         found = tools.find("opensm") or "opensm"
-        self._start("opensm", ["env", *self._settings(), *self._preload(), found, *argv[1:]])
+        self._start("opensm", ["env", *self._settings(), *self._preload(), host, found, *argv])
         self._wait("opensm", ("tables configured", "SUBNET UP"))
 
     def _engine(self) -> str:
@@ -156,7 +162,35 @@ class LabSubnet:
         found = sorted(Path("/usr/lib").glob(f"*/{_PRELOAD}"))
         if not found:
             raise UsageError(f"{_PRELOAD} is not there", "Run: apt-get install ibsim-utils")
-        return [f"LD_PRELOAD={found[0]}", f"SIM_HOST={hca_name(1, 0)}"]
+        return [f"LD_PRELOAD={found[0]}"]
+
+    @property
+    def _bin(self) -> Path:
+        return self._root / "bin"
+
+    def topology(self) -> Topology:
+        """Return the fabric as it was asked for, whatever its faults.
+
+        Raises:
+            UsageError: there is no subnet.
+
+        """
+        try:
+            return Topology(**json.loads((self._root / _TOPOLOGY).read_text()))
+        except FileNotFoundError:
+            raise _no_subnet() from None
+
+    def environment(self) -> dict[str, str]:
+        """Return an environment in which the tools of InfiniBand ask this subnet.
+
+        Raises:
+            UsageError: there is no subnet.
+
+        """
+        if not self.is_up():
+            raise _no_subnet()
+        path = os.environ.get("PATH", "/usr/bin:/bin")
+        return {**os.environ, "PATH": f"{self._bin}:{path}"}
 
     def run(self, argv: Sequence[str]) -> str:
         """Return what a tool prints on the first node's first rail, whatever its exit code.
@@ -166,16 +200,14 @@ class LabSubnet:
             SubnetNotUp: the tool did not end in time.
 
         """
-        if not self.is_up():
-            raise UsageError("there is no subnet", "Run: rdmaprov lab subnet up")
-        program = tools.find(argv[0])
+        environment = self.environment()
+        program = shutil.which(argv[0], path=environment["PATH"])
         if program is None:
             raise UsageError(f"{argv[0]} is not installed", "Run: apt-get install infiniband-diags")
-        words = ["env", *self._settings(), *self._preload(), program, *argv[1:]]
         try:
             done = subprocess.run(
-                words,
-                cwd=self._root / "work",
+                [program, *argv[1:]],
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -189,6 +221,20 @@ class LabSubnet:
             ) from error
         return done.stdout.decode(errors="replace")
 
+    def call(self, argv: Sequence[str]) -> int:
+        """Run a program with the tools of this subnet in its PATH; return its exit code.
+
+        Raises:
+            UsageError: there is no subnet, or no such program.
+
+        """
+        environment = self.environment()
+        program = shutil.which(argv[0], path=environment["PATH"])
+        if program is None:
+            raise UsageError(f"{argv[0]} is not installed", "Name a program of your PATH")
+        rc = subprocess.run([program, *argv[1:]], env=environment, check=False).returncode
+        return rc if rc >= 0 else _BY_SIGNAL - rc
+
     def down(self) -> bool:
         """Stop the programs and remove the directory; return whether there was a subnet."""
         self._stop()
@@ -198,6 +244,12 @@ class LabSubnet:
         # opensm does not end by SIGTERM while the fabric is gone, so it goes first, and at once.
         self._daemon("opensm").stop(0)
         self._daemon("ibsim").stop(0)
-        for name in ("console", "net", "tables", "ibsim.log", "opensm.log", "opensm.out"):
+        files = ("console", "net", "tables", "ibsim.log", "opensm.log", "opensm.out", _TOPOLOGY)
+        for name in files:
             (self._root / name).unlink(missing_ok=True)
-        shutil.rmtree(self._root / "work", ignore_errors=True)
+        for name in ("work", "bin"):
+            shutil.rmtree(self._root / name, ignore_errors=True)
+
+
+def _no_subnet() -> UsageError:
+    return UsageError("there is no subnet", "Run: rdmaprov lab subnet up")

@@ -14,6 +14,7 @@ SPINES_RANGE = range(129)
 CABLES_RANGE = range(1, 33)
 # ibsim 0.10 knows no NDR: it would make it 4x SDR without a word.
 RATE = "4xHDR"
+RATE_GBPS = 200
 _MOST_PORTS = 254  # of a switch (InfiniBand Architecture 1.5, 14.2.5.3)
 
 
@@ -111,14 +112,29 @@ class Net:
         return "\n".join(lines)
 
 
-def leaf_name(pod: int, rail: int) -> str:
-    """Return the name of a rail's leaf; pods count from 1."""
-    return f"leaf-p{pod}-r{rail}"
+def pod_name(pod: int) -> str:
+    """Return the name of a pod; they count from 1."""
+    return f"p{pod}"
+
+
+def leaf_name(pod: int | str, rail: int) -> str:
+    """Return the name of a rail's leaf, by the number of its pod or by what stands for its name."""
+    return f"leaf-{pod_name(pod) if isinstance(pod, int) else pod}-r{rail}"
+
+
+def node_name(node: int) -> str:
+    """Return the name of a node; they count from 1."""
+    return f"node{node:03d}"
+
+
+def device_name(rail: int) -> str:
+    """Return the name of a rail's RDMA device."""
+    return f"mlx5_{rail}"
 
 
 def hca_name(node: int, rail: int) -> str:
-    """Return the node description of an HCA, as rdma-ndd writes it; nodes count from 1."""
-    return f"node{node:03d} mlx5_{rail}"
+    """Return the node description of an HCA, as rdma-ndd writes it."""
+    return f"{node_name(node)} {device_name(rail)}"
 
 
 def make(topology: Topology) -> Net:

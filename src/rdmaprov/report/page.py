@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from rdmaprov.problem import CONTROL
-from rdmaprov.report import of_accept, of_apply, of_validate
+from rdmaprov.report import of_accept, of_apply, of_subnet, of_validate
 from rdmaprov.report.model import Tone, View, Waiver
 from rdmaprov.runs.groups import label
 from rdmaprov.words import duration
@@ -18,6 +18,7 @@ _VIEWS: Mapping[str, Callable[[Mapping[str, Any]], View]] = {
     "apply": of_apply.view,
     "validate": of_validate.view,
     "accept": of_accept.view,
+    "subnet": of_subnet.view,
 }
 _TONES = {
     "ok": Tone.GOOD,

@@ -12,7 +12,9 @@ from rdmaprov.problem import printable
 from rdmaprov.runs.envelope import SCHEMA
 
 # As runs.directory names them.
-_NAME = re.compile(r"(?P<time>\d{8}-\d{6})-(?P<verb>plan|apply|validate|accept)(?:-(?P<n>\d+))?")
+_NAME = re.compile(
+    r"(?P<time>\d{8}-\d{6})-(?P<verb>plan|apply|validate|accept|subnet)(?:-(?P<n>\d+))?"
+)
 _HEAD = {"verb": str, "site": str, "started": str, "verdict": str, "exit_code": int, "nodes": dict}
 
 

@@ -17,9 +17,26 @@ COMMANDS = {
     names.ERRORS: ("ibqueryerrors",),
     names.MANAGERS: ("sminfo",),
 }
+_Run = Callable[[Sequence[str]], str]
 
 
-def collect(directory: Path, run: Callable[[Sequence[str]], str]) -> None:
+def require_new(directory: Path) -> None:
+    """Refuse a directory that has files: texts of two subnets must not mix.
+
+    Raises:
+        UsageError: it is so, or something else has its name.
+
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UsageError(f"{directory} is there already", "Name a new directory.")
+
+
+def collect(
+    directory: Path,
+    run: _Run,
+    port: Sequence[str] = (),
+    wait: Callable[[], None] | None = None,
+) -> None:
     """Write what each tool prints into a new directory, to be judged by `read_directory`.
 
     The counters are those of every switch's ports: both ends of links between switches, and the
@@ -28,23 +45,36 @@ def collect(directory: Path, run: Callable[[Sequence[str]], str]) -> None:
     Args:
         directory: absent or empty.
         run: returns what a command prints.
+        port: options of each tool that name the port to ask through.
+        wait: if given, the counters are read twice, with this in between.
 
     Raises:
         UsageError: the directory has files.
 
     """
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UsageError(f"{directory} is there already", "Name a new directory.")
-    texts = {name: run(command) for name, command in COMMANDS.items()}
+    require_new(directory)
+    texts = {name: run((words[0], *port, *words[1:])) for name, words in COMMANDS.items()}
     counters = directory / names.COUNTERS
     counters.mkdir(parents=True)
     for name, text in texts.items():
         (directory / name).write_text(text, encoding="utf-8")
     with (directory / names.DISCOVERY).open(encoding="utf-8") as lines:
         switches = _switches(lines)
+    if wait is None:
+        _read_counters(counters, run, port, switches)
+        return
+    _read_counters(counters / "1", run, port, switches)
+    wait()
+    _read_counters(counters / "2", run, port, switches)
+
+
+def _read_counters(
+    directory: Path, run: _Run, port: Sequence[str], switches: dict[int, int]
+) -> None:
+    directory.mkdir(exist_ok=True)
     for lid, ports in sorted(switches.items()):
-        said = run(("perfquery", "-l", str(lid), f"1-{ports}"))
-        (counters / f"{lid}.txt").write_text(said, encoding="utf-8")
+        said = run(("perfquery", *port, "-l", str(lid), f"1-{ports}"))
+        (directory / f"{lid}.txt").write_text(said, encoding="utf-8")
 
 
 def _switches(lines: Iterable[str]) -> dict[int, int]:

@@ -1,0 +1,87 @@
+"""Judge the subnets of a site: by the plan, and by what each of them shows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.site_subnet.check_leaves import expected_leaves, leaf_findings, spine_findings
+from rdmaprov.site_subnet.check_ports import (
+    extra_findings,
+    missing_findings,
+    slow_findings,
+    unnamed_findings,
+)
+from rdmaprov.site_subnet.finding import SubnetFinding
+from rdmaprov.site_subnet.join import Joined, join
+from rdmaprov.site_subnet.peers import SiteNames, findings_of_peers
+from rdmaprov.site_subnet.plan import SubnetPlan
+from rdmaprov.subnet.judge import Assessment
+from rdmaprov.subnet.problem import SubnetProblem
+
+
+@dataclass(frozen=True)
+class SiteAssessment:
+    """The judged subnets of a site.
+
+    Args:
+        plan: of the site.
+        subnets: each judged alone.
+        joined: which port each rail is.
+        findings: what is wrong before what is not verified.
+
+    """
+
+    plan: SubnetPlan
+    subnets: Sequence[Assessment]
+    joined: Joined
+    findings: Sequence[SubnetFinding]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return the code: something wrong is to be repaired, so it goes first."""
+        if any(each.is_wrong for each in self.findings):
+            return ExitCode.FAILED
+        return ExitCode.UNKNOWN if self.findings else ExitCode.OK
+
+
+def judge_site(
+    plan: SubnetPlan, subnets: Sequence[Assessment], not_read: Sequence[SubnetProblem] = ()
+) -> SiteAssessment:
+    """Return what is wrong with the subnets of a site.
+
+    Args:
+        plan: of the site.
+        subnets: each judged alone.
+        not_read: what no tool told.
+
+    """
+    joined = join(plan, [each.fabric for each in subnets])
+    findings = [SubnetFinding(problem) for problem in not_read]
+    if joined.ports or any(each.fabric.hcas for each in subnets):
+        findings += _findings(plan, subnets, joined)
+    else:
+        findings += [SubnetFinding(problem) for each in subnets for problem in each.problems]
+    findings.sort(key=lambda each: not each.is_wrong)
+    return SiteAssessment(plan, subnets, joined, findings)
+
+
+def _findings(
+    plan: SubnetPlan, subnets: Sequence[Assessment], joined: Joined
+) -> Iterator[SubnetFinding]:
+    fabrics = [each.fabric for each in subnets]
+    leaves = expected_leaves(plan, joined)
+    switches = frozenset(end.name for fabric in fabrics for end in fabric.switches)
+    planned = [
+        *missing_findings(plan, joined, leaves, switches),
+        *unnamed_findings(joined),
+        *leaf_findings(plan, joined, leaves),
+        *spine_findings(plan, fabrics),
+        *slow_findings(joined.ports),
+        *(extra_findings(joined) if plan.is_whole else ()),
+    ]
+    yield from planned
+    names = SiteNames(plan, joined)
+    problems = [problem for each in subnets for problem in each.problems]
+    yield from findings_of_peers(problems, names, leaves, planned)

@@ -1,0 +1,120 @@
+"""What a site says of its InfiniBand subnet: each rail's port, and the switches above."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rdmaprov.errors import UsageError
+from rdmaprov.inventory.model import Fleet
+from rdmaprov.problem import display_path
+
+
+@dataclass(frozen=True)
+class PlannedRail:
+    """One rail of a node.
+
+    Args:
+        node: the node's name.
+        index: the rail's number, from 0.
+        device: its RDMA device; empty if the site does not say it.
+        leaf: the node description of its leaf; empty if the site does not say it.
+        group: the node's fabric_leaf: nodes with the same one share the leaf of this rail.
+        gbps: its line rate, in Gb/s; 0 if the site does not say it.
+
+    """
+
+    node: str
+    index: int
+    device: str = ""
+    leaf: str = ""
+    group: str = ""
+    gbps: int = 0
+
+    @property
+    def label(self) -> str:
+        """Return how a message names the rail."""
+        return f"{self.node} rail {self.index}"
+
+
+@dataclass(frozen=True)
+class SubnetPlan:
+    """The InfiniBand subnet that a site describes.
+
+    Args:
+        rails: of all nodes, in the order of the site.
+        spines: names of the switches above the leaves; empty if the site does not say them.
+        others: patterns of hosts that are no nodes of the site.
+        hosts: names of all hosts of the inventory.
+        is_whole: whether the nodes are all nodes of the site.
+
+    """
+
+    rails: tuple[PlannedRail, ...]
+    spines: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    is_whole: bool = True
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the names of the nodes, in the order of the site."""
+        return tuple(dict.fromkeys(rail.node for rail in self.rails))
+
+    def expects(self, host: str) -> bool:
+        """Return whether a host may be in the subnet without being a node of the plan."""
+        named = {name for each in self.hosts for name in host_keys(each)}
+        if not named.isdisjoint(host_keys(host)):
+            return True
+        return any(fnmatchcase(host.lower(), pattern.lower()) for pattern in self.others)
+
+
+def host_keys(name: str) -> tuple[str, ...]:
+    """Return the names under which a host is found: with its domain, and without.
+
+    >>> host_keys("GPU01.cluster.example")
+    ('gpu01.cluster.example', 'gpu01')
+    """
+    lower = name.lower()
+    return tuple(dict.fromkeys((lower, lower.partition(".")[0])))
+
+
+def plan_of(fleet: Fleet, *, is_whole: bool) -> SubnetPlan:
+    """Return the plan of a site's InfiniBand nodes.
+
+    Raises:
+        UsageError: no node has InfiniBand.
+
+    """
+    nodes = [node for node in fleet.nodes if node.get("fabric_kind") == "infiniband"]
+    if not nodes:
+        site = display_path(str(fleet.site), Path.cwd())
+        raise UsageError(
+            f"{site}: no node has InfiniBand (fabric_kind)",
+            f"For RoCE, verify each rail: rdmaprov validate {site}",
+        )
+    rails = tuple(
+        PlannedRail(
+            node.name,
+            rail.index,
+            rail.rdma,
+            rail.leaf,
+            str(node.get("fabric_leaf") or ""),
+            node.link_gbps(rail),
+        )
+        for node in nodes
+        for rail in node.rails
+    )
+    return SubnetPlan(
+        rails,
+        _union(node.get("fabric_spines") for node in nodes),
+        _union(node.get("fabric_other_hosts") for node in nodes),
+        fleet.hosts,
+        is_whole,
+    )
+
+
+def _union(lists: Iterable[Sequence[str] | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(name) for own in lists for name in own or ()))

@@ -1,0 +1,23 @@
+"""What to do about a problem of a subnet."""
+
+from __future__ import annotations
+
+_REMEDIES = {
+    "missing": "Look at the port on the node (ibstat), at its cable, and at the switch's port",
+    "extra": "Write it into the site, or find out whose it is",
+    "cabling": "Move the cable to where the plan has it, or correct the plan (fabric_rails, leaf)",
+    "rate": "Reseat or replace the cable; compare what both ends support (iblinkinfo)",
+    "errors": "Clean or replace the cable; clear the counters (perfquery -R) and read them again",
+    "port": "Look at the port's state (ibportstate) and at the log of the subnet manager",
+    "manager": "Have exactly one master: start opensm, or lower the priority of the others",
+    "routes": "Have the subnet manager write its tables again, and read its log",
+    "credit loop": "Have the subnet manager route without loops, such as by ftree or updn",
+    "balance": "Have the subnet manager write its tables again: look at its routing engine, its"
+    " root GUIDs, and for tables or weights written by hand",
+    "not verified": "Remove the cause, then run the same command again",
+}
+
+
+def remedy(kind: str) -> str:
+    """Return what to do about a problem of a kind."""
+    return _REMEDIES.get(kind, _REMEDIES["not verified"])

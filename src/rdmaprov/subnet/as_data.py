@@ -1,0 +1,76 @@
+"""A judged subnet as data, for --json and results.json; docs/subnet.md defines each key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rdmaprov.problem import printable
+from rdmaprov.subnet.fabric import SubnetGraph, TrunkHop
+from rdmaprov.subnet.judge import Assessment
+from rdmaprov.subnet.loads import Load
+from rdmaprov.subnet.problem import SubnetProblem
+
+
+def document(assessment: Assessment) -> dict[str, Any]:
+    """Return the object of --json; docs/subnet.md defines each key."""
+    fabric = assessment.fabric
+    return {
+        "verdict": assessment.verdict,
+        "switches": len(fabric.switches),
+        "hcas": _hca_count(fabric),
+        "links": len(fabric.hops) // 2 + len(fabric.hcas),
+        "patterns": {name: pattern_data(fabric, load) for name, load in assessment.loads.items()},
+        "lost_share": round(assessment.lost_share, 3) if assessment.loads else None,
+        "credit_loops": _loops(assessment),
+        "problems": [problem_data(each) for each in assessment.problems],
+    }
+
+
+def problem_data(problem: SubnetProblem) -> dict[str, Any]:
+    """Return a problem as data."""
+    return {
+        "level": problem.level,
+        "name": printable(problem.name),
+        "port": problem.port,
+        "text": printable(problem.text),
+        "kind": problem.kind,
+    }
+
+
+def _hca_count(fabric: SubnetGraph) -> int:
+    """Return the number of adapters: ports of one have the same name and neighbouring GUIDs."""
+    return len({(hca.end.name, hca.end.guid - hca.end.port) for hca in fabric.hcas})
+
+
+def pattern_data(fabric: SubnetGraph, load: Load) -> dict[str, Any]:
+    """Return the load of a pattern as data."""
+    busiest = load.busiest()
+    over = load.max_over_mean()
+    return {
+        "max_over_mean": None if over is None else round(over, 3),
+        "excess": round(load.worst.excess, 3) if load.worst else 1.0,
+        "excess_above": round(load.worst_above.excess, 3) if load.worst_above else 1.0,
+        "excess_down": round(load.worst_down.excess, 3) if load.worst_down else 1.0,
+        "idle_links": load.idle() if over is not None else 0,
+        "busiest": _link(fabric, busiest, load) if busiest else None,
+    }
+
+
+def _link(fabric: SubnetGraph, hop: TrunkHop, load: Load) -> dict[str, Any]:
+    return {
+        "name": printable(fabric.label(hop.source)),
+        "port": hop.port,
+        "to": printable(fabric.label(hop.target)),
+        "to_port": hop.target_port,
+        "flows": load.flows[hop.number],
+    }
+
+
+def _loops(assessment: Assessment) -> list[list[str]] | None:
+    if assessment.loops is None:
+        return None
+    fabric = assessment.fabric
+    return [
+        [printable(f"{fabric.label(hop.source)} port {hop.port}") for hop in loop]
+        for loop in assessment.loops
+    ]

@@ -1,0 +1,171 @@
+"""`rdmaprov subnet`: what it prints, keeps and refuses, with tools that print a fabric's texts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tests.unit.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES, Texts
+
+from rdmaprov import cli
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.lab.ib_site import write_site
+from rdmaprov.lab.ib_topology import Topology
+
+SCHEMA = Path(__file__).parents[2] / "docs/results.schema.json"
+PRINTS = {
+    "ibnetdiscover": DISCOVERY,
+    "dump_fts": TABLES,
+    "iblinkinfo": STATES,
+    "ibqueryerrors": ERRORS,
+    "sminfo": MANAGERS,
+}
+# Of all ports of a LID: as perfquery answers `-l LID FIRST-LAST`.
+PERFQUERY = """\
+lid=$2; last=${3#1-}; port=1
+while [ $port -le $last ]; do
+    echo "# Port counters: Lid $lid port $port (CapMask: 0x00)"
+    echo "SymbolErrorCounter:..............0"
+    port=$((port + 1))
+done
+"""
+
+
+@pytest.fixture
+def texts(tmp_path, monkeypatch):
+    """Provide the texts that this machine's tools print; the working directory has their site."""
+    texts = Texts(tmp_path)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    scripts = {name: f"cat '{texts.directory}/{file}'" for name, file in PRINTS.items()}
+    for name, script in {**scripts, "perfquery": PERFQUERY}.items():
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    write_site(tmp_path / "site", Topology(rails=2))
+    return texts
+
+
+@pytest.fixture
+def judge(texts, capfd):  # noqa: ARG001 - the tools print them
+    """Provide a function that runs `rdmaprov subnet site --here WORDS`."""
+
+    def run(*words, site="site", here=("--here",)):
+        code = cli.run(["subnet", site, *here, *words])
+        said = capfd.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def results():
+    (path,) = Path("runs").glob("*-subnet/results.json")
+    data = json.loads(path.read_text())
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(data)
+    return data, path.with_name("report.html").read_text()
+
+
+def test_healthy_subnet_ends_with_0_and_a_page(judge):
+    code, said, error = judge()
+    assert (code, error) == (ExitCode.OK, "")
+    assert (
+        "healthy: 16 nodes, 32 rails; 8 switches, 32 HCAs, 64 links, 0 credit loops;"
+        " read from this machine\n"
+    ) in said
+    data, page = results()
+    assert data["subnets"][0]["patterns"]["ringx"]["excess"] == 1
+    assert "16 nodes: 16 passed" in page
+
+
+def test_fault_is_named_by_node_and_rail_in_text_json_and_page(judge, texts):
+    texts.gone("node003 mlx5_1")
+    code, said, _ = judge("--json", "out.json")
+    assert code == ExitCode.FAILED
+    assert said.startswith("wrong: missing: node003 rail 1 is missing: no link, or the port is")
+    data, page = results()
+    assert json.loads(Path("out.json").read_text()) == data
+    (problem,) = data["problems"]
+    assert (problem["node"], problem["rails"], problem["kind"]) == ("node003", [1], "missing")
+    assert data["nodes"]["node003"]["state"] == "failed"
+    assert "1 failed (node003)" in page
+    assert "Look at the port on the node (ibstat)" in page
+
+
+def test_saved_texts_are_judged_alike_without_the_site(judge, capfd):
+    assert judge("--save", "kept")[0] == ExitCode.OK
+    assert cli.run(["explain", "subnet", "kept"]) == ExitCode.OK
+    assert "healthy: 8 switches" in capfd.readouterr().out
+    assert results()[0]["saved"] == "kept"
+
+
+def test_nodes_are_asked_over_their_own_connection(judge):
+    hosts = Path("site/hosts.yml")
+    local = "{ansible_connection: local, ansible_python_interpreter: '" + sys.executable + "'}"
+    hosts.write_text(hosts.read_text() + f"  vars: {local}\n")
+    code, said, _ = judge("--from", "node007,node001", here=())
+    assert code == ExitCode.OK, said
+    assert "read from node007" in said
+
+
+def test_machine_without_access_is_unknown_and_says_why(judge, tmp_path):
+    program = tmp_path / "tools/ibnetdiscover"
+    program.write_text('#!/bin/sh\necho "can\'t open UMAD port ((null):0)" >&2; exit 255\n')
+    code, said, _ = judge("--save", "kept")
+    assert code == ExitCode.UNKNOWN
+    assert said.startswith(
+        "unknown: not verified: this machine: ibnetdiscover cannot open the umad device on this"
+        " machine: run as root there"
+    )
+    assert "unknown: 16 nodes, 32 rails; nothing was read\n" in said
+    data, _ = results()
+    assert (data["from"], data["saved"], Path("kept").exists()) == ("", None, False)
+
+
+def test_names_from_a_fabric_reach_no_terminal_raw(judge, texts):
+    texts.edit(DISCOVERY, "leaf-p1-r0", "leaf\x1b[31m\u202e")
+    for words in ((), ("--json", "-")):
+        said = "".join(judge(*words)[1:])
+        assert "\x1b" not in said
+        assert "\u202e" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--from", "node001"], "--here and --from exclude each other"),
+        (["--device", "../x"], "is not the name of an RDMA device"),
+        (["--device", ","], "is empty"),
+        (["--interval", "-1"], "is not in the range"),
+        (["--save", "site"], "site is there already"),
+    ],
+)
+def test_wrong_call_is_refused_and_changes_nothing(judge, words, says):
+    code, said, error = judge(*words)
+    assert (code, said) == (ExitCode.USAGE, "")
+    assert says in error.splitlines()[0]
+    assert len(error.splitlines()) == 2
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"here": ("--from", "nobody")}, "--from: nobody is no node of site"),
+        ({"site": "roce"}, "roce: no node has InfiniBand (fabric_kind)"),
+    ],
+)
+def test_site_without_the_node_or_infiniband_is_refused(judge, words, says):
+    Path("roce/group_vars").mkdir(parents=True)
+    Path("roce/hosts.yml").write_text("---\nnodes:\n  hosts:\n    n1: {}\n")
+    Path("roce/group_vars/all.yml").write_text(
+        "---\nfabric_kind: roce\nfabric_link_gbps: 400\nfabric_rails: [{netdev: ens1}]\n"
+    )
+    code, said, error = judge(**words)
+    assert (code, said) == (ExitCode.USAGE, "")
+    assert says in error.splitlines()[0]
+    assert not Path("runs").exists()

@@ -1,0 +1,186 @@
+"""Tools on hosts: their ends, their limits, hosts without access, crashes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+from pathlib import Path
+
+import pytest
+from tests.unit.subnet_texts import HEALTHY
+
+from rdmaprov.site_subnet import tool
+from rdmaprov.site_subnet.gather import gather
+from rdmaprov.site_subnet.hosts import ThisMachine
+from rdmaprov.site_subnet.tool import ToolOutput, failure, output_of
+from rdmaprov.subnet.judge import SubnetVerdict
+
+NO_MODULE = "ibwarn: [1] get_abi_version: can't read ABI version: is ib_umad module loaded?\n"
+NO_PORT = "ibwarn: [1] mad_rpc_open_port: can't open UMAD port ((null):0)\n"
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Provide a function that puts a program into the PATH."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def write(name, text):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    return write
+
+
+def has_ended(pid):
+    """Return whether a process is gone, or waits only for its parent to notice."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_output_of_a_tool_is_whole_with_its_exit_code_and_errors(program):
+    program("sminfo", "printf 'one\\ntwo'; echo odd >&2; exit 3")
+    assert ThisMachine().run(["sminfo"], 10) == ToolOutput("one\ntwo", "odd\n", 3)
+
+
+def test_words_reach_the_tool_as_they_are(program):
+    program("sminfo", 'for word; do echo "$word"; done')
+    words = ["$(id)", "; id", "a b"]
+    assert ThisMachine().run(["sminfo", *words], 10).text.splitlines() == words
+
+
+def test_tool_that_is_not_installed_is_named():
+    output = ThisMachine().run(["no-such-tool"], 10)
+    assert failure("no-such-tool", "n1", output) == (
+        "no-such-tool is not installed on n1; install infiniband-diags there"
+    )
+
+
+def test_tool_that_hangs_ends_with_all_that_it_started(program, tmp_path):
+    program("sminfo", f"sleep 60 & echo $! > {tmp_path}/pid; wait")
+    started = time.monotonic()
+    output = ThisMachine().run(["sminfo"], 0.5)
+    assert time.monotonic() - started < 10
+    assert failure("sminfo", "n1", output) == "sminfo on n1 gave no result: no answer within 0 s"
+    assert has_ended(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (ToolOutput("text\n", "ibwarn: x", 0), ""),
+        (ToolOutput("", NO_MODULE + NO_PORT, 255), "it has none; load the module ib_umad"),
+        (ToolOutput("", NO_PORT, 255), "run as root there"),
+        (ToolOutput("", "Query SA failed\n", 0), "printed nothing: Query SA failed"),
+        (ToolOutput("half", "a\nb\x1b[31m\n", 1), "ended with code 1: half"),
+        (ToolOutput("", "n1: no answer\n", None), "gave no result: n1: no answer"),
+    ],
+)
+def test_why_a_text_is_not_the_whole_truth(output, says):
+    assert says in failure("dump_fts", "n1", output)
+    assert "\x1b" not in failure("dump_fts", "n1", output)
+    assert bool(failure("dump_fts", "n1", output)) == bool(says)
+
+
+def test_output_that_is_too_large_or_not_compressed_is_refused(monkeypatch):
+    monkeypatch.setattr(tool, "MOST_TEXT_BYTES", 1000)
+    with pytest.raises(ValueError, match="exceeds"):
+        output_of(0, gzip.compress(b"x" * 2000), "")
+    with pytest.raises(ValueError, match="not compressed"):
+        output_of(0, b"plain", "")
+
+
+class MadeUpHost:
+    """A host with the texts of a healthy fabric; some of its tools fail."""
+
+    def __init__(self, name, **outputs):
+        self.name = name
+        self.outputs = outputs
+        self.asked = []
+
+    def run(self, words, _limit_s):
+        self.asked.append(words)
+        files = {
+            "ibnetdiscover": "ibnetdiscover-p", "iblinkinfo": "iblinkinfo-l",
+        }  # fmt: skip
+        own = self.outputs.get(words[0])
+        if own:
+            return own.pop(0) if len(own) > 1 else own[0]
+        if words[0] == "perfquery":
+            lid = words[words.index("-l") + 1]
+            text = f"# Port counters: Lid {lid} port 1 (CapMask: 0x00)\nPortRcvErrors:.....0\n"
+            return ToolOutput(text, "", 0)
+        text = (HEALTHY / f"{files.get(words[0], words[0])}.txt").read_text()
+        return ToolOutput(text, "", 0)
+
+
+def read(tmp_path, *hosts, **more):
+    return gather(hosts, more.pop("devices", []), tmp_path / "texts", **more)
+
+
+def test_first_host_with_access_is_asked(tmp_path):
+    lost = MadeUpHost("n1", ibnetdiscover=[ToolOutput("", NO_PORT, 255)])
+    gathered = read(tmp_path, lost, MadeUpHost("n2"), MadeUpHost("n3"))
+    assert gathered.host == "n2"
+    assert gathered.not_read == []
+    assert gathered.subnets[""].verdict is SubnetVerdict.HEALTHY
+
+
+def test_hosts_without_access_are_each_named(tmp_path):
+    lost = [MadeUpHost(name, ibnetdiscover=[ToolOutput("", NO_PORT, 255)]) for name in "ab"]
+    gathered = read(tmp_path, *lost)
+    assert (gathered.host, gathered.subnets) == ("", {})
+    assert [each.name for each in gathered.not_read] == ["a", "b"]
+    assert not (tmp_path / "texts").exists()
+
+
+def test_tool_without_an_answer_is_one_reason(tmp_path):
+    host = MadeUpHost("n1", dump_fts=[ToolOutput("", "", 127)])
+    gathered = read(tmp_path, host)
+    assert [each.text for each in gathered.not_read] == [
+        "dump_fts is not installed on n1; install infiniband-diags there"
+    ]
+    assert gathered.subnets[""].problems == []
+    assert gathered.subnets[""].loads == {}
+
+
+def test_tool_that_crashes_is_asked_again(tmp_path):
+    whole = ToolOutput((HEALTHY / "ibqueryerrors.txt").read_text(), "", 0)
+    host = MadeUpHost("n1", ibqueryerrors=[ToolOutput("", "Segmentation fault", 139), whole])
+    assert read(tmp_path, host).not_read == []
+
+
+def test_no_manager_is_a_verdict_and_no_failure(tmp_path):
+    said = ToolOutput("sminfo: iberror: failed: query\n", "ibwarn: [2] mad_rpc", 255)
+    gathered = read(tmp_path, MadeUpHost("n1", sminfo=[said]))
+    assert gathered.not_read == []
+    assert [each.kind for each in gathered.subnets[""].problems] == ["manager"]
+
+
+def test_counters_are_read_twice_around_the_wait(tmp_path):
+    waits = []
+    host = MadeUpHost("n1")
+    read(tmp_path, host, wait=lambda: waits.append(len(host.asked)))
+    reads = [words[0] for words in host.asked].count("perfquery")
+    assert waits == [len(host.asked) - reads // 2]
+    assert {path.name for path in (tmp_path / "texts/perfquery").iterdir()} == {"1", "2"}
+
+
+def test_two_devices_on_one_subnet_count_once(tmp_path):
+    host = MadeUpHost("n1")
+    gathered = read(tmp_path, host, devices=["mlx5_0", "mlx5_1"])
+    assert list(gathered.subnets) == ["mlx5_0"]
+    assert ("ibnetdiscover", "-C", "mlx5_1", "-p") in host.asked
+    assert (tmp_path / "texts/mlx5_1/dump_fts.txt").exists()
+
+
+def test_second_device_without_access_is_not_verified(tmp_path):
+    host = MadeUpHost("n1")
+    whole = host.run(["ibnetdiscover"], 1)
+    host.outputs["ibnetdiscover"] = [whole, ToolOutput("", NO_PORT, 255)]
+    gathered = read(tmp_path, host, devices=["mlx5_0", "mlx5_1"])
+    assert gathered.host == "n1"
+    assert [each.name for each in gathered.not_read] == ["mlx5_1"]
