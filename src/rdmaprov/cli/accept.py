@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from rdmaprov.cli.metrics_file import metrics_option
 from rdmaprov.cli.options import (
     json_option,
     limit_option,
@@ -110,6 +111,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 )
 @wait_option("SITE")
 @json_option
+@metrics_option
 @password_options
 @verbosity_options
 def accept(**given: Any) -> int:  # noqa: ANN401 - accept_run.measure has their types

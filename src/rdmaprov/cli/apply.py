@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from rdmaprov.cli.metrics_file import metrics_option
 from rdmaprov.cli.options import (
     json_option,
     limit_option,
@@ -54,6 +55,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option("--ask", is_flag=True, help="Show the plan and ask for confirmation.")
 @wait_option("SITE or a node")
 @json_option
+@metrics_option
 @password_options
 @verbosity_options
 def apply(**given: Any) -> int:  # noqa: ANN401 - apply_run.converge has their types

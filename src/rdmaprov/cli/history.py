@@ -7,6 +7,7 @@ from typing import IO
 
 import click
 
+from rdmaprov.cli.metrics_file import metrics_option
 from rdmaprov.cli.options import json_option, site_argument
 
 html_option = click.option(
@@ -25,6 +26,7 @@ html_option = click.option(
 )
 @site_argument
 @json_option
+@metrics_option
 @html_option
 def history(site: Path, json_file: IO[str] | None, html_file: Path | None) -> int:
     """Show how SITE changed over all of its runs in runs/, without connecting to a node.

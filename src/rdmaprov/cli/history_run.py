@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from rdmaprov.cli import session
+from rdmaprov.cli.metrics_file import metrics_file
 from rdmaprov.cli.report import PageNotMade
 from rdmaprov.errors import UsageError
 from rdmaprov.history import compare_view
 from rdmaprov.history.answer import read_history
 from rdmaprov.history.compare import read_pair
 from rdmaprov.history.lines import history_lines
+from rdmaprov.history.metrics import write_metrics
 from rdmaprov.problem import printable
 from rdmaprov.report.model import View
 from rdmaprov.report.read import find_run
@@ -34,7 +36,14 @@ def show_history(site: Path, json_file: IO[str] | None, html_file: Path | None) 
         return page.view(found)
 
     again = f"rdmaprov history {site} --html {html_file}"
-    show(history_lines(found), found.as_data(), json_file, html_file, view, again)
+    lines, missed = list(history_lines(found)), {}
+    if (file := metrics_file()) is not None:
+        try:
+            write_metrics(found, file)
+            lines.append(Line(f"metrics: {file}"))
+        except OSError as error:
+            missed[file] = error
+    show(lines, found.as_data(), json_file, html_file, view, again, missed)
     return found.exit_code()
 
 
@@ -51,7 +60,7 @@ def show_comparison(
     data = compare_view.document(found, time.monotonic() - began)
     again = f"rdmaprov compare {first} {second} --html {html_file}"
     lines = compare_view.lines(found)
-    show(lines, data, json_file, html_file, lambda: compare_view.view(found), again)
+    show(lines, data, json_file, html_file, lambda: compare_view.view(found), again, {})
     return found.exit_code()
 
 
@@ -62,6 +71,7 @@ def show(
     html_file: Path | None,
     view: Callable[[], View],
     again: str,
+    missed: dict[Path, OSError],
 ) -> None:
     """Print lines, and write the same as JSON and as a page, where that was asked for.
 
@@ -70,7 +80,6 @@ def show(
         PageNotMade: a library is missing.
 
     """
-    missed: dict[Path, OSError] = {}
     lines = list(lines)
     if html_file is not None:
         try:

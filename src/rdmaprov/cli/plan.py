@@ -7,6 +7,7 @@ from typing import IO, Unpack
 
 import click
 
+from rdmaprov.cli.metrics_file import metrics_file, metrics_option
 from rdmaprov.cli.options import (
     PasswordOptions,
     json_option,
@@ -31,6 +32,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 @record_option
 @click.option("--diff", is_flag=True, help="Also print the differences in files.")
 @json_option
+@metrics_option
 @password_options
 @verbosity_options
 def plan(
@@ -50,7 +52,8 @@ def plan(
     from rdmaprov.apply.run import ApplyRequest
     from rdmaprov.cli import session
 
-    site_or_record(site, record_file, limit=limit, ask_become_pass=passwords["ask_become_pass"])
+    others = {"limit": limit, "metrics": metrics_file()}
+    site_or_record(site, record_file, **others, ask_become_pass=passwords["ask_become_pass"])
     named = session.known_roles(roles)
     if record_file is not None:
         from rdmaprov.cli.record_replay import plan_record

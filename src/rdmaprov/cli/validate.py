@@ -8,6 +8,7 @@ from typing import IO, Unpack
 
 import click
 
+from rdmaprov.cli.metrics_file import metrics_file, metrics_option
 from rdmaprov.cli.options import (
     PasswordOptions,
     json_option,
@@ -42,6 +43,7 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
 )
 @record_option
 @json_option
+@metrics_option
 @password_options
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST_OPTIONS]...")
 def validate(
@@ -61,7 +63,8 @@ def validate(
     if record_file is not None and site is not None and not site.is_dir():
         site, options = None, (str(site), *options)  # a word of pytest's
     asks = passwords["ask_become_pass"]
-    site_or_record(site, record_file, limit=limit, hosts=hosts, ask_become_pass=asks)
+    others = {"limit": limit, "hosts": hosts, "metrics": metrics_file()}
+    site_or_record(site, record_file, **others, ask_become_pass=asks)
     if record_file is not None:
         from rdmaprov.cli.record_replay import validate_record
 

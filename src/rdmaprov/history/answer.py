@@ -16,6 +16,7 @@ from rdmaprov.history.changes import SeriesChange, Track
 from rdmaprov.history.events import Event, all_events
 from rdmaprov.history.first_seen import Seen, seen_troubles
 from rdmaprov.history.index import Index, Unread
+from rdmaprov.history.newest import Newest, newest_of
 from rdmaprov.history.site_runs import SiteRun
 from rdmaprov.history.standing import node_standing
 
@@ -37,6 +38,7 @@ class History:
         troubles: each once.
         nodes: the newest states of each.
         fleet: the series of all nodes together, the largest size of each.
+        newest: what the newest runs say.
         tracks: how many series there are.
 
     """
@@ -51,6 +53,7 @@ class History:
     troubles: list[Seen]
     nodes: dict[str, dict[str, dict[str, object]]]
     fleet: list[Track]
+    newest: Newest
     tracks: int
 
     @property
@@ -110,7 +113,7 @@ def read_history(site: Path, runs: Path) -> History:
         return History(
             site, began, time.time() - began, found, site_runs.unread_runs(connection), moved,
             events, seen_troubles(connection, found), node_standing(connection, found),
-            fleet, count,
+            fleet, newest_of(connection, found), count,
         )  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from rdmaprov.history.digest import Fact, RunDigest, RunSeries, Trouble
 from rdmaprov.history.troubles import key_maker
 from rdmaprov.node.standing import NIC_WORDS, VERSION_WORDS
 
+SENT = "sent while busy"  # of the samples of each rail
+FLEET = "bus bandwidth of "  # and the name of a plane without a single rail
 _GB_S, _US = "GB/s", "us"
 _OK, _FAILED = 0, 1
 
@@ -45,7 +47,7 @@ def _planes(
     for plane in parts.mappings(data, "planes"):
         name = parts.text(plane, "name")
         rail = int(name[5:]) if name.startswith("rail ") and name[5:].isdecimal() else None
-        what = "bus bandwidth" if rail is not None else f"bus bandwidth of {name}"
+        what = "bus bandwidth" if rail is not None else f"{FLEET}{name}"
         for row in parts.mappings(plane, "rows"):
             size, rate = parts.index(row, "bytes"), parts.number(row, "busbw_gb_s")
             if parts.truth(row, "in_place", default=True) and size and rate is not None:
@@ -73,7 +75,7 @@ def _samples(
         node, rail = parts.text(each, "node"), parts.index(each, "rail")
         rate = parts.number(each, "mean_gb_s")
         if node and rail is not None and rate is not None:
-            yield RunSeries("fleet", "sent while busy", node, rail, 0, _GB_S, scope), rate
+            yield RunSeries("fleet", SENT, node, rail, 0, _GB_S, scope), rate
 
 
 def _paths(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rdmaprov.history import lines
 from rdmaprov.history.answer import History
 from rdmaprov.history.changes import SeriesChange, Track
+from rdmaprov.history.from_accept import FLEET
 from rdmaprov.report.drawing import DASHES, MARKERS, SERIES, draw_svg
 from rdmaprov.report.grid import grid
 from rdmaprov.report.model import Cell, Changes, Grid, Issue, Plot, Table, Tone, View
@@ -131,9 +132,7 @@ def _draw(axes: Axes, shown: list[Track]) -> None:
 
 def _name(track: Track) -> str:
     own = track.series
-    return (
-        f"rail {own.rail}" if own.rail is not None else own.what.removeprefix("bus bandwidth of ")
-    )
+    return f"rail {own.rail}" if own.rail is not None else own.what.removeprefix(FLEET)
 
 
 def _rows(shown: list[Track]) -> Iterator[tuple[str, ...]]:

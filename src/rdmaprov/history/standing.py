@@ -16,15 +16,19 @@ def node_standing(
 ) -> dict[str, dict[str, dict[str, object]]]:
     """Return by node and verb its newest state, when that was, and when it was last good.
 
-    Times are in seconds since 1970; `good` is None if it never was.
+    Times are in seconds since 1970; `good` is None if it never was. A node that the newest run
+    without a limit lacks, and none after it has, is no node of the site any more.
     """
     found: dict[str, dict[str, dict[str, object]]] = {}
+    there: set[str] = set()
     for run in runs:
         rows = connection.execute("SELECT node, state FROM state WHERE run = ?", (run.id,))
+        there = there if run.scope else set()
         for node, state in rows:
+            there.add(node)
             own = found.setdefault(node, {}).setdefault(run.verb, {"first": run.name, "good": None})
             ended = run.started + run.seconds
             own |= {"state": state, "run": run.name, "time": ended}
             if state in GOOD:
                 own["good"] = ended
-    return found
+    return {node: own for node, own in found.items() if node in there}

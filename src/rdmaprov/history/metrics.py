@@ -1,0 +1,123 @@
+"""What the runs of a site say, as metrics; docs/history.md lists them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rdmaprov
+from rdmaprov.history.answer import History
+from rdmaprov.history.from_accept import FLEET
+from rdmaprov.history.openmetrics import Gauge, openmetrics_text
+from rdmaprov.runs.files import write_whole
+
+_GB = 1e9
+RUN_STATES = ("ok", "failed", "unknown", "pending", "interrupted")
+NODE_STATES = ("passed", "failed", "pending", "unknown")
+STAGE_STATES = ("passed", "failed", "unknown", "skipped")
+# In the words of all verbs; whatever else a node is, nobody knows.
+_NODE_STATE = {
+    "passed": "passed", "unchanged": "passed", "changed": "passed", "failed": "failed",
+    "pending": "pending",
+}  # fmt: skip
+
+
+def metrics_text(found: History) -> str:
+    """Return the metrics of a site as text, which is valid OpenMetrics and Prometheus's format."""
+    site = found.site.resolve().name or str(found.site)
+    gauges = [
+        *_of_runs(found, site),
+        *_of_nodes(found, site),
+        *_of_fabric(found, site),
+    ]
+    return openmetrics_text(gauges)
+
+
+def write_metrics(found: History, file: Path) -> None:
+    """Write the metrics of a site; a reader sees the old file or the new one.
+
+    Raises:
+        OSError: it cannot be written.
+
+    """
+    # node_exporter is another user. Names of nodes and states are no secrets.
+    write_whole(file, metrics_text(found), mode=0o644)
+
+
+def _of_runs(found: History, site: str) -> list[Gauge]:
+    info = Gauge("rdmaprov_info", "", "The version of rdmaprov that wrote this; always 1.")
+    info.add(1.0, site=site, version=rdmaprov.__version__)
+    state = Gauge(
+        "rdmaprov_run_state", "", "Whether the newest run of a verb ended in this state: 1, else 0."
+    )
+    ended = Gauge(
+        "rdmaprov_run_timestamp_seconds", "seconds", "When the newest run of a verb ended."
+    )
+    took = Gauge(
+        "rdmaprov_run_duration_seconds", "seconds", "How long the newest run of a verb took."
+    )
+    troubles = Gauge(
+        "rdmaprov_run_findings", "",
+        "Checks and findings of the newest run of a verb, each once for a node.",
+    )  # fmt: skip
+    for verb, run in found.newest.runs.items():
+        state.add_state(RUN_STATES, run.verdict, site=site, verb=verb)
+        ended.add(run.started + run.seconds, site=site, verb=verb)
+        took.add(run.seconds, site=site, verb=verb)
+        troubles.add(float(found.newest.troubles[verb]), site=site, verb=verb)
+    unread = Gauge("rdmaprov_unreadable_runs", "", "Runs of any site whose results are damaged.")
+    unread.add(float(len(found.damaged)), site=site)
+    return [info, state, ended, took, troubles, unread]
+
+
+def _of_nodes(found: History, site: str) -> list[Gauge]:
+    state = Gauge(
+        "rdmaprov_node_state", "", "Whether a node was in this state in the newest run: 1, else 0."
+    )
+    proof = Gauge(
+        "rdmaprov_node_last_proof_timestamp_seconds", "seconds",
+        "When the newest run ended in which a node passed; missing if none did.",
+    )  # fmt: skip
+    for node, verbs in found.nodes.items():
+        for verb, own in verbs.items():
+            now = _NODE_STATE.get(str(own["state"]), "unknown")
+            state.add_state(NODE_STATES, now, site=site, node=node, verb=verb)
+            if isinstance(own["good"], float):
+                proof.add(own["good"], site=site, node=node, verb=verb)
+    return [state, proof]
+
+
+def _of_fabric(found: History, site: str) -> list[Gauge]:
+    stage = Gauge(
+        "rdmaprov_stage_state", "",
+        "Whether a stage of the newest acceptance ended in this state: 1, else 0.",
+    )  # fmt: skip
+    for name, now in found.newest.stages.items():
+        stage.add_state(STAGE_STATES, now, site=site, stage=name)
+    busbw = Gauge(
+        "rdmaprov_bus_bandwidth_bytes_per_second", "bytes_per_second",
+        "Bus bandwidth of the largest message of all nodes together, by plane.",
+    )  # fmt: skip
+    for track in found.fleet:
+        own = track.series
+        if own.bytes and track.runs[-1].id == found.newest.runs["accept"].id:
+            plane = f"rail {own.rail}" if own.rail is not None else own.what.removeprefix(FLEET)
+            size = str(own.bytes)
+            busbw.add(track.values[-1] * _GB, site=site, plane=plane, message_bytes=size)
+    rail = Gauge(
+        "rdmaprov_rail_sent_bytes_per_second", "bytes_per_second",
+        "What a rail sent while it was busy, in the newest acceptance.",
+    )  # fmt: skip
+    for (node, number), rate in found.newest.rails.items():
+        rail.add(rate * _GB, site=site, node=node, rail=str(number))
+    worse = Gauge(
+        "rdmaprov_measurements_worse", "", "Measurements that became worse, and still are."
+    )
+    count = sum(each.is_worse and each.holds for each in found.changes)
+    worse.add(float(count), site=site)
+    until = Gauge(
+        "rdmaprov_certificate_expiry_timestamp_seconds", "seconds",
+        "Until when the newest certificate is valid; missing without one.",
+    )  # fmt: skip
+    if found.newest.valid_until is not None:
+        until.add(found.newest.valid_until, site=site)
+    return [stage, busbw, rail, worse, until]
