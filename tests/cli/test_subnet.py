@@ -13,6 +13,7 @@ from tests.unit.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES,
 
 from rdmaprov import cli
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.history.read_run import read_run
 from rdmaprov.lab.ib_site import write_site
 from rdmaprov.lab.ib_topology import Topology
 
@@ -80,6 +81,9 @@ def test_healthy_subnet_ends_with_0_and_a_page(judge):
     data, page = results()
     assert data["subnets"][0]["patterns"]["ringx"]["excess"] == 1
     assert "16 nodes: 16 passed" in page
+    assert "Load of the links from leaves to spines" in page
+    digest = read_run(next(Path("runs").glob("*-subnet")))
+    assert (digest.troubles, set(digest.states.values())) == ([], {"passed"})
 
 
 def test_fault_is_named_by_node_and_rail_in_text_json_and_page(judge, texts):
@@ -93,6 +97,8 @@ def test_fault_is_named_by_node_and_rail_in_text_json_and_page(judge, texts):
     assert (problem["node"], problem["rails"], problem["kind"]) == ("node003", [1], "missing")
     assert data["nodes"]["node003"]["state"] == "failed"
     assert "1 failed (node003)" in page
+    (trouble,) = read_run(next(Path("runs").glob("*-subnet"))).troubles
+    assert (trouble.node, trouble.rail, trouble.proven) == ("node003", 1, True)
     assert "Look at the port on the node (ibstat)" in page
 
 

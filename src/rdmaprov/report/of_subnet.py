@@ -8,6 +8,7 @@ from typing import Any
 from rdmaprov.report.grid import grid
 from rdmaprov.report.issues import Message, Scope, group_messages
 from rdmaprov.report.model import Cell, Grid, Tone, View
+from rdmaprov.report.subnet_picture import plots
 from rdmaprov.runs.groups import count_states
 from rdmaprov.words import quantity
 
@@ -30,6 +31,7 @@ def view(data: Mapping[str, Any]) -> View:
         summary=_summary(data),
         grid=_grid(data),
         issues=group_messages(_messages(data), site),
+        plots=plots(data),
         facts=tuple(_facts(data)),
         files=("results.json", "logs/tools.log"),
     )
@@ -48,7 +50,8 @@ def _messages(data: Mapping[str, Any]) -> Iterator[Message]:
         tone = Tone.BAD if each["level"] == "wrong" else Tone.UNKNOWN
         port = "" if each["port"] is None else f" port {each['port']}"
         rails = "".join(f" rail {number}" for number in each["rails"])
-        at = "" if each["text"].startswith(each["name"]) else f"{each['name']}{port}: "
+        named = each["text"].startswith((each["name"], f"{each['node']} rail "))
+        at = "" if named else f"{each['name']}{port}: "
         where = f"{each['kind']},{rails}" if rails else each["kind"]
         yield Message(tone, where, each["node"], f"{at}{each['text']}", each["remedy"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _REMEDIES = {
     "missing": "Look at the port on the node (ibstat), at its cable, and at the switch's port",
+    "missing switch or cable": "Look at the cable, and at the switches at both of its ends",
     "extra": "Write it into the site, or find out whose it is",
     "cabling": "Move the cable to where the plan has it, or correct the plan (fabric_rails, leaf)",
     "rate": "Reseat or replace the cable; compare what both ends support (iblinkinfo)",
@@ -18,6 +19,8 @@ _REMEDIES = {
 }
 
 
-def remedy(kind: str) -> str:
-    """Return what to do about a problem of a kind."""
+def remedy(kind: str, node: str) -> str:
+    """Return what to do about a problem of a kind; `node` is empty if it is no node's."""
+    if kind == "missing" and not node:
+        kind = "missing switch or cable"
     return _REMEDIES.get(kind, _REMEDIES["not verified"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from rdmaprov.problem import printable
@@ -12,6 +13,7 @@ from rdmaprov.site_subnet.judge_site import SiteAssessment
 from rdmaprov.site_subnet.plan import PlannedRail
 from rdmaprov.site_subnet.remedies import remedy
 from rdmaprov.subnet.as_data import document, problem_data
+from rdmaprov.subnet.link_loads import level_loads
 from rdmaprov.subnet.problem import Level
 
 _FAILED, _UNKNOWN, _PASSED = "failed", "unknown", "passed"
@@ -23,8 +25,18 @@ def subnets_data(site: SiteAssessment, devices: list[str]) -> list[dict[str, Any
     for device, assessment in zip(devices, site.subnets, strict=True):
         data = document(assessment)
         del data["problems"], data["verdict"]
-        found.append({"device": device, **data})
+        loads = [asdict(level) for level in level_loads(assessment)]
+        found.append({"device": device, **data, "loads": _printable(loads)})
     return found
+
+
+def _printable(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return data with names of switches as a page can show them."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {key: _printable(each) for key, each in value.items()}
+    return [_printable(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def findings_data(site: SiteAssessment) -> list[dict[str, Any]]:
@@ -34,7 +46,7 @@ def findings_data(site: SiteAssessment) -> list[dict[str, Any]]:
             **problem_data(each.problem),
             "node": each.node,
             "rails": list(each.rails),
-            "remedy": remedy(each.problem.kind),
+            "remedy": remedy(each.problem.kind, each.node),
         }
         for each in site.findings
     ]

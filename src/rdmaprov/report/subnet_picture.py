@@ -1,0 +1,81 @@
+"""A picture of a fabric: the load of each leaf's cables to each spine, as a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rdmaprov.report.model import Plot, Table
+from rdmaprov.report.subnet_matrix import LoadMatrix, matrix_of
+from rdmaprov.report.subnet_svg import draw
+from rdmaprov.words import quantity
+
+_PATTERNS = {
+    "ringx": "rings over the leaves, one for each rail, of which each hop crosses a spine",
+    "all_to_all": "traffic of each HCA to each other",
+}
+_MOST_ROWS = 512  # of the table; results.json has all
+
+
+def plots(data: Mapping[str, Any]) -> tuple[Plot, ...]:
+    """Return a picture for each two levels of each subnet that cables connect."""
+    return tuple(
+        _plot(f"load-{number}-{level}", subnet["device"], level, loads)
+        for number, subnet in enumerate(data["subnets"])
+        for level, loads in enumerate(subnet.get("loads", ()))
+    )
+
+
+def _plot(name: str, device: str, level: int, loads: Mapping[str, Any]) -> Plot:
+    matrix = matrix_of(loads)
+    of = f" of {device}" if device else ""
+    low, high = ("leaves", "spines") if not level else (f"level {level}", f"level {level + 1}")
+    title = f"Load of the links from {low} to {high}{of}"
+    return Plot(name, title, draw(matrix), _words(matrix), _note(matrix, loads), _table(matrix))
+
+
+def _words(matrix: LoadMatrix) -> str:
+    uneven = [
+        f"{matrix.below[column]} to {matrix.above[row]} ({load:.1f})"
+        for row, column, load in matrix.uneven()
+    ]
+    if not uneven:
+        return f"No cable carries {matrix.threshold:g} times its fair share or more"
+    more = f" and {len(uneven) - 3:,} more" if len(uneven) > 3 else ""
+    return (
+        f"{quantity(len(uneven), 'pair')} of switches with a cable that carries"
+        f" {matrix.threshold:g} times its fair share or more: {', '.join(uneven[:3])}{more}"
+    )
+
+
+def _note(matrix: LoadMatrix, loads: Mapping[str, Any]) -> str:
+    shared = (
+        f" A cell stands for several switches ({matrix.rows_each} by {matrix.columns_each}), and"
+        " shows the worst."
+        if matrix.rows_each * matrix.columns_each > 1
+        else ""
+    )
+    return (
+        f"Flows of {_PATTERNS.get(loads['pattern'], loads['pattern'])}. A cell is the busiest cable"
+        " of a switch below (column) to one above (row), against the mean of all cables up of the"
+        f" switch below: full colour is 1, {matrix.threshold:g} and more is red, paler is less; a"
+        " dash is a pair with fewer cables than most. The bars are the share of all flows that go"
+        f" through a switch above; the line is the fair share.{shared} {_words(matrix)}."
+    )
+
+
+def _table(matrix: LoadMatrix) -> Table:
+    rows = [
+        (name, f"{cables:,}", f"{flows:,}", f"{share:.1%}", _load(matrix.most_of(name)))
+        for name, cables, flows, share in matrix.totals
+    ]
+    left_out = len(rows) - _MOST_ROWS
+    return Table(
+        ("switch", "cables", "flows", "share", "busiest cable / mean"),
+        tuple(rows[:_MOST_ROWS]),
+        f"{left_out:,} more in results.json" if left_out > 0 else "",
+    )
+
+
+def _load(value: float | None) -> str:
+    return "none" if value is None else f"{value:.1f}"
