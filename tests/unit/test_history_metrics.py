@@ -11,7 +11,7 @@ import pytest
 from tests.report import runs
 from tests.unit import fleet_runs
 
-from rdmaprov.cli import cli, metrics_file, run, session
+from rdmaprov.cli import cli, publish, run, session
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.answer import read_history
 from rdmaprov.history.certificate_facts import UNTIL
@@ -143,14 +143,15 @@ def test_file_that_cannot_be_written_is_unknown(place, capsys):
 def test_verbs_that_make_runs_have_the_option(verb):
     command = cli.get_command(click.Context(cli), verb)
     assert command is not None
-    assert "--metrics" in {name for each in command.params for name in each.opts}
+    options = {name for each in command.params for name in each.opts}
+    assert {"--metrics", "--notify", "--notify-secret"} <= options
 
 
 def concluded(file):
     """Conclude a run as every verb does, with --metrics; return its directory."""
     data = runs.validated(4) | {"started": fleet_runs.started(20).isoformat()}
     with click.Context(cli) as context, RunDirectory("validate", Mask(())) as directory:
-        context.meta[metrics_file._KEY] = file
+        context.meta[publish._KEYS["metrics"]] = file
         text = directory.write_results(data)
         screen = session.screen_for(None, Mask(()))
         session.conclude(directory, text, [], screen, None)

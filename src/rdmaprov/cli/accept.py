@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from rdmaprov.cli.metrics_file import metrics_option
 from rdmaprov.cli.options import (
     json_option,
     limit_option,
@@ -15,6 +14,7 @@ from rdmaprov.cli.options import (
     site_argument,
     wait_option,
 )
+from rdmaprov.cli.publish import publish_options
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -111,7 +111,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 )
 @wait_option("SITE")
 @json_option
-@metrics_option
+@publish_options
 @password_options
 @verbosity_options
 def accept(**given: Any) -> int:  # noqa: ANN401 - accept_run.measure has their types

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from rdmaprov.cli.metrics_file import metrics_option
 from rdmaprov.cli.options import (
     json_option,
     limit_option,
@@ -15,6 +14,7 @@ from rdmaprov.cli.options import (
     site_argument,
     wait_option,
 )
+from rdmaprov.cli.publish import publish_options
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -55,7 +55,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option("--ask", is_flag=True, help="Show the plan and ask for confirmation.")
 @wait_option("SITE or a node")
 @json_option
-@metrics_option
+@publish_options
 @password_options
 @verbosity_options
 def apply(**given: Any) -> int:  # noqa: ANN401 - apply_run.converge has their types

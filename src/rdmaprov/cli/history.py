@@ -7,8 +7,8 @@ from typing import IO
 
 import click
 
-from rdmaprov.cli.metrics_file import metrics_option
 from rdmaprov.cli.options import json_option, site_argument
+from rdmaprov.cli.publish import publish_options
 
 html_option = click.option(
     "--html",
@@ -26,7 +26,7 @@ html_option = click.option(
 )
 @site_argument
 @json_option
-@metrics_option
+@publish_options
 @html_option
 def history(site: Path, json_file: IO[str] | None, html_file: Path | None) -> int:
     """Show how SITE changed over all of its runs in runs/, without connecting to a node.

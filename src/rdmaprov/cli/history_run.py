@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from rdmaprov.cli import session
-from rdmaprov.cli.metrics_file import metrics_file
+from rdmaprov.cli.publish import publish
 from rdmaprov.cli.report import PageNotMade
 from rdmaprov.errors import UsageError
 from rdmaprov.history import compare_view
 from rdmaprov.history.answer import read_history
 from rdmaprov.history.compare import read_pair
 from rdmaprov.history.lines import history_lines
-from rdmaprov.history.metrics import write_metrics
 from rdmaprov.problem import printable
 from rdmaprov.report.model import View
 from rdmaprov.report.read import find_run
@@ -36,13 +35,8 @@ def show_history(site: Path, json_file: IO[str] | None, html_file: Path | None) 
         return page.view(found)
 
     again = f"rdmaprov history {site} --html {html_file}"
-    lines, missed = list(history_lines(found)), {}
-    if (file := metrics_file()) is not None:
-        try:
-            write_metrics(found, file)
-            lines.append(Line(f"metrics: {file}"))
-        except OSError as error:
-            missed[file] = error
+    missed: dict[Path, OSError] = {}
+    lines = [*history_lines(found), *map(Line, publish(found, Path(RUNS), missed))]
     show(lines, found.as_data(), json_file, html_file, view, again, missed)
     return found.exit_code()
 

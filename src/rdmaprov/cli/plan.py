@@ -7,7 +7,6 @@ from typing import IO, Unpack
 
 import click
 
-from rdmaprov.cli.metrics_file import metrics_file, metrics_option
 from rdmaprov.cli.options import (
     PasswordOptions,
     json_option,
@@ -18,6 +17,7 @@ from rdmaprov.cli.options import (
     roles_option,
     site_or_record,
 )
+from rdmaprov.cli.publish import publish_options, publish_targets
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -32,7 +32,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 @record_option
 @click.option("--diff", is_flag=True, help="Also print the differences in files.")
 @json_option
-@metrics_option
+@publish_options
 @password_options
 @verbosity_options
 def plan(
@@ -52,7 +52,7 @@ def plan(
     from rdmaprov.apply.run import ApplyRequest
     from rdmaprov.cli import session
 
-    others = {"limit": limit, "metrics": metrics_file()}
+    others = {"limit": limit, **publish_targets()}
     site_or_record(site, record_file, **others, ask_become_pass=passwords["ask_become_pass"])
     named = session.known_roles(roles)
     if record_file is not None:

@@ -15,9 +15,9 @@ from rdmaprov.apply.results import Results
 from rdmaprov.apply.run import AnsibleFailed, ApplyRequest, Run, open_run
 from rdmaprov.cli.check import read
 from rdmaprov.cli.complete import role_names
-from rdmaprov.cli.metrics_file import metrics_file, write_run_metrics
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.passwords import Passwords, provide_passwords
+from rdmaprov.cli.publish import publish_run
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.contract.waivers import lines as waived_lines
 from rdmaprov.errors import UsageError
@@ -172,7 +172,7 @@ def conclude(
     if directory.path / "results.json" not in directory.missed:
         endings.append(f"results: {directory.path}")
         endings.append(page_line(directory))  # now: nobody may be there to read what is shown
-        endings += metrics_lines(directory)
+        endings += publish_run(directory.path, directory.missed)
     if json_file is not None:
         write_json(directory.missed, json_file, text)
     for line in (*lines, *map(Line, endings)):
@@ -185,18 +185,6 @@ def page_line(directory: RunDirectory) -> str:
     missed = directory.missed
     page = directory.path / "report.html"
     return report_page(directory.path, lambda error: missed.setdefault(page, error))
-
-
-def metrics_lines(directory: RunDirectory) -> list[str]:
-    """Write the metrics of the run's site, if asked for; return the line that says so."""
-    file = metrics_file()
-    if file is None:
-        return []
-    try:
-        return [write_run_metrics(directory.path, file)]
-    except OSError as error:
-        directory.missed[file] = error
-        return []
 
 
 def write_json(missed: dict[Path, OSError], file: IO[str], text: str) -> None:

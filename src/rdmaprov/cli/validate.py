@@ -8,7 +8,6 @@ from typing import IO, Unpack
 
 import click
 
-from rdmaprov.cli.metrics_file import metrics_file, metrics_option
 from rdmaprov.cli.options import (
     PasswordOptions,
     json_option,
@@ -19,6 +18,7 @@ from rdmaprov.cli.options import (
     refuse_empty,
     site_or_record,
 )
+from rdmaprov.cli.publish import publish_options, publish_targets
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.errors import UsageError
 from rdmaprov.verbosity import Verbosity
@@ -43,7 +43,7 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
 )
 @record_option
 @json_option
-@metrics_option
+@publish_options
 @password_options
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST_OPTIONS]...")
 def validate(
@@ -63,7 +63,7 @@ def validate(
     if record_file is not None and site is not None and not site.is_dir():
         site, options = None, (str(site), *options)  # a word of pytest's
     asks = passwords["ask_become_pass"]
-    others = {"limit": limit, "hosts": hosts, "metrics": metrics_file()}
+    others = {"limit": limit, "hosts": hosts, **publish_targets()}
     site_or_record(site, record_file, **others, ask_become_pass=asks)
     if record_file is not None:
         from rdmaprov.cli.record_replay import validate_record

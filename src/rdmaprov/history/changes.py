@@ -6,7 +6,6 @@ import sqlite3
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from rdmaprov.acceptance.change_points import MIN_CHANGE
 from rdmaprov.history.digest import RunSeries
@@ -106,16 +105,15 @@ def tracks(connection: sqlite3.Connection, runs: Sequence[SiteRun]) -> Iterator[
     """Yield all series of some runs; one at a time is in memory."""
     own = {run.id: run for run in runs}
     order = {run.id: place for place, run in enumerate(runs)}
-    rows = connection.execute(
-        "SELECT series.id, stage, what, node, rail, bytes, unit, scope, run, value"
-        " FROM value JOIN series ON series.id = value.series ORDER BY series.id"
-    )
-    for _, group in groupby(rows, key=lambda row: row[0]):
-        several = list(group)
-        mine = sorted((order[row[8]], row[8], row[9]) for row in several if row[8] in own)
+    values = "SELECT run, value FROM value WHERE series = ?"
+    for number, *series in connection.execute(
+        "SELECT id, stage, what, node, rail, bytes, unit, scope FROM series"
+    ):
+        rows = connection.execute(values, (number,))
+        mine = sorted((order[run], run, value) for run, value in rows if run in own)
         if mine:
             yield Track(
-                RunSeries(*several[0][1:8]),
+                RunSeries(*series),
                 tuple(own[run] for _, run, _ in mine[-WINDOW:]),
                 tuple(value for _, _, value in mine[-WINDOW:]),
             )

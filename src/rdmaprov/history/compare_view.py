@@ -157,7 +157,7 @@ def view(found: Comparison) -> View:
         summary=f"{_named(found.first)} → {_named(found.second)}",
         grid=_grid(found),
         issues=tuple(
-            Issue(Tone.BAD, "", text, "Look at what else differs below.", "", (), ())
+            Issue(Tone.BAD, "", text, "Look at what else differs below.", found.second.name, (), ())
             for text in bad
         ),
         changes=tuple(

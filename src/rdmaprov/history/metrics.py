@@ -23,13 +23,18 @@ _NODE_STATE = {
 
 def metrics_text(found: History) -> str:
     """Return the metrics of a site as text, which is valid OpenMetrics and Prometheus's format."""
-    site = found.site.resolve().name or str(found.site)
+    site = site_label(found.site)
     gauges = [
         *_of_runs(found, site),
         *_of_nodes(found, site),
         *_of_fabric(found, site),
     ]
     return openmetrics_text(gauges)
+
+
+def site_label(site: Path) -> str:
+    """Return how others know a site: the name of its directory."""
+    return site.resolve().name or str(site)
 
 
 def write_metrics(found: History, file: Path) -> None:

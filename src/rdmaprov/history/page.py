@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.history import lines
 from rdmaprov.history.answer import History
 from rdmaprov.history.changes import SeriesChange, Track
 from rdmaprov.history.from_accept import FLEET
-from rdmaprov.report.drawing import DASHES, MARKERS, SERIES, draw_svg
+from rdmaprov.report.drawing import MARKERS, SERIES, draw_svg
 from rdmaprov.report.grid import grid
 from rdmaprov.report.model import Cell, Changes, Grid, Issue, Plot, Table, Tone, View
-from rdmaprov.runs.groups import label
+from rdmaprov.runs.groups import fold_names, label
 from rdmaprov.words import quantity
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _SIGNS = (
 )
 _REMEDY = "Compare a run before it with one after it: rdmaprov compare {} {}"
 _MOST_CURVES = 8
+_Curves = Mapping[str, Mapping[str, float]]  # name, run
 
 
 def view(found: History) -> View:
@@ -94,54 +96,83 @@ def _changes(found: History, total: int) -> Iterator[Changes]:
 
 
 def _plots(found: History) -> Iterator[Plot]:
+    if found.moved:
+        curves = {_rail_name(own): _relative(own) for own in _by_rail(found.moved)[:_MOST_CURVES]}
+        words = "; ".join(curves)
+        note = f"{words}. Of several nodes, the median; 100 % is the median of the first five runs."
+        yield _plot("worse", "What became worse", curves, "share of the first runs (%)", note)
     shown = [track for track in found.fleet if track.series.bytes and len(track.values) > 1]
-    if not shown:
-        return
-    kept = shown[:_MOST_CURVES]
-    words = "; ".join(lines.trend_text(track) for track in kept)
-    left = f"{len(shown) - len(kept)} more in the JSON." if len(shown) > len(kept) else ""
-    yield Plot(
-        "trend",
-        "Bus bandwidth by run",
-        draw_svg("trend", (9, 3.8), lambda axes: _draw(axes, kept)),
-        words,
-        f"{words}. Each by its largest message.",
-        Table(("run", *map(_name, kept)), tuple(_rows(kept)), left),
-    )
+    if shown:
+        kept = shown[:_MOST_CURVES]
+        curves = {_name(own): _by_run([own]) for own in kept}
+        words = "; ".join(lines.trend_text(track) for track in kept)
+        note = f"{words}. Each by its largest message."
+        yield _plot("trend", "Bus bandwidth by run", curves, "busbw (GB/s)", note)
 
 
-def _draw(axes: Axes, shown: list[Track]) -> None:
-    names = list(dict.fromkeys(run.name for track in shown for run in track.runs))
-    place = {name: number for number, name in enumerate(names)}
-    for number, track in enumerate(shown):
+def _by_rail(tracks: list[Track]) -> list[list[Track]]:
+    """Return series that differ in the node alone, together."""
+    kinds: dict[tuple[object, ...], list[Track]] = {}
+    for track in tracks:
+        own = track.series
+        kinds.setdefault((own.stage, own.what, own.rail, own.bytes, own.scope), []).append(track)
+    return list(kinds.values())
+
+
+def _by_run(tracks: list[Track]) -> dict[str, float]:
+    """Return the median of some series in each run."""
+    values: dict[str, list[float]] = {}
+    for track in tracks:
+        for run, value in zip(track.runs, track.values, strict=True):
+            values.setdefault(run.name, []).append(value)
+    return {name: statistics.median(own) for name, own in values.items()}
+
+
+def _relative(tracks: list[Track]) -> dict[str, float]:
+    """Return the same in percent of the median of the first five runs."""
+    values = _by_run(tracks)
+    first = statistics.median(list(values.values())[:5]) or 1.0
+    return {name: 100 * value / first for name, value in values.items()}
+
+
+def _plot(name: str, title: str, curves: _Curves, unit: str, note: str) -> Plot:
+    """Return a plot by run; the same runs are at the same place in all curves."""
+    names = sorted({run for own in curves.values() for run in own})
+    rows = [(run, *(_cell_text(own.get(run)) for own in curves.values())) for run in names]
+    picture = draw_svg(name, (9, 3.8), lambda axes: _draw(axes, curves, names, unit))
+    return Plot(name, title, picture, note, note, Table(("run", *curves), tuple(rows)))
+
+
+def _cell_text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _draw(axes: Axes, curves: _Curves, names: list[str], unit: str) -> None:
+    place = {name: number for number, name in enumerate(names, start=1)}
+    for number, (name, own) in enumerate(curves.items()):
         axes.plot(
-            [place[run.name] for run in track.runs],
-            track.values,
+            [place[run] for run in own],
+            list(own.values()),
             color=SERIES[number % len(SERIES)],
-            linestyle=DASHES[number // len(SERIES) % len(DASHES)],
             marker=MARKERS[number % len(MARKERS)],
             markersize=4,
-            label=_name(track),
+            label=name,
         )
-    axes.set_ylim(0, 1.1 * max(max(track.values) for track in shown))
+    axes.set_ylim(0, 1.1 * max(max(own.values()) for own in curves.values()))
     axes.set_xlabel("run")
-    axes.set_ylabel("busbw (GB/s)")
-    if len(shown) > 1:
+    axes.set_ylabel(unit)
+    if len(curves) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def _rail_name(tracks: list[Track]) -> str:
+    own = tracks[0].series
+    rail = f"rail {own.rail}: " if own.rail is not None else ""
+    nodes = fold_names(track.series.node for track in tracks if track.series.node)
+    size = f", {format_size(own.bytes)}" if own.bytes else ""
+    return f"{own.stage}: {rail}{own.what}{size}{f' on {nodes}' if nodes else ''}"
 
 
 def _name(track: Track) -> str:
     own = track.series
     return f"rail {own.rail}" if own.rail is not None else own.what.removeprefix(FLEET)
-
-
-def _rows(shown: list[Track]) -> Iterator[tuple[str, ...]]:
-    by_run: dict[str, dict[int, float]] = {}
-    for number, track in enumerate(shown):
-        for run, value in zip(track.runs, track.values, strict=True):
-            by_run.setdefault(run.name, {})[number] = value
-    for name, own in by_run.items():
-        cells = (lines.amount(own[n], "GB/s") if n in own else "-" for n in range(len(shown)))
-        yield (name, *cells)
-    middles = (lines.amount(statistics.median(track.values), "GB/s") for track in shown)
-    yield ("median", *middles)

@@ -1,0 +1,145 @@
+"""`--metrics` and `--notify` of every verb that makes or reads runs; imports no work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rdmaprov.history.answer import History
+
+_KEYS = {name: f"rdmaprov.{name}" for name in ("metrics", "notify", "notify_secret")}
+
+
+def _note(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    if value is not None:
+        context.meta[_KEYS[str(parameter.name)]] = value
+
+
+def _note_target(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    is_url = value is not None and value.startswith(("http://", "https://"))
+    if value is not None and not is_url and not Path(value).is_file():
+        raise click.BadParameter(f"{value!r} is neither an http or https URL nor a program")
+    _note(context, parameter, value)
+
+
+def _note_secret(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
+    if file is None:
+        return
+    target = context.meta.get(_KEYS["notify"], "")
+    if not target.startswith(("http://", "https://")):
+        raise click.BadParameter("needs --notify with a URL")
+    if file.is_file() and not file.read_bytes().strip():
+        raise click.BadParameter(f"{file} is empty")
+    _note(context, parameter, file)
+
+
+def publish_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that tell others of the site."""
+    for option in (
+        click.option(
+            "--notify-secret",
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            expose_value=False,
+            callback=_note_secret,
+            help="Sign what goes to the URL of --notify with the secret in this file (HMAC).",
+        ),
+        click.option(
+            "--notify",
+            metavar="URL|PROGRAM",
+            expose_value=False,
+            is_eager=True,  # its secret is refused without it
+            callback=_note_target,
+            help="If anything of SITE changed since the last time, send it there as JSON.",
+        ),
+        click.option(
+            "--metrics",
+            metavar="FILE",
+            type=click.Path(dir_okay=False, path_type=Path),
+            expose_value=False,
+            callback=_note,
+            help="Also write metrics of SITE here, for node_exporter's textfile collector.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def option_value(name: str) -> Any:  # noqa: ANN401 - each option has its own type
+    """Return the value of one of the options; None if it was not given."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get(_KEYS[name]) if context else None
+
+
+def publish_targets() -> dict[str, Any]:
+    """Return where others are told, by the option's name; None for those that were not given."""
+    return {name: option_value(name) for name in ("metrics", "notify")}
+
+
+def publish_run(run: Path, missed: dict[Path, OSError]) -> list[str]:
+    """Tell others of the site of a run, whose results are written; return lines that say so.
+
+    Args:
+        run: its directory.
+        missed: gets the error of a file that cannot be written.
+
+    """
+    from rdmaprov.history.answer import read_history
+    from rdmaprov.history.index import Index
+
+    if not any(publish_targets().values()):
+        return []
+    with Index(run.parent).open() as connection:
+        row = connection.execute("SELECT site FROM run WHERE name = ?", (run.name,)).fetchone()
+    if row is None or not row[0]:
+        return [f"metrics and notification: none: the results of {run} cannot be read"]
+    return publish(read_history(Path(row[0]), run.parent), run.parent, missed)
+
+
+def publish(found: History, runs: Path, missed: dict[Path, OSError]) -> list[str]:
+    """Tell others of a site, as the options ask for; return lines that say so."""
+    lines = []
+    if (file := option_value("metrics")) is not None:
+        from rdmaprov.history.metrics import write_metrics
+
+        try:
+            write_metrics(found, file)
+            lines.append(f"metrics: {file}")
+        except OSError as error:
+            missed[file] = error
+    if (target := option_value("notify")) is not None:
+        lines.append(_notify(found, runs, target, option_value("notify_secret"), missed))
+    return lines
+
+
+def _notify(
+    found: History, runs: Path, target: str, secret_file: Path | None, missed: dict[Path, OSError]
+) -> str:
+    """Send what is new; what nobody takes is sent with the next run."""
+    from rdmaprov.history import news
+    from rdmaprov.history.deliver import NotDelivered, deliver, shown_target
+    from rdmaprov.problem import printable
+    from rdmaprov.runs.files import write_whole
+
+    state = news.state_path(runs, found.site, target)
+    now = news.snapshot(found)
+    data = news.message(found, news.read_state(state), now)
+    to = shown_target(target)
+    if data is None:
+        return f"notify: nothing new for {to}"
+    try:
+        secret = secret_file.read_bytes().strip() if secret_file else b""
+        deliver(target, json.dumps(data, ensure_ascii=False).encode(), secret)
+    except (NotDelivered, OSError) as error:
+        why = printable(str(error))
+        return f"notify: {to} did not take it: {why}; the next run sends it again"
+    try:
+        write_whole(state, json.dumps(now))
+    except OSError as error:
+        missed[state] = error
+    return f"notify: sent to {to}"
