@@ -126,6 +126,21 @@ def integer(least: int = 0, most: int = MOST_NUMBER) -> Check:
     return check
 
 
+def integers(least: int = 0, most: int = MOST_NUMBER, items: int = MOST_ITEMS) -> Check:
+    """Check a list of whole numbers, as fast as thousands of nodes that answer each second ask."""
+
+    def check(value: object) -> str | None:
+        if not isinstance(value, list) or len(value) > items:
+            return WRONG
+        if not value:
+            return RIGHT
+        if set(map(type, value)) != {int}:
+            return WRONG
+        return RIGHT if min(value) >= least and max(value) <= most else WRONG
+
+    return check
+
+
 def number(most: float = MOST_NUMBER, least: float = 0) -> Check:
     """Check a number that is finite and not negative; what is divided by it needs a `least`."""
 

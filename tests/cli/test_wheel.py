@@ -212,6 +212,7 @@ VERBS = [
     ("replace", ["away", "here1"], ExitCode.UNKNOWN, "here1: stopped at host key: "),
     ("subnet", ["away"], ExitCode.USAGE, ""),
     ("tune", ["away"], ExitCode.UNKNOWN, "nothing was measured"),
+    ("watch", ["away", "--for", "1s"], ExitCode.UNKNOWN, "unreachable"),
     ("report", [], ExitCode.OK, "report.html"),
     ("history", ["away"], ExitCode.OK, "away: "),
     ("compare", ["runs/*-validate"] * 2, ExitCode.OK, "nothing is worse in the second run"),

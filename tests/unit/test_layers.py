@@ -35,6 +35,7 @@ apply drift
 discover
 validate
 acceptance
+watch
 certificate
 replace
 report

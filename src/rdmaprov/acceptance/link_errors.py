@@ -94,7 +94,7 @@ def findings(
         leaves: the leaf of each node for which it is known.
 
     """
-    here = list(_local_findings(rails, lossless))
+    here = list(local_findings(rails, lossless))
     # What a bad link loses, the senders at its other ends count.
     explained = {finding.rail for finding in here}
     open_ones = [each for each in rails if each.rail not in explained and excess(each)]
@@ -108,7 +108,7 @@ def excess(rail: RailTraffic) -> int:
     return lost if any(rail.delta.get(name, 0) > most for name in lost_paths.COUNTERS) else 0
 
 
-def _local_findings(rails: Sequence[RailTraffic], lossless: int | None) -> Iterator[Finding]:
+def local_findings(rails: Sequence[RailTraffic], lossless: int | None) -> Iterator[Finding]:
     """Yield what a rail counts of its own link."""
     for each in rails:
         rare = most_errors(each.bits)

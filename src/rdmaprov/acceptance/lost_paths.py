@@ -71,13 +71,19 @@ def _leaf(lost: Mapping[str, int], leaves: Mapping[str, str]) -> str:
     return leaf if leaf and several and is_whole and stands_out and is_half else ""
 
 
-def _on_rail(rail: int, lost: Mapping[str, int]) -> Finding:
-    """Return the end that misses as many as all others, else all that miss some, as unknown."""
+def worst_end(lost: Mapping[str, int]) -> str:
+    """Return the node that misses as many packets as all others, empty if there is none."""
     order = sorted(lost, key=lambda node: -lost[node])
     first, rest = lost[order[0]], [lost[node] for node in order[1:]]
     stands_out = not rest or first >= _TIMES_THE_NEXT * rest[0]
-    if stands_out and first >= _END_SHARE * sum(lost.values()):
-        return Finding(f"loses packets: {_count(lost)}", _REMEDY, order[0], rail)
+    return order[0] if stands_out and first >= _END_SHARE * sum(lost.values()) else ""
+
+
+def _on_rail(rail: int, lost: Mapping[str, int]) -> Finding:
+    """Return the end that misses as many as all others, else all that miss some, as unknown."""
+    if end := worst_end(lost):
+        return Finding(f"loses packets: {_count(lost)}", _REMEDY, end, rail)
+    order = sorted(lost, key=lambda node: -lost[node])
     what = f"packets are lost between these nodes: {_count(lost)}"
     level = "pair" if len(lost) == 2 else "fleet"
     return Finding(what, _REMEDY, rail=rail, level=level, nodes=tuple(order))

@@ -9,11 +9,15 @@ from rdmaprov.acceptance.stages import STAGES
 from rdmaprov.errors import UsageError
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-_MOST_SOAK_S = 7 * 24 * 3600
+_MOST_S = 7 * 24 * 3600
 
 
-def parse_duration(text: str) -> float:
+def parse_duration(text: str, option: str = "--soak") -> float:
     """Return the seconds of a time such as 30m; 0 for none.
+
+    Args:
+        text: what the user wrote.
+        option: where, for the message.
 
     Raises:
         UsageError: it is no time, or longer than a week.
@@ -23,8 +27,8 @@ def parse_duration(text: str) -> float:
         return 0.0
     found = re.fullmatch(r"(\d{1,6})([smh]?)", text)
     seconds = int(found[1]) * _UNITS[found[2]] if found else 0
-    if not 0 < seconds <= _MOST_SOAK_S:
-        raise UsageError(f"--soak: {text!r} is no time", "Write 90s, 30m or 2h, at most 168h")
+    if not 0 < seconds <= _MOST_S:
+        raise UsageError(f"{option}: {text!r} is no time", "Write 90s, 30m or 2h, at most 168h")
     return float(seconds)
 
 

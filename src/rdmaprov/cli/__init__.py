@@ -40,6 +40,7 @@ VERBS = {
     "subnet": "rdmaprov.cli.subnet:subnet",
     "tune": "rdmaprov.cli.tune:tune",
     "validate": "rdmaprov.cli.validate:validate",
+    "watch": "rdmaprov.cli.watch:watch",
 }
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.history import from_accept, from_apply, from_subnet, from_validate, parts
+from rdmaprov.history import from_accept, from_apply, from_subnet, from_validate, from_watch, parts
 from rdmaprov.history.certificate_facts import certificate_facts
 from rdmaprov.history.digest import Fact, RunDigest
 from rdmaprov.problem import printable
@@ -24,6 +24,7 @@ _VERBS = {
     "validate": from_validate.add,
     "accept": from_accept.add,
     "subnet": from_subnet.add,
+    "watch": from_watch.add,
 }
 
 

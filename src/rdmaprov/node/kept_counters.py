@@ -32,6 +32,10 @@ class CounterFile:
         except (OSError, ValueError):
             return None
 
+    def close(self):
+        """Close the file."""
+        os.close(self.file)
+
 
 class LinkState:
     """The reads at which a port had no link, counted."""
@@ -47,23 +51,37 @@ class LinkState:
             self.downs += not os.pread(self.file, 64, 0).startswith(self.up)
         except OSError:
             self.downs += 1
-            if self.file is not None:  # a device that comes back is another one
-                os.close(self.file)
-            self.file = None
+            self.close()  # a device that comes back is another one
         return self.downs
+
+    def close(self):
+        """Close the file; it is opened again when it is read."""
+        if self.file is not None:
+            os.close(self.file)
+        self.file = None
 
 
 class Ethtool:
-    """What `ethtool -S` has of a network device, asked of the kernel without a process."""
+    """What `ethtool -S` has of a network device, asked of the kernel without a process.
 
-    def __init__(self, netdev):
+    Args:
+        netdev: the device.
+        wanted: a pattern of the names that are kept.
+
+    """
+
+    def __init__(self, netdev, wanted=ETHTOOL):
         self.netdev = netdev.encode()
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.size = self.number_of_stats()
+        try:
+            self.size = self.number_of_stats()
+        except OSError:
+            self.close()
+            raise
         text = self.ask(struct.pack("=III", GSTRINGS, SET_STATS, self.size), STRING * self.size)
         each = (text[12 + STRING * i : 12 + STRING * (i + 1)] for i in range(self.size))
         found = [name.split(b"\0")[0].decode("ascii", "replace") for name in each]
-        self.places = [i for i, name in enumerate(found) if ETHTOOL.fullmatch(name)]
+        self.places = [i for i, name in enumerate(found) if wanted.fullmatch(name)]
         self.names = [found[i] for i in self.places]
 
     def ask(self, head, more):
@@ -88,3 +106,7 @@ class Ethtool:
             return [struct.unpack_from("=Q", data, 8 + 8 * i)[0] for i in self.places]
         except OSError:
             return [None] * len(self.places)
+
+    def close(self):
+        """Close the socket."""
+        self.socket.close()

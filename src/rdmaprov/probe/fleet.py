@@ -19,9 +19,13 @@ def open_probe(fleet: Fleet, limits: Limits, together: bool, become_password: st
         become_password: see Targets.
 
     """
+    return Probe(fleet_targets(fleet, become_password), limits, together)
+
+
+def fleet_targets(fleet: Fleet, become_password: str = "") -> dict[str, Target | NodeError]:
+    """Return how each node of a fleet is reached, or why it cannot be; see Targets."""
     targets = Targets(become_password)
-    reached = {node.name: _target(targets, fleet, node.name) for node in fleet.nodes}
-    return Probe(reached, limits, together)
+    return {node.name: _target(targets, fleet, node.name) for node in fleet.nodes}
 
 
 def _target(targets: Targets, fleet: Fleet, name: str) -> Target | NodeError:

@@ -48,7 +48,7 @@ class Probe:
         self.live = False
         given = limits or Limits()
         most = min(given.open, len(targets))
-        self._limits = replace(given, open=min(given.open, _allow_files(most)))
+        self._limits = replace(given, open=min(given.open, allow_files(most)))
         self._learning = Learning(tuple(targets), together)
         self._sessions = sessions(targets, AGENT.read_bytes(), self._limits)
         self._limit_of: dict[str, float] = {}
@@ -166,7 +166,7 @@ def _outcome(future: Future[Answer]) -> Answer | NodeError:
         return error
 
 
-def _allow_files(connections: int) -> int:
+def allow_files(connections: int) -> int:
     """Raise the limit of open files as far as needed; return how many connections it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES_EACH * connections + _OTHER_FILES

@@ -17,20 +17,8 @@ import signal
 import sys
 import time
 
-from rdmaprov.node.devices import netdev_at, rdma_at, rdma_on
-from rdmaprov.node.kept_counters import CounterFile, Ethtool, LinkState
+from rdmaprov.node.rail_counters import FAST, SLOW, RailCounters
 
-# Read at each tick. A file of counters/ costs the firmware a command, all of hw_counters/ together
-# one each 10 ms: show_pma_counter and RDMA_HW_STATS_DEFAULT_LIFESPAN, drivers/infiniband/core.
-FAST = {
-    "counters": ("port_xmit_data", "port_rcv_data", "port_xmit_wait"),
-    "hw_counters": (
-        "np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets", "out_of_sequence",
-        "packet_seq_err", "local_ack_timeout_err", "roce_adp_retrans", "sent_pkts", "rcvd_pkts",
-        "out_of_seq_request", "rcvd_seq_err", "completer_retry_err",
-    ),
-}  # fmt: skip
-SLOW = {"counters": ("port_xmit_discards", "port_rcv_errors", "symbol_error", "link_downed")}
 SLOW_S = 1.0
 MOST_ROWS = 4608  # half an hour at 0.4 s
 MOST_PACKED = 256 << 10
@@ -70,57 +58,18 @@ class CounterTable:
             self.rows[number] = array.array("Q", pairs) + odd
 
 
-def open_files(groups, base):
-    """Return a counter for each file that is there, with its name."""
-    found = []
-    for group, wanted in groups.items():
-        for name in wanted:
-            try:
-                one = CounterFile(os.path.join(base, group, name))
-            except OSError:
-                continue
-            if one.count() is not None:
-                found.append((group + "." + name, one))
-    return found
-
-
-def rail_counters(described, number):
-    """Return a rail's counters for each tick, those for each second, and its ethtool."""
-    pci, netdev = described["pci"].lower(), described["netdev"]
-    netdev = netdev or netdev_at("/", pci)
-    rdma = rdma_on("/", netdev) if netdev else rdma_at("/", pci)
-    fast, slow, ethtool = [], [], None
-    if rdma:
-        port = "/sys/class/infiniband/{}/ports/1".format(rdma)
-        fast, slow = open_files(FAST, port), open_files(SLOW, port)
-        fast.append(("down", LinkState(port + "/state", b"4:")))  # IB_PORT_ACTIVE
-    if netdev:
-        device = "/sys/class/net/" + netdev
-        if "counters.port_xmit_data" not in dict(fast):
-            fast += open_files({"statistics": ("tx_bytes", "rx_bytes")}, device)
-        fast += open_files({"": ("carrier_changes",)}, device)
-        if not rdma:
-            fast.append(("down", LinkState(device + "/carrier", b"1")))
-        try:
-            ethtool = Ethtool(netdev)
-        except OSError:
-            pass
-    own = "{}/".format(number)
-    mark = lambda pairs: [(own + name.lstrip("."), one) for name, one in pairs]  # noqa: E731
-    return mark(fast), mark(slow), ethtool
-
-
 class Sampler:
     """All rails of a node."""
 
     def __init__(self, request):
-        rails = [rail_counters(each, number) for number, each in enumerate(request["rails"])]
-        self.fast = [pair for fast, _, _ in rails for pair in fast]
-        self.slow = [pair for _, slow, _ in rails for pair in slow]
-        self.ethtool = [(number, each) for number, (_, _, each) in enumerate(rails) if each]
+        self.rails = [
+            RailCounters(each, number, FAST, SLOW) for number, each in enumerate(request["rails"])
+        ]
+        self.fast = [pair for rail in self.rails for pair in rail.fast]
+        self.slow = [pair for rail in self.rails for pair in rail.slow]
         slow = [name for name, _ in self.slow]
-        for number, each in self.ethtool:
-            slow += ["{}/ethtool.{}".format(number, name) for name in each.names]
+        for rail in self.rails:
+            slow += rail.ethtool_names()
         self.began = self.now = time.monotonic()
         self.wall, self.cpu = time.time(), time.process_time()
         self.longest_us = 0
@@ -141,7 +90,7 @@ class Sampler:
             self.tables[0].add(self.microseconds(), [one.count() for _, one in self.fast])
         if began >= self.due[1]:
             counts = [one.count() for _, one in self.slow]
-            counts += [count for _, each in self.ethtool for count in each.counts()]
+            counts += [count for rail in self.rails for count in rail.ethtool_counts()]
             self.tables[1].add(self.microseconds(), counts)
         now = time.monotonic()
         self.longest_us = max(self.longest_us, int(1e6 * (now - began)))

@@ -1,0 +1,141 @@
+"""What a node answers while it is watched, checked: names of counters, and how much they grew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rdmaprov.boundary import (
+    MOST_NUMBER,
+    RIGHT,
+    WRONG,
+    OddAnswer,
+    fields,
+    integer,
+    integers,
+    list_of,
+    parse_answer,
+    text,
+)
+
+MOST_COUNTERS = 4096  # 64 rails of 64 counters; eight of mlx5 have 480
+MOST_ANSWER = 512 << 10
+_MOST_US = 366 * 86_400 * 1_000_000
+_DEVICE = text(r"[\w.:@-]{0,32}")
+_integer = integer(0, MOST_NUMBER)
+
+
+def _count(value: object) -> str | None:
+    return RIGHT if value is None or _integer(value) is RIGHT else WRONG
+
+
+_OPENED = fields(
+    {
+        "us": integer(0, _MOST_US),
+        "cpu_us": integer(0, _MOST_US),
+        "boot": text(r"[0-9a-f-]{0,36}"),
+        "names": list_of(text(r"[0-9]{1,2}/[a-z_]{1,16}(\.\w{1,64})?"), MOST_COUNTERS),
+        "counts": list_of(_count, MOST_COUNTERS),
+        "rails": list_of(fields({"rdma": _DEVICE, "netdev": _DEVICE}), 64),
+    }
+)
+_PLACES = integers(0, MOST_COUNTERS - 1, MOST_COUNTERS)
+_READ = fields(
+    {
+        "us": integer(0, _MOST_US),
+        "cpu_us": integer(0, _MOST_US),
+        "at": _PLACES,
+        "by": integers(-MOST_NUMBER, MOST_NUMBER, MOST_COUNTERS),
+        "gone": _PLACES,
+    }
+)
+
+
+@dataclass(frozen=True)
+class CounterNames:
+    """What there is on a node.
+
+    Args:
+        at_s: when it was read, by the node's own clock.
+        cpu_s: processor time of the program on the node so far.
+        boot: the kernel's identity of this boot, empty if it has none.
+        keys: rail and name of each counter.
+        counts: what they are at, None for each that cannot be read.
+        devices: RDMA and network device of each rail, empty where there is none.
+
+    """
+
+    at_s: float
+    cpu_s: float
+    boot: str
+    keys: tuple[tuple[int, str], ...]
+    counts: tuple[int | None, ...]
+    devices: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class CounterSteps:
+    """How much counters changed between two answers.
+
+    Args:
+        at_s: when they were read, by the node's own clock.
+        cpu_s: processor time of the program on the node so far.
+        at: the places of those that changed.
+        by: by how much, each; less than nothing if it fell.
+        gone: the places of those that cannot be read.
+
+    """
+
+    at_s: float
+    cpu_s: float
+    at: Sequence[int]
+    by: Sequence[int]
+    gone: Sequence[int]
+
+
+def parse_names(said: str, rails: int) -> CounterNames:
+    """Return what a node has.
+
+    Args:
+        said: its answer to `open`.
+        rails: how many rails it was asked about.
+
+    Raises:
+        OddAnswer: it is not of the expected shape.
+
+    """
+    data = parse_answer(said, _OPENED, MOST_ANSWER)
+    keys = tuple(_key(name, rails) for name in data["names"])
+    if len(data["counts"]) != len(keys) or len(set(keys)) != len(keys):
+        raise OddAnswer("its answer has counters that do not match their names")
+    if len(data["rails"]) != rails:
+        raise OddAnswer("its answer has other rails than it was asked about")
+    devices = tuple((each["rdma"], each["netdev"]) for each in data["rails"])
+    return CounterNames(
+        data["us"] / 1e6, data["cpu_us"] / 1e6, data["boot"], keys, tuple(data["counts"]), devices
+    )
+
+
+def parse_steps(said: str, counters: int) -> CounterSteps:
+    """Return what changed on a node.
+
+    Args:
+        said: its answer to `read`.
+        counters: how many counters it has.
+
+    Raises:
+        OddAnswer: it is not of the expected shape.
+
+    """
+    data = parse_answer(said, _READ, MOST_ANSWER)
+    at, by, gone = data["at"], data["by"], data["gone"]
+    if len(at) != len(by) or len(set(at)) != len(at) or max([*at, *gone], default=0) >= counters:
+        raise OddAnswer("its answer names counters that it does not have")
+    return CounterSteps(data["us"] / 1e6, data["cpu_us"] / 1e6, at, by, gone)
+
+
+def _key(name: str, rails: int) -> tuple[int, str]:
+    rail, _, counter = name.partition("/")
+    if int(rail) >= rails:
+        raise OddAnswer("its answer names a rail that was not asked for")
+    return int(rail), counter

@@ -1,0 +1,65 @@
+"""Rails that carry less than the others of their node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from rdmaprov.watch.balance_windows import LowRail
+from rdmaprov.watch.fleet import Place, WatchedFleet
+from rdmaprov.watch.thresholds import IMBALANCE, WINDOW_S
+from rdmaprov.watch.verdict import Verdict, VerdictKind
+from rdmaprov.words import duration
+
+_LOCAL = "Check NCCL_IB_HCA, its link and its PCIe link: rdmaprov validate SITE --limit "
+_TWO = "Compare both: link and PCIe rates, NCCL_IB_HCA"
+_SHARED = "Check NCCL_IB_HCA, and this rail's switches: what they have in common"
+_FEW_NODES = 2
+
+
+def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Verdict]:
+    """Yield the rails that carry less than 80 % of what the usual one of their node does.
+
+    Args:
+        fleet: what was watched.
+        explained: rails with another verdict, which a low rate follows from.
+
+    """
+    low: dict[Place, tuple[str, LowRail]] = {}
+    busy = 0
+    planes = {rail for _, rail in explained}
+    for name, node in fleet.nodes.items():
+        busy += node.balance.busy > 0
+        for rail, found in node.balance.low().items():
+            # A collective ends with its slowest rail, and the others of its plane wait for that.
+            if rail not in planes:
+                low[name, rail] = found
+    count = Counter(rail for _, rail in low)
+    shared = {rail for rail, times in count.items() if 2 * times > busy > _FEW_NODES}
+    for place, found in low.items():
+        if place[1] not in shared:
+            yield _own(fleet, place, found)
+    for rail in sorted(shared):
+        places = [place for place in low if place[1] == rail]
+        way, worst = min((low[place] for place in places), key=lambda each: each[1].share)
+        what = f"{way} down to {worst.share:.0%} of what the other rails did, on {len(places)} of "
+        nodes = tuple(node for node, _ in places)
+        what += f"{busy} busy nodes, expected at least {1 - IMBALANCE:.0%}"
+        yield fleet.verdict(VerdictKind.IMBALANCE, what, _SHARED, rail=rail, nodes=nodes)
+
+
+def _own(fleet: WatchedFleet, place: Place, found: tuple[str, LowRail]) -> Verdict:
+    way, low = found
+    seconds = duration(low.windows * WINDOW_S)
+    node = fleet.nodes[place[0]].node
+    if len(node.compute_rails) == 2:
+        what = (
+            f"{way} {low.share:.0%} of what the other rail did for {seconds}, expected at least "
+            f"{1 - IMBALANCE:.0%}; of two rails, nothing tells which is at fault"
+        )
+        return fleet.verdict(VerdictKind.IMBALANCE, what, _TWO, place)
+    what = (
+        f"{way} {low.share:.0%} of what the usual rail of its node did for {seconds}, expected at "
+        f"least {1 - IMBALANCE:.0%}"
+    )
+    return fleet.verdict(VerdictKind.IMBALANCE, what, _LOCAL + place[0], place)

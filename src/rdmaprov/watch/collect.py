@@ -1,0 +1,227 @@
+"""Ask all nodes each second, over one connection each, until the time is up or a signal comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from rdmaprov.boundary import OddAnswer
+from rdmaprov.errors import UsageError
+from rdmaprov.probe.connection import Answer, Command, open_connection
+from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
+from rdmaprov.probe.probe import allow_files
+from rdmaprov.probe.script import node_script
+from rdmaprov.probe.session import Limits
+from rdmaprov.probe.target import Target
+from rdmaprov.watch.answers import parse_names, parse_steps
+from rdmaprov.watch.node_account import NodeAccount
+
+PROGRAM = Path(__file__).parent / "node" / "counters.py"
+EVERY_S = 1.0
+# Reading a NIC that hangs in its firmware takes longer; the node counts as silent then.
+ANSWER_S = 5.0
+OPEN_S = 20.0  # finds all devices and counters first
+# Between two tries to connect: a node boots in minutes, and a try costs a key exchange.
+AGAIN_S = 5.0
+# Counters that cannot be read are looked for anew: a driver that was loaded again has new files.
+LOOK_AGAIN_S = 5.0
+MOST_AGAIN_S = 60.0
+# What must be there before the time begins: a connection, or the reason why there is none.
+FIRST_S = 60.0
+# A connection refuses more than 64 MiB; a busy node of eight rails says 2 kB a second.
+RENEW_BYTES = 32 << 20
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_READ = Command("read", ANSWER_S)
+
+
+class CounterLink(Protocol):
+    """A connection to the program on a node; probe's Connection is one."""
+
+    def send(self, commands: Sequence[Command]) -> list[asyncio.Future[Answer]]:
+        """Ask; return a future for each answer."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+Connect = Callable[[str], Awaitable[CounterLink]]
+
+
+def connect_to(targets: Mapping[str, Target | NodeError]) -> Connect:
+    """Return what connects to a node, with the program at the other end."""
+    source = node_script(PROGRAM)
+
+    async def connect(name: str) -> CounterLink:
+        target = targets[name]
+        if isinstance(target, NodeError):
+            raise type(target)(target.message, target.hint)
+        return await open_connection(target, source)
+
+    return connect
+
+
+class Collector:
+    """Fills the accounts of nodes.
+
+    Args:
+        accounts: by node.
+        connect: makes a connection.
+        on_look: is called each second, with the seconds since the watch began.
+
+    Attributes:
+        seconds: how long it watched.
+        was_interrupted: whether a signal ended it.
+
+    """
+
+    def __init__(
+        self,
+        accounts: Mapping[str, NodeAccount],
+        connect: Connect,
+        on_look: Callable[[float], None] = lambda _now: None,
+    ) -> None:
+        self._accounts = accounts
+        self._connect = connect
+        self._on_look = on_look
+        self._began = time.monotonic()
+        self._unheard = set(accounts)
+        self.was_interrupted = False
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds since the watch began."""
+        return time.monotonic() - self._began
+
+    def run(self, seconds: float | None) -> None:
+        """Watch for this long after all nodes answered or failed once; None: until a signal.
+
+        Raises:
+            UsageError: the limit of open files is too low for all nodes.
+
+        """
+        count = len(self._accounts)
+        if (most := allow_files(count)) < count:
+            raise UsageError(
+                f"{count:,} nodes need more open files than allowed: enough for {most:,}",
+                "Raise it (ulimit -n), or select nodes with --limit",
+            )
+        asyncio.run(self._run(seconds))
+
+    async def _run(self, seconds: float | None) -> None:
+        self._opening = asyncio.Semaphore(Limits().opening)
+        self._stopped, self._begun = asyncio.Event(), asyncio.Event()
+        tasks: list[asyncio.Task[object]] = [
+            asyncio.create_task(self._watch(name)) for name in self._accounts
+        ]
+        tasks += [asyncio.create_task(self._look()), asyncio.create_task(self._stopped.wait())]
+        begun = asyncio.create_task(self._begun.wait())
+        try:
+            with self._signals():
+                await _first([begun, *tasks], FIRST_S)
+                await _first(tasks, seconds)
+        finally:
+            for task in (begun, *tasks):
+                task.cancel()
+            await asyncio.gather(begun, *tasks, return_exceptions=True)
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Have a signal to stop end the watch, with all that it knows."""
+        loop = asyncio.get_running_loop()
+        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+        taken = [number for number, was in before.items() if was is not signal.SIG_IGN]
+        for number in taken:
+            loop.add_signal_handler(number, self._interrupt)
+        try:
+            yield
+        finally:
+            for number in taken:
+                loop.remove_signal_handler(number)
+                signal.signal(number, before[number])
+
+    def _interrupt(self) -> None:
+        self.was_interrupted = True
+        self._stopped.set()
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            self._on_look(self.seconds)
+
+    async def _watch(self, name: str) -> None:
+        account, wait_s = self._accounts[name], AGAIN_S
+        while True:
+            try:
+                await self._talk(account)
+                continue  # it has said a lot, and is asked on over a new connection
+            except NodeError as error:
+                account.lose(error)
+            except OddAnswer as error:
+                hint = "Check what python3 is there, and its shell"
+                account.lose(NoAnswer(f"{name}: {error}", hint))
+            self._hear(name)
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, MOST_AGAIN_S)
+
+    def _hear(self, name: str) -> None:
+        self._unheard.discard(name)
+        if not self._unheard:
+            self._begun.set()
+
+    async def _talk(self, account: NodeAccount) -> None:
+        """Connect, and ask for as long as it answers; return when it has said a lot."""
+        async with self._opening:  # of names, too: a thousand at once wait for each other
+            link = await self._connect(account.node.name)
+            try:
+                said = await self._open(account, link)
+            except BaseException:
+                link.close()
+                raise
+        try:
+            await self._ask_on(account, link, said)
+        finally:
+            link.close()
+
+    async def _ask_on(self, account: NodeAccount, link: CounterLink, said: int) -> None:
+        opened = due = time.monotonic()
+        while said < RENEW_BYTES:
+            due = max(due + EVERY_S, time.monotonic())
+            await asyncio.sleep(due - time.monotonic())
+            out = await self._ask(account, link, _READ)
+            account.add(parse_steps(out, len(account.keys)), self.seconds)
+            said += len(out)
+            if account.gone and time.monotonic() - opened > LOOK_AGAIN_S:
+                said += await self._open(account, link)
+                opened = time.monotonic()
+
+    async def _open(self, account: NodeAccount, link: CounterLink) -> int:
+        rails = [{"netdev": rail.netdev, "pci": rail.pci} for rail in account.node.rails]
+        given = json.dumps({"rails": rails}).encode()
+        out = await self._ask(account, link, Command("open", OPEN_S, given))
+        account.start(parse_names(out, len(rails)), self.seconds)
+        self._hear(account.node.name)
+        return len(out)
+
+    @staticmethod
+    async def _ask(account: NodeAccount, link: CounterLink, command: Command) -> str:
+        (future,) = link.send([command])
+        try:
+            async with asyncio.timeout(command.limit_s):
+                return (await future).out  # which is cancelled with this task
+        except TimeoutError:
+            what = f"{account.node.name}: its counters were not read in {command.limit_s:g} s"
+            hint = "The node or a NIC may hang: check its console"
+            raise NodeUnreachable(what, hint) from None
+
+
+async def _first(tasks: Sequence[asyncio.Task[object]], limit_s: float | None) -> None:
+    """Wait until one is done; raise what it raised, which is no node's fault, but a mistake."""
+    done, _ = await asyncio.wait(tasks, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()

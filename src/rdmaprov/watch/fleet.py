@@ -1,0 +1,74 @@
+"""All nodes that are watched, and how a verdict names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rdmaprov.inventory import Node
+from rdmaprov.watch.columns import is_roce
+from rdmaprov.watch.node_account import NodeAccount
+from rdmaprov.watch.rail import RailAccount
+from rdmaprov.watch.verdict import Verdict, VerdictKind
+
+Place = tuple[str, int]  # a node and its rail
+
+
+@dataclass
+class WatchedFleet:
+    """The nodes of a watch.
+
+    Args:
+        nodes: by name, in the site's order.
+        seconds: how long they were watched.
+
+    """
+
+    nodes: Mapping[str, NodeAccount]
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Note the leaf of each node for which it is known."""
+        known = {name: leaf_of(each.node) for name, each in self.nodes.items()}
+        self.leaves = {name: leaf for name, leaf in known.items() if leaf}
+
+    def rails(self) -> Iterator[tuple[Place, RailAccount]]:
+        """Yield all rails that were read."""
+        for name, node in self.nodes.items():
+            for number, rail in enumerate(node.rails):
+                if rail.seen_s:
+                    yield (name, number), rail
+
+    def gbps(self, place: Place) -> int:
+        """Return a rail's line rate, 0 if the site does not say it."""
+        node = self.nodes[place[0]].node
+        return node.link_gbps(node.rails[place[1]])
+
+    def lossless(self, place: Place) -> int | None:
+        """Return the priority on which a node allows no loss, None if there is none."""
+        node = self.nodes[place[0]].node
+        priority = node.get("fabric_lossless_priority")
+        return int(priority) if is_roce(node) and priority is not None else None
+
+    def verdict(
+        self,
+        kind: VerdictKind,
+        what: str,
+        remedy: str,
+        place: Place | None = None,
+        *,
+        rail: int | None = None,
+        nodes: tuple[str, ...] = (),
+        leaf: str = "",
+    ) -> Verdict:
+        """Return a verdict that names a rail with its leaf, or several nodes, or a leaf."""
+        if place is not None:
+            nodes, rail = (place[0],), place[1]
+        if len(nodes) == 1:
+            leaf = leaf or self.leaves.get(nodes[0], "")
+        return Verdict(kind, what, remedy, nodes, rail, leaf)
+
+
+def leaf_of(node: Node) -> str:
+    """Return the leaf of a node, empty if the site does not say it."""
+    return str(node.get("fabric_leaf") or "")

@@ -1,0 +1,153 @@
+"""Links that were lost, wrong symbols, and packets that were lost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+
+from rdmaprov.acceptance import link_errors, lost_paths
+from rdmaprov.acceptance.counters import RailTraffic
+from rdmaprov.acceptance.finding import Finding
+from rdmaprov.watch.fleet import Place, WatchedFleet
+from rdmaprov.watch.node_account import NodeAccount
+from rdmaprov.watch.rail import Column, RailState
+from rdmaprov.watch.verdict import Verdict, VerdictKind
+from rdmaprov.words import duration, quantity
+
+_CABLE = "Reseat or swap the cable, then its transceivers; on both ends, check: ethtool -m"
+_PATHS = "Check discards and errors of the switch ports on this rail, then the cables"
+_SYMBOLS = {
+    "ethtool.rx_pcs_symbol_err_phy": "ethtool -S: rx_pcs_symbol_err_phy",
+    "ethtool.rx_symbol_err_phy": "ethtool -S: rx_symbol_err_phy",
+    "counters.symbol_error": "sysfs: counters/symbol_error",
+}
+_DOWNS = ("counters.link_downed", "ethtool.link_down_events_phy")
+# As the acceptance names what a run counted; the rest of a name is the same.
+_GROUPS = {"counters": "port", "hw_counters": "hw", "ethtool": "ethtool", "statistics": "netdev"}
+# Judged here by themselves.
+_APART = {"port.symbol_error", "ethtool.rx_symbol_err_phy", "ethtool.rx_pcs_symbol_err_phy",
+          "port.link_downed", "ethtool.link_down_events_phy"}  # fmt: skip
+_FEWEST = 3  # of fewer senders, nothing tells at whose end packets are lost
+
+
+def lost_links(fleet: WatchedFleet) -> Iterator[Verdict]:
+    """Yield the rails that lost their link, flap, or have none."""
+    for place, rail in fleet.rails():
+        node = fleet.nodes[place[0]]
+        if not node.has_device(place[1]):
+            described = node.node.rails[place[1]]
+            what = f"{described.netdev or described.pci} is not there"
+            remedy = f"Check it: rdmaprov validate SITE --limit {place[0]}"
+            yield fleet.verdict(VerdictKind.LINK, what, remedy, place)
+            continue
+        # Once down and once up again are two changes.
+        counted = max(node.total(place[1], name) for name in _DOWNS)
+        downs = max(counted, (rail.sums[Column.CHANGES] + 1) // 2, rail.downs)
+        if not downs:
+            continue
+        seconds = rail.seconds(RailState.DOWN)
+        if seconds >= 0.99 * rail.seen_s:
+            what = f"no link in any of {duration(seconds)}"
+        elif downs > 1:
+            what = f"flaps: it went down {downs} times in {duration(rail.seen_s)}"
+        else:
+            what = f"it went down once in {duration(rail.seen_s)}"
+        if 0 < seconds < 0.99 * rail.seen_s:
+            what += f", and was seen down for {duration(seconds)}"
+        yield fleet.verdict(
+            VerdictKind.LINK, f"{what} (carrier_changes, link_down_events_phy)", _CABLE, place
+        )
+
+
+def wrong_symbols(fleet: WatchedFleet) -> Iterator[Verdict]:
+    """Yield the rails with more wrong symbols than a link may have."""
+    for place, rail in fleet.rails():
+        bits = 1e9 * fleet.gbps(place) * rail.seen_s
+        most = link_errors.most_errors(bits)
+        node = fleet.nodes[place[0]]
+        counts = {name: node.total(place[1], name) for name in _SYMBOLS}
+        name = max(counts, key=lambda each: counts[each])
+        if counts[name] <= most:
+            continue
+        rate = f", a rate of {counts[name] / bits:.1e} per bit" if bits else ""
+        what = (
+            f"{quantity(counts[name], 'symbol error')} in {duration(rail.seen_s)}, expected at "
+            f"most {most:,} ({link_errors.MAX_BER:g} per bit){rate} ({_SYMBOLS[name]})"
+        )
+        yield fleet.verdict(VerdictKind.SYMBOLS, what, _CABLE, place)
+
+
+def losses(
+    fleet: WatchedFleet, bad_links: Collection[Place], full: Collection[Place]
+) -> Iterator[Verdict]:
+    """Yield where packets are lost.
+
+    Args:
+        fleet: what was watched.
+        bad_links: rails whose links are at fault already; what they lose, others count, too.
+        full: rails that are congested or pause their switch: what does not fit there is dropped.
+
+    """
+    by_priority: dict[int | None, list[RailTraffic]] = defaultdict(list)
+    for name, node in fleet.nodes.items():
+        for traffic in _traffic(fleet, node):
+            by_priority[fleet.lossless((name, traffic.rail))].append(traffic)
+    explained = {rail for _, rail in bad_links}
+    here: dict[Place, Finding] = {}
+    for priority, rails in by_priority.items():
+        for found in link_errors.local_findings(rails, priority):
+            here[found.node, found.rail or 0] = found  # the last one says most
+    for place, found in here.items():
+        if place not in bad_links:
+            explained.add(place[1])
+            what = found.what.replace("during the run", f"in {duration(fleet.seconds)}")
+            yield fleet.verdict(VerdictKind.LOSS, what, found.remedy, place)
+    everything = [each for rails in by_priority.values() for each in rails]
+    open_ones = [e for e in everything if e.rail not in explained and link_errors.excess(e)]
+    for number in sorted({each.rail for each in open_ones}):
+        own = [each for each in open_ones if each.rail == number]
+        yield from _on_paths(fleet, number, own, [place for place in full if place[1] == number])
+
+
+def _traffic(fleet: WatchedFleet, node: NodeAccount) -> Iterator[RailTraffic]:
+    """Yield what the rails of a node counted, as an acceptance has it."""
+    deltas: dict[int, dict[str, int]] = defaultdict(dict)
+    for (rail, name), count in node.totals.items():
+        if count:
+            group, _, rest = name.partition(".")
+            known = f"{_GROUPS.get(group, group)}.{rest}"
+            if known not in _APART:
+                deltas[rail][known] = count
+    for rail, delta in deltas.items():
+        place = (node.node.name, rail)
+        bits = 1e9 * fleet.gbps(place) * node.rails[rail].seen_s
+        yield RailTraffic(*place, delta, bits)
+
+
+def _on_paths(
+    fleet: WatchedFleet, rail: int, own: Sequence[RailTraffic], full: Sequence[Place]
+) -> Iterator[Verdict]:
+    names = tuple(each.node for each in own)
+    total = sum(link_errors.excess(each) for each in own)
+    count = f"{quantity(total, 'packet')} had to be sent again (NAKs and timeouts in hw_counters)"
+    if full:
+        where = " and ".join(sorted(node for node, _ in full)[:3])
+        what = f"{count}; this rail is congested or paused at {where}, and drops there"
+        remedy = "Check PFC and buffers of the switch on this priority, on all hops"
+        yield fleet.verdict(VerdictKind.LOSS, what, remedy, rail=rail, nodes=names)
+    elif len(own) < _FEWEST:
+        what = f"{count}: lost at an end of these paths or in a switch, which counters do not tell"
+        yield fleet.verdict(VerdictKind.LOSS, what, _PATHS, rail=rail, nodes=names)
+    else:
+        # An end that stands out is not its leaf, which a few nodes share.
+        end = lost_paths.worst_end({each.node: link_errors.excess(each) for each in own})
+        for found in lost_paths.findings(own, {} if end else fleet.leaves):
+            yield _of_finding(fleet, found)
+
+
+def _of_finding(fleet: WatchedFleet, found: Finding) -> Verdict:
+    what = found.what.replace("during the run", f"in {duration(fleet.seconds)}")
+    leaf = what.partition("leaf ")[2].partition(" loses")[0] if found.level == "leaf" else ""
+    return fleet.verdict(
+        VerdictKind.LOSS, what, found.remedy, rail=found.rail, nodes=found.nodes, leaf=leaf
+    )

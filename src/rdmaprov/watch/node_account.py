@@ -1,0 +1,184 @@
+"""One node while it is watched: its answers, added up; gaps, reboots and counters set back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rdmaprov.boundary import OddAnswer
+from rdmaprov.inventory import Node
+from rdmaprov.probe.errors import NodeError
+from rdmaprov.watch.answers import CounterNames, CounterSteps
+from rdmaprov.watch.balance_windows import BalanceWindows
+from rdmaprov.watch.columns import Key, column_of, missing_counters
+from rdmaprov.watch.rail import Column, RailAccount, RailRow
+from rdmaprov.watch.thresholds import (
+    MOST_BYTES_PER_S,
+    STOPS_AT,
+    WRAP,
+    WRAP_FROM,
+    WRAP_TO,
+)
+
+
+@dataclass
+class NodeAccount:
+    """A node since the watch began.
+
+    Attributes:
+        node: as the site has it.
+        rails: one for each of the site's.
+        devices: RDMA and network device of each rail.
+        totals: how much each counter grew.
+        levels: what each is at, None for one that could not be read yet.
+        gone: those that cannot be read now.
+        missing: what no counter of it says, in words.
+        may_stop: counters that stop at their largest value.
+        resets: when counters were seen to be set back, in seconds since the watch began.
+        reboots: when the node was seen to have booted anew.
+        gaps: from when to when it did not answer.
+        lost: why it does not answer now; None while it does.
+        cpu_s: processor time that reading took on the node.
+        answers: how many there were.
+        heard_s: when the last one came, since the watch began.
+
+    """
+
+    node: Node
+    rails: list[RailAccount] = field(default_factory=list)
+    devices: tuple[tuple[str, str], ...] = ()
+    keys: tuple[Key, ...] = ()
+    totals: dict[Key, int] = field(default_factory=dict)
+    levels: dict[Key, int | None] = field(default_factory=dict)
+    gone: frozenset[Key] = frozenset()
+    missing: tuple[str, ...] = ()
+    may_stop: tuple[Key, ...] = ()
+    resets: list[float] = field(default_factory=list)
+    reset_rails: set[int] = field(default_factory=set)
+    reboots: list[float] = field(default_factory=list)
+    gaps: list[tuple[float, float]] = field(default_factory=list)
+    lost: NodeError | None = None
+    cpu_s: float = 0.0
+    cpu_over_s: float = 0.0
+    answers: int = 0
+    _boot: str = ""
+    _at_s: float = 0.0
+    heard_s: float = 0.0
+    _cpu_at_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Make the rails."""
+        self.rails = [RailAccount() for _ in self.node.rails]
+        gbps = [self.node.link_gbps(rail) for rail in self.node.rails]
+        compute = [rail.use == "compute" for rail in self.node.rails]
+        self.balance = BalanceWindows(gbps, compute)
+
+    def start(self, names: CounterNames, now_s: float) -> None:
+        """Take in what there is; after a gap without a reboot, also what was counted meanwhile.
+
+        Args:
+            names: the node's answer.
+            now_s: since the watch began.
+
+        """
+        is_again = bool(self.answers)
+        if is_again and names.boot and names.boot != self._boot:
+            self.reboots.append(now_s)
+        elif is_again:
+            self._bridge(names, now_s)
+        if is_again and self.lost is not None:
+            self.gaps.append((self.heard_s, now_s))
+        self.lost, self._boot, self.devices = None, names.boot, names.devices
+        self.keys = names.keys
+        self.gone = frozenset(self.totals) - frozenset(names.keys)
+        self.levels.update(zip(names.keys, names.counts, strict=True))
+        for key in names.keys:
+            self.totals.setdefault(key, 0)
+        self._columns = [(key[0], column_of(key[1])) for key in names.keys]
+        self.missing = missing_counters(self.node, self.totals)
+        self.may_stop = tuple(key for key in names.keys if key[1] in STOPS_AT)
+        self._at_s, self.heard_s, self._cpu_at_s = names.at_s, now_s, names.cpu_s
+        self.answers += 1
+
+    def _bridge(self, names: CounterNames, now_s: float) -> None:
+        """Count what happened while nobody asked, as one long answer."""
+        self.keys = names.keys
+        self._columns = [(key[0], column_of(key[1])) for key in names.keys]
+        at, by = [], []
+        for place, (key, new) in enumerate(zip(names.keys, names.counts, strict=True)):
+            old = self.levels.get(key)
+            if new is not None and old is not None and new != old and key[1] != "down":
+                at.append(place)
+                by.append(new - old)
+        width = max(now_s - self.heard_s, 1e-3)
+        self._take(CounterSteps(0.0, 0.0, at, by, ()), width, now_s)
+
+    def add(self, steps: CounterSteps, now_s: float) -> None:
+        """Take in what changed since the answer before.
+
+        Args:
+            steps: the node's answer.
+            now_s: since the watch began.
+
+        Raises:
+            OddAnswer: its clock did not move, or a rate is beyond what any port can do.
+
+        """
+        width = steps.at_s - self._at_s
+        if width <= 0:
+            raise OddAnswer("its clock does not move")
+        self._take(steps, width, now_s)
+        self.gone = frozenset(self.keys[place] for place in steps.gone)
+        self.cpu_s += max(0.0, steps.cpu_s - self._cpu_at_s)
+        self.cpu_over_s += width
+        self._at_s, self.heard_s, self._cpu_at_s = steps.at_s, now_s, steps.cpu_s
+        self.answers += 1
+
+    def _take(self, steps: CounterSteps, width: float, now_s: float) -> None:
+        rows: list[list[int] | None] = [None] * len(self.rails)
+        for place, by in zip(steps.at, steps.by, strict=True):
+            key = self.keys[place]
+            grown = self._growth(key, by, now_s)
+            if not grown:
+                continue
+            self.totals[key] += grown
+            rail, column = self._columns[place]
+            if column is None:
+                continue
+            row = rows[rail]
+            if row is None:
+                row = rows[rail] = [0] * len(Column)
+            what, unit = column
+            row[what] = max(row[what], grown * unit)
+        for account, found in zip(self.rails, rows, strict=True):
+            if found and max(found[:2]) > MOST_BYTES_PER_S * width:
+                raise OddAnswer("a rail counts more bytes than any port can move")
+            account.add(RailRow(found, width) if found else RailRow(seconds=width))
+        self.balance.add([(each.row.counts[0], each.row.counts[1]) for each in self.rails], width)
+
+    def _growth(self, key: Key, by: int, now_s: float) -> int:
+        """Return how much a counter grew: nothing that can be known of one that was set back."""
+        level = self.levels.get(key)
+        if level is None:  # it could not be read before
+            self.levels[key] = by
+            return 0
+        self.levels[key] = new = level + by
+        if by >= 0:
+            return by
+        if WRAP_FROM <= level < WRAP and 0 <= new < WRAP_TO:
+            return by + WRAP
+        if not self.resets or self.resets[-1] != now_s:
+            self.resets.append(now_s)
+        self.reset_rails.add(key[0])
+        return 0
+
+    def lose(self, why: NodeError) -> None:
+        """Note that it does not answer."""
+        self.lost = why
+
+    def total(self, rail: int, name: str) -> int:
+        """Return how much a counter grew, 0 if there is none."""
+        return self.totals.get((rail, name), 0)
+
+    def has_device(self, rail: int) -> bool:
+        """Return whether a rail had counters at some time, not only a link that is down."""
+        return any(own == rail and name != "down" for own, name in self.totals)

@@ -1,0 +1,161 @@
+"""Who pauses a switch, where it is congested, and who suffers from either without a part in it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+
+from rdmaprov.watch.fleet import Place, WatchedFleet
+from rdmaprov.watch.rail import Column, RailAccount, RailState
+from rdmaprov.watch.thresholds import FULL_SHARE, MARKED_SHARE
+from rdmaprov.watch.verdict import Verdict, VerdictKind
+from rdmaprov.words import duration, quantity
+
+_NIC = "Take the node out of service; check its PCIe link (lspci -vv), its memory and its firmware"
+_PCIE = "Check the PCIe link and the settings of its bridges: rdmaprov validate SITE --limit "
+_INCAST = "Spread what the job sends there at one time, or check for others that send to it"
+_UPLINKS = "Check that the uplinks of this leaf are all there and that traffic is spread on them"
+_NO_ECN = (
+    "No port marked a packet: check that ECN is on in the switches, on this priority, at a "
+    "threshold below that of PFC"
+)
+_SWITCH = "Find who pauses the switches of this rail: their ports, and nodes outside of SITE"
+_FEWEST = 3  # rails of a leaf, before it is named instead of them
+
+
+def pausing(fleet: WatchedFleet) -> Iterator[Verdict]:
+    """Yield the rails that pause their switch: storms, and receivers that are too slow."""
+    for place, rail in fleet.rails():
+        if rail.is_storm:
+            what = f"it pauses its switch without a break ({_longest(rail)})"
+            yield fleet.verdict(VerdictKind.STORM, f"{what}{_stalls(rail)}", _NIC, place)
+        elif rail.lasts(RailState.PAUSING):
+            own = rail.while_in(RailState.PAUSING)
+            what = (
+                f"it paused its switch {own.share(Column.PAUSING):.0%} of "
+                f"{duration(own.seconds)} (ethtool -S: tx_prioN_pause_duration)"
+            )
+            remedy = _PCIE + place[0]
+            yield fleet.verdict(VerdictKind.RECEIVER, f"{what}{_stalls(rail)}", remedy, place)
+
+
+def _longest(rail: RailAccount) -> str:
+    if rail.storm_s:
+        return f"for {duration(rail.storm_s)}; ethtool -S: tx_prioN_pause_duration"
+    return "ethtool -S: tx_pause_storm_warning_events, tx_pause_storm_error_events"
+
+
+def _stalls(rail: RailAccount) -> str:
+    return ", and its PCIe link stalls (outbound_pci_stalled)" if rail.sums[Column.STALLS] else ""
+
+
+def congested(fleet: WatchedFleet) -> list[tuple[Place, bool]]:
+    """Return the rails that receive marked packets for long, and whether their line is full."""
+    found = []
+    for place, rail in fleet.rails():
+        if rail.lasts(RailState.CONGESTED):
+            bits = 8 * rail.while_in(RailState.CONGESTED).rate(Column.RECEIVED)
+            gbps = fleet.gbps(place)
+            found.append((place, bool(gbps) and bits >= FULL_SHARE * 1e9 * gbps))
+    return found
+
+
+def congestion(fleet: WatchedFleet, found: Sequence[tuple[Place, bool]]) -> Iterator[Verdict]:
+    """Yield where the fabric is congested: at full receivers, or before a leaf."""
+    before: dict[tuple[str, int], list[Place]] = defaultdict(list)
+    for place, is_full in found:
+        leaf = fleet.leaves.get(place[0], "")
+        if is_full or not leaf:
+            yield fleet.verdict(VerdictKind.CONGESTION, _marks(fleet, place), _INCAST, place)
+        else:
+            before[leaf, place[1]].append(place)
+    for (leaf, rail), places in before.items():
+        size = sum(of == leaf for of in fleet.leaves.values())
+        if len(places) >= _FEWEST and 2 * len(places) > size:
+            what = (
+                f"{len(places)} of its {size} nodes receive marked packets, none of them at its "
+                f"line rate: the way into this leaf is too narrow; {_marks(fleet, places[0])}"
+            )
+            nodes = tuple(node for node, _ in places)
+            yield fleet.verdict(
+                VerdictKind.CONGESTION, what, _UPLINKS, rail=rail, nodes=nodes, leaf=leaf
+            )
+            continue
+        for place in places:
+            yield fleet.verdict(VerdictKind.CONGESTION, _marks(fleet, place), _UPLINKS, place)
+    if not found:
+        yield from _elsewhere(fleet)
+
+
+def _marks(fleet: WatchedFleet, place: Place) -> str:
+    rail = fleet.nodes[place[0]].rails[place[1]]
+    row = rail.while_in(RailState.CONGESTED)
+    gbps = fleet.gbps(place)
+    line = f", {8e-9 * row.rate(Column.RECEIVED) / gbps:.0%} of its line rate" if gbps else ""
+    return (
+        f"{row.marked_share:.1%} of its received packets were marked for "
+        f"{duration(row.seconds)}, expected under {MARKED_SHARE:.0%}, at "
+        f"{row.rate(Column.RECEIVED) / 1e9:.1f} GB/s{line}; it sent "
+        f"{row.rate(Column.CNPS_SENT):,.0f} CNPs per second (hw_counters)"
+    )
+
+
+def _elsewhere(fleet: WatchedFleet) -> Iterator[Verdict]:
+    """Yield rails whose packets are marked where nobody watches."""
+    by_rail: dict[int, list[str]] = defaultdict(list)
+    for place, rail in fleet.rails():
+        if rail.lasts(RailState.SLOWED):
+            by_rail[place[1]].append(place[0])
+    for number, names in by_rail.items():
+        what = "CNPs slow what it sends, and no node that is watched receives marked packets"
+        remedy = "Find the receivers: nodes outside of SITE, or of --limit"
+        yield fleet.verdict(VerdictKind.CONGESTION, what, remedy, rail=number, nodes=tuple(names))
+
+
+def victims(
+    fleet: WatchedFleet, sources: Collection[tuple[Place, VerdictKind]], are_marks: bool
+) -> Iterator[Verdict]:
+    """Yield the rails that are paused without a part in it, by what pauses them.
+
+    Args:
+        fleet: what was watched.
+        sources: the rails that pause a switch or are congested.
+        are_marks: whether any packet was marked.
+
+    """
+    accused = {place for place, _ in sources}
+    by_rail: dict[int, list[Place]] = defaultdict(list)
+    for place, rail in fleet.rails():
+        if rail.lasts(RailState.PAUSED) and place not in accused:
+            by_rail[place[1]].append(place)
+    for number, places in by_rail.items():
+        own = [each for each in sources if each[0][1] == number]
+        worst = max(places, key=lambda place: _paused_share(fleet, place))
+        shared = f"its switch paused it {_paused_share(fleet, worst):.0%} of "
+        if len(places) > 1:
+            shared = f"their switches paused them, {worst[0]} {_paused_share(fleet, worst):.0%} of "
+        seconds = fleet.nodes[worst[0]].rails[number].seconds(RailState.PAUSED)
+        what = (
+            f"{shared}{duration(seconds)} (ethtool -S: rx_prioN_pause_duration), and what it sends "
+            f"is not marked: not its own fault{_because(own)}"
+        )
+        remedy = "Mend that first" if own else _SWITCH if are_marks else _NO_ECN
+        nodes = tuple(node for node, _ in places)
+        yield fleet.verdict(VerdictKind.VICTIM, what, remedy, rail=number, nodes=nodes)
+
+
+def _paused_share(fleet: WatchedFleet, place: Place) -> float:
+    rail = fleet.nodes[place[0]].rails[place[1]]
+    return rail.while_in(RailState.PAUSED).share(Column.PAUSED)
+
+
+def _because(own: Sequence[tuple[Place, VerdictKind]]) -> str:
+    """Return which rails of the same plane may cause it: those that pause come first."""
+    if not own:
+        return ""
+    pausing = [place for place, kind in own if kind is not VerdictKind.CONGESTION]
+    places = pausing or [place for place, _ in own]
+    names = ", ".join(f"{node} rail {rail}" for node, rail in places[:3])
+    more = f" and {quantity(len(places) - 3, 'other')}" if len(places) > 3 else ""
+    does = "pauses its switch" if pausing else "is congested"
+    return f"; {names}{more} {does}"

@@ -1,0 +1,162 @@
+"""One rail while it is watched: its sums, and for how long it was in which state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from rdmaprov.acceptance.samples.events import PAUSE_S, PAUSE_SHARE
+from rdmaprov.watch.thresholds import (
+    LEAST_MARKS_PER_S,
+    LEAST_PART,
+    LEAST_RUN_S,
+    MARKED_SHARE,
+    PACKET_BYTES,
+    PAUSED_SHARE,
+)
+
+
+class Column(IntEnum):
+    """What a counter says of a rail, in one number per answer."""
+
+    SENT = 0  # bytes
+    RECEIVED = 1
+    MARKED = 2  # packets
+    CNPS_SENT = 3
+    CNPS_HANDLED = 4
+    PAUSED = 5  # microseconds, of the priority that was paused most
+    PAUSING = 6
+    STORMS = 7
+    STALLS = 8
+    DOWN = 9
+    CHANGES = 10
+    WAITS = 11  # ticks in which InfiniBand had data and no credits
+
+
+_SLACK_S = 0.5  # answers come a little early or late
+NO_COUNTS = (0,) * len(Column)
+
+
+class RailState(StrEnum):
+    """What a rail is in for a second."""
+
+    CONGESTED = "congested"
+    SLOWED = "slowed"
+    PAUSED = "paused"
+    PAUSING = "pausing"
+    DOWN = "down"
+
+
+@dataclass
+class RailRow:
+    """The last answer of a rail: its counts, and over how many seconds."""
+
+    counts: Sequence[int] = NO_COUNTS
+    seconds: float = 1.0
+
+    def rate(self, column: Column) -> float:
+        """Return how much was counted per second."""
+        return self.counts[column] / self.seconds
+
+    def share(self, column: Column) -> float:
+        """Return the part of the time that a pause took, from its microseconds."""
+        return min(1.0, self.counts[column] / (1e6 * self.seconds))
+
+    @property
+    def marked_share(self) -> float:
+        """Return the part of the packets that were marked, at least.
+
+        A notification stands for one marked packet or more, where marks are not counted.
+        """
+        packets = self.counts[Column.RECEIVED] / PACKET_BYTES
+        marked = max(self.counts[Column.MARKED], self.counts[Column.CNPS_SENT])
+        return min(1.0, marked / packets) if packets else 0.0
+
+    def states(self) -> list[RailState]:
+        """Return what the rail was in."""
+        found = []
+        marks = max(self.rate(Column.MARKED), self.rate(Column.CNPS_SENT))
+        if marks >= LEAST_MARKS_PER_S and self.marked_share >= MARKED_SHARE:
+            found.append(RailState.CONGESTED)
+        slowed = self.rate(Column.CNPS_HANDLED) >= LEAST_MARKS_PER_S
+        if slowed:
+            found.append(RailState.SLOWED)
+        if self.share(Column.PAUSED) >= PAUSED_SHARE and not slowed:
+            found.append(RailState.PAUSED)
+        if self.share(Column.PAUSING) >= PAUSED_SHARE:
+            found.append(RailState.PAUSING)
+        if self.counts[Column.DOWN]:
+            found.append(RailState.DOWN)
+        return found
+
+
+@dataclass
+class RailAccount:
+    """A rail since the watch began.
+
+    Attributes:
+        sums: what was counted, by Column.
+        state_s: seconds in each state.
+        state_sums: what was counted in the seconds of a state, by Column, and their length.
+        longest_s: the longest time without a break in each state.
+        storm_s: the longest time without a break in which it paused its switch nearly always.
+        downs: how often it was seen to lose its link; one that never had it counts once.
+        row: its last answer.
+
+    """
+
+    sums: list[int] = field(default_factory=lambda: [0] * len(Column))
+    seen_s: float = 0.0
+    state_s: dict[RailState, float] = field(default_factory=dict)
+    state_sums: dict[RailState, list[int]] = field(default_factory=dict)
+    longest_s: dict[RailState, float] = field(default_factory=dict)
+    storm_s: float = 0.0
+    downs: int = 0
+    row: RailRow = field(default_factory=RailRow)
+    _storm_now_s: float = 0.0
+    _runs_s: dict[RailState, float] = field(default_factory=dict)
+    _was_down: bool = False
+
+    def add(self, row: RailRow) -> None:
+        """Take in one answer."""
+        self.row = row
+        self.seen_s += row.seconds
+        counts = row.counts
+        is_storm = row.share(Column.PAUSING) >= PAUSE_SHARE
+        self._storm_now_s = self._storm_now_s + row.seconds if is_storm else 0.0
+        self.storm_s = max(self.storm_s, self._storm_now_s)
+        is_down = counts[Column.DOWN] > 0
+        self.downs += is_down and not self._was_down
+        self._was_down = is_down
+        if not any(counts):
+            self._runs_s = {}
+            return
+        self.sums = [a + b for a, b in zip(self.sums, counts, strict=True)]
+        states = row.states()
+        self._runs_s = {each: self._runs_s.get(each, 0.0) + row.seconds for each in states}
+        for state in states:
+            self.longest_s[state] = max(self.longest_s.get(state, 0.0), self._runs_s[state])
+            self.state_s[state] = self.state_s.get(state, 0.0) + row.seconds
+            sums = self.state_sums.get(state, NO_COUNTS)
+            self.state_sums[state] = [a + b for a, b in zip(sums, counts, strict=True)]
+
+    def seconds(self, state: RailState) -> float:
+        """Return how long it was in a state."""
+        return self.state_s.get(state, 0.0)
+
+    def lasts(self, state: RailState) -> bool:
+        """Return whether it was in a state for so long that it was no burst."""
+        if self.longest_s.get(state, 0.0) >= LEAST_RUN_S - _SLACK_S:
+            return True
+        seconds = self.seconds(state)
+        return seconds >= LEAST_RUN_S - _SLACK_S and seconds >= LEAST_PART * self.seen_s
+
+    def while_in(self, state: RailState) -> RailRow:
+        """Return what it counted in the seconds of a state, as one row."""
+        return RailRow(self.state_sums.get(state, NO_COUNTS), max(self.seconds(state), 1e-9))
+
+    @property
+    def is_storm(self) -> bool:
+        """Return whether it paused its switch without a break, or its driver warned of that."""
+        return self.storm_s >= PAUSE_S or self.sums[Column.STORMS] > 0

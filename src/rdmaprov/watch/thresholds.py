@@ -1,0 +1,50 @@
+"""From where on what a rail counts is a verdict; each with its source, or why we chose it."""
+
+from __future__ import annotations
+
+# The part of received packets that is marked. A queue that stands at Kmax marks 1 % in the paper
+# of DCQCN (Zhu and others, SIGCOMM 2015, figure 14: Pmax), and all beyond it, so a second with more
+# is one in which a queue stood. Marks below it are how DCQCN works.
+MARKED_SHARE = 0.01
+# Packets of RDMA are counted from bytes, at the largest RoCE MTU: so the share is never too high.
+PACKET_BYTES = 4096
+# Our choice: 1,000 packets are 4 MB, 0.01 % of what 400 Gb/s carry in a second. Fewer marks, or
+# notifications, are those of connections that start, and of a rail that is nearly idle.
+LEAST_MARKS_PER_S = 1000
+# Our choice: a twentieth of a second is a twentieth of the bandwidth, which an acceptance sees
+# (samples.changes.LEAST_CHANGE); shorter pauses are how PFC works.
+PAUSED_SHARE = 0.05
+# From when on a state is a verdict and no burst, our choice: five seconds without a break, or five
+# in all and a fifth of the time. Of rails that are in a state by chance for one second in forty,
+# and each second anew, one of a hundred million is so for five in a row.
+LEAST_RUN_S = 5.0
+LEAST_PART = 0.2
+# What a rail carries less than the others of its node: 20 % of a rail is what a job feels as 20 %,
+# as a collective ends with its slowest rail. Our choice; equal rails differ by 1 %.
+IMBALANCE = 0.2
+# Rails are compared over this time, as messages begin and end within a second; our choice.
+WINDOW_S = 2.0
+LEAST_WINDOWS = 3
+# Of the windows in which a node is busy: what is rarer is a phase of a job. Our choice.
+LOW_WINDOWS = 0.1
+# A node is busy while its usual rail moves this part of its line rate; our choice.
+BUSY_SHARE = 0.01
+# From this part of the line rate on, a receiver is full: the rest is headers, gaps and pauses
+# between messages. Our choice: RoCE with 4 KiB packets reaches 97 %.
+FULL_SHARE = 0.8
+# A counter of 32 bits that was beyond three quarters and is now in the first one went around; one
+# that fell otherwise was set back. Our choice.
+WRAP = 1 << 32
+WRAP_FROM, WRAP_TO = 3 * WRAP // 4, WRAP // 4
+# Counters of InfiniBand's PortCounters stop at their largest value (InfiniBand Architecture 1.4,
+# 16.1.3.5), whose widths are 8 and 16 bits: a counter that stands there counts no more.
+STOPS_AT = {
+    "counters.symbol_error": 0xFFFF,
+    "counters.port_rcv_errors": 0xFFFF,
+    "counters.port_xmit_discards": 0xFFFF,
+    "counters.link_downed": 0xFF,
+    "counters.link_error_recovery": 0xFF,
+    "counters.local_link_integrity_errors": 0xF,
+}
+# No port comes near 80 Tb/s, so a node that counts more errs; as in acceptance.samples.track.
+MOST_BYTES_PER_S = 10_000 * 10**9

@@ -1,0 +1,157 @@
+"""`rdmaprov watch` on made-up nodes: its lines, files and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import jsonschema
+import pytest
+from tests.madeup.watch_faults import FAULTS
+from tests.madeup.watched import MadeUpLink, MadeUpWatch
+from tests.unit.sites import GOOD, write
+from tests.unit.test_report_results import VALIDATOR
+
+from rdmaprov import cli
+from rdmaprov.cli import watch_run
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.history.read_run import read_run
+from rdmaprov.inventory import load_site
+from rdmaprov.watch import collect
+
+RAILS = "".join(f"  - {{netdev: ens{rail}}}\n" for rail in range(4))
+SITE = {
+    **GOOD,
+    "hosts.yml": "---\nnodes:\n  hosts: {n1: {}, n2: {}, n3: {}, n4: {}}\n",
+    "group_vars/all.yml": "---\nfabric_kind: roce\nfabric_link_gbps: 400\nfabric_leaf: leaf01\n"
+    f"fabric_rails:\n{RAILS}",
+}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Provide a site in the working directory; its made-up nodes pass a second in 10 ms."""
+    monkeypatch.chdir(tmp_path)
+    watch = MadeUpWatch(load_site(write(tmp_path / "site", SITE)).nodes)
+    numbers = {node.name: number for number, node in enumerate(watch.nodes)}
+
+    async def connect(name):
+        return MadeUpLink(watch, numbers[name])
+
+    class Collector(collect.Collector):
+        def __init__(self, accounts, given, on_look):
+            super().__init__(accounts, given, lambda now: on_look(100 * now))
+
+    monkeypatch.setattr(collect, "EVERY_S", 0.01)
+    monkeypatch.setattr(watch_run, "Collector", Collector)
+    monkeypatch.setattr(watch_run, "connect_to", lambda _targets: connect)
+    return watch
+
+
+def interrupt_when(watch, ready):
+    """Have the watch interrupted by Ctrl-C as soon as something is so."""
+    inner = watch.pass_second
+
+    def pass_second():
+        inner()
+        if ready():
+            os.kill(os.getpid(), signal.SIGINT)
+
+    watch.pass_second = pass_second
+
+
+def run(capsys, *words):
+    code = cli.run(["watch", "site", *words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_fault_is_named_at_once_and_at_the_end_in_results_and_page(place, capsys, tmp_path):
+    place.faults = [FAULTS["storm of pause"].make((1, 2))]
+
+    def is_named():
+        said = "".join(each.read_text() for each in (tmp_path / "runs").glob("*/logs/*"))
+        return place.second > 8 and "storm of pause" in said and "victim" in said
+
+    interrupt_when(place, is_named)
+    code, out, _ = run(capsys, "--for", "1m")
+    assert code == ExitCode.FAILED
+    storm = "n2 rail 2 (leaf leaf01): storm of pause: it pauses its switch without a break"
+    assert out.count(storm) == 2
+    assert "3 nodes (n[1,3-4]) rail 2: victim of pause: " in out
+    assert "4 nodes watched for" in out
+    assert "1 with a fault, 3 victims; 4 had traffic" in out
+    (directory,) = (tmp_path / "runs").iterdir()
+    data = json.loads((directory / "results.json").read_text())
+    VALIDATOR.validate(data)
+    assert {name: node["state"] for name, node in data["nodes"].items()} == {
+        "n1": "victim", "n2": "failed", "n3": "victim", "n4": "victim",
+    }  # fmt: skip
+    page = (directory / "report.html").read_text()
+    assert "storm of pause" in page
+    assert "Something is wrong" in page
+    assert storm in (directory / "logs/watch.log").read_text()
+    kept = read_run(directory)
+    assert kept.states == {"n1": "passed", "n2": "failed", "n3": "passed", "n4": "passed"}
+    assert {(each.node, each.rail) for each in kept.troubles if "storm" in each.key} == {("n2", 2)}
+
+
+def test_healthy_fleet_is_ok_and_json_alone_is_on_standard_output(place, capsys):
+    interrupt_when(place, lambda: place.second > 12)
+    code, out, error = run(capsys, "--for", "1m", "--json", "-")
+    data = json.loads(out)
+    VALIDATOR.validate(data)
+    assert code == data["exit_code"] == ExitCode.OK, data["findings"]
+    assert "4 nodes watched for" in error
+    assert data["watched_s"] > 5
+    assert data["ended_early"]
+
+
+def test_interrupt_ends_a_watch_without_a_time(place, capsys):
+    interrupt_when(place, lambda: place.second > 12)
+    code, out, _ = run(capsys)
+    assert code == ExitCode.OK
+    assert "watching 4 nodes until Ctrl-C" in out
+    assert "without a fault" in out
+
+
+@pytest.mark.usefixtures("place")
+def test_limit_watches_these_nodes(capsys):
+    code, out, _ = run(capsys, "--for", "1s", "--limit", "n2,n3")
+    assert code == ExitCode.OK
+    assert "2 nodes watched" in out
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--for", "soon"], ExitCode.USAGE, "--for: 'soon' is no time"),
+        (["--for", "0"], ExitCode.USAGE, "--for: '0' is no time"),
+        (["--for", "1000h"], ExitCode.USAGE, "at most 168h"),
+        (["--limit", ""], ExitCode.USAGE, "is empty"),
+        (["--limit", "nobody"], ExitCode.INVALID_SITE, "nobody"),
+        (["--wait", "3"], ExitCode.USAGE, "No such option"),
+    ],
+)
+def test_wrong_input_is_one_line_and_leaves_no_run(capsys, tmp_path, words, code, says):
+    got, _, error = run(capsys, *words)
+    assert (got, error.count("error: ")) == (code, 1)
+    assert says in error
+    assert not (tmp_path / "runs").exists()
+
+
+def test_site_that_is_not_there_is_named(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, error = run(capsys, "--for", "1s")
+    assert code == ExitCode.INVALID_SITE
+    assert "site" in error
+
+
+def test_schema_refuses_another_kind():
+    assert isinstance(VALIDATOR, jsonschema.Draft202012Validator)
+    kinds = VALIDATOR.schema["$defs"]["watched"]["properties"]["findings"]["items"]["properties"]
+    from rdmaprov.watch.verdict import VerdictKind
+
+    assert kinds["kind"]["enum"] == [kind.value for kind in VerdictKind]

@@ -1,0 +1,203 @@
+"""What can be wrong with a made-up fleet that is watched, and the verdicts that it must get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tests.madeup.watched import Fault, Fleet, MadeUpWatch, Place, leaf_nodes
+
+from rdmaprov.watch.verdict import VerdictKind
+
+SENDERS = 3
+
+
+@dataclass(frozen=True)
+class WatchFault:
+    """A fault.
+
+    Args:
+        make: returns what changes a second, for a place.
+        kinds: the verdicts that must name the place; no other one may accuse anybody.
+        also: verdicts that may stand beside, of whomever they name.
+        is_leaf: whether the leaf is at fault, not one of its nodes.
+        victims: whether others must be called victims.
+
+    """
+
+    make: Callable[[Place], Fault]
+    kinds: tuple[VerdictKind, ...]
+    also: tuple[VerdictKind, ...] = ()
+    is_leaf: bool = False
+    victims: bool = False
+
+
+def _slow_plane(rows: Fleet, rail: int, factor: float) -> None:
+    """Have a rail of all nodes move less: a collective waits for its slowest member."""
+    for row in rows:
+        row[rail].load *= factor
+
+
+def incast(place: Place) -> Fault:
+    """Have several nodes send to one at the same time."""
+    number, rail = place
+
+    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        full = rows[number][rail]
+        full.received = watch.chance.uniform(0.93, 0.97)
+        full.marked = watch.chance.uniform(0.03, 0.3)
+        for other in _senders(watch, place):
+            sender = rows[other][rail]
+            sender.load = full.received / SENDERS
+            sender.cnps_handled = watch.chance.uniform(5_000, 20_000)
+            sender.paused = watch.chance.uniform(0.0, 0.2)
+
+    return change
+
+
+def _senders(watch: MadeUpWatch, place: Place) -> list[int]:
+    others = [number for number in range(len(watch.nodes)) if number != place[0]]
+    return others[:SENDERS]
+
+
+def narrow_uplinks(place: Place) -> Fault:
+    """Take half of a leaf's uplinks: all that comes into it waits before it."""
+    number, rail = place
+
+    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        inside = [number, *leaf_nodes(watch, place)]
+        _slow_plane(rows, rail, 0.6)
+        for other, row in enumerate(rows):
+            row[rail].received = row[rail].load
+            if other in inside:
+                row[rail].marked = watch.chance.uniform(0.02, 0.2)
+            else:
+                row[rail].cnps_handled = watch.chance.uniform(3_000, 15_000)
+                row[rail].paused = watch.chance.uniform(0, 0.15)
+
+    return change
+
+
+def storm(place: Place) -> Fault:
+    """Have a NIC pause its switch without a break; the leaf's others on this rail cannot send."""
+    number, rail = place
+
+    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        _slow_plane(rows, rail, 0.2)
+        rows[number][rail].pausing = watch.chance.uniform(0.96, 1.0)
+        rows[number][rail].received = 0.01
+        for other in leaf_nodes(watch, place):
+            rows[other][rail].paused = watch.chance.uniform(0.3, 0.7)
+
+    return change
+
+
+def slow_receiver(place: Place) -> Fault:
+    """Have a NIC with a slow PCIe link pause its switch a part of the time."""
+    number, rail = place
+
+    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        _slow_plane(rows, rail, 0.7)
+        own = rows[number][rail]
+        own.pausing = watch.chance.uniform(0.15, 0.4)
+        own.counts["stalls"] = watch.chance.randrange(1, 100)
+        for other in leaf_nodes(watch, place):
+            rows[other][rail].paused = watch.chance.uniform(0.08, 0.3)
+
+    return change
+
+
+def paused_by_a_switch(place: Place) -> Fault:
+    """Have somebody who is not watched get all on a rail of a leaf paused."""
+    number, rail = place
+
+    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        _slow_plane(rows, rail, 0.6)
+        for other in (number, *leaf_nodes(watch, place)):
+            rows[other][rail].paused = watch.chance.uniform(0.15, 0.5)
+
+    return change
+
+
+def bad_cable(place: Place) -> Fault:
+    """Give a link wrong bits; what it loses, its peers send again."""
+    number, rail = place
+
+    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        rows[number][rail].bit_errors = 3e-10
+        rows[number][rail].counts["rcv_errors"] = watch.chance.randrange(20, 90)
+        for other in _senders(watch, place):
+            rows[other][rail].counts["lost"] = watch.chance.randrange(5, 60)
+
+    return change
+
+
+def no_buffer(place: Place) -> Fault:
+    """Have a NIC drop what it receives on the lossless priority."""
+    number, rail = place
+
+    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        count = watch.chance.randrange(100, 5000)
+        rows[number][rail].counts |= {"discards": count, "all_discards": count}
+        for other in _senders(watch, place):
+            rows[other][rail].counts["lost"] = count // SENDERS
+
+    return change
+
+
+def lossy_port(place: Place) -> Fault:
+    """Have a switch's port lose packets both ways: its node misses as many as all its peers."""
+    number, rail = place
+
+    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        for other in range(len(rows)):
+            if other != number:
+                rows[other][rail].counts["lost"] = watch.chance.randrange(40, 80)
+        rows[number][rail].counts["lost"] = 60 * len(rows)
+
+    return change
+
+
+def slow_rail(place: Place) -> Fault:
+    """Have one rail of a node move less than its others."""
+    number, rail = place
+
+    def change(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        rows[number][rail].load *= 0.6
+
+    return change
+
+
+def flap(place: Place) -> Fault:
+    """Take a link down for two seconds of each eight; its peers time out."""
+    number, rail = place
+
+    def change(watch: MadeUpWatch, rows: Fleet, second: int) -> None:
+        at = second % 8
+        if at in (3, 4):
+            _slow_plane(rows, rail, 0.05)
+            rows[number][rail].load = 0.0
+            rows[number][rail].counts |= {"down": 1}
+            rows[number][rail].counts |= (
+                {"changes": 1, "link_downs": 1, "link_downed": 1} if (at == 3) else {}
+            )
+            for other in _senders(watch, place):
+                rows[other][rail].counts["timeouts"] = watch.chance.randrange(5, 50)
+        elif at == 5:
+            rows[number][rail].counts |= {"changes": 1}
+
+    return change
+
+
+FAULTS: Mapping[str, WatchFault] = {
+    "incast": WatchFault(incast, (VerdictKind.CONGESTION,)),
+    "narrow uplinks": WatchFault(narrow_uplinks, (VerdictKind.CONGESTION,), is_leaf=True),
+    "storm of pause": WatchFault(storm, (VerdictKind.STORM,), victims=True),
+    "slow receiver": WatchFault(slow_receiver, (VerdictKind.RECEIVER,), victims=True),
+    "paused from outside": WatchFault(paused_by_a_switch, (), victims=True),
+    "bad cable": WatchFault(bad_cable, (VerdictKind.SYMBOLS,)),
+    "no buffer": WatchFault(no_buffer, (VerdictKind.LOSS,)),
+    "lossy switch port": WatchFault(lossy_port, (VerdictKind.LOSS,)),
+    "slow rail": WatchFault(slow_rail, (VerdictKind.IMBALANCE,)),
+    "flapping link": WatchFault(flap, (VerdictKind.LINK,)),
+}

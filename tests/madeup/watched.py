@@ -1,0 +1,221 @@
+"""Nodes whose counters grow as mlx5's do, second by second: with noise, with faults, seeded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rdmaprov.inventory import Node
+from rdmaprov.probe.connection import Answer, Command
+from rdmaprov.probe.errors import NodeUnreachable
+from rdmaprov.watch.thresholds import PACKET_BYTES
+
+Place = tuple[int, int]  # a node's number and its rail
+# By what a made-up rail does, the counter that says so.
+NAMES = {
+    "sent": "counters.port_xmit_data", "received": "counters.port_rcv_data",
+    "sent_phy": "ethtool.tx_bytes_phy", "received_phy": "ethtool.rx_bytes_phy",
+    "waits": "counters.port_xmit_wait",
+    "marked": "hw_counters.np_ecn_marked_roce_packets", "cnps_sent": "hw_counters.np_cnp_sent",
+    "cnps_handled": "hw_counters.rp_cnp_handled",
+    "out_of_sequence": "hw_counters.out_of_sequence", "lost": "hw_counters.packet_seq_err",
+    "timeouts": "hw_counters.local_ack_timeout_err", "adaptive": "hw_counters.roce_adp_retrans",
+    "paused_us": "ethtool.rx_prio3_pause_duration", "paused": "ethtool.rx_prio3_pause",
+    "pausing_us": "ethtool.tx_prio3_pause_duration", "pausing": "ethtool.tx_prio3_pause",
+    "storms": "ethtool.tx_pause_storm_error_events",
+    "stalls": "ethtool.outbound_pci_stalled_wr_events",
+    "symbols": "ethtool.rx_pcs_symbol_err_phy", "old_symbols": "counters.symbol_error",
+    "discards": "ethtool.rx_prio3_discards", "all_discards": "ethtool.rx_discards_phy",
+    "tx_discards": "counters.port_xmit_discards", "rcv_errors": "counters.port_rcv_errors",
+    "link_downs": "ethtool.link_down_events_phy", "link_downed": "counters.link_downed",
+    "changes": "carrier_changes", "down": "down",
+}  # fmt: skip
+_TWINS = {"sent": "sent_phy", "received": "received_phy", "link_downs": "link_downed"}
+
+
+@dataclass
+class RailSecond:
+    """What one rail does in a second: parts of its line, of its packets and of the second."""
+
+    load: float
+    received: float = -1.0  # as its load
+    marked: float = 0.0
+    cnps_handled: float = 0.0
+    paused: float = 0.0
+    pausing: float = 0.0
+    bit_errors: float = 1e-16
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+Fleet = list[list[RailSecond]]  # by node and rail
+Fault = Callable[["MadeUpWatch", Fleet, int], None]
+
+
+@dataclass
+class MadeUpWatch:
+    """A fleet that works on its collectives, and what its nodes answer.
+
+    Args:
+        nodes: as the site has them, with leaves.
+        seed: of all chance.
+        faults: each changes what the rails do in a second.
+        is_idle: whether no job runs.
+
+    """
+
+    nodes: Sequence[Node]
+    seed: int = 0
+    faults: Sequence[Fault] = ()
+    is_idle: bool = False
+    left_out: frozenset[str] = frozenset()
+    second: int = 0
+
+    def __post_init__(self) -> None:
+        """Draw where counters stand: they count since the firmware started."""
+        self.chance = random.Random(self.seed)
+        self.rails = len(self.nodes[0].rails)
+        self.used = [name for name in NAMES if NAMES[name] not in self.left_out]
+        self.levels = [
+            [
+                {name: self.chance.randrange(1 << 40) if name in _BIG else self.chance.randrange(9)
+                 for name in NAMES}
+                for _ in range(self.rails)
+            ]
+            for _ in self.nodes
+        ]  # fmt: skip
+        self.boots = [f"{number:08x}" for number in range(len(self.nodes))]
+        self.silent: set[int] = set()
+        self.odd_answers: dict[int, str] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Return the counters of a node."""
+        return [f"{rail}/{NAMES[name]}" for rail in range(self.rails) for name in self.used]
+
+    def pass_second(self) -> None:
+        """Let a second pass: a job's phases, noise on each rail, then what is wrong."""
+        self.second += 1
+        phase = 0.0 if self.is_idle else self.chance.choice((0.5, 0.6, 0.7, 0.75))
+        rows = [[self._usual(phase) for _ in range(self.rails)] for _ in self.nodes]
+        for fault in self.faults:
+            fault(self, rows, self.second)
+        for number, row in enumerate(rows):
+            for rail, second in enumerate(row):
+                self._count(self.levels[number][rail], number, rail, second)
+
+    def _usual(self, phase: float) -> RailSecond:
+        """Return a healthy second: short pauses, few marks, and now and then a burst."""
+        chance = self.chance
+        is_burst = chance.random() < 0.03
+        return RailSecond(
+            load=phase * chance.gauss(1, 0.01) if phase else 1e-7,
+            marked=(chance.uniform(0.005, 0.03) if is_burst else chance.uniform(0, 0.002))
+            * (phase > 0),
+            cnps_handled=chance.uniform(0, 3000 if is_burst else 300) * (phase > 0),
+            paused=chance.uniform(0, 0.08 if is_burst else 0.01) * (phase > 0),
+            pausing=chance.uniform(0, 0.005) * (phase > 0),
+            counts={"out_of_sequence": chance.randrange(50)} if phase else {},
+        )
+
+    def _count(self, at: dict[str, int], number: int, rail: int, second: RailSecond) -> None:
+        node = self.nodes[number]
+        line = 1e9 * node.link_gbps(node.rails[rail]) / 8
+        received = second.load if second.received < 0 else second.received
+        packets = received * line / PACKET_BYTES
+        wrong = _poisson(self.chance, second.bit_errors * 8 * line)
+        grown = {
+            "sent": second.load * line / 4, "received": received * line / 4,
+            "sent_phy": second.load * line * 1.02, "received_phy": received * line * 1.02,
+            "marked": second.marked * packets,
+            "cnps_sent": min(40_000.0, second.marked * packets / 4),
+            "cnps_handled": second.cnps_handled,
+            "paused_us": 1e6 * second.paused, "paused": 2e3 * second.paused,
+            "pausing_us": 1e6 * second.pausing, "pausing": 2e3 * second.pausing,
+            "symbols": wrong, "old_symbols": wrong, **second.counts,
+        }  # fmt: skip
+        for name, count in grown.items():
+            at[name] += int(count)
+
+    def counts(self, number: int) -> list[int]:
+        """Return what the counters of a node are at."""
+        return [self.levels[number][rail][name] for rail in range(self.rails) for name in self.used]
+
+
+_BIG = {"sent", "received", "sent_phy", "received_phy", "paused_us", "pausing_us", "marked",
+        "cnps_sent", "cnps_handled", "out_of_sequence", "waits"}  # fmt: skip
+
+
+def _poisson(chance: random.Random, mean: float) -> int:
+    if mean > 50:
+        return max(0, round(chance.gauss(mean, mean**0.5)))
+    left, count = chance.random(), -1
+    term = 2.718281828459045**-mean
+    while left >= 0:
+        left -= term
+        count += 1
+        term *= mean / (count + 1)
+    return count
+
+
+class MadeUpLink:
+    """A connection to a made-up node: answers as watch/node/counters.py writes them."""
+
+    def __init__(self, watch: MadeUpWatch, number: int) -> None:
+        self._watch, self._number = watch, number
+        self._last: list[int] = []
+        self._began = self._read = watch.second
+        self._answers = 0
+
+    def send(self, commands: Sequence[Command]) -> list[asyncio.Future[Answer]]:
+        """Answer at once."""
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _ in commands]
+        for command, future in zip(commands, futures, strict=True):
+            if self._number in self._watch.silent:
+                name = self._watch.nodes[self._number].name
+                future.set_exception(NodeUnreachable(f"{name}: the connection ended", "Look."))
+            else:
+                future.set_result(Answer(0, self.text(command.text), ""))
+        return futures
+
+    def text(self, asked: str) -> str:
+        """Return what the node prints."""
+        watch, number = self._watch, self._number
+        if number in watch.odd_answers:
+            return watch.odd_answers[number]
+        if asked == "read" and watch.second == self._read:
+            watch.pass_second()  # whoever asks again has waited for it
+        self._read = watch.second
+        now = watch.counts(number)
+        self._answers += 1
+        # Its clock: a little after the second, as a busy node answers late.
+        late = watch.chance.randrange(1000)
+        document: dict[str, Any] = {
+            "us": (watch.second - self._began) * 1_000_000 + late, "cpu_us": 400 * self._answers,
+        }  # fmt: skip
+        if asked == "open":
+            devices = [{"rdma": f"mlx5_{rail}", "netdev": f"ens{rail}"}
+                       for rail in range(watch.rails)]  # fmt: skip
+            document |= {"boot": watch.boots[number], "names": watch.names, "counts": now,
+                         "rails": devices}  # fmt: skip
+        else:
+            at = [place for place, each in enumerate(now) if each != self._last[place]]
+            by = [now[place] - self._last[place] for place in at]
+            document |= {"at": at, "by": by, "gone": []}
+        self._last = now
+        return json.dumps(document, separators=(",", ":"))
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def leaf_nodes(watch: MadeUpWatch, place: Place) -> Iterator[int]:
+    """Yield the other nodes on a node's leaf."""
+    leaf = watch.nodes[place[0]].get("fabric_leaf")
+    for number, node in enumerate(watch.nodes):
+        if number != place[0] and node.get("fabric_leaf") == leaf:
+            yield number

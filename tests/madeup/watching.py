@@ -1,0 +1,106 @@
+"""Watch a made-up fleet at once: its seconds pass as fast as they are counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.madeup.shape import FleetShape
+from tests.madeup.site import site_nodes
+from tests.madeup.watch_faults import WatchFault
+from tests.madeup.watched import MadeUpLink, MadeUpWatch, Place
+
+from rdmaprov.inventory import Node
+from rdmaprov.watch.answers import parse_names, parse_steps
+from rdmaprov.watch.fleet import WatchedFleet
+from rdmaprov.watch.judge import judge
+from rdmaprov.watch.node_account import NodeAccount
+from rdmaprov.watch.results import with_idleness
+from rdmaprov.watch.verdict import Verdict, VerdictKind
+
+SHAPE = FleetShape(8, rails=8, per_leaf=4)
+_NO_FAULT = frozenset({VerdictKind.VICTIM, VerdictKind.UNKNOWN})
+
+
+@dataclass
+class Watching:
+    """A made-up fleet and what its watch keeps of it."""
+
+    watch: MadeUpWatch
+    accounts: dict[str, NodeAccount] = field(default_factory=dict)
+    links: list[MadeUpLink] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Open all nodes."""
+        for number, node in enumerate(self.watch.nodes):
+            self.accounts[node.name] = NodeAccount(node)
+            self.links.append(MadeUpLink(self.watch, number))
+            self.open(number)
+
+    def open(self, number: int) -> None:
+        """Have a node say what counters it has."""
+        node = self.watch.nodes[number]
+        names = parse_names(self.links[number].text("open"), len(node.rails))
+        self.accounts[node.name].start(names, float(self.watch.second))
+
+    def pass_seconds(self, count: int) -> None:
+        """Let seconds pass, and ask each node in each."""
+        for _ in range(count):
+            self.watch.pass_second()
+            for number, account in enumerate(self.accounts.values()):
+                if number not in self.watch.silent:
+                    said = self.links[number].text("read")
+                    steps = parse_steps(said, len(account.keys))
+                    account.add(steps, float(self.watch.second))
+
+    def fleet(self) -> WatchedFleet:
+        """Return what is known now."""
+        return WatchedFleet(self.accounts, float(self.watch.second))
+
+    def verdicts(self) -> list[Verdict]:
+        """Return the verdicts now."""
+        fleet = self.fleet()
+        return with_idleness(fleet, judge(fleet))
+
+
+def watch_fault(
+    fault: WatchFault | None, place: Place, seed: int, seconds: int, shape: FleetShape = SHAPE
+) -> Watching:
+    """Return a watch of a fleet with one fault, or none."""
+    nodes: tuple[Node, ...] = site_nodes(shape)
+    faults = [fault.make(place)] if fault else []
+    watching = Watching(MadeUpWatch(nodes, seed, faults))
+    watching.pass_seconds(seconds)
+    return watching
+
+
+def is_right(
+    fault: WatchFault | None, place: Place, verdicts: list[Verdict], shape: FleetShape = SHAPE
+) -> bool:
+    """Return whether the verdicts name what is at fault, that alone, and its victims as such."""
+    accusing = [each for each in verdicts if each.kind not in _NO_FAULT]
+    if fault is None:
+        return not verdicts
+    number, rail = place
+    name = shape.names[number]
+
+    def names_it(each: Verdict) -> bool:
+        if fault.is_leaf:
+            return each.leaf == shape.leaf_name(number) and each.rail == rail
+        return each.nodes == (name,) and each.rail == rail
+
+    named = {each.kind for each in accusing if names_it(each)}
+    others = [each for each in accusing if not names_it(each) and each.kind not in fault.also]
+    sufferers = [each for each in verdicts if each.kind is VerdictKind.VICTIM]
+    has_victims = any(each.rail == rail for each in sufferers)
+    if not fault.victims and sufferers:
+        return False
+    accused = {(node, each.rail) for each in accusing for node in each.nodes}
+    suffering = {(node, each.rail) for each in sufferers for node in each.nodes}
+    is_known = all(each.proven for each in verdicts)
+    return (
+        named == set(fault.kinds)
+        and not others
+        and has_victims == fault.victims
+        and not accused & suffering
+        and is_known
+    )

@@ -1,0 +1,200 @@
+"""What a watch makes of counters that go around, are set back, vanish, and of nodes that do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.madeup.shape import FleetShape
+from tests.madeup.site import site_nodes
+from tests.madeup.watched import NAMES, Fleet, MadeUpWatch
+from tests.madeup.watching import Watching
+
+from rdmaprov.boundary import OddAnswer
+from rdmaprov.probe.errors import NodeUnreachable
+from rdmaprov.watch.answers import parse_names, parse_steps
+from rdmaprov.watch.rail import Column
+from rdmaprov.watch.verdict import VerdictKind
+
+SHAPE = FleetShape(2, gpus=4, rails=4, per_leaf=2)
+DISCARDS = (1, NAMES["discards"])
+
+
+@pytest.fixture
+def watching():
+    made = Watching(MadeUpWatch(site_nodes(SHAPE)))
+    made.pass_seconds(8)
+    return made
+
+
+@pytest.fixture
+def account(watching):
+    return watching.accounts["gpu001"]
+
+
+def unknown(watching: Watching) -> list[str]:
+    found = watching.verdicts()
+    assert {each.kind for each in found} <= {VerdictKind.UNKNOWN}
+    return [each.text for each in found]
+
+
+def test_counter_that_goes_around_is_counted_on(watching, account):
+    level = watching.watch.levels[0][1]
+    for at in ((1 << 32) - 5, 7):
+        level["discards"] = at
+        watching.pass_seconds(1)
+        before = account.totals[DISCARDS]
+    assert account.totals[DISCARDS] == before
+    assert account.resets == []
+    level["discards"] = (1 << 32) - 5
+    watching.pass_seconds(1)
+    before = account.totals[DISCARDS]
+    level["discards"] = 7
+    watching.pass_seconds(1)
+    assert account.totals[DISCARDS] - before == 12
+    assert account.resets == []
+
+
+def test_counter_that_is_set_back_is_told_and_counts_nothing(watching, account):
+    watching.watch.levels[0][1]["sent"] = 3
+    before = account.rails[1].sums[Column.RECEIVED]
+    watching.pass_seconds(3)
+    assert account.rails[1].sums[Column.RECEIVED] > before
+    (text,) = unknown(watching)
+    assert text.startswith("gpu001: unknown: ")
+    assert "counters of rail 1 were set back 1 times (first seen at 9.0 s)" in text
+
+
+def test_node_that_boots_anew_is_told(watching, account):
+    watching.watch.boots[0] = "ffff"
+    watching.watch.levels[0] = [dict.fromkeys(NAMES, 0) for _ in range(4)]
+    watching.open(0)
+    watching.pass_seconds(3)
+    assert account.resets == []
+    (text,) = unknown(watching)
+    assert "booted anew during the watch (seen at 8.0 s)" in text
+
+
+def test_gap_without_a_reboot_loses_no_count(watching, account):
+    watching.watch.silent.add(0)
+    account.lose(NodeUnreachable("gpu001: the connection ended", "Look."))
+    (text,) = unknown(watching)
+    assert "gpu001: unreachable: no answer since" in text
+    before = account.totals[DISCARDS]
+    sent = account.rails[1].sums[Column.SENT]
+    watching.watch.levels[0][1]["discards"] += 4
+    watching.pass_seconds(4)
+    watching.watch.silent.clear()
+    watching.open(0)
+    watching.pass_seconds(1)
+    assert account.totals[DISCARDS] - before == 4
+    assert account.rails[1].sums[Column.SENT] - sent > 4 * 20e9
+    assert account.gaps == [(8.0, 12.0)]
+    assert account.lost is None
+
+
+def test_node_that_never_answers_is_unknown():
+    made = Watching(MadeUpWatch(site_nodes(SHAPE)))
+    made.accounts["gpu002"].answers = 0
+    made.accounts["gpu002"].lost = NodeUnreachable(
+        "gpu002: ssh rejects the user", "Try: ssh gpu002"
+    )
+    made.watch.silent.add(1)
+    made.pass_seconds(6)
+    assert unknown(made) == ["gpu002: unreachable: ssh rejects the user. Try: ssh gpu002"]
+
+
+@pytest.mark.parametrize(
+    ("left_out", "says"),
+    [
+        ({"hw_counters.np_ecn_marked_roce_packets"}, "no counter of ECN marks"),
+        ({"hw_counters.rp_cnp_handled"}, "no counter of CNPs"),
+        (
+            {"ethtool.rx_prio3_pause_duration", "ethtool.tx_prio3_pause_duration"},
+            "no counter of pause frames",
+        ),
+        (
+            {"counters.port_xmit_data", "ethtool.tx_bytes_phy"},
+            "no counter of bytes",
+        ),
+    ],
+)
+def test_missing_counters_are_unknown_for_all_nodes_at_once(left_out, says):
+    made = Watching(MadeUpWatch(site_nodes(SHAPE), left_out=frozenset(left_out)))
+    made.pass_seconds(6)
+    texts = unknown(made)
+    assert f"2 nodes (gpu[001-002]): unknown: {says}" in texts[0]
+
+
+def test_counter_that_stands_at_its_largest_value_is_unknown():
+    watch = MadeUpWatch(site_nodes(SHAPE))
+    watch.levels[0][2]["link_downed"] = 0xFF
+    made = Watching(watch)
+    made.pass_seconds(6)
+    (text,) = unknown(made)
+    assert "counters.link_downed of rail 2 is at its largest value" in text
+
+
+def test_infiniband_needs_no_counters_of_pauses():
+    shape = FleetShape(2, gpus=4, rails=4, per_leaf=2, kind="infiniband")
+    left_out = frozenset(name for name in NAMES.values() if "pause" in name or "np_" in name)
+    made = Watching(MadeUpWatch(site_nodes(shape), left_out=left_out))
+    made.pass_seconds(6)
+    assert unknown(made) == []
+
+
+def test_clock_that_stands_still_is_odd(account):
+    steps = parse_steps('{"us":1,"cpu_us":1,"at":[],"by":[],"gone":[]}', 4)
+    with pytest.raises(OddAnswer, match="its clock does not move"):
+        account.add(steps, 9.0)
+
+
+def test_rate_that_no_port_has_is_odd(watching):
+    def lie(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        rows[0][0].load = 1e6
+
+    watching.watch.faults = [lie]
+    with pytest.raises(OddAnswer, match="more bytes than any port"):
+        watching.pass_seconds(1)
+
+
+NAMED = {"us": 5, "cpu_us": 5, "boot": "ab-1", "names": ["0/down", "0/counters.x"],
+         "counts": [1, None], "rails": [{"rdma": "mlx5_0", "netdev": ""}]}  # fmt: skip
+STEPS = {"us": 5, "cpu_us": 5, "at": [0], "by": [-3], "gone": [1]}
+
+
+def test_answers_of_the_right_shape_are_taken():
+    assert parse_names(json.dumps(NAMED), 1).keys == ((0, "down"), (0, "counters.x"))
+    assert parse_steps(json.dumps(STEPS), 2).by == [-3]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"us": -1}, {"us": "5"}, {"boot": "x" * 99}, {"names": ["0/down"]}, {"surprise": 1},
+        {"names": ["1/down", "0/counters.x"]}, {"names": ["0/down", "0/\x1b[2J"]},
+        {"names": ["0/down", "0/down"]}, {"counts": [1, 2.5]}, {"counts": [1, True]},
+        {"counts": [1, 1 << 70]}, {"rails": []}, {"rails": [{"rdma": "{{ x }}", "netdev": ""}]},
+    ],
+)  # fmt: skip
+def test_odd_names_are_refused(wrong):
+    with pytest.raises(OddAnswer):
+        parse_names(json.dumps({**NAMED, **wrong}), 1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"at": [2]}, {"at": [0, 0], "by": [1, 1]}, {"at": [0, 1]}, {"at": [True]}, {"by": [0.5]},
+        {"by": [1 << 70]}, {"at": [-1]}, {"gone": [9]}, {"gone": None}, {"cpu_us": None},
+    ],
+)  # fmt: skip
+def test_odd_steps_are_refused(wrong):
+    with pytest.raises(OddAnswer):
+        parse_steps(json.dumps({**STEPS, **wrong}), 2)
+
+
+@pytest.mark.parametrize("said", ["", "[]", "{", "null", "[" * 100_000, " " * (1 << 20)])
+def test_what_is_no_answer_is_refused(said):
+    with pytest.raises(OddAnswer):
+        parse_steps(said, 2)

@@ -1,0 +1,131 @@
+"""What a watch concludes of made-up fleets: each fault is named, alone, and a victim never."""
+
+from __future__ import annotations
+
+import pytest
+from tests.madeup.shape import FleetShape
+from tests.madeup.site import site_nodes
+from tests.madeup.watch_faults import FAULTS, WatchFault
+from tests.madeup.watched import Fleet, MadeUpWatch
+from tests.madeup.watching import SHAPE, Watching, is_right, watch_fault
+
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.watch.results import WatchResult
+from rdmaprov.watch.verdict import VerdictKind
+
+PLACE = (5, 3)
+
+
+def code(watching: Watching) -> ExitCode:
+    return WatchResult(watching.fleet(), watching.verdicts()).exit_code()
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_named_with_its_rail_and_nobody_else(name):
+    watching = watch_fault(FAULTS[name], PLACE, 1, 12)
+    verdicts = watching.verdicts()
+    assert is_right(FAULTS[name], PLACE, verdicts), [each.text for each in verdicts]
+    assert code(watching) is ExitCode.FAILED
+    for each in verdicts:
+        if each.nodes == (SHAPE.names[PLACE[0]],):
+            assert each.text.startswith("gpu006 rail 3 (leaf leaf02): ")
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_named_within_ten_seconds_of_a_long_watch(name):
+    """Judged every three seconds, after fourty healthy ones."""
+    fault = FAULTS[name]
+    change = fault.make(PLACE)
+
+    def later(watch: MadeUpWatch, rows: Fleet, second: int) -> None:
+        if second > 40:
+            change(watch, rows, second)
+
+    watching = watch_fault(WatchFault(lambda _place: later, fault.kinds), PLACE, 2, 40)
+    assert not watching.verdicts()
+    watching.pass_seconds(8)
+    assert {each.kind for each in watching.verdicts()} & {*fault.kinds, VerdictKind.VICTIM}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_healthy_fleet_under_load_gets_no_verdict(seed):
+    watching = watch_fault(None, PLACE, seed, 30)
+    assert not watching.verdicts()
+    assert code(watching) is ExitCode.OK
+
+
+def test_idle_fleet_is_unknown_and_not_fine():
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), is_idle=True))
+    watching.pass_seconds(10)
+    (only,) = watching.verdicts()
+    assert only.kind is VerdictKind.UNKNOWN
+    assert "no node had traffic" in only.text
+    assert code(watching) is ExitCode.UNKNOWN
+
+
+def test_of_two_rails_neither_is_accused_alone():
+    shape = FleetShape(4, gpus=2, rails=2, per_leaf=4)
+    watching = watch_fault(FAULTS["slow rail"], (1, 1), 0, 12, shape)
+    (only,) = watching.verdicts()
+    assert "of two rails, nothing tells which is at fault" in only.text
+
+
+def test_rail_that_is_slow_on_all_nodes_is_the_fleet_s():
+    def slow(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        for row in rows:
+            row[2].load *= 0.5
+
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [slow]))
+    watching.pass_seconds(12)
+    (only,) = watching.verdicts()
+    assert (only.kind, only.rail, len(only.nodes)) == (VerdictKind.IMBALANCE, 2, 8)
+
+
+def test_cnps_without_marks_anywhere_name_a_place_that_is_not_watched():
+    def slowed(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        rows[1][4].cnps_handled = watch.chance.uniform(5000, 9000)
+
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [slowed]))
+    watching.pass_seconds(12)
+    (only,) = watching.verdicts()
+    assert only.kind is VerdictKind.CONGESTION
+    assert "no node that is watched receives marked packets" in only.text
+
+
+def test_pauses_without_a_mark_in_the_fabric_ask_for_ecn():
+    def paused(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        for row in rows:
+            for rail in row:
+                rail.marked = 0.0
+            row[4].paused = 0.3
+
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [paused]))
+    watching.pass_seconds(12)
+    (only,) = watching.verdicts()
+    assert only.kind is VerdictKind.VICTIM
+    assert "No port marked a packet: check that ECN is on" in only.text
+
+
+def test_packets_of_one_sender_accuse_no_end():
+    def lost(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        rows[1][4].counts["lost"] = 100
+
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [lost]))
+    watching.pass_seconds(12)
+    (only,) = watching.verdicts()
+    assert only.kind is VerdictKind.LOSS
+    assert "at an end of these paths or in a switch, which counters do not tell" in only.text
+
+
+def test_what_a_congested_receiver_loses_its_senders_are_not_accused_of():
+    def full(watch: MadeUpWatch, rows: Fleet, second: int) -> None:
+        FAULTS["incast"].make(PLACE)(watch, rows, second)
+        for number in range(3):
+            rows[number][PLACE[1]].counts["lost"] = 1000 * (number + 1)
+
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [full]))
+    watching.pass_seconds(12)
+    kinds = {each.kind: each for each in watching.verdicts()}
+    assert set(kinds) == {VerdictKind.CONGESTION, VerdictKind.LOSS}
+    assert kinds[VerdictKind.CONGESTION].nodes == ("gpu006",)
+    assert "congested or paused at gpu006, and drops there" in kinds[VerdictKind.LOSS].text
