@@ -62,7 +62,7 @@ def test_tune_says_that_nodes_without_gpus_have_no_nccl(four_nodes, runs):
 
 
 def test_a_rail_that_is_slow_in_pairs_is_named_and_its_node_left_out(four_nodes, runs):
-    four_nodes.slow_down("node3", "rail1", "50mbit")
+    four_nodes.slow_down("node3", "rail1", "10mbit")
     code, said, found = accept(runs, "--stages", "pairs,fleet")
     assert code == 1, said
     assert {node for node, _ in found} == {"node3"}, said
