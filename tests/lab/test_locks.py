@@ -75,6 +75,7 @@ def must_end_well(process):
     assert process.returncode == ExitCode.OK, said
 
 
+@pytest.mark.long
 def test_second_run_on_a_site_is_refused_and_the_first_one_ends_well(lab, tmp_path):
     fleet = Fleet(lab, tmp_path)
     first = start_until_held(lab, fleet)
