@@ -36,6 +36,7 @@ VERBS = {
     "record": "rdmaprov.cli.record:record",
     "replace": "rdmaprov.cli.replace:replace",
     "report": "rdmaprov.cli.report:report",
+    "schedule": "rdmaprov.cli.schedule:schedule",
     "schema": "rdmaprov.cli.schema:schema_command",
     "subnet": "rdmaprov.cli.subnet:subnet",
     "tune": "rdmaprov.cli.tune:tune",

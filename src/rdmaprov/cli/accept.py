@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rdmaprov.cli.options import (
+    idle_option,
     json_option,
     limit_option,
     password_options,
@@ -25,6 +26,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 )
 @site_argument
 @limit_option
+@idle_option
 @click.option(
     "--backend",
     type=click.Choice(["auto", "nccl", "gloo"]),

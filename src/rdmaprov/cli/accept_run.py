@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import session
 from rdmaprov.cli.accept_certificate import certificate_terms, certify
+from rdmaprov.cli.idle_nodes import HOLD_S, hold_idle, select_idle
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.problem import printable
@@ -36,6 +38,7 @@ from rdmaprov.terminal import Line, Meter
 def measure(
     site: Path,
     limit: str | None,
+    is_idle: bool,
     backend: str,
     size_range: str,
     pairs: bool,
@@ -63,15 +66,27 @@ def measure(
     )  # fmt: skip
     with (
         site_lock(site, wait_s),
-        session.prepare(site, limit, json_file, passwords) as ready,
+        session.prepare(site, limit, json_file, passwords) as whole,
+        ExitStack() as stack,
     ):
-        chosen = choose(ready.fleet.nodes, launcher or "", slurm_job or "")
+        chosen = choose(whole.fleet.nodes, launcher or "", slurm_job or "")
+        ready = stack.enter_context(_idle(whole, site, options, chosen)) if is_idle else whole
+        limit = ",".join(ready.nodes) if is_idle else limit
         result, _ = run_gate(
             site, limit, ready, options, chosen,
             resume=resume, ignore_validate=ignore_validate, key=key, is_left=is_left,
             json_file=json_file,
         )  # fmt: skip
     return result.exit_code()
+
+
+def _idle(
+    ready: session.Prepared, site: Path, options: Options, chosen: LaunchChoice
+) -> AbstractContextManager[session.Prepared]:
+    """Provide the idle nodes alone; an allocation of Slurm's would not start in a reservation."""
+    if chosen.launcher == "slurm":
+        return nullcontext(select_idle(ready))
+    return hold_idle(ready, site, HOLD_S + options.soak_s)
 
 
 def run_gate(

@@ -83,6 +83,14 @@ json_option = click.option(
 )
 
 
+idle_option = click.option(
+    "--idle",
+    "is_idle",
+    is_flag=True,
+    help="Take only nodes that the scheduler of SITE calls idle.",
+)
+
+
 def wait_option(what: str) -> Callable[..., Any]:
     """Return the option --wait, for what another run may hold."""
     return click.option(

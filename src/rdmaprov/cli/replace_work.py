@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,9 +68,7 @@ class Work:
 
     def only(self, names: Sequence[str]) -> session.Prepared:
         """Return the site with some nodes alone."""
-        nodes = tuple(node for node in self.ready.fleet.nodes if node.name in names)
-        fleet = dataclasses.replace(self.ready.fleet, nodes=nodes)
-        return dataclasses.replace(self.ready, fleet=fleet)
+        return self.ready.only(names)
 
     def tell(self, text: str) -> None:
         """Show what happens."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -70,6 +70,11 @@ class Prepared:
     def nodes(self) -> tuple[str, ...]:
         """Return the nodes' names."""
         return tuple(node.name for node in self.fleet.nodes)
+
+    def only(self, names: Collection[str]) -> Prepared:
+        """Return the site with some nodes alone."""
+        nodes = tuple(node for node in self.fleet.nodes if node.name in names)
+        return replace(self, fleet=replace(self.fleet, nodes=nodes))
 
     @property
     def arguments(self) -> tuple[str, ...]:

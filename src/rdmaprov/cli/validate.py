@@ -10,6 +10,7 @@ import click
 
 from rdmaprov.cli.options import (
     PasswordOptions,
+    idle_option,
     json_option,
     limit_option,
     optional_site_argument,
@@ -35,6 +36,7 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
 )
 @optional_site_argument
 @limit_option
+@idle_option
 @click.option(
     "--hosts",
     metavar="SPEC[,SPEC...]",
@@ -49,6 +51,7 @@ _VERBOSITY = {Verbosity.QUIET: ("-q",), Verbosity.NORMAL: (), Verbosity.VERBOSE:
 def validate(
     site: Path | None,
     limit: str | None,
+    is_idle: bool,
     hosts: str | None,
     record_file: Path | None,
     json_file: IO[str] | None,
@@ -63,7 +66,7 @@ def validate(
     if record_file is not None and site is not None and not site.is_dir():
         site, options = None, (str(site), *options)  # a word of pytest's
     asks = passwords["ask_become_pass"]
-    others = {"limit": limit, "hosts": hosts, **publish_targets()}
+    others = {"limit": limit, "idle": is_idle, "hosts": hosts, **publish_targets()}
     site_or_record(site, record_file, **others, ask_become_pass=asks)
     if record_file is not None:
         from rdmaprov.cli.record_replay import validate_record
@@ -73,7 +76,7 @@ def validate(
     assert site is not None  # noqa: S101 - or it was refused
     if str(site).startswith("-"):
         raise UsageError(f"the site must come before {site}", f"Run: rdmaprov validate SITE {site}")
-    for other, given in (("--limit", limit), ("--ask-become-pass", asks)):
+    for other, given in (("--limit", limit), ("--idle", is_idle), ("--ask-become-pass", asks)):
         if hosts and given:
             raise UsageError(f"{other} and --hosts exclude each other", "Pass one of them.")
     from rdmaprov.cli import pipe, session
@@ -81,6 +84,11 @@ def validate(
     from rdmaprov.validate.run import ValidateRequest, run
 
     with session.prepare(site, limit, json_file, passwords) as ready:
+        if is_idle:
+            from rdmaprov.cli.idle_nodes import select_idle
+
+            ready = select_idle(ready)
+            limit = ",".join(ready.nodes)  # for workers, which read the site anew
         options = (*_VERBOSITY[verbosity()], *options)
         request = ValidateRequest(site, limit, hosts, options, ready.arguments, ready.waivers)
         with pipe.to_stderr() if session.is_stdout(json_file) else nullcontext():

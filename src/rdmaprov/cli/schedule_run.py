@@ -1,0 +1,133 @@
+"""What `rdmaprov schedule` does; apart from its options, so that help stays fast."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Unpack
+
+import click
+
+from rdmaprov.cli import session
+from rdmaprov.cli.options import VaultOptions
+from rdmaprov.cli.passwords import provide_passwords
+from rdmaprov.cli.schedule_units import ScheduledVerb
+from rdmaprov.errors import UsageError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.problem import printable
+from rdmaprov.runs.files import write_whole
+from rdmaprov.scheduler.choice import KIND, choose_scheduler
+from rdmaprov.scheduler.no_scheduler import NoScheduler
+from rdmaprov.scheduler.slurm import Slurm
+
+# Of this shell: what the verbs and Slurm's commands read.
+_PASSED = ("ANSIBLE_CONFIG", "SLURM_CONF")
+_CALENDAR_S = 10
+
+
+def write_units(
+    site: Path,
+    directory: Path,
+    validate_at: str,
+    accept_at: str,
+    is_forced: bool,
+    **vault: Unpack[VaultOptions],
+) -> ExitCode:
+    """Write the units of a site, and print what to do with them; return the exit code.
+
+    Args:
+        site: the inventory directory.
+        directory: for the units.
+        validate_at: when, as systemd's OnCalendar has it.
+        accept_at: when; empty for never.
+        is_forced: whether to overwrite units that differ.
+        vault: how the site's vault is opened, now and by the timers.
+
+    Raises:
+        UsageError: a time is none, the vault's password would be asked for, or a unit differs.
+
+    """
+    if vault["ask_vault_pass"]:
+        raise UsageError("a timer cannot ask for a password", "Pass --vault-password-file")
+    for option, when in (("--validate", validate_at), ("--accept", accept_at)):
+        if when or option == "--validate":
+            _require_calendar(option, when)
+    with provide_passwords({**vault, "ask_become_pass": False}) as given:
+        ready = session.check_site(site, None, given, None)
+    files: dict[Path, str] = {}
+    for job in _jobs(site, ready, validate_at, accept_at, vault):
+        own = job.units(site.resolve().name)
+        files.update({directory / name: text for name, text in own.items()})
+    _require_same(files, is_forced)
+    for path, text in files.items():
+        write_whole(path, text, mode=0o644)
+        click.echo(f"written: {path}")
+    timers = [path.name for path in files if path.suffix == ".timer"]
+    click.echo(f"start them: systemctl daemon-reload && systemctl enable --now {' '.join(timers)}")
+    return ExitCode.OK
+
+
+def _jobs(
+    site: Path, ready: session.Prepared, validate_at: str, accept_at: str, vault: VaultOptions
+) -> Iterator[ScheduledVerb]:
+    scheduler = choose_scheduler(ready.fleet.nodes)
+    has_scheduler = not isinstance(scheduler, NoScheduler)
+    if not has_scheduler:
+        click.echo(f"validate: of all nodes, as nobody knows which are idle ({KIND}: none)")
+    words = ["--idle"] if has_scheduler else []
+    yield _job("validate", site, validate_at, words, vault)
+    if accept_at and isinstance(scheduler, Slurm):
+        yield _job("accept", site, accept_at, words, vault)
+    elif accept_at:
+        click.echo(f"accept: left out, as nobody keeps jobs off the nodes ({KIND} is not slurm)")
+
+
+def _job(
+    verb: str, site: Path, when: str, words: Sequence[str], vault: VaultOptions
+) -> ScheduledVerb:
+    own = Path(sys.executable).with_name("rdmaprov")
+    program = [str(own)] if own.exists() else [sys.executable, "-m", "rdmaprov"]
+    file = vault["vault_password_file"]
+    password = ["--vault-password-file", str(file)] if file else []
+    argv = [*program, verb, str(site.resolve()), *words, *password]
+    environment = {name: os.environ[name] for name in _PASSED if os.environ.get(name)}
+    return ScheduledVerb(verb, when, argv, getpass.getuser(), Path.cwd(), environment)
+
+
+def _require_calendar(option: str, when: str) -> None:
+    """Raise if a text is no time of systemd's, where systemd is here to say so.
+
+    Raises:
+        UsageError: it is none.
+
+    """
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        click.echo(f"{option}: not verified, as systemd-analyze is not on this machine")
+        return
+    argv = [program, "calendar", "--", when]
+    done = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_CALENDAR_S, check=False
+    )
+    if done.returncode:
+        raise UsageError(
+            f"{option} {printable(when)!r} is no time of systemd's",
+            "Write it as OnCalendar, such as hourly or 'Sun 03:00'; see systemd.time(7)",
+        )
+
+
+def _require_same(files: Mapping[Path, str], is_forced: bool) -> None:
+    """Raise if a unit is there with another text, and that is not to be overwritten.
+
+    Raises:
+        UsageError: it is.
+
+    """
+    for path, text in files.items():
+        if not is_forced and path.exists() and path.read_text(errors="replace") != text:
+            raise UsageError(f"{path} is there with another text", "Compare them, or pass --force")
