@@ -114,6 +114,7 @@ def test_fault_is_named_among_128_nodes(lab, tmp_path, capfd, fault):
         "--cables 1",
         "--nodes 13",
         "--nodes 128 --nodes-per-leaf 16 --spines 8",
+        "--nodes 32 --rails 2 --cores 4",
     ],
 )
 def test_healthy_shapes_have_no_problem(lab, tmp_path, capfd, engine, options):
@@ -127,13 +128,13 @@ def test_repaired_subnet_is_healthy_again(lab, tmp_path, capfd):
     assert judged(lab, tmp_path, capfd, "--rails", "2")["verdict"] == "healthy"
 
 
-def by_plan(lab, tmp_path, *options):
+def by_plan(lab, tmp_path, *options, words=()):
     """Return what `rdmaprov subnet` finds in a subnet, with its site, and its exit code."""
     code, _, error = lab("up", "--rails", "2", *options)
     assert code == ExitCode.OK, error
     assert lab("site", str(tmp_path / "site"))[0] == ExitCode.OK
     verb = (sys.executable, "-m", "rdmaprov", "subnet", str(tmp_path / "site"), "--here")
-    code, said, error = lab("run", "--", *verb, "--json", "-")
+    code, said, error = lab("run", "--", *verb, "--json", "-", *words)
     assert said, error
     return code, json.loads(said)
 
@@ -167,6 +168,30 @@ def test_healthy_subnet_is_as_its_site_plans_it(lab, tmp_path, monkeypatch):
     assert (code, data["problems"]) == (ExitCode.OK, [])
     assert {node["state"] for node in data["nodes"].values()} == {"passed"}
     assert len(data["nodes"]) == 16
+
+
+@NEEDS
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("options", "devices", "subnets"),
+    [("--nodes 32 --cores 4", "", 1), ("--planes 2", "--device mlx5_0,mlx5_1", 2)],
+)
+def test_healthy_shapes_are_as_their_sites_plan_them(
+    lab, tmp_path, monkeypatch, options, devices, subnets
+):
+    monkeypatch.chdir(tmp_path)
+    code, data = by_plan(lab, tmp_path, *options.split(), words=devices.split())
+    assert (code, data["problems"]) == (ExitCode.OK, [])
+    assert len(data["subnets"]) == subnets
+
+
+@NEEDS
+@pytest.mark.long
+def test_plane_that_is_not_read_is_not_verified(lab, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, data = by_plan(lab, tmp_path, "--planes", "2")
+    assert code == ExitCode.UNKNOWN
+    assert [each["name"] for each in data["problems"]] == ["rail 1", "fabric_spines"]
 
 
 @NEEDS
@@ -204,6 +229,9 @@ def test_texts_of_two_subnets_are_not_mixed(lab, tmp_path):
         (["up", "--nodes", "1024", "--cables", "8"], "ports of a spine must be from"),
         (["up", "--fault", "gremlins"], "there is no fault gremlins"),
         (["up", "--rails", "1", "--fault", "errors"], "this fabric is too small for faults"),
+        (["up", "--cores", "65"], "--cores must be from 0 to 64, not 65"),
+        (["up", "--planes", "5"], "--planes must be from 1 to 4, not 5"),
+        (["up", "--cores", "2", "--fault", "errors"], "faults need two levels and one plane"),
         (["up", "--engine", "magic"], "'magic' is not one of"),
         (["run", "--", "sminfo"], "there is no subnet"),
         (["save", "texts"], "there is no subnet"),

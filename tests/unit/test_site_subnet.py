@@ -181,6 +181,15 @@ def test_rail_of_another_subnet_is_not_verified(texts):
     assert nodes_data(site)["node001"]["state"] == "unknown"
 
 
+def test_spines_of_another_subnet_are_not_verified(texts):
+    plan = replace(planned(rails=3), spines=(*SPINES, "spine-5", "spine-6"))
+    site = judged(texts, plan)
+    assert site.exit_code == ExitCode.UNKNOWN
+    assert "switches spine-[5-6] are not in what was read (fabric_spines)" in [
+        each.problem.text for each in site.findings
+    ]
+
+
 def test_spines_are_compared_with_the_plan(texts):
     plan = replace(planned(), spines=("spine-1", "spine-2", "spine-3", "spine-5"))
     names = [(each.problem.kind, each.problem.name) for each in judged(texts, plan).findings]

@@ -69,6 +69,18 @@ def test_pair_with_fewer_cables_is_marked(texts):
     assert matrix_of(loads_of(texts)).lacks == {(0, 0)}
 
 
+def test_pods_with_spines_of_their_own_lack_no_cables():
+    loads = made(4, 4)
+    for row in range(4):
+        for column in range(4):
+            if row // 2 != column // 2:
+                loads["cables"][row][column] = 0
+    assert matrix_of(loads).lacks == frozenset()
+    loads["cables"] = [[2 * count for count in own] for own in loads["cables"]]
+    loads["cables"][0][1] = 1
+    assert matrix_of(loads).lacks == {(0, 1)}
+
+
 def test_large_fabric_is_merged_into_cells_that_show_the_worst():
     matrix = matrix_of(made(100, 300, uneven=[299]))
     assert len(matrix.above) <= MOST_ROWS

@@ -59,6 +59,21 @@ def _faults(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]
     help="Cables from each leaf to each spine.",
 )
 @click.option(
+    "--cores",
+    type=int,
+    default=_DEFAULTS.cores,
+    show_default=True,
+    help="Cores above the spines: three levels, each pod of nodes with spines of its own.",
+)
+@click.option(
+    "--planes",
+    metavar="PLANES",
+    type=int,
+    default=_DEFAULTS.planes,
+    show_default=True,
+    help="Subnets; rail i is in the one of number i modulo PLANES.",
+)
+@click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default=ENGINES[0],
@@ -80,6 +95,8 @@ def up(
     nodes_per_leaf: int,
     spines: int,
     cables: int,
+    cores: int,
+    planes: int,
     engine: str,
     faults: str | None,
 ) -> None:
@@ -88,7 +105,7 @@ def up(
     A leaf is of one rail. A subnet that is up already is made anew: without --fault, it is
     repaired.
     """
-    topology = Topology(nodes, rails, nodes_per_leaf, spines, cables)
+    topology = Topology(nodes, rails, nodes_per_leaf, spines, cables, cores, planes)
     topology.check()
     chosen = ib_faults.chosen(faults, topology)
     with lab.layout.lock(), meter("starting", 0):

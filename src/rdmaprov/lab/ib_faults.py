@@ -152,6 +152,10 @@ def chosen(names: str | None, topology: Topology) -> list[SubnetFault]:
     unknown = [name for name in wanted if name not in FAULTS]
     if unknown:
         raise UsageError(f"there is no fault {unknown[0]}", f"Faults: {', '.join(FAULTS)}")
+    if wanted and not topology.is_plain:
+        raise UsageError(
+            "faults need two levels and one plane", "Leave out --cores, --planes, or --fault."
+        )
     is_small = (
         topology.nodes < topology.nodes_per_leaf + _LEAST_IN_POD
         or topology.nodes_per_leaf < _LEAST_IN_POD

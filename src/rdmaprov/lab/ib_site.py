@@ -10,7 +10,6 @@ from rdmaprov.lab.ib_topology import (
     Topology,
     device_name,
     leaf_name,
-    make,
     node_name,
     pod_name,
 )
@@ -26,7 +25,6 @@ def write_site(directory: Path, topology: Topology) -> None:
         node_name(node + 1): {"fabric_leaf": pod_name(node // topology.nodes_per_leaf + 1)}
         for node in range(topology.nodes)
     }
-    names = list(make(topology).switches)
     variables: dict[str, Any] = {
         "fabric_kind": "infiniband",
         "fabric_link_gbps": RATE_GBPS,
@@ -38,7 +36,7 @@ def write_site(directory: Path, topology: Topology) -> None:
             }
             for rail in range(topology.rails)
         ],
-        "fabric_spines": names[len(names) - topology.spines :] if topology.spines else [],
+        "fabric_spines": topology.spine_names(),
     }
     (directory / "group_vars").mkdir(parents=True, exist_ok=True)
     for name, data in (

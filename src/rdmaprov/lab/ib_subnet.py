@@ -16,7 +16,7 @@ from pathlib import Path
 from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.lab import ib_tools, tools
 from rdmaprov.lab.ib_faults import SubnetFault
-from rdmaprov.lab.ib_topology import Topology, hca_name, make
+from rdmaprov.lab.ib_topology import PLANES_RANGE, Topology, hca_name, make
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.process import Daemon
 
@@ -88,7 +88,8 @@ class LabSubnet:
         (self._root / _TOPOLOGY).write_text(json.dumps(asdict(topology)))
         ib_tools.write(self._bin, self._root / "work", [*self._settings(), *self._preload()])
         self._start_fabric()
-        self._start_manager(engine)
+        for plane in range(topology.planes):
+            self._start_manager(engine, plane=plane)
         for fault in faults:
             self._apply(fault, topology)
         return self._engine()
@@ -116,17 +117,18 @@ class LabSubnet:
         self._start("ibsim", ["env", *self._settings(), *argv])
         self._wait("ibsim", ("Network simulator ready",))
 
-    def _start_manager(self, engine: str, *more: str) -> None:
-        """Start opensm, and wait until it has written tables."""
-        (self._root / "opensm.log").unlink(missing_ok=True)
+    def _start_manager(self, engine: str, *more: str, plane: int = 0) -> None:
+        """Start the opensm of a plane, and wait until it has written tables."""
+        name = _manager(plane)
+        log = self._root / f"{name}.log"
+        log.unlink(missing_ok=True)
         (self._root / "opensm.conf").write_text(f"routing_engine {engine}\n")
-        log = str(self._root / "opensm.log")
         # -d2: write each line of the log at once.
-        argv = ["-F", str(self._root / "opensm.conf"), "-d2", *more, "-f", log]
-        host = f"SIM_HOST={hca_name(1, 0)}"
+        argv = ["-F", str(self._root / "opensm.conf"), "-d2", *more, "-f", str(log)]
+        host = f"SIM_HOST={hca_name(1, plane)}"
         found = tools.find("opensm") or "opensm"
-        self._start("opensm", ["env", *self._settings(), *self._preload(), host, found, *argv])
-        self._wait("opensm", ("tables configured", "SUBNET UP"))
+        self._start(name, ["env", *self._settings(), *self._preload(), host, found, *argv])
+        self._wait(name, ("tables configured", "SUBNET UP"))
 
     def _engine(self) -> str:
         log = self._root / "opensm.log"
@@ -242,13 +244,20 @@ class LabSubnet:
 
     def _stop(self) -> None:
         # opensm does not end by SIGTERM while the fabric is gone, so it goes first, and at once.
-        self._daemon("opensm").stop(0)
+        for plane in PLANES_RANGE:
+            name = _manager(plane)
+            self._daemon(name).stop(0)
+            for suffix in ("log", "out"):
+                (self._root / f"{name}.{suffix}").unlink(missing_ok=True)
         self._daemon("ibsim").stop(0)
-        files = ("console", "net", "tables", "ibsim.log", "opensm.log", "opensm.out", _TOPOLOGY)
-        for name in files:
+        for name in ("console", "net", "tables", "ibsim.log", _TOPOLOGY):
             (self._root / name).unlink(missing_ok=True)
         for name in ("work", "bin"):
             shutil.rmtree(self._root / name, ignore_errors=True)
+
+
+def _manager(plane: int) -> str:
+    return f"opensm{plane or ''}"
 
 
 def _no_subnet() -> UsageError:

@@ -12,6 +12,8 @@ RAILS_RANGE = range(1, 9)
 PER_LEAF_RANGE = range(1, 65)
 SPINES_RANGE = range(129)
 CABLES_RANGE = range(1, 33)
+CORES_RANGE = range(65)
+PLANES_RANGE = range(8)  # their numbers
 # ibsim 0.10 knows no NDR: it would make it 4x SDR without a word.
 RATE = "4xHDR"
 RATE_GBPS = 200
@@ -20,14 +22,20 @@ _MOST_PORTS = 254  # of a switch (InfiniBand Architecture 1.5, 14.2.5.3)
 
 @dataclass(frozen=True)
 class Topology:
-    """A fat tree of two levels: a leaf is of one rail, and has cables to all spines.
+    """A fat tree: a leaf is of one rail, and has cables to all spines of its plane.
+
+    With cores there are three levels: each pod has spines of its own, and each spine a cable to
+    each core. Planes are subnets of their own: rail i is in plane i modulo their number.
 
     Args:
         nodes: number of nodes, with one HCA for each rail.
         rails: number of rails.
         nodes_per_leaf: nodes that share the leaf of a rail.
-        spines: number of spines; none for leaves that nothing connects.
+        spines: number of spines of a plane, with cores of a pod; none for leaves that nothing
+            connects.
         cables: cables from each leaf to each spine.
+        cores: number of cores of a plane; none for two levels.
+        planes: number of subnets.
 
     """
 
@@ -36,6 +44,22 @@ class Topology:
     nodes_per_leaf: int = 8
     spines: int = 4
     cables: int = 2
+    cores: int = 0
+    planes: int = 1
+
+    @property
+    def pods(self) -> int:
+        """Return the number of groups of nodes that share leaves."""
+        return -(-self.nodes // max(1, self.nodes_per_leaf))
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether there are two levels and one plane, as the faults need."""
+        return self.planes == 1 and not self.cores
+
+    def spine_names(self) -> list[str]:
+        """Return the names of all switches above the leaves."""
+        return [name for plane in range(self.planes) for name in _above(self, plane)]
 
     def check(self) -> None:
         """Refuse what ibsim cannot make.
@@ -44,14 +68,17 @@ class Topology:
             UsageError: a number is out of its range.
 
         """
-        pods = -(-self.nodes // max(1, self.nodes_per_leaf))
+        below = self.rails if self.cores else self.pods * self.rails
         for option, value, allowed in (
             ("--nodes", self.nodes, NODES_RANGE),
             ("--rails", self.rails, RAILS_RANGE),
             ("--nodes-per-leaf", self.nodes_per_leaf, PER_LEAF_RANGE),
             ("--spines", self.spines, SPINES_RANGE),
             ("--cables", self.cables, CABLES_RANGE),
-            ("ports of a spine", pods * self.rails * self.cables, range(_MOST_PORTS + 1)),
+            ("--cores", self.cores, CORES_RANGE),
+            ("--planes", self.planes, range(1, min(len(PLANES_RANGE), self.rails) + 1)),
+            ("ports of a spine", below * self.cables + self.cores, range(_MOST_PORTS + 1)),
+            ("ports of a core", self.pods * self.spines, range(_MOST_PORTS + 1)),
             (
                 "ports of a leaf",
                 self.nodes_per_leaf + self.spines * self.cables,
@@ -140,21 +167,61 @@ def hca_name(node: int, rail: int) -> str:
 def make(topology: Topology) -> Net:
     """Return the fabric: node n is at port n of its leaves, spines follow behind the nodes."""
     net = Net()
-    per_leaf, cables = topology.nodes_per_leaf, topology.cables
-    pods = -(-topology.nodes // per_leaf)
-    leaves = [leaf_name(pod + 1, rail) for pod in range(pods) for rail in range(topology.rails)]
-    net.switches = dict.fromkeys(leaves, per_leaf + topology.spines * cables)
+    per_leaf = topology.nodes_per_leaf
+    for pod in range(topology.pods):
+        for rail in range(topology.rails):
+            net.switches[leaf_name(pod + 1, rail)] = per_leaf + topology.spines * topology.cables
     for node in range(topology.nodes):
         for rail in range(topology.rails):
             hca = hca_name(node + 1, rail)
             net.hcas[hca] = 1
             leaf = leaf_name(node // per_leaf + 1, rail)
             net.links.append(FabricLink(hca, 1, leaf, node % per_leaf + 1))
-    for spine in range(topology.spines):
-        name = f"spine-{spine + 1}"
-        net.switches[name] = len(leaves) * cables
-        for number, leaf in enumerate(leaves):
-            for cable in range(cables):
-                up = per_leaf + spine * cables + cable + 1
-                net.links.append(FabricLink(leaf, up, name, number * cables + cable + 1))
+    for plane in range(topology.planes):
+        _connect(net, topology, plane)
     return net
+
+
+def _connect(net: Net, topology: Topology, plane: int) -> None:
+    """Add the spines of a plane, and its cores above them."""
+    rails = range(plane, topology.rails, topology.planes)
+    pods = [[pod] for pod in range(topology.pods)] if topology.cores else [[*range(topology.pods)]]
+    spines = []
+    for group in pods:
+        leaves = [leaf_name(pod + 1, rail) for pod in group for rail in rails]
+        names = _spines(topology, plane, group[0])
+        spines += names
+        for number, name in enumerate(names):
+            net.switches[name] = len(leaves) * topology.cables + topology.cores
+            for place, leaf in enumerate(leaves):
+                for cable in range(topology.cables):
+                    up = topology.nodes_per_leaf + number * topology.cables + cable + 1
+                    down = place * topology.cables + cable + 1
+                    net.links.append(FabricLink(leaf, up, name, down))
+    for number, core in enumerate(_cores(topology, plane)):
+        net.switches[core] = len(spines)
+        for place, name in enumerate(spines):
+            up = net.switches[name] - topology.cores + number + 1
+            net.links.append(FabricLink(name, up, core, place + 1))
+
+
+def _above(topology: Topology, plane: int) -> list[str]:
+    groups = range(topology.pods) if topology.cores else range(1)
+    spines = [name for pod in groups for name in _spines(topology, plane, pod)]
+    return [*spines, *_cores(topology, plane)]
+
+
+def _spines(topology: Topology, plane: int, pod: int) -> list[str]:
+    """Return the names of a plane's spines, with cores those of a pod."""
+    of_pod = f"-{pod_name(pod + 1)}" if topology.cores else ""
+    head = f"spine{of_pod}{_of_plane(topology, plane)}"
+    return [f"{head}-{number + 1}" for number in range(topology.spines)]
+
+
+def _cores(topology: Topology, plane: int) -> list[str]:
+    head = f"core{_of_plane(topology, plane)}"
+    return [f"{head}-{number + 1}" for number in range(topology.cores)]
+
+
+def _of_plane(topology: Topology, plane: int) -> str:
+    return f"-plane{plane}" if topology.planes > 1 else ""

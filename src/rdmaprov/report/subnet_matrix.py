@@ -117,10 +117,15 @@ def _worst(values: Iterable[float | None]) -> float | None:
 def _lacking(
     cables: Sequence[Sequence[int]], rows: Sequence[range], columns: Sequence[range]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the cells with a pair that has fewer cables than most pairs have."""
+    """Yield the cells with a pair that has fewer cables than most of the pairs that have some.
+
+    With spines for each pod most pairs have none, which is as it should be.
+    """
     count = Counter(number for own in cables for number in own)
+    least = 0 if count[0] * 3 >= count.total() else -1
+    del count[0]
     usual = count.most_common(1)[0][0] if count else 0
     for row, of_row in enumerate(rows):
         for column, of_column in enumerate(columns):
-            if any(cables[r][c] < usual for r in of_row for c in of_column):
+            if any(least < cables[r][c] < usual for r in of_row for c in of_column):
                 yield row, column

@@ -14,6 +14,7 @@ _PATTERNS = {
     "ringx": "rings over the leaves, one for each rail, of which each hop crosses a spine",
     "all_to_all": "traffic of each HCA to each other",
 }
+_LEVELS = {0: "leaves", 1: "spines", 2: "cores"}
 _MOST_ROWS = 512  # of the table; results.json has all
 
 
@@ -29,7 +30,7 @@ def plots(data: Mapping[str, Any]) -> tuple[Plot, ...]:
 def _plot(name: str, device: str, level: int, loads: Mapping[str, Any]) -> Plot:
     matrix = matrix_of(loads)
     of = f" of {device}" if device else ""
-    low, high = ("leaves", "spines") if not level else (f"level {level}", f"level {level + 1}")
+    low, high = (_LEVELS.get(each, f"level {each}") for each in (level, level + 1))
     title = f"Load of the links from {low} to {high}{of}"
     return Plot(name, title, draw(matrix), _words(matrix), _note(matrix, loads), _table(matrix))
 

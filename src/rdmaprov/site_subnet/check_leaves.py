@@ -10,7 +10,7 @@ from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.join import Joined, RailPort
 from rdmaprov.site_subnet.plan import PlannedRail, SubnetPlan
 from rdmaprov.subnet.fabric import SubnetGraph
-from rdmaprov.subnet.problem import wrong
+from rdmaprov.subnet.problem import unknown, wrong
 
 
 def expected_leaves(plan: SubnetPlan, joined: Joined) -> dict[PlannedRail, str]:
@@ -80,15 +80,27 @@ def _split_groups(
         yield SubnetFinding(wrong("cabling", f"fabric_leaf {group}", None, text))
 
 
-def spine_findings(plan: SubnetPlan, fabrics: list[SubnetGraph]) -> Iterator[SubnetFinding]:
-    """Yield the switches above the leaves that are missing or not in the plan."""
+def spine_findings(
+    plan: SubnetPlan, fabrics: list[SubnetGraph], *, is_partial: bool
+) -> Iterator[SubnetFinding]:
+    """Yield the switches above the leaves that are missing or not in the plan.
+
+    Args:
+        plan: of the site.
+        fabrics: that were read.
+        is_partial: whether a rail has another subnet, in which its spines then are.
+
+    """
     if not plan.spines:
         return
     names = {end.name for fabric in fabrics for end in fabric.switches}
-    for spine in plan.spines:
-        if spine not in names:
-            text = f"switch {spine} is missing (fabric_spines)"
-            yield SubnetFinding(wrong("missing", spine, None, text))
+    absent = [spine for spine in plan.spines if spine not in names]
+    if absent and is_partial:
+        text = f"switches {fold_names(absent)} are not in what was read (fabric_spines)"
+        yield SubnetFinding(unknown("fabric_spines", text))
+    for spine in [] if is_partial else absent:
+        text = f"switch {spine} is missing (fabric_spines)"
+        yield SubnetFinding(wrong("missing", spine, None, text))
     planned = {*plan.spines, *(rail.leaf for rail in plan.rails)}
     for fabric in fabrics:
         for number, level in enumerate(fabric.levels):

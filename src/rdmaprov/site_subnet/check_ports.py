@@ -27,9 +27,7 @@ def missing_findings(
         switches: the names of the switches that are there.
 
     """
-    absent = [
-        rail for rail in plan.rails if rail not in joined.ports and rail not in joined.unnamed
-    ]
+    absent = _absent(plan, joined)
     if joined.nameless and absent:
         text = f"{quantity(len(absent), 'rail')} not found by name"
         count = quantity(joined.nameless, "HCA")
@@ -44,6 +42,15 @@ def missing_findings(
     gone, absent = _split(absent, _absent_leaves(absent, leaves, switches))
     yield from _of_leaves(gone, leaves)
     yield from _of_nodes(plan, absent, leaves)
+
+
+def is_partial(plan: SubnetPlan, joined: Joined) -> bool:
+    """Return whether a rail of all nodes is in a subnet that was not read."""
+    return bool(_absent_planes(plan, _absent(plan, joined)))
+
+
+def _absent(plan: SubnetPlan, joined: Joined) -> list[PlannedRail]:
+    return [rail for rail in plan.rails if rail not in joined.ports and rail not in joined.unnamed]
 
 
 def _split(

@@ -9,6 +9,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.site_subnet.check_leaves import expected_leaves, leaf_findings, spine_findings
 from rdmaprov.site_subnet.check_ports import (
     extra_findings,
+    is_partial,
     missing_findings,
     slow_findings,
     unnamed_findings,
@@ -77,7 +78,7 @@ def _findings(
         *missing_findings(plan, joined, leaves, switches),
         *unnamed_findings(joined),
         *leaf_findings(plan, joined, leaves),
-        *spine_findings(plan, fabrics),
+        *spine_findings(plan, fabrics, is_partial=is_partial(plan, joined)),
         *slow_findings(joined.ports),
         *(extra_findings(joined) if plan.is_whole else ()),
     ]
