@@ -43,7 +43,7 @@ class ThisMachine:
         try:
             out, err = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            return ToolOutput(errors=f"no answer within {limit_s:.0f} s")
+            return ToolOutput(errors=f"no answer within {limit_s:g} s")
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
