@@ -113,3 +113,15 @@ def test_wrong_runs_are_refused(words, code, says, place, capsys):
             (place / "runs" / name / "results.json").write_text(text)
     assert run(["compare", *words]) == code
     assert says in capsys.readouterr().err
+
+
+def test_node_that_is_unknown_in_the_second_run_is_not_called_good(place, capsys):
+    first, second = (runs.validated(4, bad=False) for _ in range(2))
+    second["nodes"]["gpu2"] |= {"state": "unknown"}
+    for number, data in ((1, first), (2, second), (3, second)):
+        fleet_runs.keep(place, data | {"started": fleet_runs.started(number).isoformat()})
+    names = [f"2026030{day}-020000-validate" for day in (2, 3)]
+    code, _, text = compare(capsys, *names)
+    assert code == ExitCode.UNKNOWN
+    assert "not compared: gpu2: unknown in the second run" in text
+    assert "nothing is worse" not in text

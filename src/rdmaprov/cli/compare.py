@@ -15,7 +15,7 @@ from rdmaprov.cli.options import json_option
 @click.command(
     short_help="Show what differs between two runs.",
     epilog="Exit codes: 0 nothing is worse in the second run, 1 something is, 2 there is no such"
-    " run or they are of different verbs, 4 a run cannot be read, or nothing can be compared.",
+    " run or they are of different verbs, 4 a run cannot be read, or the second one does not know.",
 )
 @click.argument("first", metavar="RUN", shell_complete=complete_run)
 @click.argument("second", metavar="RUN", shell_complete=complete_run)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST = 40  # lines of a kind; our choice
+_HEADLINES = {
+    ExitCode.OK: "Not worse", ExitCode.FAILED: "Worse", ExitCode.UNKNOWN: "Unknown",
+}  # fmt: skip
 _WORSE, _NOT_WORSE = Cell(Tone.BAD, "", "worse"), Cell(Tone.GOOD, "", "not worse")
 _SIGNS = ((Tone.BAD, "worse"), (Tone.GOOD, "not worse"))
 
@@ -71,19 +74,18 @@ def lines(found: Comparison) -> Iterator[Line]:
     if found.only_one:
         text = f"{quantity(found.only_one, 'measurement')} of one run alone, not compared"
         yield Line(text)
-    if found.exit_code() is ExitCode.UNKNOWN:
+    if found.unknown:
+        names = label(found.unknown, total)
+        yield Line(f"not compared: {names}: unknown in the second run", "yellow")
+    elif found.exit_code() is ExitCode.UNKNOWN:
         yield Line("nothing can be compared: the runs have no node in common", "yellow")
-    elif not _is_worse(found):
+    if found.exit_code() is ExitCode.OK:
         yield Line("nothing is worse in the second run")
 
 
 def _named(run: RunDigest) -> str:
     codes = {int(code): code.name.lower() for code in ExitCode}
     return f"{run.name} ({codes.get(run.exit_code, 'unknown')})"
-
-
-def _is_worse(found: Comparison) -> bool:
-    return found.exit_code() is ExitCode.FAILED
 
 
 def _sections(found: Comparison) -> Iterator[tuple[str, list[RunDifference]]]:
@@ -153,7 +155,7 @@ def view(found: Comparison) -> View:
     sections = [(title, [_text(each, total) for each in own]) for title, own in _sections(found)]
     sections.append(("measurements", [line.text.strip() for line in rows]))
     return View(
-        headline="Worse" if bad else "Not worse",
+        headline=_HEADLINES[found.exit_code()],
         summary=f"{_named(found.first)} → {_named(found.second)}",
         grid=_grid(found),
         issues=tuple(

@@ -8,6 +8,9 @@ from typing import Any
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.digest import RunDigest, RunSeries
+from rdmaprov.history.standing import GOOD
+
+_KNOWN = GOOD | {"failed", "pending"}
 
 
 @dataclass(frozen=True)
@@ -102,9 +105,16 @@ class Comparison:
     only_one: int = 0
 
     def exit_code(self) -> ExitCode:
-        """Return 1 if something is worse in the second run, 4 if nothing compares, else 0."""
+        """Return 1 if something is worse in the second run, 4 if nobody can say, else 0."""
         differ = any(each.is_worse for each in (*self.states, *self.troubles))
         if differ or any(each.is_worse for each in self.measured):
             return ExitCode.FAILED
         common = self.first.states.keys() & self.second.states.keys()
-        return ExitCode.OK if common or self.measured else ExitCode.UNKNOWN
+        known = (common or self.measured) and not self.unknown
+        return ExitCode.OK if known else ExitCode.UNKNOWN
+
+    @property
+    def unknown(self) -> list[str]:
+        """Return the nodes of both runs of which the second one does not know whether they pass."""
+        now = self.second.states
+        return [name for name in self.first.states if now.get(name, "failed") not in _KNOWN]
