@@ -97,6 +97,14 @@ def test_reference_parsers_read_the_metrics():
     assert len(found["rdmaprov_rail_sent_bytes_per_second"]) == 4 * 8
 
 
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(("now", "says"), [(1780000000, "valid until"), (1790000000, "expired on")])
+def test_newest_certificate_is_named_with_its_end(now, says, capsys, monkeypatch):
+    monkeypatch.setattr("rdmaprov.history.answer.time.time", lambda: now)
+    run(["history", SITE])
+    assert f"newest certificate: {says} 2026-0" in capsys.readouterr().out
+
+
 def test_names_and_labels_are_those_that_users_know(place):
     text = metrics_text(read_history(Path(SITE), place / "runs"))
     lines = [line for line in text.splitlines() if not line.startswith("#")]

@@ -95,6 +95,7 @@ class History:
             "events": [each.as_data() for each in self.events],
             "troubles": [each.as_data() for each in self.troubles],
             "fleet": [each.as_data() for each in self.fleet],
+            "certificate_valid_until": self.newest.valid_until,
             "series": self.tracks,
             "nodes": self.nodes,
         }

@@ -24,6 +24,7 @@ _BAD, _ODD = "red", "yellow"
 def history_lines(found: History) -> Iterator[Line]:
     """Yield what a person reads of a history."""
     yield Line(summary(found))
+    yield from _certificate(found)
     total = len(found.nodes)
     yield from _limited([line for each in found.changes for line in _change(each, total)], "")
     if found.events:
@@ -55,6 +56,16 @@ def summary(found: History) -> str:
         f"{found.site}: {quantity(len(found.runs), 'run')} from {first} to {last} ({counts});"
         f" newest: {', '.join(newest.values())}"
     )
+
+
+def _certificate(found: History) -> Iterator[Line]:
+    """Yield until when the newest certificate is valid."""
+    until = found.newest.valid_until
+    if until is not None:
+        text = f"{datetime.fromtimestamp(until).astimezone():%Y-%m-%d %H:%M:%S %Z}"
+        expired = until < found.made
+        word = "expired on" if expired else "valid until"
+        yield Line(f"newest certificate: {word} {text}", _ODD if expired else "")
 
 
 def day(run: SiteRun) -> str:
