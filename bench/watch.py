@@ -2,6 +2,7 @@
 
     python bench/watch.py verdicts [--seeds 50]   prints the tables of docs/watch.md
     python bench/watch.py fleet [--nodes 1024]
+    python bench/watch.py ssh
     python bench/watch.py node
 
 verdicts
@@ -12,6 +13,9 @@ fleet
     Nodes in another process answer over pipes what made-up nodes under load do: eight rails of
     mlx5's counters. The controller is the verb's own code, without ssh, whose processes come on
     top, and judges every 3 s.
+ssh
+    Eight nodes that are this machine behind real ssh and sshd: what an ssh of the controller takes
+    once its connection stands, by /proc.
 node
     The program of the node reads this machine's own sysfs in the places of the counters of eight
     rails. A NIC that asks its firmware for them keeps the program waiting, not computing; what the
@@ -40,14 +44,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
-from tests.madeup.watch_faults import FAULTS, WatchFault
+from tests.madeup.watch_faults import AT_TIMES, FAULTS, WEAK, WatchFault
 from tests.madeup.watched import Fault, Fleet, MadeUpLink, MadeUpWatch, Place
 from tests.madeup.watching import SHAPE, Watching, is_right
 
+from rdmaprov.inventory import load_site
 from rdmaprov.probe.connection import Command, Connection, open_connection
+from rdmaprov.probe.fleet import fleet_targets
 from rdmaprov.probe.script import node_script
 from rdmaprov.probe.target import Target
-from rdmaprov.watch.collect import PROGRAM, Collector
+from rdmaprov.watch.collect import PROGRAM, Collector, CounterLink, connect_to
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.judge import judge
 from rdmaprov.watch.node_account import NodeAccount
@@ -88,7 +94,7 @@ def print_verdicts(seeds: int) -> None:
     """Print the table of verdicts."""
     print("| what is wrong | fleets | right | first verdict after, median (worst) |")
     print("|---|---|---|---|")
-    for name, fault in [("nothing", None), *FAULTS.items()]:
+    for name, fault in [("nothing", None), *FAULTS.items(), *AT_TIMES.items(), *WEAK.items()]:
         trials = [run_trial(fault, seed) for seed in range(seeds)]
         right = sum(is_good for is_good, _ in trials)
         known = [after for _, after in trials if after is not None]
@@ -204,6 +210,46 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
+def measure_ssh(count: int, seconds: int) -> None:
+    """Print what the ssh of a node takes of the controller each second."""
+    from tests.unit.ssh_node import Sshd
+
+    with tempfile.TemporaryDirectory() as place:
+        variables = Sshd(Path(place)).variables("node")
+        site = Path(place) / "site"
+        (site / "group_vars").mkdir(parents=True)
+        hosts: dict[str, Any] = {f"n{number}": {} for number in range(count)}
+        kind = {"fabric_kind": "roce", "fabric_link_gbps": 400, "fabric_rails": [{"netdev": "lo"}]}
+        own = {**variables, **kind, "ansible_python_interpreter": sys.executable}
+        (site / "hosts.yml").write_text(json.dumps({"nodes": {"hosts": hosts, "vars": own}}))
+        fleet = load_site(site)
+        reach = connect_to(fleet_targets(fleet))
+        processes: list[int] = []
+
+        async def connect(name: str) -> CounterLink:
+            link = cast(Connection, await reach(name))
+            processes.append(link._process.pid)
+            return link
+
+        seen: list[tuple[float, float]] = []
+
+        def look(now_s: float) -> None:
+            if len(processes) == count:
+                seen.append((now_s, sum(map(_processor, processes))))
+
+        accounts = {node.name: NodeAccount(node) for node in fleet.nodes}
+        Collector(accounts, connect, look).run(seconds)
+    (began, before), (ended, after) = seen[0], seen[-1]
+    each = (after - before) / (ended - began) / count
+    print(f"an ssh takes {1e3 * each:.2f} ms of the controller each second ({ended - began:.0f} s)")
+
+
+def _processor(process: int) -> float:
+    """Return the processor time of a process, in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure_node(rails: int, reads: int) -> None:
     """Print what reading costs on this machine."""
     with tempfile.TemporaryDirectory() as place:
@@ -261,7 +307,7 @@ async def _ask(given: bytes, reads: int) -> tuple[float, float]:
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["verdicts", "fleet", "node"])
+    parser.add_argument("what", choices=["verdicts", "fleet", "ssh", "node"])
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--nodes", type=int, default=1024)
     parser.add_argument("--seconds", type=int, default=30)
@@ -270,6 +316,8 @@ def main() -> None:
         print_verdicts(given.seeds)
     elif given.what == "fleet":
         measure_fleet(given.nodes, given.seconds)
+    elif given.what == "ssh":
+        measure_ssh(8, given.seconds)
     else:
         measure_node(8, 300)
 

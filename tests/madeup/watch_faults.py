@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.madeup.watched import Fault, Fleet, MadeUpWatch, Place, leaf_nodes
 
@@ -168,6 +168,63 @@ def slow_rail(place: Place) -> Fault:
     return change
 
 
+def weak_incast(place: Place) -> Fault:
+    """Have several nodes send to one, at the edge of what a queue takes."""
+    number, rail = place
+
+    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        full = rows[number][rail]
+        full.received = watch.chance.uniform(0.85, 0.95)
+        full.marked = watch.chance.uniform(0.005, 0.025)
+
+    return change
+
+
+def weak_rail(place: Place) -> Fault:
+    """Have one rail of a node move three quarters of what its others do, give or take a tenth."""
+    number, rail = place
+
+    def change(watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        rows[number][rail].load *= watch.chance.uniform(0.65, 0.85)
+
+    return change
+
+
+def weak_cable(place: Place) -> Fault:
+    """Give a link twice as many wrong bits as are allowed."""
+    number, rail = place
+
+    def change(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        rows[number][rail].bit_errors = 2e-12
+
+    return change
+
+
+def wrong_priority(place: Place) -> Fault:
+    """Have a rail send with priority 0."""
+    number, rail = place
+
+    def change(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        rows[number][rail].astray = 1.0
+
+    return change
+
+
+def now_and_then(fault: Callable[[Place], Fault]) -> Callable[[Place], Fault]:
+    """Return a fault that is there in every other second."""
+
+    def make(place: Place) -> Fault:
+        change = fault(place)
+
+        def at_times(watch: MadeUpWatch, rows: Fleet, second: int) -> None:
+            if second % 2:
+                change(watch, rows, second)
+
+        return at_times
+
+    return make
+
+
 def flap(place: Place) -> Fault:
     """Take a link down for two seconds of each eight; its peers time out."""
     number, rail = place
@@ -199,5 +256,17 @@ FAULTS: Mapping[str, WatchFault] = {
     "no buffer": WatchFault(no_buffer, (VerdictKind.LOSS,)),
     "lossy switch port": WatchFault(lossy_port, (VerdictKind.LOSS,)),
     "slow rail": WatchFault(slow_rail, (VerdictKind.IMBALANCE,)),
+    "wrong priority": WatchFault(wrong_priority, (VerdictKind.PRIORITY,)),
     "flapping link": WatchFault(flap, (VerdictKind.LINK,)),
+}
+# As above, in every other second.
+AT_TIMES: Mapping[str, WatchFault] = {
+    f"{name}, every other second": replace(FAULTS[name], make=now_and_then(FAULTS[name].make))
+    for name in ("incast", "narrow uplinks", "slow receiver", "paused from outside", "slow rail")
+}
+# Near the thresholds.
+WEAK: Mapping[str, WatchFault] = {
+    "incast, 0.5 to 2.5 % marked": WatchFault(weak_incast, (VerdictKind.CONGESTION,)),
+    "slow rail, 65 to 85 %": WatchFault(weak_rail, (VerdictKind.IMBALANCE,)),
+    "cable, 2e-12 wrong bits": WatchFault(weak_cable, (VerdictKind.SYMBOLS,)),
 }

@@ -32,6 +32,7 @@ NAMES = {
     "discards": "ethtool.rx_prio3_discards", "all_discards": "ethtool.rx_discards_phy",
     "tx_discards": "counters.port_xmit_discards", "rcv_errors": "counters.port_rcv_errors",
     "link_downs": "ethtool.link_down_events_phy", "link_downed": "counters.link_downed",
+    "priority": "ethtool.tx_prio3_bytes", "other_priority": "ethtool.tx_prio0_bytes",
     "changes": "carrier_changes", "down": "down",
 }  # fmt: skip
 _TWINS = {"sent": "sent_phy", "received": "received_phy", "link_downs": "link_downed"}
@@ -48,6 +49,7 @@ class RailSecond:
     paused: float = 0.0
     pausing: float = 0.0
     bit_errors: float = 1e-16
+    astray: float = 0.0  # of its bytes, with another priority
     counts: dict[str, int] = field(default_factory=dict)
 
 
@@ -130,6 +132,8 @@ class MadeUpWatch:
         grown = {
             "sent": second.load * line / 4, "received": received * line / 4,
             "sent_phy": second.load * line * 1.02, "received_phy": received * line * 1.02,
+            "priority": (1 - second.astray) * second.load * line * 1.02,
+            "other_priority": second.astray * second.load * line * 1.02,
             "marked": second.marked * packets,
             "cnps_sent": min(40_000.0, second.marked * packets / 4),
             "cnps_handled": second.cnps_handled,

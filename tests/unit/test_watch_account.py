@@ -114,6 +114,10 @@ def test_node_that_never_answers_is_unknown():
             "no counter of pause frames",
         ),
         (
+            {"ethtool.tx_prio3_bytes", "ethtool.tx_prio0_bytes"},
+            "no counter of bytes by priority",
+        ),
+        (
             {"counters.port_xmit_data", "ethtool.tx_bytes_phy"},
             "no counter of bytes",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
-from tests.madeup.watch_faults import FAULTS, WatchFault
+from tests.madeup.watch_faults import AT_TIMES, FAULTS, WatchFault
 from tests.madeup.watched import Fleet, MadeUpWatch
 from tests.madeup.watching import SHAPE, Watching, is_right, watch_fault
 
@@ -45,6 +45,13 @@ def test_fault_is_named_within_ten_seconds_of_a_long_watch(name):
     assert not watching.verdicts()
     watching.pass_seconds(8)
     assert {each.kind for each in watching.verdicts()} & {*fault.kinds, VerdictKind.VICTIM}
+
+
+@pytest.mark.parametrize("name", AT_TIMES)
+def test_fault_of_every_other_second_is_named_too(name):
+    watching = watch_fault(AT_TIMES[name], PLACE, 3, 24)
+    verdicts = watching.verdicts()
+    assert is_right(AT_TIMES[name], PLACE, verdicts), [each.text for each in verdicts]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -129,3 +136,38 @@ def test_what_a_congested_receiver_loses_its_senders_are_not_accused_of():
     assert set(kinds) == {VerdictKind.CONGESTION, VerdictKind.LOSS}
     assert kinds[VerdictKind.CONGESTION].nodes == ("gpu006",)
     assert "congested or paused at gpu006, and drops there" in kinds[VerdictKind.LOSS].text
+
+
+def test_tcp_beside_rdma_is_no_wrong_priority():
+    def both(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        for rail in rows[0]:
+            rail.counts["other_priority"] = 10**10
+
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [both]))
+    watching.pass_seconds(12)
+    assert not watching.verdicts()
+
+
+def test_rail_that_counts_no_cnps_is_not_called_a_victim():
+    def paused(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        rows[0][1].paused = 0.5
+
+    left_out = frozenset({"hw_counters.rp_cnp_handled"})
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [paused], left_out=left_out))
+    watching.pass_seconds(12)
+    assert {each.kind for each in watching.verdicts()} == {VerdictKind.UNKNOWN}
+
+
+def test_many_verdicts_of_one_kind_are_few_lines():
+    def broken(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
+        for row in rows:
+            for rail in row[:4]:
+                rail.bit_errors = 1e-9
+
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [broken]))
+    watching.pass_seconds(12)
+    verdicts = watching.verdicts()
+    assert len(verdicts) == 32
+    lines = [line.text for line in WatchResult(watching.fleet(), verdicts).lines()]
+    assert len(lines) == 8 + 1 + 1
+    assert "symbol errors: 24 more, in results.json" in lines[8]

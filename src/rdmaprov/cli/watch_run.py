@@ -20,6 +20,7 @@ from rdmaprov.watch.judge import judge
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.results import WatchResult, with_idleness
 from rdmaprov.watch.table import worst_table
+from rdmaprov.watch.verdict import verdict_lines
 from rdmaprov.words import duration, quantity
 
 # A verdict needs three seconds of what it names, and is named within ten.
@@ -59,7 +60,7 @@ def _watch(
     ready.screen.remark(Line(f"watching {quantity(len(accounts), 'node')} {length}"))
     live = _Live(ready.screen, directory, fleet)
     collector = Collector(accounts, connect, live.look)
-    with ready.screen.meter("watching", above=lambda: worst_table(accounts)):
+    with ready.screen.meter("watching", above=lambda: live.table):
         collector.run(seconds)
     fleet.seconds = collector.seconds
     return WatchResult(fleet, with_idleness(fleet, judge(fleet)), collector.was_interrupted)
@@ -72,17 +73,20 @@ class _Live:
         self._screen, self._directory, self._fleet = screen, directory, fleet
         self._known: set[tuple[object, ...]] = set()
         self._next_s = JUDGE_S
+        self.table = worst_table(fleet.nodes)  # a terminal draws it four times a second
 
     def look(self, now_s: float) -> None:
-        """Judge what is known so far."""
+        """Find the worst rails, and judge what is known so far."""
+        if self._screen.is_drawn:
+            self.table = worst_table(self._fleet.nodes)
         if now_s < self._next_s:
             return
         self._next_s = now_s + JUDGE_S
         self._fleet.seconds = now_s
-        for each in judge(self._fleet):
-            if each.key in self._known:
-                continue
-            self._known.add(each.key)
-            text = f"{duration(now_s)}: {each.text}"
-            self._directory.log(text)
-            self._screen.remark(Line(text, "red" if each.proven else "yellow"))
+        found = [each for each in judge(self._fleet) if each.key not in self._known]
+        self._known |= {each.key for each in found}
+        for each in found:
+            self._directory.log(f"{duration(now_s)}: {each.text}")
+        for each, text in verdict_lines(found, "logs/watch.log"):
+            style = "red" if each.proven else "yellow"
+            self._screen.remark(Line(f"{duration(now_s)}: {text}", style))

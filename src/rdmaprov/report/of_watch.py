@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rdmaprov.report.drawing import SERIES, draw_svg, short
 from rdmaprov.report.grid import grid
 from rdmaprov.report.issues import Message, Scope, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Table, Tone, View
@@ -12,22 +13,30 @@ from rdmaprov.runs.groups import count_states
 from rdmaprov.watch.verdict import TITLES, VerdictKind
 from rdmaprov.words import duration, quantity
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _HEADLINES = {"ok": "Nothing is wrong", "failed": "Something is wrong", "unknown": "Unknown"}
 _STATES = {
-    "failed": "with a fault", "victim": "a victim", "unknown": "unknown", "ok": "without a fault",
+    "failed": "with a fault", "victim": "only a victim", "unknown": "unknown",
+    "ok": "without a fault",
 }  # fmt: skip
 _SIGNS = (
     (Tone.BAD, "at fault"),
     (Tone.UNKNOWN, "unknown"),
-    (Tone.DUE, "suffers from another rail's fault"),
+    (Tone.IDLE, "suffers from another rail's fault"),
     (Tone.GOOD, "nothing is wrong"),
 )
-_TONES = {VerdictKind.VICTIM: Tone.DUE, VerdictKind.UNKNOWN: Tone.UNKNOWN}
-_WORST = (Tone.BAD, Tone.UNKNOWN, Tone.DUE)
+_TONES = {VerdictKind.VICTIM: Tone.IDLE, VerdictKind.UNKNOWN: Tone.UNKNOWN}
+_WORST = (Tone.BAD, Tone.UNKNOWN, Tone.IDLE)
 _MOST_ROWS = 256
+_MOST_DRAWN = 16
 _HEAD = ("node", "rail", "sent GB", "received GB", "marked for", "paused for", "pausing for",
          "no link for")  # fmt: skip
-_COLUMNS = ("congested", "paused", "pausing", "down")
+_STATE_WORDS = {
+    "congested": "receives marked packets", "paused": "paused by its switch",
+    "pausing": "pauses its switch", "down": "no link",
+}  # fmt: skip
 
 
 def view(data: Mapping[str, Any]) -> View:
@@ -40,7 +49,7 @@ def view(data: Mapping[str, Any]) -> View:
         f"{quantity(len(data['findings']), 'finding')}",
         grid=_grid(data),
         issues=group_messages(_messages(data), site),
-        plots=(_traffic(data),),
+        plots=tuple(_plots(data)),
         facts=tuple(_facts(data)),
         files=("results.json", "logs/watch.log"),
     )
@@ -84,24 +93,49 @@ def _cell(found: list[tuple[Tone, str]]) -> Cell:
     return Cell(Tone.GOOD, "", "nothing is wrong")
 
 
-def _traffic(data: Mapping[str, Any]) -> Plot:
-    """Return what the rails did as a table: those in a bad state for longest come first."""
+def _plots(data: Mapping[str, Any]) -> Iterator[Plot]:
+    """Yield what the rails were in, if any was in a bad state: the longest first."""
     rails = [
-        (sum(rail["states_s"].values()), rail["sent_bytes"], name, number, rail)
+        (sum(rail["states_s"].get(state, 0) for state in _STATE_WORDS), name, number, rail)
         for name, node in data["nodes"].items()
         for number, rail in enumerate(node["rails"])
     ]
-    rails.sort(key=lambda row: row[:2], reverse=True)
-    rows = tuple(_row(name, number, rail) for _, _, name, number, rail in rails[:_MOST_ROWS])
-    left = len(rails) - len(rows)
+    bad = sorted((row for row in rails if row[0]), key=lambda row: row[0], reverse=True)
+    if not bad:
+        return
+    rows = tuple(_row(name, number, rail) for _, name, number, rail in bad[:_MOST_ROWS])
+    left = len(bad) - len(rows)
     more = f"{quantity(left, 'rail')} with less are in results.json" if left else ""
-    note = "Seconds are those in which a rail was beyond the threshold of docs/watch.md."
-    words = "for each rail, what it moved and for how long it was in which state"
-    return Plot("rails", "What the rails did", "", words, note, Table(_HEAD, rows, more))
+    drawn = [(f"{short(name)} rail {number}", rail) for _, name, number, rail in bad[:_MOST_DRAWN]]
+    height = 1.0 + 0.28 * len(drawn)
+    note = "Seconds in which a rail was beyond the threshold of docs/watch.md."
+    yield Plot(
+        "states",
+        "What the rails were in",
+        draw_svg("states", (9, height), lambda axes: _draw(axes, drawn)),
+        f"Of {len(bad)} rails, {drawn[0][0]} was in a bad state for longest",
+        f"{note} The {len(drawn)} with most of them.",
+        Table(_HEAD, rows, more),
+    )
+
+
+def _draw(axes: Axes, drawn: list[tuple[str, Mapping[str, Any]]]) -> None:
+    places = range(len(drawn))
+    left = [0.0] * len(drawn)
+    for colour, (state, words) in zip(SERIES, _STATE_WORDS.items(), strict=False):
+        widths = [float(rail["states_s"].get(state, 0)) for _, rail in drawn]
+        if any(widths):
+            axes.barh(places, widths, left=left, color=colour, label=words)
+            left = [a + b for a, b in zip(left, widths, strict=True)]
+    axes.set_yticks(places, [name for name, _ in drawn])
+    axes.invert_yaxis()
+    axes.set_xlabel("seconds")
+    axes.grid(visible=False, axis="y")
+    axes.legend(loc="lower right")
 
 
 def _row(name: str, number: int, rail: Mapping[str, Any]) -> tuple[str, ...]:
-    seconds = (rail["states_s"].get(state, 0) for state in _COLUMNS)
+    seconds = (rail["states_s"].get(state, 0) for state in _STATE_WORDS)
     return (
         name,
         str(number),

@@ -29,7 +29,7 @@ _TONES = {
     "interrupted": Tone.UNKNOWN,
 }
 _INVISIBLE = re.compile(f"[{CONTROL}\ud800-\udfff]")  # and what UTF-8 does not have
-_WORDS = {Tone.BAD: "failed:", Tone.UNKNOWN: "unknown:", Tone.DUE: "pending:"}
+_WORDS = {Tone.BAD: "failed:", Tone.UNKNOWN: "unknown:", Tone.DUE: "pending:", Tone.IDLE: "victim:"}
 # What the page shows at once, and in all; results.json has the rest, so a page stays a few MB.
 _MOST = {"most_rows": 40, "most_issues": 40, "most_in_all": 1000, "most_messages": 50}
 

@@ -43,6 +43,11 @@ class Screen:
         self._meter = Meter(progress_console(self.verbosity), what, total, unit, above)
         return self._meter
 
+    @property
+    def is_drawn(self) -> bool:
+        """Return whether the meter, with what is above it, is on a terminal now."""
+        return self._meter is not None and self._meter.console is not None
+
     def mask_text(self, text: str) -> str:
         """Return a text without secrets."""
         return self._mask.text(text)

@@ -157,6 +157,7 @@ class Collector:
     async def _watch(self, name: str) -> None:
         account, wait_s = self._accounts[name], AGAIN_S
         while True:
+            before = account.answers
             try:
                 await self._talk(account)
                 continue  # it has said a lot, and is asked on over a new connection
@@ -166,8 +167,8 @@ class Collector:
                 hint = "Check what python3 is there, and its shell"
                 account.lose(NoAnswer(f"{name}: {error}", hint))
             self._hear(name)
+            wait_s = AGAIN_S if account.answers > before else min(2 * wait_s, MOST_AGAIN_S)
             await asyncio.sleep(wait_s)
-            wait_s = min(2 * wait_s, MOST_AGAIN_S)
 
     def _hear(self, name: str) -> None:
         self._unheard.discard(name)

@@ -6,17 +6,17 @@ import re
 from collections.abc import Collection
 
 from rdmaprov.inventory import Node
-from rdmaprov.watch.rail import Column
+from rdmaprov.watch.rail import WORD_BYTES, Column
 
 Key = tuple[int, str]  # a rail's number, and the counter
 # A counter's column, and what one of it is: InfiniBand counts words of 4 bytes (InfiniBand
 # Architecture 1.4, 16.1.3.5). Of several counters of one thing, the largest is taken: RDMA is
 # missing in some, and what is not RDMA in others.
 _COLUMNS = {
-    "counters.port_xmit_data": (Column.SENT, 4),
+    "counters.port_xmit_data": (Column.SENT, WORD_BYTES),
     "ethtool.tx_bytes_phy": (Column.SENT, 1),
     "statistics.tx_bytes": (Column.SENT, 1),
-    "counters.port_rcv_data": (Column.RECEIVED, 4),
+    "counters.port_rcv_data": (Column.RECEIVED, WORD_BYTES),
     "ethtool.rx_bytes_phy": (Column.RECEIVED, 1),
     "statistics.rx_bytes": (Column.RECEIVED, 1),
     "hw_counters.np_ecn_marked_roce_packets": (Column.MARKED, 1),
@@ -66,6 +66,8 @@ def missing_counters(node: Node, keys: Collection[Key]) -> tuple[str, ...]:
             lines.update({words: None} if rails else {})
         else:
             lines.update((f"rail {rail}: {words}", None) for rail in without)
+    if is_roce(node) and rails and not any("prio" in name and "bytes" in name for _, name in keys):
+        lines["bytes by priority (ethtool -S: tx_prioN_bytes)"] = None
     return tuple(lines)
 
 

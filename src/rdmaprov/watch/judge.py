@@ -6,6 +6,7 @@ from rdmaprov.watch.balance import imbalances
 from rdmaprov.watch.fleet import Place, WatchedFleet
 from rdmaprov.watch.links import losses, lost_links, wrong_symbols
 from rdmaprov.watch.pauses import congested, congestion, pausing, victims
+from rdmaprov.watch.priorities import wrong_priorities
 from rdmaprov.watch.rail import Column
 from rdmaprov.watch.unknowns import unknowns
 from rdmaprov.watch.verdict import Verdict, VerdictKind
@@ -26,7 +27,8 @@ def judge(fleet: WatchedFleet) -> list[Verdict]:
     explained = bad_links | {place for each in (*pauses, *crowds, *suffer, *lost)
                              for place in _places(each)}  # fmt: skip
     uneven = list(imbalances(fleet, explained))
-    return [*links, *pauses, *crowds, *lost, *uneven, *suffer, *unknowns(fleet)]
+    wrong = wrong_priorities(fleet)
+    return [*links, *pauses, *crowds, *wrong, *lost, *uneven, *suffer, *unknowns(fleet)]
 
 
 def _places(verdict: Verdict) -> list[Place]:

@@ -126,7 +126,7 @@ def victims(
     accused = {place for place, _ in sources}
     by_rail: dict[int, list[Place]] = defaultdict(list)
     for place, rail in fleet.rails():
-        if rail.lasts(RailState.PAUSED) and place not in accused:
+        if rail.lasts(RailState.PAUSED) and place not in accused and _counts_cnps(fleet, place):
             by_rail[place[1]].append(place)
     for number, places in by_rail.items():
         own = [each for each in sources if each[0][1] == number]
@@ -142,6 +142,11 @@ def victims(
         remedy = "Mend that first" if own else _SWITCH if are_marks else _NO_ECN
         nodes = tuple(node for node, _ in places)
         yield fleet.verdict(VerdictKind.VICTIM, what, remedy, rail=number, nodes=nodes)
+
+
+def _counts_cnps(fleet: WatchedFleet, place: Place) -> bool:
+    """Return whether a rail counts CNPs: without them, whether it has a part is unknown."""
+    return (place[1], "hw_counters.rp_cnp_handled") in fleet.nodes[place[0]].totals
 
 
 def _paused_share(fleet: WatchedFleet, place: Place) -> float:

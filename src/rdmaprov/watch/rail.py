@@ -35,6 +35,8 @@ class Column(IntEnum):
 
 
 _SLACK_S = 0.5  # answers come a little early or late
+# InfiniBand counts words of 4 bytes (InfiniBand Architecture 1.4, 16.1.3.5).
+WORD_BYTES = 4
 NO_COUNTS = (0,) * len(Column)
 
 

@@ -11,7 +11,7 @@ from rdmaprov.terminal import Line
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailState
-from rdmaprov.watch.verdict import Verdict, VerdictKind
+from rdmaprov.watch.verdict import Verdict, VerdictKind, verdict_lines
 from rdmaprov.words import duration, quantity
 
 _MOST_GAPS = 100
@@ -84,7 +84,10 @@ class WatchResult:
 
     def lines(self) -> list[Line]:
         """Return the summary for a person."""
-        shown = [Line(each.text, "yellow" if not each.proven else "red") for each in self.verdicts]
+        shown = [
+            Line(text, "red" if each.proven else "yellow")
+            for each, text in verdict_lines(self.verdicts, "results.json")
+        ]
         for name, node in self.fleet.nodes.items():
             silent = sum(to - since for since, to in node.gaps)
             if silent and node.lost is None and not node.reboots:

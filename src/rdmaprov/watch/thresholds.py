@@ -46,5 +46,7 @@ STOPS_AT = {
     "counters.link_error_recovery": 0xFF,
     "counters.local_link_integrity_errors": 0xF,
 }
+# Our choice: a fiftieth of a second at 400 Gb/s; what connections begin with is less.
+LEAST_RDMA_BYTES = 10**9
 # No port comes near 80 Tb/s, so a node that counts more errs; as in acceptance.samples.track.
 MOST_BYTES_PER_S = 10_000 * 10**9

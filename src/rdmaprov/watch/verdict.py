@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,6 +21,7 @@ class VerdictKind(StrEnum):
     RECEIVER = "receiver"
     CONGESTION = "congestion"
     LOSS = "loss"
+    PRIORITY = "priority"
     IMBALANCE = "imbalance"
     VICTIM = "victim"
     UNKNOWN = "unknown"
@@ -31,10 +34,34 @@ TITLES = {
     VerdictKind.RECEIVER: "slow receiver",
     VerdictKind.CONGESTION: "congestion",
     VerdictKind.LOSS: "loss",
+    VerdictKind.PRIORITY: "wrong priority",
     VerdictKind.IMBALANCE: "imbalance",
     VerdictKind.VICTIM: "victim of pause",
     VerdictKind.UNKNOWN: "unknown",
 }
+
+
+_MOST_LINES = 8  # of one kind; a leaf that is off has dozens
+
+
+def verdict_lines(verdicts: Sequence[Verdict], rest: str) -> Iterator[tuple[Verdict, str]]:
+    """Yield verdicts with their lines; of many of one kind the first ones, then who the others are.
+
+    Args:
+        verdicts: in their order.
+        rest: where all of them are.
+
+    """
+    counts = Counter(each.kind for each in verdicts)
+    shown: Counter[VerdictKind] = Counter()
+    for each in verdicts:
+        shown[each.kind] += 1
+        if shown[each.kind] <= _MOST_LINES or counts[each.kind] == _MOST_LINES + 1:
+            yield each, each.text
+        elif shown[each.kind] == counts[each.kind]:
+            others = [one for one in verdicts if one.kind is each.kind][_MOST_LINES:]
+            names = fold_names({name for one in others for name in one.nodes})
+            yield each, f"{names}: {TITLES[each.kind]}: {len(others)} more, in {rest}"
 
 
 @dataclass(frozen=True)
