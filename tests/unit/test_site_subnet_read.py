@@ -73,7 +73,8 @@ def test_tool_that_hangs_ends_with_all_that_it_started(program, tmp_path):
         (ToolOutput("", NO_PORT, 255), "run as root there"),
         (ToolOutput("", "Query SA failed\n", 0), "printed nothing: Query SA failed"),
         (ToolOutput("half", "a\nb\x1b[31m\n", 1), "ended with code 1: half"),
-        (ToolOutput("", "n1: no answer\n", None), "gave no result: n1: no answer"),
+        (ToolOutput("", "n1: its name does not resolve\n", None), "n1: its name does not resolve"),
+        (ToolOutput("", "no answer\n", None), "dump_fts on n1 gave no result: no answer"),
     ],
 )
 def test_why_a_text_is_not_the_whole_truth(output, says):

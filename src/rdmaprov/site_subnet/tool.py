@@ -80,7 +80,8 @@ def failure(tool: str, host: str, output: ToolOutput) -> str:
     """Return why a tool's text is not the whole truth; nothing if it is."""
     said = f"{output.errors}\n{output.text}" if output.rc else output.errors
     if output.rc is None:
-        return f"{tool} on {host} gave no result: {_last_line(output.errors)}"
+        why = _last_line(output.errors)
+        return why if why.startswith(f"{host}: ") else f"{tool} on {host} gave no result: {why}"
     if output.rc == _NOT_FOUND and not output.text:
         return f"{tool} is not installed on {host}; install infiniband-diags there"
     if "UMAD" in said or "umad" in said:
