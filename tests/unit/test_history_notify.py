@@ -158,7 +158,7 @@ def test_program_reads_it_from_its_standard_input(code, says, tmp_path, capsys):
     program = tmp_path / "tell"
     program.write_text(f'#!/bin/sh\ncat > "{tmp_path}/got"\nexit {code}\n')
     program.chmod(0o755)
-    notify(program)
+    notify("tell")  # of the working directory, which PATH need not have
     assert json.loads((tmp_path / "got").read_text())["site"] == "prod"
     assert says in capsys.readouterr().out
 

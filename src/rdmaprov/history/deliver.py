@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import rdmaprov
@@ -89,7 +90,8 @@ def _post(target: str, body: bytes, secret: bytes) -> None:
 
 
 def _call(target: str, body: bytes, _secret: bytes) -> None:
-    subprocess.run([target], input=body, capture_output=True, check=True, timeout=LIMIT_S)
+    program = str(Path(target).resolve())  # a name alone would be looked for in PATH
+    subprocess.run([program], input=body, capture_output=True, check=True, timeout=LIMIT_S)
 
 
 def _may_pass(error: Exception) -> bool:
