@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import resource
@@ -46,7 +47,7 @@ from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 from tests.madeup.watch_faults import AT_TIMES, FAULTS, WEAK, WatchFault
 from tests.madeup.watched import Fault, Fleet, MadeUpLink, MadeUpWatch, Place
-from tests.madeup.watching import SHAPE, Watching, is_right
+from tests.madeup.watching import SHAPE, Watching, is_pair_right, is_right
 
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.connection import Command, Connection, open_connection
@@ -100,6 +101,13 @@ def print_verdicts(seeds: int) -> None:
         known = [after for _, after in trials if after is not None]
         after = f"{statistics.median(known):.0f} s ({max(known)} s)" if known else ""
         print(f"| {name} | {seeds} | {right / seeds:.0%} | {after} |", flush=True)
+
+
+def print_pairs() -> None:
+    """Print the row of two faults at once."""
+    pairs = list(itertools.combinations(FAULTS.values(), 2))
+    right = sum(is_pair_right(pair, ((5, 3), (2, 6)), 0, SECONDS - HEALTHY_S) for pair in pairs)
+    print(f"| two at once, on different rails | {len(pairs)} | {right / len(pairs):.0%} |  |")
 
 
 def recorded_answers(seconds: int) -> tuple[Sequence[str], list[list[str]]]:
@@ -314,6 +322,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.what == "verdicts":
         print_verdicts(given.seeds)
+        print_pairs()
     elif given.what == "fleet":
         measure_fleet(given.nodes, given.seconds)
     elif given.what == "ssh":

@@ -104,3 +104,19 @@ def is_right(
         and not accused & suffering
         and is_known
     )
+
+
+def is_pair_right(
+    faults: tuple[WatchFault, WatchFault], places: tuple[Place, Place], seed: int, seconds: int
+) -> bool:
+    """Return whether two faults at once, on different rails, are both named, and nothing else."""
+    made = [fault.make(place) for fault, place in zip(faults, places, strict=True)]
+    watching = Watching(MadeUpWatch(site_nodes(SHAPE), seed, made))
+    watching.pass_seconds(seconds)
+    wanted = {
+        (kind, place[1])
+        for fault, place in zip(faults, places, strict=True)
+        for kind in fault.kinds
+    }
+    verdicts = watching.verdicts()
+    return wanted == {(each.kind, each.rail) for each in verdicts if each.kind not in _NO_FAULT}

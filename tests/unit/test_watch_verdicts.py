@@ -7,7 +7,7 @@ from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 from tests.madeup.watch_faults import AT_TIMES, FAULTS, WatchFault
 from tests.madeup.watched import Fleet, MadeUpWatch
-from tests.madeup.watching import SHAPE, Watching, is_right, watch_fault
+from tests.madeup.watching import SHAPE, Watching, is_pair_right, is_right, watch_fault
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.watch.results import WatchResult
@@ -52,6 +52,17 @@ def test_fault_of_every_other_second_is_named_too(name):
     watching = watch_fault(AT_TIMES[name], PLACE, 3, 24)
     verdicts = watching.verdicts()
     assert is_right(AT_TIMES[name], PLACE, verdicts), [each.text for each in verdicts]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("storm of pause", "slow rail"), ("incast", "bad cable"), ("slow receiver", "no buffer"),
+        ("narrow uplinks", "flapping link"), ("paused from outside", "wrong priority"),
+    ],
+)  # fmt: skip
+def test_two_faults_at_once_are_both_named(one, other):
+    assert is_pair_right((FAULTS[one], FAULTS[other]), (PLACE, (2, 6)), 1, 12)
 
 
 @pytest.mark.parametrize("seed", range(4))
