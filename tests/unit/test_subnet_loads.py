@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.unit.subnet_texts import HEALTHY
 
+from rdmaprov.subnet.check_routes import lost_share
 from rdmaprov.subnet.directory import read_directory
 from rdmaprov.subnet.fabric import build
 from rdmaprov.subnet.flows import rails, ring, ringx, tree
-from rdmaprov.subnet.loads import fair_load
+from rdmaprov.subnet.loads import Load, fair_load
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +58,8 @@ def test_each_node_has_a_parent_in_one_tree_at_least(fabric, count):
     assert {(one.end.guid, other.end.guid) for one, other in flows} == {
         (other.end.guid, one.end.guid) for one, other in flows
     }
+
+
+def test_a_pattern_without_a_flow_over_leaves_costs_nothing():
+    silent = Load({}, [], worst=None, worst_above=None, worst_down=None)
+    assert lost_share({"ringx": silent}) == 0

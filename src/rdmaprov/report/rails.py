@@ -83,7 +83,7 @@ def _draw(axes: Axes, found: _Shares) -> None:
     axes.set_xticks(range(len(found)), [f"rail {rail}" for rail in found])
     axes.set_xlim(-0.5, len(found) - 0.3)
     axes.set_ylim(
-        0, 1.1 * max(100, *(100 * share for own in found.values() for share in own.values()))
+        0, 1.1 * max([100, *(100 * share for own in found.values() for share in own.values())])
     )
     axes.set_ylabel("% of the node's mean")
     axes.grid(visible=False, axis="x")

@@ -73,7 +73,9 @@ def _draw(axes: Axes, planes: list[Mapping[str, Any]]) -> None:
                 _mark(axes, rank, named)
     axes.set_xlabel("rank")
     axes.set_ylabel("delay (µs)")
-    axes.set_ylim(0, 1.2 * max(1.0, *(rank["late_us"] or 0 for p in planes for rank in p["ranks"])))
+    axes.set_ylim(
+        0, 1.2 * max([1.0, *(rank["late_us"] or 0 for p in planes for rank in p["ranks"])])
+    )
     axes.locator_params(axis="x", integer=True)
     if len(planes) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))

@@ -160,4 +160,4 @@ def lost_share(loads: Mapping[str, Load]) -> float:
     A ring is as fast as its slowest hop, which has one part of the link for each of its flows.
     """
     found = (loads["ringx"].worst, loads["ringx"].worst_down)
-    return 1 - 1 / max(1.0, *(each.excess for each in found if each))
+    return 1 - 1 / max([1.0, *(each.excess for each in found if each)])
