@@ -126,6 +126,7 @@ def test_scheduler_that_is_away_stops_before_apply(cluster, place):
         (["n1", "--host-key", "MD5:aa"], "--host-key MD5:aa is no SHA256 fingerprint"),
         (["n1", "n2", "--host-key", f"SHA256:{'a' * 43}"], "it does not say of which"),
         (["n1", "--reservation", "tests"], "--reservation needs Slurm, which is not the site's"),
+        (["n1", "--sizes", "8:1Q"], "--sizes 8:1Q: '1Q' is not a size"),
         (["n1", "--witnesses", "0"], "--witnesses must be at least 1, not 0"),
         (["n1", "--witnesses", "n1"], "--witnesses: n1 is no other node of site"),
         ([], "Missing argument 'NODE...'"),

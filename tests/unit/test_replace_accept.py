@@ -76,15 +76,16 @@ def made(tmp_path, monkeypatch):
     ready = Prepared(load_site(site), Passwords(None), mask, screen, ())
     journal = Journal(tmp_path / "runs/replace", PROOFS)
     scheduler = Scheduler()
-    work = Work(Asked(site, ("n1",), {}, False, "", 0), ready, scheduler, scheduler, journal)
+    work = Work(Asked(site, ("n1",), {}, False, "", (), 0), ready, scheduler, scheduler, journal)
     seen = SimpleNamespace(paths=[], gates=[], code=ExitCode.OK, findings=[])
 
     def validate(_site, part, *options):
         seen.paths.append((part.nodes, options))
         return StepOutcome()
 
-    def gate(_site, _limit, part, _options, chosen):
+    def gate(_site, _limit, part, options, chosen):
         seen.gates.append((part.nodes, chosen.launcher))
+        seen.sizes = options.sizes
         result = SimpleNamespace(findings=seen.findings, exit_code=lambda: seen.code)
         return result, tmp_path / "runs/x-accept"
 
@@ -101,6 +102,13 @@ def test_node_is_measured_with_idle_witnesses_that_are_held(made):
     assert work.scheduler.held == [["n2", "n3"]]
     assert work.scheduler.released == [["n2", "n3"]]
     assert work.journal.get("n1", "held") == []
+
+
+def test_gate_measures_with_the_sizes_that_were_asked_for(made):
+    work, seen = made
+    work.asked = replace(work.asked, sizes=(1024, 2048))
+    assert Proofs(work).accept(["n1"]).is_ok
+    assert seen.sizes == (1024, 2048)
 
 
 def test_busy_witness_is_replaced_by_another_one(made):

@@ -67,7 +67,7 @@ def work(tmp_path, monkeypatch):
     found = reach.NodeFacts({"n1": NODE}, {})
     monkeypatch.setattr(reach, "read_nodes", lambda *_: found)
     scheduler = Scheduler()
-    return Work(Asked(site, ("n1",), {}, False, "", 0), ready, scheduler, scheduler, journal)
+    return Work(Asked(site, ("n1",), {}, False, "", (), 0), ready, scheduler, scheduler, journal)
 
 
 def text_of(work):

@@ -13,6 +13,7 @@ from rdmaprov.cli.options import (
     limit_option,
     password_options,
     site_argument,
+    sizes_option,
     wait_option,
 )
 from rdmaprov.cli.publish import publish_options
@@ -34,13 +35,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     show_default=True,
     help="Backend of torch.distributed; auto is nccl where nodes have GPUs.",
 )
-@click.option(
-    "--sizes",
-    "size_range",
-    metavar="MIN:MAX",
-    default="",
-    help="Message sizes, such as 1M:8G.  [default: all that fit in memory]",
-)
+@sizes_option
 @click.option("--pairs", is_flag=True, help="Measure every pair of nodes.")
 @click.option("--cross-rail", is_flag=True, help="Test paths from each rail to the others, too.")
 @click.option(

@@ -89,6 +89,13 @@ idle_option = click.option(
     is_flag=True,
     help="Take only nodes that the scheduler of SITE calls idle.",
 )
+sizes_option = click.option(
+    "--sizes",
+    "size_range",
+    metavar="MIN:MAX",
+    default="",
+    help="Message sizes, such as 1M:8G.  [default: all that fit in memory]",
+)
 
 
 def wait_option(what: str) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from rdmaprov.cli.options import password_options, site_argument, wait_option
+from rdmaprov.cli.options import password_options, site_argument, sizes_option, wait_option
 from rdmaprov.cli.verbosity import verbosity_options
 
 
@@ -38,6 +38,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     default="",
     help="Measure with nodes of this Slurm reservation only, which keeps jobs off them.",
 )
+@sizes_option
 @click.option(
     "--take-over",
     is_flag=True,

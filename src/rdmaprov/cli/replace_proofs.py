@@ -65,7 +65,8 @@ class Proofs:
         if launcher == "slurm":
             self._work.tell("ranks are started over ssh: a drained node gets no Slurm job")
             launcher = "ssh"
-        options = Options("auto", (), False, True, None, parse_stages(""), parse_duration(""), True)
+        sizes, stages, soak = self._work.asked.sizes, parse_stages(""), parse_duration("")
+        options = Options("auto", sizes, False, True, None, stages, soak, True)
         chosen = choose(ready.fleet.nodes, launcher, "")
         site, limit = self._work.asked.site, ",".join(everyone)
         result, path = accept_run.run_gate(site, limit, ready, options, chosen)

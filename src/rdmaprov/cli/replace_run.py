@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Unpack
 
+from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import session
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.passwords import provide_passwords
@@ -34,6 +35,7 @@ def return_nodes(
     yes: bool,
     witnesses: str,
     reservation: str,
+    size_range: str,
     take_over: bool,
     dry_run: bool,
     wait_s: float,
@@ -42,12 +44,13 @@ def return_nodes(
     """Return nodes to service; return the exit code.
 
     Raises:
-        UsageError: a node or a witness is none of the site's, or a fingerprint is none.
+        UsageError: a node or a witness is none of the site's, or a fingerprint or size is none.
 
     """
     names = tuple(dict.fromkeys(nodes))
     keys = allowed_keys(host_keys, names)
-    asked = Asked(site, names, keys, yes, witnesses, wait_s)
+    wanted = sizes.parse_sizes(size_range) if size_range else ()
+    asked = Asked(site, names, keys, yes, witnesses, wanted, wait_s)
     with (
         site_lock(site, wait_s),
         signals_interrupt(),

@@ -26,6 +26,7 @@ class Asked:
         host_keys: the fingerprints that the user allows, by node.
         yes: whether host variables may be written.
         witnesses: how many, or which; empty for the default.
+        sizes: bytes of the messages to measure with; empty for all that fit.
         wait_s: seconds to wait for another run that holds a node.
 
     """
@@ -35,6 +36,7 @@ class Asked:
     host_keys: Mapping[str, str]
     yes: bool
     witnesses: str
+    sizes: tuple[int, ...]
     wait_s: float
 
 
