@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -60,11 +61,19 @@ def ask(place: Path, password: str, *words: str) -> tuple[int, str]:
         cwd=str(place),
         encoding="utf-8",
         timeout=120,
-        env={**os.environ, "ANSIBLE_BECOME_ALLOW_SAME_USER": "1"},  # this may be root
+        env={
+            **os.environ,
+            "ANSIBLE_BECOME_ALLOW_SAME_USER": "1",  # this may be root
+            "PYTHONFAULTHANDLER": "1",
+        },
     )
     asked.expect("BECOME password: ")
     asked.sendline(password)
-    said = asked.read()
+    try:
+        said = asked.read()
+    except pexpect.TIMEOUT:  # every Python below it says where it waits
+        os.killpg(asked.pid, signal.SIGABRT)
+        raise AssertionError(asked.before + asked.read()) from None
     asked.close()
     return asked.exitstatus, said
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import signal
@@ -48,11 +49,11 @@ def place(tmp_path):
     return tmp_path
 
 
-def validate(place, *words):
+def validate(place, *words, **environment):
     return subprocess.run(
         [sys.executable, "-m", "rdmaprov", "validate", "site", "test_own.py", *words],
         cwd=place, capture_output=True, text=True, check=False,
-        env={**os.environ, "COLUMNS": "300"},
+        env={**os.environ, "COLUMNS": "300", **environment},
     )  # fmt: skip
 
 
@@ -182,3 +183,15 @@ def test_run_that_ends_at_its_first_failure_proves_no_node(place):
     assert "not all checks were run: stopping after 1 failures" in done.stdout
     nodes = json.loads((kept(place) / "results.json").read_text())["nodes"]
     assert "passed" not in [node["state"] for node in nodes.values()]
+
+
+def test_what_the_users_own_pytest_left_stays(place):
+    """Workers of xdist's have a directory each, for which pytest deletes the oldest of others."""
+    of_user = place / "tmp" / f"pytest-of-{getpass.getuser()}"
+    mine = [of_user / f"pytest-{number}" for number in range(6)]
+    for each in mine:
+        each.mkdir(parents=True)
+    done = validate(place, "-n", "2", "-k", FINE, TMPDIR=str(place / "tmp"))
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert sorted(path for path in of_user.iterdir() if path.is_dir()) == mine
+    assert list((place / "tmp").iterdir()) == [of_user]

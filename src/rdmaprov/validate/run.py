@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -76,10 +77,15 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask, probe: AnyProbe | No
     """
     started = datetime.now(UTC)
     findings = CheckResults(tuple(node.name for node in fleet.nodes))
-    with RunDirectory("validate", mask, log="pytest.log") as directory:
+    with (
+        RunDirectory("validate", mask, log="pytest.log") as directory,
+        tempfile.TemporaryDirectory(prefix="rdmaprov-validate-") as scratch,
+    ):
         junit = JUnit(directory, mask)
         plugins = [findings, junit, Preloaded(fleet, probe)]
-        ended = pytest.main([*_alone(probe), *_arguments(request)], plugins=plugins)
+        # Without it, -n would make pytest delete what the user's own tests left in /tmp.
+        own = f"--basetemp={scratch}"
+        ended = pytest.main([own, *_alone(probe), *_arguments(request)], plugins=plugins)
         gc.collect()  # pytest's session, with all of its checks: it is in cycles
         junit.close()
         for one in findings.judged:
