@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.lab.fleet import Fleet
+from tests.lab.fleet import FOUR, Fleet
 from tests.lab.handle import FACTORY, LabHandle
 from tests.lab.play import Play
 from tests.lab.rail import Rail
@@ -75,6 +75,21 @@ def _begin_test(request, begin):
 def fleet(lab, tmp_path_factory):
     """Provide the lab's nodes as a site of the user's own."""
     return Fleet(lab, tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture(scope="session")
+def fleet_of_four(tmp_path_factory, at_large):
+    """Provide four provisioned nodes, a lab of their own."""
+    directory = tmp_path_factory.mktemp("four")
+    at_large(directory / "lab")
+    lab = LabHandle(directory / "lab", directory / "lab-site")
+    try:
+        lab.must("up", "--nodes", str(len(FOUR)), "--site", str(lab.site))
+        made = Fleet(lab, directory)
+        made.apply()
+        yield made
+    finally:
+        lab.must("down")
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from tests.lab.handle import LabHandle
 from tests.site_runs import SiteRuns
 
 NODES = ("node1", "node2")
+FOUR = (*NODES, "node3", "node4")
 # An emulated processor that others share takes a while to unpack a dozen modules for modinfo.
 PATIENT = ("--command-timeout=60", "--node-timeout=900")
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json").read_text())

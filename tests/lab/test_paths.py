@@ -1,17 +1,15 @@
 """Single paths between four real nodes over Soft-RoCE: each fault is named, and nothing is left.
 
-A lab of its own: with two nodes, no path tells which of its ends is at fault.
+With two nodes, no path tells which of its ends is at fault.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.lab.fleet import Fleet, leftovers_of_accept
-from tests.lab.handle import LabHandle
+from tests.lab.fleet import FOUR, leftovers_of_accept
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
-NODES = ("node1", "node2", "node3", "node4")
 BAD, RAIL, NETDEV = "node3", 1, "ens2"
 # A firewall that knows nothing of RoCE: ping and TCP work.
 BLOCK = (
@@ -27,19 +25,9 @@ SLOW, FAST = (
 FAULTS = ("rail-drops-packets", "mtu-wrong", "tos-lost")
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory, at_large):
-    """Provide a fleet of four provisioned nodes."""
-    directory = tmp_path_factory.mktemp("lab")
-    at_large(directory / "lab")
-    lab = LabHandle(directory / "lab", directory / "lab-site")
-    try:
-        lab.must("up", "--nodes", str(len(NODES)), "--site", str(lab.site))
-        made = Fleet(lab, directory / "fleet")
-        made.apply()
-        yield made
-    finally:
-        lab.must("down")
+@pytest.fixture
+def fleet(fleet_of_four):
+    return fleet_of_four
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +41,7 @@ def measure(fleet):
     """Run the stages of single nodes and pairs; return what came of them."""
     code, said = fleet.run("accept", "--stages", "host,pairs", "--sizes", "16K:64K")
     results = fleet.results()
-    assert leftovers_of_accept(fleet.lab, NODES) == [""] * len(NODES)
+    assert leftovers_of_accept(fleet.lab, FOUR) == [""] * len(FOUR)
     stages = {stage["name"]: stage for stage in results["stages"]}
     return code, said, stages, results
 

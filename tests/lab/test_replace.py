@@ -5,12 +5,14 @@ Slurm is a real one on this machine; to it the lab's nodes are names, as it is n
 
 from __future__ import annotations
 
-import os
 import subprocess
+from contextlib import contextmanager
 
 import pytest
-from tests.lab.fleet import NODES, PATIENT, Fleet
+from tests.lab.fleet import FOUR, NODES, PATIENT, Fleet
 from tests.unit.slurm_cluster import running_cluster
+
+from rdmaprov.runs.groups import fold_names
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -20,29 +22,22 @@ SIZES = ("--sizes", "16K:64K")
 SLURM = "\nscheduler_kind: slurm\nscheduler_wait_s: 30\n"
 
 
-@pytest.fixture
-def slurm(monkeypatch):
-    """Provide a Slurm that has the lab's nodes, as every verb finds it."""
-    with running_cluster(NODES) as cluster:
-        for name in ("SLURM_CONF", "PATH"):
-            value = cluster.environment[name]
-            monkeypatch.setenv(name, f"{os.environ[name]}:{value}" if name == "PATH" else value)
-        yield cluster
-
-
-@pytest.fixture
-def fleet(lab, tmp_path, monkeypatch):
-    """Provide a site of the test's own, whose nodes Slurm schedules."""
-    made = Fleet(lab, tmp_path)
+@contextmanager
+def scheduled(lab, directory):
+    """Provide a site of the test's own, and a Slurm of all nodes that every verb finds."""
+    made = Fleet(lab, directory)
     with (made.site / "group_vars/all.yml").open("a") as variables:
         variables.write(SLURM)
-    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(PATIENT))
-    return made
+    with pytest.MonkeyPatch.context() as patch, running_cluster(tuple(lab.names())) as cluster:
+        for name in ("SLURM_CONF", "PATH"):
+            patch.setenv(name, cluster.environment[name])
+        patch.setenv("PYTEST_ADDOPTS", " ".join(PATIENT))
+        yield made, cluster
 
 
-def service(slurm, node=NODE):
-    """Return a node's state in Slurm, and the reason."""
-    return slurm.ask("sinfo", "-h", "-n", node, "-o", "%T|%E")
+def service(slurm):
+    """Return each node's name, its state in Slurm and the reason."""
+    return slurm.ask("sinfo", "-h", "-N", "-o", "%N|%T|%E").splitlines()
 
 
 def replace_machine(lab):
@@ -61,27 +56,59 @@ def replace_machine(lab):
     return lines[NODES.index(NODE)].split()[1]
 
 
-def test_replaced_machine_is_drained_proven_and_returned(lab, fleet, slurm):
-    code, said = fleet.run("accept", *SIZES)
-    assert fleet.results()["nodes"][WITNESS]["findings"] == 0, said
-    shown = replace_machine(lab)
-    replace = ("replace", NODE, "--witnesses", WITNESS, *SIZES)
+def test_replaced_machine_is_drained_proven_and_returned(lab, tmp_path):
+    with scheduled(lab, tmp_path) as (fleet, slurm):
+        code, said = fleet.run("accept", *SIZES)
+        assert fleet.results()["nodes"][WITNESS]["findings"] == 0, said
+        shown = replace_machine(lab)
+        replace = ("replace", NODE, "--witnesses", WITNESS, *SIZES)
 
-    code, said = fleet.run(*replace)
-    assert code == 4, said
-    assert f"host key that it shows:  {shown}" in said
-    assert "nothing was sent to it" in said
+        code, said = fleet.run(*replace)
+        assert code == 4, said
+        assert f"host key that it shows:  {shown}" in said
+        assert "nothing was sent to it" in said
 
-    lab.must("fault", NODE, "disk-full")
-    code, said = fleet.run(*replace, "--host-key", shown)
-    assert code == 1, said
-    assert f"{NODE}: stopped at apply" in said
-    assert service(slurm) == "drained|rdmaprov: replace stopped at apply: failed"
+        lab.must("fault", NODE, "disk-full")
+        code, said = fleet.run(*replace, "--host-key", shown)
+        assert code == 1, said
+        assert f"{NODE}: stopped at apply" in said
+        stopped = f"{NODE}|drained|rdmaprov: replace stopped at apply: failed"
+        assert service(slurm) == [f"{WITNESS}|idle|none", stopped]
 
-    lab.must("heal", NODE)
-    code, said = fleet.run(*replace)
-    assert code == 0, said
-    assert f"witnesses: {WITNESS}" in said
-    assert service(slurm) == "idle|none"
-    assert slurm.ask("srun", "-w", NODE, "echo", "a job") == "a job"
-    assert slurm.ask("scontrol", "show", "reservation", "-o").startswith("No reservations")
+        lab.must("heal", NODE)
+        code, said = fleet.run(*replace)
+        assert code == 0, said
+        assert f"witnesses: {WITNESS}" in said
+        assert service(slurm) == [f"{name}|idle|none" for name in NODES]
+        assert slurm.ask("srun", "-w", NODE, "echo", "a job") == "a job"
+        assert slurm.ask("scontrol", "show", "reservation", "-o").startswith("No reservations")
+
+
+def test_rolling_apply_stops_at_the_node_that_fails_and_goes_on_there(fleet_of_four, tmp_path):
+    lab = fleet_of_four.lab
+    first, second, third, fourth = FOUR
+    lab.must("fault", third, "disk-full")
+    with scheduled(lab, tmp_path) as (fleet, slurm):
+        variables = fleet.site / "group_vars/all.yml"
+        variables.write_text(variables.read_text().replace("swappiness: 10", "swappiness: 20"))
+        roll = ("apply", "--serial", "1", "--roles", "limits")
+
+        code, said = fleet.run(*roll)
+        assert code == 1, said
+        assert f"in service: {fold_names([first, second])}" in said
+        assert f"stopped: {third}: apply" in said
+        assert f"not started, in service: {fourth}" in said
+        stopped = f"{third}|drained|rdmaprov: apply stopped at apply: failed"
+        idle = [f"{name}|idle|none" for name in FOUR]
+        assert service(slurm) == [*idle[:2], stopped, idle[3]]
+        assert [swappiness(lab, name) for name in FOUR] == ["20", "20", "10", "10"]
+
+        lab.must("heal", third)
+        code, said = fleet.run(*roll)
+        assert code == 0, said
+        assert service(slurm) == idle
+        assert [swappiness(lab, name) for name in FOUR] == ["20"] * 4
+
+
+def swappiness(lab, node):
+    return lab.run(node, "cat /proc/sys/vm/swappiness").strip()
