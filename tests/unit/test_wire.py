@@ -93,5 +93,18 @@ def test_rails_are_asked_side_by_side(program, tmp_path):
 
 def test_ping_counts_what_it_sends(ping):
     """With a limit of its own it would count answers, and call one that is late a loss."""
-    script = 'case " $* " in *" -w "*) ;; *" -c 50 "*) echo {};; esac'
-    assert ping(script.format("50 packets transmitted, 49 received")) == wire.Ping(50, 49, "")
+    script = 'case " $* " in *" -w "*) ;; *" -c 50 "*) echo {};; *" -c 200 "*) echo {};; esac'
+    lost, more = "50 packets transmitted, 49 received", "200 packets transmitted, 196 received"
+    assert ping(script.format(lost, more)) == wire.Ping(200, 196, "")
+
+
+@pytest.mark.parametrize("received", [50, 0])
+def test_path_that_answers_all_or_nothing_is_not_pinged_again(ping, received):
+    script = 'case " $* " in *" -c 50 "*) echo 50 packets transmitted, {} received;; esac'
+    assert ping(script.format(received)) == wire.Ping(50, received, "")
+
+
+def test_a_lost_packet_that_is_not_lost_again_is_a_stall_of_the_node(ping):
+    script = 'case " $* " in *" -c 50 "*) n=49 of=50;; *) n=200 of=200;; esac\n'
+    said = 'echo "$of packets transmitted, $n received"'
+    assert ping(script + said) == wire.Ping(200, 200, "")
