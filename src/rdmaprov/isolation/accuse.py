@@ -1,0 +1,131 @@
+"""Nodes and pairs of nodes that the tests of pairs show to be at fault."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rdmaprov.isolation.compare import BAD_SHARE
+from rdmaprov.isolation.fleet_search import EITHER, LEAST_OF_LEAF, FleetSearch, join_names
+from rdmaprov.isolation.intermittent import IntermittentSearch
+from rdmaprov.isolation.meetings import Meetings, Pair, disjoint
+from rdmaprov.isolation.model import FaultyPart
+from rdmaprov.isolation.pairs import round_robin
+from rdmaprov.isolation.witnesses import WitnessSearch
+
+# Of more pairs than this that fail without a node in common, a cause for each is not likely.
+_MOST_PAIRS = 3
+# A fault that is there in a third of the time fails four times in a row once in a hundred.
+_MORE_TESTS = 3
+
+
+def accuse_nodes(fleet: FleetSearch, search: WitnessSearch) -> None:
+    """Accuse nodes that fail with witnesses; a group that passes among itself shares a switch."""
+    found = {n: bad for n, bad in search.accused().items() if n not in fleet.accused()}
+    if len(found) >= LEAST_OF_LEAF and (group := _shared(fleet, search, list(found))):
+        why = "they pass among themselves and fail with others: they share a switch or its uplinks"
+        fleet.parts.append(FaultyPart("leaf", tuple(group), "low", why, _leaf_name(fleet, group)))
+        found = {node: bad for node, bad in found.items() if node not in group}
+    for node, bad in found.items():
+        passes = search.meetings.partners(node, bad=False)
+        why = f"it fails with {join_names(bad)}, which pass without it"
+        if passes:
+            why += f", and passed with {join_names(passes)}: it comes and goes"
+        sure = "low" if passes else "high"
+        hang = hangs(search, [node])
+        part = FaultyPart("node", (node,), sure, why, hang=hang, comes_and_goes=bool(passes))
+        fleet.parts.append(part)
+
+
+def _shared(fleet: FleetSearch, search: WitnessSearch, nodes: list[str]) -> list[str]:
+    """Return those of several bad nodes that pass among themselves, if most of them do."""
+    pairs = next(round_robin(nodes), ())
+    reached = fleet.test(pairs)
+    least = search.meetings.least_gb_s
+    good = [node for pair, rate in reached.items() if rate >= least for node in pair]
+    return good if len(good) >= max(LEAST_OF_LEAF, len(nodes) / 2) else []
+
+
+def _leaf_name(fleet: FleetSearch, nodes: Sequence[str]) -> str:
+    names = {fleet.leaf_of.get(node, "") for node in nodes}
+    return names.pop() if len(names) == 1 else ""
+
+
+def accuse_intermittent(fleet: FleetSearch, search: WitnessSearch, *before: Meetings) -> None:
+    """Accuse nodes that are slow at times, with partners that never are without them."""
+    for each in IntermittentSearch(search, fleet.accused(), before).run():
+        why = (
+            f"it was slow in {each.slow} of {each.tests} tests, with {join_names(each.partners)}, "
+            "which were never slow without it: it comes and goes"
+        )
+        seen = (*before, search.meetings)
+        hang = any(one.hangs(each.node, it) for one in seen for it in each.partners)
+        part = FaultyPart("node", (each.node,), "low", why, hang=hang, comes_and_goes=True)
+        fleet.parts.append(part)
+
+
+def accuse_pairs(fleet: FleetSearch, search: WitnessSearch, *before: Meetings) -> None:
+    """Accuse pairs that fail although both pass with others, or the paths if they are many."""
+    accused, cleared = fleet.accused(), set(search.cleared())
+    pairs = [pair for pair in search.bad_pairs() if accused.isdisjoint(pair)]
+    if fleet.share < BAD_SHARE:  # over gloo, whatever else ran there was what came and went
+        again = _pass_again(fleet, search, pairs)
+        pairs = [pair for pair in pairs if pair not in again]
+    if len([pair for pair in pairs if cleared.issuperset(pair)]) > _MOST_PAIRS:
+        why = (
+            f"{len(pairs)} pairs of nodes are slow that have no node and no leaf in common: flows "
+            "share paths, or some paths carry less"
+        )
+        nodes = tuple(dict.fromkeys(node for pair in pairs for node in pair))
+        fleet.parts.append(FaultyPart("fleet", nodes, "low", why))
+        return
+    pairs = _accuse_common(fleet, pairs)
+    passed = _pass_again(fleet, search, pairs)
+    if passed:
+        accuse_intermittent(fleet, search, *before)
+        pairs = [pair for pair in pairs if fleet.accused().isdisjoint(pair)]
+    for pair in pairs:
+        sure = cleared.issuperset(pair) and pair not in passed
+        why = "each passes with other nodes" if cleared.issuperset(pair) else EITHER
+        why += ", and they passed when tested again: it comes and goes" if pair in passed else ""
+        hang = search.meetings.hangs(*pair)
+        confidence = "high" if sure else "low"
+        fleet.parts.append(
+            FaultyPart("pair", pair, confidence, f"they fail together; {why}", hang=hang)
+        )
+
+
+def _accuse_common(fleet: FleetSearch, pairs: Sequence[Pair]) -> list[Pair]:
+    """Accuse a node that several bad pairs have in common; return the other pairs."""
+    count = Counter(node for pair in pairs for node in pair)
+    shared = [node for node, times in count.most_common() if times > 1]
+    for node in shared:
+        others = [each for pair in pairs if node in pair for each in pair if each != node]
+        if len(others) > 1 and not set(others) & set(shared):
+            why = f"it fails with {join_names(others)}, which pass with others, as it does itself"
+            fleet.parts.append(FaultyPart("node", (node,), "low", why, comes_and_goes=True))
+    return [pair for pair in pairs if not set(pair) & set(shared)]
+
+
+def _pass_again(fleet: FleetSearch, search: WitnessSearch, pairs: Sequence[Pair]) -> set[Pair]:
+    """Return the bad pairs that pass in one of some more tests.
+
+    A path is bad each time. A node whose fault comes and goes may fail with one partner alone.
+    """
+    asked = [pair for pair in pairs if not search.meetings.hangs(*pair)]
+    least, passed = search.meetings.least_gb_s, set[Pair]()
+    for _ in range(_MORE_TESTS):
+        rest = asked
+        while rest:
+            now = disjoint(rest, set())
+            reached = fleet.test(now)
+            search.meetings.add(reached)
+            passed |= {pair for pair, rate in reached.items() if rate >= least}
+            rest = [pair for pair in rest if pair not in now]
+    return passed
+
+
+def hangs(search: WitnessSearch, nodes: Sequence[str]) -> bool:
+    """Return whether any bad test of these nodes hung."""
+    meetings = search.meetings
+    return any(meetings.hangs(n, it) for n in nodes for it in meetings.partners(n, bad=True))
