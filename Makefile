@@ -2,6 +2,7 @@
 #   make check     lint, types, unit tests: the inner loop
 #   make test      what every change must pass, on the virtual cluster too
 #   make test-all  and what takes the virtual cluster long
+#   make test-hours  each shape of the cluster, and fleets of four: half an hour each, and more
 #   make gpu       ranks over NCCL, where there is an NVIDIA GPU
 #   make generate  write the files that repeat what is declared once
 #   make demo      the whole job on a virtual cluster, step by step
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 
-.PHONY: generate venv lab-tools test-tools demo lab check lint unit program test test-all gpu gpu-there lock clean
+.PHONY: generate venv lab-tools test-tools demo lab check lint unit program test test-all test-hours gpu gpu-there lock clean
 
 # As requires-python in pyproject.toml; pip would say so only after it made half an environment.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -62,13 +63,13 @@ lint: venv
 	$(BIN)/ansible-lint --offline --strict
 
 unit: venv
-	$(BIN)/pytest -q -n 2 -m "not lab and not browser and not gpu" --ignore tests/cli --ignore tests/namespaces
+	$(BIN)/pytest -q -n 2 -m "not (lab or browser or gpu or long or hours)" --ignore tests/cli --ignore tests/namespaces
 
 # The program as its users run it; most of it is waiting for Ansible to start. Then the acceptance
 # on nodes of this machine's kernel.
 program: test-tools
-	$(BIN)/pytest -q -n 2 -m "not long" tests/cli
-	$(BIN)/pytest -q -n 2 tests/namespaces
+	$(BIN)/pytest -q -n 2 -m "not (long or hours)" tests/cli
+	$(BIN)/pytest -q -n 2 -m "not (long or hours)" tests/namespaces
 
 check: lint unit
 
@@ -83,13 +84,16 @@ generate: venv
 
 # Two labs at a time: a lab under emulation mostly keeps one processor busy. Not beside the unit tests,
 # some of which have to tell what is slow from what hangs.
-LAB = $(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder -v --durations=40
+LAB = $(BIN)/pytest tests/lab tests/report tests/cli tests/namespaces -n 2 --dist loadscope --no-loadscope-reorder -v --durations=40
 
 test: test-tools check program
-	$(LAB) -m "(lab or browser) and not long"
+	$(LAB) -m "(lab or browser) and not (long or hours)"
 
 test-all: test-tools check program
-	$(LAB) -m "lab or browser or long"
+	$(LAB) -m "(lab or browser or long) and not hours"
+
+test-hours: test-tools
+	$(LAB) -m hours
 
 # Asked for by name, so a machine without a GPU fails, before anything is made. What ranks write is
 # kept in runs/gpu, or where RDMAPROV_GPU_LOGS says.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from tests.lab.fleet import FOUR, leftovers_of_accept
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.hours]
 
 BAD, RAIL, NETDEV = "node3", 1, "ens2"
 # A firewall that knows nothing of RoCE: ping and TCP work.

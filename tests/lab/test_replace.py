@@ -14,7 +14,7 @@ from tests.unit.slurm_cluster import running_cluster
 
 from rdmaprov.runs.groups import fold_names
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.hours]
 
 STATE = "provisioned"
 NODE, WITNESS = "node2", "node1"

@@ -13,7 +13,7 @@ from tests.lab.handle import LabHandle
 
 from rdmaprov.lab.parallel import in_parallel
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.hours]
 
 # Nodes of two shapes in one lab, where one can reach the other's rails: a lab takes half an hour.
 LABS = (
