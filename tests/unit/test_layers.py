@@ -29,6 +29,7 @@ contract
 nccl_log
 subnet
 site_subnet
+switches
 isolation
 verbs
 apply drift

@@ -1,0 +1,1 @@
+"""Ethernet switches: what one answered about its own configuration, and what is wrong in it."""

@@ -1,0 +1,172 @@
+"""Cumulus Linux: what `nv show` prints, as JSON or as text.
+
+Texts and keys: NVIDIA's Cumulus Linux documentation, "RDMA over Converged Ethernet - RoCE" and
+"Quality of Service"; the JSON has the keys that the text shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rdmaprov.switches.cumulus_config import (
+    configuration,
+    interface_facts,
+    profile_facts,
+)
+from rdmaprov.switches.cumulus_roce import roce_facts
+from rdmaprov.switches.model import PfcWatchdog, SwitchFact, SwitchReading, SwitchSystem
+from rdmaprov.switches.nvue import is_nvue_text, view_of
+from rdmaprov.switches.reader import ReadingDraft, SwitchAsk, SwitchReader
+from rdmaprov.switches.saved import SavedAnswer
+from rdmaprov.switches.shapes import PORT, inner, members, whole
+
+# What is said of the whole switch, if no answer names a port.
+ALL_PORTS = "all-ports"
+_OF_PORT = re.compile(
+    r"nv show interface (?P<port>\S+) qos (?P<what>roce status|roce counters|roce|pfc-watchdog)\b"
+)
+_ROCE_KEYS = {"congestion-control", "trust", "mode", "lldp-app-tlv", "prio-map", "tc-map"}
+_ROCE_FACTS = (
+    SwitchFact.PFC, SwitchFact.TRUST, SwitchFact.DSCP_MAP, SwitchFact.ECN, SwitchFact.WEIGHTS,
+    SwitchFact.BUFFERS,
+)  # fmt: skip
+_DISCARDS = {
+    "rx RoCE": ("rx-stats", "rx-roce-stats", "no-buffer-discard"),
+    "tx RoCE": ("tx-stats", "tx-roce-stats", "unicast-no-buffer-discard"),
+    "tx CNP": ("tx-stats", "tx-cnp-stats", "unicast-no-buffer-discard"),
+}
+
+
+def _is_roce(view: Mapping[str, Any]) -> bool:
+    return len(_ROCE_KEYS & view.keys()) >= 2
+
+
+def _is_interfaces(view: Mapping[str, Any]) -> bool:
+    return any(isinstance(inner(each, "link"), dict) for each in view.values())
+
+
+def _knows(answer: SavedAnswer) -> bool:
+    document = answer.document
+    if answer.command.startswith("nv ") or configuration(document) is not None:
+        return True
+    view = members(document)
+    return is_nvue_text(answer.text) or _is_roce(view) or _is_interfaces(view)
+
+
+def _read(name: str, answers: Sequence[SavedAnswer]) -> SwitchReading:
+    draft = ReadingDraft(name, SwitchSystem.CUMULUS)
+    found = _Answers(draft)
+    for answer in answers:
+        found.sort(answer)
+    found.apply()
+    return draft.finish()
+
+
+class _Answers:
+    """Answers about the whole switch, and about single ports, which say more."""
+
+    def __init__(self, draft: ReadingDraft) -> None:
+        self._draft = draft
+        self._of_switch: dict[str, Any] = {}
+        self._of_port: dict[str, dict[str, Any]] = {}
+        self._config: Mapping[str, Any] | None = None
+
+    def sort(self, answer: SavedAnswer) -> None:
+        """Take what an answer says."""
+        config = configuration(answer.document)
+        of_port = _OF_PORT.match(answer.command)
+        view = view_of(answer)
+        if config is not None:
+            self._config = config
+        elif of_port is not None:
+            self._take_port(of_port["port"], of_port["what"], view, answer)
+        elif _is_roce(view):
+            self._of_switch |= roce_facts(view)
+            self._tell(answer.command or "nv show qos roce")
+        elif _is_interfaces(view):
+            for port, each in view.items():
+                self._add(port, interface_facts(members(each)), is_physical=True)
+            self._draft.where.setdefault(SwitchFact.MTU, answer.command or "nv show interface")
+        else:
+            self._draft.not_read.append(f"{answer.label} is not known")
+
+    def _take_port(
+        self, port: str, what: str, view: Mapping[str, Any], answer: SavedAnswer
+    ) -> None:
+        if what == "pfc-watchdog":
+            self._add(port, {"watchdog": _watchdog(view)})
+            self._draft.where[SwitchFact.WATCHDOG] = answer.command
+        elif "rx-stats" in view or "tx-stats" in view:
+            self._add(port, _counted(view))
+            self._draft.where[SwitchFact.DROPS] = answer.command
+        elif _is_roce(view):
+            self._add(port, roce_facts(view))
+            self._tell(answer.command)
+        else:
+            self._draft.not_read.append(f"{answer.label} is not known")
+
+    def _add(self, port: str, facts: Mapping[str, Any], *, is_physical: bool = False) -> None:
+        if PORT.fullmatch(port) and not (is_physical and not port.startswith("swp")):
+            self._of_port.setdefault(port, {}).update(facts)
+
+    def _tell(self, command: str) -> None:
+        self._draft.where |= dict.fromkeys(_ROCE_FACTS, command)
+
+    def apply(self) -> None:
+        """Give each port what is said of it, else of the switch, else what is configured."""
+        config = self._config or {}
+        configured = [each for each in members(config.get("interface")) if each[:3] == "swp"]
+        for port in list(dict.fromkeys([*configured, *self._of_port])) or [ALL_PORTS]:
+            own = members(inner(config, "interface", port))
+            layers = (
+                profile_facts(config, own),
+                interface_facts(own),
+                self._of_switch,
+                self._of_port.get(port, {}),
+            )
+            known = {k: v for layer in layers for k, v in layer.items() if v is not None}
+            self._draft.ports.add(port, **known)
+        for fact in SwitchFact if self._config else ():
+            self._draft.where.setdefault(fact, "configuration of NVUE")
+
+
+def _watchdog(view: Mapping[str, Any]) -> PfcWatchdog:
+    state = view.get("state")
+    counts = [
+        whole(inner(each, "deadlock-count"))
+        for each in members(view.get("status")).values()
+    ]  # fmt: skip
+    known = [each for each in counts if each is not None]
+    is_on = {"enabled": True, "enable": True, "disabled": False, "disable": False}.get(str(state))
+    return PfcWatchdog(is_on, storms=sum(known) if known else None)
+
+
+def _counted(view: Mapping[str, Any]) -> dict[str, Any]:
+    drops = {name: whole(inner(view, *path)) for name, path in _DISCARDS.items()}
+    known = {name: count for name, count in drops.items() if count is not None}
+    return {"drops": known or None}
+
+
+READER = SwitchReader(
+    SwitchSystem.CUMULUS,
+    "cumulus",
+    (
+        SwitchAsk(
+            "nv show qos roce", "PFC, maps, ECN, shares, trust of the whole switch", _ROCE_FACTS
+        ),
+        SwitchAsk(
+            "nv show interface -o json", "MTU, rate and link of each port", (SwitchFact.MTU,)
+        ),
+        SwitchAsk("nv show interface PORT qos roce status", "the same as set on a port"),
+        SwitchAsk("nv show interface PORT qos roce counters", "drops", (SwitchFact.DROPS,)),
+        SwitchAsk(
+            "nv show interface PORT qos pfc-watchdog",
+            "the watchdog, storms of pause",
+            (SwitchFact.WATCHDOG,),
+        ),
+    ),
+    _knows,
+    _read,
+)

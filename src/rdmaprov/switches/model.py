@@ -1,0 +1,153 @@
+"""What a switch says of itself; None stands for what its answers lack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class SwitchSystem(StrEnum):
+    """The operating system of a switch."""
+
+    SONIC = "SONiC"
+    CUMULUS = "Cumulus Linux"
+    ARISTA = "Arista EOS"
+    OPENCONFIG = "OpenConfig"
+
+
+class SwitchFact(StrEnum):
+    """A kind of setting or counter; the values are the keys of --json."""
+
+    PFC = "pfc"
+    TRUST = "trust"
+    DSCP_MAP = "dscp_map"
+    ECN = "ecn"
+    MTU = "mtu"
+    BUFFERS = "buffers"
+    WEIGHTS = "weights"
+    WATCHDOG = "watchdog"
+    DROPS = "drops"
+
+
+@dataclass(frozen=True)
+class EcnCurve:
+    """How a queue marks packets.
+
+    Args:
+        is_on: whether it marks at all.
+        least: length of the queue from which it marks.
+        most: length from which it marks with `percent`.
+        unit: of both, such as bytes or segments.
+        percent: the largest probability of a mark.
+
+    """
+
+    is_on: bool
+    least: float | None = None
+    most: float | None = None
+    unit: str = "bytes"
+    percent: float | None = None
+
+
+@dataclass(frozen=True)
+class QueueShare:
+    """How a queue is served: strictly first, or with a weight (percent, if the switch says so)."""
+
+    is_strict: bool
+    weight: int | None = None
+
+
+@dataclass(frozen=True)
+class PfcWatchdog:
+    """The watchdog for storms of pause; `storms` are those that it counted."""
+
+    is_on: bool | None
+    action: str = ""
+    storms: int | None = None
+
+
+@dataclass(frozen=True)
+class SwitchPort:
+    """One port of a switch.
+
+    Args:
+        name: as the switch has it.
+        description: that an operator wrote.
+        is_up: whether it has a link, or may have one.
+        speed_gbps: its rate.
+        mtu_bytes: the largest IP packet.
+        pfc_rx: priorities whose pause frames stop the port.
+        pfc_tx: priorities for which the port sends pause frames.
+        trusts_dscp: whether DSCP, rather than PCP, decides on the class of a packet.
+        dscp_class: DSCP to class: a traffic class, or Cumulus' switch priority.
+        class_queue: class to the queue that it leaves by.
+        priority_queue: priority of a pause frame to the queue that it stops; None: by the class of
+            the same number.
+        class_group: class to priority group, the buffer in which it arrives.
+        lossless_groups: priority groups that have room for what arrives after a pause.
+        xoff_bytes: priority group to the fill from which it pauses, where that is a fixed number.
+        ecn: by queue; a queue that is missing does not mark.
+        shares: by queue.
+        watchdog: of storms of pause.
+        drops: packets dropped so far, by what they are of.
+        pauses_rx: pause frames received so far, by priority.
+        pauses_tx: pause frames sent so far, by priority.
+
+    """
+
+    name: str
+    description: str = ""
+    is_up: bool | None = None
+    speed_gbps: int | None = None
+    mtu_bytes: int | None = None
+    pfc_rx: frozenset[int] | None = None
+    pfc_tx: frozenset[int] | None = None
+    trusts_dscp: bool | None = None
+    dscp_class: Mapping[int, int] | None = None
+    class_queue: Mapping[int, int] | None = None
+    priority_queue: Mapping[int, int] | None = None
+    class_group: Mapping[int, int] | None = None
+    lossless_groups: frozenset[int] | None = None
+    xoff_bytes: Mapping[int, int] | None = None
+    ecn: Mapping[int, EcnCurve] | None = None
+    shares: Mapping[int, QueueShare] | None = None
+    watchdog: PfcWatchdog | None = None
+    drops: Mapping[str, int] | None = None
+    pauses_rx: Mapping[int, int] | None = None
+    pauses_tx: Mapping[int, int] | None = None
+
+    def class_of(self, dscp: int) -> int | None:
+        """Return the class of a DSCP, None if that is not known."""
+        return None if self.dscp_class is None else self.dscp_class.get(dscp)
+
+    def queue_of(self, number: int) -> int | None:
+        """Return the queue by which a class leaves, None if that is not known."""
+        return None if self.class_queue is None else self.class_queue.get(number)
+
+    def pausing(self, number: int) -> frozenset[int]:
+        """Return the priorities whose pause frames stop a class."""
+        queue = self.queue_of(number)
+        if self.priority_queue is None or queue is None:
+            return frozenset({number})
+        return frozenset(each for each, stops in self.priority_queue.items() if stops == queue)
+
+
+@dataclass(frozen=True)
+class SwitchReading:
+    """A switch, read.
+
+    Args:
+        name: its own, or that of the directory or file of its answers.
+        system: None if no answer is known.
+        ports: in the order of the answers.
+        where: by fact, the command or table that says it.
+        not_read: answers, or parts of them, that cannot be read, and why.
+
+    """
+
+    name: str
+    system: SwitchSystem | None
+    ports: tuple[SwitchPort, ...] = ()
+    where: Mapping[SwitchFact, str] = field(default_factory=dict)
+    not_read: tuple[str, ...] = ()

@@ -1,0 +1,79 @@
+"""What `nv show` prints as text, brought into the shape of its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rdmaprov.switches.saved import SavedAnswer
+from rdmaprov.switches.shapes import members
+from rdmaprov.switches.tables import TextTable, text_tables
+
+# Titles of the tables below the first one, and their keys in the JSON.
+_TITLES = {
+    "RoCE PCP/DSCP->SP mapping configurations": "prio-map",
+    "RoCE SP->TC mapping and ETS configurations": "tc-map",
+    "RoCE pool config": "pool-map",
+    "RoCE Pool Status": "pool-map",
+    "PFC WD Status": "status",
+}
+_MOST_DEPTH = 8
+
+
+def is_nvue_text(text: str) -> bool:
+    """Return whether a text is a view of `nv show`."""
+    head = text[:2048]
+    return " operational " in head and " applied" in head
+
+
+def view_of(answer: SavedAnswer) -> Mapping[str, Any]:
+    """Return the keys of an answer, from its JSON or its text; empty if it has none."""
+    if answer.document is not None:
+        return members(answer.document)
+    found: dict[str, Any] = {}
+    for table in text_tables(answer.text):
+        place = _operational(table)
+        if place is not None:
+            found.update(_nested(table, place))
+        elif table.title in _TITLES:
+            found[_TITLES[table.title]] = {
+                str(number): record for number, record in enumerate(table.records())
+            }
+        elif "Interface" in table.columns:
+            found.update(_interfaces(table))
+    return found
+
+
+def _operational(table: TextTable) -> int | None:
+    """Return the column of what is so; NVIDIA's pages show its head a letter beside the column."""
+    ends = (place for place, head in enumerate(table.columns) if "perational" in head)
+    return next(ends, None)
+
+
+def _nested(table: TextTable, place: int) -> dict[str, Any]:
+    """Return the rows by their keys; a row that is indented belongs to the one above it."""
+    found: dict[str, Any] = {}
+    above: list[tuple[int, dict[str, Any]]] = [(-1, found)]
+    for row, indent in zip(table.rows, table.indents, strict=True):
+        while above[-1][0] >= indent:
+            above.pop()
+        inside = above[-1][1]
+        if row[place]:
+            inside[row[0]] = row[place]
+        elif len(above) <= _MOST_DEPTH:
+            inside[row[0]] = {}
+            above.append((indent, inside[row[0]]))
+    return found
+
+
+def _interfaces(table: TextTable) -> dict[str, Any]:
+    """Return the table of `nv show interface` as its JSON has it."""
+    found = {}
+    for row in table.records():
+        link = {
+            "mtu": row.get("MTU"),
+            "speed": row.get("Speed"),
+            "oper-status": row.get("Oper Status") or row.get("State"),
+        }
+        found[row["Interface"]] = {"link": {key: each for key, each in link.items() if each}}
+    return found

@@ -1,0 +1,63 @@
+"""What each reader is: the commands to ask a switch of one system, and how answers are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rdmaprov.switches.model import SwitchFact, SwitchReading, SwitchSystem
+from rdmaprov.switches.saved import SavedAnswer
+from rdmaprov.switches.shapes import PortTable
+
+
+@dataclass(frozen=True)
+class SwitchAsk:
+    """A command to ask; PORT in it stands for each port.
+
+    Args:
+        command: it.
+        tells: what it tells, in words.
+        facts: the kinds of what it tells.
+
+    """
+
+    command: str
+    tells: str
+    facts: tuple[SwitchFact, ...] = ()
+
+
+@dataclass(frozen=True)
+class SwitchReader:
+    """How a system is asked and read.
+
+    Args:
+        system: whose answers it reads.
+        keyword: its name on the command line.
+        asks: the commands whose answers it reads; none changes the switch.
+        knows: whether an answer is of this system.
+        read: what such answers say, of a switch of this name.
+
+    """
+
+    system: SwitchSystem
+    keyword: str
+    asks: tuple[SwitchAsk, ...]
+    knows: Callable[[SavedAnswer], bool]
+    read: Callable[[str, Sequence[SavedAnswer]], SwitchReading]
+
+
+@dataclass
+class ReadingDraft:
+    """A reading that is being put together."""
+
+    name: str
+    system: SwitchSystem
+    ports: PortTable = field(default_factory=PortTable)
+    where: dict[SwitchFact, str] = field(default_factory=dict)
+    not_read: list[str] = field(default_factory=list)
+
+    def finish(self) -> SwitchReading:
+        """Return the reading."""
+        return SwitchReading(
+            self.name, self.system, tuple(self.ports), dict(self.where), tuple(self.not_read)
+        )
