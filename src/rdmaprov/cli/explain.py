@@ -1,4 +1,4 @@
-"""`rdmaprov explain`: judge a log, a number or a subnet, or size a fabric, without a site."""
+"""`rdmaprov explain`: judge a log, a number, a subnet or switches, or size a fabric."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ COMMANDS = {
     "floor": "rdmaprov.cli.explain_floor:floor",
     "nccl-log": "rdmaprov.cli.explain_nccl_log:nccl_log",
     "subnet": "rdmaprov.cli.explain_subnet:subnet",
+    "switch": "rdmaprov.cli.explain_switch:switch",
     "sizing": "rdmaprov.cli.explain_sizing:sizing",
 }
 
@@ -17,10 +18,10 @@ COMMANDS = {
 @click.group(
     cls=LazyGroup,
     table=COMMANDS,
-    short_help="Judge a log, a measurement or a subnet; size a fabric.",
+    short_help="Judge a log, a measurement, a subnet or switches; size a fabric.",
 )
 def explain() -> None:
-    """Judge NCCL logs, a bandwidth measurement or an InfiniBand subnet; size a fabric.
+    """Judge NCCL logs, a measurement, an InfiniBand subnet or switches; size a fabric.
 
     None of them needs a site.
     """

@@ -1,0 +1,50 @@
+"""`rdmaprov explain switch`: judge what switches answered about their own configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rdmaprov.cli.options import limit_option, vault_options
+
+# The keywords of rdmaprov.switches.read.READERS, without an import, so that help stays fast.
+SYSTEMS = ("sonic", "arista", "cumulus", "openconfig")
+
+
+@click.command("switch", short_help="Judge the QoS of switches, from what they answer.")
+@click.argument("paths", metavar="DIRECTORY|FILE...", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--site",
+    type=click.Path(path_type=Path),
+    help="Judge by what this site says of its fabric.  [default: the usual settings of RoCE]",
+)
+@limit_option
+@click.option("--json", "as_json", is_flag=True, help="Print verdicts and all facts as JSON.")
+@click.option(
+    "--commands",
+    type=click.Choice(SYSTEMS),
+    help="Print the commands whose answers to save, and read nothing.",
+)
+@vault_options
+def switch(**given: Any) -> int:  # noqa: ANN401 - explain_switch_run has their types
+    """Judge PFC, ECN, DSCP maps, buffers and MTU of switches, from their saved answers.
+
+    Each DIRECTORY has the answers of one switch, or one directory for each of several; a FILE is
+    a switch of its own. Reads SONiC's CONFIG_DB, Cumulus Linux' nv show, Arista's running
+    configuration and a gnmic get of OpenConfig, whatever the files are called.
+
+    Connects to nothing and changes nothing. What no answer has is not verified.
+
+    \b
+    Exit codes:
+      0  right
+      1  something is wrong
+      2  wrong usage
+      3  the site is invalid
+      4  nothing is wrong in what was read, but something was not verified
+    """
+    from rdmaprov.cli.explain_switch_run import explain_switch
+
+    return explain_switch(**given)

@@ -1,0 +1,67 @@
+"""What is worth a look on a port, and does not count in the verdict.
+
+No site says what these should be, or they are counts of any age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rdmaprov.switches.model import SwitchFact, SwitchPort, SwitchReading
+from rdmaprov.switches.problem import SwitchLevel, SwitchProblem
+from rdmaprov.switches.remedies import remedy
+from rdmaprov.switches.wanted import WantedSwitch
+from rdmaprov.words import quantity
+
+
+def port_notes(
+    reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch
+) -> Iterator[SwitchProblem]:
+    """Yield the notes on a port."""
+    yield from _watchdog(reading, port)
+    yield from _drops(reading, port, wanted)
+    yield from _shares(reading, port, wanted)
+
+
+def _note(reading: SwitchReading, fact: SwitchFact, seen: str, command: str = "") -> SwitchProblem:
+    where = reading.where.get(fact, "")
+    return SwitchProblem(SwitchLevel.NOTE, fact, seen, where=where, remedy=command)
+
+
+def _watchdog(reading: SwitchReading, port: SwitchPort) -> Iterator[SwitchProblem]:
+    """Without it, one NIC that never stops pausing stops the fabric.
+
+    RDMA over Commodity Ethernet at Scale (SIGCOMM 2016), section 4.3.
+    """
+    watchdog = port.watchdog
+    if watchdog is None or not port.pfc_rx:
+        return
+    if watchdog.is_on is False:
+        command = remedy(reading.system, SwitchFact.WATCHDOG)
+        yield _note(reading, SwitchFact.WATCHDOG, "the PFC watchdog is off", command)
+    if watchdog.storms:
+        seen = f"the PFC watchdog counted {quantity(watchdog.storms, 'storm')} of pause"
+        yield _note(reading, SwitchFact.WATCHDOG, seen)
+
+
+def _drops(
+    reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch
+) -> Iterator[SwitchProblem]:
+    number = port.class_of(wanted.roce_dscp)
+    queue = None if number is None else port.queue_of(number)
+    of_roce = {f"queue {queue}", "rx RoCE", "tx RoCE", "tx CNP"}
+    for name, count in (port.drops or {}).items():
+        if count and name in of_roce:
+            seen = f"{quantity(count, 'packet')} of {name} dropped since the counters were cleared"
+            yield _note(reading, SwitchFact.DROPS, seen)
+
+
+def _shares(
+    reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch
+) -> Iterator[SwitchProblem]:
+    number = port.class_of(wanted.cnp_dscp)
+    queue = None if number is None else port.queue_of(number)
+    share = (port.shares or {}).get(-1 if queue is None else queue)
+    if share is not None and not share.is_strict:
+        seen = f"queue {queue} of CNPs is not served first"
+        yield _note(reading, SwitchFact.WEIGHTS, seen)

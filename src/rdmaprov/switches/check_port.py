@@ -1,0 +1,192 @@
+"""What is wrong with one port, and what is not known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rdmaprov.contract.qos import priority_names
+from rdmaprov.switches.model import (
+    EcnCurve,
+    SwitchFact,
+    SwitchPort,
+    SwitchReading,
+)
+from rdmaprov.switches.problem import SwitchLevel, SwitchProblem
+from rdmaprov.switches.remedies import pfc_remedy, remedy
+from rdmaprov.switches.wanted import WantedSwitch
+
+
+class PortCheck:
+    """The checks of one port; each yields what it finds."""
+
+    def __init__(self, reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch) -> None:
+        self._reading, self._port, self._wanted = reading, port, wanted
+
+    def problems(self) -> Iterator[SwitchProblem]:
+        """Yield all that is wrong or not known."""
+        yield from self._pfc()
+        yield from self._trust()
+        if self._reads_dscp:
+            yield from self._roce_class()
+            yield from self._cnp_class()
+        yield from self._ecn()
+        yield from self._mtu()
+        yield from self._buffers()
+
+    @property
+    def _reads_dscp(self) -> bool:
+        """Return whether DSCP decides, as far as is known."""
+        return self._wanted.trusts_dscp and self._port.trusts_dscp is not False
+
+    def _wrong(
+        self, fact: SwitchFact, seen: str, expected: str, command: str = ""
+    ) -> SwitchProblem:
+        return SwitchProblem(
+            SwitchLevel.WRONG,
+            fact,
+            seen,
+            expected,
+            self._wanted.source(fact),
+            self._reading.where.get(fact, ""),
+            command,
+        )
+
+    def _unknown(self, fact: SwitchFact, what: str) -> SwitchProblem:
+        return SwitchProblem(SwitchLevel.UNKNOWN, fact, what)
+
+    def _pfc(self) -> Iterator[SwitchProblem]:
+        port, wanted = self._port, self._wanted.pfc
+        if port.pfc_rx is None or port.pfc_tx is None:
+            yield self._unknown(SwitchFact.PFC, "PFC")
+            return
+        missing = wanted - (port.pfc_rx & port.pfc_tx)
+        extra = port.pfc_tx - wanted
+        if not missing and not extra:
+            return
+        expected = priority_names(sorted(wanted)) if wanted else "none"
+        first = min(missing or extra)
+        command = pfc_remedy(self._reading.system, first, is_on=bool(missing))
+        if missing or self._wanted.is_site:
+            yield self._wrong(SwitchFact.PFC, _pfc_seen(port), expected, command)
+        else:
+            usual = f"{expected} is {self._wanted.source(SwitchFact.PFC)}"
+            seen = f"{_pfc_seen(port)}; {usual}"
+            yield SwitchProblem(SwitchLevel.NOTE, SwitchFact.PFC, seen)
+
+    def _trust(self) -> Iterator[SwitchProblem]:
+        trusts = self._port.trusts_dscp
+        if trusts is None and self._wanted.trusts_dscp:
+            yield self._unknown(SwitchFact.TRUST, "whether the port trusts DSCP")
+        elif trusts is False and self._wanted.trusts_dscp:
+            command = remedy(self._reading.system, SwitchFact.TRUST)
+            yield self._wrong(SwitchFact.TRUST, "the port does not trust DSCP", "dscp", command)
+
+    def _roce_class(self) -> Iterator[SwitchProblem]:
+        dscp, priority = self._wanted.roce_dscp, self._wanted.roce_priority
+        number = self._port.class_of(dscp)
+        if number is None:
+            yield self._unknown(SwitchFact.DSCP_MAP, f"the class of DSCP {dscp} (RoCE data)")
+        elif priority not in self._port.pausing(number):
+            stops = sorted(self._port.pausing(number))
+            paused = f", which pauses of {priority_names(stops)} stop" if stops else ""
+            seen = f"DSCP {dscp} (RoCE data) has class {number}{paused}"
+            command = self._map_remedy(dscp, priority)
+            yield self._wrong(SwitchFact.DSCP_MAP, seen, f"priority {priority}", command)
+
+    def _cnp_class(self) -> Iterator[SwitchProblem]:
+        dscp, priority = self._wanted.cnp_dscp, self._wanted.cnp_priority
+        number = self._port.class_of(dscp)
+        if number is None:
+            yield self._unknown(SwitchFact.DSCP_MAP, f"the class of DSCP {dscp} (CNPs)")
+            return
+        stops = self._port.pausing(number)
+        is_lossless = bool(stops & (self._port.pfc_tx or frozenset()))
+        seen = f"DSCP {dscp} (CNPs) has class {number}"
+        if is_lossless:
+            seen += ", which PFC pauses"
+        if is_lossless or (priority not in stops and self._wanted.is_site):
+            command = self._map_remedy(dscp, priority)
+            yield self._wrong(SwitchFact.DSCP_MAP, seen, f"priority {priority}", command)
+        elif priority not in stops:
+            yield SwitchProblem(
+                SwitchLevel.NOTE, SwitchFact.DSCP_MAP, f"{seen}; priority {priority} is usual"
+            )
+
+    def _map_remedy(self, dscp: int, priority: int) -> str:
+        return remedy(self._reading.system, SwitchFact.DSCP_MAP, dscp=dscp, priority=priority)
+
+    def _queue(self) -> tuple[int | None, int | None]:
+        """Return the class and the queue of RoCE data, or those that it should have."""
+        priority = self._wanted.roce_priority
+        number = self._port.class_of(self._wanted.roce_dscp) if self._reads_dscp else priority
+        if number is not None and priority not in self._port.pausing(number):
+            number = priority  # what is wrong with its class is told already
+        return number, None if number is None else self._port.queue_of(number)
+
+    def _ecn(self) -> Iterator[SwitchProblem]:
+        if not self._wanted.ecn:
+            return
+        number, queue = self._queue()
+        if self._port.ecn is not None and not any(e.is_on for e in self._port.ecn.values()):
+            command = remedy(self._reading.system, SwitchFact.ECN, queue=self._wanted.roce_priority)
+            yield self._wrong(SwitchFact.ECN, "ECN is off for all queues", "on", command)
+        elif queue is None or self._port.ecn is None:
+            yield self._unknown(SwitchFact.ECN, "ECN of the queue of RoCE data")
+        else:
+            yield from self._marks(number, queue, self._port.ecn.get(queue))
+
+    def _marks(
+        self, number: int | None, queue: int, curve: EcnCurve | None
+    ) -> Iterator[SwitchProblem]:
+        if curve is None or not curve.is_on:
+            command = remedy(self._reading.system, SwitchFact.ECN, queue=queue)
+            yield self._wrong(SwitchFact.ECN, f"ECN is off for queue {queue}", "on", command)
+        elif curve.least is None or curve.most is None:
+            yield self._unknown(SwitchFact.ECN, f"where ECN of queue {queue} begins and ends")
+        else:
+            yield from self._curve(queue, number, curve, curve.least, curve.most)
+
+    def _curve(
+        self, queue: int, number: int | None, curve: EcnCurve, least: float, most: float
+    ) -> Iterator[SwitchProblem]:
+        if least > most:
+            seen = f"ECN of queue {queue} begins at {least:,} {curve.unit} and ends at {most:,}"
+            yield self._wrong(SwitchFact.ECN, seen, "a beginning below its end")
+        if curve.percent == 0:
+            seen = f"ECN of queue {queue} marks with a probability of 0 %"
+            yield self._wrong(SwitchFact.ECN, seen, "more")
+        group = (self._port.class_group or {}).get(-1 if number is None else number, -1)
+        pauses_at = (self._port.xoff_bytes or {}).get(group)
+        if pauses_at is not None and curve.unit == "bytes" and least >= pauses_at:
+            seen = f"ECN of queue {queue} begins at {least:,} bytes, PFC pauses at {pauses_at:,}"
+            yield self._wrong(SwitchFact.ECN, seen, "ECN first")
+
+    def _mtu(self) -> Iterator[SwitchProblem]:
+        mtu, least = self._port.mtu_bytes, self._wanted.mtu_bytes
+        if mtu is None:
+            yield self._unknown(SwitchFact.MTU, "the MTU")
+        elif mtu < least:
+            command = remedy(self._reading.system, SwitchFact.MTU, mtu=least)
+            yield self._wrong(SwitchFact.MTU, f"the MTU is {mtu:,}", f"at least {least:,}", command)
+
+    def _buffers(self) -> Iterator[SwitchProblem]:
+        number, _ = self._queue()
+        groups, lossless = self._port.class_group, self._port.lossless_groups
+        if not self._wanted.pfc or number is None or groups is None or lossless is None:
+            return
+        group = groups.get(number)
+        if group is not None and group not in lossless:
+            command = remedy(self._reading.system, SwitchFact.BUFFERS, group=group)
+            seen = f"priority group {group} of RoCE data has no room for what follows a pause"
+            yield self._wrong(SwitchFact.BUFFERS, seen, "a lossless buffer", command)
+
+
+def _pfc_seen(port: SwitchPort) -> str:
+    received, sent = port.pfc_rx or frozenset(), port.pfc_tx or frozenset()
+    if received == sent:
+        return f"PFC is {_on(sent)}"
+    return f"PFC is {_on(received)} as it receives, {_on(sent)} as it sends"
+
+
+def _on(priorities: frozenset[int]) -> str:
+    return f"on for {priority_names(sorted(priorities))}" if priorities else "off"

@@ -1,0 +1,136 @@
+"""Judge switches: which ports are rails' ports, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.switches.check_notes import port_notes
+from rdmaprov.switches.check_port import PortCheck
+from rdmaprov.switches.model import SwitchFact, SwitchPort, SwitchReading
+from rdmaprov.switches.problem import SwitchLevel, SwitchProblem
+from rdmaprov.switches.read import READERS
+from rdmaprov.switches.wanted import WantedSwitch
+
+_Key = tuple[SwitchLevel, SwitchFact | None, str]
+_WORD = re.compile(r"[\w-]+")
+# What a port may lack without a verdict being unknown: no site says what it should be.
+_OPTIONAL = {
+    SwitchFact.BUFFERS: "lossless_groups",
+    SwitchFact.WEIGHTS: "shares",
+    SwitchFact.WATCHDOG: "watchdog",
+    SwitchFact.DROPS: "drops",
+}
+
+
+class SwitchVerdict(StrEnum):
+    """What a switch is; unknown if nothing is wrong and something was not read."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class PortsProblem:
+    """A problem, and the ports that have it."""
+
+    problem: SwitchProblem
+    ports: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SwitchAssessment:
+    """A judged switch.
+
+    Args:
+        reading: what it says.
+        ports: the ports that were judged.
+        chosen: why these.
+        problems: what is wrong, then what is not known, then notes.
+        not_read: facts that no verdict needs and no answer has.
+
+    """
+
+    reading: SwitchReading
+    ports: tuple[SwitchPort, ...]
+    chosen: str
+    problems: tuple[PortsProblem, ...]
+    not_read: tuple[SwitchFact, ...]
+
+    @property
+    def verdict(self) -> SwitchVerdict:
+        """Return the verdict: a fault counts more than what is not known."""
+        levels = {each.problem.level for each in self.problems}
+        if SwitchLevel.WRONG in levels:
+            return SwitchVerdict.WRONG
+        is_known = self.ports and SwitchLevel.UNKNOWN not in levels
+        return SwitchVerdict.RIGHT if is_known else SwitchVerdict.UNKNOWN
+
+
+def exit_code(found: Sequence[SwitchAssessment]) -> ExitCode:
+    """Return the exit code for switches."""
+    verdicts = {each.verdict for each in found}
+    if SwitchVerdict.WRONG in verdicts:
+        return ExitCode.FAILED
+    return ExitCode.OK if verdicts == {SwitchVerdict.RIGHT} else ExitCode.UNKNOWN
+
+
+def judge_switch(reading: SwitchReading, wanted: WantedSwitch) -> SwitchAssessment:
+    """Return what is wrong with a switch, and what is not known of it."""
+    ports, chosen = choose_ports(reading.ports, wanted)
+    found: dict[_Key, list[str]] = {}
+    first: dict[_Key, SwitchProblem] = {}
+    for port in ports:
+        check = PortCheck(reading, port, wanted)
+        for each in (*check.problems(), *port_notes(reading, port, wanted)):
+            key = each.level, each.fact, each.sentence
+            first.setdefault(key, each)
+            found.setdefault(key, []).append(port.name)
+    problems = [PortsProblem(first[key], tuple(names)) for key, names in found.items()]
+    problems += [PortsProblem(_not_read(text), ()) for text in reading.not_read]
+    levels = list(SwitchLevel)
+    problems.sort(key=lambda each: levels.index(each.problem.level))
+    lacking = tuple(
+        fact
+        for fact, name in _OPTIONAL.items()
+        if ports and all(getattr(port, name) is None for port in ports)
+    )
+    return SwitchAssessment(reading, ports, chosen, tuple(problems), lacking)
+
+
+def _not_read(text: str) -> SwitchProblem:
+    return SwitchProblem(SwitchLevel.UNKNOWN, None, f"not read: {text}")
+
+
+def choose_ports(
+    ports: Sequence[SwitchPort], wanted: WantedSwitch
+) -> tuple[tuple[SwitchPort, ...], str]:
+    """Return the ports of the rails, and why these.
+
+    Those whose description names a node of the site, and all with the rate of a rail that are not
+    down, as the links between switches need the same; else all that are not down.
+    """
+    up = [port for port in ports if port.is_up is not False]
+    fast = {port.name for port in up if wanted.link_gbps and port.speed_gbps == wanted.link_gbps}
+    named = {port.name for port in ports if _named(port, wanted.nodes)}
+    if not named and not fast:
+        return tuple(up), "those that are not down"
+    chosen = tuple(port for port in ports if port.name in named | fast)
+    rate = f"those of {wanted.link_gbps} Gb/s that are not down"
+    name = "those whose description names a node"
+    return chosen, f"{name}, and {rate}" if named and fast else name if named else rate
+
+
+def _named(port: SwitchPort, nodes: frozenset[str]) -> bool:
+    return any(word.lower() in nodes for word in _WORD.findall(port.description))
+
+
+def commands_for(reading: SwitchReading, fact: SwitchFact) -> list[str]:
+    """Return the commands whose answers have a fact."""
+    reader = next((each for each in READERS if each.system is reading.system), None)
+    asks = reader.asks if reader is not None else ()
+    return [ask.command for ask in asks if fact in ask.facts]
