@@ -97,16 +97,22 @@ def fabric_of(site: GateSite, ran: JobRun, intra_node_gb_s: float = 0.0) -> Fabr
     """Return the fabric of a run: with NVLink domains, unless the run did without them."""
     per_node = preflight.gpus_per_node(site.facts)
     bare = site_fabric(site.nodes, per_node, mnnvl=uses_mnnvl(ran))
+    alone = gpus_alone(site, bare, intra_node_gb_s)
+    return site_fabric(site.nodes, per_node, alone, uses_mnnvl(ran))
+
+
+def gpus_alone(site: GateSite, fabric: Fabric, intra_node_gb_s: float) -> IntraNode | None:
+    """Return what the GPUs of a node reach alone, as measured, else as published; None: unknown."""
     names = {
         str(gpu["name"])
         for node in site.nodes
         for gpu in site.facts[node.name]["gpus"]["gpus"]
         if gpu.get("name")
     }
-    alone = intra_node(names, bare.gpu_slot)
+    alone = intra_node(names, fabric.gpu_slot)
     if intra_node_gb_s:
-        alone = IntraNode(intra_node_gb_s, alone.algorithm if alone else "")
-    return site_fabric(site.nodes, per_node, alone, uses_mnnvl(ran))
+        return IntraNode(intra_node_gb_s, alone.algorithm if alone else "")
+    return alone
 
 
 def uses_mnnvl(ran: JobRun) -> bool:

@@ -14,6 +14,7 @@ from rdmaprov.acceptance import (
     stages_groups,
     stages_host,
     stages_rails,
+    stages_scaling,
     stages_soak,
 )
 from rdmaprov.acceptance.finding import Finding
@@ -138,6 +139,7 @@ class StageRun:
             "host": self._run_host,
             "pairs": self._run_pairs,
             "groups": self._run_groups,
+            "scaling": self._run_scaling,
             "fleet": self._run_fleet,
             "soak": self._run_soak,
         }
@@ -153,7 +155,8 @@ class StageRun:
         result.findings += report.findings
         result.notes += report.notes
         result.paths = report.paths or result.paths
-        if report.name not in ("fleet", "soak"):
+        result.scaling = report.scaling or result.scaling
+        if report.name not in ("scaling", "fleet", "soak"):
             names = tuple(node.name for node in self.nodes)
             report.left_out = report.left_out or leave_out(report.findings, names)
         if report.left_out:
@@ -245,6 +248,11 @@ class StageRun:
 
     def _run_groups(self) -> StageReport:
         return stages_groups.run_groups(self._live(), self._known())
+
+    def _run_scaling(self) -> StageReport:
+        site = self._known()
+        self.gate.on_stage(stages_scaling.scaling_line(site))
+        return stages_scaling.run_scaling(site, self.runner, self.result.intra_node_gb_s)
 
     def _live(self) -> LiveRanks:
         """Return the ranks that wait for tasks of pairs and groups."""

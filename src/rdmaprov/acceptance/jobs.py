@@ -159,7 +159,7 @@ def group_task(
     stage: str,
     plane: str,
     groups: tuple[tuple[int, ...], ...],
-    size: int,
+    *sizes: int,
 ) -> Task:
     """Return the task of groups that measure side by side.
 
@@ -169,11 +169,11 @@ def group_task(
         stage: its name.
         plane: its name; the job's first by default.
         groups: their ranks.
-        size: bytes of the message.
+        sizes: bytes of the messages.
 
     """
     return Task(
-        number, stage, plane or job.planes[0].name, groups, sizes=(size,), dtypes=("float32",),
+        number, stage, plane or job.planes[0].name, groups, sizes=sizes, dtypes=("float32",),
         repeat=GROUP_REPEAT, limit_s=GROUP_S,
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.stages import STAGES
+from rdmaprov.acceptance.stages import USUAL
 from rdmaprov.errors import UsageError
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -54,7 +54,7 @@ class Options:
     pairs: bool = False
     isolate: bool = True
     limit_s: float | None = None
-    stages: tuple[str, ...] = STAGES[:-1]
+    stages: tuple[str, ...] = USUAL
     soak_s: float = 0.0
     keep_going: bool = True
     cross_rail: bool = False

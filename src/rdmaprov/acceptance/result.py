@@ -48,6 +48,7 @@ class GateResult:
         interrupted: whether the user stopped it.
         stages: those that ended, in order.
         paths: tests of single paths, as path_data has them; None if there were none.
+        scaling: the curve by the number of nodes, as stages_scaling has it; None if not asked for.
 
     """
 
@@ -65,6 +66,12 @@ class GateResult:
     interrupted: bool = False
     stages: list[StageReport] = field(default_factory=list)
     paths: dict[str, Any] | None = None
+    scaling: dict[str, Any] | None = None
+
+    @property
+    def intra_node_gb_s(self) -> float:
+        """Return what the stage host measured inside the slowest good node; 0: unknown."""
+        return next((each.intra_node_gb_s for each in self.stages if each.name == "host"), 0.0)
 
     def exit_code(self) -> ExitCode:
         """Return 130 if interrupted, 1 if something is wrong, 4 if something is unknown, else 0."""
@@ -101,6 +108,7 @@ class GateResult:
             "congestion": counters.congestion(self.rails),
             "samples": samples_as_data(self.samples),
             **({"paths": self.paths} if self.paths is not None else {}),
+            **({"scaling": self.scaling} if self.scaling is not None else {}),
         }
 
     def nodes_as_data(self) -> dict[str, Any]:

@@ -11,21 +11,24 @@ from rdmaprov.errors import UsageError
 from rdmaprov.words import quantity
 
 # The cheap ones first; each needs fewer nodes at once than the next.
-STAGES = ("state", "preflight", "host", "pairs", "groups", "fleet", "soak")
+STAGES = ("state", "preflight", "host", "pairs", "groups", "scaling", "fleet", "soak")
+# These run only if they are asked for.
+EXTRA = ("scaling", "soak")
+USUAL = tuple(name for name in STAGES if name not in EXTRA)
 # These are done again when a run is resumed: what they found may have changed.
 ALWAYS = ("state", "preflight")
 _STATES = ("passed", "failed", "unknown", "skipped")
 
 
 def parse_stages(text: str) -> tuple[str, ...]:
-    """Return the stages of a list such as `host,pairs`, in their order; all but soak if empty.
+    """Return the stages of a list such as `host,pairs`, in their order; the usual ones if empty.
 
     Raises:
         UsageError: there is no such stage.
 
     """
     if not text:
-        return STAGES[:-1]
+        return USUAL
     names = [word.strip() for word in text.split(",")]
     known = STAGES[:-1]
     for name in names:
@@ -66,6 +69,7 @@ class StageReport:
         intra_node_gb_s: bus bandwidth of an all-reduce inside the slowest good node; 0: unknown.
         paths: tests of single paths, as path_data has them; None if it had none.
         numbers: what it measured.
+        scaling: bus bandwidth by the number of nodes, as stages_scaling has it; None if not asked.
 
     """
 
@@ -79,6 +83,7 @@ class StageReport:
     intra_node_gb_s: float = 0.0
     paths: dict[str, Any] | None = None
     numbers: list[StageNumber] = field(default_factory=list)
+    scaling: dict[str, Any] | None = None
 
     @property
     def state(self) -> str:
@@ -116,6 +121,7 @@ def stage_to_keep(report: StageReport) -> dict[str, Any]:
         "notes": report.notes,
         "intra_node_gb_s": report.intra_node_gb_s,
         "paths": report.paths,
+        "scaling": report.scaling,
     }
 
 
@@ -142,6 +148,7 @@ def stage_from(kept: Mapping[str, Any]) -> StageReport:
         float(kept["intra_node_gb_s"]),
         dict(kept["paths"]) if kept["paths"] is not None else None,
         [StageNumber(**each) for each in list(kept["numbers"])],
+        dict(kept["scaling"]) if kept.get("scaling") is not None else None,
     )
 
 

@@ -112,8 +112,7 @@ def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, hist
     found, notes = judge_diagnostics(site, logs.matrix)
     result.findings += found
     result.notes += notes
-    inside = next((r.intra_node_gb_s for r in result.stages if r.name == "host"), 0.0)
-    result.judgement, slow = fleet_floor.judge(site, ran, choices, inside)
+    result.judgement, slow = fleet_floor.judge(site, ran, choices, result.intra_node_gb_s)
     result.findings += slow
     result.notes += result.judgement.notes if result.judgement else ()
     if ran.good:

@@ -59,7 +59,8 @@ from rdmaprov.cli.verbosity import verbosity_options
     "--stages",
     metavar="LIST",
     default="",
-    help="Stages to run after state and preflight: host, pairs, groups, fleet.  [default: all]",
+    help="Stages to run after state and preflight: host, pairs, groups, scaling, fleet."
+    "  [default: all but scaling]",
 )
 @click.option(
     "--soak",
