@@ -7,12 +7,21 @@ import re
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, gids, nccl_conf, nccl_settings, rdma_names
-from rdmaprov.inventory import Node, Rail
+from rdmaprov.facts import (
+    CouldNotTell,
+    devices,
+    gids,
+    nccl_conf,
+    nccl_settings,
+    rdma_names,
+    subnet_port,
+)
+from rdmaprov.inventory import Node, Rail, partitions
 from rdmaprov.validate.verdict import (
     AFTER_REBOOT,
     CONFIGURED,
     Setting,
+    needs_infiniband,
     needs_roce,
     not_applicable,
 )
@@ -27,9 +36,9 @@ _FAMILIES = {"ipv4": "AF_INET", "ipv6": "AF_INET6"}
 
 
 # Set by variables of the site's own; the other tests verify their values.
-_OWN = frozenset({"NCCL_IB_HCA", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_GID_INDEX",
-                  "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE", "NCCL_SOCKET_IFNAME",
-                  "NCCL_CROSS_NIC"})  # fmt: skip
+_OWN = frozenset({"NCCL_IB_HCA", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_PKEY",
+                  "NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE",
+                  "NCCL_SOCKET_IFNAME", "NCCL_CROSS_NIC"})  # fmt: skip
 
 
 def test_hcas_are_the_rails(host: Host, node: Node) -> None:
@@ -95,6 +104,31 @@ def test_service_level_is_the_fabrics(host: Host, node: Node) -> None:
     if node.get("fabric_kind") != "infiniband" and not node.get("nccl_ib_sl"):
         not_applicable("fabric_kind: roce and nccl_ib_sl: 0, so NCCL_IB_SL is not set")
     _variable(host, node, "NCCL_IB_SL", str(node.get("nccl_ib_sl")), "nccl_ib_sl")
+
+
+def test_partition_is_the_fabrics(host: Host, node: Node, rail: Rail) -> None:
+    """NCCL_IB_PKEY, or index 0 without it, is the site's partition in the port's table."""
+    needs_infiniband(node, "partition keys")
+    wanted = partitions.partition_key(node.get("nccl_ib_pkey") or "")
+    if wanted is None:
+        not_applicable("nccl_ib_pkey is empty, so NCCL takes index 0")
+    if rail not in node.compute_rails:
+        not_applicable(f"rail {rail.index} is for storage, which NCCL leaves out")
+    rdma = devices.port(host, rail).require_rdma()
+    table = subnet_port.read(host, rdma).pkeys
+    found = nccl_conf.read(host)
+    text = "0" if found is None else found.values.get("NCCL_IB_PKEY", "0")
+    if not text.isdecimal():
+        raise CouldNotTell(f"{nccl_conf.PATH}: NCCL_IB_PKEY is {text[:20]!r}, not an index")
+    seen = table.get(int(text))
+    if seen != wanted:
+        Setting(
+            node,
+            rdma,
+            f"partition key at NCCL_IB_PKEY, index {text},",
+            "nccl_ib_pkey",
+            where=f"{nccl_conf.PATH}; {devices.INFINIBAND}/{rdma}/ports/1/pkeys/{text}",
+        ).reject(None if seen is None else partitions.shown_key(seen), partitions.shown_key(wanted))
 
 
 def test_gid_index(host: Host, node: Node) -> None:

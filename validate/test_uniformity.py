@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, software, uniform
+from rdmaprov.facts import devices, software, subnet_port, uniform
 from rdmaprov.facts.text import read_files
 from rdmaprov.facts.uniform import Sample
-from rdmaprov.inventory import Fleet, Node
+from rdmaprov.inventory import Fleet, Node, Rail
 from rdmaprov.validate.verdict import Setting, not_applicable, settle
 
 pytestmark = pytest.mark.state
@@ -120,6 +120,92 @@ def test_torch(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
         return [Sample(node.name, "torch", kind, seen)]
 
     _uniform(fleet, hosts, "version", "torch_runtime_requirements", "pip list", of)
+
+
+def test_guids(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """Each InfiniBand port has a GUID of its own: the subnet manager takes two for one."""
+    owners: dict[int, list[tuple[Node, str]]] = {}
+    unknown = _each_port(
+        fleet,
+        hosts,
+        lambda node, _, rdma, port: owners.setdefault(port.guid, []).append((node, rdma)),
+    )
+    shared = {guid: each for guid, each in owners.items() if guid == 0 or len(each) > 1}
+    settle(
+        [
+            _guid(node, rdma).text(f"0x{guid:016x}, also of {_others(each, node, rdma)}", "unique")
+            for guid, each in shared.items()
+            for node, rdma in each
+        ],
+        unknown,
+    )
+
+
+def _guid(node: Node, rdma: str) -> Setting:
+    where = f"{devices.INFINIBAND}/{rdma}/ports/1/gids/0"
+    look = f"mlxfwmanager -d {rdma} --query, then burn the GUID of the card's label"
+    return Setting(node, rdma, "port GUID", "", where, look=look)
+
+
+def _others(owners: list[tuple[Node, str]], node: Node, rdma: str) -> str:
+    names = [
+        f"{other.name} {device}" for other, device in owners if (other, device) != (node, rdma)
+    ]
+    return ", ".join(names) or "a port that was given none"
+
+
+def test_subnets(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
+    """Rail i of all nodes is one InfiniBand subnet: one prefix, and one subnet manager's LID."""
+    samples: list[Sample] = []
+
+    def add(node: Node, rail: Rail, rdma: str, port: subnet_port.SubnetPort) -> None:
+        plane = next(key for key, each in node.planes.items() if each == rail)
+        prefix = f"0x{port.prefix:016x}"
+        wanted, manager = ("prefix", plane, rail.subnet_prefix), ("SM LID", plane, prefix)
+        samples.append(Sample(node.name, f"{rdma} prefix", wanted, prefix))
+        samples.append(Sample(node.name, f"{rdma} SM LID", manager, str(port.sm_lid)))
+
+    unknown = _each_port(fleet, hosts, add)
+    nodes = {node.name: node for node in fleet.nodes}
+    settle(
+        [
+            _subnet(nodes[odd.sample.node], *odd.sample.device.split(" ", 1)).text(
+                odd.sample.value, f"{odd.usual} ({odd.share})"
+            )
+            for odd in uniform.odd_ones(samples)
+        ],
+        unknown,
+    )
+
+
+def _subnet(node: Node, rdma: str, what: str) -> Setting:
+    file, name = ("gids/0", "subnet prefix") if what == "prefix" else ("sm_lid", what)
+    where = f"{devices.INFINIBAND}/{rdma}/ports/1/{file}"
+    look = f"sminfo -C {rdma}, then check the cable: it leads to another subnet"
+    return Setting(node, rdma, name, "fabric_rails", where, look=look)
+
+
+def _each_port(
+    fleet: Fleet,
+    hosts: Mapping[str, Host],
+    take: Callable[[Node, Rail, str, subnet_port.SubnetPort], object],
+) -> list[str]:
+    """Give each InfiniBand rail's port; return what could not be read."""
+    nodes = [node for node in fleet.nodes if node.get("fabric_kind") == "infiniband"]
+    if not nodes:
+        not_applicable("fabric_kind: roce, which has no subnet manager")
+    if len(nodes) < 2:
+        not_applicable("only one node is selected; comparing needs two")
+    unknown = []
+    for node in nodes:
+        try:
+            here = devices.read(hosts[node.name])
+            for rail in node.rails:
+                rdma = devices.port_of(here, rail).require_rdma()
+                take(node, rail, rdma, subnet_port.read(hosts[node.name], rdma))
+        except Exception as error:  # each kind of connection has its own
+            unknown.append(f"{node.name}: {getattr(error, 'why', error)}")
+    return unknown
 
 
 def _uniform(

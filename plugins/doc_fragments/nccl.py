@@ -32,7 +32,13 @@ options:
     description: NCCL_IB_SL, the service level of NCCL's data. On RoCE it is the priority
       (PCP) in the tag of VLAN rails.
     type: int
-    default: 0
+    required: true
+  ib_pkey:
+    description: Partition key of NCCL's data, in quotes, such as "0x8001". NCCL_IB_PKEY
+      is its index in the tables of the node's ports, where the role finds it. Used
+      on InfiniBand only.
+    type: str
+    required: true
   ib_gid_index:
     description: NCCL_IB_GID_INDEX. With -1, NCCL 2.21 and later choose the GID by
       O(ib_address_family), which still works after the index changes.

@@ -64,4 +64,14 @@ options:
           one. Without it, the nodes with one fabric_leaf must have the rail on one
           switch. Used on InfiniBand only.
         type: str
+      pkeys:
+        description: Partition keys of the rail's port, if they differ from fabric_partition_keys.
+          Used on InfiniBand only.
+        type: list
+        elements: str
+      subnet_prefix:
+        description: Subnet prefix of the rail's subnet, in quotes, as opensm's subnet_prefix
+          has it, such as "0xfec0000000000001". Without it, the rail must have the
+          same one on all nodes. Used on InfiniBand only.
+        type: str
 """

@@ -19,6 +19,8 @@ RAILS: dict[str, Any] = {
         "vlan": {"type": "bool", "default": False},
         "rdma": {"type": "str"},
         "leaf": {"type": "str"},
+        "pkeys": {"type": "list", "elements": "str"},
+        "subnet_prefix": {"type": "str"},
     },
 }
 
@@ -193,7 +195,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "version": {"type": "str", "default": "2.30"},
         "ib_hca": {"type": "list", "elements": "str", "default": []},
         "ib_tc": {"type": "int", "required": True},
-        "ib_sl": {"type": "int", "default": 0},
+        "ib_sl": {"type": "int", "required": True},
+        "ib_pkey": {"type": "str", "required": True},
         "ib_gid_index": {"type": "int", "default": -1},
         "ib_address_family": {"type": "str", "required": True, "choices": ["ipv4", "ipv6"]},
         "ib_address_range": {"type": "str", "default": ""},

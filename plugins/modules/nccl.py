@@ -27,6 +27,8 @@ EXAMPLES = r"""
     kind: roce
     rails: "{{ fabric_rails }}"
     ib_tc: 106
+    ib_sl: 0
+    ib_pkey: ""
     ib_address_family: ipv4
     cross_nic: 0
     environment:

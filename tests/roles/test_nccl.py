@@ -47,6 +47,8 @@ def arguments(**changed: object) -> dict[str, Any]:
         "rails": [{"netdev": "ens1"}, {"pci": "0000:29:00.0"}],
         "ib_tc": 106,
         "ib_address_family": "ipv4",
+        "ib_sl": 0,
+        "ib_pkey": "",
         "cross_nic": 0,
         **changed,
     }
@@ -106,6 +108,50 @@ def test_ipv6_rails_are_chosen_by_their_family(node: FakeMachine):
     given = arguments(ib_address_family="ipv6", ib_address_range="2001:db8::/32")
     converge(node, nccl, given, check=False)
     assert body(node)[2:4] == ["NCCL_IB_ADDR_FAMILY=AF_INET6", "NCCL_IB_ADDR_RANGE=2001:db8::/32"]
+
+
+def in_partitions(node: FakeMachine, name: str, *keys: str) -> None:
+    for index, key in enumerate(keys):
+        node.put(f"/sys/class/infiniband/{name}/ports/1/pkeys/{index}", key + "\n")
+
+
+def in_a_partition(**changed: object) -> dict[str, Any]:
+    return arguments(kind="infiniband", ib_tc=0, ib_sl=1, ib_pkey="0x8001", **changed)
+
+
+def test_partition_is_its_index_in_the_tables_of_all_ports(node: FakeMachine):
+    in_partitions(node, "rocep24s0", "0xffff", "0x8001", "0x0001", "0x0000")
+    in_partitions(node, "mlx5_1", "0xffff", "0x8001", "0x0000")
+    converge(node, nccl, in_a_partition(), check=False)
+    assert "NCCL_IB_PKEY=1" in body(node)
+    assert not converge(node, nccl, in_a_partition(), check=False)["changed"]
+    # The subnet manager writes the tables anew.
+    for name in ("rocep24s0", "mlx5_1"):
+        in_partitions(node, name, "0xffff", "0x8007", "0x8001")
+    result = converge(node, nccl, in_a_partition(), check=False)
+    assert [(each["setting"], each["seen"], each["wanted"]) for each in result["changes"]] == [
+        ("NCCL_IB_PKEY", "1", "2")
+    ]
+
+
+def test_partition_that_is_not_on_a_port_is_not_yet(node: FakeMachine):
+    in_partitions(node, "rocep24s0", "0xffff", "0x8001")
+    in_partitions(node, "mlx5_1", "0xffff", "0x0001")
+    with pytest.raises(NotYet, match="mlx5_1: its port has no partition key 0x8001"):
+        nccl.plan(node, in_a_partition())
+
+
+def test_partition_without_one_index_for_all_ports_is_refused(node: FakeMachine):
+    in_partitions(node, "rocep24s0", "0xffff", "0x8001")
+    in_partitions(node, "mlx5_1", "0x8001", "0xffff")
+    with pytest.raises(Refused, match="no index that is the same on rocep24s0, mlx5_1"):
+        nccl.plan(node, in_a_partition())
+
+
+@pytest.mark.parametrize("key", ["1", "0x8000", "0x18001", "default"])
+def test_text_that_is_no_partition_key_is_refused(node: FakeMachine, key: str):
+    with pytest.raises(Refused, match="is not a partition key"):
+        nccl.plan(node, {**in_a_partition(), "ib_pkey": key})
 
 
 def test_infiniband_has_a_service_level_and_no_gid(node: FakeMachine):

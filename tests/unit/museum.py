@@ -25,7 +25,7 @@ FACTS = (
     "buffer_manual", "cable_length_m", "firmware", "psid", "firmware_settings", "link_layer",
     "port_state", "rate_gb_s", "gids", "pcie", "gpus", "numa_nodes", "bluefield_mode", "vfs",
     "bond", "vlan", "network_manager", "hugepages", "kernel_arguments", "peermem", "mtu", "os",
-    "nccl",
+    "nccl", "lids",
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from tests.unit.museum_node import MuseumNode
 from rdmaprov.discover import collector
 from rdmaprov.discover.facts import parse_facts
 from rdmaprov.discover.rails import choose_rails
-from rdmaprov.facts import devices, pci
+from rdmaprov.facts import devices, pci, subnet_port
 from rdmaprov.facts.devices import INFINIBAND, NET
 
 Said = dict[str, Any]
@@ -65,6 +65,14 @@ def port_state(node: MuseumNode, wanted: Mapping[str, str]) -> Said:
         reader: {name: text.partition(": ")[2].lower() for name, text in of.items()}
         for reader, of in said.items()
     }
+
+
+def lids(node: MuseumNode, wanted: Mapping[str, list[int]]) -> Said:
+    """Return the LID of each port, and that of its subnet manager."""
+    if not _shown(node, wanted, "ports/1/lid"):
+        return {}
+    ports = {name: subnet_port.read(node.host, name) for name in wanted}
+    return {"suite": {name: [port.lid, port.sm_lid] for name, port in ports.items()}}
 
 
 def rate_gb_s(node: MuseumNode, wanted: Mapping[str, float]) -> Said:

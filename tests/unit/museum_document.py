@@ -40,6 +40,7 @@ _WORDS = {
     "nccl": "NCCL",
     "os": "system",
     "rate_gb_s": "rates",
+    "lids": "LIDs",
     "numa_nodes": "NUMA nodes",
     "cable_length_m": "cable length",
     "bluefield_mode": "BlueField's mode",

@@ -67,6 +67,9 @@ def _ibstatus(hardware: Hardware, text: str) -> None:
         elif base and (found := re.match(r"\s+(state|phys state|rate|link_layer):\s+(.+)", line)):
             key = found[1].replace(" ", "_")
             hardware.rdma[base[0]][f"ports/{base[1]}/{key}"] = found[2].strip()
+        elif base and (found := re.match(r"\s+(default gid|base lid|sm lid):\s+(\S+)", line)):
+            file = {"default gid": "gids/0", "base lid": "lid", "sm lid": "sm_lid"}[found[1]]
+            hardware.rdma[base[0]][f"ports/{base[1]}/{file}"] = found[2]
 
 
 def _ibv_devinfo(hardware: Hardware, text: str) -> None:

@@ -211,6 +211,7 @@ READERS: dict[str, Callable[[MuseumNode, Any], Said]] = {
     "link_layer": museum_devices.link_layer,
     "port_state": museum_devices.port_state,
     "rate_gb_s": museum_devices.rate_gb_s,
+    "lids": museum_devices.lids,
     "pcie": museum_devices.pcie,
     "gpus": museum_devices.gpus,
     "numa_nodes": museum_devices.numa_nodes,

@@ -39,6 +39,31 @@ def test_written_site_passes_check(
     assert tuple(rail.gpus for rail in fleet.nodes[0].rails) == gpus
 
 
+def test_partition_keys_are_written_for_nccl_too(tmp_path: Path):
+    site = tmp_path / "new"
+    flags = [*IB, "--gbps", "400", "--gpus", "2", "--partition-keys", "0x8001,0xffff"]
+    assert run(["init", str(site), *flags]) == ExitCode.OK
+    node = load_site(site).nodes[0]
+    assert node.get("fabric_partition_keys") == ["0x8001", "0xffff"]
+    assert node.get("nccl_ib_pkey") == "0x8001"
+
+
+def test_partition_keys_are_asked_for_on_infiniband(tmp_path: Path):
+    answers = "infiniband\nib[1:2]\nmlx\n400\n0\n0x8001\n"
+    done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
+    assert done.exit_code == 0, done.output
+    assert load_site(tmp_path / "new").nodes[1].get("fabric_partition_keys") == ["0x8001"]
+
+
+def test_text_that_is_no_partition_key_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    wrong = [*IB, "--gbps", "400", "--gpus", "2", "--partition-keys", "0x8000"]
+    message, hint = refused(capsys, tmp_path / "new", *wrong)
+    assert message.startswith("--partition-keys: '0x8000' is not a partition key; write 0x0001")
+    assert "--partition-keys PARTITION_KEYS" in hint
+
+
 def test_addresses_follow_the_subnet(tmp_path: Path):
     site = tmp_path / "new"
     run(["init", str(site), *ROCE, "--gpus", "0", "--subnet", "10.4.0.0/16"])

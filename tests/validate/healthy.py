@@ -10,6 +10,7 @@ from tests.validate.gpu_node import gpu_services
 from tests.validate.hardware import counted, function, mac, nic, qos
 from tests.validate.tuned_node import tuned
 
+CABLE = Path(__file__).resolve().parents[1] / "fixtures/mlxlink/bluefield3-passive-copper.txt"
 KERNEL = "6.8.0-60-generic"
 # By network device: rail's number, PCI way to the NIC, RDMA device, NUMA node
 RAILS = {
@@ -208,6 +209,7 @@ def software(node: FakeNode) -> None:
         node.executable(f"/.bin/{name}")
     for _, way, _, _ in RAILS.values():
         node.answer(f"mstconfig -d {way[-1]} -e query", QUERY)
+        node.answer(f"mlxlink -d {way[-1]} -m -c", CABLE.read_text())
     node.put("/etc/nccl.conf", NCCL)
     node.put("/.answers/python/torch", '"2.13.0+cu130"')
     node.put("/.answers/python/nvidia-nccl-cu13", '"2.30.7"')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.validate.fake_node import FakeNode
 from tests.validate.hardware import config_space
 from tests.validate.runner import FakeHosts, functions, judge
 
-from rdmaprov.inventory import Node
+from rdmaprov.inventory import Fleet, Node
 from rdmaprov.lab import faults as lab_faults
 
 TABLE: dict[str, dict[str, Any]] = yaml.safe_load(
@@ -22,12 +22,29 @@ TABLE: dict[str, dict[str, Any]] = yaml.safe_load(
 MADE_HERE = [name for name, fault in TABLE.items() if "do" in fault]
 
 
-@pytest.fixture(scope="module")
-def learnt(suite, fleet, nodes):
-    """Return what each command gives on the healthy nodes."""
+@dataclass(frozen=True)
+class Healthy:
+    """A fleet, its nodes, and what each command gives on them."""
+
+    fleet: Fleet
+    nodes: dict[str, FakeNode]
+    known: dict[str, Any]
+
+
+def _healthy(suite, fleet, nodes) -> Healthy:
     hosts = FakeHosts({name: node.host() for name, node in nodes.items()})
     judge(suite, fleet, hosts)
-    return {name: host.backend.known for name, host in hosts.items()}
+    return Healthy(fleet, nodes, {name: host.backend.known for name, host in hosts.items()})
+
+
+@pytest.fixture(scope="module")
+def roce(suite, fleet, nodes):
+    return _healthy(suite, fleet, nodes)
+
+
+@pytest.fixture(scope="module")
+def infiniband(suite, infiniband_fleet, infiniband_nodes):
+    return _healthy(suite, infiniband_fleet, infiniband_nodes)
 
 
 def test_every_test_finds_a_fault(suite):
@@ -42,8 +59,10 @@ def test_every_fault_of_the_lab_is_found():
 
 
 @pytest.mark.parametrize("name", MADE_HERE)
-def test_fault(name, suite, fleet, nodes, learnt, tmp_path):
+def test_fault(name, suite, request, tmp_path):
     fault = TABLE[name]
+    before = request.getfixturevalue("infiniband" if fault.get("infiniband") else "roce")
+    fleet, nodes, learnt = before.fleet, before.nodes, before.known
     altered = {**nodes, "gpu1": nodes["gpu1"].like(tmp_path / "gpu1")}
     if any("peer" in each for each in fault["do"]):
         altered["gpu2"] = nodes["gpu2"].like(tmp_path / "gpu2")
@@ -139,6 +158,8 @@ def _described(node: Node, values: dict[str, Any]) -> Node:
     rails = values.get("fabric_rails")
     if rails == "ens7":
         return replace(node, rails=(replace(node.rails[0], netdev="ens7"), *node.rails[1:]))
+    if isinstance(rails, dict):  # of rail 0
+        return replace(node, rails=(replace(node.rails[0], **rails), *node.rails[1:]))
     if rails == "exchanged":
         one, other = node.rails
         return replace(node, rails=(replace(one, gpus=other.gpus), replace(other, gpus=one.gpus)))

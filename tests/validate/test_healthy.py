@@ -24,6 +24,35 @@ SKIPPED = {
 }
 
 
+# What RoCE has not, by the test that would judge it.
+_ABSENT = {
+    "test_infiniband.py::test_lanes_and_speed": "generations of InfiniBand",
+    "test_infiniband.py::test_partition_keys": "partition keys",
+    "test_infiniband.py::test_port_has_a_lid": "subnet manager",
+    "test_infiniband.py::test_port_knows_its_subnet_manager": "subnet manager",
+    "test_infiniband.py::test_subnet_prefix": "subnet prefix",
+    "test_nccl.py::test_partition_is_the_fabrics": "partition keys",
+    "test_uniformity.py::test_guids": "subnet manager",
+    "test_uniformity.py::test_subnets": "subnet manager",
+}
+SKIPPED |= {test: f"fabric_kind: roce, which has no {what}" for test, what in _ABSENT.items()}
+
+
+def test_infiniband_fleet_is_silent_and_all_of_a_subnet_is_judged(
+    suite, infiniband_fleet, infiniband_nodes
+):
+    hosts = FakeHosts({name: node.host() for name, node in infiniband_nodes.items()})
+    outcomes = judge(suite, infiniband_fleet, hosts)
+    assert [o for o in outcomes if o.state in ("failed", "error")] == []
+    of_a_subnet = ("test_infiniband.py", "test_cables.py", "test_uniformity.py", "test_mtu.py")
+    skipped = {o.test for o in outcomes if o.state == "skipped"}
+    assert [test for test in skipped if test.startswith(of_a_subnet)] == []
+    assert {
+        "test_nccl.py::test_partition_is_the_fabrics",
+        "test_links.py::test_rate",
+    } & skipped == set()
+
+
 def test_nothing_is_wrong_and_no_more_is_skipped(suite, fleet, nodes):
     hosts = FakeHosts({name: node.host() for name, node in nodes.items()})
     outcomes = judge(suite, fleet, hosts)

@@ -9,6 +9,7 @@ from typing import Any
 from ..machine import Machine, NodeError
 from ..nccl import conf, names
 from ..nccl.overrides import overrides
+from ..nccl.partition import partition_index
 from ..plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
 from ..rails import find
 
@@ -18,6 +19,7 @@ OWN = {
     "NCCL_IB_HCA": "nccl_ib_hca",
     "NCCL_IB_TC": "nccl_ib_tc",
     "NCCL_IB_SL": "nccl_ib_sl",
+    "NCCL_IB_PKEY": "nccl_ib_pkey",
     "NCCL_IB_GID_INDEX": "nccl_ib_gid_index",
     "NCCL_IB_ADDR_FAMILY": "nccl_ib_address_family",
     "NCCL_IB_ADDR_RANGE": "nccl_ib_address_range",
@@ -69,6 +71,8 @@ def _fabric(
         found["NCCL_IB_SL"] = _number(arguments, "ib_sl", 15)
         if arguments["ib_tc"]:
             found["NCCL_IB_TC"] = _number(arguments, "ib_tc", 255)
+        if arguments["ib_pkey"]:
+            found["NCCL_IB_PKEY"] = partition_index(machine, hcas, arguments["ib_pkey"])
     if arguments["socket_ifname"]:
         found["NCCL_SOCKET_IFNAME"] = _socket(machine, arguments["socket_ifname"])
     found["NCCL_CROSS_NIC"] = str(arguments["cross_nic"])

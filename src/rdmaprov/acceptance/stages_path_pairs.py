@@ -83,7 +83,7 @@ def _settings(nodes: Sequence[Node], is_software: bool) -> Settings:
     settings = Settings(_DURATION_S, mtu=min(mtus))
     settings = software_settings(settings) if is_software else settings
     if nodes[0].get("fabric_kind") == "infiniband":
-        level = dict(nodes[0].get("nccl_environment") or {}).get("NCCL_IB_SL")
+        level = nodes[0].get("nccl_ib_sl")
         return replace(settings, service_level=None if level is None else int(level))
     dscp = nodes[0].get("fabric_roce_dscp")
     return replace(settings, dscp=None if dscp is None else int(dscp))

@@ -23,6 +23,7 @@ REFERENCES = {
     "ib": "write your nodes into {0}/hosts.yml, then run: rdmaprov check {0}",
     "lab": "rdmaprov lab up --site {0}",
 }
+_OF_ONE_KIND = {"subnet": "roce", "partition_keys": "infiniband"}
 # What an answer is checked with before the others are known.
 _NEUTRAL = {"kind": "roce", "nodes": "node1", "rails": "ens1", "gbps": 400, "gpus": 0}
 
@@ -31,9 +32,10 @@ class _Asked(answers.AskedOption):
     """An option that is asked for, unless a site is copied."""
 
     def prompt_for_value(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's interface
-        """Ask; for the network only on RoCE."""
+        """Ask; for what one kind of fabric has only on that kind."""
         known = _answered(ctx)
-        if "source" in known or (self.name == "subnet" and known.get("kind") != "roce"):
+        kind = _OF_ONE_KIND.get(str(self.name))
+        if "source" in known or kind not in (None, known.get("kind")):
             return None
         return super().prompt_for_value(ctx)
 
@@ -130,6 +132,16 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     help="IPv4 network of the rails: rail i gets its i-th /24. none: no addresses.",
 )
 @click.option(
+    "--partition-keys",
+    cls=_Asked,
+    callback=_check_answer,
+    prompt="Partition keys of the rails, such as 0x8001, or none",
+    default="none",
+    show_default=True,
+    help="Partition keys of an InfiniBand site's rails, separated by commas, NCCL's first. "
+    "none: any.",
+)
+@click.option(
     "--user",
     cls=_Asked,
     callback=_check_answer,
@@ -188,7 +200,7 @@ def _facts(given: Mapping[str, Any]) -> Facts:
 
     known = {**_NEUTRAL, **{key: value for key, value in given.items() if value is not None}}
     nodes, rails = (tuple(known[key].replace(",", " ").split()) for key in ("nodes", "rails"))
-    subnet = known.get("subnet", "none").strip()
+    subnet, keys = (known.get(key, "none").strip() for key in ("subnet", "partition_keys"))
     return Facts(
         known["kind"],
         nodes,
@@ -197,6 +209,7 @@ def _facts(given: Mapping[str, Any]) -> Facts:
         known["gpus"],
         "" if subnet.lower() == "none" else subnet,
         known.get("user", "root"),
+        () if keys.lower() == "none" else tuple(keys.replace(",", " ").split()),
     )
 
 

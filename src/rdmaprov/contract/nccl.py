@@ -35,6 +35,7 @@ _OWN = {
     "NCCL_IB_HCA": "nccl_ib_hca",
     "NCCL_IB_TC": "nccl_ib_tc",
     "NCCL_IB_SL": "nccl_ib_sl",
+    "NCCL_IB_PKEY": "nccl_ib_pkey",
     "NCCL_IB_GID_INDEX": "nccl_ib_gid_index",
     "NCCL_IB_ADDR_FAMILY": "nccl_ib_address_family",
     "NCCL_IB_ADDR_RANGE": "nccl_ib_address_range",

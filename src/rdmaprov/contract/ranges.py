@@ -17,6 +17,7 @@ VALUES: dict[str, tuple[float, float]] = {
     "fabric_cnp_priority": _PRIORITY,
     "fabric_roce_dscp": _DSCP,
     "fabric_cnp_dscp": _DSCP,
+    "fabric_service_level": (0, 15),
     "fabric_oversubscription": (1, 100),
     "fabric_floor_gb_s": (0, 100_000),
     "fabric_certificate_days": (1, 3650),

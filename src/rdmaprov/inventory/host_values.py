@@ -124,6 +124,8 @@ def rails(
                 bool(entry.get("vlan", False)),
                 str(entry.get("rdma", "")),
                 str(entry.get("leaf", "")),
+                tuple(map(str, entry["pkeys"])) if "pkeys" in entry else None,
+                str(entry.get("subnet_prefix", "")),
             )
         )
     return tuple(found), problems

@@ -31,6 +31,9 @@ class Rail:
         vlan: whether its network device is a VLAN.
         rdma: its RDMA device, empty if the site does not say it.
         leaf: the switch that it is on, empty if the site does not say it.
+        pkeys: partition keys of its port as the site writes them, None if they are
+            fabric_partition_keys.
+        subnet_prefix: of its InfiniBand subnet as the site writes it, empty if it does not.
 
     """
 
@@ -45,6 +48,8 @@ class Rail:
     vlan: bool = False
     rdma: str = ""
     leaf: str = ""
+    pkeys: tuple[str, ...] | None = None
+    subnet_prefix: str = ""
 
 
 @dataclass(frozen=True)

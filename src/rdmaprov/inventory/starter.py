@@ -30,6 +30,7 @@ class Facts:
         gpus: GPUs in a node, shared out evenly among the rails.
         subnet: rail i gets the i-th /24 of it; empty for rails without addresses.
         user: whom to log in as.
+        partition_keys: of the rails' ports on InfiniBand; empty accepts any.
 
     """
 
@@ -40,6 +41,7 @@ class Facts:
     gpus: int
     subnet: str
     user: str
+    partition_keys: tuple[str, ...] = ()
 
 
 def write(directory: Path, facts: Facts) -> list[Path]:
@@ -118,10 +120,7 @@ def _variables(facts: Facts) -> str:
             "fabric_cnp_priority: 6",
         ]
     else:
-        parts += [
-            "# rdmaprov subnet compares each rail with its leaf, and the switches with",
-            "# fabric_spines: docs/subnet.md.",
-        ]
+        parts += _infiniband(facts)
     parts += ["", "# The hardware.", f"fabric_gpu_count: {facts.gpus}"]
     parts += ["", "# The rails, in order: rail i of every node is on the same network plane."]
     parts += ["fabric_rails:", *_rails(facts)]
@@ -131,6 +130,18 @@ def _variables(facts: Facts) -> str:
     ]
     parts += ["reboot_policy: never"]
     return "\n".join(parts) + "\n"
+
+
+def _infiniband(facts: Facts) -> list[str]:
+    keys = ", ".join(f'"{key}"' for key in facts.partition_keys)
+    return [
+        "# What the subnet manager gives: partition keys (NCCL's first), service level. A rail can",
+        '# have its own, and its subnet: pkeys: ["0x8001"], subnet_prefix: "0xfec0000000000001".',
+        f"fabric_partition_keys: [{keys}]",
+        "fabric_service_level: 0",
+        "# rdmaprov subnet compares each rail with its leaf, and the switches with",
+        "# fabric_spines: docs/subnet.md.",
+    ]
 
 
 def _rails(facts: Facts) -> list[str]:

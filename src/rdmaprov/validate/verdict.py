@@ -131,6 +131,12 @@ def needs_roce(node: Node, what: str) -> None:
         not_applicable(f"fabric_kind: infiniband, where {what} does not apply")
 
 
+def needs_infiniband(node: Node, what: str) -> None:
+    """Skip the test on RoCE."""
+    if node.get("fabric_kind") != "infiniband":
+        not_applicable(f"fabric_kind: roce, which has no {what}")
+
+
 def _words(value: object) -> str:
     if value is None:
         return "absent"

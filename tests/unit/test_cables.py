@@ -1,0 +1,91 @@
+"""mlxlink's texts: real ones read as they are meant, and no other program's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.facts import CouldNotTell, cables
+from rdmaprov.facts.errors import NotInstalled
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/mlxlink"
+
+
+def text(*names: str) -> str:
+    return "".join((FIXTURES / f"{name}.txt").read_text() for name in names)
+
+
+def test_copper_cable_has_no_sensors():
+    """Its zeros within 0 to 0, and its lanes without a signal, say nothing: the link is up."""
+    for name in ("ndr-passive-copper", "bluefield3-passive-copper", "hdr100-two-lanes"):
+        found = cables.parse_cable(text(name))
+        assert found.readings == ()
+        assert found.advice == "No issue was observed"
+    assert cables.parse_cable(text("ndr-passive-copper")).part == "OSFPFL-400G-PC01"
+    assert cables.parse_cable(text("hdr100-two-lanes")).part == ""
+
+
+def test_optical_module_has_limits_of_its_own():
+    found = cables.parse_cable(text("hdr100-two-lanes", "optical-module", "optical-counters"))
+    by_name = {each.name: each for each in found.readings}
+    assert by_name["Temperature [C]"].values == (54,)
+    received = by_name["Rx Power Current [dBm]"]
+    assert (received.values, received.low, received.high) == (
+        (1.886, 1.989, 2.281, 1.976), -10.41, 6
+    )  # fmt: skip
+    assert len(found.readings) == 5
+    assert all(each.is_within_limits for each in found.readings)
+    assert (found.part, found.serial) == ("T-F4GS-BV0", "CWJH05025502589")
+    assert found.error_ratio == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("shown", "ratio"), [("15E-255", 1.5e-254), ("3E-11", 3e-11), ("N/A", None)]
+)
+def test_error_ratio(shown: str, ratio: float | None):
+    said = text("bluefield3-passive-copper").replace(
+        "Effective Physical BER             : 15E-255", f"Effective Physical BER : {shown}"
+    )
+    assert cables.parse_cable(said).error_ratio == ratio
+
+
+def test_dark_lane_is_outside_its_limits():
+    said = text("hdr100-two-lanes", "optical-module").replace("1.989", "-40")
+    outside = [each.name for each in cables.parse_cable(said).readings if not each.is_within_limits]
+    assert outside == ["Rx Power Current [dBm]"]
+
+
+def test_all_modules_are_asked_in_one_command():
+    both = cables.command(["0000:18:00.0", "0000:40:00.0"])
+    assert both.count("timeout 30") == 2
+
+
+def test_answers_of_several_ports_are_told_apart():
+    said = (
+        f"== 0000:40:00.0 0\n{text('ndr-passive-copper')}== 0000:18:00.0 1\n"
+        "-E- Failed to open device\nrdmaprov-end\n"
+    )
+    assert cables.parse(said, "0000:40:00.0").serial == "C2604279049-2"
+    with pytest.raises(CouldNotTell, match="Failed to open device; it requires root"):
+        cables.parse(said, "0000:18:00.0")
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("no mlxlink\nrdmaprov-end\n", "not installed"),
+        ("== 0000:18:00.0 0\n", "truncated"),
+        ("== 0000:18:00.0 0\nUsage: something\nrdmaprov-end\n", "not a link"),
+        ("== 0000:18:00.0 124\n\nrdmaprov-end\n", "ran out of time"),
+        ("== 0000:41:00.0 0\nx\nrdmaprov-end\n", "no output"),
+        (
+            f"== 0000:18:00.0 0\n{text('hdr100-two-lanes')}Rx Power : a,b [0..1]\nrdmaprov-end\n",
+            "not numbers with limits",
+        ),
+    ],
+)
+def test_other_answer_is_unknown(said: str, why: str):
+    with pytest.raises(CouldNotTell, match=why) as raised:
+        cables.parse(said, "0000:18:00.0")
+    assert isinstance(raised.value, NotInstalled) == (why == "not installed")
