@@ -91,7 +91,7 @@ def test_trouble_has_its_first_run_and_its_last(place, capsys):
     assert (mtu["runs"], mtu["of"], mtu["is_there"]) == (2, 3, False)
     assert mtu["rails"] == list(range(8))
     assert data["nodes"]["gpu1"]["validate"]["state"] == "passed"
-    assert "gone since 20260303-020000-validate" in text
+    assert "gone after 20260303-020000-validate" in text
 
 
 def earlier_versions():

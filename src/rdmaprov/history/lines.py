@@ -134,7 +134,7 @@ def seen_text(each: Seen, total: int) -> str:
     rails = sorted(each.rails)
     folded = fold_names(map(str, rails)).strip("[]")
     on = f", {'rail' if len(rails) == 1 else 'rails'} {folded}" if rails else ""
-    state = "there now" if each.is_there else f"gone since {each.newest.name}"
+    state = "there now" if each.is_there else f"gone after {each.newest.name}"
     kind = "" if each.proven or each.text.startswith("unknown: ") else "unknown: "
     return (
         f"{each.first.name}: {kind}{each.text}{where}{on}"
