@@ -13,6 +13,7 @@ from rdmaprov.facts import (
     gids,
     nccl_conf,
     nccl_settings,
+    nccl_tuner,
     rdma_names,
     subnet_port,
 )
@@ -174,6 +175,31 @@ def test_environment(host: Host, node: Node) -> None:
         _variable(host, node, str(name), str(value), "nccl_environment")
 
 
+def test_tuner_plugin(host: Host, node: Node) -> None:
+    """NCCL_TUNER_PLUGIN names the site's tuner plugin."""
+    wanted = node.get("nccl_tuner_plugin")
+    if not wanted:
+        not_applicable("nccl_tuner_plugin is empty, so the site sets no tuner plugin")
+    _variable(host, node, "NCCL_TUNER_PLUGIN", wanted, "nccl_tuner_plugin")
+
+
+def test_tuner_file(host: Host, node: Node) -> None:
+    """NCCL_TUNER_CONFIG_FILE names a file with the site's lines for the tuner plugin."""
+    wanted = node.get("nccl_tuner_config")
+    if not wanted:
+        not_applicable("nccl_tuner_config is empty, so the site has no tuner file")
+    path = nccl_tuner.PATH
+    _variable(host, node, "NCCL_TUNER_CONFIG_FILE", path, "nccl_tuner_config")
+    seen, due = nccl_tuner.read(host), nccl_tuner.effective(wanted)
+    setting = Setting(node, path, "lines", "nccl_tuner_config", where=path, truth=CONFIGURED)
+    if seen is None:
+        setting.reject(None, f"the site's {len(due)}")
+    elif seen != due:
+        odd = [line for line in seen if line not in due] or [f"{len(seen)} lines"]
+        missing = [line for line in due if line not in seen] or [f"{len(due)}, in their order"]
+        setting.reject(odd[0], missing[0])
+
+
 def test_nothing_else_is_set(host: Host, node: Node) -> None:
     """The file sets no variable of which the site says nothing, such as NCCL_IB_DISABLE."""
     found = nccl_conf.read(host)
@@ -181,10 +207,19 @@ def test_nothing_else_is_set(host: Host, node: Node) -> None:
         not_applicable(f"there is no {nccl_conf.PATH}")
     merges = node.get("nccl_conf_existing") == "merge"
     for name in found.values:
-        is_sites = name in _OWN or name in node.get("nccl_environment")
+        is_sites = name in (*_OWN, *_tuner_names(node), *node.get("nccl_environment"))
         matters = _TURNS_OFF if merges else re.compile("NCCL_.*")
         if not is_sites and matters.fullmatch(name) and not _HARMLESS.fullmatch(name):
             _variable(host, node, name, None, "nccl_environment")
+
+
+def _tuner_names(node: Node) -> tuple[str, ...]:
+    """Return the variables of a tuner plugin that the site sets; other tests verify them."""
+    names = {
+        "NCCL_TUNER_PLUGIN": "nccl_tuner_plugin",
+        "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config",
+    }
+    return tuple(name for name, setting in names.items() if node.get(setting))
 
 
 def test_nothing_overrides_the_file(host: Host, node: Node) -> None:

@@ -66,6 +66,19 @@ options:
     type: int
     choices: [0, 1, 2]
     required: true
+  tuner_plugin:
+    description: NCCL_TUNER_PLUGIN, the name or absolute path of a tuner plugin's
+      library, such as example for libnccl-tuner-example.so. Empty sets none. rdmaprov
+      does not install it.
+    type: str
+    default: ''
+  tuner_config:
+    description: Lines of the file of NCCL's example tuner plugin, as rdmaprov tune
+      --tuner-file writes them; from a file of the site by lookup('file', inventory_dir
+      ~ '/nccl_tuner.conf'). Written to /etc/nccl_tuner.conf, for NCCL_TUNER_CONFIG_FILE.
+      Empty removes that file.
+    type: str
+    default: ''
   environment:
     description: 'More NCCL_ variables: name to value. Variables that have their own
       setting are refused.'

@@ -202,6 +202,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "ib_address_range": {"type": "str", "default": ""},
         "socket_ifname": {"type": "str", "default": ""},
         "cross_nic": {"type": "int", "required": True, "choices": [0, 1, 2]},
+        "tuner_plugin": {"type": "str", "default": ""},
+        "tuner_config": {"type": "str", "default": ""},
         "environment": {"type": "dict", "default": {}},
         "conf_existing": {"type": "str", "choices": ["replace", "merge"], "default": "replace"},
     },

@@ -12,6 +12,7 @@ description:
   - Backs up a hand-written or edited file as C(nccl.conf.backup-CHECKSUM).
   - Refuses lines that NCCL would misread, because NCCL reports no error. Variable names are checked
     by C(rdmaprov check), not here.
+  - Writes the file of NCCL's example tuner plugin if it is given, and removes it if it is not.
   - Warns of settings that override the file, such as a variable in /etc/environment.
 version_added: 0.1.0
 author: The rdmaprov contributors (@rdmaprov)

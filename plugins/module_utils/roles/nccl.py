@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ..machine import Machine, NodeError
-from ..nccl import conf, names
+from ..nccl import conf, names, tuner
 from ..nccl.overrides import overrides
 from ..nccl.partition import partition_index
 from ..plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
@@ -26,6 +26,12 @@ OWN = {
     "NCCL_SOCKET_IFNAME": "nccl_socket_ifname",
     "NCCL_CROSS_NIC": "nccl_cross_nic",
 }
+# The same, but an old file's are kept if the site states none: a vendor's plugin is its own.
+TUNER = {
+    "NCCL_TUNER_PLUGIN": "nccl_tuner_plugin",
+    "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config",
+}
+_HAS_TUNERS = (2, 19)
 _CHOOSES_GID = (2, 21)
 _FAMILIES = {"ipv4": ("AF_INET", 4), "ipv6": ("AF_INET6", 6)}
 _INFINIBAND = "/sys/class/infiniband"
@@ -41,18 +47,61 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """
     plan = Plan(machine)
     version = _version(arguments["version"])
-    own = {**_fabric(machine, arguments, version), **_further(arguments["environment"])}
+    own = {
+        **_fabric(machine, arguments, version),
+        **_tuner(arguments, version),
+        **_further(arguments["environment"]),
+    }
     before = machine.read(conf.PATH) or ""
     kept = _lines_to_keep(before, own) if arguments["conf_existing"] == "merge" else {}
-    if before.strip() and not conf.is_ours(before):
-        # Asked, as a record has the file without its secrets.
-        digest = machine.ask(f"digest of {conf.PATH}", lambda: conf.digest(before))
-        backup = f"{conf.PATH}.backup-{digest}"
-        plan.file(backup, before, machine.mode(conf.PATH) or 0)
+    _back_up(plan, conf.PATH, before)
+    _tuner_file(plan, arguments["tuner_config"])
     _write(plan, before, conf.render(own, kept))
     plan.warnings += overrides(machine, {**own, **kept}, version)
     plan.warnings += names.warnings(arguments["ib_hca"], machine.names(_INFINIBAND))
     return plan
+
+
+def _back_up(plan: Plan, path: str, before: str) -> None:
+    """Have a copy of a file that somebody wrote or edited."""
+    if before.strip() and not conf.is_ours(before):
+        # Asked, as a record has the file without its secrets.
+        digest = plan.machine.ask(f"digest of {path}", lambda: conf.digest(before))
+        plan.file(f"{path}.backup-{digest}", before, plan.machine.mode(path) or 0)
+
+
+def _tuner(arguments: dict[str, Any], version: tuple[int, int]) -> dict[str, str]:
+    """Return the variables of a tuner plugin."""
+    plugin, config = arguments["tuner_plugin"], arguments["tuner_config"]
+    if config and not plugin:
+        raise Refused(
+            "nccl_tuner_config: no plugin reads it: write nccl_tuner_plugin, such as example"
+        )
+    if not plugin:
+        return {}
+    if version < _HAS_TUNERS:
+        raise Refused(
+            f"nccl_tuner_plugin: NCCL {version[0]}.{version[1]} has no tuner plugins, and 2.19 and "
+            "later have: remove it, or correct nccl_version"
+        )
+    if why := tuner.plugin_fault(plugin):
+        raise Refused(f"nccl_tuner_plugin: {why}")
+    file = {"NCCL_TUNER_CONFIG_FILE": tuner.PATH} if config else {}
+    return {"NCCL_TUNER_PLUGIN": plugin, **file}
+
+
+def _tuner_file(plan: Plan, text: str) -> None:
+    """Have the plugin's file, which each job reads; without a text, no file of ours."""
+    before = plan.machine.read(tuner.PATH) or ""
+    if not text:
+        if conf.was_ours(before):
+            _back_up(plan, tuner.PATH, before)
+            plan.absent(tuner.PATH)
+        return
+    if why := tuner.fault(text):
+        raise Refused(f"nccl_tuner_config: {why}")
+    _back_up(plan, tuner.PATH, before)
+    plan.file(tuner.PATH, conf.mark(text if text.endswith("\n") else text + "\n"))
 
 
 def _fabric(
@@ -187,8 +236,9 @@ def _further(environment: dict[str, Any]) -> dict[str, str]:
     """Return the site's further variables. Which ones NCCL knows, `rdmaprov check` says."""
     found = {}
     for name, value in sorted(environment.items()):
-        if name in OWN:
-            raise Refused(f"nccl_environment: {name} has a setting of its own: write {OWN[name]}")
+        if name in {**OWN, **TUNER}:
+            setting = {**OWN, **TUNER}[name]
+            raise Refused(f"nccl_environment: {name} has a setting of its own: write {setting}")
         if isinstance(value, (bool, list, dict)) or value is None:
             raise Refused(f"nccl_environment: {name} needs a number or a text: write NCCL's own")
         why = conf.trap(name, str(value))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rdmaprov.contract.rule import Rule, Violation, is_roce
 from rdmaprov.inventory.model import Node
+from rdmaprov.tuner.lines import is_library, tuner_file_fault
 
 _ENV = "nccl_environment"
 _SOURCE = "NCCL sources 2.12 to 2.30: src/, docs/userguide/source/env.rst"
@@ -41,6 +42,8 @@ _OWN = {
     "NCCL_IB_ADDR_RANGE": "nccl_ib_address_range",
     "NCCL_SOCKET_IFNAME": "nccl_socket_ifname",
     "NCCL_CROSS_NIC": "nccl_cross_nic",
+    "NCCL_TUNER_PLUGIN": "nccl_tuner_plugin",
+    "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config",
 }
 # Variables of NCCL's plugins, which it passes on: HPC-X's, the OFI plugin's, Google's FasTrak and
 # TCPX, which also read the names that begin with these.
@@ -98,7 +101,7 @@ def _gid(node: Node) -> Iterator[Violation]:
 def _named_plugins(node: Node) -> tuple[str, ...]:
     """Return how variables of the plugins begin that the site names, such as NCCL_FASTRAK_."""
     environment = node.get(_ENV) or {}
-    named = (str(environment.get(name, "")) for name in ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN"))
+    named = (str(environment.get("NCCL_NET_PLUGIN", "")), str(node.get("nccl_tuner_plugin") or ""))
     words = (re.sub(r"^(libnccl-(net|tuner)-)|(\.so.*)$", "", name) for name in named)
     return tuple(f"NCCL_{word.upper()}_" for word in words if word.isidentifier())
 
@@ -196,6 +199,35 @@ def _range(node: Node) -> Iterator[Violation]:
             return
 
 
+def _tuner(node: Node) -> Iterator[Violation]:
+    plugin, config = node.get("nccl_tuner_plugin"), node.get("nccl_tuner_config")
+    version = _node_version(node)
+    if config and not plugin:
+        yield Violation(
+            "nccl_tuner_config",
+            "no plugin reads it, as nccl_tuner_plugin is empty",
+            "write nccl_tuner_plugin: example, or the path of your build of NCCL's example plugin",
+        )
+    if plugin and version is not None and version < (2, 19):
+        message = f"NCCL {version[0]}.{version[1]} has no tuner plugins (2.19 and later have)"
+        yield Violation(
+            "nccl_tuner_plugin", message, "remove it, or correct nccl_version", (),
+            ("nccl_version",),
+        )  # fmt: skip
+    if plugin and not is_library(plugin):
+        message = f"'{plugin}' is no library's name or path"
+        yield Violation("nccl_tuner_plugin", message, "write a name or a path, such as example")
+    if plugin == "none" and config:
+        message = "none loads no plugin, so nothing reads nccl_tuner_config"
+        yield Violation("nccl_tuner_plugin", message, "write the plugin's name")
+
+
+def _tuner_lines(node: Node) -> Iterator[Violation]:
+    if why := tuner_file_fault(node.get("nccl_tuner_config") or ""):
+        remedy = "write lines as rdmaprov tune --tuner-file does"
+        yield Violation("nccl_tuner_config", why, remedy)
+
+
 RULES = (
     Rule("nccl.version", "The NCCL version is well-formed.", _SOURCE, _versions),
     Rule("nccl.tc", "NCCL marks its data with the fabric's DSCP.",
@@ -211,4 +243,8 @@ RULES = (
          _SOURCE, _family),
     Rule("nccl.range", "The rails' addresses are in the range that NCCL looks in.",
          _SOURCE, _range),
+    Rule("nccl.tuner", "A tuner file has a plugin that reads it, in an NCCL that loads plugins.",
+         "NCCL src/plugin/tuner.cc", _tuner),
+    Rule("nccl.tuner_lines", "The plugin reads each line of the tuner file as it looks.",
+         "NCCL plugins/tuner/example/plugin.c", _tuner_lines),
 )  # fmt: skip
