@@ -30,6 +30,7 @@ from rdmaprov.acceptance.nodes import Document
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.plan import GateJob
 from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
+from rdmaprov.acceptance.tuner_plugin import judge_tuner
 from rdmaprov.bandwidth import sizes
 from rdmaprov.nccl_log.matrix import Matrix
 from rdmaprov.words import duration
@@ -109,6 +110,7 @@ def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, hist
     choices = logs.matrix.choices
     result.used_mnnvl = shows_mnnvl(logs.matrix)
     result.findings += evidence.judge_transports(site, logs)
+    result.findings += judge_tuner(site, logs)
     found, notes = judge_diagnostics(site, logs.matrix)
     result.findings += found
     result.notes += notes
