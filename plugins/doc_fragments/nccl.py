@@ -74,9 +74,8 @@ options:
     default: ''
   tuner_config:
     description: Lines of the file of NCCL's example tuner plugin, as rdmaprov tune
-      --tuner-file writes them; from a file of the site by lookup('file', inventory_dir
-      ~ '/nccl_tuner.conf'). Written to /etc/nccl_tuner.conf, for NCCL_TUNER_CONFIG_FILE.
-      Empty removes that file.
+      prints them. Written to /etc/nccl_tuner.conf, for NCCL_TUNER_CONFIG_FILE. Empty
+      removes that file.
     type: str
     default: ''
   environment:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.nodes import MadeUpNodes
 from tests.madeup.runner import MadeUpRunner
@@ -18,6 +19,7 @@ from rdmaprov import cli
 from rdmaprov.cli import session, tune_run
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.masks import Mask
+from rdmaprov.tuner.lines import tuner_file_fault
 from rdmaprov.tuner.settings import size_setting
 
 SHAPE = FleetShape(4, gpus=4, rails=4, per_leaf=4)
@@ -75,6 +77,15 @@ def test_gain_of_a_size_is_a_tuner_file(made_up, capsys, tmp_path):
     lines = [line for line in path.read_text().splitlines() if line.startswith("allreduce,")]
     assert len(lines) == 4
     assert all(line.endswith(",tree,ll128,16,4,16,-1,-1") for line in lines)
+
+
+def test_gain_of_a_size_is_variables_that_a_site_can_have(made_up, capsys):
+    made_up.runner = Faster(made_up.runner, FASTER_TREE, 0, 1.5)
+    _, out, _ = tune(capsys)
+    found = yaml.safe_load(out[out.index("nccl_tuner_plugin:") :].partition("\nresults:")[0])
+    assert found["nccl_tuner_plugin"] == "example"
+    assert found["nccl_tuner_config"].count("allreduce,") == 4
+    assert tuner_file_fault(found["nccl_tuner_config"]) == ""
 
 
 def test_gain_of_the_fleet_is_lines_for_the_site_and_json_has_all_trials(made_up, capsys):

@@ -43,7 +43,8 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option(
     "--tuner-file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write gains of single sizes for NCCL's example tuner plugin.  [default: print them]",
+    help="Write gains of single sizes for NCCL's example tuner plugin."
+    "  [default: print them as variables of SITE]",
 )
 @wait_option("SITE")
 @json_option

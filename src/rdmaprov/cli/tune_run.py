@@ -22,7 +22,7 @@ from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.files import write_whole
 from rdmaprov.terminal import Line
-from rdmaprov.tuner.files import site_lines, tuner_file
+from rdmaprov.tuner.files import site_lines, site_tuner, tuner_file
 from rdmaprov.tuner.model import Trial, TunePlan, TuneResult
 from rdmaprov.tuner.plan import Tuner
 from rdmaprov.tuner.settings import DEFAULTS, NcclSetting, usual_settings
@@ -150,4 +150,5 @@ def _tuner_lines(text: str, path: Path | None) -> Iterator[str]:
         write_whole(path, text)
         yield f"tuner file: {path}"
     elif text:
-        yield from ("tuner file, for NCCL's example tuner plugin:", *text.splitlines())
+        yield "of single sizes, by NCCL's example tuner plugin; into the site:"
+        yield from site_tuner(text).splitlines()

@@ -68,6 +68,12 @@ def site_lines(gains: Sequence[Gain]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def site_tuner(text: str) -> str:
+    """Return a tuner file as variables of a site, which the role nccl puts on the nodes."""
+    lines = "".join(f"  {line}\n" for line in text.splitlines())
+    return f"nccl_tuner_plugin: example\nnccl_tuner_config: |\n{lines}"
+
+
 def words(gain: Gain) -> str:
     """Return a gain with what it is at least, such as `+12 %, at least +9 %`."""
     return f"+{100 * gain.share:.0f} %, at least +{100 * gain.least:.0f} %"
