@@ -108,7 +108,9 @@ def test_unknown_facts_name_the_command_that_tells_them(explain):
     )
 
 
-@pytest.mark.parametrize("words", [(), ("/no/such",), ("{}",), ("{}", "--limit", "n1")])
+@pytest.mark.parametrize(
+    "words", [(), ("/no/such",), ("/dev/null",), ("{}",), ("{}", "--limit", "n1")]
+)
 def test_wrong_use_ends_with_2(explain, tmp_path, words):
     code, said, error = explain(*(word.format(tmp_path) for word in words))
     assert (code, said, len(error.splitlines())) == (ExitCode.USAGE, "", 2)

@@ -77,13 +77,17 @@ class FleetMonth:
 
     def _save_switch(self) -> None:
         """Save what the leaf of rail 3 answers: RoCE's DSCP has the class of all other traffic."""
-        text = (ROOT / "tests/fixtures/switches/sonic-z9664f/config_db.json").read_text()
-        for before, after in (
-            ('"pfc_enable": "3,4"', '"pfc_enable": "3"'), ('"26": "3"', '"26": "0"'),
-            ("Spine-Eth1/1", "gpu1 rail 3"), ("Spine-Eth1/2", "gpu2 rail 3"),
-        ):  # fmt: skip
-            assert before in text
-            text = text.replace(before, after)
+        source = ROOT / "tests/fixtures/switches/sonic-z9664f/config_db.json"
+        config = json.loads(source.read_text().replace('"pfc_enable": "3,4"', '"pfc_enable": "3"'))
+        for number in range(1, 5):
+            port = f"Ethernet{8 * (number - 1)}"
+            for table in ("PORT", "PORT_QOS_MAP", "PFC_WD"):
+                config[table][port] = dict(config[table]["Ethernet0"])
+            config["PORT"][port]["description"] = f"gpu{number} rail 3"
+            for queue in (0, 3, 4, 6):
+                config["QUEUE"][f"{port}|{queue}"] = config["QUEUE"][f"Ethernet0|{queue}"]
+        config["DSCP_TO_TC_MAP"]["ROCE"]["26"] = "0"
+        text = json.dumps(config)
         place = self.directory / "switches/leaf-r3"
         place.mkdir(parents=True)
         (place / "config_db.json").write_text(text)

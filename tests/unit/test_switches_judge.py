@@ -10,7 +10,7 @@ from tests.unit.switch_answers import EOS_MAP, SavedAnswers, sentences
 
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import load_site
-from rdmaprov.switches.judge import SwitchVerdict, choose_ports
+from rdmaprov.switches.judge import SwitchVerdict, choose_ports, nodes_without_port
 from rdmaprov.switches.model import SwitchFact, SwitchPort
 from rdmaprov.switches.problem import SwitchLevel
 from rdmaprov.switches.wanted import usual_settings, wanted_of
@@ -212,9 +212,9 @@ def test_what_is_not_read_is_not_right(arista, tmp_path):
     ("ports", "names", "why"),
     [
         ([("a", "to gpu001 rail 0", True, 400), ("b", "", True, 400), ("c", "", True, 100)],
-         ["a", "b"], "those whose description names a node, and those of 400 Gb/s"),
+         ["a", "b"], "those that name a node, and those of 400 Gb/s"),
         ([("a", "GPU001:ens1", False, 100), ("b", "gpu0011", True, 100)],
-         ["a"], "those whose description names a node"),
+         ["a"], "those that name a node"),
         ([("a", "", None, 400), ("b", "", False, 400), ("c", "", True, 100)],
          ["a"], "those of 400 Gb/s that are not down"),
         ([("a", "", True, None), ("b", "", False, None)], ["a"], "those that are not down"),
@@ -222,10 +222,64 @@ def test_what_is_not_read_is_not_right(arista, tmp_path):
 )  # fmt: skip
 def test_ports_of_the_rails(ports, names, why):
     wanted = replace(SITE, nodes=frozenset({"gpu001"}), link_gbps=400)
-    made = [SwitchPort(name, text, is_up, gbps) for name, text, is_up, gbps in ports]
+    made = [
+        SwitchPort(name, description=text, is_up=is_up, speed_gbps=gbps)
+        for name, text, is_up, gbps in ports
+    ]
     chosen, reason = choose_ports(made, wanted)
     assert [port.name for port in chosen] == names
     assert reason.startswith(why)
+
+
+def test_neighbours_of_each_system_name_nodes(sonic, cumulus, arista):
+    sonic.write(
+        "lldp.txt",
+        """\
+Capability codes: (R) Router, (B) Bridge, (O) Other
+LocalPort    RemoteDevice    RemotePortID    Capability    RemotePortDescr
+-----------  --------------  --------------  ------------  -----------------
+Ethernet8    n1.example      ens1            O             ens1
+eth0         n2              ens9            O
+""",
+    )
+    cumulus.write(
+        "nv_show_interface.txt",
+        """\
+Interface  Admin Status  Oper Status  Speed  MTU   Type      Remote Host  Remote Port  Summary
+---------  ------------  -----------  -----  ----  --------  -----------  -----------  -------
+swp16      up            up           400G   9216  swp       n1           ens1
+""",
+    )
+    arista.write(
+        "lldp.json",
+        {
+            "lldpNeighbors": [
+                {
+                    "neighborDevice": "n1",
+                    "neighborPort": "ens1",
+                    "port": "Ethernet2/5/5",
+                    "ttl": 120,
+                }
+            ]
+        },
+    )
+    (cumulus.path / "nv_show_interface.json").unlink()
+    wanted = replace(SITE, nodes=frozenset({"n1", "n2"}))
+    for saved, port in ((sonic, "Ethernet8"), (cumulus, "swp16"), (arista, "Ethernet2/5/5")):
+        found = saved.judge(wanted)
+        assert ([each.name for each in found.ports], found.chosen) == (
+            [port],
+            "those that name a node",
+        )
+        assert found.reading.not_read == ()
+        assert nodes_without_port([found], wanted) == ["n2"]
+
+
+def test_exceptions_of_the_switch_are_not_verified(cumulus):
+    listed = ("Exception List\n=================\nNo Data", "Exception List\n====\n  swp3  pfc")
+    found = cumulus.alter(listed).judge()
+    assert found.verdict is SwitchVerdict.UNKNOWN
+    assert sentences(found, UNKNOWN)[0].startswith("not read: `nv show qos roce` lists exceptions")
 
 
 def test_switch_whose_ports_are_all_down_is_not_right(sonic):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rdmaprov.problem import format_hosts, printable
-from rdmaprov.switches.judge import PortsProblem, SwitchAssessment, SwitchVerdict, commands_for
+from rdmaprov.switches.judge import (
+    PortsProblem,
+    SwitchAssessment,
+    SwitchVerdict,
+    commands_for,
+    nodes_without_port,
+)
 from rdmaprov.switches.model import SwitchFact
 from rdmaprov.switches.problem import SwitchLevel
 from rdmaprov.switches.read import READERS
@@ -36,6 +42,8 @@ def switch_lines(found: Sequence[SwitchAssessment], wanted: WantedSwitch) -> Ite
         ]
         of = f"{len(found)} switches"
         yield f"{of}: {', '.join(counts)}"
+    if missing := nodes_without_port(found, wanted):
+        yield printable(f"note: no port names {format_hosts(tuple(missing))}")
     if not wanted.is_site:
         yield (
             f"judged by what is usual: PFC on {_list(sorted(wanted.pfc))}, DSCP"

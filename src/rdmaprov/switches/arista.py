@@ -22,7 +22,7 @@ from rdmaprov.switches.model import (
 )
 from rdmaprov.switches.reader import ReadingDraft, SwitchAsk, SwitchReader
 from rdmaprov.switches.saved import SavedAnswer
-from rdmaprov.switches.shapes import inner, members, numbers, whole, words
+from rdmaprov.switches.shapes import MOST_PORTS, inner, members, numbers, whole, words
 
 _CURVE = re.compile(
     r"minimum-threshold (\d{1,9})(?: (\w+))? maximum-threshold (\d{1,9})(?: (\w+))?"
@@ -50,6 +50,11 @@ def _is_storms(document: object) -> bool:
     )
 
 
+def _neighbours(document: object) -> list[object]:
+    found = inner(document, "lldpNeighbors")
+    return found[:MOST_PORTS] if isinstance(found, list) else []
+
+
 def _is_empty_storms(answer: SavedAnswer) -> bool:
     return "counters watchdog" in answer.command and inner(answer.document, "interfaces") == {}
 
@@ -60,6 +65,7 @@ def _knows(answer: SavedAnswer) -> bool:
         is_config(answer)
         or _is_interfaces(document)
         or _is_storms(document)
+        or isinstance(inner(document, "lldpNeighbors"), list)
         or _is_empty_storms(answer)
     )
 
@@ -74,6 +80,11 @@ def _read(name: str, answers: Sequence[SavedAnswer]) -> SwitchReading:
     for answer in answers:
         if _is_interfaces(answer.document):
             _read_interfaces(answer, draft)
+    for answer in answers:
+        for each in _neighbours(answer.document):
+            if inner(each, "port") in draft.ports:
+                neighbour = words(inner(each, "neighborDevice"))
+                draft.ports.add(inner(each, "port"), neighbour=neighbour)
     for answer in answers:
         if _is_storms(answer.document) or _is_empty_storms(answer):
             _read_storms(answer, draft)
@@ -254,6 +265,7 @@ READER = SwitchReader(
             (SwitchFact.MTU, SwitchFact.DROPS),
         ),
         SwitchAsk("show priority-flow-control counters watchdog | json", "storms of pause"),
+        SwitchAsk("show lldp neighbors | json", "which node is at a port"),
     ),
     _knows,
     _read,

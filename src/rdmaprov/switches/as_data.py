@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from rdmaprov.problem import printable
-from rdmaprov.switches.judge import PortsProblem, SwitchAssessment, exit_code
+from rdmaprov.switches.judge import PortsProblem, SwitchAssessment, exit_code, nodes_without_port
 from rdmaprov.switches.model import SwitchPort
 from rdmaprov.switches.wanted import WantedSwitch
 
@@ -17,6 +17,7 @@ def document(found: Sequence[SwitchAssessment], wanted: WantedSwitch) -> dict[st
     return {
         "exit_code": int(exit_code(found)),
         "wanted": {key: _plain(value) for key, value in asdict(wanted).items()},
+        "nodes_without_port": nodes_without_port(found, wanted),
         "switches": [_switch(each) for each in found],
     }
 

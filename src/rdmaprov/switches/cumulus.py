@@ -17,7 +17,7 @@ from rdmaprov.switches.cumulus_config import (
 )
 from rdmaprov.switches.cumulus_roce import roce_facts
 from rdmaprov.switches.model import PfcWatchdog, SwitchFact, SwitchReading, SwitchSystem
-from rdmaprov.switches.nvue import is_nvue_text, view_of
+from rdmaprov.switches.nvue import has_exceptions, is_nvue_text, view_of
 from rdmaprov.switches.reader import ReadingDraft, SwitchAsk, SwitchReader
 from rdmaprov.switches.saved import SavedAnswer
 from rdmaprov.switches.shapes import PORT, inner, members, whole
@@ -84,6 +84,9 @@ class _Answers:
             self._take_port(of_port["port"], of_port["what"], view, answer)
         elif _is_roce(view):
             self._of_switch |= roce_facts(view)
+            if has_exceptions(answer):
+                text = "lists exceptions: save `nv show interface PORT qos roce status` of these"
+                self._draft.not_read.append(f"{answer.label} {text}")
             self._tell(answer.command or "nv show qos roce")
         elif _is_interfaces(view):
             for port, each in view.items():
@@ -157,7 +160,9 @@ READER = SwitchReader(
             "nv show qos roce", "PFC, maps, ECN, shares, trust of the whole switch", _ROCE_FACTS
         ),
         SwitchAsk(
-            "nv show interface -o json", "MTU, rate and link of each port", (SwitchFact.MTU,)
+            "nv show interface -o json",
+            "MTU, rate, link and neighbour of each port",
+            (SwitchFact.MTU,),
         ),
         SwitchAsk("nv show interface PORT qos roce status", "the same as set on a port"),
         SwitchAsk("nv show interface PORT qos roce counters", "drops", (SwitchFact.DROPS,)),

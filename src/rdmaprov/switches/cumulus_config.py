@@ -33,6 +33,7 @@ def interface_facts(own: Mapping[str, Any]) -> dict[str, Any]:
         "speed_gbps": whole(speed[:-1], most=10_000) if speed[-1:] == "G" else None,
         "is_up": {"up": True, "down": False}.get(str(word)),
         "description": words(own.get("description")),
+        "neighbour": words(next(iter(members(inner(own, "lldp", "neighbor"))), None)),
     }
 
 

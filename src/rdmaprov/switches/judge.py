@@ -111,8 +111,8 @@ def choose_ports(
 ) -> tuple[tuple[SwitchPort, ...], str]:
     """Return the ports of the rails, and why these.
 
-    Those whose description names a node of the site, and all with the rate of a rail that are not
-    down, as the links between switches need the same; else all that are not down.
+    Those whose neighbour or description is a node of the site, and all with the rate of a rail that
+    are not down, as the links between switches need the same; else all that are not down.
     """
     up = [port for port in ports if port.is_up is not False]
     fast = {port.name for port in up if wanted.link_gbps and port.speed_gbps == wanted.link_gbps}
@@ -121,12 +121,20 @@ def choose_ports(
         return tuple(up), "those that are not down"
     chosen = tuple(port for port in ports if port.name in named | fast)
     rate = f"those of {wanted.link_gbps} Gb/s that are not down"
-    name = "those whose description names a node"
+    name = "those that name a node"
     return chosen, f"{name}, and {rate}" if named and fast else name if named else rate
 
 
-def _named(port: SwitchPort, nodes: frozenset[str]) -> bool:
-    return any(word.lower() in nodes for word in _WORD.findall(port.description))
+def _named(port: SwitchPort, nodes: frozenset[str]) -> set[str]:
+    """Return the nodes that a port names, as its neighbour or in its description."""
+    said = f"{port.neighbour} {port.description}".lower()
+    return {word for word in _WORD.findall(said) if word in nodes}
+
+
+def nodes_without_port(found: Sequence[SwitchAssessment], wanted: WantedSwitch) -> list[str]:
+    """Return the nodes that no judged port names, if others are named."""
+    named = {node for each in found for port in each.ports for node in _named(port, wanted.nodes)}
+    return sorted(wanted.nodes - named) if named else []
 
 
 def commands_for(reading: SwitchReading, fact: SwitchFact) -> list[str]:

@@ -74,6 +74,7 @@ class SwitchPort:
     Args:
         name: as the switch has it.
         description: that an operator wrote.
+        neighbour: the host or switch at the other end, by LLDP or as it is configured.
         is_up: whether it has a link, or may have one.
         speed_gbps: its rate.
         mtu_bytes: the largest IP packet.
@@ -98,6 +99,7 @@ class SwitchPort:
 
     name: str
     description: str = ""
+    neighbour: str = ""
     is_up: bool | None = None
     speed_gbps: int | None = None
     mtu_bytes: int | None = None

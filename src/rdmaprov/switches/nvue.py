@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ _TITLES = {
     "PFC WD Status": "status",
 }
 _MOST_DEPTH = 8
+_EXCEPTIONS = re.compile(r"^Exception List *\n=+ *\n\s*(\S[^\n]*)", re.MULTILINE)
 
 
 def is_nvue_text(text: str) -> bool:
@@ -42,6 +44,14 @@ def view_of(answer: SavedAnswer) -> Mapping[str, Any]:
         elif "Interface" in table.columns:
             found.update(_interfaces(table))
     return found
+
+
+def has_exceptions(answer: SavedAnswer) -> bool:
+    """Return whether `nv show qos roce` lists ports that differ from what it shows."""
+    if answer.document is not None:
+        return bool(members(answer.document).get("exception-list"))
+    found = _EXCEPTIONS.search(answer.text)
+    return found is not None and found[1].strip() != "No Data"
 
 
 def _operational(table: TextTable) -> int | None:
@@ -75,5 +85,9 @@ def _interfaces(table: TextTable) -> dict[str, Any]:
             "speed": row.get("Speed"),
             "oper-status": row.get("Oper Status") or row.get("State"),
         }
-        found[row["Interface"]] = {"link": {key: each for key, each in link.items() if each}}
+        neighbour = row.get("Remote Host")
+        found[row["Interface"]] = {
+            "link": {key: each for key, each in link.items() if each},
+            "lldp": {"neighbor": {neighbour: {}} if neighbour else {}},
+        }
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,9 @@ def find_switches(paths: Sequence[Path]) -> list[SavedSwitch]:
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path} is missing", "Pass directories or files of saved answers.")
-        own = [_read_switch(path.stem, [path])] if path.is_file() else list(_of_directory(path))
+        if not path.is_file() and not path.is_dir():
+            raise UsageError(f"{path} is no file and no directory", "Pass saved answers.")
+        own = [_read_switch(path.stem, [path])] if path.is_file() else _of_directory(path)
         if not own:
             raise UsageError(
                 f"{path} has no file",
@@ -81,12 +83,20 @@ def find_switches(paths: Sequence[Path]) -> list[SavedSwitch]:
     return found
 
 
-def _of_directory(path: Path) -> Iterator[SavedSwitch]:
-    """Yield the switch of a directory's files; of directories in it, if they have files."""
-    inside = {each: _files(each) for each in sorted(path.iterdir()) if each.is_dir()}
-    if not any(inside.values()):
-        inside = {path.resolve(): _files(path)}
-    yield from (_read_switch(each.name, files) for each, files in inside.items() if files)
+def _of_directory(path: Path) -> list[SavedSwitch]:
+    """Return the switch of a directory's files; those of directories in it, if they have files.
+
+    Raises:
+        UsageError: it cannot be read.
+
+    """
+    try:
+        inside = {each: _files(each) for each in sorted(path.iterdir()) if each.is_dir()}
+        if not any(inside.values()):
+            inside = {path.resolve(): _files(path)}
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", "Let this user read it.") from error
+    return [_read_switch(each.name, files) for each, files in inside.items() if files]
 
 
 def _files(path: Path) -> list[Path]:

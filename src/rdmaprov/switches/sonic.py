@@ -96,6 +96,7 @@ class _Config:
         self._draft.ports.add(
             port,
             description=words(own.get("description")),
+            neighbour=words(members(self._table("DEVICE_NEIGHBOR").get(port)).get("name")),
             is_up=None if status is None else status == "up",
             speed_gbps=None if speed is None else speed // 1000,
             mtu_bytes=whole(own.get("mtu"), most=65535),
@@ -230,6 +231,7 @@ READER = SwitchReader(
         SwitchAsk("show pfc counters", "pause frames"),
         SwitchAsk("show queue counters", "drops by queue", (SwitchFact.DROPS,)),
         SwitchAsk("show pfcwd stats", "storms of pause"),
+        SwitchAsk("show lldp table", "which node is at a port"),
     ),
     _knows,
     _read,

@@ -1,4 +1,4 @@
-"""SONiC's tables of counters: pause frames, drops by queue, storms of pause."""
+"""SONiC's tables: pause frames, drops by queue, storms of pause, neighbours."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from dataclasses import replace
 from rdmaprov.switches.model import PfcWatchdog, SwitchFact, SwitchPort
 from rdmaprov.switches.reader import ReadingDraft
 from rdmaprov.switches.saved import SavedAnswer
-from rdmaprov.switches.shapes import whole
+from rdmaprov.switches.shapes import whole, words
 from rdmaprov.switches.tables import TextTable, text_tables
 
 _PAUSES = {"Port Rx": "pauses_rx", "Port Tx": "pauses_tx"}
 _STORMS = "STORM DETECTED/RESTORED"
 _DROPS = "Drop/pkts"
+_NEIGHBOUR = "RemoteDevice"
 
 
 def is_counters(text: str) -> bool:
     """Return whether a text has one of the tables."""
     head = text[:4096]
-    return any(word in head for word in (*_PAUSES, _STORMS, f"{_DROPS} "))
+    return any(word in head for word in (*_PAUSES, _STORMS, f"{_DROPS} ", _NEIGHBOUR))
 
 
 def read_counters(answer: SavedAnswer, draft: ReadingDraft) -> None:
-    """Add what an answer counts."""
+    """Add what the tables of an answer say."""
     for table in text_tables(answer.text):
         for head, read in _READERS.items():
             if head in table.columns:
@@ -68,8 +69,15 @@ def _read_storms(table: TextTable, _answer: SavedAnswer, draft: ReadingDraft) ->
         draft.ports.add(port, watchdog=replace(before, storms=count))
 
 
+def _read_neighbours(table: TextTable, _answer: SavedAnswer, draft: ReadingDraft) -> None:
+    for row in table.records():
+        if row.get("LocalPort") in draft.ports:
+            draft.ports.add(row["LocalPort"], neighbour=words(row[_NEIGHBOUR]))
+
+
 _READERS: dict[str, Callable[[TextTable, SavedAnswer, ReadingDraft], None]] = {
     **dict.fromkeys(_PAUSES, _read_pauses),
     _DROPS: _read_drops,
     _STORMS: _read_storms,
+    _NEIGHBOUR: _read_neighbours,
 }
