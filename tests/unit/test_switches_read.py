@@ -215,6 +215,59 @@ def test_arista_port_wins_over_its_profile(answers):
     assert saved.port().pfc_tx == {4}
 
 
+CONFIG = """\
+qos map dscp 24 26 to traffic-class 3 drop-precedence 1
+qos profile ROCE
+   qos trust dscp
+   priority-flow-control mode on
+   priority-flow-control priority 3 no-drop
+interface Port-Channel7
+   mtu 9214
+   service-profile ROCE
+interface Ethernet1
+   channel-group 7 mode active
+interface Ethernet2
+   service-profile GONE
+interface Ethernet3
+   service-profile ROCE
+   service-policy type qos input CLASSIFY
+end
+"""
+
+
+def eos_ports(tmp_path, *lines):
+    (tmp_path / "leaf").mkdir()
+    saved = SavedAnswers.__new__(SavedAnswers)
+    saved.path = tmp_path / "leaf"
+    return saved.write("config.txt", "\n".join((*lines, CONFIG))).read().ports
+
+
+def test_arista_port_of_a_channel_has_its_settings(tmp_path):
+    first = eos_ports(tmp_path)[0]
+    assert (first.mtu_bytes, first.pfc_tx, first.trusts_dscp) == (9214, LOSSLESS, True)
+    assert first.dscp_class == {24: 3, 26: 3}
+
+
+def test_arista_profile_that_is_missing_leaves_the_port_unknown(tmp_path):
+    second = eos_ports(tmp_path)[1]
+    assert (second.pfc_tx, second.trusts_dscp, second.ecn) == (None, None, None)
+
+
+def test_arista_policy_of_a_port_is_not_read(tmp_path):
+    third = eos_ports(tmp_path)[2]
+    assert (third.pfc_tx, third.dscp_class) == (LOSSLESS, None)
+
+
+def test_arista_settings_of_the_whole_switch(tmp_path):
+    first = eos_ports(
+        tmp_path,
+        "priority-flow-control all off",
+        "priority-flow-control pause watchdog default timeout 0.00",
+        "qos random-detect ecn global-buffer minimum-threshold 1 mbytes maximum-threshold 2 mbytes",
+    )[0]
+    assert (first.pfc_tx, first.watchdog, first.ecn) == (frozenset(), PfcWatchdog(False), None)
+
+
 def test_arista_maps_and_watchdog(answers):
     lines = "priority-flow-control pause watchdog default timeout 0.20\n" + (
         "priority-flow-control pause watchdog action drop\nqos map traffic-class 3 to tx-queue 4\n"

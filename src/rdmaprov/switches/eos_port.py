@@ -1,0 +1,197 @@
+"""A port in the configuration of Arista EOS: what its profile, its port channel and itself set.
+
+The commands: Arista's EOS User Manual, "Quality of Service" and "Priority Flow Control"; how they
+are written in a configuration: aristanetworks/avd.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rdmaprov.switches.eos_config import EosSection
+from rdmaprov.switches.model import EcnCurve, PfcWatchdog, QueueShare
+from rdmaprov.switches.shapes import numbers, whole, words
+
+_CURVE = re.compile(
+    r"minimum-threshold (\d{1,9})(?: (\w+))? maximum-threshold (\d{1,9})(?: (\w+))?"
+    r"(?: max-mark-probability (\d{1,3}))?\b.*",
+    re.ASCII,
+)
+_QUEUE = re.compile(r"(?:uc-)?tx-queue ([0-9]{1,2})")
+_CLASS = re.compile(r"traffic-class ([0-7])\b.*")
+_PRIORITY = re.compile(r"([0-7]) (no-drop|drop)")
+_RATE = re.compile(r"(?:forced )?([0-9]{1,4})g")
+_WATCHDOG = "priority-flow-control pause watchdog"
+_PFC = {
+    "priority-flow-control on": True,
+    "priority-flow-control mode on": True,  # is written, too
+    "no priority-flow-control": False,
+}
+
+
+@dataclass(frozen=True)
+class CommonSettings:
+    """What the configuration says for all ports.
+
+    Args:
+        profiles: of QoS, by name.
+        channels: port channels, by number.
+        dscp_class: DSCP to traffic class, where it is written.
+        class_queue: traffic class to queue.
+        watchdog: of storms of pause.
+        has_no_pfc: whether PFC is off for the whole switch.
+        marks_buffer: whether ECN follows the buffer of the whole switch.
+
+    """
+
+    profiles: Mapping[str, EosSection]
+    channels: Mapping[str, EosSection]
+    dscp_class: Mapping[int, int]
+    class_queue: Mapping[int, int]
+    watchdog: PfcWatchdog
+    has_no_pfc: bool
+    marks_buffer: bool
+
+    @classmethod
+    def of(cls, config: EosSection) -> CommonSettings:
+        """Return those of a configuration."""
+        timeout = config.last(f"{_WATCHDOG} default timeout ")
+        return cls(
+            dict(config.under("qos profile ")),
+            dict(config.under("interface Port-Channel")),
+            _class_map(config),
+            _queue_map(config),
+            PfcWatchdog(
+                bool(timeout and timeout.strip("0.")), config.last(f"{_WATCHDOG} action ") or ""
+            ),
+            config.has("priority-flow-control all off"),
+            config.last("qos random-detect ecn global-buffer ") is not None,
+        )
+
+
+def port_facts(own: EosSection, common: CommonSettings) -> dict[str, Any]:
+    """Return the facts of a port: the later of channel, its profile, the port and its wins."""
+    channel = common.channels.get((own.last("channel-group ") or "").partition(" ")[0])
+    parts = [part for part in (channel, own) if part is not None]
+    sections, is_whole = _with_profiles(parts, common)
+    paused = frozenset() if common.has_no_pfc else _paused(sections)
+    curves = _curves(sections)
+    speed = _RATE.match(own.last("speed ") or "")
+    # A policy of the port classifies by rules, which are not read.
+    has_policy = any(each.last("service-policy type qos input ") for each in sections)
+    return {
+        "description": words(own.last("description ")),
+        "is_up": False if own.has("shutdown") else None,
+        "speed_gbps": int(speed[1]) if speed else None,
+        "mtu_bytes": next((mtu for part in reversed(parts) if (mtu := _mtu(part))), None),
+        "pfc_rx": paused if is_whole else None,
+        "pfc_tx": paused if is_whole else None,
+        "trusts_dscp": _trusts_dscp(sections) if is_whole else None,
+        "dscp_class": None if has_policy else common.dscp_class or None,
+        "class_queue": common.class_queue,
+        "ecn": curves if is_whole and (curves or not common.marks_buffer) else None,
+        "shares": _shares(sections),
+        "watchdog": _watchdog(sections, common.watchdog),
+    }
+
+
+def _mtu(section: EosSection) -> int | None:
+    return whole(section.last("mtu "), most=65535)
+
+
+def _with_profiles(
+    parts: list[EosSection], common: CommonSettings
+) -> tuple[list[EosSection], bool]:
+    """Return the parts, each after its profile, and whether no profile is missing."""
+    sections, is_whole = [], True
+    for part in parts:
+        name = part.last("service-profile ")
+        if name is not None and name in common.profiles:
+            sections.append(common.profiles[name])
+        is_whole = is_whole and (name is None or name in common.profiles)
+        sections.append(part)
+    return sections, is_whole
+
+
+def _paused(sections: list[EosSection]) -> frozenset[int]:
+    """Return the priorities with PFC, which is off by default."""
+    is_on, found = False, set[int]()
+    for section in sections:
+        for line in section.lines:
+            is_on = _PFC.get(line, is_on)
+        for rest, _ in section.under("priority-flow-control priority "):
+            priority = _PRIORITY.fullmatch(rest)
+            if priority is not None:
+                number = int(priority[1])
+                found = found | {number} if priority[2] == "no-drop" else found - {number}
+    return frozenset(found) if is_on else frozenset()
+
+
+def _trusts_dscp(sections: list[EosSection]) -> bool | None:
+    trusts = [rest for section in sections for rest, _ in section.under("qos trust ")]
+    return None if not trusts else trusts[-1] == "dscp"
+
+
+def _queues(sections: list[EosSection]) -> Iterator[tuple[int, EosSection]]:
+    for section in sections:
+        for line, inside in section.lines.items():
+            found = _QUEUE.fullmatch(line)
+            if found is not None:
+                yield int(found[1]), inside
+
+
+def _curves(sections: list[EosSection]) -> dict[int, EcnCurve]:
+    """Return the queues that mark, which none does by default."""
+    found = {}
+    for queue, inside in _queues(sections):
+        for rest, _ in inside.under("random-detect ecn "):
+            curve = _CURVE.fullmatch(rest)
+            if curve is not None:
+                unit, percent = curve[4] or curve[2] or "bytes", whole(curve[5], 0, 100)
+                found[queue] = EcnCurve(True, int(curve[1]), int(curve[3]), unit, percent)
+        if inside.has("no random-detect ecn"):
+            found[queue] = EcnCurve(is_on=False)
+    return found
+
+
+def _shares(sections: list[EosSection]) -> dict[int, QueueShare] | None:
+    found = {}
+    for queue, inside in _queues(sections):
+        percent = whole(inside.last("bandwidth percent "), 0, 100)
+        if inside.has("priority strict") or percent is not None:
+            found[queue] = QueueShare(inside.has("priority strict"), percent)
+    return found or None
+
+
+def _watchdog(sections: list[EosSection], common: PfcWatchdog) -> PfcWatchdog:
+    """Return whether the watchdog is on, for the port or for all."""
+    is_on, action = common.is_on, common.action
+    for section in sections:
+        is_on = is_on or section.has(_WATCHDOG)
+        action = section.last(f"{_WATCHDOG} port action ") or action
+    return PfcWatchdog(is_on, action)
+
+
+def _class_map(config: EosSection) -> dict[int, int]:
+    """Return what lines such as `qos map dscp 24 26 to traffic-class 3` say; the last wins."""
+    found: dict[int, int] = {}
+    for rest, _ in config.under("qos map dscp "):
+        left, _, right = rest.partition(" to ")
+        values, to = numbers(left, 63), _CLASS.fullmatch(right)
+        if values is not None and to is not None:
+            found.update(dict.fromkeys(values, int(to[1])))
+    return found
+
+
+def _queue_map(config: EosSection) -> dict[int, int]:
+    """Return the queue of each class: that of its number, unless a line says otherwise."""
+    found = {number: number for number in range(8)}
+    for rest, _ in config.under("qos map traffic-class "):
+        left, _, right = rest.partition(" to ")
+        values, queue = numbers(left, 7), _QUEUE.fullmatch(right)
+        if values is not None and queue is not None:
+            found.update(dict.fromkeys(values, int(queue[1])))
+    return found
