@@ -132,6 +132,13 @@ def test_partition_is_the_fabrics(host: Host, node: Node, rail: Rail) -> None:
         ).reject(None if seen is None else partitions.shown_key(seen), partitions.shown_key(wanted))
 
 
+def test_collnet_is_on_where_sharp_is_wanted(host: Host, node: Node) -> None:
+    """NCCL_COLLNET_ENABLE lets NCCL reduce in the switches where the site wants SHARP."""
+    if node.get("fabric_kind") != "infiniband" or node.get("fabric_sharp") != "wanted":
+        not_applicable("the site does not want SHARP (fabric_sharp)")
+    _variable(host, node, "NCCL_COLLNET_ENABLE", "1", "fabric_sharp")
+
+
 def test_gid_index(host: Host, node: Node) -> None:
     """NCCL_IB_GID_INDEX is set only if the site sets it: it overrides the address family."""
     needs_roce(node, "NCCL_IB_GID_INDEX")
@@ -208,6 +215,7 @@ def test_nothing_else_is_set(host: Host, node: Node) -> None:
     merges = node.get("nccl_conf_existing") == "merge"
     for name in found.values:
         is_sites = name in (*_OWN, *_tuner_names(node), *node.get("nccl_environment"))
+        is_sites |= name == "NCCL_COLLNET_ENABLE" and node.get("fabric_sharp") == "wanted"
         matters = _TURNS_OFF if merges else re.compile("NCCL_.*")
         if not is_sites and matters.fullmatch(name) and not _HARMLESS.fullmatch(name):
             _variable(host, node, name, None, "nccl_environment")

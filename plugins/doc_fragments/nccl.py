@@ -39,6 +39,14 @@ options:
       on InfiniBand only.
     type: str
     required: true
+  sharp:
+    description: Whether the switches are to reduce (SHARP). wanted has NCCL use CollNet,
+      and rdmaprov accept fails if it does not; off judges nothing. It needs an aggregation
+      manager beside the subnet manager, and NCCL's SHARP plugin in the jobs. Used
+      on InfiniBand only.
+    type: str
+    choices: ['off', wanted]
+    default: 'off'
   ib_gid_index:
     description: NCCL_IB_GID_INDEX. With -1, NCCL 2.21 and later choose the GID by
       O(ib_address_family), which still works after the index changes.

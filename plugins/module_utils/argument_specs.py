@@ -197,6 +197,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "ib_tc": {"type": "int", "required": True},
         "ib_sl": {"type": "int", "required": True},
         "ib_pkey": {"type": "str", "required": True},
+        "sharp": {"type": "str", "choices": ["off", "wanted"], "default": "off"},
         "ib_gid_index": {"type": "int", "default": -1},
         "ib_address_family": {"type": "str", "required": True, "choices": ["ipv4", "ipv6"]},
         "ib_address_range": {"type": "str", "default": ""},

@@ -18,6 +18,8 @@ NVLINK_US = {"RING": (0.6, 1.9, 3.4), "TREE": (0.6, 1.25, 4.0), "NVLS_TREE": (0.
 NET_US = {"RING": (2.7, 4.0, 14.0), "TREE": (5.0, 8.5, 14.0), "NVLS_TREE": (0.0, 0.0, 20.9)}
 # Of Simple's bandwidth: a quarter of LL's 8 B are flags and it keeps no link full; LL128 has 120 B
 # of data in 128 (the same file: 1/4 and .92).
+# NCCL_ALGO without CollNet, as NCCL_COLLNET_ENABLE=0 has it.
+NO_COLLNET = "^collnet"
 PROTOCOL_SHARE = (0.25, 0.92, 1.0)
 
 
@@ -122,6 +124,8 @@ def choose_algorithm(condition: Condition, team: Team, collective: str, wanted: 
         return "RING" if wanted.lower() == "ring" or not condition.shape.nvls else "NVLS"
     if wanted.lower() in ("ring", "tree"):
         return wanted.upper()
+    if condition.shape.sharp == "used" and wanted != NO_COLLNET:
+        return "COLLNET_DIRECT"
     if condition.shape.nvls and len(team.gpus) > 2:
         return "NVLS_TREE"
     # Rings win until their latency, of 2 (n - 1) steps, is a tenth of a message of 1 GiB.
@@ -139,7 +143,7 @@ def inside_second_per_byte(
         return 0.0
     shape = condition.shape
     picked = condition.gpu_gb_s[np.ix_(team.nodes, team.gpus)]
-    if algorithm.startswith("NVLS") and collective == "all_reduce":
+    if algorithm.startswith(("NVLS", "COLLNET")) and collective == "all_reduce":
         whole = shape.nvls_gb_s * math.sqrt(condition.efficiency)
         rate = whole * float(picked.min()) / shape.nvlink_gb_s
         return 2 * (many - 1) / many / rate / 1e9
@@ -151,7 +155,7 @@ def inside_second_per_byte(
 def latencies(team: Team, collective: str, algorithm: str, condition: Condition) -> list[float]:
     """Return the microseconds before and between the data, by protocol, as tuning.cc adds them."""
     nodes, many = len(team.nodes), len(team.gpus)
-    name = "NVLS_TREE" if algorithm == "NVLS" else algorithm
+    name = "NVLS_TREE" if algorithm in ("NVLS", "COLLNET_DIRECT") else algorithm
     slow = float(condition.hop_us[list(team.nodes)].sum()) if nodes > 1 else 0.0
     found = []
     for at in range(len(PROTOCOLS)):
@@ -187,6 +191,10 @@ def _flows(team: Team, number: int, collective: str, algorithm: str) -> Flows:
     """Return the flows between a team's nodes, over all its channels."""
     if collective == "all_to_all":
         source, target, share = _everyone(team)
+    elif algorithm == "COLLNET_DIRECT":
+        # Up to the switch and down again, once: what a neighbour would take.
+        source = np.asarray(team.nodes, np.int64)
+        target, share = np.roll(source, -1), np.ones(len(source))
     elif collective == "all_reduce" and algorithm != "RING":
         source, target, share = _tree_ends(team)
     else:

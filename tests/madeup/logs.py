@@ -25,7 +25,26 @@ _VERSION = "2.27.5"
 _CONNECTED = {
     "RING": "Connected all rings, use ring PXN 0 GDR 1", "TREE": "Connected all trees",
     "NVLS_TREE": "Connected NVLS tree", "NVLS": "Connected NVLS tree",
+    "COLLNET_DIRECT": "rank 0 Connected CollNet",
 }  # fmt: skip
+
+
+# What NCCL 2.23 and nccl-rdma-sharp-plugins wrote where SHARP was not used, by what was wrong:
+# lines of nccl-tests#311 and nccl#1050, and of NCCL src/init.cc.
+_NO_TREE = (
+    "NCCL_COLLNET_ENABLE set by environment to 1.",
+    "NET/IB : SHARP coll init error: Cannot create SHARP job(-11)",
+    "Cannot initialize CollNet, using point-to-point network instead",
+)
+NO_SHARP = {
+    "no manager": _NO_TREE,
+    "no plugin": _NO_TREE[:1],
+    "off": ("NCCL_COLLNET_ENABLE set by environment to 0.",),
+    "threshold": (
+        _NO_TREE[0],
+        "Communicator has 8 nodes which is less than CollNet node threshold 16, disabling CollNet",
+    ),
+}
 
 
 @dataclass
@@ -97,6 +116,23 @@ class JobLogs:
                 self._write(rank, why)
         self._write(rank, "Using network IB")
 
+    def _say_sharp(self, rank: int, nodes: int, place: int) -> None:
+        """Write what becomes of SHARP between nodes."""
+        what = self.fleet.shape.sharp
+        number = self.fleet.number_of[self.job.node_of(rank)]
+        own = self.fleet.environment(self.job, number)
+        if not what or nodes < 2 or own.get("NCCL_COLLNET_ENABLE") == "0":
+            return
+        for text in NO_SHARP.get(what, _NO_TREE[:1]):
+            self._write(rank, text)
+        if what == "used":
+            rails = self.fleet.rails(self.job, number, tuple(range(self.fleet.shape.gpus)))
+            rail = self.fleet.shape.rail_of(rank % self.job.per_node)
+            device = rails.index(rail) if rail in rails else 0
+            for way in ("receive", "send"):
+                ends = f"CollNet {device:02d}/0 : {place} [{way}]"
+                self._write(rank, f"{ends} via COLLNET/SHARP/{device}/GDRDMA")
+
     def _open(self, ranks: Sequence[int], ends: bool = True) -> None:
         self._made += 1
         many = len(ranks)
@@ -114,6 +150,7 @@ class JobLogs:
             if not ends:
                 continue
             self._write(rank, f"{name}{tail} - Init COMPLETE")
+            self._say_sharp(rank, nodes, place)
             if many // nodes > 1:
                 self._write(rank, self._local_channel(place, many // nodes, rank))
 
@@ -191,7 +228,7 @@ class JobLogs:
             for size in sorted(task.sizes, reverse=True):
                 protocol = PROTOCOLS[cost.protocol(size)]
                 used = cost.algorithm
-                if used.startswith("NVLS") and protocol != "SIMPLE":
+                if used.startswith(("NVLS", "COLLNET")) and protocol != "SIMPLE":
                     used = "TREE"
                 self._write(
                     ranks[0],

@@ -47,6 +47,8 @@ class FleetShape:
         nvls: GPUs reduce in NVSwitch, so NCCL can take NVLSTree.
         memory_gib: of a GPU.
         socket_gb_s: what TCP over the management network reaches.
+        sharp: what becomes of SHARP, which the site wants: `used`, or a key of logs.NO_SHARP; empty
+            where it does not.
 
     """
 
@@ -63,6 +65,7 @@ class FleetShape:
     nvls_gb_s: float = NVLS_GB_S
     slot_gb_s: float = SLOT_GB_S
     socket_gb_s: float = SOCKET_GB_S
+    sharp: str = ""
 
     @property
     def line_gb_s(self) -> float:

@@ -28,6 +28,7 @@ def _first(shape: FleetShape) -> Node:
         "fabric_link_gbps": f"{shape.gbps:g}",
         "fabric_gpu_count": shape.gpus,
         "fabric_leaf": "leaf01",
+        "fabric_sharp": "wanted" if shape.sharp else "'off'",
     }
     text = "".join(f"{name}: {value}\n" for name, value in words.items())
     with tempfile.TemporaryDirectory() as place:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tests.madeup.collectives import Cost, Team, choose_algorithm, costs
+from tests.madeup.collectives import NO_COLLNET, Cost, Team, choose_algorithm, costs
 from tests.madeup.condition import Floats
 from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.network import Flows
@@ -68,7 +68,8 @@ def perform(fleet: MadeUpFleet, job: GateJob, task: Task) -> WorkDone:
 
 def _algorithm_of(fleet: MadeUpFleet, job: GateJob, team: Team) -> str:
     """Return NCCL_ALGO of a team's first node: where they differ, ranks hang (runner.py)."""
-    return fleet.environment(job, team.nodes[0]).get("NCCL_ALGO", "")
+    own = fleet.environment(job, team.nodes[0])
+    return own.get("NCCL_ALGO", NO_COLLNET if own.get("NCCL_COLLNET_ENABLE") == "0" else "")
 
 
 class _Work:

@@ -216,6 +216,14 @@ def test_ipv6_rails_are_chosen_by_their_family(node: FakeMachine):
     assert body(node)[2:4] == ["NCCL_IB_ADDR_FAMILY=AF_INET6", "NCCL_IB_ADDR_RANGE=2001:db8::/32"]
 
 
+def test_sharp_that_is_wanted_turns_collnet_on(node: FakeMachine):
+    wanted = arguments(kind="infiniband", ib_tc=0, sharp="wanted")
+    converge(node, nccl, wanted, check=False)
+    assert "NCCL_COLLNET_ENABLE=1" in body(node)
+    converge(node, nccl, {**wanted, "sharp": "off"}, check=False)
+    assert not any("COLLNET" in line for line in body(node))
+
+
 def in_partitions(node: FakeMachine, name: str, *keys: str) -> None:
     for index, key in enumerate(keys):
         node.put(f"/sys/class/infiniband/{name}/ports/1/pkeys/{index}", key + "\n")

@@ -70,6 +70,20 @@ def test_healthy_subnet_is_as_planned(texts, leaf, device):
     assert {node["state"] for node in nodes_data(site).values()} == {"passed"}
 
 
+def test_switches_that_cannot_reduce_are_named_where_the_site_wants_sharp(texts):
+    plan, subnet = planned(), texts.judge()
+    switches = range(len(subnet.fabric.switches))
+    wants = replace(plan, sharp=True)
+    assert found(judge_site(plan, [subnet])) == []
+    (none,) = judge_site(wants, [subnet]).findings
+    assert none.problem.text.startswith("no switch has an aggregation node for SHARP")
+    subnet.fabric.aggregating = frozenset(switches)
+    assert found(judge_site(wants, [subnet])) == []
+    subnet.fabric.aggregating = frozenset(switches[1:])
+    (one,) = judge_site(wants, [subnet]).findings
+    assert (one.problem.name, one.problem.kind) == (subnet.fabric.switches[0].name, "sharp")
+
+
 def test_rail_that_is_not_there_is_named_once(texts):
     texts.gone("node003 mlx5_1")
     site = judged(texts, planned())

@@ -13,6 +13,9 @@ SKIPPED = {
     "test_nccl.py::test_listed_names_after_reboot": (
         "nccl_ib_hca: [], so the rails' devices are found"
     ),
+    "test_nccl.py::test_collnet_is_on_where_sharp_is_wanted": (
+        "the site does not want SHARP (fabric_sharp)"
+    ),
     "test_nccl.py::test_service_level_is_the_fabrics": (
         "fabric_kind: roce and nccl_ib_sl: 0, so NCCL_IB_SL is not set"
     ),

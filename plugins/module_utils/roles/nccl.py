@@ -122,6 +122,8 @@ def _fabric(
             found["NCCL_IB_TC"] = _number(arguments, "ib_tc", 255)
         if arguments["ib_pkey"]:
             found["NCCL_IB_PKEY"] = partition_index(machine, hcas, arguments["ib_pkey"])
+        if arguments["sharp"] == "wanted":
+            found["NCCL_COLLNET_ENABLE"] = "1"
     if arguments["socket_ifname"]:
         found["NCCL_SOCKET_IFNAME"] = _socket(machine, arguments["socket_ifname"])
     found["NCCL_CROSS_NIC"] = str(arguments["cross_nic"])

@@ -15,6 +15,7 @@ from rdmaprov.acceptance import (
     stages_host,
     stages_rails,
     stages_scaling,
+    stages_sharp,
     stages_soak,
 )
 from rdmaprov.acceptance.finding import Finding
@@ -278,6 +279,7 @@ class StageRun:
         result.findings[:] = old
         report.findings += self._isolate(site, report.findings)
         report.findings += self._run_rails(site, report.findings)
+        stages_sharp.compare(result, site, self.runner, gate.options, gate.on_stage)
         said = result.judgement.sentence if result.judgement else f"{job.world} ranks"
         if result.over_rails and result.over_rails.judgement:
             said += f"; over rails alone: {result.over_rails.judgement.sentence}"
@@ -303,7 +305,7 @@ class StageRun:
 
     def _isolate(self, site: GateSite, found: Sequence[Finding]) -> list[Finding]:
         """Return what parts of the fleet show, if nothing says what is at fault in all of it."""
-        unnamed = [each for each in found if not each.nodes]
+        unnamed = [each for each in found if not each.nodes and each.level != "fleet"]
         explained = any(each.level in ("pair", "leaf", "fleet") for each in self.result.findings)
         if not unnamed or explained or not self.gate.options.isolate or len(site.nodes) < 3:
             return []

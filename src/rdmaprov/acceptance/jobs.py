@@ -43,6 +43,7 @@ class GateSite:
         backend: `nccl` or `gloo`.
         rendezvous: where ranks join.
         mnnvl: whether NVLink between nodes may be used.
+        collnet: whether the switches may reduce.
 
     """
 
@@ -51,6 +52,7 @@ class GateSite:
     backend: str
     rendezvous: Rendezvous
     mnnvl: bool = True
+    collnet: bool = True
 
     def without(self, names: Collection[str]) -> GateSite:
         """Return the site without some nodes."""
@@ -249,6 +251,7 @@ def _nccl_environment(site: GateSite, node: Node, rails: tuple[int, ...]) -> dic
     169.254 or a veth (nccl#913, nccl#1000, nccl#1291).
     """
     own = {} if site.mnnvl else {"NCCL_MNNVL_ENABLE": "0"}
+    own |= {} if site.collnet else {"NCCL_COLLNET_ENABLE": "0"}
     if not node.get("nccl_socket_ifname") and not site.facts[node.name].get("socket_ifname"):
         own["NCCL_SOCKET_IFNAME"] = f"={site.rendezvous.devices[node.name]}"
     if rails:

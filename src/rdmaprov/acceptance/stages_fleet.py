@@ -19,6 +19,7 @@ from rdmaprov.acceptance import (
     preflight,
     proof,
     rail_map,
+    sharp,
     wrong_sums,
 )
 from rdmaprov.acceptance.finding import Finding
@@ -112,6 +113,9 @@ def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, hist
     result.findings += evidence.judge_transports(site, logs)
     result.findings += judge_tuner(site, logs)
     found, notes = judge_diagnostics(site, logs.matrix)
+    result.findings += found
+    result.notes += notes
+    found, notes = sharp.judge_sharp(site, ran, logs.matrix, result.intra_node_gb_s)
     result.findings += found
     result.notes += notes
     result.judgement, slow = fleet_floor.judge(site, ran, choices, result.intra_node_gb_s)

@@ -79,6 +79,16 @@ _HINTS = {
     "no_module": rb"NET/\S+ ?: GPU Direct RDMA Disabled for HCA \d+ '[^']+'",
     "gdr_level": rb"NCCL_NET_GDR_LEVEL set by environment to \S+",
     "gdr_read": rb"NCCL_NET_GDR_READ set by environment to \S+",
+    # Reduction by the switches: NCCL src/init.cc, src/transport.cc; nccl-rdma-sharp-plugins
+    # src/sharp_plugin.c.
+    "collnet": rb"NCCL_COLLNET_ENABLE set by environment to \d+",
+    "collnet_nodes": rb"Communicator has \d+ nodes which is less than CollNet node threshold \d+",
+    "collnet_failed": rb"Cannot initialize CollNet, using [^\n]{1,40}",
+    "collnet_devices": rb"Rank \d+: 0 CollNet devices",
+    "sharp_init": rb"(?:NET/IB ?: ?)?SHARP coll init error: [^\n]{1,80}",
+    "sharp_group": rb"SHARP group create(?: failed)?: [^\n]{1,80}",
+    "sharp_size": rb"SHARP: Group size:\d+ is less than threshold:\d+",
+    "sharp_types": rb"SHARP(?:: unsupported data type| \S+ Datatypes not supported)",
 }
 # A tuner plugin by versions: 2.19 and 2.20; 2.21 to 2.27; 2.28 and later (src/plugin/tuner.cc,
 # src/plugin/plugin_open.cc); then the example plugin of its file (plugins/tuner/example/plugin.c).

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from rdmaprov.nccl_log import reader, resolve
+from rdmaprov.nccl_log import collnet, reader, resolve
 from rdmaprov.nccl_log.judgement import Mismatch, judge
 from rdmaprov.nccl_log.matrix import Channel, Gdr, Matrix, Transport, TransportVerdict
 
@@ -47,7 +47,7 @@ def verdict(matrix: Matrix) -> TransportVerdict:
         transport=_transport(matrix),
         gdr=_gdr(matrix),
         hcas=tuple(sorted({name for channel in matrix.channels for name in channel.hcas})),
-        sharp=any(channel.collnet for channel in matrix.channels),
+        sharp=collnet.is_connected(matrix),
         nccl_version=versions[0] if len(versions) == 1 else None,
     )
 

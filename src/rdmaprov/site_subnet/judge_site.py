@@ -14,6 +14,7 @@ from rdmaprov.site_subnet.check_ports import (
     slow_findings,
     unnamed_findings,
 )
+from rdmaprov.site_subnet.check_sharp import sharp_findings
 from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.join import Joined, join
 from rdmaprov.site_subnet.peers import SiteNames, findings_of_peers
@@ -80,6 +81,7 @@ def _findings(
         *leaf_findings(plan, joined, leaves),
         *spine_findings(plan, fabrics, is_partial=is_partial(plan, joined)),
         *slow_findings(joined.ports),
+        *sharp_findings(plan, fabrics),
         *(extra_findings(joined) if plan.is_whole else ()),
     ]
     yield from planned

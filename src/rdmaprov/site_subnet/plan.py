@@ -49,6 +49,7 @@ class SubnetPlan:
         others: patterns of hosts that are no nodes of the site.
         hosts: names of all hosts of the inventory.
         is_whole: whether the nodes are all nodes of the site.
+        sharp: whether the switches are to reduce.
 
     """
 
@@ -57,6 +58,7 @@ class SubnetPlan:
     others: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     is_whole: bool = True
+    sharp: bool = False
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -113,6 +115,7 @@ def plan_of(fleet: Fleet, *, is_whole: bool) -> SubnetPlan:
         _union(node.get("fabric_other_hosts") for node in nodes),
         fleet.hosts,
         is_whole,
+        any(node.get("fabric_sharp") == "wanted" for node in nodes),
     )
 
 

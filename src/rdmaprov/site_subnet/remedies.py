@@ -15,6 +15,7 @@ _REMEDIES = {
     "credit loop": "Have the subnet manager route without loops, such as by ftree or updn",
     "balance": "Have the subnet manager write its tables again: look at its routing engine, its"
     " root GUIDs, and for tables or weights written by hand",
+    "sharp": "Look at the switch's firmware and its SHARP setting, and at the log of sharp_am",
     "not verified": "Remove the cause, then run the same command again",
 }
 

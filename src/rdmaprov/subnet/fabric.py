@@ -45,6 +45,7 @@ class SubnetGraph:
         hcas: ports of HCAs on switches; not those inside switches (SHARP), nor on other HCAs.
         levels: 0 for leaves, which have HCAs; each other switch is one above the lowest next to it.
         parts: for each switch, the number of the connected part of the fabric that it is in.
+        aggregating: switches with an adapter of their own that reduces (SHARP).
 
     """
 
@@ -55,6 +56,7 @@ class SubnetGraph:
     levels: list[int]
     parts: list[int]
     cables: dict[tuple[int, int], Cable] = field(default_factory=dict)
+    aggregating: frozenset[int] = frozenset()
 
     def label(self, switch: int) -> str:
         """Return a switch's name; with its GUID if others have the name too."""
@@ -98,9 +100,8 @@ def build(discovery: Discovery) -> SubnetGraph:
     hops, by_port, cables = _hops(discovery, numbers)
     hcas = _hcas(discovery.cables, numbers)
     levels = _levels(len(switches), by_port, Counter(hca.switch for hca in hcas))
-    return SubnetGraph(
-        switches, hops, by_port, hcas, levels, _parts(len(switches), by_port), cables
-    )
+    parts, aggregating = _parts(len(switches), by_port), _aggregating(discovery.cables, numbers)
+    return SubnetGraph(switches, hops, by_port, hcas, levels, parts, cables, aggregating)
 
 
 def _ends(discovery: Discovery) -> Iterable[PortEnd]:
@@ -135,6 +136,15 @@ def _hcas(cables: Iterable[Cable], numbers: dict[int, int]) -> list[Hca]:
                 at = place(end.name)
                 found.append(Hca(end, at, numbers[other.guid], other.port, cable))
     return sorted(found, key=lambda hca: (hca.switch, hca.port))
+
+
+def _aggregating(cables: Iterable[Cable], numbers: dict[int, int]) -> frozenset[int]:
+    return frozenset(
+        numbers[other.guid]
+        for cable in cables
+        for end, other in ((cable.near, cable.far), (cable.far, cable.near))
+        if end.kind is Kind.HCA and other.kind is Kind.SWITCH and AGGREGATION in end.name
+    )
 
 
 def _levels(count: int, by_port: list[dict[int, TrunkHop]], hcas: Counter[int]) -> list[int]:

@@ -1,0 +1,64 @@
+"""SHARP on against off: the largest all-reduces again, with NCCL_COLLNET_ENABLE=0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from rdmaprov.acceptance import fleet_floor, sharp, stages_fleet
+from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.launch import JobRunner
+from rdmaprov.acceptance.options import Options
+from rdmaprov.acceptance.plan import GateJob, JobPlane
+from rdmaprov.acceptance.result import GateResult
+from rdmaprov.bandwidth.sizes import format_size
+
+PLANE = "without SHARP"
+# The largest alone is compared; the one below it tells whether it is an outlier. Our choice.
+_SIZES = 2
+_PORTS_AFTER = 2  # that of the run over the rails comes between
+
+
+def compare(
+    result: GateResult,
+    site: GateSite,
+    runner: JobRunner,
+    options: Options,
+    on_stage: Callable[[str], None],
+) -> None:
+    """Run all nodes without SHARP where they ran well with it; note what it gains.
+
+    Args:
+        result: with the run of all nodes; gets a note.
+        site: the nodes that took part.
+        runner: starts ranks.
+        options: what is asked for.
+        on_stage: is called with a line.
+
+    """
+    ran = result.ran
+    if ran is None or not ran.good or not any(each.startswith(sharp.USED) for each in result.notes):
+        return
+    job = _job(replace(site, collnet=False), options)
+    on_stage(stages_fleet.fleet_line(job, options.limit_s or job.limit_s()))
+    other = stages_fleet.run_fleet(runner, job, options)
+    with_it, without = fleet_floor.fleet_row(ran), fleet_floor.fleet_row(other)
+    if not other.good or with_it is None or without is None or with_it.bytes != without.bytes:
+        result.notes.append(
+            f"{sharp.USED} not compared with a run without it, which did not end well"
+        )
+        return
+    gain = with_it.busbw_gb_s / without.busbw_gb_s
+    result.notes.append(
+        f"{sharp.USED} {with_it.busbw_gb_s:.1f} GB/s at {format_size(with_it.bytes)}, "
+        f"{without.busbw_gb_s:.1f} GB/s without it: {gain:.2f} times"
+    )
+
+
+def _job(site: GateSite, options: Options) -> GateJob:
+    job = stages_fleet.fleet_job(site, options)
+    sweep = replace(job.tasks[0], plane=PLANE, sizes=job.tasks[0].sizes[-_SIZES:])
+    # As of the run over the rails: the first run's port may still be in TIME_WAIT.
+    fixed = site.nodes[0].get("torch_runtime_acceptance_port")
+    port = job.port if fixed else job.port + _PORTS_AFTER
+    return replace(job, port=port, planes=(JobPlane(PLANE),), tasks=(sweep,))
