@@ -59,10 +59,17 @@ options:
           subnet. Used on InfiniBand only.
         type: str
       leaf:
-        description: Leaf switch of the rail, by its node description, such as leaf01,
-          or a template of fabric_leaf. rdmaprov subnet names a rail that is on another
-          one. Without it, the nodes with one fabric_leaf must have the rail on one
-          switch. Used on InfiniBand only.
+        description: Leaf switch of the rail, by its node description on InfiniBand
+          and by the name that it announces by LLDP on RoCE, such as leaf01, or a
+          template of fabric_leaf. rdmaprov subnet and rdmaprov validate name a rail
+          that is on another one. Without it, the nodes with one fabric_leaf must
+          have the rail on one switch.
+        type: str
+      switch_port:
+        description: Port of the leaf, by the ID or the description that the switch
+          announces by LLDP, such as swp1 or Ethernet1/1; of a bond, that of one of
+          its ports. rdmaprov validate names a rail that is on another one. Needs
+          leaf. Used on RoCE only.
         type: str
       pkeys:
         description: Partition keys of the rail's port, if they differ from fabric_partition_keys.

@@ -19,6 +19,7 @@ RAILS: dict[str, Any] = {
         "vlan": {"type": "bool", "default": False},
         "rdma": {"type": "str"},
         "leaf": {"type": "str"},
+        "switch_port": {"type": "str"},
         "pkeys": {"type": "list", "elements": "str"},
         "subnet_prefix": {"type": "str"},
     },

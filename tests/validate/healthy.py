@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.validate.fake_node import FakeNode
 from tests.validate.gpu_node import gpu_services
 from tests.validate.hardware import counted, function, mac, nic, qos
+from tests.validate.switches import announced
 from tests.validate.tuned_node import tuned
 
 CABLE = Path(__file__).resolve().parents[1] / "fixtures/mlxlink/bluefield3-passive-copper.txt"
@@ -100,6 +101,9 @@ def healthy(root: Path, number: int) -> FakeNode:
     gpu_services(node, GPUS)
     function(node, NVME, 0, vendor="0x144d", kind="0x010802")
     addresses(node, number)
+    node.answer("lldpctl -v", "1.0.16\n")
+    ends = {netdev: (f"leaf-r{rail}", f"swp{number}") for netdev, (rail, *_) in RAILS.items()}
+    node.answer("lldpctl -f json0", announced(ends))
     kernel(node)
     software(node)
     boots(node)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from tests.validate.fake_node import FakeNode
 from tests.validate.hardware import counted, mac, nic, qos
 from tests.validate.healthy import QUERY, RAILS
+from tests.validate.switches import announced
 
 WAY = RAILS["ens1"][1]
 SECOND = "0000:18:00.1"
+SECOND_END = ("leaf-r1", "swp1")
 PLACE = "/sys/devices/pci0000:15/" + "/".join(WAY)
 
 
@@ -50,6 +52,8 @@ def bonded(node: FakeNode) -> str:
     node.remove(f"{PLACE[: -len(WAY[-1])]}{SECOND}/infiniband")
     node.remove("/sys/kernel/config/rdma_cm/mlx5_9x")
     node.answer(f"mstconfig -d {SECOND} -e query", QUERY)
+    ends = {"ens1f0": ("leaf-r0", "swp1"), "ens1f1": ("leaf-r0", "swp51"), "ens2": SECOND_END}
+    node.answer("lldpctl -f json0", announced(ends))
     # LACP may bring one connection on either port.
     for tool, packets in (("ib_write_bw", (1002, 0)), ("rping", (100, 151))):
         lines = [
@@ -65,6 +69,8 @@ def tagged(node: FakeNode) -> str:
     stacked(node, "ens1.100", "ens1", uevent="DEVTYPE=vlan", iflink=str(int(WAY[-1][5:7], 16)))
     qos(node, "ens1", "mlx5_0")
     counted(node, "ens1", "mlx5_0")
+    ends = {"ens1": ("leaf-r0", "swp1"), "ens2": SECOND_END}
+    node.answer("lldpctl -f json0", announced(ends))
     for index in (0, 1):
         node.put(f"/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/{index}", "ens1\n")
     for tool in ("ib_write_bw", "rping"):

@@ -13,6 +13,7 @@ RIGHT = {
     "test_affinity.py": (
         "test_gpu_is_on_the_rails_numa_node", "test_no_other_rail_is_nearer_to_the_gpu",
     ),
+    "test_cabling.py": ("test_rail_is_on_its_switch_port",),
     "test_fabric.py": (
         "test_rail_has_network_device", "test_rail_has_rdma_device", "test_node_has_its_gpus",
         "test_rail_is_of_the_fabrics_kind", "test_rail_has_no_other_rails_address",
@@ -53,6 +54,11 @@ RIGHT = {
     "test_roce_qos.py": ("test_host_or_firmware_decides",),
     "test_roce_qos_storm.py": ("test_stalled_port_stops_pausing",),
     "test_roce_qos_marking.py": ("test_forced_traffic_class", "test_lldpad_is_off"),
+    "test_switch_qos.py": (
+        "test_switch_has_pfc_on_lossless_priority",
+        "test_switch_has_bandwidth_for_lossless_priority", "test_switch_maps_roce_to_its_priority",
+        "test_switch_takes_full_frames",
+    ),
     "test_tuning.py": (
         "test_tuned_sets_no_other_sysctl", "test_tuned_sets_no_other_governor",
         "test_tuned_adds_no_kernel_argument_of_ours", "test_irqbalance_has_no_policy_of_its_own",
@@ -64,6 +70,8 @@ RIGHT = {
 }  # fmt: skip
 # Not of this site; and rdma_cm's ToS is only shown where somebody opened its directory.
 SKIPPED = {
+    "test_cabling.py::test_nodes_of_one_leaf_share_switches",
+    "test_cabling.py::test_switches_have_the_same_rails_of_each_node",
     "test_gpu.py::test_imex_runs",
     "test_pcie_peers.py::test_iommu_does_not_translate_where_acs_is_off",
     "test_nccl.py::test_listed_names_stay_with_their_cards",

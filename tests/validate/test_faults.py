@@ -160,6 +160,10 @@ def _described(node: Node, values: dict[str, Any]) -> Node:
         return replace(node, rails=(replace(node.rails[0], netdev="ens7"), *node.rails[1:]))
     if isinstance(rails, dict):  # of rail 0
         return replace(node, rails=(replace(node.rails[0], **rails), *node.rails[1:]))
+    if rails == "unplanned":
+        bare = tuple(replace(rail, leaf="", switch_port="") for rail in node.rails)
+        others = {key: value for key, value in values.items() if key != "fabric_rails"}
+        return replace(node, rails=bare, values={**node.values, **others})
     if rails == "exchanged":
         one, other = node.rails
         return replace(node, rails=(replace(one, gpus=other.gpus), replace(other, gpus=one.gpus)))

@@ -59,10 +59,29 @@ def _separate_subnets(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]
                 yield node, Violation(_RAILS, message, remedy, (rail.index, "address"))
 
 
+def _switch_ports(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
+    first: dict[tuple[str, str], tuple[Node, Rail]] = {}
+    for node in nodes:
+        for rail in node.rails:
+            if not rail.leaf or not rail.switch_port:
+                continue
+            key = rail.leaf.lower(), rail.switch_port.lower()
+            other, one = first.setdefault(key, (node, rail))
+            if one is not rail:
+                message = (
+                    f"{rail.leaf} {rail.switch_port} is the port of rail {rail.index}, and of "
+                    f"rail {one.index} of {other.name}"
+                )
+                remedy = "write the port of each rail, such as by a template of its node"
+                yield node, Violation(_RAILS, message, remedy, (rail.index, "switch_port"))
+
+
 RULES = (
     FleetRule("rails.addresses", "Each address is used once in the fleet.",
               "RFC 5227, section 1", _addresses),
     FleetRule("rails.plane", "Rail i of all nodes is in one subnet, or has gateways.",
               PLAN, _planes),
+    FleetRule("rails.switch-ports", "Each port of a switch has one rail.",
+              "IEEE 802.1AB, 9.5.3: a port ID is unique within its chassis", _switch_ports),
     FleetRule("rails.apart", "Different rails are in different subnets.", PLAN, _separate_subnets),
 )  # fmt: skip

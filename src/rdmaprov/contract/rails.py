@@ -161,6 +161,14 @@ def _overlaps(node: Node) -> Iterator[Violation]:
                 yield Violation(_RAILS, message, remedy, (index, "address"))
 
 
+def _switch_ports(node: Node) -> Iterator[Violation]:
+    for rail in node.rails:
+        if rail.switch_port and not rail.leaf:
+            message = f"rail {rail.index} has a switch_port, but no leaf"
+            remedy = "write the leaf that the port belongs to"
+            yield Violation(_RAILS, message, remedy, (rail.index, "switch_port"))
+
+
 RULES = (
     Rule("rails.named", "Each rail is named by a network device or a PCI address.",
          "Linux include/uapi/linux/if.h: IFNAMSIZ; PCI address as lspci -D prints it", _devices),
@@ -174,5 +182,7 @@ RULES = (
          "RFC 1812, section 2.2.3", _reachable),
     Rule("rails.storage", "Storage rails come after compute rails, of which there is one.",
          PLAN, _storage_last),
+    Rule("rails.switch-port", "A rail's switch port is a port of its leaf.",
+         "IEEE 802.1AB, 9.5.3: a port ID is unique within its chassis", _switch_ports),
     Rule("rails.overlap", "The subnets of a node's rails do not overlap.", PLAN, _overlaps),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from rdmaprov.facts.errors import CouldNotTell
 
@@ -28,8 +28,8 @@ class Result(Protocol):
 class Host(Protocol):
     """What the probes need of testinfra's Host."""
 
-    def run(self, command: str, *args: str) -> Result:
-        """Return what a shell's command did."""
+    def run(self, command: str, *args: str, **options: Any) -> Result:  # noqa: ANN401
+        """Return what a shell's command did; `options` are those of a backend."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class AnsweredHost:
 
     results: Mapping[str, Result | Exception]
 
-    def run(self, command: str, *_: str) -> Result:
+    def run(self, command: str, *_: str, **_options: object) -> Result:
         """Return a command's result.
 
         Raises:

@@ -173,15 +173,20 @@ class Output:
         return lines[-1].strip() if lines else "no message"
 
 
-def run_program(host: Host, command: str) -> Output:
+def run_program(host: Host, command: str, **options: float) -> Output:
     """Return what a program did in the C locale.
+
+    Args:
+        host: the node's.
+        command: the program with its arguments.
+        options: of the connection's `run`, such as `time_limit_s`.
 
     Raises:
         NotInstalled: there is no such program.
         CouldNotTell: its output is cut.
 
     """
-    result = host.run(f"LC_ALL=C {command}; echo {END} $?")
+    result = host.run(f"LC_ALL=C {command}; echo {END} $?", **options)
     command = short_command(command)
     found = re.fullmatch(rf"(?s)(.*){END} (\d+)\n?", result.stdout)
     if found is None:

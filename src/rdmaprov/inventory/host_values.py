@@ -126,6 +126,7 @@ def rails(
                 str(entry.get("leaf", "")),
                 tuple(map(str, entry["pkeys"])) if "pkeys" in entry else None,
                 str(entry.get("subnet_prefix", "")),
+                str(entry.get("switch_port", "")),
             )
         )
     return tuple(found), problems

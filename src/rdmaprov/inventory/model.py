@@ -34,6 +34,7 @@ class Rail:
         pkeys: partition keys of its port as the site writes them, None if they are
             fabric_partition_keys.
         subnet_prefix: of its InfiniBand subnet as the site writes it, empty if it does not.
+        switch_port: the port of that switch, empty if the site does not say it.
 
     """
 
@@ -50,6 +51,7 @@ class Rail:
     leaf: str = ""
     pkeys: tuple[str, ...] | None = None
     subnet_prefix: str = ""
+    switch_port: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from rdmaprov.probe.recorded import AnyProbe
 class ProbeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
     """Runs a host's commands by the probe.
 
-    `host.run(..., fresh=True)` runs a command now, whatever was fetched before, and
-    `time_limit_s=N` gives it a limit of its own; other backends pass over both.
+    `host.run(..., fresh=True)` runs a command now, whatever was fetched before,
+    `time_limit_s=N` gives it a limit of its own, and `everywhere=True` begins it on all nodes as
+    soon as one is asked; other backends pass over them.
     """
 
     NAME = "rdmaprov"
@@ -34,6 +35,7 @@ class ProbeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
         *args: str,
         fresh: bool = False,
         time_limit_s: float | None = None,
+        everywhere: bool = False,
         **_kwargs: Any,  # noqa: ANN401 - testinfra's interface
     ) -> CommandResult:
         """Return a command's result.
@@ -43,6 +45,8 @@ class ProbeBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
 
         """
         text = self.get_command(command, *args)
+        if everywhere:
+            self._probe.begin(text, time_limit_s)
         answer = self._probe.run(self.hostname, text, fresh, time_limit_s)
         return self.result(answer.rc, text.encode(), answer.out, answer.err)
 

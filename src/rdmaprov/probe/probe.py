@@ -53,6 +53,8 @@ class Probe:
         self._sessions = sessions(targets, AGENT.read_bytes(), self._limits)
         self._limit_of: dict[str, float] = {}
         self._early = together and len(targets) <= self._limits.open
+        self._together = together
+        self._everywhere: set[str] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._begun = False
@@ -86,6 +88,18 @@ class Probe:
         if text not in known:
             known[text] = self._ask(name, command)
         return self._answer(name, known[text])
+
+    def begin(self, text: str, limit_s: float | None = None) -> None:
+        """Ask all nodes now for what takes long, so that they wait side by side.
+
+        Their answers are there for `run`. A process that judges some of the nodes asks no other.
+        """
+        if not self._together or text in self._everywhere:
+            return
+        self._everywhere.add(text)
+        self._limit_of[text] = self._limits.command_s if limit_s is None else limit_s
+        for name in self._sessions:
+            self._fetch(name, [text])
 
     def run_all(
         self, commands: Mapping[str, Command], count: Callable[[], None] = lambda: None

@@ -19,6 +19,9 @@ class AnyProbe(Protocol):
     ) -> Answer:
         """Return a command's answer; raise NodeError if there is none."""
 
+    def begin(self, text: str, limit_s: float | None = None) -> None:
+        """Ask all nodes now for what takes long."""
+
     def run_all(
         self, commands: Mapping[str, Command], count: Callable[[], None] = lambda: None
     ) -> dict[str, Answer | NodeError]:
@@ -66,6 +69,10 @@ class RecordingProbe:
             raise
         self._keep(name, text, answer)
         return answer
+
+    def begin(self, text: str, limit_s: float | None = None) -> None:
+        """Begin a command; see Probe.begin."""
+        self._probe.begin(text, limit_s)
 
     def run_all(
         self, commands: Mapping[str, Command], count: Callable[[], None] = lambda: None
@@ -122,6 +129,9 @@ class RecordedProbe:
             return found
         why = f"not in the record: {Command(text, 0).label}" if found is None else found
         raise NoAnswer(f"{name}: {why}", "")
+
+    def begin(self, text: str, limit_s: float | None = None) -> None:
+        """Do nothing: the record has the answers, or has none."""
 
     def run_all(
         self, commands: Mapping[str, Command], count: Callable[[], None] = lambda: None

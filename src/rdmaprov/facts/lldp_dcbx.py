@@ -1,0 +1,115 @@
+"""What organizations' TLVs of LLDP say of QoS: ETS, PFC, application priorities (IEEE DCBX).
+
+Sources: IEEE 802.1Q-2018, D.2.8 to D.2.11; IEEE 802.3-2018, 79.3.3 and 79.3.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# IEEE 802.1Q, table D-9: what the protocol of an application is.
+ETHERTYPE, TCP_PORT, UDP_PORT, ANY_PORT, DSCP = 1, 2, 3, 4, 5
+_SERVICES = {0: "strict", 1: "credit-based", 2: "ets", 255: "vendor"}
+_WILLING = 0x80
+
+
+class OddUnit(ValueError):
+    """An LLDP data unit that does not fit its standards; the message says why."""
+
+
+@dataclass(frozen=True)
+class AnnouncedPfc:
+    """PFC of a port.
+
+    Args:
+        willing: whether it takes the other end's.
+        capable: how many priorities can have it at once; 0 stands for 8.
+        priorities: those that have it.
+
+    """
+
+    willing: bool
+    capable: int
+    priorities: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AnnouncedEts:
+    """How a port serves priorities.
+
+    Args:
+        willing: whether it takes the other end's; always False in a recommendation.
+        classes: the traffic class of each priority.
+        percent: the share of each traffic class.
+        services: how each traffic class is served: strict, ets, credit-based, vendor.
+
+    """
+
+    willing: bool
+    classes: tuple[int, ...]
+    percent: tuple[int, ...]
+    services: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AnnouncedApplication:
+    """The priority of an application.
+
+    Args:
+        priority: 0 to 7.
+        selector: what `protocol` is: ETHERTYPE, TCP_PORT, UDP_PORT, ANY_PORT or DSCP.
+        protocol: its number.
+
+    """
+
+    priority: int
+    selector: int
+    protocol: int
+
+
+def number(value: bytes, length: int) -> int:
+    """Return a number of so many bytes."""
+    if len(value) != length:
+        raise OddUnit(f"it has {len(value)} bytes, not {length}")
+    return int.from_bytes(value, "big")
+
+
+def aggregated(value: bytes) -> bool:
+    """Return whether a port is in a link aggregation group."""
+    number(value, 5)
+    return bool(value[0] & 2)
+
+
+def pfc(value: bytes) -> AnnouncedPfc:
+    """Return PFC: willing, MACsec bypass and capability, then a bit for each priority."""
+    number(value, 2)
+    priorities = tuple(priority for priority in range(8) if value[1] >> priority & 1)
+    return AnnouncedPfc(bool(value[0] & _WILLING), value[0] & 0x0F, priorities)
+
+
+def ets(value: bytes) -> AnnouncedEts:
+    """Return ETS: flags, four bits of class for each priority, shares, services."""
+    number(value, 21)
+    digits = value[1:5].hex()
+    classes = tuple(int(each, 16) for each in digits)
+    percent, services = tuple(value[5:13]), tuple(value[13:21])
+    if max(percent) > 100:
+        raise OddUnit(f"a class has {max(percent)} %")
+    return AnnouncedEts(
+        bool(value[0] & _WILLING),
+        classes,
+        percent,
+        tuple(_SERVICES.get(each, "reserved") for each in services),
+    )
+
+
+def applications(value: bytes) -> tuple[AnnouncedApplication, ...]:
+    """Return the table of applications: a reserved byte, then three bytes for each."""
+    if len(value) % 3 != 1:
+        raise OddUnit(f"it has {len(value)} bytes, not 1 and 3 for each")
+    return tuple(
+        AnnouncedApplication(
+            value[at] >> 5, value[at] & 7, int.from_bytes(value[at + 1 : at + 3], "big")
+        )
+        for at in range(1, len(value), 3)
+    )

@@ -1,0 +1,204 @@
+"""The switch port that each port of a node is cabled to, by LLDP.
+
+Read from lldpd, else from lldpad, else from the wire: then a program listens at all ports at the
+same time for one interval, which costs as long as the slowest switch takes to announce itself.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+import rdmaprov.node
+from rdmaprov.facts.errors import CouldNotTell, NotInstalled
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.lldp_daemons import Neighbors, parse_lldpad, parse_lldpd
+from rdmaprov.facts.lldp_dcbx import OddUnit
+from rdmaprov.facts.lldp_unit import LldpNeighbor, parse_frame
+from rdmaprov.facts.text import Output, run_program
+
+LLDPCTL = "lldpctl -f json0"
+_VERSION = "lldpctl -v"
+_LLDPTOOL = (
+    "lldptool -p || exit 3; for d in /sys/class/net/*; do "
+    'lldptool -t -n -R -i "${d##*/}" 2> /dev/null; done; true'
+)
+# IEEE 802.1AB-2016, 9.2.5.7: a station announces itself each 30 s unless it is set otherwise.
+LISTEN_S = 31
+FRAMES = "frames"
+_MARGIN_S = 14  # for a node that is slow to start Python
+# lldpd's NEWS: from 1.0.15 on, DCBX's TLVs are kept.
+_KEEPS_DCBX = (1, 0, 15)
+_LISTENER = Path(rdmaprov.node.__file__).with_name("lldp_frames.py")
+
+
+@dataclass(frozen=True)
+class Neighborhood:
+    """The neighbours of a node's ports.
+
+    Args:
+        source: what told: lldpd, lldpad, or FRAMES of the wire; empty if nothing was asked.
+        look: the command that shows it, for a person; {} stands for the port.
+        neighbors: by port.
+        errors: by port, why it could not be listened at.
+        gaps: what the source does not tell, in words; empty if it tells all.
+
+    """
+
+    source: str
+    look: str
+    neighbors: Neighbors
+    errors: Mapping[str, str]
+    gaps: str = ""
+
+    def of(self, netdev: str) -> LldpNeighbor | None:
+        """Return a port's neighbour, None if nothing was heard.
+
+        A switch is taken before a host, such as another agent on the card itself.
+
+        Raises:
+            CouldNotTell: what was heard is odd, or there are several.
+
+        """
+        if netdev in self.errors:
+            raise CouldNotTell(f"{netdev}: cannot listen for LLDP: {self.errors[netdev]}")
+        heard = self.neighbors.get(netdev, [])
+        for each in heard:
+            if isinstance(each, OddUnit):
+                raise CouldNotTell(
+                    f"{netdev}: an LLDP announcement is odd: {each}", self.at(netdev)
+                )
+        there = [each for each in heard if isinstance(each, LldpNeighbor) and each.ttl_s]
+        by_end = {(each.chassis, each.port): each for each in there}
+        switches = {end: each for end, each in by_end.items() if each.forwards}
+        ends = list((switches or by_end).values())
+        if len(ends) > 1:
+            names = ", ".join(each.label for each in ends)
+            raise CouldNotTell(f"{netdev} has {len(ends)} neighbours: {names}", self.at(netdev))
+        return ends[0] if ends else None
+
+    def at(self, netdev: str) -> str:
+        """Return the command that shows what was read of a port."""
+        return self.look.format(netdev)
+
+
+def read(host: Host, *, listens: bool) -> Neighborhood:
+    """Return a node's neighbours.
+
+    Args:
+        host: the node's.
+        listens: whether to listen on the wire where no daemon tells, or one that drops DCBX.
+
+    Raises:
+        CouldNotTell: a daemon does not answer, or a program's output is cut.
+
+    """
+    found = _of_lldpd(host) or _of_lldpad(host)
+    if found is not None and not found.gaps:
+        return found
+    if listens:
+        return _of_frames(host)
+    return found or Neighborhood("", "", {}, {}, "no LLDP daemon runs")
+
+
+def _of_lldpd(host: Host) -> Neighborhood | None:
+    """Return what lldpd knows, None if it is not installed or does not run."""
+    done = _run(host, LLDPCTL)
+    if done is None or (done.rc != 0 and _is_not_running(done.stderr)):
+        return None
+    if done.rc != 0:
+        raise CouldNotTell(f"{LLDPCTL}: {done.last}; it requires root: set ansible_become: true")
+    found = _parsed_lldpd(done.stdout)
+    return Neighborhood("lldpd", "lldpctl {}", found, {}, _gaps(host))
+
+
+def _is_not_running(stderr: str) -> bool:
+    absent = "No such file" in stderr or "Connection refused" in stderr
+    return absent and "unable to connect to socket" in stderr
+
+
+@lru_cache(maxsize=16)
+def _parsed_lldpd(stdout: str) -> Neighbors:
+    """Return lldpd's neighbours: each check of a node asks for the same text."""
+    return parse_lldpd(stdout, LLDPCTL)
+
+
+def _gaps(host: Host) -> str:
+    """Return what lldpd does not tell, by its version."""
+    shown = run_program(host, _VERSION).stdout.strip()
+    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", shown)
+    if numbers is None:
+        raise CouldNotTell(f"{_VERSION} shows {shown[:40]!r}, not a version")
+    version = tuple(map(int, numbers.groups()))
+    return "" if version >= _KEEPS_DCBX else f"lldpd {numbers[0]} drops DCBX (1.0.15 keeps it)"
+
+
+def _of_lldpad(host: Host) -> Neighborhood | None:
+    """Return what lldpad knows, None if it is not installed or does not run."""
+    done = _run(host, f"sh -c {shlex.quote(_LLDPTOOL)}")
+    if done is None or done.rc == 3:
+        return None
+    return Neighborhood("lldpad", "lldptool -t -n -i {}", parse_lldpad(done.stdout), {})
+
+
+def _run(host: Host, command: str) -> Output | None:
+    try:
+        return run_program(host, command)
+    except NotInstalled:
+        return None
+
+
+def _of_frames(host: Host) -> Neighborhood:
+    """Return what is announced on the wire; all nodes listen at the same time."""
+    done = run_program(host, listen_command(), time_limit_s=LISTEN_S + _MARGIN_S, everywhere=True)
+    if done.rc != 0:
+        raise CouldNotTell(f"listening for LLDP: {done.last}")
+    return parse_frames(done.stdout)
+
+
+@cache
+def listen_command(*netdevs: str, seconds: float = LISTEN_S) -> str:
+    """Return the command that listens at ports for LLDP; at all that may be rails by default."""
+    source = shlex.quote(_LISTENER.read_text(encoding="utf-8"))
+    python = '"$(command -v python3 || echo /usr/libexec/platform-python)"'
+    return " ".join([python, "-I", "-S", "-c", source, f"{seconds:g}", *map(shlex.quote, netdevs)])
+
+
+@lru_cache(maxsize=16)
+def parse_frames(stdout: str) -> Neighborhood:
+    """Return the neighbours in what node/lldp_frames.py printed.
+
+    Raises:
+        CouldNotTell: a line is not its own.
+
+    """
+    found: Neighbors = {}
+    errors = {}
+    for line in stdout.splitlines():
+        kind, _, rest = line.partition(" ")
+        netdev, _, value = rest.partition(" ")
+        if kind == "port":
+            found.setdefault(netdev, [])
+        elif kind == "error":
+            errors[netdev] = value + _needs_root(value)
+        elif kind == "frame" and re.fullmatch(r"(?:[0-9a-f]{2})+", value):
+            found.setdefault(netdev, []).append(_parsed(bytes.fromhex(value)))
+        else:
+            raise CouldNotTell(f"listening for LLDP: {line[:60]!r} is not a frame")
+    look = "tcpdump -vv -c 1 -i {} ether proto 0x88cc"
+    return Neighborhood(FRAMES, look, found, errors)
+
+
+def _needs_root(why: str) -> str:
+    return "; requires root: set ansible_become: true" if "not permitted" in why else ""
+
+
+def _parsed(frame: bytes) -> LldpNeighbor | OddUnit:
+    try:
+        return parse_frame(frame)
+    except OddUnit as error:
+        return error

@@ -1,0 +1,273 @@
+"""Cables and QoS of switches, by real LLDP daemons: a switch for each rail, and a node.
+
+The switches are lldpd with DCBX TLVs, byte by byte, of a switch that has lossless RoCE.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from testinfra.backend.base import BaseBackend, CommandResult
+from testinfra.host import Host
+from tests.namespaces.nodes import Namespaces, run
+from tests.validate.runner import FakeHosts, judge, modules
+from tests.validate.switches import APPLICATIONS, ETS, PFC
+
+from rdmaprov.inventory import load_site
+
+KINDS = ["--net", "--pid", "--mount", "--uts", "--ipc"]
+INIT = """
+set -e
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir /run/lldpd
+hostname {name}
+ip link set lo up
+echo ready
+exec sleep infinity
+"""
+# A switch that speaks each second: tests need not wait for 30.
+SWITCH = """
+lldpcli configure lldp tx-interval 1
+lldpcli configure lldp portidsubtype ifname
+lldpcli configure lldp custom-tlv replace oui 00,80,c2 subtype 9 oui-info {ets}
+lldpcli configure lldp custom-tlv replace oui 00,80,c2 subtype 11 oui-info {pfc}
+lldpcli configure lldp custom-tlv replace oui 00,80,c2 subtype 12 oui-info {applications}
+lldpcli configure lldp custom-tlv replace oui 00,12,0f subtype 4 oui-info {frame}
+lldpcli update
+"""
+RIGHT = {"ets": ETS, "pfc": PFC, "applications": APPLICATIONS, "frame": "24,00"}
+# Sends a frame with LLDP's ethertype and whatever follows.
+SEND = """
+import socket, sys
+sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+sender.bind((sys.argv[1], 0))
+sender.send(bytes.fromhex("0180c200000e02000000000188cc" + sys.argv[2]))
+"""
+QOS = "test_switch_qos.py::"
+CABLE = "test_cabling.py::test_rail_is_on_its_switch_port"
+LIMIT_S = 60
+
+
+def rail(index: int, leaf: str, port: str) -> dict[str, str]:
+    """Return a rail of a site."""
+    return {"netdev": f"rail{index}", "leaf": leaf, "switch_port": port}
+
+
+class NamespaceBackend(BaseBackend):  # type: ignore[misc] # testinfra has no types
+    """Runs commands in a node's namespaces, each once, as rdmaprov's own does."""
+
+    NAME = "namespace"
+
+    def __init__(self, node: Namespaces) -> None:
+        super().__init__(node.name)
+        self.node = node
+        self.asked: set[str] = set()
+        self.known: dict[str, CommandResult] = {}
+
+    def run(self, command, *args, **_options):
+        text = self.get_command(command, *args)
+        if text not in self.known:
+            self.known[text] = self._run(text)
+        return self.known[text]
+
+    def _run(self, text):
+        done = subprocess.run(
+            ["nsenter", "-t", str(self.node.pid), "-a", "--", "sh", "-c", text],
+            env={"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin", "LC_ALL": "C"},
+            capture_output=True, check=False, timeout=LIMIT_S,
+        )  # fmt: skip
+        return self.result(done.returncode, text.encode(), done.stdout, done.stderr)
+
+
+class Fabric:
+    """Two switches and a node with a rail on each."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.node = Namespaces("gpu1", INIT.format(name="gpu1"), KINDS)
+        self.switches = []
+        for index in range(2):
+            switch = Namespaces(f"leaf-r{index}", INIT.format(name=f"leaf-r{index}"), KINDS)
+            self.switches.append(switch)
+            # In its network alone: the node's process has no number inside of the switch.
+            run(
+                "nsenter", "-t", str(switch.pid), "-n", "--",
+                "ip", "link", "add", "swp1", "up", "type", "veth",
+                "peer", "name", f"rail{index}", "netns", str(self.node.pid),
+            )  # fmt: skip
+            self.node.enter("ip", "link", "set", f"rail{index}", "up")
+            switch.enter("lldpd", "-l", "-I", "swp1")
+            self.announce(index)
+
+    def announce(self, switch: int, **tlvs: str) -> None:
+        """Have a switch announce other TLVs."""
+        self.switches[switch].enter("sh", "-ec", SWITCH.format(**{**RIGHT, **tlvs}))
+
+    def start_daemon(self) -> None:
+        """Have lldpd on the node, which says nothing itself."""
+        self.node.enter("lldpd", "-r", "-I", "rail*")
+
+    def stop_daemon(self, of: Namespaces) -> None:
+        """End a lldpd, which says goodbye."""
+        ends = "while lldpctl > /dev/null 2>&1; do sleep 0.1; done"
+        of.enter("sh", "-ec", f"kill $(cat /run/lldpd.pid); {ends}")
+
+    def wait_for(self, text: str) -> None:
+        """Wait until the node's lldpd knows something."""
+        end = time.monotonic() + LIMIT_S
+        while text not in self.node.enter("lldpctl", "-f", "json0"):
+            assert time.monotonic() < end, f"lldpd does not know {text}"
+            time.sleep(0.2)
+
+    def swap(self) -> None:
+        """Exchange the cables of the node's rails."""
+        for old, new in (("rail0", "spare"), ("rail1", "rail0"), ("spare", "rail1")):
+            self.node.enter("ip", "link", "set", old, "down")
+            self.node.enter("ip", "link", "set", old, "name", new)
+        for name in ("rail0", "rail1"):
+            self.node.enter("ip", "link", "set", name, "up")
+
+    def site(self, **variables: object) -> Path:
+        """Return the site, with the plan of its switches."""
+        rails = [rail(index, f"leaf-r{index}", "swp1") for index in (0, 1)]
+        python = f"nsenter -t {self.node.pid} -a -- {sys.executable}"
+        host = {"ansible_connection": "local", "ansible_python_interpreter": python}
+        fabric = {"fabric_kind": "roce", "fabric_link_gbps": 100, "fabric_rails": rails}
+        site = self.directory / "site"
+        site.mkdir(exist_ok=True)
+        groups = {"all": {"hosts": {"gpu1": host}, "vars": {**fabric, **variables}}}
+        (site / "hosts.yml").write_text(yaml.safe_dump(groups))
+        return site
+
+    def judged(self, **variables: object) -> dict[tuple[str, str], tuple[str, str]]:
+        """Return how each check ended, by check and target, with its message."""
+        fleet = load_site(self.site(**variables), None)
+        hosts = FakeHosts({"gpu1": Host(NamespaceBackend(self.node))})
+        suite = {name: each for name, each in modules().items() if name in FILES}
+        return {(o.test, o.target): (o.state, o.said) for o in judge(suite, fleet, hosts)}
+
+    def down(self) -> None:
+        """End everything."""
+        for each in (self.node, *self.switches):
+            each.kill()
+
+
+FILES = ("test_cabling.py", "test_switch_qos.py")
+
+
+@pytest.fixture
+def fabric(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root: a node is namespaces")
+    made = Fabric(tmp_path)
+    try:
+        yield made
+    finally:
+        made.down()
+
+
+def failed(outcomes):
+    return {key: said for key, (state, said) in outcomes.items() if state != "passed"}
+
+
+def of_rails(outcomes):
+    return {key: each for key, each in outcomes.items() if key[1] != "fleet"}
+
+
+def test_lldpd_on_the_node_tells_cables_and_qos(fabric):
+    fabric.start_daemon()
+    fabric.wait_for("leaf-r0")
+    fabric.wait_for("leaf-r1")
+    right = of_rails(fabric.judged())
+    assert len(right) == 10
+    assert failed(right) == {}
+
+    fabric.announce(1, pfc="08,10", frame="05,f2")
+    fabric.wait_for("08,10")
+    wrong = failed(of_rails(fabric.judged()))
+    assert wrong.keys() == {
+        (QOS + "test_switch_has_pfc_on_lossless_priority", "gpu1-rail1"),
+        (QOS + "test_switch_takes_full_frames", "gpu1-rail1"),
+    }
+    said = " ".join(wrong.values())
+    assert "gpu1 rail1: running: PFC of leaf-r1 swp1 is on for priority 4, expected prio" in said
+    assert "largest frame of leaf-r1 swp1 is 1522 bytes, expected at least 9014" in said
+
+
+def test_frames_tell_the_same_without_a_daemon(fabric):
+    started = time.monotonic()
+    assert failed(of_rails(fabric.judged())) == {}
+    assert time.monotonic() - started < 25  # it does not wait for 31 s where all have spoken
+
+    fabric.swap()
+    wrong = failed(of_rails(fabric.judged()))
+    assert wrong.keys() == {(CABLE, "gpu1-rail0"), (CABLE, "gpu1-rail1")}
+    said = wrong[CABLE, "gpu1-rail0"]
+    assert "neighbour is leaf-r1 swp1, planned for rail 1, expected leaf-r0 swp1" in said
+    rails = [rail(index, f"leaf-r{1 - index}", "swp7") for index in (0, 1)]
+    said = failed(of_rails(fabric.judged(fabric_rails=rails)))[CABLE, "gpu1-rail1"]
+    assert "neighbour is leaf-r0 swp1, expected leaf-r0 swp7" in said
+
+
+def test_lldpad_on_the_node_tells_the_same(fabric):
+    fabric.node.enter("mkdir", "-p", "/run/lldpad")
+    fabric.node.enter("lldpad", "-d", "-f", "/run/lldpad/lldpad.conf")
+    end = time.monotonic() + LIMIT_S
+    for rail in ("rail0", "rail1"):
+        words = [
+            "sh",
+            "-c",
+            f"lldptool -L -i {rail} adminStatus=rx; lldptool -t -n -i {rail}; true",
+        ]
+        while "PFC enabled: 3" not in fabric.node.enter(*words):
+            assert time.monotonic() < end, f"lldpad does not know the neighbour of {rail}"
+            time.sleep(0.5)
+    outcomes = of_rails(fabric.judged())
+    assert failed(outcomes) == {}
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        ("", "it is cut: it has no end"),
+        ("ff" * 1486, "it is cut"),
+        ("0207040011223344550403056531060200780000", None),
+    ],
+)
+def test_hostile_frame_is_unknown_and_no_traceback(fabric, sent, why):
+    fabric.stop_daemon(fabric.switches[0])
+    loop = f"for i in 1 2 3 4 5 6 7 8; do {sys.executable} -c '{SEND}' swp1 '{sent}'; sleep 1; done"
+    command = ["sh", "-c", loop]
+    words = ["nsenter", "-t", str(fabric.switches[0].pid), "-a", "--", *command]
+    with subprocess.Popen(words) as sender:
+        state, said = fabric.judged()[CABLE, "gpu1-rail0"]
+        sender.kill()
+    if why is None:
+        assert (state, "neighbour is 00:11:22:33:44:55 e1" in said) == ("failed", True)
+    else:
+        assert state == "error"
+        assert f"rail0: an LLDP announcement is odd: {why}" in said
+
+
+def test_validate_names_the_switch_and_says_what_is_not_verified(fabric):
+    fabric.start_daemon()
+    fabric.wait_for("leaf-r0")
+    fabric.wait_for("leaf-r1")
+    fabric.stop_daemon(fabric.switches[1])
+    fabric.swap()
+    fabric.wait_for("rail1")
+    program = Path(sys.executable).with_name("rdmaprov")
+    done = subprocess.run(
+        [program, "validate", fabric.site(), *FILES], cwd=fabric.directory,
+        capture_output=True, text=True, check=False, timeout=LIMIT_S,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "gpu1 rail1: running: neighbour is leaf-r0 swp1" in done.stdout
