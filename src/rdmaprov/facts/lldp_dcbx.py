@@ -68,7 +68,7 @@ class AnnouncedApplication:
 
 
 def number(value: bytes, length: int) -> int:
-    """Return a number of so many bytes."""
+    """Return a number of a known length."""
     if len(value) != length:
         raise OddUnit(f"it has {len(value)} bytes, not {length}")
     return int.from_bytes(value, "big")
