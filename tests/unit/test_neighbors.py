@@ -40,6 +40,13 @@ class Says:
         return CommandResult(None, 0, command, f"{out}rdmaprov-end {rc}\n", err)
 
 
+def label(around, netdev):
+    """Return how a message names a port's neighbour."""
+    seen = around.of(netdev)
+    assert seen is not None
+    return seen.label
+
+
 def lldpd(version):
     text = announced({"ens1": ("leaf-r0", "swp1")})
     return {"lldpctl": (0, text + "\n", ""), "lldpctl_version": (0, version + "\n", "")}
@@ -48,7 +55,7 @@ def lldpd(version):
 def test_lldpd_tells_and_nobody_listens():
     around = neighbors.read(Says(**lldpd("1.0.16")), listens=True)
     assert (around.source, around.gaps, around.at("ens1")) == ("lldpd", "", "lldpctl ens1")
-    assert around.of("ens1").label == "leaf-r0 swp1"
+    assert label(around, "ens1") == "leaf-r0 swp1"
     assert around.of("ens2") is None
 
 
@@ -64,7 +71,7 @@ def test_without_a_daemon_only_a_plan_makes_it_listen(said):
     assert neighbors.read(Says(**said), listens=False) == replace(NONE, gaps="no LLDP daemon runs")
     host = Says(**said, python3=(0, f"port ens1\nport ens2\nframe ens1 {FRAME}\n", ""))
     around = neighbors.read(host, listens=True)
-    assert around.of("ens1").label == "00:11:22:33:44:55 e1"
+    assert label(around, "ens1") == "00:11:22:33:44:55 e1"
     assert around.of("ens2") is None
     assert host.options == {"time_limit_s": neighbors.LISTEN_S + 14, "everywhere": True}
 
