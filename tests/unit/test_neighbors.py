@@ -13,6 +13,7 @@ from rdmaprov.facts import CouldNotTell, neighbors
 from rdmaprov.facts.lldp_unit import LldpNeighbor
 from rdmaprov.facts.neighbors import FRAMES, Neighborhood
 from rdmaprov.inventory import load_site
+from rdmaprov.node import lldp_frames
 from rdmaprov.validate import cabling
 from rdmaprov.validate.cabling import CabledRail
 from rdmaprov.validate.neighbor import PortNeighbor
@@ -104,6 +105,40 @@ def test_switch_is_taken_before_a_host_on_the_same_port():
     assert around.of("ens1") == again
     with pytest.raises(CouldNotTell, match="ens1 has 2 neighbours: leaf01"):
         replace(NONE, neighbors={"ens1": [LEAF, replace(LEAF, port="e7")]}).of("ens1")
+
+
+def put(net, name, *, carrier="1", kind="1", uevent="", device=(), port=""):
+    """Have a network device; `device` has what is in its card's directory."""
+    files = {"type": kind, "carrier": carrier, "uevent": uevent, "phys_port_name": port}
+    (net / name).mkdir(parents=True)
+    for file, text in files.items():
+        (net / name / file).write_text(text + "\n")
+    for each in device:
+        (net / name / "device" / each).mkdir(parents=True)
+
+
+def test_ports_to_listen_at_are_those_of_cards_with_rdma(tmp_path, monkeypatch):
+    monkeypatch.setattr(lldp_frames, "NET", str(tmp_path))
+    card = ("infiniband",)
+    put(tmp_path, "ens1", device=card)
+    put(tmp_path, "ens2", device=card, carrier="0")
+    put(tmp_path, "ens1v0", device=("infiniband", "physfn"))
+    put(tmp_path, "ens1npf0vf0", device=card, port="pf0vf0")
+    put(tmp_path, "ens3", device=("power",))
+    put(tmp_path, "ens4", device=("power",))
+    (tmp_path / "ens4/master/bonding").mkdir(parents=True)
+    put(tmp_path, "ib0", device=card, kind="32")
+    put(tmp_path, "veth1")
+    put(tmp_path, "bond0", uevent="DEVTYPE=bond")
+    assert lldp_frames.ports() == ["ens1", "ens4"]
+
+
+def test_without_rdma_all_that_have_a_cable_are_listened_at(tmp_path, monkeypatch):
+    monkeypatch.setattr(lldp_frames, "NET", str(tmp_path))
+    put(tmp_path, "rail0")
+    put(tmp_path, "br0", uevent="DEVTYPE=bridge")
+    put(tmp_path, "lo", kind="772")
+    assert lldp_frames.ports() == ["rail0"]
 
 
 @pytest.mark.parametrize(

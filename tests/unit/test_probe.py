@@ -59,6 +59,14 @@ def test_commands_of_the_first_node_are_fetched_from_all_others(probe, tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_command_that_takes_long_begins_on_all_nodes_at_once(probe, tmp_path):
+    """The first node waits for no other, nor they for it: each waits until all three have begun."""
+    wait = f"touch {tmp_path}/$PPID; until [ $(ls {tmp_path} | wc -l) = 3 ]; do sleep 0.05; done"
+    for name in ("n1", "n2", "n3", "n1"):
+        probe.begin(wait, 20)
+        assert probe.run(name, wait, limit_s=20).rc == 0
+
+
 def test_slow_command_is_ended_with_its_children_and_costs_only_itself(probe, tmp_path):
     pid = tmp_path / "pid"
     with pytest.raises(NoAnswer, match=r"^n1: no answer in 0.3 s: sleep 600"):
