@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.nodes import MadeUpNodes
 from tests.madeup.runner import MadeUpRunner
@@ -18,18 +20,23 @@ from tests.unit.test_tune_jobs import PAIRS, Faster
 from rdmaprov import cli
 from rdmaprov.cli import session, tune_run
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.history.read_run import read_run
+from rdmaprov.report import read
 from rdmaprov.runs.masks import Mask
 from rdmaprov.tuner.lines import tuner_file_fault
 from rdmaprov.tuner.settings import size_setting
 
+ROOT = Path(__file__).parents[2]
+VALIDATOR = Draft202012Validator(json.loads((ROOT / "docs/results.schema.json").read_text()))
 SHAPE = FleetShape(4, gpus=4, rails=4, per_leaf=4)
 TREE = size_setting("Tree", "LL128", 16)
 FASTER_TREE = ("NCCL_PROTO", "LL128")
 
 
 @pytest.fixture
-def made_up(monkeypatch):
+def made_up(monkeypatch, tmp_path):
     """Put a fleet in the place of the site's nodes; return it and the runner, to be changed."""
+    monkeypatch.chdir(tmp_path)
     fleet = MadeUpFleet(SHAPE, None, 0, 0.03)
     place = SimpleNamespace(fleet=fleet, runner=MadeUpRunner(fleet), nodes=site_nodes(SHAPE))
 
@@ -39,6 +46,8 @@ def made_up(monkeypatch):
             fleet=SimpleNamespace(nodes=place.nodes),
             nodes=[node.name for node in place.nodes],
             given=SimpleNamespace(become=""),
+            mask=Mask([]),
+            waivers=[],
             screen=session.screen_for(json_file, Mask([])),
         )
         yield ready
@@ -103,6 +112,34 @@ def test_without_gains_no_tuner_file_is_written(capsys, tmp_path):
     path = tmp_path / "nccl_tuner.conf"
     assert tune(capsys, "--tuner-file", str(path))[0] == ExitCode.OK
     assert not path.exists()
+
+
+def test_a_run_is_kept_with_its_page_as_every_verb_s(made_up, capsys, tmp_path):
+    made_up.runner = Faster(made_up.runner, FASTER_TREE, 0, 1.5)
+    _, out, _ = tune(capsys)
+    [run] = (tmp_path / "runs").iterdir()
+    assert f"results: runs/{run.name}" in out
+    data = json.loads((run / "results.json").read_text())
+    VALIDATOR.validate(data)
+    believed = [each for each in data["tests"] if each["believed"]]
+    assert {each["setting"] for each in believed} == {TREE.name}
+    assert {each["setting"] for each in data["tests"]} == {TREE.name, PAIRS.name}
+    assert len((run / "logs/trials.log").read_text().splitlines()) == data["jobs"]
+    page = (run / "report.html").read_text()
+    assert "Better settings" in page
+    assert "What was compared with NCCL" in page
+    assert read.find_run("", tmp_path / "runs") == run
+    assert read_run(run).verb == "tune"
+
+
+def test_nodes_that_are_not_ready_have_a_run_too(made_up, capsys, tmp_path):
+    made_up.fleet.condition.unreachable.add(2)
+    tune(capsys)
+    [run] = (tmp_path / "runs").iterdir()
+    data = json.loads((run / "results.json").read_text())
+    VALIDATOR.validate(data)
+    assert (data["verdict"], data["jobs"], data["leave_defaults"]) == ("unknown", 0, False)
+    assert "Not measured" in (run / "report.html").read_text()
 
 
 def test_an_interrupt_concludes_nothing_and_keeps_the_trials(made_up, capsys):

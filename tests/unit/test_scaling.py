@@ -138,6 +138,13 @@ def test_a_path_that_one_order_alone_uses_is_no_knee():
     assert judge_curve(curve([350] * 8, [350] * 4, [170, 350], [350], in_order=350)).knee is None
 
 
+def test_a_knee_beyond_the_first_count_across_leaves_does_not_rest_on_uplinks():
+    """The smaller sets loaded them as much; one path of the ring of all nodes may be bad."""
+    late = curve([350] * 8, [350] * 4, [350] * 2, [170], in_order=350)
+    assert (knee_of(late).nodes, knee_of(late).cause) == (16, KneeCause.UNKNOWN)
+    assert [found.proven for found in findings(judge_curve(late))] == [False]
+
+
 def test_pairs_below_the_model_are_a_level_and_no_knee():
     low = judge_curve(curve([200] * 8, [200] * 4, [200] * 2, [200]))
     assert (low.knee, low.is_low) == (None, True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from rdmaprov.cli.history import html_option
 from rdmaprov.cli.options import limit_option, vault_options
 from rdmaprov.exit_codes import ExitCode
 
@@ -14,7 +15,8 @@ from rdmaprov.exit_codes import ExitCode
 @click.command(
     "sizing",
     short_help="Derive a fabric from a training job; count its switches.",
-    epilog="Exit codes: 0 derived, 2 wrong usage, 3 the site is invalid.",
+    epilog="Exit codes: 0 derived, 2 wrong usage, 3 the site is invalid, 4 the page cannot be"
+    " written.",
 )
 @click.option("--parameters", metavar="NUMBER", help="Weights of the model, such as 7e9 or 70B.")
 @click.option(
@@ -74,7 +76,8 @@ from rdmaprov.exit_codes import ExitCode
 @limit_option
 @vault_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def sizing(as_json: bool, **given: Any) -> int:  # noqa: ANN401 - click's values, by option
+@html_option
+def sizing(as_json: bool, html_file: Path | None, **given: Any) -> int:  # noqa: ANN401 - click's values, by option
     """Derive what a training step needs of a fabric, and which switches a fabric takes.
 
     \b
@@ -84,6 +87,6 @@ def sizing(as_json: bool, **given: Any) -> int:  # noqa: ANN401 - click's values
     """
     from rdmaprov.cli import explain_sizing_run
 
-    for line in explain_sizing_run.answer(given, as_json):
+    for line in explain_sizing_run.answer(given, as_json, html_file):
         click.echo(line)
     return ExitCode.OK

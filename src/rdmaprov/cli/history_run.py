@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from rdmaprov.cli import session
+from rdmaprov.cli.pages import page_text
 from rdmaprov.cli.publish import publish
-from rdmaprov.cli.report import PageNotMade
 from rdmaprov.errors import UsageError
 from rdmaprov.history import compare_view
 from rdmaprov.history.answer import read_history
@@ -77,7 +77,7 @@ def show(
     lines = list(lines)
     if html_file is not None:
         try:
-            write_whole(html_file, _page(data, view(), again))
+            write_whole(html_file, page_text(data, view(), again))
             lines.append(Line(f"page: {html_file}"))
         except OSError as error:
             missed[html_file] = error
@@ -89,16 +89,3 @@ def show(
         shown.show(Line(printable(line.text), line.style))
     if missed:
         raise not_written(missed, "run the same command again.")
-
-
-def _page(data: Mapping[str, Any], view: View, again: str) -> str:
-    try:
-        from rdmaprov.report.page import render
-
-        head = {**data, "site": printable(str(data["site"]))}
-        return render(head, view, printable(again))
-    except ImportError as error:
-        raise PageNotMade(
-            f"the Python package {error.name} cannot be imported: {error}",
-            "Install rdmaprov again with its dependencies: pip install rdmaprov",
-        ) from error

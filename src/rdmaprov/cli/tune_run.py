@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Unpack
 
@@ -20,6 +20,8 @@ from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.runs.directory import RunDirectory
+from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.files import write_whole
 from rdmaprov.terminal import Line
 from rdmaprov.tuner.files import site_lines, site_tuner, tuner_file
@@ -68,15 +70,33 @@ def measure(
         if len(ready.nodes) < 2:
             what = f"{', '.join(ready.nodes)}: tune needs two nodes or more"
             raise UsageError(what, "Select two nodes or more with --limit")
-        answer = _answer(ready, wanted, seed, launcher or "", slurm_job or "")
-        for line in answer.lines:
-            ready.screen.show(Line(line))
-        _write(ready, answer, tuner_file, json_file)
+        head = Head("tune", site, limit, datetime.now(UTC), ready.waivers)
+        with RunDirectory("tune", ready.mask, "trials.log") as directory:
+            answer = _answer(ready, directory, wanted, seed, launcher or "", slurm_job or "")
+        answer.lines += _tuner_lines(answer.tuner_text, tuner_file)
+        text = directory.write_results(_document(head, ready, answer))
+        lines = map(Line, answer.lines)
+        session.conclude(directory, text, lines, ready.screen, json_file)
     return answer.code
 
 
+def _document(head: Head, ready: session.Prepared, answer: _Answer) -> dict[str, Any]:
+    """Return results.json, as docs/results.schema.json defines it."""
+    more = {"backend": "", "sizes": [], **result_as_data(TuneResult(), ()), "said": answer.lines}
+    nodes: dict[str, Any] = {name: {} for name in ready.nodes}
+    return results_document(
+        head, datetime.now(UTC), answer.code, nodes, {**more, "leave_defaults": False}
+        | answer.data,
+    )  # fmt: skip
+
+
 def _answer(
-    ready: session.Prepared, wanted: tuple[int, ...], seed: int, launcher: str, slurm_job: str
+    ready: session.Prepared,
+    directory: RunDirectory,
+    wanted: tuple[int, ...],
+    seed: int,
+    launcher: str,
+    slurm_job: str,
 ) -> _Answer:
     chosen = choose(ready.fleet.nodes, launcher, slurm_job)
     nodes = tuple(with_launcher(node, chosen.launcher) for node in ready.fleet.nodes)
@@ -87,7 +107,7 @@ def _answer(
             return _not_ready(found)
         if backend != "nccl":
             return _Answer(ExitCode.OK, [NO_NCCL], {"backend": backend, "leave_defaults": True})
-        return _compare(ready, found_site, Launcher(connection), wanted, seed)
+        return _compare(ready, directory, found_site, Launcher(connection), wanted, seed)
 
 
 def _not_ready(found: list[Finding]) -> _Answer:
@@ -99,6 +119,7 @@ def _not_ready(found: list[Finding]) -> _Answer:
 
 def _compare(
     ready: session.Prepared,
+    directory: RunDirectory,
     site: GateSite,
     runner: Launcher,
     wanted: tuple[int, ...],
@@ -111,7 +132,9 @@ def _compare(
 
     def keep(setting: NcclSetting, trial: Trial | None) -> None:
         trials.append((setting, trial))
-        ready.screen.remark(Line(trial_line(len(trials), setting, trial)))
+        line = trial_line(len(trials), setting, trial)
+        directory.log(line)
+        ready.screen.remark(Line(line))
 
     try:
         result = Tuner(plan, TuneJobs(site, runner.run, chosen, keep).measure).run()
@@ -132,17 +155,6 @@ def _code(result: TuneResult, trials: list[tuple[NcclSetting, Trial | None]]) ->
         return ExitCode.FAILED
     known = any(trial for setting, trial in trials if setting == DEFAULTS)
     return ExitCode.OK if known else ExitCode.UNKNOWN
-
-
-def _write(
-    ready: session.Prepared, answer: _Answer, path: Path | None, json_file: IO[str] | None
-) -> None:
-    """Write what was asked for: the tuner file only if there are gains of sizes."""
-    for line in _tuner_lines(answer.tuner_text, path):
-        ready.screen.show(Line(line))
-    if json_file is not None:
-        json.dump({"exit_code": int(answer.code), **answer.data}, json_file, indent=2)
-        json_file.write("\n")
 
 
 def _tuner_lines(text: str, path: Path | None) -> Iterator[str]:

@@ -18,6 +18,12 @@ RESULTS, CERTIFICATE = "results.json", "certificate.json"
 # Our choice: an acceptance of 1,024 nodes with all paths writes some 20 MB.
 MOST_BYTES = 1 << 28
 _YEAR_9000 = 221_845_392_000.0
+
+
+def add_nothing(_digest: RunDigest, _data: dict[str, Any]) -> None:
+    """Add nothing of a run of `tune`: it judges settings, and no node."""
+
+
 _VERBS = {
     "plan": from_apply.add,
     "apply": from_apply.add,
@@ -25,6 +31,7 @@ _VERBS = {
     "accept": from_accept.add,
     "subnet": from_subnet.add,
     "watch": from_watch.add,
+    "tune": add_nothing,
 }
 
 

@@ -178,7 +178,8 @@ def _knee(points: Sequence[ScalePoint]) -> Knee | None:
         # Of pairs under one leaf, a slow one is a bad node or path: no count made it so.
         lasting = [each for each in new if _stays_slow(each, points[place + 1 :])]
         if lasting and (place or point.crosses):
-            return _name(point, tuple(lasting))
+            crossed = any(before.crosses for before in points[:place])
+            return _name(point, tuple(lasting), crossed=crossed)
         explained.update(name for each in slow for name in each.nodes)
     return None
 
@@ -191,15 +192,16 @@ def _stays_slow(each: SetRate, later: Iterable[ScalePoint]) -> bool:
     )
 
 
-def _name(point: ScalePoint, slow: tuple[SetRate, ...]) -> Knee:
+def _name(point: ScalePoint, slow: tuple[SetRate, ...], *, crossed: bool) -> Knee:
+    """Return the knee; `crossed`: smaller sets crossed leaves too, and were fast."""
     worst = min(slow, key=lambda each: each.gb_s)
-    cause = _cause(point, worst, len(slow))
+    cause = KneeCause.UNKNOWN if crossed else _cause(point, worst, len(slow))
+    if _is_late(point, worst):
+        cause = KneeCause.LATENCY
     return Knee(point.nodes, cause, slow, len(point.sets), _why(point, worst, cause))
 
 
 def _cause(point: ScalePoint, worst: SetRate, count: int) -> KneeCause:
-    if _is_late(point, worst):
-        return KneeCause.LATENCY
     in_order_is_fast = worst.in_order_gb_s >= worst.healthy_gb_s
     if worst.crosses and in_order_is_fast and worst.gb_s < point.share * worst.in_order_gb_s:
         whole = count == len(point.sets) > 1

@@ -131,6 +131,7 @@ class Plot:
         words: what it shows, for screen readers.
         note: the caption.
         table: its numbers.
+        is_table: whether the numbers are all that there is, and no picture is missing.
 
     """
 
@@ -140,6 +141,7 @@ class Plot:
     words: str
     note: str
     table: Table
+    is_table: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from rdmaprov.problem import CONTROL
-from rdmaprov.report import of_accept, of_apply, of_subnet, of_validate, of_watch
+from rdmaprov.report import of_accept, of_apply, of_subnet, of_tune, of_validate, of_watch
 from rdmaprov.report.model import Tone, View, Waiver
 from rdmaprov.runs.groups import label
 from rdmaprov.words import duration
@@ -20,6 +20,7 @@ _VIEWS: Mapping[str, Callable[[Mapping[str, Any]], View]] = {
     "accept": of_accept.view,
     "subnet": of_subnet.view,
     "watch": of_watch.view,
+    "tune": of_tune.view,
 }
 _TONES = {
     "ok": Tone.GOOD,

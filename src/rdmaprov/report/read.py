@@ -13,7 +13,7 @@ from rdmaprov.runs.envelope import SCHEMA
 
 # As runs.directory names them.
 _NAME = re.compile(
-    r"(?P<time>\d{8}-\d{6})-(?P<verb>plan|apply|validate|accept|subnet|watch)(?:-(?P<n>\d+))?"
+    r"(?P<time>\d{8}-\d{6})-(?P<verb>plan|apply|validate|accept|subnet|watch|tune)(?:-(?P<n>\d+))?"
 )
 _HEAD = {"verb": str, "site": str, "started": str, "verdict": str, "exit_code": int, "nodes": dict}
 

@@ -20,7 +20,7 @@ class Head:
     """The request of a run, and its start.
 
     Args:
-        verb: plan, apply, validate, accept, subnet or watch.
+        verb: plan, apply, validate, accept, subnet, watch or tune.
         site: the inventory directory, as the user named it.
         limit: Ansible's pattern, if there is one.
         started: when, with its time zone.

@@ -48,6 +48,28 @@ class Gain:
     least: float
 
 
+@dataclass(frozen=True)
+class GainTest:
+    """What the measurements of a setting showed at a size.
+
+    Args:
+        setting: against NCCL's defaults.
+        size: of the messages, in bytes.
+        share: that it gained.
+        least: that it gains at least; None if it was not chosen, so nothing was decided.
+        blocks: that this rests on.
+        is_believed: whether the gain is beyond the noise and worthwhile.
+
+    """
+
+    setting: NcclSetting
+    size: int
+    share: float
+    least: float | None
+    blocks: int
+    is_believed: bool = False
+
+
 @dataclass
 class TuneResult:
     """What came of a plan.
@@ -57,6 +79,8 @@ class TuneResult:
         of_fleet: gains of the one setting for the whole fleet; none if there is no such.
         refused: settings that were dropped, with the reason.
         jobs: that were measured.
+        tests: what was compared: the gains that were decided on, then each other setting at the
+            size where it gains most.
 
     """
 
@@ -64,6 +88,7 @@ class TuneResult:
     of_fleet: list[Gain] = field(default_factory=list)
     refused: dict[NcclSetting, str] = field(default_factory=dict)
     jobs: int = 0
+    tests: list[GainTest] = field(default_factory=list)
 
     @property
     def is_default(self) -> bool:

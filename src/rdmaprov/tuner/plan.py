@@ -15,7 +15,14 @@ import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rdmaprov.tuner.model import Gain, MeasureSetting, Trial, TunePlan, TuneResult
+from rdmaprov.tuner.model import (
+    Gain,
+    GainTest,
+    MeasureSetting,
+    Trial,
+    TunePlan,
+    TuneResult,
+)
 from rdmaprov.tuner.ranks import centre, lower_bound
 from rdmaprov.tuner.settings import DEFAULTS, NcclSetting
 
@@ -65,6 +72,8 @@ class Tuner:
         chosen = self._chosen(left, seen)
         if chosen:
             self._decide(chosen)
+        others = [_best_test(each, seen[each]) for each in seen if each not in chosen]
+        self.result.tests += sorted(others, key=lambda test: test.share, reverse=True)
         return self.result
 
     def _blocks(
@@ -143,8 +152,16 @@ class Tuner:
         if DEFAULTS in self.result.refused:
             return
         for setting in self._sound(chosen):
+            tests = [
+                _test(setting, size, fresh[setting][size], error)
+                for size in chosen[setting]
+                if fresh.get(setting, {}).get(size)
+            ]
+            self.result.tests += tests
             gains = [
-                gain for size in chosen[setting] if (gain := _gain(setting, size, fresh, error))
+                Gain(setting, each.size, each.share, each.least)
+                for each in tests
+                if each.is_believed and each.least is not None
             ]
             if setting.is_of_a_size:
                 self.result.of_sizes += gains
@@ -158,16 +175,17 @@ def _most(shares: Shares) -> float:
     return max((centre(values) for values in shares.values()), default=-math.inf)
 
 
-def _gain(
-    setting: NcclSetting,
-    size: int,
-    fresh: Mapping[NcclSetting, Shares],
-    error: float,
-) -> Gain | None:
-    """Return the gain of a setting at a size, None if noise may explain it, or it is too small."""
-    values = fresh.get(setting, {}).get(size, [])
+def _test(setting: NcclSetting, size: int, values: list[float], error: float) -> GainTest:
+    """Return what the deciding blocks show; no gain is believed that noise may explain."""
     share, least = math.expm1(centre(values)), math.expm1(lower_bound(values, error))
-    return Gain(setting, size, share, least) if least > 0 and share >= WORTHWHILE else None
+    is_believed = least > 0 and share >= WORTHWHILE
+    return GainTest(setting, size, share, least, len(values), is_believed)
+
+
+def _best_test(setting: NcclSetting, shares: Shares) -> GainTest:
+    """Return what the blocks of choosing show of a setting, at the size where it gains most."""
+    size = max(shares, key=lambda each: centre(shares[each]))
+    return GainTest(setting, size, math.expm1(centre(shares[size])), None, len(shares[size]))
 
 
 def _is_harmless(shares: Shares) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.tuner.files import words
-from rdmaprov.tuner.model import Gain, Trial, TuneResult
+from rdmaprov.tuner.model import Gain, GainTest, Trial, TuneResult
 from rdmaprov.tuner.settings import DEFAULTS, NcclSetting
 from rdmaprov.words import quantity
 
@@ -64,6 +65,7 @@ def result_as_data(result: TuneResult, trials: Sequence[Measured]) -> dict[str, 
         "of_sizes": [_gain(gain) for gain in result.of_sizes],
         "of_fleet": [_gain(gain) for gain in result.of_fleet],
         "dropped": {setting.name: why for setting, why in result.refused.items()},
+        "tests": [_test(test) for test in result.tests],
         "trials": [_trial(setting, trial) for setting, trial in trials],
     }
 
@@ -75,6 +77,19 @@ def _gain(gain: Gain) -> dict[str, Any]:
         "bytes": gain.size,
         "gain": round(gain.share, 4),
         "at_least": round(gain.least, 4),
+    }
+
+
+def _test(test: GainTest) -> dict[str, Any]:
+    # No bound follows from few blocks: it is infinite then.
+    least = test.least if test.least is not None and math.isfinite(test.least) else None
+    return {
+        "setting": test.setting.name,
+        "bytes": test.size,
+        "gain": round(test.share, 4),
+        "at_least": None if least is None else round(least, 4),
+        "blocks": test.blocks,
+        "believed": test.is_believed,
     }
 
 
