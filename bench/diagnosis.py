@@ -91,14 +91,14 @@ def judge(kind: str, done: Acceptance) -> Trial:
         accused.add(_FABRIC)
     if whole:
         guilty = {_FABRIC}
-    named = not accepted and _is_named(done.fleet.truths, result.findings, names)
+    named = not accepted and is_named(done.fleet.truths, result.findings, names)
     seen = any(guilty & set(finding.nodes) for finding in result.findings)
     found = not accepted and (seen or whole or named)
     counts = len(accused), len(accused - guilty)
     return Trial(kind, accepted, found, named, *counts, done.rounds, done.fleet.seconds)
 
 
-def _is_named(truths: Sequence[Truth], findings: Sequence[Finding], names: Sequence[str]) -> bool:
+def is_named(truths: Sequence[Truth], findings: Sequence[Finding], names: Sequence[str]) -> bool:
     """Return whether a finding says what is at fault; of several faults at once, all are named."""
     right = [
         any(_is_right(truth, finding, names) for finding in findings if finding.level)

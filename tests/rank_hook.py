@@ -15,3 +15,45 @@ def change():
     import torch.distributed as dist
     reduce, gather, calls = dist.all_reduce, dist.all_gather_into_tensor, []
 """
+# What follows makes the ranks of one node slow. Ten milliseconds of each hundred, as cpulimit does.
+CPU_LIMIT = """\
+    import signal
+    rank = os.getpid()
+    if os.fork() == 0:
+        while os.getppid() == rank:
+            os.kill(rank, signal.SIGSTOP)
+            time.sleep(0.09)
+            os.kill(rank, signal.SIGCONT)
+            time.sleep(0.01)
+        os._exit(0)
+"""
+# Waits in each step, and not while matrices are multiplied.
+LATE_STEPS = """\
+    from torch.nn import functional
+    loss = functional.cross_entropy
+    def cross_entropy(*words, **options):
+        time.sleep(0.5)
+        return loss(*words, **options)
+    functional.cross_entropy = cross_entropy
+"""
+# Eight times the work for each matrix, without a pause.
+SLOW_CPU = """\
+    import torch
+    from torch.nn import functional
+    multiply, layer = torch.matmul, functional.linear
+    def repeated(work):
+        def slow(*words, **options):
+            for _ in range(7):
+                work(*words, **options)
+            return work(*words, **options)
+        return slow
+    torch.matmul, functional.linear = repeated(multiply), repeated(layer)
+"""
+SLOW_DATA = """\
+    import torch
+    make = torch.randint
+    def randint(*words, **options):
+        time.sleep(0.5)
+        return make(*words, **options)
+    torch.randint = randint
+"""

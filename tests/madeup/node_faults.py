@@ -37,6 +37,7 @@ def dead_node(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
 def slow_gpu(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     node, gpu = any_gpu(condition, chance)
     condition.gpu_gb_s[node, gpu] *= 0.3
+    condition.gemm_share[node, gpu] = 0.5  # the same clocks feed its copies and its arithmetic
     return of_gpu(node)
 
 
@@ -70,6 +71,7 @@ def nvlink_down(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
 def throttled_power(condition: Condition, chance: Chance) -> tuple[Truth, ...]:
     node = any_node(condition, chance)
     condition.gpu_gb_s[node] *= 0.5
+    condition.gemm_share[node] = 0.5
     return of_node(node)
 
 

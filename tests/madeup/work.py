@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from tests.madeup import training
 from tests.madeup.collectives import NO_COLLNET, Cost, Team, choose_algorithm, costs
 from tests.madeup.condition import Floats
 from tests.madeup.fleet import MadeUpFleet
@@ -52,7 +53,7 @@ def perform(fleet: MadeUpFleet, job: GateJob, task: Task) -> WorkDone:
     teams = [fleet.team(job, ranks) for ranks in task.groups]
     done = WorkDone()
     wanted = [_algorithm_of(fleet, job, team) for team in teams]
-    kind = "all_reduce" if task.collective == "exchange" else task.collective
+    kind = _collective(task)
     done.algorithms = [
         choose_algorithm(fleet.condition, team, kind, name)
         for team, name in zip(teams, wanted, strict=True)
@@ -66,6 +67,11 @@ def perform(fleet: MadeUpFleet, job: GateJob, task: Task) -> WorkDone:
     return done
 
 
+def _collective(task: Task) -> str:
+    """Return the collective that a task's data move by: others than Task names are all-reduces."""
+    return "all_reduce" if task.collective in ("exchange", "gemm", "train") else task.collective
+
+
 def _algorithm_of(fleet: MadeUpFleet, job: GateJob, team: Team) -> str:
     """Return NCCL_ALGO of a team's first node: where they differ, ranks hang (runner.py)."""
     own = fleet.environment(job, team.nodes[0])
@@ -77,7 +83,7 @@ class _Work:
         self, fleet: MadeUpFleet, job: GateJob, task: Task, teams: Sequence[Team], done: WorkDone
     ) -> None:
         self.fleet, self.job, self.task, self.teams, self.done = fleet, job, task, teams, done
-        self._kind = "all_reduce" if task.collective == "exchange" else task.collective
+        self._kind = _collective(task)
         self._known: dict[int, tuple[list[Cost], Flows | None, Floats]] = {}
 
     def do(self) -> None:
@@ -86,10 +92,16 @@ class _Work:
         done.costs, done.flows, _ = self._costs()
         most = max(team.ranks for team in self.teams)
         done.seconds += _CONNECT_S + _CONNECT_RANK_S * most
-        name = "pairs" if task.collective == "exchange" else "sweep"
+        name = {"exchange": "pairs", "gemm": "training", "train": "training"}.get(
+            task.collective, "sweep"
+        )
         self._say_all("phase", of_task=False, phase=f"{task.plane}: {name}")
         if task.collective == "exchange":
             self._exchange()
+        elif task.collective == "gemm":
+            self._multiply()
+        elif task.collective == "train":
+            self._train()
         elif task.soak_s:
             self._soak()
         else:
@@ -261,6 +273,54 @@ class _Work:
         same = condition.switch_of[one, rail] == condition.switch_of[other, far]
         slow = float(condition.hop_us[one] + condition.hop_us[other])
         return _PING_US + (0 if same else _SPINE_US) + slow + late / 2
+
+    def _multiply(self) -> None:
+        """Report each device's rate."""
+        flops = int(1e12)
+        for group, team in enumerate(self.teams):
+            rates = training.gemm_tflops(self.fleet.state(), team.nodes, team.gpus)
+            spread = 1 + training.DEVICE_SPREAD * self.fleet.chance.standard_normal(len(rates))
+            for rank, rate in zip(self.task.groups[group], (rates * spread).tolist(), strict=True):
+                us = flops / rate / 1e6 * self._noise()
+                times = {"median_us": us, "best_us": us / (1 + self.fleet.noise), "cpu_us": us}
+                self._say("gemm", rank, group, flops=flops, count=100, **times)
+        self.done.seconds += 2.0
+
+    def _train(self) -> None:
+        """Report steps of all groups side by side, without communication and with it."""
+        now, flows, lost = self._costs()
+        least, most, budget = self.task.repeat
+        work, slowest = self.task.work, 0.0
+        gradients, bytes_of = training.gradient_bytes(work), np.zeros(len(now))
+        for group, (team, cost) in enumerate(zip(self.teams, now, strict=True)):
+            made = training.step_of(self.fleet.state(), team, work, cost, training.flops_of(work))
+            together = made.together * self._noise()
+            count = int(min(most, max(least, budget / (1e-6 * together))))
+            bytes_of[group] = gradients * count
+            slowest = max(slowest, 2e-6 * together * count)
+            for rank, alone, data in zip(
+                self.task.groups[group], made.alone.tolist(), made.data.tolist(), strict=True
+            ):
+                self._say_step(rank, group, "alone", alone * self._noise(), alone, data, count)
+                if team.ranks > 1:
+                    own = together * (1 + _RANK_NOISE * float(self.fleet.chance.standard_normal()))
+                    self._say_step(rank, group, "together", own, alone, data, count)
+        self._count(flows, lost, bytes_of)
+        self.done.seconds += slowest
+
+    def _say_step(
+        self, rank: int, group: int, mode: str, us: float, alone: float, data: float, count: int
+    ) -> None:
+        compute = min(us, alone) - data
+        optimizer = training.OPTIMIZER_SHARE * compute
+        phases = {"data_us": data, "forward_us": training.FORWARD * compute,
+                  "optimizer_us": optimizer}  # fmt: skip
+        phases["backward_us"] = max(0.0, us - sum(phases.values()))
+        self._say(
+            "step", rank, group, mode=mode, count=count, median_us=us,
+            best_us=us / (1 + self.fleet.noise), worst_us=us * (1 + 3 * self.fleet.noise),
+            own_us=us, **phases,
+        )  # fmt: skip
 
     def _soak(self) -> None:
         """Report intervals of ten seconds, each in the condition that holds then."""

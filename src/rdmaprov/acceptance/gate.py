@@ -17,6 +17,7 @@ from rdmaprov.acceptance import (
     stages_scaling,
     stages_sharp,
     stages_soak,
+    stages_training,
 )
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.jobs import GateSite
@@ -142,6 +143,7 @@ class StageRun:
             "groups": self._run_groups,
             "scaling": self._run_scaling,
             "fleet": self._run_fleet,
+            "training": self._run_training,
             "soak": self._run_soak,
         }
         report = parts[name]()
@@ -157,7 +159,8 @@ class StageRun:
         result.notes += report.notes
         result.paths = report.paths or result.paths
         result.scaling = report.scaling or result.scaling
-        if report.name not in ("scaling", "fleet", "soak"):
+        result.training = report.training or result.training
+        if report.name not in ("scaling", "fleet", "training", "soak"):
             names = tuple(node.name for node in self.nodes)
             report.left_out = report.left_out or leave_out(report.findings, names)
         if report.left_out:
@@ -312,6 +315,11 @@ class StageRun:
         self.gate.on_stage(f"isolation: {quantity(len(site.nodes), 'node')} in pairs and groups")
         with LiveRanks(site, self.runner, "isolation").opened() as live:
             return stages_groups.run_isolation(live, site)
+
+    def _run_training(self) -> StageReport:
+        gate, site = self.gate, self._known()
+        gate.on_stage(f"training: steps on 1 to {quantity(len(site.nodes), 'node')}, DDP and FSDP2")
+        return stages_training.run_training(site, self.runner, gate.options)
 
     def _run_soak(self) -> StageReport:
         seconds = self.gate.options.soak_s

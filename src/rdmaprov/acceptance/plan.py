@@ -100,17 +100,19 @@ class Task:
 
     Args:
         number: unique in its job, ascending from 0.
-        stage: `host`, `pairs`, `groups`, `fleet`, `isolation` or `soak`.
+        stage: `host`, `pairs`, `groups`, `fleet`, `training`, `isolation` or `soak`.
         plane: the name of one of the job's planes.
         groups: ranks of the job, disjoint; a rank in none of them waits.
         collective: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`; or `exchange`:
-            groups of two send each other messages, and no sizes are asked for.
+            groups of two send each other messages, and no sizes are asked for; `gemm`: each rank
+            multiplies matrices by itself; `train`: groups run training steps.
         sizes: bytes, as nccl-tests counts them: of the larger one of a rank's two buffers.
             Ranks run the largest first.
         dtypes: whose values are verified; the first one is timed.
         repeat: timed iterations of each size: at least, at most, and for how long, in seconds.
         soak_s: run this long with random data instead of the sweep.
         limit_s: of the whole task; sizes for which no time is left are reported as cut.
+        work: of `gemm` and `train`: the model's sizes, as training.model has them.
 
     """
 
@@ -124,6 +126,7 @@ class Task:
     repeat: tuple[int, int, float] = (5, 50, 0.5)
     soak_s: float = 0.0
     limit_s: float = 180.0
+    work: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @cached_property
     def group_of(self) -> Mapping[int, int]:

@@ -49,6 +49,7 @@ class GateResult:
         stages: those that ended, in order.
         paths: tests of single paths, as path_data has them; None if there were none.
         scaling: the curve by the number of nodes, as stages_scaling has it; None if not asked for.
+        training: steps of a model, as training.data has them; None if there were none.
 
     """
 
@@ -67,6 +68,7 @@ class GateResult:
     stages: list[StageReport] = field(default_factory=list)
     paths: dict[str, Any] | None = None
     scaling: dict[str, Any] | None = None
+    training: dict[str, Any] | None = None
 
     @property
     def intra_node_gb_s(self) -> float:
@@ -109,6 +111,7 @@ class GateResult:
             "samples": samples_as_data(self.samples),
             **({"paths": self.paths} if self.paths is not None else {}),
             **({"scaling": self.scaling} if self.scaling is not None else {}),
+            **({"training": self.training} if self.training is not None else {}),
         }
 
     def nodes_as_data(self) -> dict[str, Any]:

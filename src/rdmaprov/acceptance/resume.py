@@ -14,7 +14,7 @@ from rdmaprov.errors import UsageError
 from rdmaprov.runs.directory import RUNS
 
 FILE = "stages.json"
-_FORMAT = 2
+_FORMAT = 3
 
 
 def identity(site: Path, nodes: Sequence[str], options: Options) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from rdmaprov.errors import UsageError
 from rdmaprov.words import quantity
 
 # The cheap ones first; each needs fewer nodes at once than the next.
-STAGES = ("state", "preflight", "host", "pairs", "groups", "scaling", "fleet", "soak")
+STAGES = ("state", "preflight", "host", "pairs", "groups", "scaling", "fleet", "training", "soak")
 # These run only if they are asked for.
-EXTRA = ("scaling", "soak")
+EXTRA = ("scaling", "training", "soak")
 USUAL = tuple(name for name in STAGES if name not in EXTRA)
 # These are done again when a run is resumed: what they found may have changed.
 ALWAYS = ("state", "preflight")
@@ -70,6 +70,7 @@ class StageReport:
         paths: tests of single paths, as path_data has them; None if it had none.
         numbers: what it measured.
         scaling: bus bandwidth by the number of nodes, as stages_scaling has it; None if not asked.
+        training: steps of a model, as training.data has them; None if it had none.
 
     """
 
@@ -84,6 +85,7 @@ class StageReport:
     paths: dict[str, Any] | None = None
     numbers: list[StageNumber] = field(default_factory=list)
     scaling: dict[str, Any] | None = None
+    training: dict[str, Any] | None = None
 
     @property
     def state(self) -> str:
@@ -122,6 +124,7 @@ def stage_to_keep(report: StageReport) -> dict[str, Any]:
         "intra_node_gb_s": report.intra_node_gb_s,
         "paths": report.paths,
         "scaling": report.scaling,
+        "training": report.training,
     }
 
 
@@ -149,6 +152,7 @@ def stage_from(kept: Mapping[str, Any]) -> StageReport:
         dict(kept["paths"]) if kept["paths"] is not None else None,
         [StageNumber(**each) for each in list(kept["numbers"])],
         dict(kept["scaling"]) if kept.get("scaling") is not None else None,
+        dict(kept["training"]) if kept.get("training") is not None else None,
     )
 
 

@@ -59,8 +59,8 @@ from rdmaprov.cli.verbosity import verbosity_options
     "--stages",
     metavar="LIST",
     default="",
-    help="Stages to run after state and preflight: host, pairs, groups, scaling, fleet."
-    "  [default: all but scaling]",
+    help="Stages to run after state and preflight: host, pairs, groups, scaling, fleet, training."
+    "  [default: all but scaling and training]",
 )
 @click.option(
     "--soak",

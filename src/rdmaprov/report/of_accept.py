@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rdmaprov.report import bandwidth, pairs, paths, rails, ranks, samples, scaling
+from rdmaprov.report import bandwidth, pairs, paths, rails, ranks, samples, scaling, training
 from rdmaprov.report.grid import grid
 from rdmaprov.report.issues import Message, Scope, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Tone, View
@@ -122,3 +122,4 @@ def _plots(data: Mapping[str, Any]) -> Iterator[Plot]:
         found = make(data)
         if found is not None:
             yield found
+    yield from training.plots(data)

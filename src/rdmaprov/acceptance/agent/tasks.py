@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .gemm import measure_gemm
 from .group import RankGroup
 from .hang import flight_record
 from .latency import measure_pair, measure_waits
@@ -16,6 +17,7 @@ from .links import LinkCounter, moved_bytes, sent_bytes
 from .rank import RankProcess
 from .soak import Soak
 from .sweep import Sweep
+from .training import TrainingRun
 from .watch import Watch, say
 
 _PAUSE_S = 0.02
@@ -58,6 +60,8 @@ def _say_evidence(group: RankGroup, links: LinkCounter) -> None:
 def _phase(task: Task) -> str:
     if task["collective"] == "exchange":
         return "pairs"
+    if task["collective"] in ("gemm", "train"):
+        return "training"
     return "soak" if task["soak_s"] else "sweep"
 
 
@@ -70,6 +74,10 @@ def _measure(process: RankProcess, task: Task, index: int) -> None:
     watch.begin_phase(f"{task['plane']}: {name}", process.plan["limits_s"]["step"])
     if task["collective"] == "exchange":
         measure_pair(group)
+    elif task["collective"] == "gemm":
+        measure_gemm(group)
+    elif task["collective"] == "train":
+        TrainingRun(group).run()
     elif task["soak_s"]:
         Soak(group).run()
     else:
