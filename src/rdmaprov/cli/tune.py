@@ -53,8 +53,9 @@ from rdmaprov.cli.verbosity import verbosity_options
 def tune(**given: Any) -> int:  # noqa: ANN401 - tune_run.measure has their types
     """Compare settings of NCCL with those that the nodes of SITE have, by size; change nothing.
 
-    All nodes run some 200 jobs, minutes apart from any other job of theirs. A gain is printed only
-    if it is beyond the noise; usually none is, and the answer is to leave the defaults.
+    All nodes run some 200 jobs, for hours on a large fleet; no other job may run meanwhile. A gain
+    is printed only if it is beyond the noise. Usually none is, and the answer is to leave the
+    defaults. Trials, results and a page go to runs/, without secrets.
     """
     from rdmaprov.cli.tune_run import measure
 
