@@ -23,6 +23,7 @@ from .roles import (
     pcie,
     peermem,
     roce_qos,
+    subnet_manager,
     torch_runtime,
 )
 
@@ -31,6 +32,7 @@ ROLES: dict[str, Any] = {
     "ofed": ofed,
     "fabric": fabric,
     "mlx5": mlx5,
+    "subnet_manager": subnet_manager,
     "hugepages": hugepages,
     "peermem": peermem,
     "mtu": mtu,

@@ -27,6 +27,7 @@ from plugins.module_utils.roles import (
     pcie,
     peermem,
     roce_qos,
+    subnet_manager,
     torch_runtime,
 )
 from plugins.module_utils.survey import survey
@@ -36,6 +37,7 @@ from tests.roles import (
     hugepages_node,
     mutations,
     ofed_node,
+    opensm_node,
     pcie_node,
     qos_node,
     test_limits,
@@ -170,6 +172,12 @@ CASES = {
     ),
     "roce_qos with the vendor's driver": Case(
         roce_qos, qos_node.arguments(dcqcn={"rp_ai_rate": 10}), vendors_qos
+    ),
+    "subnet_manager": Case(
+        subnet_manager,
+        opensm_node.arguments(),
+        opensm_node.made,
+        {"^node.masters": "who manages the subnet, which the fabric says"},
     ),
     "torch_runtime in an environment": Case(
         torch_runtime,

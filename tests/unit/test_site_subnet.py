@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
-from tests.unit.subnet_texts import DISCOVERY, Texts
+from tests.unit.subnet_texts import DISCOVERY, MANAGERS, Texts
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.site_subnet.judge_site import judge_site
@@ -245,3 +246,69 @@ def test_names_are_compared_without_domain_and_case(texts):
     plan = planned()
     rails = tuple(replace(rail, node=f"{rail.node.upper()}.example") for rail in plan.rails)
     assert found(judged(texts, replace(plan, rails=rails))) == []
+
+
+def with_managers(texts, *managers, known=True):
+    """Have managers answer: HCA, priority and state of each."""
+    lines = []
+    for name, priority, state in managers:
+        found = re.search(rf"CA +(\d+) +1 (0x[0-9a-f]+) .*'{name}'", texts.read(DISCOVERY))
+        lid, guid = (found[1], found[2]) if found else ("99", "0x248a070300f0f0f0")
+        lines.append(
+            f"sminfo: sm lid {lid} sm guid {guid}, activity count 9 priority {priority} state"
+            f" 3 SMINFO_{state}\n"
+        )
+    texts.write(MANAGERS, "".join(lines))
+    if known:
+        texts.write("saquery-smir.txt", "\t\tLID...................1\n")
+    else:
+        (texts.directory / "saquery-smir.txt").unlink()
+
+
+def managed(*hosts, beside=()):
+    return replace(planned(), managers=hosts, beside=frozenset(beside))
+
+
+def said(site):
+    return [(each.problem.level.value, each.node, each.problem.text) for each in site.findings]
+
+
+def test_managers_of_the_site_are_as_planned(texts):
+    with_managers(texts, ("node001 mlx5_0", 14, "MASTER"), ("node002 mlx5_0", 13, "STANDBY"))
+    assert said(judged(texts, managed("node001", "node002"))) == []
+
+
+def test_site_without_managers_accepts_any_master(texts):
+    with_managers(texts, ("sw-1", 3, "MASTER"))
+    assert said(judged(texts, planned())) == []
+
+
+def test_master_that_is_not_the_first_is_named_with_the_one_that_should_be(texts):
+    with_managers(texts, ("node002 mlx5_0", 13, "MASTER"))
+    ((level, node, text),) = said(judged(texts, managed("node001", "node002")))
+    assert (level, node) == ("wrong", "node001")
+    assert text.startswith("it is not the master: node002 is (priority 13)")
+
+
+def test_standby_that_does_not_answer_is_named(texts):
+    with_managers(texts, ("node001 mlx5_0", 14, "MASTER"))
+    plan = managed("node001", "node002")
+    assert said(judged(texts, plan)) == [
+        ("wrong", "node002", "it does not stand by: no subnet manager of it answers")
+    ]
+    with_managers(texts, ("node001 mlx5_0", 14, "MASTER"), known=False)
+    ((level, node, _),) = said(judged(texts, plan))
+    assert (level, node) == ("unknown", "node002")
+
+
+@pytest.mark.parametrize("state", ["MASTER", "STANDBY"])
+def test_manager_of_nobody_is_wrong_unless_the_site_names_it(texts, state):
+    own = "STANDBY" if state == "MASTER" else "MASTER"
+    with_managers(texts, ("node001 mlx5_0", 14, own), ("ufm-1", 15, state))
+    site = judged(texts, managed("node001"))
+    assert [(each.problem.kind, each.problem.name) for each in site.findings] == [
+        ("manager", "the port of LID 99")
+    ]
+    assert "GUID 0x248a070300f0f0f0) that is not the site's" in site.findings[0].problem.text
+    beside = managed("node001", beside=[0x248A070300F0F0F0])
+    assert said(judged(texts, beside)) == []

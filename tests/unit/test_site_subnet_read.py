@@ -103,6 +103,7 @@ class MadeUpHost:
         self.asked.append(words)
         files = {
             "ibnetdiscover": "ibnetdiscover-p", "iblinkinfo": "iblinkinfo-l",
+            "saquery": "saquery-smir",
         }  # fmt: skip
         own = self.outputs.get(words[0])
         if own:
@@ -182,3 +183,51 @@ def test_second_device_without_access_is_not_verified(tmp_path):
     gathered = read(tmp_path, host, devices=["mlx5_0", "mlx5_1"])
     assert gathered.host == "n1"
     assert [each.name for each in gathered.not_read] == ["mlx5_1"]
+
+
+def smir(*lids):
+    return "".join(
+        f"SMInfoRecord dump:\n\t\tRID\n\t\tLID...................{lid}\n" for lid in lids
+    )
+
+
+def sminfo(lid, guid, priority, state):
+    number = {"STANDBY": 2, "MASTER": 3}[state]
+    return ToolOutput(
+        f"sminfo: sm lid {lid} sm guid {guid:#x}, activity count 9 priority {priority} state"
+        f" {number} SMINFO_{state}\n",
+        "",
+        0,
+    )
+
+
+def test_other_managers_that_the_master_knows_are_asked(tmp_path):
+    host = MadeUpHost(
+        "n1",
+        saquery=[ToolOutput(smir(1, 7, 9), "", 0)],
+        sminfo=[
+            sminfo(1, 0x100001, 14, "MASTER"),
+            sminfo(7, 0x100003, 13, "STANDBY"),
+            ToolOutput("sminfo: iberror: failed: query\n", "", 1),
+        ],
+    )
+    subnet = read(tmp_path, host).subnets[""]
+    assert [words for words in host.asked if words[0] == "sminfo"] == [
+        ("sminfo",), ("sminfo", "7"), ("sminfo", "9"),
+    ]  # fmt: skip
+    assert [(each.lid, each.state) for each in subnet.managers] == [(1, "MASTER"), (7, "STANDBY")]
+    assert (subnet.knows_managers, subnet.verdict) == (True, SubnetVerdict.HEALTHY)
+    assert (tmp_path / "texts/saquery-smir.txt").exists()
+
+
+def test_tool_that_tells_the_standbys_may_be_missing(tmp_path):
+    gathered = read(tmp_path, MadeUpHost("n1", saquery=[ToolOutput("", "", 127)]))
+    assert gathered.not_read == []
+    assert not gathered.subnets[""].knows_managers
+    assert not (tmp_path / "texts/saquery-smir.txt").exists()
+
+
+def test_records_without_end_are_asked_within_a_bound(tmp_path):
+    host = MadeUpHost("n1", saquery=[ToolOutput(smir(*range(2, 5000)), "", 0)])
+    read(tmp_path, host)
+    assert len([words for words in host.asked if words[0] == "sminfo"]) == 33

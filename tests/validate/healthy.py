@@ -9,6 +9,7 @@ from tests.validate.fake_node import FakeNode
 from tests.validate.gpu_node import gpu_services
 from tests.validate.hardware import counted, function, mac, nic, qos
 from tests.validate.switches import announced
+from tests.validate.manager_node import manager
 from tests.validate.tuned_node import tuned
 
 CABLE = Path(__file__).resolve().parents[1] / "fixtures/mlxlink/bluefield3-passive-copper.txt"
@@ -109,6 +110,7 @@ def healthy(root: Path, number: int) -> FakeNode:
     boots(node)
     limits(node)
     tuned(node)
+    manager(node, number)
     for name, text in paths(number).items():
         node.put(name, text)
     for name in ("sleep", "ping", "ib_write_bw", "rping", "ibv_rc_pingpong"):

@@ -10,6 +10,7 @@ ORDER = (
     "ofed",
     "fabric",
     "mlx5",
+    "subnet_manager",
     "hugepages",
     "peermem",
     "mtu",

@@ -21,6 +21,7 @@ from rdmaprov.contract import (
     sharp,
     software,
     subnet,
+    subnet_manager,
     waivers,
 )
 from rdmaprov.contract.rule import FleetRule, Rule
@@ -39,6 +40,7 @@ _RULES: tuple[Rule | FleetRule, ...] = (
     *subnet.RULES,
     *partitions.RULES,
     *sharp.RULES,
+    *subnet_manager.RULES,
     *qos.RULES,
     *ets.RULES,
     *nccl.RULES,

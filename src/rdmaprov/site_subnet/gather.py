@@ -18,6 +18,8 @@ from rdmaprov.subnet.problem import SubnetProblem, unknown
 TOOL_LIMIT_S = 300.0
 # ibqueryerrors of infiniband-diags 44 crashes now and then while a manager sweeps the fabric.
 _MOST_REPEATS = 2
+# What it would tell is judged only where the site names managers, and is unknown there without it.
+_OPTIONAL = ("saquery",)
 _FILES = {words[0]: name for name, words in COMMANDS.items()} | {"perfquery": COUNTERS}
 
 
@@ -129,7 +131,8 @@ class _Calls:
             if not output.has_crashed:
                 break
             output = self._ask(words)
-        why = "" if _is_verdict(tool, output) else failure(tool, self._host.name, output)
+        known = tool in _OPTIONAL or _is_verdict(tool, output)
+        why = "" if known else failure(tool, self._host.name, output)
         if why and tool == "ibnetdiscover":
             raise NoAccess(why, "Read from another host: --from NODE, or --here")
         if why:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.site_subnet.check_leaves import expected_leaves, leaf_findings, spine_findings
+from rdmaprov.site_subnet.check_managers import manager_findings
 from rdmaprov.site_subnet.check_ports import (
     extra_findings,
     is_partial,
@@ -82,6 +83,7 @@ def _findings(
         *spine_findings(plan, fabrics, is_partial=is_partial(plan, joined)),
         *slow_findings(joined.ports),
         *sharp_findings(plan, fabrics),
+        *(found for each in subnets for found in manager_findings(plan, each)),
         *(extra_findings(joined) if plan.is_whole else ()),
     ]
     yield from planned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -50,6 +51,9 @@ class SubnetPlan:
         hosts: names of all hosts of the inventory.
         is_whole: whether the nodes are all nodes of the site.
         sharp: whether the switches are to reduce.
+        managers: the nodes that run a subnet manager, the master first; empty for a manager that
+            is not the site's.
+        beside: GUIDs of other managers that may be there.
 
     """
 
@@ -59,6 +63,8 @@ class SubnetPlan:
     hosts: tuple[str, ...] = ()
     is_whole: bool = True
     sharp: bool = False
+    managers: tuple[str, ...] = ()
+    beside: frozenset[int] = frozenset()
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -116,7 +122,15 @@ def plan_of(fleet: Fleet, *, is_whole: bool) -> SubnetPlan:
         fleet.hosts,
         is_whole,
         any(node.get("fabric_sharp") == "wanted" for node in nodes),
+        _union(node.get("subnet_manager_hosts") for node in nodes),
+        frozenset(_guids(_union(node.get("subnet_manager_beside") for node in nodes))),
     )
+
+
+def _guids(texts: Iterable[str]) -> Iterable[int]:
+    for text in texts:
+        with suppress(ValueError):  # the contract reports it
+            yield int(text, 16)
 
 
 def _union(lists: Iterable[Sequence[str] | None]) -> tuple[str, ...]:

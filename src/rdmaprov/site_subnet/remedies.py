@@ -11,6 +11,8 @@ _REMEDIES = {
     "errors": "Clean or replace the cable; clear the counters (perfquery -R) and read them again",
     "port": "Look at the port's state (ibportstate) and at the log of the subnet manager",
     "manager": "Have exactly one master: start opensm, or lower the priority of the others",
+    "manager of a node": "Look at its unit on the node (systemctl status 'rdmaprov-opensm-*'), then"
+    " run: rdmaprov apply SITE --roles subnet_manager",
     "routes": "Have the subnet manager write its tables again, and read its log",
     "credit loop": "Have the subnet manager route without loops, such as by ftree or updn",
     "balance": "Have the subnet manager write its tables again: look at its routing engine, its"
@@ -24,4 +26,6 @@ def remedy(kind: str, node: str) -> str:
     """Return what to do about a problem of a kind; `node` is empty if it is no node's."""
     if kind == "missing" and not node:
         kind = "missing switch or cable"
+    if kind == "manager" and node:
+        kind = "manager of a node"
     return _REMEDIES.get(kind, _REMEDIES["not verified"])

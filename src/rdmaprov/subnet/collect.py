@@ -9,6 +9,7 @@ from rdmaprov.errors import UsageError
 from rdmaprov.subnet import directory as names
 from rdmaprov.subnet.model import Kind
 from rdmaprov.subnet.read_discovery import read_discovery
+from rdmaprov.subnet.read_managers import read_known, read_managers
 
 COMMANDS = {
     names.DISCOVERY: ("ibnetdiscover", "-p"),
@@ -17,6 +18,8 @@ COMMANDS = {
     names.ERRORS: ("ibqueryerrors",),
     names.MANAGERS: ("sminfo",),
 }
+# Beside the master; our bound. One priority each would be 16 in all.
+_MOST_MANAGERS = 32
 _Run = Callable[[Sequence[str]], str]
 
 
@@ -54,6 +57,7 @@ def collect(
     """
     require_new(directory)
     texts = {name: run((words[0], *port, *words[1:])) for name, words in COMMANDS.items()}
+    texts |= _managers(texts[names.MANAGERS], run, port)
     counters = directory / names.COUNTERS
     counters.mkdir(parents=True)
     for name, text in texts.items():
@@ -66,6 +70,17 @@ def collect(
     _read_counters(counters / "1", run, port, switches)
     wait()
     _read_counters(counters / "2", run, port, switches)
+
+
+def _managers(master: str, run: _Run, port: Sequence[str]) -> dict[str, str]:
+    """Return what the managers say: the master, and each other one that it knows."""
+    if not read_managers(master.splitlines())[0]:
+        return {}
+    known = run(("saquery", *port, "SMIR"))
+    asked = {each.lid for each in read_managers(master.splitlines())[0]}
+    others = [lid for lid in read_known(known.splitlines()) if lid not in asked]
+    said = [master, *(run(("sminfo", *port, str(lid))) for lid in others[:_MOST_MANAGERS])]
+    return {names.MANAGERS: "".join(said), **({names.KNOWN: known} if known.strip() else {})}
 
 
 def _read_counters(

@@ -10,7 +10,7 @@ from rdmaprov.errors import UsageError
 from rdmaprov.subnet.model import Kind, Reading, Subnet
 from rdmaprov.subnet.read_counters import read_counters, read_errors
 from rdmaprov.subnet.read_discovery import read_discovery
-from rdmaprov.subnet.read_managers import read_managers
+from rdmaprov.subnet.read_managers import read_known, read_managers
 from rdmaprov.subnet.read_states import read_states
 from rdmaprov.subnet.read_tables import read_tables
 
@@ -19,6 +19,7 @@ TABLES = "dump_fts.txt"
 ERRORS = "ibqueryerrors.txt"
 STATES = "iblinkinfo-l.txt"
 MANAGERS = "sminfo.txt"
+KNOWN = "saquery-smir.txt"  # not one of NAMES: `explain subnet` needs none
 COUNTERS = "perfquery"
 NAMES = (DISCOVERY, TABLES, ERRORS, STATES, MANAGERS, COUNTERS)
 
@@ -141,6 +142,8 @@ def _read_managers(directory: Path, subnet: Subnet) -> None:
     if found is None:
         return
     subnet.managers, subnet.manager_failed = found
+    if (directory / KNOWN).exists():
+        subnet.known_managers = _parse(directory / KNOWN, subnet, read_known)
     if not subnet.managers and not subnet.manager_failed:
         subnet.not_verified.append(f"{MANAGERS} has no manager")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,7 +24,7 @@ from rdmaprov.subnet.credit_loops import credit_loops
 from rdmaprov.subnet.fabric import SubnetGraph, TrunkHop, build
 from rdmaprov.subnet.flows import PATTERNS, rails
 from rdmaprov.subnet.loads import Imbalance, Load, Loads
-from rdmaprov.subnet.model import Subnet
+from rdmaprov.subnet.model import Manager, Subnet
 from rdmaprov.subnet.problem import Level, SubnetProblem, unknown
 from rdmaprov.subnet.routes import Routes
 
@@ -47,6 +47,8 @@ class Assessment:
         loops: the credit loops; None without tables.
         lost_share: the share of an all-reduce's bandwidth that uneven routes cost, 0 to 1.
         problems: what is wrong before what is not verified.
+        managers: those that answered.
+        knows_managers: whether the master was asked which others there are.
 
     """
 
@@ -55,6 +57,8 @@ class Assessment:
     loops: list[list[TrunkHop]] | None
     lost_share: float
     problems: list[SubnetProblem]
+    managers: Sequence[Manager] = ()
+    knows_managers: bool = False
 
     @property
     def verdict(self) -> SubnetVerdict:
@@ -87,7 +91,8 @@ def judge(subnet: Subnet) -> Assessment:
         problems += uneven
         lost = lost_share(loads) if uneven else 0.0
     problems.sort(key=lambda each: each.level != Level.WRONG)
-    return Assessment(fabric, loads, loops, lost, problems)
+    known = bool(subnet.known_managers)
+    return Assessment(fabric, loads, loops, lost, problems, subnet.managers, known)
 
 
 def _balance(

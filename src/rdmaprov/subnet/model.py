@@ -123,7 +123,10 @@ class Manager:
 
 @dataclass
 class Subnet:
-    """All that a directory says; what could not be read is in `not_verified`."""
+    """All that a directory says; what could not be read is in `not_verified`.
+
+    `known_managers` has the LIDs of all managers that the master knows; None if it was not asked.
+    """
 
     discovery: Discovery = field(default_factory=lambda: Discovery((), ()))
     tables: dict[int, ForwardingTable] = field(default_factory=dict)
@@ -131,5 +134,6 @@ class Subnet:
     errors: list[Reading] = field(default_factory=list)
     readings: list[list[Reading]] = field(default_factory=list)
     managers: list[Manager] = field(default_factory=list)
+    known_managers: list[int] | None = None
     manager_failed: str = ""
     not_verified: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Read sminfo: which subnet managers answer, and in which state."""
+"""Read sminfo and saquery: which subnet managers answer, in which state, and who is known."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ _MANAGER = re.compile(
 )
 # What sminfo says when the manager that the port knows does not answer, or there is none.
 _NO_ANSWER = re.compile(r"(failed: query|bad status|Invalid SM lid|can't resolve|timed out)", re.I)
+
+
+_RECORD = re.compile(r"\s*LID\.{3,}([0-9]{1,5})\s*$")
+
+
+def read_known(lines: Iterable[str]) -> list[int]:
+    """Return the LIDs of the managers that the master knows, itself too: `saquery SMIR`."""
+    found = [_RECORD.match(line) for line in lines]
+    return list(dict.fromkeys(int(each[1]) for each in found if each))
 
 
 def read_managers(lines: Iterable[str]) -> tuple[list[Manager], str]:

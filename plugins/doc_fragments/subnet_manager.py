@@ -1,0 +1,78 @@
+"""Options of the module subnet_manager. Written by `make generate`; changes here are lost."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """The options."""
+
+    DOCUMENTATION = r"""
+options:
+  hosts:
+    description: 'Nodes that run a subnet manager, the master first. Each has a lower
+      priority than the one before it, from 14 down. None: the subnet is managed by
+      a switch, by UFM or by hand, and the role does nothing.'
+    type: list
+    elements: str
+    default: []
+  node:
+    description: The node's name in O(hosts).
+    type: str
+    required: true
+  subnet_rails:
+    description: Rails whose subnets are managed, one manager for each. Where all
+      rails are one subnet, one rail is enough; where planes are apart, name one rail
+      of each.
+    type: list
+    elements: int
+    default: [0]
+  engines:
+    description: Routing engines in the order in which opensm tries them; after the
+      last one it takes minhop, unless no_fallback is among them. ftree and updn have
+      no credit loops in a fat tree.
+    type: list
+    elements: str
+    default: [ftree, updn]
+  root_guids:
+    description: 'GUIDs of the switches at the top of the tree, as 0x0123456789abcdef.
+      None: opensm finds them itself.'
+    type: list
+    elements: str
+    default: []
+  partitions:
+    description: 'Lines of opensm''s partition file, such as "compute=0x8001, ipoib
+      : ALL=full;". The default partition, with every port as a full member, is added
+      unless a line begins with "Default=".'
+    type: list
+    elements: str
+    default: []
+  qos:
+    description: Set up service levels and virtual lanes. Needed if traffic uses another
+      service level than 0.
+    type: bool
+    default: false
+  polling_timeout_ms:
+    description: How often a standby asks the master whether it is there, in ms. opensm's
+      own default is 10000.
+    type: int
+    default: 1000
+  polling_retries:
+    description: Unanswered questions after which a standby takes over.
+    type: int
+    default: 3
+  log_max_mb:
+    description: Size in MB at which opensm truncates its log.
+    type: int
+    default: 100
+  settings:
+    description: Other settings of opensm.conf, name to value, such as use_ucast_cache
+      or the vendor's sharp_enabled.
+    type: dict
+    default: {}
+  beside:
+    description: Port GUIDs of other subnet managers that may run in the subnet, such
+      as a switch's with a lower priority. Any other manager is a reason not to start.
+    type: list
+    elements: str
+    default: []
+"""

@@ -1,0 +1,179 @@
+"""The subnet manager, on the nodes that the site names, and on no other. Runs on the node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import packages
+from ..machine import Machine
+from ..plan import CONFIGURED, RUNNING, Change, Plan, Refused
+from ..subnet_manager import others, settings, unit
+from ..subnet_manager.port import Port, find
+from ..subnet_manager.settings import FIRST_PRIORITY
+
+# A program of each package; the vendor's packages have the same names.
+_PACKAGES = {"opensm": "opensm", "sminfo": "infiniband-diags"}
+
+
+def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
+    """Return what must change for the node to manage the subnets that the site names.
+
+    Raises:
+        NotYet: a port is not there.
+        Refused: a manager runs that is not the site's, or a setting cannot be.
+
+    """
+    plan = Plan(machine)
+    hosts = tuple(arguments["hosts"])
+    wanted = arguments["subnet_rails"] if arguments["node"] in hosts else []
+    _retire(plan, [rail for rail in unit.rails_with_unit(machine) if rail not in wanted])
+    if not wanted:
+        plan.absent(settings.PARTITIONS)
+        plan.absent(settings.ROOTS)
+        return plan
+    priority = FIRST_PRIORITY - hosts.index(arguments["node"])
+    if priority < 0:
+        raise Refused(f"subnet_manager_hosts: at most {FIRST_PRIORITY + 1} hosts, one a priority")
+    told = settings.parse(arguments)
+    if len(hosts) == 1:
+        text = "is the only manager: while it is down, no node joins the subnet"
+        plan.warnings.append(f"subnet_manager_hosts: {hosts[0]} {text}. Name a second one")
+    ports = [find(machine, arguments["rails"], rail) for rail in wanted]
+    allowed = others.Allowed(
+        hosts,
+        frozenset(settings.guid(each, "subnet_manager_beside") for each in arguments["beside"]),
+    )
+    _mask(plan)
+    _install(plan)
+    _files(plan, told)
+    for port in ports:
+        prefix = str(arguments["rails"][port.rail].get("subnet_prefix") or "")
+        _Manager(plan, port, allowed, priority).add(told, prefix)
+    return plan
+
+
+def _retire(plan: Plan, rails: list[int]) -> None:
+    """End managers of ours that the site no longer names."""
+    for rail in rails:
+        (shown,) = unit.show(plan.machine, [f"{settings.unit_name(rail)}.service"])
+        if shown.is_active or shown.is_enabled:
+            change = Change(RUNNING, shown.name, "unit", "running", "absent")
+            plan.command(change, ["systemctl", "disable", "--now", shown.name])
+        if shown.is_active:
+            effect = "it ends; the next manager takes over and computes all routes again"
+            plan.interrupt(f"subnet manager of rail {rail}", effect, "within seconds")
+        plan.absent(unit.path(rail))
+        plan.absent(settings.configuration(rail))
+    if rails:
+        plan.then(["systemctl", "daemon-reload"])
+
+
+def _mask(plan: Plan) -> None:
+    """Keep the packages' own units from running: Debian's starts with its installation."""
+    for shown in unit.show(plan.machine, [*unit.PACKAGED]):
+        if shown.loaded != "masked":
+            change = Change(CONFIGURED, shown.name, "unit", shown.loaded or "absent", "masked")
+            plan.command(change, ["systemctl", "mask", shown.name])
+        if shown.is_active:
+            change = Change(RUNNING, shown.name, "unit", "running", "stopped")
+            plan.command(change, ["systemctl", "stop", shown.name])
+            effect = "it ends, and the role's manager takes over"
+            plan.interrupt(f"subnet manager {shown.name}", effect, "within seconds")
+
+
+def _install(plan: Plan) -> None:
+    machine = plan.machine
+    lacking = [name for program, name in _PACKAGES.items() if not machine.has(program)]
+    if not lacking:
+        return
+
+    def do() -> None:
+        manager = packages.of(machine)
+        offers = {offer.name: offer for offer in reversed(manager.distribution(lacking))}
+        absent = [name for name in lacking if name not in offers]
+        if absent:
+            raise Refused(f"{', '.join(absent)}: no repository of the node has it")
+        lost = manager.lost_with([], list(offers.values()))
+        if lost:
+            raise Refused(f"{', '.join(lost)} would be removed with {', '.join(lacking)}")
+        manager.change([], list(offers.values()))
+
+    seen = "absent: " + ", ".join(lacking)
+    plan.add(Change(CONFIGURED, "packages", "subnet manager", seen, "installed"), do)
+
+
+def _files(plan: Plan, told: settings.Settings) -> None:
+    plan.file(settings.PARTITIONS, told.partitions_text())
+    if told.roots:
+        plan.file(settings.ROOTS, told.roots_text())
+    else:
+        plan.absent(settings.ROOTS)
+
+
+class _Manager:
+    """The manager of one port."""
+
+    def __init__(self, plan: Plan, port: Port, allowed: others.Allowed, priority: int) -> None:
+        self._plan = plan
+        self._machine = plan.machine
+        self._port = port
+        self._allowed = allowed
+        self._priority = priority
+        self._name = f"{settings.unit_name(port.rail)}.service"
+
+    def add(self, told: settings.Settings, prefix: str) -> None:
+        """Add what makes it run as it must, now and after a boot."""
+        plan, rail = self._plan, self._port.rail
+        configuration = told.text(self._port, self._priority, prefix)
+        digest = told.digest(configuration)
+        plan.file(settings.configuration(rail), configuration)
+        is_new = plan.file(unit.path(rail), unit.text(self._port, digest))
+        (shown,) = unit.show(self._machine, [self._name])
+        if is_new:
+            plan.then(["systemctl", "daemon-reload"])
+        elif shown.is_stale:
+            change = Change(CONFIGURED, self._name, "unit's file", "changed and not read", "read")
+            plan.command(change, ["systemctl", "daemon-reload"])
+        if not shown.is_enabled:
+            change = Change(CONFIGURED, self._name, "start at boot", "disabled", "enabled")
+            plan.command(change, ["systemctl", "enable", self._name])
+        self._run(shown, digest)
+
+    def _run(self, shown: unit.Unit, digest: str) -> None:
+        """Have it run with this configuration; whoever else manages is read before.
+
+        Read now, so that a plan says it, and again before the start: a package that brings sminfo
+        comes with an earlier step.
+        """
+        found = self._look(shown) if self._machine.has("sminfo") else None
+        started_with = unit.started_with(self._machine, shown.process)
+        if shown.is_active and started_with == (digest, self._port.guid):
+            return
+        seen = "started with another configuration" if shown.process else "not running"
+        change = Change(RUNNING, self._name, "subnet manager", seen, "runs as configured")
+        self._plan.add(change, lambda: self._start(shown))
+        if found is None:
+            return
+        if found.guid == self._port.guid:
+            self._say("the master restarts; the next manager computes all routes again")
+            note = "it is the master. Apply to the managers that stand by first (--limit)"
+            self._plan.notes.append(f"{self._name}: {note}")
+        elif found.priority is not None and found.priority < self._priority:
+            self._say(f"it takes over from priority {found.priority} and computes all routes again")
+
+    def _say(self, effect: str) -> None:
+        self._plan.interrupt(f"subnet manager of rail {self._port.rail}", effect, "within seconds")
+
+    def _start(self, shown: unit.Unit) -> None:
+        self._look(shown)
+        self._machine.run(["systemctl", "restart", self._name])
+
+    def _look(self, shown: unit.Unit) -> others.Other | None:
+        """Return the master, if it may be one.
+
+        This port's own GUID is the site's manager only if the unit runs, or a package's unit that
+        is about to be stopped.
+        """
+        packaged = any(each.is_active for each in unit.show(self._machine, [*unit.PACKAGED]))
+        own_runs = shown.is_active or packaged
+        return others.refuse_strangers(self._machine, self._port, self._allowed, own_runs)
