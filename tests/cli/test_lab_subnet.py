@@ -12,6 +12,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.lab import tools
 from rdmaprov.lab.ib_faults import FAULTS
 from rdmaprov.lab.ib_subnet import TOOLS
+from rdmaprov.lab.ib_topology import Topology
 
 NEEDS = pytest.mark.skipif(
     bool(tools.missing(TOOLS)), reason=f"not installed: {', '.join(tools.missing(TOOLS))}"
@@ -227,6 +228,7 @@ def test_texts_of_two_subnets_are_not_mixed(lab, tmp_path):
         (["up", "--nodes", "0"], "--nodes must be from 1 to 1024, not 0"),
         (["up", "--rails", "9"], "--rails must be from 1 to 8, not 9"),
         (["up", "--nodes", "1024", "--cables", "8"], "ports of a spine must be from"),
+        (["up", "--nodes", "1024", "--spines", "4", "--cores", "2"], "ports of a core must be"),
         (["up", "--fault", "gremlins"], "there is no fault gremlins"),
         (["up", "--rails", "1", "--fault", "errors"], "this fabric is too small for faults"),
         (["up", "--cores", "65"], "--cores must be from 0 to 64, not 65"),
@@ -245,6 +247,10 @@ def test_wrong_call_is_refused_and_changes_nothing(lab, tmp_path, monkeypatch, w
     assert says in error.splitlines()[0]
     assert len(error.splitlines()) == 2
     assert not (tmp_path / "texts").exists()
+
+
+def test_many_spines_without_cores_are_no_ports_of_a_core():
+    Topology(nodes=512, rails=8, nodes_per_leaf=32, spines=32, cables=1).check()
 
 
 def test_each_fault_is_listed(lab):

@@ -78,7 +78,7 @@ class Topology:
             ("--cores", self.cores, CORES_RANGE),
             ("--planes", self.planes, range(1, min(len(PLANES_RANGE), self.rails) + 1)),
             ("ports of a spine", below * self.cables + self.cores, range(_MOST_PORTS + 1)),
-            ("ports of a core", self.pods * self.spines, range(_MOST_PORTS + 1)),
+            ("ports of a core", self.pods * self.spines * bool(self.cores), range(_MOST_PORTS + 1)),
             (
                 "ports of a leaf",
                 self.nodes_per_leaf + self.spines * self.cables,
