@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from testinfra.host import Host
 
@@ -17,6 +19,9 @@ _DIRECTORY = "/etc/opensm"
 _PARTITIONS = f"{_DIRECTORY}/rdmaprov-partitions.conf"
 _ROOTS = f"{_DIRECTORY}/rdmaprov-root-guids.conf"
 _FIRST_PRIORITY = 14
+# A line begins with NAME=0xKEY; the highest bit of a key is membership.
+_KEY = re.compile(r"^[^:\n]*?=(0x[0-9a-fA-F]{1,4})\b", re.M)
+_NUMBER = 0x7FFF
 
 
 def test_manager_configured(host: Host, node: Node) -> None:
@@ -29,6 +34,7 @@ def test_manager_configured(host: Host, node: Node) -> None:
             Setting(node, managers.unit(rail), name, variable, path, CONFIGURED).require(
                 seen.get(name), value
             )
+        _require_keys(node, _PARTITIONS, files.get(_PARTITIONS) or "")
         for variable, name, lines in (
             ("subnet_manager_partitions", _PARTITIONS, node.get("subnet_manager_partitions")),
             ("subnet_manager_root_guids", _ROOTS, node.get("subnet_manager_root_guids")),
@@ -117,6 +123,17 @@ def test_no_other_manager(host: Host, node: Node) -> None:
             where = f"systemctl status {name}"
             Setting(node, name, "subnet manager", _HOSTS, where, fix=fix).reject(
                 "running" if runs else "enabled at boot", "none"
+            )
+
+
+def _require_keys(node: Node, path: str, text: str) -> None:
+    """Fail unless the partition file has the number of each of the site's partition keys."""
+    there = {int(each, 16) & _NUMBER for each in _KEY.findall(text)}
+    for key in node.get("fabric_partition_keys") or ():
+        number = int(key, 16) & _NUMBER
+        if number not in there:
+            Setting(node, path, "partitions", "fabric_partition_keys", path, CONFIGURED).reject(
+                f"without 0x{number:04x}", "with it"
             )
 
 

@@ -40,9 +40,17 @@ options:
     elements: str
     default: []
   partitions:
-    description: 'Lines of opensm''s partition file, such as "compute=0x8001, ipoib
-      : ALL=full;". The default partition, with every port as a full member, is added
-      unless a line begins with "Default=".'
+    description: 'Lines of opensm''s partition file, such as "Default=0x7fff, ipoib,
+      mtu=5 : ALL=full;" or "storage=0x0002 : 0xb8cef60300a1b2c4=full;". The default
+      partition, and those of O(partition_keys) and of rails'' pkeys, are added with
+      all ports as members, unless a line has them.'
+    type: list
+    elements: str
+    default: []
+  partition_keys:
+    description: Partition keys (P_Keys) that the subnet manager must give the rails'
+      ports, in quotes, the one of NCCL's data first. "0x8001" is full membership
+      of partition 1, "0x0001" limited. Empty accepts any. Used on InfiniBand only.
     type: list
     elements: str
     default: []

@@ -84,6 +84,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "engines": {"type": "list", "elements": "str", "default": ["ftree", "updn"]},
         "root_guids": {"type": "list", "elements": "str", "default": []},
         "partitions": {"type": "list", "elements": "str", "default": []},
+        "partition_keys": {"type": "list", "elements": "str", "default": []},
         "qos": {"type": "bool", "default": False},
         "polling_timeout_ms": {"type": "int", "default": 1000},
         "polling_retries": {"type": "int", "default": 3},

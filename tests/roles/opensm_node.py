@@ -133,6 +133,7 @@ def arguments(**changed: object) -> dict[str, Any]:
         "subnet_rails": [0],
         "engines": ["ftree", "updn"],
         "root_guids": ["0xb8cef603000000a1"],
+        "partition_keys": ["0x8001", "0x0002", "0xffff"],
         "partitions": ["compute=0x8001, ipoib : ALL=full;"],
         "qos": False,
         "polling_timeout_ms": 1000,

@@ -72,6 +72,7 @@ def test_manager_runs_with_the_sites_configuration_now_and_at_boot(node: OpensmN
     ]
     assert (node.read("/etc/opensm/rdmaprov-partitions.conf") or "").splitlines()[1:] == [
         "Default=0x7fff, ipoib : ALL=full;",
+        "partition2=0x0002, ipoib : ALL=limited;",
         "compute=0x8001, ipoib : ALL=full;",
     ]
     assert "0xb8cef603000000a1\n" in (node.read("/etc/opensm/rdmaprov-root-guids.conf") or "")
@@ -236,6 +237,18 @@ def test_node_that_is_no_manager_any_more_loses_its_own(node: OpensmNode):
     assert not apply(node, hosts=["ib02"])["changed"]
 
 
+def test_partition_of_a_key_is_made_unless_a_line_has_it(node: OpensmNode):
+    lines = ["Default=0x7fff, ipoib, mtu=5 : ALL=full;"]
+    rails = [{"pci": "0000:18:00.0", "pkeys": ["0x8003"]}]
+    apply(node, partitions=lines, rails=rails)
+    assert (node.read("/etc/opensm/rdmaprov-partitions.conf") or "").splitlines()[1:] == [
+        "partition1=0x0001, ipoib : ALL=full;",
+        "partition2=0x0002, ipoib : ALL=limited;",
+        "partition3=0x0003, ipoib : ALL=full;",
+        *lines,
+    ]
+
+
 def test_each_subnet_has_a_manager_of_its_own(node: OpensmNode):
     node.put("/sys/class/infiniband/mlx5_1/ports/1/link_layer", "InfiniBand\n")
     gid = "fe80:0000:0000:0001:b8ce:f603:00a1:b2c5\n"
@@ -274,6 +287,7 @@ def test_rail_without_its_device_waits_for_the_driver(node: OpensmNode):
         ({"engines": ["ftree; rm"]}, "is no name"),
         ({"partitions": ["compute"]}, "is no line of a partition file"),
         ({"partitions": ["a=1:ALL;\nb=2:ALL;"]}, "is no line of a partition file"),
+        ({"partition_keys": ["0x8000"]}, "'0x8000' is no partition key"),
         ({"settings": {"guid": "0x1"}}, "guid is the role's own"),
         ({"settings": {"sm_priority": 3}}, "sm_priority is the role's own"),
         ({"settings": {"A b": 1}}, "is no setting of opensm.conf"),

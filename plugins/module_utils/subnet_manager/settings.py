@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -18,6 +19,8 @@ HEADER = "# Written by rdmaprov (subnet_manager); changes here are lost.\n"
 # choice. InfiniBand Architecture 1.5, 14.2.5.13: SMInfo's Priority has four bits.
 FIRST_PRIORITY = 14
 # [opensm doc/partition-config.txt] What opensm does without a file: every port is a full member.
+_DEFAULT, _NUMBER, _FULL = 0x7FFF, 0x7FFF, 0x8000
+_KEY = re.compile(r"^[^:]*?=(0x[0-9a-fA-F]{1,4})\b", re.M)
 _DEFAULT_PARTITION = "Default=0x7fff, ipoib : ALL=full;"
 _GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -31,7 +34,8 @@ class Settings:
     Args:
         engines: routing engines, in the order in which opensm tries them.
         roots: GUIDs of the switches at the top.
-        partitions: lines of a partition file, without the default partition if they have one.
+        partitions: lines of a partition file, which count before the keys.
+        keys: partition keys; the highest bit is full membership.
         lines: settings of opensm.conf by name.
 
     """
@@ -39,12 +43,15 @@ class Settings:
     engines: tuple[str, ...]
     roots: tuple[int, ...]
     partitions: tuple[str, ...]
+    keys: tuple[int, ...]
     lines: dict[str, str]
 
     def partitions_text(self) -> str:
         """Return the partition file."""
-        own = any(line.startswith("Default=") for line in self.partitions)
-        lines = [*([] if own else [_DEFAULT_PARTITION]), *self.partitions]
+        written = {int(each, 16) & _NUMBER for each in _KEY.findall("\n".join(self.partitions))}
+        lines = [] if _DEFAULT in written else [_DEFAULT_PARTITION]
+        lines += [_line(key) for key in self.keys if key & _NUMBER not in {*written, _DEFAULT}]
+        lines += self.partitions
         return HEADER + "".join(f"{line}\n" for line in lines)
 
     def roots_text(self) -> str:
@@ -106,6 +113,7 @@ def parse(arguments: dict[str, Any]) -> Settings:
         tuple(_word(name, "subnet_manager_routing_engines") for name in arguments["engines"]),
         tuple(guid(each, "subnet_manager_root_guids") for each in arguments["root_guids"]),
         tuple(_partition(each) for each in arguments["partitions"]),
+        tuple(_keys(arguments)),
         lines,
     )
 
@@ -120,6 +128,24 @@ def guid(text: str, variable: str) -> int:
     if not _GUID.fullmatch(text):
         raise Refused(f"{variable}: '{text}' is no GUID; write it as '0x' and up to 16 digits")
     return int(text, 16)
+
+
+def _keys(arguments: dict[str, Any]) -> Iterator[int]:
+    """Yield the partition keys of the site, and of rails whose subnets are managed, each once."""
+    rails = arguments["rails"]
+    own = [
+        rails[rail].get("pkeys") or [] for rail in arguments["subnet_rails"] if rail < len(rails)
+    ]
+    texts = [str(key) for keys in [arguments["partition_keys"], *own] for key in keys]
+    for text in dict.fromkeys(texts):
+        if not re.fullmatch(r"0x[0-9a-fA-F]{1,4}", text) or not int(text, 16) & _NUMBER:
+            raise Refused(f"fabric_partition_keys: '{text}' is no partition key")
+        yield int(text, 16)
+
+
+def _line(key: int) -> str:
+    member = "full" if key & _FULL else "limited"
+    return f"partition{key & _NUMBER}=0x{key & _NUMBER:04x}, ipoib : ALL={member};"
 
 
 def _setting(name: str, ours: dict[str, str]) -> str:
