@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from itertools import pairwise
 
 import pytest
 from tests.unit.subnet_texts import DISCOVERY, Texts
@@ -110,3 +111,11 @@ def test_names_are_text_and_no_markup():
 def test_fabric_without_spines_has_no_picture():
     assert plots({"subnets": [{"device": "", "loads": []}]}) == ()
     assert draw(matrix_of(made(0, 0))) == ""
+
+
+@pytest.mark.parametrize("below", [8, 30, 64, 128])
+def test_names_of_columns_do_not_overlap(below):
+    picture = draw(matrix_of(made(4, below)))
+    places = [float(each) for each in re.findall(r"translate\(([\d.]+) ", picture)]
+    assert len(places) > 7
+    assert all(right - left > 15.9 for left, right in pairwise(places))

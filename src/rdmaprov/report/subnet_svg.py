@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from html import escape
 
@@ -15,6 +16,7 @@ _WIDEST, _HIGHEST, _LOWEST = 60.0, 26.0, 8.0  # a cell
 _TALLEST = 520.0  # all rows, if a cell may be that low
 _LETTER = 11.0
 _ROOM = 12.0  # between two names
+_ROOM_TURNED = 16.0  # between two that are turned: 13 across them
 _DEEP = 104.0  # the names of columns, turned
 _MOST_TEXTS = 400  # cells with a tooltip
 
@@ -94,7 +96,7 @@ def _row_names(matrix: LoadMatrix, high: float) -> Iterator[str]:
 
 
 def _column_names(matrix: LoadMatrix, wide: float, bottom: float) -> Iterator[str]:
-    step = max(1, round(_ROOM / wide + 0.49))
+    step = max(1, math.ceil(_ROOM_TURNED / wide))
     for column in range(0, len(matrix.below), step):
         x = _LEFT + column * wide + wide / 2
         name = escape(short(matrix.below[column]))
