@@ -44,6 +44,17 @@ _ABSENT = {
     "test_uniformity.py::test_guids": "subnet manager",
     "test_uniformity.py::test_subnets": "subnet manager",
 }
+SKIPPED |= {
+    f"test_subnet_manager.py::test_{name}": "subnet_manager_hosts: the node runs no subnet manager"
+    for name in (
+        "manager_after_reboot",
+        "manager_configured",
+        "manager_in_the_subnet",
+        "manager_running",
+        "routing_engine_in_force",
+    )
+}
+SKIPPED["test_subnet_manager.py::test_no_other_manager"] = "subnet_manager_hosts: []"
 SKIPPED |= {test: f"fabric_kind: roce, which has no {what}" for test, what in _ABSENT.items()}
 
 
