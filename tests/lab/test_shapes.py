@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.hours]
 # Nodes of two shapes in one lab, where one can reach the other's rails: a lab takes half an hour.
 LABS = (
     "bond", "ifupdown,netplan", "networkmanager", "renamed", "no-ipv4", "numa,storage", "vlan",
+    "bookworm,trixie",
 )  # fmt: skip
 # A fault, its rail, and the role that repairs it. All are there at once, as each verb takes an
 # emulated node minutes; each has a role and a check of its own to find it.

@@ -135,6 +135,16 @@ def test_nodes_take_several_shapes_in_turn(tmp_path):
     assert rails == [None, None, "storage", None]
 
 
+def test_nodes_of_two_suites_have_two_images_and_a_replaced_one_keeps_its_own(tmp_path):
+    made = create(tmp_path, shape="bookworm,trixie", nodes=3)
+    suites = [made.image_of(node.name).partition("-")[0] for node in made.nodes]
+    assert suites == ["bookworm", "trixie", "bookworm"]
+    assert Lab.load(tmp_path / "lab" / "lab.json") == made
+    assert made.with_node(model.replacement(made.nodes[1])).image_of("node2") == made.image_of(
+        "node2"
+    )
+
+
 def test_more_shapes_than_nodes_are_refused(tmp_path, capsys):
     words = ["--shape", "bond,numa,vlan"]
     assert run(["lab", "--dir", str(tmp_path / "lab"), "up", *words]) == 2

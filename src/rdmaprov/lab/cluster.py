@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
-from rdmaprov.lab import build, image, model, monitor, site, ssh, tools
+from rdmaprov.lab import build, image, model, monitor, shapes, site, ssh, tools
 from rdmaprov.lab.accel import forget
 from rdmaprov.lab.image import ImageStore, Recipe, Say
 from rdmaprov.lab.layout import Layout
@@ -104,7 +104,9 @@ class Cluster:
                 "the recipe of the lab's images changed since this lab was made",
                 "Run: rdmaprov lab down, then rdmaprov lab up",
             )
-        build.ensure(recipe, self._store, self.say)
+        own = {shape.suite for shape in shapes.of_nodes(lab.shape, len(lab.nodes))}
+        for suite in dict.fromkeys(suite or lab.suite for suite in own):
+            build.ensure(Recipe(recipe.directory, suite), self._store, self.say)
 
     def reset(self, names: Iterable[str]) -> Lab:
         """Give nodes factory-new disks: same machines, same keys, same addresses."""

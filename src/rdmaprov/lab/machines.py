@@ -209,7 +209,7 @@ class Machines:
 
     def has_disk(self, lab: Lab, name: str) -> bool:
         """Return whether a node has a disk that belongs to the lab's image."""
-        return overlay.fits(self.layout.node(name), self.store.record(lab.image))
+        return overlay.fits(self.layout.node(name), self.store.record(lab.image_of(name)))
 
     def _ensure_disk(self, lab: Lab, name: str) -> Lab:
         """Make a node's disk unless it has one on this very image; return the lab after that."""
@@ -220,7 +220,8 @@ class Machines:
             self.say(f"{name}: its disk belongs to an image that is gone; it gets a new one")
             lab = lab.without_saved_states_of([name])
             lab.save(self.layout.state)
-        overlay.make(directory, self.store.path(lab.image), self.store.record(lab.image))
+        image = lab.image_of(name)
+        overlay.make(directory, self.store.path(image), self.store.record(image))
         return lab
 
     def _write_factory(self, lab: Lab) -> None:

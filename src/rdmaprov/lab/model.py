@@ -51,6 +51,7 @@ class LabNode:
     port: int
     management_mac: str
     rails: tuple[LabRail, ...]
+    image: str = ""  # of a suite of its own; empty for the lab's
 
     def with_netdevs(self, netdevs: dict[int, str]) -> LabNode:
         """Return the node with the names its kernel gave to the rails."""
@@ -96,6 +97,10 @@ class Lab:
             f"the lab has no node {name!r}",
             "Its nodes are: " + ", ".join(node.name for node in self.nodes),
         )
+
+    def image_of(self, name: str) -> str:
+        """Return the key of the image that a node's disk lies on."""
+        return self.node(name).image or self.image
 
     def with_node(self, changed: LabNode) -> Lab:
         """Return the lab with the node of the same name replaced."""
@@ -194,7 +199,7 @@ def random_mac() -> str:
     return "52:54:00:" + ":".join(f"{byte:02x}" for byte in secrets.token_bytes(3))
 
 
-def new_node(name: str, port: int, rails: int, nics: int = 1) -> LabNode:
+def new_node(name: str, port: int, rails: int, nics: int = 1, image: str = "") -> LabNode:
     """Return the description of a machine that was never there before; nics: of each rail."""
 
     def new_rail(number: int) -> LabRail:
@@ -206,12 +211,13 @@ def new_node(name: str, port: int, rails: int, nics: int = 1) -> LabNode:
         port=port,
         management_mac=random_mac(),
         rails=tuple(new_rail(number) for number in range(rails)),
+        image=image,
     )
 
 
 def replacement(old: LabNode) -> LabNode:
     """Return the description of another machine of the same kind in a node's place."""
-    return new_node(old.name, old.port, len(old.rails), len(old.rails[0].macs))
+    return new_node(old.name, old.port, len(old.rails), len(old.rails[0].macs), old.image)
 
 
 def check_range(option: str, value: int, allowed: range, unit: str = "") -> None:

@@ -78,13 +78,18 @@ class LabRequest:
             torch=recipe.torch_key(),
             site=str((self.site or site.default_site()).resolve()),
             nodes=tuple(
-                model.new_node(f"node{number}", free_port(), rails, shape.nics)
+                model.new_node(f"node{number}", free_port(), rails, shape.nics, _own_image(shape))
                 for number, shape in enumerate(kinds, start=1)
             ),
             shape=self.shape,
         )
         lab.save(layout.state)
         return lab
+
+
+def _own_image(shape: Shape) -> str:
+    """Return the image of a shape's own suite; empty if it has none."""
+    return Recipe(data_dir("lab"), shape.suite).key() if shape.suite else ""
 
 
 def _require_room(shape: Shape, rails: int) -> None:

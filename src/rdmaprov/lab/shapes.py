@@ -34,6 +34,7 @@ class Shape:
         rail: what the site says of each rail, with {netdev}, {rail} and {node} to be filled in.
         last_rail: what it says of the last one besides.
         variables: of the site.
+        suite: of Debian; None for the lab's.
 
     """
 
@@ -46,6 +47,7 @@ class Shape:
     rail: Mapping[str, Any] = field(default_factory=lambda: dict(_RAIL))
     last_rail: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
+    suite: str | None = None
 
     def entries(self, node: int, netdevs: Sequence[str | None]) -> list[dict[str, Any]]:
         """Return the site's fabric_rails of a node.
