@@ -106,6 +106,14 @@ def test_device_that_nothing_manages_may_be_managed_later(node: FakeMachine, unm
         Links(node, "auto").of("ens1")
 
 
+def test_network_manager_that_was_stopped_is_named(node: FakeMachine):
+    with_network_manager(node)
+    del node.programs["nmcli -g GENERAL.STATE device show ens1"]
+    node.programs["nmcli -g GENERAL.STATE"] = CommandFailed(["nmcli"], 8, "not running")
+    with pytest.raises(NotYet, match="NetworkManager is there and does not run: see journalctl"):
+        Links(node, "auto").of("ens1")
+
+
 def test_wicked_is_named_where_it_configures_the_links(node: FakeMachine):
     unit = "/usr/lib/systemd/system/wicked.service"
     node.put(unit)

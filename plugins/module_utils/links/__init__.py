@@ -67,11 +67,21 @@ class Links:
             )
         if not having and not could:
             raise NotYet(
-                "{}: no supported link manager manages it ({}). Write fabric_link_manager".format(
-                    netdev, ", ".join(MANAGERS)
+                "{}: no supported link manager manages it ({}). {}".format(
+                    netdev, ", ".join(MANAGERS), self._hint()
                 )
             )
         return self._one((having or could)[0])
+
+    def _hint(self) -> str:
+        """Return what to do where nothing manages a device."""
+        manager = self._used.get(NetworkManager.name)
+        if isinstance(manager, NetworkManager) and manager.is_stopped:
+            return (
+                "NetworkManager is there and does not run: see journalctl -u NetworkManager, then "
+                "systemctl start NetworkManager; or write fabric_link_manager"
+            )
+        return "Write fabric_link_manager"
 
     def leftovers(self, plan: Plan, rails: list[Rail]) -> None:
         """Have no files of the role fabric for devices that are no rails any more."""

@@ -29,6 +29,7 @@ class NetworkManager(LinkManager):
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
         self._addressed: list[str] = []
+        self.is_stopped = False  # as nmcli said when it was asked for a device
 
     @staticmethod
     def runs(machine: Machine) -> bool:
@@ -126,7 +127,8 @@ class NetworkManager(LinkManager):
             argv = ["nmcli", "-g", "GENERAL.STATE", "device", "show", netdev]
             return self.machine.run(argv).strip()
         except CommandFailed as error:
-            if error.code in _NOT_ITS_OWN:
+            self.is_stopped = error.code == _NOT_RUNNING
+            if self.is_stopped or error.code == _NO_DEVICE:
                 return ""
             raise
 
@@ -190,8 +192,8 @@ class NetworkManager(LinkManager):
 
 # What a profile makes, and does not only configure.
 _MADE = ("bond", "vlan")
-# nmcli(1), exit status: NetworkManager is not running; there is no such device.
-_NOT_ITS_OWN = (8, 10)
+# Of nmcli(1), exit status.
+_NOT_RUNNING, _NO_DEVICE = 8, 10
 
 
 def _properties(wanted: Addressing) -> list[tuple[str, str, str]]:
