@@ -11,7 +11,8 @@ from pathlib import Path
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/perftest"
 AVERAGE = {"": 97.28, "5": 11024.71, "24": 11030.45}
-BAD = ("silent", "hangs", "fails", "garbage", "flood", "killed", "completion", "takes-port", "late")
+BAD = ("silent", "hangs", "fails", "garbage", "flood", "killed", "completion", "takes-port", "late",
+       "unsteady", "clockless")  # fmt: skip
 _SOURCE = """#!{python}
 import os, signal, socket, subprocess, sys, time
 words = sys.argv[1:]
@@ -73,6 +74,10 @@ if kind == "garbage":
     sys.exit(0)
 if kind == "flood":
     os.write(1, b"noise of a library" * 100000 + bytes([10]))
+earlier = [line for line in open({log!r}) if line.startswith("client") and "-d unsteady" in line]
+if kind == "clockless" or (kind == "unsteady" and len(earlier) == 1):
+    print(open({clock!r}).read())
+    sys.exit(0)
 if kind == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 if kind == "completion":
@@ -91,6 +96,7 @@ def install(place: Path) -> Path:
         python=sys.executable,
         help=str(FIXTURES / "help-4.5.txt"),
         completion=str(FIXTURES / "fail-completion.txt"),
+        clock=str(FIXTURES / "fail-4.5-no-clock.txt"),
         log=str(log),
         average=AVERAGE,
     )

@@ -117,6 +117,17 @@ def test_a_bad_end_has_the_word_of_its_failure_and_the_others_their_numbers(
     assert found[good].gb_s == pytest.approx(97.28 / 8)
 
 
+def test_clock_that_was_disturbed_is_measured_again_and_one_that_is_never_steady_is_named(
+    tests, log
+):
+    once, never, good = path("unsteady", "good"), path("clockless", "good.5"), path("good.24")
+    found = tests.measure([once, never, good])
+    assert [found[test].error for test in (once, never, good)] == ["", errors.NO_CLOCK, ""]
+    clients = [line.split() for line in log.read_text().splitlines() if line.startswith("client")]
+    devices = [words[words.index("-d") + 1] for words in clients]
+    assert [devices.count(name) for name in ("unsteady", "clockless", "good.24")] == [2, 3, 1]
+
+
 def test_garbage_gives_no_number_and_is_shown_without_control_characters(tests):
     test = path("garbage", "good")
     result = tests.measure([test])[test]

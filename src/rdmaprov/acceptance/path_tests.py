@@ -25,6 +25,9 @@ _STEP_S = 30.0
 # A night, as of ranks; without a controller, the lease ends a session long before.
 _SESSION_S = 24 * 3600.0
 _LOOPBACK = "127.0.0.1"
+# perftest measures the clock in milliseconds, in which a busy processor may not have its turn: seen
+# once in 24 tests on emulated ones. Three in a row are no chance. Our choice.
+_CLOCK_TRIES = 3
 
 
 class PathTests(PathMeasurer):
@@ -47,8 +50,18 @@ class PathTests(PathMeasurer):
     def measure(self, tests: Sequence[PathTest]) -> Mapping[PathTest, PathResult]:
         """Run all tests at once and return what came of each; none is missing.
 
-        A test that cannot run has the reason; the others run.
+        A test that cannot run has the reason; the others run. One without a steady clock is run
+        again.
         """
+        found = self._measure_once(tests)
+        for _ in range(_CLOCK_TRIES - 1):
+            left = [test for test, result in found.items() if result.error == errors.NO_CLOCK]
+            if not left:
+                break
+            found |= self._measure_once(left)
+        return found
+
+    def _measure_once(self, tests: Sequence[PathTest]) -> dict[PathTest, PathResult]:
         found = {test: result for test in tests if (result := self._refusal(test)) is not None}
         round_ = dict(enumerate(test for test in tests if test not in found))
         servers = self._serve(round_)
