@@ -22,7 +22,11 @@ SLOW, FAST = (
     f"tc qdisc replace dev {NETDEV} root netem rate 1mbit",
     f"tc qdisc del dev {NETDEV} root",
 )
-FAULTS = ("rail-drops-packets", "mtu-wrong", "tos-lost")
+# Of the wrong priority is what classifies packets: a path test, as NCCL, gives its own a DSCP, so
+# that tos-lost, a fault of rdma_cm's, changes none of them.
+FAULTS = ("rail-drops-packets", "mtu-wrong", "trust-pcp")
+# Collectives of torch, which come after paths that are all good, take emulated nodes long.
+PATHS_ALONE = ("--stages", "pairs", "--keep-going", "never")
 
 
 @pytest.fixture
@@ -37,9 +41,9 @@ def _heal(fleet):
     fleet.lab.run(BAD, f"{OPEN} 2>/dev/null; {FAST} 2>/dev/null; true")
 
 
-def measure(fleet):
-    """Run the stages of single nodes and pairs; return what came of them."""
-    code, said = fleet.run("accept", "--stages", "host,pairs", "--sizes", "16K:64K")
+def measure(fleet, *words):
+    """Run stages of the gate; return what came of them."""
+    code, said = fleet.run("accept", *words, "--sizes", "16K:64K")
     results = fleet.results()
     assert leftovers_of_accept(fleet.lab, FOUR) == [""] * len(FOUR)
     stages = {stage["name"]: stage for stage in results["stages"]}
@@ -51,7 +55,7 @@ def named(results):
 
 
 def test_healthy_nodes_pass(fleet):
-    _, said, stages, results = measure(fleet)
+    _, said, stages, results = measure(fleet, "--stages", "host,pairs")
     assert (stages["host"]["state"], stages["pairs"]["state"]) == ("passed", "passed"), said
     assert "3 rounds of paths on 2 rails: 24 paths, 24 good, 0 bad" in stages["pairs"]["said"]
     assert len(results["paths"]["rows"]) == 24
@@ -61,7 +65,7 @@ def test_healthy_nodes_pass(fleet):
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_bad_rail_is_named(fleet, name):
     fleet.lab.must("fault", BAD, name, "--rail", str(RAIL))
-    code, said, _, results = measure(fleet)
+    code, said, _, results = measure(fleet, *PATHS_ALONE)
     assert code == 1, said
     assert named(results) == {(BAD, RAIL)}, said
 
@@ -69,13 +73,13 @@ def test_a_bad_rail_is_named(fleet, name):
 @pytest.mark.parametrize("command", [SLOW, BLOCK], ids=["slow", "firewall"])
 def test_a_rail_that_is_slow_or_behind_a_firewall_is_named(fleet, command):
     fleet.lab.run(BAD, command)
-    code, said, _, results = measure(fleet)
+    code, said, _, results = measure(fleet, *PATHS_ALONE)
     assert code == 1, said
     assert named(results) == {(BAD, RAIL)}, said
 
 
 def test_rails_that_are_swapped_are_named(fleet):
     fleet.lab.must("fault", BAD, "rail-addresses-swapped")
-    code, said, _, results = measure(fleet)
+    code, said, _, results = measure(fleet, *PATHS_ALONE)
     assert code == 1, said
     assert named(results) == {(BAD, 0), (BAD, 1)}, said
