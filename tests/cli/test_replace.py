@@ -89,6 +89,31 @@ def test_job_on_the_node_ends_unharmed_and_nothing_is_applied_before(cluster, pl
     assert not list(place.directory.glob("runs/*-apply"))
 
 
+def test_killed_while_a_job_runs_it_leaves_the_reason_and_the_next_run_goes_on(cluster, place):
+    patient = SLURM.replace("wait_s: 2", "wait_s: 300")
+    (place.directory / "site/group_vars/nodes.yml").write_text(patient)
+    job = cluster.ask("sbatch", "--parsable", "--export=NONE", "-w", "n1", "-o", "/dev/null",
+                      "--wrap", "sleep 600")  # fmt: skip
+    running = ("squeue", "-h", "-j", job, "-o", "%T")
+    assert until(lambda: cluster.ask(*running) == "RUNNING")
+    killed = subprocess.Popen(
+        [sys.executable, "-m", "rdmaprov", "replace", "site", "n1"],
+        cwd=place.directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        env=place.environment,
+    )  # fmt: skip
+    reason = "rdmaprov: replace n1 in progress"
+    assert until(lambda: reasons(cluster)[0] == f"n1|draining|{reason}", 120)
+    killed.kill()
+    killed.wait()
+    assert reasons(cluster)[0] == f"n1|draining|{reason}"
+    assert cluster.ask(*running) == "RUNNING"
+    cluster.ask("scancel", job)
+    assert until(lambda: reasons(cluster)[0] == f"n1|drained|{reason}")
+    code, said = place.replace("n1")
+    assert code == ExitCode.FAILED, said
+    assert reasons(cluster)[0] == "n1|drained|rdmaprov: replace stopped at apply: failed"
+
+
 def test_dry_run_says_each_step_and_changes_nothing(cluster, place):
     code, said = place.replace("n1", "--dry-run")
     assert code == ExitCode.FAILED, said  # what plan finds on this machine

@@ -79,17 +79,21 @@ def fleet(lab, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def fleet_of_four(tmp_path_factory, at_large):
-    """Provide four provisioned nodes, a lab of their own."""
+    """Provide four provisioned nodes: the lab of RDMAPROV_LAB_OF_FOUR_DIR, or one of their own."""
     directory = tmp_path_factory.mktemp("four")
-    at_large(directory / "lab")
-    lab = LabHandle(directory / "lab", directory / "lab-site")
+    given = os.environ.get("RDMAPROV_LAB_OF_FOUR_DIR")
+    if not given:
+        at_large(directory / "lab")
+    lab = LabHandle(Path(given) if given else directory / "lab", directory / "lab-site")
     try:
-        lab.must("up", "--nodes", str(len(FOUR)), "--site", str(lab.site))
+        site = [] if given else ["--site", str(lab.site)]
+        lab.must("up", "--nodes", str(len(FOUR)), *site)
         made = Fleet(lab, directory)
         made.apply()
         yield made
     finally:
-        lab.must("down")
+        if not given:
+            lab.must("down")
 
 
 @pytest.fixture(scope="module")

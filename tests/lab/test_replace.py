@@ -6,11 +6,14 @@ Slurm is a real one on this machine; to it the lab's nodes are names, as it is n
 from __future__ import annotations
 
 import subprocess
+import time
 from contextlib import contextmanager
 
 import pytest
-from tests.lab.fleet import FOUR, NODES, PATIENT, Fleet
+from tests.lab.fleet import FOUR, NODES, PATIENT, Fleet, leftovers_of_accept
+from tests.site_runs import WAIT_S
 from tests.unit.slurm_cluster import running_cluster
+from tests.unit.waiting import until
 
 from rdmaprov.runs.groups import fold_names
 
@@ -20,6 +23,9 @@ STATE = "provisioned"
 NODE, WITNESS = "node2", "node1"
 SIZES = ("--sizes", "16K:64K")
 SLURM = "\nscheduler_kind: slurm\nscheduler_wait_s: 30\n"
+# Each of these steps takes an emulated node minutes: after this long, it is in the middle.
+AT_WORK_S = 15
+IN_PROGRESS = f"rdmaprov: replace {NODE} in progress"
 
 
 @contextmanager
@@ -112,3 +118,60 @@ def test_rolling_apply_stops_at_the_node_that_fails_and_goes_on_there(fleet_of_f
 
 def swappiness(lab, node):
     return lab.run(node, "cat /proc/sys/vm/swappiness").strip()
+
+
+def test_controller_that_is_killed_in_each_step_leaves_the_reason_and_the_next_run_ends(
+    fleet_of_four, tmp_path
+):
+    """Only the controller is killed, as a lack of memory does: what it started may live on."""
+    lab = fleet_of_four.lab
+    replace = ("replace", NODE, "--witnesses", WITNESS, *SIZES, "--wait", str(WAIT_S))
+    with scheduled(lab, tmp_path) as (fleet, slurm):
+        job = slurm.ask(
+            "sbatch", "--parsable", "--export=NONE", "-w", NODE, "-o", "/dev/null",
+            "--wrap", "sleep 900",
+        )  # fmt: skip
+        assert until(lambda: slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING")
+        kill_when(fleet, lambda: state_of(slurm) == f"draining|{IN_PROGRESS}", *replace)
+        assert slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"
+        slurm.ask("scancel", job)
+
+        for verb in ("apply", "validate", "accept"):
+            kill_when(fleet, begun(fleet, verb), *replace)
+            assert state_of(slurm) == f"drained|{IN_PROGRESS}", verb
+
+        code, said = fleet.run(*replace)
+        assert code == 0, said
+        assert "apply: passed before" in said
+        assert "validate: passed before" in said
+        assert state_of(slurm) == "idle|none"
+        assert slurm.ask("scontrol", "show", "reservation", "-o").startswith("No reservations")
+        assert leftovers_of_accept(lab) == ["", ""]
+        assert slurm.ask("srun", "-w", NODE, "echo", "a job") == "a job"
+
+
+def state_of(slurm):
+    return slurm.ask("sinfo", "-h", "-N", "-n", NODE, "-o", "%T|%E")
+
+
+def begun(fleet, verb):
+    """Return what tells whether a run of a verb that is not there now is in its middle."""
+    before = set(fleet.directory.glob(f"runs/*-{verb}"))
+    at: list[float] = []
+
+    def is_at_work():
+        if not at and set(fleet.directory.glob(f"runs/*-{verb}")) - before:
+            at.append(time.monotonic())
+        return at and time.monotonic() - at[0] > AT_WORK_S
+
+    return is_at_work
+
+
+def kill_when(fleet, is_time, *words):
+    """Start a verb, and kill it alone at a time."""
+    process = fleet.start(*words)
+    arrived = until(lambda: process.poll() is not None or is_time(), 2 * WAIT_S)
+    assert process.poll() is None, process.stdout.read()
+    process.kill()
+    process.wait()
+    assert arrived
