@@ -236,6 +236,12 @@ def test_a_rail_that_is_slow_with_all_nodes_is_seen(tmp_path):
     assert any(each.startswith("rail 1: all nodes reach") for each in slow_groups(times))
 
 
+def test_of_two_nodes_the_one_that_sends_slowly_on_a_rail_is_named(tmp_path):
+    times, site = of_gloo(tmp_path, 2, message={"rail 1": 9.0})
+    report = stage(times, site)
+    assert [(each.node, each.rail) for each in report.findings] == [("n2", 1)]
+
+
 class OneRun:
     """Provides ranks that have performed all tasks before; a second session is asked of nobody."""
 

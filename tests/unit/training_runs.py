@@ -45,6 +45,9 @@ def _events(task, rank, many, slow):
         yield _step("alone", work, data)
         if many > 1:
             yield _step("together", work + 10 * MESSAGE_US * message, data)
+    elif task.collective == "exchange":
+        gb_s = 1 / (message if rank == 1 else 1.0)  # rank 1 sends slowly
+        yield {"event": "pair", "to": 1 - rank, "us": 50.0, "gb_s": gb_s, "reduce_us": 80.0}
     else:
         for size in task.sizes:
             us = MESSAGE_US * message * size / task.sizes[-1]

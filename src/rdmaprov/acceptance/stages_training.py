@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rdmaprov.acceptance import blame, fleet_floor, rail_map, stages_groups, wrong_sums
+from rdmaprov.acceptance import blame, fleet_floor, paths, rail_map, stages_groups, wrong_sums
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.jobs import GateSite
@@ -101,7 +101,9 @@ def _judge(
     report.findings += late
     if below is not None and not why and not report.findings:
         why = _efficiency_text(below)
-    if why and not late and options.isolate:
+    if len(site.nodes) == 2 and site.backend == "gloo":
+        report.findings += paths.slow_rails(times.ran)
+    elif why and not late and options.isolate:
         report.findings += list(_isolate(site, runner, why, report.findings))
     report.findings += _efficiency(site, points, report.findings)
 

@@ -17,6 +17,8 @@ STEPS = {"nccl": (5, 30, 6.0), "gloo": (5, 10, 5.0)}
 # All-reduces of a bucket and of a message that fills the links.
 _REPEAT = (5, 20, 0.5)
 _LIMIT_S = 300.0
+# Two nodes have no other pair to be compared with: bursts in each direction name who sends slowly.
+_TWO = 2
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,9 @@ def _tasks(
     yield Task(
         next(numbers), STAGE, first, everyone, "gemm", work=model.as_work(""), limit_s=_LIMIT_S
     )
+    if site.backend == "gloo" and len(site.nodes) == _TWO:
+        for plane in job.planes:
+            yield Task(next(numbers), STAGE, plane.name, everyone, "exchange")
     messages = tuple(sorted({model.bucket_bytes, jobs.group_bytes(site)}))
     for size in sizes:
         groups = node_groups(job, size)
