@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.validate.fake_node import FakeNode
 from tests.validate.hardware import counted, mac, nic, qos
-from tests.validate.healthy import QUERY, RAILS
+from tests.validate.healthy import CABLE, QUERY, RAILS
 from tests.validate.switches import announced
 
 WAY = RAILS["ens1"][1]
@@ -52,6 +52,7 @@ def bonded(node: FakeNode) -> str:
     node.remove(f"{PLACE[: -len(WAY[-1])]}{SECOND}/infiniband")
     node.remove("/sys/kernel/config/rdma_cm/mlx5_9x")
     node.answer(f"mstconfig -d {SECOND} -e query", QUERY)
+    node.answer(f"mlxlink -d {SECOND} -m -c", CABLE.read_text())
     ends = {"ens1f0": ("leaf-r0", "swp1"), "ens1f1": ("leaf-r0", "swp51"), "ens2": SECOND_END}
     node.answer("lldpctl -f json0", announced(ends))
     # LACP may bring one connection on either port.

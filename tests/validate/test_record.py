@@ -28,12 +28,14 @@ NO_READINGS: dict[str, Any] = {
     "root": "/", "user": [0, 0], "files": {}, "directories": {}, "facts": {}, "errors": {},
     "commands": [],
 }  # fmt: skip
-# Of one node, not between two, and not of the site, which a record keeps as it was.
+_BETWEEN = ("test_path.py", "test_uniformity.py")
+# Of one RoCE node, not between two, and not of the site, which a record keeps as it was.
 ALONE = [
     name
     for name in MADE_HERE
     if not any("peer" in each or "site" in each for each in TABLE[name]["do"])
-    and not all(test.startswith("test_path.py") for test in TABLE[name]["red"])
+    and not TABLE[name].get("infiniband")
+    and not all(test.startswith(_BETWEEN) for test in TABLE[name]["red"])
 ]
 
 
