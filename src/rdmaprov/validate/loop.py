@@ -6,7 +6,6 @@ it. pytest keeps both.
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import pytest
@@ -43,24 +42,20 @@ def run_many(session: pytest.Session) -> None:
     plugins = session.config.pluginmanager
     if plugins.has_plugin("nfplugin") and not session.config.option.newfirst:
         plugins.unregister(name="nfplugin")  # it would record each name
-    gc.freeze()  # else it would look at all items again and again
     waiting = session.items[::-1]
     session.items.clear()
-    try:
-        while waiting:
-            item = waiting.pop()
-            following = waiting[-1] if waiting else None
-            if isinstance(item, Check):
-                _report(item, forgotten)
-                _tear_down(item, following)
-            else:
-                item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-            if session.shouldfail:
-                raise session.Failed(session.shouldfail)
-            if session.shouldstop:
-                raise session.Interrupted(session.shouldstop)
-    finally:
-        gc.unfreeze()
+    while waiting:
+        item = waiting.pop()
+        following = waiting[-1] if waiting else None
+        if isinstance(item, Check):
+            _report(item, forgotten)
+            _tear_down(item, following)
+        else:
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
 
 
 def _forgotten(config: pytest.Config) -> dict[str, list[object]]:

@@ -8,6 +8,7 @@ each node, any other one once; `fleet` and `hosts` are all selected nodes.
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections.abc import Generator
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.validate import fixtures, items, loop, options, outcome
+from rdmaprov.validate.garbage import collect_rarely
 from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.items import Check, node_by_node, target_of
 from rdmaprov.validate.progress import Progress
@@ -36,7 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers."""
+    """Register the markers; from here on, the garbage collector has little to do."""
+    config.add_cleanup(collect_rarely())
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
 
@@ -51,6 +54,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         config.stash[SELECTION] = options.load_selection(config)
     except RdmaprovError as error:
         raise pytest.UsageError(f"{error.message}. {error.hint}") from error
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure() -> None:
+    """Hide what there is from pytest, which collects twice to find what was not closed."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -115,6 +124,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Run the checks of a large fleet in a loop that is faster than pytest's."""
+    gc.freeze()  # the items too
     config = session.config
     if not _is_large(config) or session.testsfailed or config.option.collectonly:
         return None
