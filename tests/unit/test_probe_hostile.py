@@ -64,7 +64,7 @@ def test_banner_without_a_line_s_end_is_no_agent(tmp_path):
 
 
 def test_node_that_never_stops_talking_is_unreachable(monkeypatch):
-    monkeypatch.setattr("rdmaprov.probe.connection._MOST_NODE_BYTES", 1_000_000)
+    monkeypatch.setattr("rdmaprov.probe.output._MOST_NODE_BYTES", 1_000_000)
     probe = Probe({"n1": here()})
     with pytest.raises(NodeUnreachable, match="n1: unexpected output on the connection"):
         ask_again_and_again(probe, "head -c 100000 /dev/zero")

@@ -25,6 +25,8 @@ MOST_BYTES = 8 * 1024 * 1024  # of one command's output; the controller keeps al
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"  # where ip, dcb and ethtool are; not in a user's PATH
 END_S = 0.002  # between looks at a command that closed its output and has not ended
 HARD_S = 1  # for one that was killed
+TOGETHER_S = 0.02  # an answer waits so long for others: each write costs ssh at both ends a packet
+TOGETHER_BYTES = 65536
 IGNORED = [_signal.SIGPIPE, _signal.SIGXFSZ]  # by Python, not by what it starts
 # What no shell does anything about, and programs that no shell has built in: many short commands
 # are one of these with such words, and the shell that starts it takes as long as it does.
@@ -167,18 +169,6 @@ def end_group(pid):
         pass
 
 
-def answer(number, status, out, err):
-    """Write one answer."""
-    data = "{} {} {} {}\n".format(number, status, len(out), len(err)).encode("ascii") + out + err
-    while data:
-        data = data[os.write(1, data) :]
-
-
-def refuse(number, why):
-    """Answer that there is no result."""
-    answer(number, "-", b"", why.encode("utf-8", "replace"))
-
-
 class Agent:
     """Commands that wait, commands that run, and the requests that come in."""
 
@@ -187,13 +177,15 @@ class Agent:
         self.received = b""
         self.waiting = []
         self.running = []
-        self.heard = time.monotonic()
+        self.unsent = b""
+        self.unsent_since = self.heard = time.monotonic()
         self.starting = self.leaving = False
 
     def serve(self):
         """Answer until there is nobody to answer."""
         while True:
             self.start()
+            self.send()
             by_pipe = {pipe: job for job in self.running for pipe in job.pipes}
             poll = select.poll()
             poll.register(0, select.POLLIN)
@@ -207,10 +199,10 @@ class Agent:
                 if descriptor != 0:
                     self.attend(by_pipe[descriptor], descriptor)
                 elif not self.hear():
-                    return
+                    return self.flush()
             self.finish()
             if time.monotonic() > self.heard + IDLE_S:
-                return
+                return self.flush()
 
     def attend(self, job, pipe):
         """Read what a command wrote, or write what it reads."""
@@ -226,6 +218,8 @@ class Agent:
         if any(not job.pipes for job in self.running):
             return END_S
         ends = [job.end for job in self.running] + [self.heard + IDLE_S]
+        if self.unsent:
+            ends.append(self.unsent_since + TOGETHER_S)
         return max(0, min(ends) - time.monotonic() + END_S)
 
     def hear(self):
@@ -254,7 +248,7 @@ class Agent:
             try:
                 self.running.append(Job(*request))
             except (OSError, ValueError) as error:
-                refuse(request[0], "it cannot start: {}".format(error))
+                self.refuse(request[0], "it cannot start: {}".format(error))
             finally:
                 self.starting = False
             if self.leaving:
@@ -268,7 +262,7 @@ class Agent:
             if status is not None:
                 self.running.remove(job)
                 job.close()
-                answer(job.number, status, *job.written.values())
+                self.answer(job.number, status, *job.written.values())
             elif now >= job.end:
                 self.give_up(job, "no answer in {:g} s".format(job.limit))
 
@@ -277,7 +271,30 @@ class Agent:
         self.running.remove(job)
         job.kill()
         job.close()
-        refuse(job.number, why)
+        self.refuse(job.number, why)
+
+    def answer(self, number, status, out, err):
+        """Have an answer sent, with those that come soon."""
+        if not self.unsent:
+            self.unsent_since = time.monotonic()
+        head = "{} {} {} {}\n".format(number, status, len(out), len(err))
+        self.unsent += head.encode("ascii") + out + err
+
+    def refuse(self, number, why):
+        """Answer that there is no result."""
+        self.answer(number, "-", b"", why.encode("utf-8", "replace"))
+
+    def send(self):
+        """Write the answers unless others may come soon."""
+        late = time.monotonic() >= self.unsent_since + TOGETHER_S
+        if late or len(self.unsent) >= TOGETHER_BYTES or not self.running:
+            self.flush()
+
+    def flush(self):
+        """Write the answers."""
+        data, self.unsent = self.unsent, b""
+        while data:
+            data = data[os.write(1, data) :]
 
     def stop(self, *_signal):
         """End everything at once: whoever asked is gone."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
-import re
 import secrets
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from rdmaprov.probe.agent import MOST_BYTES
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
+from rdmaprov.probe.output import ErrorOutput, Output
 from rdmaprov.probe.reasons import REJECTED, reason
 from rdmaprov.probe.sudo import PROMPT, Refused, Sudo
 from rdmaprov.probe.target import Target
@@ -24,20 +23,13 @@ AGENT = Path(__file__).with_name("agent.py")
 # Behind the time for the connection, for sudo and for Python on a slow disk.
 _START_S = 10
 _END_S = 2
-# What says more than the agent does is not the agent: the head of an answer, one stream of it (the
-# agent reads in pieces, and stops behind its limit), all answers of a connection.
-_MOST_HEAD_BYTES = 64
-_MOST_STREAM_BYTES = MOST_BYTES + 1024 * 1024
-_MOST_NODE_BYTES = 64 * 1024 * 1024
-# Number, exit status ("-" for none), bytes of standard output, bytes of standard error.
-_HEAD = re.compile(rb"(\d{1,9}) (-|-?\d{1,3}) (\d{1,9}) (\d{1,9})\n")
 _SHOWN = 60
 # Behind a connection's mark: sudo's prompt, and what Python says that has got past sudo.
 _ASKS = "-password:"
 _UP = "-up"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a command gave: its exit status, and what it wrote."""
 
@@ -76,6 +68,10 @@ class Command:
         return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 3]}..."
 
 
+Deliver = Callable[[Answer | NodeError], None]
+"""Gets what came of a request."""
+
+
 class Connection:
     """A connection that is open; see `open_connection`."""
 
@@ -84,15 +80,15 @@ class Connection:
         self._mark = mark
         self._process = process
         self._ids = itertools.count()
-        self._waiting: dict[int, tuple[Command, asyncio.Future[Answer]]] = {}
-        self._said = bytearray()
-        self._received = 0
+        self._waiting: dict[int, tuple[Command, Deliver]] = {}
         self._failure: NodeError | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._input: asyncio.WriteTransport | None = None
+        self._ending: asyncio.Task[NodeUnreachable] | None = None
+        self._pipes: list[asyncio.BaseTransport] = []
         self._sudo = Sudo(mark + _ASKS, target.password)
         self._is_up = False
         self._refused = False
+        self._output = Output(self._waiting, self._receive, self._end)
+        self._errors = ErrorOutput(self._answer_sudo)
 
     async def start(self, source: bytes) -> None:
         """Start the agent and wait for its mark.
@@ -101,12 +97,12 @@ class Connection:
             NodeUnreachable: there is none in time, with the reason.
 
         """
-        loop = asyncio.get_running_loop()
-        assert self._process.stdin  # noqa: S101 - it was asked for
-        transport, _ = await loop.connect_write_pipe(asyncio.Protocol, self._process.stdin)
-        self._input = transport
-        self._output = await _reader(self._process.stdout)
-        self._tasks.append(asyncio.create_task(self._listen(await _reader(self._process.stderr))))
+        loop, process = asyncio.get_running_loop(), self._process
+        self._input, _ = await loop.connect_write_pipe(asyncio.Protocol, process.stdin)
+        self._pipes.append(self._input)
+        for protocol, pipe in ((self._output, process.stdout), (self._errors, process.stderr)):
+            reader, _ = await loop.connect_read_pipe(partial(_itself, protocol), pipe)
+            self._pipes.append(reader)
         limit = self._target.connect_s + _START_S
         try:
             await asyncio.wait_for(self._handshake(source), limit)
@@ -115,32 +111,28 @@ class Connection:
                 f"{self._target.name}: no answer in {limit} s", f"Try: {self._target.login_command}"
             )
             raise error from None
-        self._tasks.append(asyncio.create_task(self._receive()))
 
     async def _handshake(self, source: bytes) -> None:
-        assert self._input is not None  # noqa: S101 - it was started
         if self._target.password:
             # What is written while sudo still asks would be another try at its password.
-            await self._await_mark(self._mark + _UP)
+            await self._await_mark(self._mark + _UP, last=False)
         self._is_up = True
         self._input.write(source)
-        await self._await_mark(self._mark)
+        await self._await_mark(self._mark, last=True)
 
-    async def _await_mark(self, mark: str) -> None:
-        try:
-            while line := await self._output.readline():
-                if line.rstrip() == mark.encode():
-                    return
-        except ValueError:  # a line without end
-            raise self._odd_output() from None
+    async def _await_mark(self, mark: str, *, last: bool) -> None:
+        if await self._output.await_mark(mark.encode(), last=last):
+            return
         if self._refused:
             raise NodeUnreachable(f"{self._target.name}: {REJECTED.what}", REJECTED.remedy)
-        raise await self._end_reason()
+        assert self._ending is not None  # noqa: S101 - its end was noted first
+        raise await asyncio.shield(self._ending)
 
     def _answer_sudo(self) -> None:
-        assert self._input is not None  # noqa: S101 - it was started
+        if self._is_up or not self._target.password:
+            return
         try:
-            self._input.write(self._sudo.answer(bytes(self._said)))
+            self._input.write(self._sudo.answer(bytes(self._errors.said)))
         except Refused:
             self._refused = True
             self._input.close()
@@ -153,28 +145,44 @@ class Connection:
         """
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Answer]] = [loop.create_future() for _ in commands]
-        if self._failure is not None:
-            for future in futures:
-                future.set_exception(self._failure)
-            return futures
-        requests = []
-        for command, future in zip(commands, futures, strict=True):
-            number = next(self._ids)
-            self._waiting[number] = (command, future)
-            requests.append(command.request(number))
-        assert self._input is not None  # noqa: S101 - it was started
-        self._input.write(b"".join(requests))
+        self.request(
+            [(one, partial(_settle, to)) for one, to in zip(commands, futures, strict=True)]
+        )
         return futures
 
-    async def _receive(self) -> None:
-        try:
-            while line := await self._output.readline():
-                await self._receive_answer(line)
-            self.fail(await self._end_reason())
-        except asyncio.IncompleteReadError:
-            self.fail(await self._end_reason())
-        except ValueError:
-            self.fail(self._odd_output())
+    def request(self, asked: Sequence[tuple[Command, Deliver]]) -> None:
+        """Ask for commands, in one write; give each one's answer, or why there is none, away."""
+        if self._failure is not None:
+            for _, deliver in asked:
+                deliver(self._failure)
+            return
+        requests = []
+        for one in asked:
+            number = next(self._ids)
+            self._waiting[number] = one
+            requests.append(one[0].request(number))
+        self._input.write(b"".join(requests))
+
+    def _receive(self, number: int, status: int | None, out: str, err: str) -> None:
+        """Give an answer to who waits for it."""
+        command, deliver = self._waiting.pop(number)
+        if status is None:
+            deliver(self._no_answer(command, err))
+        else:
+            deliver(Answer(status, out, err))
+
+    def _no_answer(self, command: Command, why: str) -> NoAnswer:
+        what = f"{self._target.name}: {printable(why)}: {command.label}"
+        return NoAnswer(what, f"Run it by hand: {self._target.login_command}")
+
+    def _end(self, is_odd: bool) -> None:
+        """Find out why the connection is at its end; that takes a moment."""
+        self._ending = asyncio.get_running_loop().create_task(self._find_reason(is_odd))
+
+    async def _find_reason(self, is_odd: bool) -> NodeUnreachable:
+        error = self._odd_output() if is_odd else await self._end_reason()
+        self.fail(error)
+        return error
 
     def _odd_output(self) -> NodeUnreachable:
         return NodeUnreachable(
@@ -182,47 +190,14 @@ class Connection:
             "Check what the login shell starts in the background",
         )
 
-    async def _receive_answer(self, line: bytes) -> None:
-        """Give an answer to who waits for it; a request stays open until its answer is whole."""
-        head = _HEAD.fullmatch(line)
-        if head is None or int(head[1]) not in self._waiting:
-            raise ValueError(line[:_MOST_HEAD_BYTES])
-        out, err = [await self._text(int(length)) for length in head.group(3, 4)]
-        # It was given up if the connection failed in the meantime.
-        command, future = self._waiting.pop(int(head[1]), (None, None))
-        if command is None or future is None or future.done():
-            return
-        if head[2] == b"-":
-            future.set_exception(self._no_answer(command, err))
-        else:
-            future.set_result(Answer(int(head[2]), out, err))
-
-    async def _text(self, length: int) -> str:
-        """Return the next bytes as text that has each of them."""
-        self._received += length
-        if length > _MOST_STREAM_BYTES or self._received > _MOST_NODE_BYTES:
-            raise ValueError(length)
-        return (await self._output.readexactly(length)).decode("utf-8", "surrogateescape")
-
-    def _no_answer(self, command: Command, why: str) -> NoAnswer:
-        what = f"{self._target.name}: {printable(why)}: {command.label}"
-        return NoAnswer(what, f"Run it by hand: {self._target.login_command}")
-
-    async def _listen(self, errors: asyncio.StreamReader) -> None:
-        while data := await errors.read(4096):
-            self._said = (self._said + data)[-8192:]
-            if self._target.password and not self._is_up:
-                self._answer_sudo()
-
     async def _end_reason(self) -> NodeUnreachable:
         """Return why the connection is at its end."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._tasks[0]), _END_S)
+        await self._errors.await_end(_END_S)
         for _ in range(20):
             if self._process.poll() is not None:
                 break
             await asyncio.sleep(_END_S / 20)
-        said, target = self._said.decode(errors="replace"), self._target
+        said, target = self._errors.said.decode(errors="replace"), self._target
         found = reason(said, self._process.poll(), target)
         return NodeUnreachable(f"{target.name}: {found.what}", found.remedy)
 
@@ -234,20 +209,24 @@ class Connection:
     def fail(self, error: NodeError) -> None:
         """Have everything that waits, and everything that is asked later, get this error."""
         self._failure = self._failure or error
-        for _, future in self._waiting.values():
-            if not future.done():
-                future.set_exception(self._failure)
+        waiting = list(self._waiting.values())
         self._waiting.clear()
+        for _, deliver in waiting:
+            deliver(self._failure)
 
-    def close(self) -> None:
-        """End the connection; the agent ends with its input."""
+    def stop(self) -> None:
+        """Have the connection end: the agent ends with its input."""
         self.fail(NodeUnreachable(f"{self._target.name}: the connection was closed", ""))
-        for task in self._tasks:
-            task.cancel()
-        if self._input is not None:
-            self._input.close()
+        if self._ending is not None:
+            self._ending.cancel()
+        for pipe in self._pipes:
+            pipe.close()
         if self._process.poll() is None:
             self._process.terminate()
+
+    def close(self) -> None:
+        """End the connection, and see its process end."""
+        self.stop()
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -255,11 +234,17 @@ class Connection:
             self._process.wait()
 
 
-async def _reader(pipe: object) -> asyncio.StreamReader:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    return reader
+def _itself(protocol: asyncio.Protocol) -> asyncio.Protocol:
+    return protocol
+
+
+def _settle(future: asyncio.Future[Answer], found: Answer | NodeError) -> None:
+    if future.done():
+        return
+    if isinstance(found, NodeError):
+        future.set_exception(found)
+    else:
+        future.set_result(found)
 
 
 async def open_connection(target: Target, source: bytes) -> Connection:

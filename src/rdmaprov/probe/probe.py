@@ -6,15 +6,16 @@ import asyncio
 import resource
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
+from rdmaprov.probe.batch import Batch
 from rdmaprov.probe.connection import AGENT, Answer, Command
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.learning import Learning
-from rdmaprov.probe.session import Limits, close_all, open_all, sessions
+from rdmaprov.probe.session import Limits, Session, close_all, fetch_all, open_all, sessions
 from rdmaprov.probe.target import Target
 
 _START_S = 1.0
@@ -80,14 +81,16 @@ class Probe:
             return self._take(name, session.lost)
         known = session.known
         if fresh or self.live:
-            return self._answer(name, self._ask(name, command))
+            return self._take(name, _outcome(self._ask(name, command)))
         if text not in known:
             self._limit_of[text] = command.limit_s
-            for other, commands in self._learning.plan(name, text).items():
-                self._fetch(other, commands)
+            self._fetch(self._learning.plan(name, text))
         if text not in known:
-            known[text] = self._ask(name, command)
-        return self._answer(name, known[text])
+            known[text] = _outcome(self._ask(name, command))
+        found = known[text]
+        if isinstance(found, Batch):
+            found = known[text] = found.wait(text)
+        return self._take(name, found)
 
     def begin(self, text: str, limit_s: float | None = None) -> None:
         """Ask all nodes now for what takes long, so that they wait side by side.
@@ -130,9 +133,6 @@ class Probe:
             self._thread.join()
         self._loop.close()
 
-    def _answer(self, name: str, future: Future[Answer]) -> Answer:
-        return self._take(name, _outcome(future))
-
     def _take(self, name: str, found: Answer | NodeError) -> Answer:
         if isinstance(found, Answer):
             return found
@@ -144,17 +144,23 @@ class Probe:
     def _ask(self, name: str, command: Command) -> Future[Answer]:
         return self._submit(self._sessions[name].ask(command))
 
-    def _fetch(self, name: str, texts: Iterable[str]) -> None:
-        session = self._sessions[name]
-        if session.lost is not None:
-            return
-        asked: dict[str, Future[Answer]] = {
-            text: Future() for text in texts if text not in session.known
-        }
-        if asked:
-            session.known.update(asked)
-            commands = [Command(text, self._limit_of[text]) for text in asked]
-            self._submit(session.fetch(commands, list(asked.values())))
+    def _fetch(self, plan: Mapping[str, Sequence[str]]) -> None:
+        """Fetch what nodes are planned to be asked and were not yet."""
+        commands: dict[str, Command] = {}
+        batches: list[tuple[Session, Batch]] = []
+        for name, texts in plan.items():
+            session = self._sessions[name]
+            missing = [text for text in texts if text not in session.known]
+            if session.lost is not None or not missing:
+                continue
+            for text in missing:
+                if text not in commands:
+                    commands[text] = Command(text, self._limit_of[text])
+            batch = Batch([commands[text] for text in missing])
+            session.known.update(dict.fromkeys(missing, batch))
+            batches.append((session, batch))
+        if batches:
+            self._submit(fetch_all(batches))
 
     def _submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         started = self._thread.is_alive()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 
+from rdmaprov.probe.batch import Batch
 from rdmaprov.probe.connection import Answer, Command, Connection, open_connection
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.probe.target import Target
@@ -60,7 +59,7 @@ class Session:
     """One node. Its coroutines run in the loop's thread; `known` belongs to the other one."""
 
     def __init__(self, name: str, target: Target | NodeError, shared: Shared) -> None:
-        self.known: dict[str, Future[Answer]] = {}
+        self.known: dict[str, Answer | NodeError | Batch] = {}
         self._name = name
         self._target = target
         self._shared = shared
@@ -120,24 +119,22 @@ class Session:
                 connection.fail(self._stuck(f"no answer in {limit:g} s: {command.label}"))
             return await future
 
-    async def fetch(self, commands: Sequence[Command], asked: Sequence[Future[Answer]]) -> None:
-        """Fill each command's future with its answer, or with the reason why there is none."""
-        limit = max(command.limit_s + _GRACE_S for command in commands)
+    async def fetch(self, batch: Batch) -> None:
+        """Fill a batch with answers, or with the reasons why there are none."""
+        limit = max(command.limit_s + _GRACE_S for command in batch.commands)
         limit = max(limit, self._shared.limits.node_s)
         try:
             async with self._use() as connection:
                 self._fetching += 1
-                sent = connection.send(commands)
-                for there, here in zip(sent, asked, strict=True):
-                    there.add_done_callback(partial(_pass_on, here))
-                _, late = await asyncio.wait(sent, timeout=limit)
+                late = await batch.ask(connection, limit)
                 if late:
-                    what = f"{len(late)} of {len(sent)} commands did not answer in {limit:g} s"
+                    what = f"{late} of {len(batch.commands)} commands did not answer in {limit:g} s"
                     connection.fail(self._stuck(what))
                 self._fetching -= 1
         except NodeError as error:
-            for future in asked:
-                future.set_exception(error)
+            batch.fail(error)
+        finally:
+            batch.fail(NodeUnreachable("the run has ended", ""))
 
     @asynccontextmanager
     async def _use(self) -> AsyncIterator[Connection]:
@@ -174,23 +171,17 @@ class Session:
     def _stuck(self, what: str) -> NodeUnreachable:
         return NodeUnreachable(f"{self._name}: {what}", "The node may hang: check its console")
 
+    def stop(self) -> None:
+        """Have the connection end."""
+        if self._connection is not None:
+            self._connection.stop()
+
     def close(self) -> None:
         """End the connection."""
         if self._connection is not None:
             self._connection.close()
         if self._connecting is not None:
             self._connecting.cancel()
-
-
-def _pass_on(here: Future[Answer], done: asyncio.Future[Answer]) -> None:
-    if here.done():
-        return
-    if done.cancelled():
-        here.set_exception(NodeUnreachable("the run has ended", ""))
-    elif (error := done.exception()) is not None:
-        here.set_exception(error)
-    else:
-        here.set_result(done.result())
 
 
 def sessions(
@@ -203,6 +194,11 @@ def sessions(
     return {name: Session(name, target, shared) for name, target in targets.items()}
 
 
+async def fetch_all(batches: Sequence[tuple[Session, Batch]]) -> None:
+    """Fill each node's batch, all at the same time."""
+    await asyncio.gather(*(node.fetch(batch) for node, batch in batches))
+
+
 async def open_all(nodes: Sequence[Session]) -> None:
     """Connect to all nodes; an unreachable one reports that when it is asked."""
     await asyncio.gather(*(node.connect() for node in nodes), return_exceptions=True)
@@ -210,6 +206,8 @@ async def open_all(nodes: Sequence[Session]) -> None:
 
 async def close_all(nodes: Sequence[Session]) -> None:
     """End all connections and everything that still waits for one."""
+    for node in nodes:
+        node.stop()  # all at once; then each is waited for
     for node in nodes:
         node.close()
     others = asyncio.all_tasks() - {asyncio.current_task()}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 
-# Our choice: what a run makes stays to its end or goes with its last reference, so that the collector
-# finds next to nothing; at Python's own 700 it took a third of a run's processor time. So many
-# objects are about 10 MB.
+# Our choice: what a run makes stays to its end or goes with its last reference, so the collector
+# finds next to nothing; at Python's own 700 objects it took a third of a run's processor time.
+# This many are about 10 MB.
 _NEW_OBJECTS = 50_000
 
 

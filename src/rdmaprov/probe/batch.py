@@ -1,0 +1,58 @@
+"""Many commands that one node is asked at once, and their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from functools import partial
+
+from rdmaprov.probe.connection import Answer, Command, Connection
+from rdmaprov.probe.errors import NodeError
+
+
+class Batch:
+    """A node's answers as they come: one thread fills it, another one waits for what it needs.
+
+    A future for each command, with its lock, took a fifth of a run's processor time.
+
+    Args:
+        commands: that are asked; other nodes may share them.
+
+    """
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        self.commands = commands
+        self._found: dict[str, Answer | NodeError] = {}
+        self._more = threading.Condition()
+        self._whole: asyncio.Future[None] | None = None
+
+    def wait(self, text: str) -> Answer | NodeError:
+        """Return what came of a command, once it did."""
+        found = self._found.get(text)
+        if found is None:
+            with self._more:
+                while (found := self._found.get(text)) is None:
+                    self._more.wait()
+        return found
+
+    async def ask(self, connection: Connection, limit_s: float) -> int:
+        """Ask the node, and wait; return how many commands have no answer in time."""
+        self._whole = asyncio.get_running_loop().create_future()
+        connection.request([(one, partial(self._put, one.text)) for one in self.commands])
+        await asyncio.wait([self._whole], timeout=limit_s)
+        return len(self.commands) - len(self._found)
+
+    def fail(self, error: NodeError) -> None:
+        """Have all commands that have no answer get this error."""
+        for command in self.commands:
+            if command.text not in self._found:
+                self._put(command.text, error)
+
+    def _put(self, text: str, found: Answer | NodeError) -> None:
+        with self._more:
+            self._found[text] = found
+            self._more.notify_all()
+        whole = self._whole
+        if whole is not None and len(self._found) == len(self.commands) and not whole.done():
+            whole.set_result(None)
