@@ -43,6 +43,7 @@ import pytest
 
 
 def pytest_sessionfinish():
+    gc.unfreeze()
     gc.collect()
     kinds = pytest.TestReport, pytest.Item
     alive = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
@@ -62,8 +63,9 @@ def test_large_fleet_keeps_neither_checks_nor_reports(tmp_path):
         "class Cycle:\n    def __init__(self):\n        self.me = self\n\n\n"
         "def test_wrong(node):\n    assert 0, f'{node.name}: wrong'\n\n\n"
         "def test_skipped(rail):\n    pytest.skip('why')\n\n\n"
-        "def test_cycles_are_collected_meanwhile(node):\n    Cycle()\n"
-        "    assert sum(type(each) is Cycle for each in gc.get_objects()) < 100\n"
+        "def test_cycles_are_collected_meanwhile(node):\n"
+        "    for _ in range(200):\n        Cycle()\n"
+        "    assert sum(type(each) is Cycle for each in gc.get_objects()) < 20_000\n"
     )
     where = write_suite(tmp_path, text)
     with (where / "conftest.py").open("a") as opened:

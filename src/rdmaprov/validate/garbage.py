@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 # Our choice: what a run makes stays to its end or goes with its last reference, so the collector
 # finds next to nothing; at Python's own 700 objects it took a third of a run's processor time.
-# This many are about 10 MB.
-_NEW_OBJECTS = 50_000
+# This many are about 2 MB.
+_NEW_OBJECTS = 10_000
 
 
 def collect_rarely() -> Callable[[], None]:
