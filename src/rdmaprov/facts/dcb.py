@@ -13,6 +13,7 @@ from typing import Any
 
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import END, parse_json, whole
 
 OBJECTS = ("app", "pfc", "ets", "buffer", "dcbx")
@@ -84,6 +85,7 @@ def read(host: Host, netdev: str) -> Dcb | None:
     return parse(host.run(f"LC_ALL=C; export LC_ALL; {shows}; echo {END}").stdout, netdev)
 
 
+@remember
 def parse(stdout: str, netdev: str) -> Dcb | None:
     """Return what `dcb -N -j OBJECT show dev NETDEV` printed for each of OBJECTS, one after other.
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
-from rdmaprov.facts.text import END, Files, read_files, whole
+from rdmaprov.facts.memo import remember
+from rdmaprov.facts.text import END, Files, files_command, parse_files, whole
 from rdmaprov.inventory import Rail
 
 NET = "/sys/class/net"
@@ -46,6 +47,7 @@ ATTRIBUTES = (
     f"{INFINIBAND}/*/ports/1/link_layer",
     f"{INFINIBAND}/*/ports/1/gid_attrs/ndevs/0",
 )
+_WORDS = " ".join(ATTRIBUTES)
 # Linux Documentation/networking/switchdev.rst: a representor is a port of another function, such as
 # pf0vf3, or of another host's, such as c1pf0.
 _REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
@@ -143,11 +145,22 @@ def read(host: Host) -> Devices:
         CouldNotTell: they cannot be listed.
 
     """
-    listing = host.run(LISTING).stdout
-    return Devices(parse_listing(listing), read_files(host, *ATTRIBUTES))
+    listing, attributes = host.run(LISTING), host.run(files_command(*ATTRIBUTES))
+    return parse(listing.stdout, attributes.stdout, attributes.stderr)
 
 
-def parse_listing(stdout: str) -> dict[str, str]:
+@remember
+def parse(listing: str, attributes: str, errors: str) -> Devices:
+    """Return the devices of `LISTING` and of the files that are `ATTRIBUTES`.
+
+    Raises:
+        CouldNotTell: the output is cut, or another program's.
+
+    """
+    return Devices(parse_listing(listing), parse_files(attributes, errors, _WORDS))
+
+
+def parse_listing(stdout: str) -> Mapping[str, str]:
     """Return each device's place in the machine, from `find -printf '%p %l'`.
 
     Raises:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import run_program
 
 _COLUMNS = ("Default", "Current", "Next Boot", "New")
@@ -33,7 +35,7 @@ def command(address: str) -> str:
     return f"mstconfig -d {address} -e query"
 
 
-def read(host: Host, address: str, names: tuple[str, ...]) -> dict[str, FirmwareSetting]:
+def read(host: Host, address: str, names: tuple[str, ...]) -> Mapping[str, FirmwareSetting]:
     """Return settings of a NIC by name.
 
     Raises:
@@ -51,7 +53,8 @@ def read(host: Host, address: str, names: tuple[str, ...]) -> dict[str, Firmware
     return found
 
 
-def parse(text: str) -> dict[str, FirmwareSetting]:
+@remember
+def parse(text: str) -> Mapping[str, FirmwareSetting]:
     """Return the settings in a query's output.
 
     The header tells which columns there are; they differ between versions and options.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rdmaprov.boundary import shown
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import END, read_files, run_program, whole
 
 QUERY = "nvidia-smi -q"
@@ -90,6 +91,7 @@ def read(host: Host) -> Driver:
     return parse(_output(host, "nvidia-smi", "-q"))
 
 
+@remember
 def parse(text: str) -> Driver:
     """Return what `nvidia-smi -q` printed: lines NAME : VALUE, indented below their section.
 

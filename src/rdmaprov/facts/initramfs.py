@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rdmaprov.facts import kernel_modules
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.kernel_modules import Configuration
+from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import END, whole
 
 _CONFIGURATION = re.compile(r"\S*?/?((?:etc|run|usr/lib|lib)/modprobe\.d/[^/\0]+\.conf)")
@@ -33,7 +34,7 @@ class Image:
     configuration: Configuration
 
 
-def read(host: Host, modules: Sequence[str]) -> dict[str, Image]:
+def read(host: Host, modules: Sequence[str]) -> Mapping[str, Image]:
     """Return by path each initramfs that a boot may take.
 
     It is unpacked into memory, where nothing of it is left; only where it carries one of the
@@ -66,7 +67,8 @@ def command(modules: Sequence[str]) -> str:
     )
 
 
-def parse(body: str) -> dict[str, Image]:
+@remember
+def parse(body: str) -> Mapping[str, Image]:
     """Return the images in what `command` printed.
 
     Raises:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import output, parse_json, run_program
 
 ADDRESSES = "ip -j address show"
@@ -42,7 +44,7 @@ class Route:
         return f"{self.to}{f' via {self.gateway}' if self.gateway else ''} dev {self.netdev}"
 
 
-def addresses(host: Host) -> dict[str, tuple[str, ...]]:
+def addresses(host: Host) -> Mapping[str, tuple[str, ...]]:
     """Return each network device's addresses of global scope, with prefix length.
 
     Raises:
@@ -52,7 +54,8 @@ def addresses(host: Host) -> dict[str, tuple[str, ...]]:
     return parse_addresses(output(host, ADDRESSES))
 
 
-def parse_addresses(text: str) -> dict[str, tuple[str, ...]]:
+@remember
+def parse_addresses(text: str) -> Mapping[str, tuple[str, ...]]:
     """Return what `ip -j address show` has, as `addresses` does."""
     found = {}
     for entry in _entries(text, ADDRESSES):

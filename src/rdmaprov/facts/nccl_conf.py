@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import read_files
 
 PATH = "/etc/nccl.conf"
@@ -41,6 +42,7 @@ def read(host: Host) -> NcclConf | None:
     return None if text is None else parse(text)
 
 
+@remember
 def parse(text: str) -> NcclConf:
     """Return what a text in the file's format gives a process."""
     values: dict[str, str] = {}

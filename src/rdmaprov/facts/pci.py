@@ -13,6 +13,7 @@ from typing import Self
 from rdmaprov.facts.devices import PCI
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import END, Files, read_files, whole
 
 VIRTIO, NVIDIA, AMD = "0x1af4", "0x10de", "0x1002"
@@ -171,7 +172,7 @@ class Functions:
         return [match[1] for match, text in found if text.startswith(classes)]
 
 
-def config_spaces(host: Host, addresses: Sequence[str]) -> dict[str, bytes]:
+def config_spaces(host: Host, addresses: Sequence[str]) -> Mapping[str, bytes]:
     """Return the configuration space of functions; beyond 64 bytes only for root.
 
     Raises:
@@ -186,7 +187,8 @@ def config_spaces(host: Host, addresses: Sequence[str]) -> dict[str, bytes]:
     return parse_config_spaces(body)
 
 
-def parse_config_spaces(body: str) -> dict[str, bytes]:
+@remember
+def parse_config_spaces(body: str) -> Mapping[str, bytes]:
     """Return what `od -An -v -tx1` printed for each function after its line `== ADDRESS`.
 
     Raises:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import END, output, parse_json, run_program, whole
 from rdmaprov.inventory import Node
 
@@ -92,7 +93,7 @@ class Package:
     whole: bool
 
 
-def modules(host: Host) -> dict[str, Module]:
+def modules(host: Host) -> Mapping[str, Module]:
     """Return the modules of the RDMA stack that are loaded.
 
     Raises:
@@ -102,7 +103,8 @@ def modules(host: Host) -> dict[str, Module]:
     return parse_modules(whole(host.run(_MODULES).stdout, "modules"))
 
 
-def parse_modules(body: str) -> dict[str, Module]:
+@remember
+def parse_modules(body: str) -> Mapping[str, Module]:
     """Return what `modules` prints: NAME|VERSION|SRCVERSION|, the same on disk, and the path."""
     found = {}
     for line in body.splitlines():
@@ -130,7 +132,7 @@ def drivers_on_disk(host: Host) -> dict[str, str]:
     return found
 
 
-def packages(host: Host) -> dict[str, Package]:
+def packages(host: Host) -> Mapping[str, Package]:
     """Return the RDMA stack's packages, the kernel's and the GPU driver's, by name.
 
     Raises:
@@ -140,7 +142,8 @@ def packages(host: Host) -> dict[str, Package]:
     return parse_packages(whole(host.run(_PACKAGES).stdout, "packages"))
 
 
-def parse_packages(body: str) -> dict[str, Package]:
+@remember
+def parse_packages(body: str) -> Mapping[str, Package]:
     """Return what `packages` prints: NAME|VERSION|WANTED|STATUS."""
     found = {}
     for line in body.splitlines():
@@ -175,6 +178,7 @@ def ofed(host: Host) -> Ofed | None:
         return None
 
 
+@remember
 def parse_ofed(text: str) -> Ofed:
     """Return what `ofed_info -s` printed.
 

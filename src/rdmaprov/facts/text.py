@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.memo import remember
 
 END = "rdmaprov-end"
 _ABSENT = ("No such file or directory", "Not a directory", "No such device")
+_COMMANDS = 256  # of a node; other nodes get the same
 _GLOB = re.compile(r"[A-Za-z0-9_./:@+*?=\[\]-]+")
 
 
@@ -105,6 +108,7 @@ def read_files(host: Host, *paths: str, quiet: bool = False) -> Files:
     return parse_files(result.stdout, result.stderr, _words(paths))
 
 
+@lru_cache(maxsize=_COMMANDS)
 def files_command(*paths: str, quiet: bool = False) -> str:
     """Return the command that prints files; arguments as of `read_files`."""
     # GNU grep prints path, NUL, line: every character of a path and of a line is told apart, and
@@ -112,10 +116,12 @@ def files_command(*paths: str, quiet: bool = False) -> str:
     return f"LC_ALL=C grep -aH{'s' if quiet else ''}Z '' {_words(paths)}; echo {END}"
 
 
-def _words(paths: Sequence[str]) -> str:
+@lru_cache(maxsize=_COMMANDS)
+def _words(paths: tuple[str, ...]) -> str:
     return " ".join(path if _GLOB.fullmatch(path) else shlex.quote(path) for path in paths)
 
 
+@remember
 def parse_files(stdout: str, stderr: str, words: str = "") -> Files:
     """Return what `grep -aHZ '' FILE…; echo END` printed.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import END, output, whole
 
 _LINKS = (
@@ -20,7 +21,7 @@ PROPERTIES = (
 )
 
 
-def show(host: Host, *names: str) -> dict[str, Mapping[str, str]]:
+def show(host: Host, *names: str) -> Mapping[str, Mapping[str, str]]:
     """Return the properties of units, by each name that was asked for.
 
     Raises:
@@ -51,7 +52,8 @@ def state_after_reboot(host: Host, name: str) -> str:
     return known if known == "disabled" else "enabled in systemd's memory, not linked on the disk"
 
 
-def parse(text: str, names: tuple[str, ...]) -> dict[str, Mapping[str, str]]:
+@remember
+def parse(text: str, names: tuple[str, ...]) -> Mapping[str, Mapping[str, str]]:
     """Return what `systemctl show` printed: blocks of NAME=VALUE in the order of the names."""
     blocks = [
         dict(line.partition("=")[::2] for line in block.splitlines() if "=" in line)
