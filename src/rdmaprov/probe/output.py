@@ -17,7 +17,7 @@ _MOST_STREAM_BYTES = MOST_BYTES + 1024 * 1024
 _MOST_NODE_BYTES = 64 * 1024 * 1024
 _MOST_SAID_BYTES = 8192
 # Texts up to here are kept once for all nodes that say the same.
-_MOST_SHARED = 4096
+_MOST_SHARED = 1024 * 1024
 # Number, exit status ("-" for none), bytes of standard output, bytes of standard error.
 _HEAD = re.compile(rb"(\d{1,9}) (-|-?\d{1,3}) (\d{1,9}) (\d{1,9})\n")
 
