@@ -101,8 +101,7 @@ class Probe:
             return
         self._everywhere.add(text)
         self._limit_of[text] = self._limits.command_s if limit_s is None else limit_s
-        for name in self._sessions:
-            self._fetch(name, [text])
+        self._fetch(dict.fromkeys(self._sessions, [text]))
 
     def run_all(
         self, commands: Mapping[str, Command], count: Callable[[], None] = lambda: None
