@@ -101,7 +101,7 @@ class Probe:
             return
         self._everywhere.add(text)
         self._limit_of[text] = self._limits.command_s if limit_s is None else limit_s
-        self._fetch(dict.fromkeys(self._sessions, [text]))
+        self._fetch({name: [text] for name in self._sessions})
 
     def run_all(
         self, commands: Mapping[str, Command], count: Callable[[], None] = lambda: None
