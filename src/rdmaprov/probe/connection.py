@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
-from rdmaprov.probe.output import ErrorOutput, Output
+from rdmaprov.probe.output import AgentOutput, ErrorOutput
 from rdmaprov.probe.reasons import REJECTED, reason
 from rdmaprov.probe.sudo import PROMPT, Refused, Sudo
 from rdmaprov.probe.target import Target
@@ -87,7 +87,7 @@ class Connection:
         self._sudo = Sudo(mark + _ASKS, target.password)
         self._is_up = False
         self._refused = False
-        self._output = Output(self._waiting, self._receive, self._end)
+        self._output = AgentOutput(self._waiting, self._receive, self._end)
         self._errors = ErrorOutput(self._answer_sudo)
 
     async def start(self, source: bytes) -> None:

@@ -25,7 +25,7 @@ OnAnswer = Callable[[int, int | None, str, str], None]
 """Gets an answer: its number, its exit status or None, what it wrote, its errors."""
 
 
-class Output(asyncio.Protocol):
+class AgentOutput(asyncio.Protocol):
     """Splits a stream into lines up to the mark, and into answers after it.
 
     Args:
