@@ -28,7 +28,7 @@ MARKERS = {
     items.LIVE: "traffic between nodes; commands of these tests always run anew",
     "acceptance": "collectives over the fabric, with their bandwidth; runs only on request",
 }
-# From here on it is: pytest's own time for 60 checks on each of so many nodes is that of its start.
+# More nodes are a large fleet: pytest's own time for 60 checks on each of 16 is that of its start.
 _MANY = 16
 
 
