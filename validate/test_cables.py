@@ -39,7 +39,7 @@ def test_link_has_no_known_issue(host: Host, node: Node, rail: Rail) -> None:
             _setting(node, port, "diagnosis").reject(cable.advice, "no issue")
 
 
-def test_bit_errors_are_corrected(host: Host, node: Node, rail: Rail) -> None:
+def test_bits_are_right_after_correction(host: Host, node: Node, rail: Rail) -> None:
     """After error correction, the link keeps the bit error ratio of a good one."""
     for port, cable in _cables(host, node, rail):
         ratio = cable.error_ratio

@@ -11,7 +11,7 @@ from rdmaprov.facts import devices, ip, link_files, memory, pci, sysctl
 from rdmaprov.facts.text import processors, read_files
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.inventory.model import Interface
-from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, needs_ipoib, not_applicable
 
 pytestmark = pytest.mark.state
 
@@ -68,6 +68,7 @@ def test_rail_is_of_the_fabrics_kind(host: Host, node: Node, rail: Rail) -> None
 
 def test_rail_is_up(host: Host, node: Node, rail: Rail) -> None:
     """The rail's network device is administratively up; test_links.py checks the cable."""
+    needs_ipoib(node)
     here = devices.read(host)
     netdev = devices.port_of(here, rail).netdev
     flags = int(here.netdev(netdev, "flags"), 16)

@@ -11,13 +11,14 @@ from testinfra.host import Host
 from rdmaprov.facts import CouldNotTell, devices, link_files, lower_ports
 from rdmaprov.facts.text import output
 from rdmaprov.inventory import Node, Rail
-from rdmaprov.validate.verdict import AFTER_REBOOT, Setting
+from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, needs_ipoib
 
 pytestmark = pytest.mark.state
 
 
 def test_mtu_running(host: Host, node: Node, rail: Rail) -> None:
     """The rail's network device has the fabric's MTU."""
+    needs_ipoib(node)
     here = devices.read(host)
     netdev = devices.port_of(here, rail).netdev
     path = f"{devices.NET}/{netdev}/mtu"
@@ -34,6 +35,7 @@ def test_mtu_after_reboot(host: Host, node: Node, rail: Rail) -> None:
 
     A device below a VLAN gets no smaller one: the VLAN would then have none either.
     """
+    needs_ipoib(node)
     here, files = devices.read(host), link_files.read(host)
     netdev, wanted = devices.port_of(here, rail).netdev, node.get("fabric_mtu_bytes")
     for name in (*lower_ports.vlan_parents(here, netdev), netdev):

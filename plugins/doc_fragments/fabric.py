@@ -13,6 +13,12 @@ options:
     type: str
     required: true
     choices: [roce, infiniband]
+  ipoib:
+    description: 'Whether the rails'' IPoIB network devices are used. With false,
+      their state, MTU and files are left alone and not judged: RDMA does not need
+      them. Used on InfiniBand only.'
+    type: bool
+    default: true
   memory_bytes:
     description: Memory of the node, such as 2T. If set, a node with less is refused
       (apart from what the kernel reserves), and hugepages are checked against it.

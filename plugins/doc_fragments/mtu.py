@@ -8,6 +8,17 @@ class ModuleDocFragment:
 
     DOCUMENTATION = r"""
 options:
+  kind:
+    description: Kind of the fabric. Settings for the other kind are ignored.
+    type: str
+    required: true
+    choices: [roce, infiniband]
+  ipoib:
+    description: 'Whether the rails'' IPoIB network devices are used. With false,
+      their state, MTU and files are left alone and not judged: RDMA does not need
+      them. Used on InfiniBand only.'
+    type: bool
+    default: true
   mtu_bytes:
     description: MTU of the rails' network devices. RoCE needs at least 4192 for an
       RDMA MTU of 4096; 2044 is the IPoIB MTU of a subnet manager's default partition.

@@ -49,6 +49,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "fabric": {
         "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
         "rails": RAILS,
+        "ipoib": {"type": "bool", "default": True},
         "memory_bytes": {"type": "bytes"},
         "numa_nodes": {"type": "int"},
         "gpu_count": {"type": "int", "default": 0},
@@ -120,7 +121,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "gpu_module": {"type": "str"},
     },
     "mtu": {
+        "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
         "rails": RAILS,
+        "ipoib": {"type": "bool", "default": True},
         "mtu_bytes": {"type": "int", "required": True},
         "rdma_bytes": {"type": "int", "required": True, "choices": [256, 512, 1024, 2048, 4096]},
         "link_manager": {

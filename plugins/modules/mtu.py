@@ -24,6 +24,7 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Carry RoCE packets of 4096 bytes
   rdmaprov.node.mtu:
+    kind: roce
     rails: "{{ fabric_rails }}"
     mtu_bytes: 9000
     rdma_bytes: 4096

@@ -57,6 +57,18 @@ def test_rails_get_their_addresses_routes_and_rules(node: FakeMachine, ip: IpRou
     assert not node.names("/run/rdmaprov/unread/systemd-networkd")
 
 
+def test_infiniband_without_ipoib_is_left_alone(node: FakeMachine, ip: IpRoute):
+    for netdev in ("ens1", "ens2"):
+        node.put(f"/sys/class/net/{netdev}/type", "32\n")
+        for name in node.names("/sys/class/infiniband"):
+            node.put(f"/sys/class/infiniband/{name}/ports/1/link_layer", "InfiniBand\n")
+    before = copy.deepcopy((ip.links, ip.up))
+    rails = [{"netdev": "ens1"}, {"netdev": "ens2"}]
+    wanted = {**arguments(), "kind": "infiniband", "ipoib": False, "rails": rails}
+    assert not converge(node, fabric, wanted, check=False)["changed"]
+    assert (ip.links, ip.up) == before
+
+
 def test_second_run_changes_nothing(node: FakeMachine, ip: IpRoute):
     apply(node)
     before = copy.deepcopy((ip.links, ip.routes, ip.rules))

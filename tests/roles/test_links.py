@@ -302,6 +302,8 @@ def test_mtu_has_a_file_of_its_own(node: FakeMachine, manager: object, path: str
     node.put("/sys/class/net/ens1/mtu", "4200\n")
     node.programs.update({"ip -j": "[]"})
     arguments = {
+        "kind": "roce",
+        "ipoib": True,
         "rails": [{"netdev": "ens1"}],
         "mtu_bytes": 4200,
         "rdma_bytes": 4096,

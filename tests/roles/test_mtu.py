@@ -43,6 +43,8 @@ def node(machine: FakeMachine) -> FakeMachine:
 
 def arguments(**changed: object) -> dict[str, object]:
     return {
+        "kind": "roce",
+        "ipoib": True,
         "rails": [{"pci": "0000:18:00.0"}],
         "mtu_bytes": 4200,
         "rdma_bytes": 4096,
@@ -51,6 +53,16 @@ def arguments(**changed: object) -> dict[str, object]:
         "guard_revert_s": 60,
         **changed,
     }
+
+
+def test_without_ipoib_the_rdma_mtu_alone_is_verified(node: FakeMachine):
+    node.programs["ibv_devinfo -d rocep24s0"] = "\t\t\tactive_mtu:\t\t4096 (5)\n"
+    wanted = arguments(kind="infiniband", ipoib=False, mtu_bytes=2044)
+    assert not converge(node, mtu, wanted, check=False)["changed"]
+    assert node.value("/sys/class/net/ens1/mtu") == "1500"
+    node.programs["ibv_devinfo -d rocep24s0"] = "\t\t\tactive_mtu:\t\t2048 (4)\n"
+    with pytest.raises(Refused, match="RDMA MTU 2048, expected 4096"):
+        mtu.plan(node, wanted)
 
 
 def test_rail_gets_its_mtu_now_and_at_boot(node: FakeMachine):

@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,17 @@ def found(nodes, known, backend="nccl"):
 @pytest.mark.parametrize("backend", ["nccl", "gloo"])
 def test_nodes_in_order_have_no_findings(nodes, known, backend):
     assert found(nodes, known, backend) == []
+
+
+def test_ipoib_that_is_not_used_may_be_down(nodes, known):
+    """Its port is active, and nobody brought its network device up."""
+    for document in known.values():
+        for rail in document["rails"]:
+            rail["carrier"] = False
+    infiniband = {"fabric_kind": "infiniband", "fabric_ipoib": False}
+    without = [replace(node, values={**node.values, **infiniband}) for node in nodes]
+    assert found(without, known, "nccl") == []
+    assert len(found(nodes, known, "nccl")) == sum(len(node.rails) for node in nodes)
 
 
 WRONG = [

@@ -14,7 +14,7 @@ RIGHT = {
         "test_gpu_is_on_the_rails_numa_node", "test_no_other_rail_is_nearer_to_the_gpu",
     ),
     "test_cables.py": (
-        "test_bit_errors_are_corrected", "test_link_has_no_known_issue",
+        "test_bits_are_right_after_correction", "test_link_has_no_known_issue",
         "test_module_is_within_its_limits",
     ),
     "test_cabling.py": ("test_rail_is_on_its_switch_port",),

@@ -29,6 +29,9 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     plan = Plan(machine)
     rails = find(machine, arguments["rails"])
     fit.require(machine, rails, arguments)
+    if arguments["kind"] == "infiniband" and not arguments["ipoib"]:
+        _require_rdma(rails)
+        return plan
     addressed = [(rail, _addressing(rail, arguments)) for rail in rails]
     routed = [(rail, each) for rail, each in addressed if each.table]
     links = Links(machine, arguments["link_manager"])

@@ -21,6 +21,10 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """Return what must change for every rail to have its MTU, now and after a boot."""
     plan = Plan(machine)
     rails = find(machine, arguments["rails"])
+    if arguments["kind"] == "infiniband" and not arguments["ipoib"]:
+        for rail in rails:
+            _check_rdma(machine, rail, arguments["rdma_bytes"])
+        return plan
     links = Links(machine, arguments["link_manager"])
     # The kernel refuses a VLAN's MTU above that of the device below it (ERANGE), so that is first.
     below_vlans = [each for rail in rails for each in _below_vlan(machine, rail, arguments)]

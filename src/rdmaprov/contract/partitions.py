@@ -65,6 +65,15 @@ def _service_level(node: Node) -> Iterator[Violation]:
     yield Violation("nccl_ib_sl", message, f"write {level}, or remove the line")
 
 
+def _addresses(node: Node) -> Iterator[Violation]:
+    if is_roce(node) or node.get("fabric_ipoib") is not False:
+        return
+    for rail in node.rails:
+        if rail.address is not None:
+            message = f"rail {rail.index} has an address, but fabric_ipoib is false"
+            yield Violation(_RAILS, message, "remove one of the two", (rail.index, "address"))
+
+
 def _prefixes(node: Node) -> Iterator[Violation]:
     for rail in node.rails:
         if rail.subnet_prefix and partitions.subnet_prefix(rail.subnet_prefix) is None:
@@ -96,6 +105,8 @@ RULES = (
          _nccl_key),
     Rule("partitions.service-level", "NCCL's data has the fabric's service level.",
          f"NCCL docs, env.rst: NCCL_IB_SL; {_IBTA}, 7.6.5", _service_level),
+    Rule("partitions.ipoib", "A rail with an address uses IPoIB.",
+         "RFC 4391: IP over InfiniBand", _addresses),
     Rule("partitions.prefix", "A subnet prefix is a number of 64 bits that is not 0.",
          f"{_IBTA}, 4.1.1", _prefixes),
     FleetRule("partitions.prefixes", "Rail i has the same subnet prefix on all nodes.",

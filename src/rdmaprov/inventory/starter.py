@@ -139,6 +139,8 @@ def _infiniband(facts: Facts) -> list[str]:
         '# have its own, and its subnet: pkeys: ["0x8001"], subnet_prefix: "0xfec0000000000001".',
         f"fabric_partition_keys: [{keys}]",
         "fabric_service_level: 0",
+        "# Whether IPoIB's network devices are used: with addresses on the rails, they are.",
+        f"fabric_ipoib: {str(bool(facts.subnet)).lower()}",
         "# wanted: the switches reduce (SHARP), which rdmaprov accept then verifies.",
         'fabric_sharp: "off"',
         "# rdmaprov subnet compares each rail with its leaf, and the switches with",

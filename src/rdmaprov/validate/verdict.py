@@ -137,6 +137,12 @@ def needs_infiniband(node: Node, what: str) -> None:
         not_applicable(f"fabric_kind: roce, which has no {what}")
 
 
+def needs_ipoib(node: Node) -> None:
+    """Skip the test of a network device where the site does not use IPoIB's."""
+    if node.get("fabric_kind") == "infiniband" and node.get("fabric_ipoib") is False:
+        not_applicable("fabric_ipoib: false, so the network device is not used")
+
+
 def _words(value: object) -> str:
     if value is None:
         return "absent"
