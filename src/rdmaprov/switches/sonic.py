@@ -134,8 +134,14 @@ class _Config:
         found = {}
         for queues, entry in self._of_port("QUEUE", port):
             profile = members(self._table("WRED_PROFILE").get(_named(entry.get("wred_profile"))))
+            marks = words(profile.get("ecn", ""))
+            if marks is None:
+                self._draft.not_read.append(
+                    f"CONFIG_DB QUEUE {port[:40]}: a profile's ecn is no text"
+                )
+                continue
             curve = EcnCurve(
-                profile.get("ecn") in _MARKS_GREEN,
+                marks in _MARKS_GREEN,
                 whole(profile.get("green_min_threshold")),
                 whole(profile.get("green_max_threshold")),
                 percent=whole(profile.get("green_drop_probability"), most=100),

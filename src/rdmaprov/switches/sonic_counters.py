@@ -32,14 +32,14 @@ def read_counters(answer: SavedAnswer, draft: ReadingDraft) -> None:
 
 
 def _read_pauses(table: TextTable, _answer: SavedAnswer, draft: ReadingDraft) -> None:
-    key = _PAUSES[table.columns[0]]
+    head = next(each for each in table.columns if each in _PAUSES)
     for row in table.records():
         counted = {
             number: frames
             for number in range(8)
             if (frames := whole(row.get(f"PFC{number}"))) is not None
         }
-        draft.ports.add(row[table.columns[0]], **{key: counted})
+        draft.ports.add(row[head], **{_PAUSES[head]: counted})
 
 
 def _read_drops(table: TextTable, answer: SavedAnswer, draft: ReadingDraft) -> None:
