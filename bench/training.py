@@ -34,6 +34,7 @@ import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import click
@@ -52,7 +53,7 @@ from tests.madeup.training_faults import training_kinds
 
 from rdmaprov.acceptance.training.model import STRATEGIES, choose_model
 from rdmaprov.acceptance.training.plan import node_counts
-from rdmaprov.acceptance.training.scaling import LEAST_EFFICIENCY
+from rdmaprov.inventory.schema import load_shipped
 from rdmaprov.isolation.compare import BAD_SHARE
 
 STAGES = ("state", "preflight", "training")
@@ -102,6 +103,12 @@ class _Physics:
             (name, size): one[name] / statistics.median(us)
             for (name, size), us in self.steps.items()
         }
+
+
+@cache
+def _least() -> float:
+    """Return the efficiency below which accept refuses a fleet."""
+    return float(load_shipped().defaults["fabric_training_efficiency"])
 
 
 def physics(fleet: MadeUpFleet, condition: Condition, names: Sequence[str]) -> _Physics:
@@ -196,11 +203,11 @@ def _is_same_knee(seen: Efficiencies, own: Efficiencies, strategy: str) -> bool:
     """Return whether both fall below the floor at the same size, or so near that noise decides."""
     sizes = sorted(size for name, size in own if name == strategy)
     for size in sizes:
-        low, true_low = (each[strategy, size] < LEAST_EFFICIENCY for each in (seen, own))
+        low, true_low = (each[strategy, size] < _least() for each in (seen, own))
         if low and true_low:
             return True
         if low != true_low:
-            return abs(own[strategy, size] - LEAST_EFFICIENCY) <= _NEAR
+            return abs(own[strategy, size] - _least()) <= _NEAR
     return True
 
 

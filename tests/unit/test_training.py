@@ -30,9 +30,10 @@ from rdmaprov.acceptance.training.model import (
 )
 from rdmaprov.acceptance.training.plan import node_counts, training_plan
 from rdmaprov.acceptance.training.predict import communication_us, message_us
-from rdmaprov.acceptance.training.scaling import LEAST_EFFICIENCY, knees, scale_points
+from rdmaprov.acceptance.training.scaling import knees, scale_points
 from rdmaprov.acceptance.training.times import TrainingTimes
 from rdmaprov.boundary import OddAnswer
+from rdmaprov.inventory.schema import load_shipped
 from rdmaprov.report import training as pages
 from rdmaprov.sizing.model import Spread
 from rdmaprov.sizing.step import StepNeed
@@ -44,6 +45,7 @@ PUBLISHED = yaml.safe_load(
     (ROOT / "tests/fixtures/training/scaling_published.yml").read_text(encoding="utf-8")
 )
 RUNS = [(each, source["source"]) for source in PUBLISHED for each in source["runs"]]
+LEAST_EFFICIENCY = load_shipped().defaults["fabric_training_efficiency"]
 KINDS = {kind.name: kind for kind in training_kinds()}
 STAGES = ("state", "preflight", "training")
 
@@ -275,6 +277,15 @@ def test_cpus_have_numbers_and_no_floor(tmp_path):
     jsonschema.validate(report.training, training_schema())
     assert report.training["least_efficiency"] is None
     assert stage_from(json.loads(json.dumps(stage_to_keep(report)))).training == report.training
+
+
+@pytest.mark.parametrize(("line", "least"), [("", 0.9), ("0.95", 0.95), ("0", None)])
+def test_site_sets_its_own_efficiency(tmp_path, line, least):
+    extra = f"fabric_training_efficiency: {line}\n" if line else ""
+    times, _ = of_gloo(tmp_path / "ranks")
+    site = made_site(tmp_path / "own", 4, extra=extra)
+    report = stage(times, replace(site, backend="nccl"))
+    assert report.training["least_efficiency"] == least
 
 
 def test_ranks_that_report_no_step_leave_it_unknown(tmp_path):

@@ -17,12 +17,7 @@ from rdmaprov.acceptance.stages import StageReport
 from rdmaprov.acceptance.training import at_fault
 from rdmaprov.acceptance.training.data import training_as_data
 from rdmaprov.acceptance.training.plan import TrainingPlan, training_plan
-from rdmaprov.acceptance.training.scaling import (
-    LEAST_EFFICIENCY,
-    TrainingPoint,
-    knees,
-    scale_points,
-)
+from rdmaprov.acceptance.training.scaling import TrainingPoint, knees, scale_points
 from rdmaprov.acceptance.training.times import TrainingTimes
 from rdmaprov.bandwidth.floor import FloorVerdict
 from rdmaprov.bandwidth.rates import format_percent
@@ -79,8 +74,9 @@ def _is_whole(times: TrainingTimes, points: Sequence[TrainingPoint]) -> bool:
 
 
 def _floor(site: GateSite) -> float:
-    """Return the least efficiency; 0 for none."""
-    return LEAST_EFFICIENCY if site.backend == "nccl" else 0.0
+    """Return the least efficiency; 0 for none. docs/training.md derives the default."""
+    least = site.nodes[0].get("fabric_training_efficiency")
+    return float(least) if site.backend == "nccl" else 0.0
 
 
 def _judge(

@@ -11,12 +11,6 @@ from rdmaprov.acceptance.rank_events import STEP_PHASES
 from rdmaprov.acceptance.training.predict import StepPrediction, predict
 from rdmaprov.acceptance.training.times import TOGETHER, TrainingTimes
 
-# Of one node's tokens a second and device; docs/training.md derives it. Steps of 2 to 16 nodes that
-# were published keep 0.96 to 1.00 (tests/fixtures/training/scaling_published.yml). On a fabric that
-# the floor of an all-reduce calls healthy, these models keep 0.99, the smallest 0.93 on 512 nodes.
-# The rest is for what the formula leaves out: stragglers, and kernels that share a GPU.
-LEAST_EFFICIENCY = 0.9
-
 
 @dataclass(frozen=True)
 class TrainingPoint:
