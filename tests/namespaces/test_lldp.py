@@ -36,12 +36,23 @@ exec sleep infinity
 """
 # A switch that speaks each second: tests need not wait for 30.
 SWITCH = """
-lldpcli configure lldp tx-interval 1
-lldpcli configure lldp portidsubtype ifname
-lldpcli configure lldp custom-tlv replace oui 00,80,c2 subtype 9 oui-info {ets}
-lldpcli configure lldp custom-tlv replace oui 00,80,c2 subtype 11 oui-info {pfc}
-lldpcli configure lldp custom-tlv replace oui 00,80,c2 subtype 12 oui-info {applications}
-lldpcli configure lldp custom-tlv replace oui 00,12,0f subtype 4 oui-info {frame}
+configure lldp tx-interval 1
+configure lldp portidsubtype ifname
+configure lldp custom-tlv replace oui 00,80,c2 subtype 9 oui-info {ets}
+configure lldp custom-tlv replace oui 00,80,c2 subtype 11 oui-info {pfc}
+configure lldp custom-tlv replace oui 00,80,c2 subtype 12 oui-info {applications}
+configure lldp custom-tlv replace oui 00,12,0f subtype 4 oui-info {frame}
+"""
+# Each lldpcli writes the whole configuration back that it read, lldpd's own at its start too, and
+# that one ends before the first frame is sent.
+START = """
+echo '{lines}' > /run/switch.conf
+lldpd -l -I swp1 -O /run/switch.conf
+until lldpcli show statistics | grep -q 'Transmitted: *[1-9]'; do sleep 0.1; done
+"""
+CHANGE = """
+echo '{lines}' > /run/switch.conf
+lldpcli -C /run/switch.conf
 lldpcli update
 """
 RIGHT = {"ets": ETS, "pfc": PFC, "applications": APPLICATIONS, "frame": "24,00"}
@@ -105,12 +116,12 @@ class Fabric:
                 "peer", "name", f"rail{index}", "netns", str(self.node.pid),
             )  # fmt: skip
             self.node.enter("ip", "link", "set", f"rail{index}", "up")
-            switch.enter("lldpd", "-l", "-I", "swp1")
-            self.announce(index)
+            self.announce(index, START)
 
-    def announce(self, switch: int, **tlvs: str) -> None:
-        """Have a switch announce other TLVs."""
-        self.switches[switch].enter("sh", "-ec", SWITCH.format(**{**RIGHT, **tlvs}))
+    def announce(self, switch: int, script: str = CHANGE, **tlvs: str) -> None:
+        """Have a switch announce these TLVs."""
+        lines = SWITCH.format(**{**RIGHT, **tlvs})
+        self.switches[switch].enter("sh", "-ec", script.format(lines=lines))
 
     def start_daemon(self) -> None:
         """Have lldpd on the node, which says nothing itself."""
