@@ -23,7 +23,8 @@ def test_sentence_says_ceiling_floor_and_share():
         (293, FloorVerdict.SLOW),
         (294, FloorVerdict.HEALTHY),
         (793, FloorVerdict.HEALTHY),
-        (794, FloorVerdict.IMPOSSIBLE),
+        (809, FloorVerdict.HEALTHY),  # 2 % above what the links carry is noise
+        (810, FloorVerdict.IMPOSSIBLE),
     ],
 )
 def test_verdict_changes_at_the_floor_and_at_what_the_links_carry(measured, wanted):
