@@ -70,7 +70,7 @@ def find_switches(paths: Sequence[Path]) -> list[SavedSwitch]:
     found = []
     for path in paths:
         if not path.exists():
-            raise UsageError(f"{path} does not exist", "Pass directories or files of saved answers.")
+            raise UsageError(f"{path} does not exist", "Pass directories or files of answers.")
         if not path.is_file() and not path.is_dir():
             raise UsageError(f"{path} is no file and no directory", "Pass saved answers.")
         own = [_read_switch(path.stem, [path])] if path.is_file() else _of_directory(path)
