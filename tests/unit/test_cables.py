@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from itertools import chain, zip_longest
 from pathlib import Path
 
 import pytest
@@ -61,11 +64,37 @@ def test_all_modules_are_asked_in_one_command():
     assert both.count("timeout 30") == 2
 
 
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_tools_that_print_at_once_are_told_apart(tmp_path, shell):
+    tool = tmp_path / "mlxlink"
+    tool.write_text('#!/bin/sh\nfor n in $(seq 200); do echo "$n of $2  "; done\nexit 3\n')
+    tool.chmod(0o700)
+    ports = [f"0000:{number}:00.0" for number in range(10, 18)]
+    said = subprocess.run(
+        [shell, "-c", cables.command(ports)],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    for port in ports:
+        own = [line for line in said if line.startswith(f"{port} ")]
+        assert own == [
+            *(f"{port} {n} of {port}  " for n in range(1, 201)), f"{port} ", f"{port} exit 3"
+        ]  # fmt: skip
+
+
+def of_port(address, said, code=0):
+    """Return the lines that the command prints of a port."""
+    return [f"{address} {line}\n" for line in (*said.splitlines(), "", f"exit {code}")]
+
+
 def test_answers_of_several_ports_are_told_apart():
-    said = (
-        f"== 0000:40:00.0 0\n{text('ndr-passive-copper')}== 0000:18:00.0 1\n"
-        "-E- Failed to open device\nrdmaprov-end\n"
+    """Also where their lines come by turns, as the tools run side by side."""
+    pairs = zip_longest(
+        of_port("0000:40:00.0", text("ndr-passive-copper")),
+        of_port("0000:18:00.0", "-E- Failed to open device", 1),
+        fillvalue="",
     )
+    said = "".join(chain.from_iterable(pairs)) + "rdmaprov-end\n"
     assert cables.parse(said, "0000:40:00.0").serial == "C2604279049-2"
     with pytest.raises(CouldNotTell, match="Failed to open device; it requires root"):
         cables.parse(said, "0000:18:00.0")
@@ -75,12 +104,13 @@ def test_answers_of_several_ports_are_told_apart():
     ("said", "why"),
     [
         ("no mlxlink\nrdmaprov-end\n", "not installed"),
-        ("== 0000:18:00.0 0\n", "truncated"),
-        ("== 0000:18:00.0 0\nUsage: something\nrdmaprov-end\n", "not a link"),
-        ("== 0000:18:00.0 124\n\nrdmaprov-end\n", "ran out of time"),
-        ("== 0000:41:00.0 0\nx\nrdmaprov-end\n", "no output"),
+        ("0000:18:00.0 State : Active\n", "truncated"),
+        ("0000:18:00.0 Usage: something\n0000:18:00.0 exit 0\nrdmaprov-end\n", "not a link"),
+        ("0000:18:00.0 exit 124\nrdmaprov-end\n", "ran out of time"),
+        ("0000:41:00.0 x\n0000:41:00.0 exit 0\nrdmaprov-end\n", "no output"),
         (
-            f"== 0000:18:00.0 0\n{text('hdr100-two-lanes')}Rx Power : a,b [0..1]\nrdmaprov-end\n",
+            "".join(of_port("0000:18:00.0", f"{text('hdr100-two-lanes')}Rx Power : a,b [0..1]\n"))
+            + "rdmaprov-end\n",
             "not numbers with limits",
         ),
     ],

@@ -66,12 +66,16 @@ class LinkModule:
 
 
 def command(addresses: Sequence[str]) -> str:
-    """Return what asks for all of a node's modules at once."""
-    parts = [
-        f"( said=$(timeout {LIMIT_S} $tool -d {shlex.quote(each)} -m -c 2>&1); "
-        f'echo "== {shlex.quote(each)} $?"; echo "$said" ) &'
-        for each in addresses
-    ]
+    """Return what asks for all of a node's modules at once.
+
+    Each line has its port in front and is one write, so that answers stay apart that come together.
+    """
+    parts = []
+    for each in addresses:
+        port = shlex.quote(each)
+        asked = f"timeout {LIMIT_S} $tool -d {port} -m -c 2>&1; code=$?; echo; echo exit $code"
+        line = f"printf '%s %s\\n' {port} \"$line\""
+        parts.append(f"{{ {asked}; }} | while IFS= read -r line; do {line}; done &")
     find = "tool=$(command -v mlxlink || command -v mstlink) || echo no mlxlink; "
     return f'{find}[ -z "$tool" ] || {{ {" ".join(parts)} wait; }}; echo {END}'
 
@@ -92,12 +96,12 @@ def parse(stdout: str, of: str) -> LinkModule:
     said = whole(stdout, "mlxlink")
     if said.startswith("no mlxlink\n"):
         raise NotInstalled("mlxlink: not installed")
-    parts = re.split(r"(?m)^== (\S+) (\d+)\n", said)
-    found = {parts[i]: (parts[i + 1], parts[i + 2]) for i in range(1, len(parts) - 2, 3)}
-    code, text = found.get(of, ("", ""))
+    lines = [line[len(of) + 1 :] for line in said.splitlines() if line.startswith(f"{of} ")]
+    code = lines.pop().removeprefix("exit ") if lines else ""
+    text = "\n".join(lines)
     if code != "0":
-        lines = _COLOUR.sub("", text).strip().splitlines()
-        why = "ran out of time" if code == "124" else lines[-1] if lines else "no output"
+        left = _COLOUR.sub("", text).strip().splitlines()
+        why = "ran out of time" if code == "124" else left[-1] if left else "no output"
         raise CouldNotTell(f"mlxlink -d {of} -m -c: {why}; it requires root")
     return parse_cable(text)
 
