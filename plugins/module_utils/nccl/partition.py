@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..machine import Machine
+from ..partitions import partition_key
 from ..plan import NotYet, Refused
 
 _INFINIBAND = "/sys/class/infiniband"
@@ -20,12 +21,12 @@ def partition_index(machine: Machine, hcas: list[str], key: str) -> str:
         Refused: the text is no key, or no index has it on all ports.
 
     """
-    if not re.fullmatch(r"0x[0-9a-fA-F]{1,4}", key) or not int(key, 16) & 0x7FFF:
+    wanted = partition_key(key)
+    if wanted is None:
         raise Refused(
             f"nccl_ib_pkey: '{key}' is not a partition key: write one of fabric_partition_keys, "
             'such as "0x8001"'
         )
-    wanted = int(key, 16)
     common: set[int] = set()
     for number, hca in enumerate(hcas):
         places = _indexes(machine, hca, wanted)

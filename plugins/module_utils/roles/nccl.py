@@ -238,8 +238,7 @@ def _further(environment: dict[str, Any]) -> dict[str, str]:
     """Return the site's further variables. Which ones NCCL knows, `rdmaprov check` says."""
     found = {}
     for name, value in sorted(environment.items()):
-        if name in {**OWN, **TUNER}:
-            setting = {**OWN, **TUNER}[name]
+        if setting := OWN.get(name) or TUNER.get(name):
             raise Refused(f"nccl_environment: {name} has a setting of its own: write {setting}")
         if isinstance(value, (bool, list, dict)) or value is None:
             raise Refused(f"nccl_environment: {name} needs a number or a text: write NCCL's own")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from ..partitions import FULL, NUMBER, partition_key
 from ..plan import Refused
 from .port import Port
 
@@ -19,7 +20,7 @@ HEADER = "# Written by rdmaprov (subnet_manager); changes here are lost.\n"
 # choice. InfiniBand Architecture 1.5, 14.2.5.13: SMInfo's Priority has four bits.
 FIRST_PRIORITY = 14
 # [opensm doc/partition-config.txt] What opensm does without a file: every port is a full member.
-_DEFAULT, _NUMBER, _FULL = 0x7FFF, 0x7FFF, 0x8000
+_DEFAULT = 0x7FFF
 _KEY = re.compile(r"^[^:]*?=(0x[0-9a-fA-F]{1,4})\b", re.M)
 _DEFAULT_PARTITION = "Default=0x7fff, ipoib : ALL=full;"
 _GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
@@ -48,9 +49,9 @@ class Settings:
 
     def partitions_text(self) -> str:
         """Return the partition file."""
-        written = {int(each, 16) & _NUMBER for each in _KEY.findall("\n".join(self.partitions))}
+        written = {int(each, 16) & NUMBER for each in _KEY.findall("\n".join(self.partitions))}
         lines = [] if _DEFAULT in written else [_DEFAULT_PARTITION]
-        lines += [_line(key) for key in self.keys if key & _NUMBER not in {*written, _DEFAULT}]
+        lines += [_line(key) for key in self.keys if key & NUMBER not in {*written, _DEFAULT}]
         lines += self.partitions
         return HEADER + "".join(f"{line}\n" for line in lines)
 
@@ -138,14 +139,15 @@ def _keys(arguments: dict[str, Any]) -> Iterator[int]:
     ]
     texts = [str(key) for keys in [arguments["partition_keys"], *own] for key in keys]
     for text in dict.fromkeys(texts):
-        if not re.fullmatch(r"0x[0-9a-fA-F]{1,4}", text) or not int(text, 16) & _NUMBER:
+        key = partition_key(text)
+        if key is None:
             raise Refused(f"fabric_partition_keys: '{text}' is no partition key")
-        yield int(text, 16)
+        yield key
 
 
 def _line(key: int) -> str:
-    member = "full" if key & _FULL else "limited"
-    return f"partition{key & _NUMBER}=0x{key & _NUMBER:04x}, ipoib : ALL={member};"
+    member = "full" if key & FULL else "limited"
+    return f"partition{key & NUMBER}=0x{key & NUMBER:04x}, ipoib : ALL={member};"
 
 
 def _setting(name: str, ours: dict[str, str]) -> str:
