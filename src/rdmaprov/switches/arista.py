@@ -6,15 +6,14 @@ known; `show running-config all` writes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rdmaprov.switches.eos_config import EosSection, config_of, is_config
 from rdmaprov.switches.eos_port import CommonSettings, port_facts
 from rdmaprov.switches.model import PfcWatchdog, SwitchFact, SwitchReading, SwitchSystem
 from rdmaprov.switches.reader import ReadingDraft, SwitchAsk, SwitchReader
 from rdmaprov.switches.saved import SavedAnswer
-from rdmaprov.switches.shapes import MOST_PORTS, inner, members, whole, words
+from rdmaprov.switches.shapes import MOST_PORTS, counts, inner, members, whole, words
 
 _NOT_CONFIGURED = (SwitchFact.BUFFERS, SwitchFact.DROPS)
 
@@ -97,15 +96,10 @@ def _read_interfaces(answer: SavedAnswer, draft: ReadingDraft) -> None:
             is_up=inner(own, "lineProtocolStatus") == "up",
             speed_gbps=rate // 10**9 if rate else None,
             mtu_bytes=whole(inner(own, "mtu"), most=65535),
-            drops=_drops(counters),
+            drops=counts({"rx": counters.get("inDiscards"), "tx": counters.get("outDiscards")}),
         )
     command = answer.command or "show interfaces | json"
     draft.where |= dict.fromkeys((SwitchFact.MTU, SwitchFact.DROPS), command)
-
-
-def _drops(counters: Mapping[str, Any]) -> dict[str, int] | None:
-    found = {"rx": whole(counters.get("inDiscards")), "tx": whole(counters.get("outDiscards"))}
-    return {name: count for name, count in found.items() if count is not None} or None
 
 
 def _read_storms(answer: SavedAnswer, draft: ReadingDraft) -> None:
@@ -113,9 +107,9 @@ def _read_storms(answer: SavedAnswer, draft: ReadingDraft) -> None:
     found = members(inner(answer.document, "interfaces"))
     for port in [each for each in draft.ports if each.watchdog is not None]:
         queues = members(inner(found.get(port.name), "txQueues")).values()
-        counts = [whole(inner(queue, "stuckCount")) or 0 for queue in queues]
+        stuck = [whole(inner(queue, "stuckCount")) or 0 for queue in queues]
         before = port.watchdog or PfcWatchdog(None)
-        draft.ports.add(port.name, watchdog=PfcWatchdog(before.is_on, before.action, sum(counts)))
+        draft.ports.add(port.name, watchdog=PfcWatchdog(before.is_on, before.action, sum(stuck)))
 
 
 READER = SwitchReader(

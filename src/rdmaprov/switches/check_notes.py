@@ -47,9 +47,7 @@ def _watchdog(reading: SwitchReading, port: SwitchPort) -> Iterator[SwitchProble
 def _drops(
     reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch
 ) -> Iterator[SwitchProblem]:
-    number = port.class_of(wanted.roce_dscp)
-    queue = None if number is None else port.queue_of(number)
-    of_roce = {f"queue {queue}", "rx RoCE", "tx RoCE", "tx CNP"}
+    of_roce = {f"queue {port.queue_for(wanted.roce_dscp)}", "rx RoCE", "tx RoCE", "tx CNP"}
     for name, count in (port.drops or {}).items():
         if count and name in of_roce:
             seen = f"{quantity(count, 'packet')} of {name} dropped since the counters were cleared"
@@ -59,8 +57,7 @@ def _drops(
 def _shares(
     reading: SwitchReading, port: SwitchPort, wanted: WantedSwitch
 ) -> Iterator[SwitchProblem]:
-    number = port.class_of(wanted.cnp_dscp)
-    queue = None if number is None else port.queue_of(number)
+    queue = port.queue_for(wanted.cnp_dscp)
     share = (port.shares or {}).get(-1 if queue is None else queue)
     if share is not None and not share.is_strict:
         seen = f"queue {queue} of CNPs is not served first"

@@ -20,7 +20,7 @@ from rdmaprov.switches.model import PfcWatchdog, SwitchFact, SwitchReading, Swit
 from rdmaprov.switches.nvue import has_exceptions, is_nvue_text, view_of
 from rdmaprov.switches.reader import ReadingDraft, SwitchAsk, SwitchReader
 from rdmaprov.switches.saved import SavedAnswer
-from rdmaprov.switches.shapes import PORT, inner, members, whole
+from rdmaprov.switches.shapes import PORT, counts, inner, members
 
 # What is said of the whole switch, if no answer names a port.
 ALL_PORTS = "all-ports"
@@ -137,19 +137,14 @@ class _Answers:
 
 def _watchdog(view: Mapping[str, Any]) -> PfcWatchdog:
     state = view.get("state")
-    counts = [
-        whole(inner(each, "deadlock-count"))
-        for each in members(view.get("status")).values()
-    ]  # fmt: skip
-    known = [each for each in counts if each is not None]
+    status = members(view.get("status"))
+    storms = counts({port: inner(each, "deadlock-count") for port, each in status.items()})
     is_on = {"enabled": True, "enable": True, "disabled": False, "disable": False}.get(str(state))
-    return PfcWatchdog(is_on, storms=sum(known) if known else None)
+    return PfcWatchdog(is_on, storms=sum(storms.values()) if storms else None)
 
 
 def _counted(view: Mapping[str, Any]) -> dict[str, Any]:
-    drops = {name: whole(inner(view, *path)) for name, path in _DISCARDS.items()}
-    known = {name: count for name, count in drops.items() if count is not None}
-    return {"drops": known or None}
+    return {"drops": counts({name: inner(view, *path) for name, path in _DISCARDS.items()})}
 
 
 READER = SwitchReader(

@@ -177,21 +177,21 @@ def _watchdog(sections: list[EosSection], common: PfcWatchdog) -> PfcWatchdog:
 
 def _class_map(config: EosSection) -> dict[int, int]:
     """Return what lines such as `qos map dscp 24 26 to traffic-class 3` say; the last wins."""
-    found: dict[int, int] = {}
-    for rest, _ in config.under("qos map dscp "):
-        left, _, right = rest.partition(" to ")
-        values, to = numbers(left, 63), _CLASS.fullmatch(right)
-        if values is not None and to is not None:
-            found.update(dict.fromkeys(values, int(to[1])))
-    return found
+    return dict(_mapped(config, "qos map dscp ", 63, _CLASS))
 
 
 def _queue_map(config: EosSection) -> dict[int, int]:
     """Return the queue of each class: that of its number, unless a line says otherwise."""
-    found = {number: number for number in range(8)}
-    for rest, _ in config.under("qos map traffic-class "):
+    usual = {number: number for number in range(8)}
+    return usual | dict(_mapped(config, "qos map traffic-class ", 7, _QUEUE))
+
+
+def _mapped(
+    config: EosSection, start: str, most: int, target: re.Pattern[str]
+) -> Iterator[tuple[int, int]]:
+    """Yield what lines map: each number up to a largest one, to that of a target."""
+    for rest, _ in config.under(start):
         left, _, right = rest.partition(" to ")
-        values, queue = numbers(left, 7), _QUEUE.fullmatch(right)
-        if values is not None and queue is not None:
-            found.update(dict.fromkeys(values, int(queue[1])))
-    return found
+        values, to = numbers(left, most), target.fullmatch(right)
+        if values is not None and to is not None:
+            yield from ((value, int(to[1])) for value in values)

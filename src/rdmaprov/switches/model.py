@@ -127,6 +127,11 @@ class SwitchPort:
         """Return the queue by which a class leaves, None if that is not known."""
         return None if self.class_queue is None else self.class_queue.get(number)
 
+    def queue_for(self, dscp: int) -> int | None:
+        """Return the queue by which a DSCP leaves, None if that is not known."""
+        number = self.class_of(dscp)
+        return None if number is None else self.queue_of(number)
+
     def pausing(self, number: int) -> frozenset[int]:
         """Return the priorities whose pause frames stop a class."""
         queue = self.queue_of(number)

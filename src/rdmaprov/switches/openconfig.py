@@ -14,7 +14,7 @@ from typing import Any
 from rdmaprov.switches.model import EcnCurve, SwitchFact, SwitchReading, SwitchSystem
 from rdmaprov.switches.reader import ReadingDraft, SwitchAsk, SwitchReader
 from rdmaprov.switches.saved import SavedAnswer
-from rdmaprov.switches.shapes import inner, members, whole, words
+from rdmaprov.switches.shapes import counts, inner, members, whole, words
 
 _MOST_NODES = 500_000
 _MOST_DEPTH = 32
@@ -95,7 +95,6 @@ def _state(value: Mapping[str, Any]) -> Mapping[str, Any]:
 def _read_interface(own: Mapping[str, Any], answer: SavedAnswer, draft: ReadingDraft) -> None:
     state = _state(own)
     counters = members(state.get("counters"))
-    drops = {"rx": whole(counters.get("in-discards")), "tx": whole(counters.get("out-discards"))}
     speed = _SPEED.fullmatch(str(_state(members(own.get("ethernet"))).get("port-speed")))
     draft.ports.add(
         own.get("name"),
@@ -103,7 +102,7 @@ def _read_interface(own: Mapping[str, Any], answer: SavedAnswer, draft: ReadingD
         is_up={"UP": True, "DOWN": False}.get(str(state.get("oper-status"))),
         speed_gbps=int(speed[1]) if speed else None,
         mtu_bytes=whole(state.get("mtu"), most=65535),
-        drops={name: each for name, each in drops.items() if each is not None} or None,
+        drops=counts({"rx": counters.get("in-discards"), "tx": counters.get("out-discards")}),
     )
     draft.where |= dict.fromkeys((SwitchFact.MTU, SwitchFact.DROPS), answer.label)
 

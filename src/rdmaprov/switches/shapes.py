@@ -52,6 +52,16 @@ def numbers(value: object, most: int = 7) -> frozenset[int] | None:
     return frozenset(found)
 
 
+def counts(values: Mapping[str, object]) -> dict[str, int] | None:
+    """Return the counters that have a number, None if none has.
+
+    >>> counts({"rx": 7, "tx": "x"}), counts({"rx": None})
+    ({'rx': 7}, None)
+    """
+    found = {name: whole(value) for name, value in values.items()}
+    return {name: count for name, count in found.items() if count is not None} or None
+
+
 def size_bytes(value: object) -> int | None:
     """Return a size in bytes; the units are powers of 1024.
 
