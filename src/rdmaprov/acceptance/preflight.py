@@ -101,9 +101,8 @@ def _rail_findings(
     node: Node, seen: Sequence[Mapping[str, Any]], backend: str
 ) -> Iterator[Finding]:
     # Nobody brings IPoIB up where it is not used, so its carrier says nothing of the port.
-    unused = node.get("fabric_kind") == "infiniband" and node.get("fabric_ipoib") is False
     for rail, is_ in zip(node.rails, seen, strict=True):
-        known = {**is_, "carrier": True} if unused and is_["rdma"] else is_
+        known = {**is_, "carrier": True} if is_["rdma"] and not node.uses_netdevs else is_
         what, remedy = _judge_rail(node.name, rail, known, backend)
         if what:
             yield Finding(what, remedy, node.name, rail.index)

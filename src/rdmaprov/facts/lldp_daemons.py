@@ -21,6 +21,7 @@ from rdmaprov.facts.lldp_unit import (
     parse_unit,
     text,
 )
+from rdmaprov.facts.memo import remember
 
 # lldptool: R, status 00, C, version, command, operation, length and name of the port, TLV 127 for
 # all; then the unit.
@@ -32,6 +33,7 @@ _NETDEV = re.compile(r"[^\s/]{1,15}")
 Neighbors = dict[str, list[LldpNeighbor | OddUnit]]
 
 
+@remember
 def parse_lldpd(stdout: str, command: str) -> Neighbors:
     """Return the neighbours by port that `lldpctl -f json0` printed.
 

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 import rdmaprov.node
@@ -19,6 +19,7 @@ from rdmaprov.facts.host import Host
 from rdmaprov.facts.lldp_daemons import Neighbors, parse_lldpad, parse_lldpd
 from rdmaprov.facts.lldp_dcbx import OddUnit
 from rdmaprov.facts.lldp_unit import LldpNeighbor, parse_frame
+from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import Output, run_program
 
 LLDPCTL = "lldpctl -f json0"
@@ -112,19 +113,13 @@ def _of_lldpd(host: Host) -> Neighborhood | None:
         return None
     if done.rc != 0:
         raise CouldNotTell(f"{LLDPCTL}: {done.last}; it requires root: set ansible_become: true")
-    found = _parsed_lldpd(done.stdout)
+    found = parse_lldpd(done.stdout, LLDPCTL)
     return Neighborhood("lldpd", "lldpctl {}", found, {}, _gaps(host))
 
 
 def _is_not_running(stderr: str) -> bool:
     absent = "No such file" in stderr or "Connection refused" in stderr
     return absent and "unable to connect to socket" in stderr
-
-
-@lru_cache(maxsize=16)
-def _parsed_lldpd(stdout: str) -> Neighbors:
-    """Return lldpd's neighbours: each check of a node asks for the same text."""
-    return parse_lldpd(stdout, LLDPCTL)
 
 
 def _gaps(host: Host) -> str:
@@ -168,7 +163,7 @@ def listen_command(*netdevs: str, seconds: float = LISTEN_S) -> str:
     return " ".join([python, "-I", "-S", "-c", source, f"{seconds:g}", *map(shlex.quote, netdevs)])
 
 
-@lru_cache(maxsize=16)
+@remember
 def parse_frames(stdout: str) -> Neighborhood:
     """Return the neighbours in what node/lldp_frames.py printed.
 

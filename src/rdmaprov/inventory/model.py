@@ -82,6 +82,11 @@ class Node:
         return self.values.get(name)
 
     @property
+    def uses_netdevs(self) -> bool:
+        """Return whether the rails' network devices are used; on InfiniBand, IPoIB's may not be."""
+        return self.get("fabric_kind") != "infiniband" or self.get("fabric_ipoib") is not False
+
+    @property
     def compute_rails(self) -> tuple[Rail, ...]:
         """Return the rails that collectives run over; they come before those of storage."""
         return tuple(rail for rail in self.rails if rail.use == "compute")

@@ -37,8 +37,8 @@ class PortNeighbor:
 
     def setting(self, name: str, variable: str, do: str = "correct the switch's port") -> Setting:
         """Return how a value of the switch's is reported."""
-        look = f"{self.around.at(self.netdev)}, then {do}"
         where = self.around.at(self.netdev)
+        look = f"{where}, then {do}"
         return Setting(self.node, self.netdev, name, variable, where=where, look=look)
 
     def announced(self, value: _T | None, what: str) -> _T:

@@ -139,7 +139,7 @@ def needs_infiniband(node: Node, what: str) -> None:
 
 def needs_ipoib(node: Node) -> None:
     """Skip the test of a network device where the site does not use IPoIB's."""
-    if node.get("fabric_kind") == "infiniband" and node.get("fabric_ipoib") is False:
+    if not node.uses_netdevs:
         not_applicable("fabric_ipoib: false, so the network device is not used")
 
 
