@@ -51,8 +51,8 @@ from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.shape import NOISE, usual_shape
 from tests.madeup.training_faults import training_kinds
 
+from rdmaprov.acceptance.jobs import node_counts
 from rdmaprov.acceptance.training.model import STRATEGIES, choose_model
-from rdmaprov.acceptance.training.plan import node_counts
 from rdmaprov.inventory.schema import load_shipped
 from rdmaprov.isolation.compare import BAD_SHARE
 

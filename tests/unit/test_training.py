@@ -18,6 +18,7 @@ from tests.unit.test_acceptance_stages import made_site
 from tests.unit.training_runs import trained
 
 from rdmaprov.acceptance import rank_events, stages_training
+from rdmaprov.acceptance.jobs import node_counts
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.rank_events import parse_event
 from rdmaprov.acceptance.stages import parse_stages, stage_from, stage_to_keep
@@ -28,7 +29,7 @@ from rdmaprov.acceptance.training.model import (
     STRATEGIES,
     choose_model,
 )
-from rdmaprov.acceptance.training.plan import node_counts, training_plan
+from rdmaprov.acceptance.training.plan import training_plan
 from rdmaprov.acceptance.training.predict import communication_us, message_us
 from rdmaprov.acceptance.training.scaling import knees, scale_points
 from rdmaprov.acceptance.training.times import TrainingTimes

@@ -44,6 +44,7 @@ class GateResult:
         samples: the counters of rails over time; None without a run.
         judgement: the floor's; None with gloo.
         used_mnnvl: whether NCCL's logs show NVLink between nodes.
+        used_sharp: whether the switches reduced, where the site wants that.
         over_rails: what a second run showed, without NVLink between nodes; None if there was none.
         interrupted: whether the user stopped it.
         stages: those that ended, in order.
@@ -63,6 +64,7 @@ class GateResult:
     samples: FleetSamples | None = None
     judgement: Judgement | None = None
     used_mnnvl: bool = False
+    used_sharp: bool = False
     over_rails: GateResult | None = None
     interrupted: bool = False
     stages: list[StageReport] = field(default_factory=list)

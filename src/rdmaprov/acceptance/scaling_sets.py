@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.jobs import GateSite, node_counts
 from rdmaprov.acceptance.live import Group
 from rdmaprov.inventory import Node
 
@@ -17,8 +17,7 @@ def counts(nodes: int) -> tuple[int, ...]:
     >>> counts(16), counts(12)
     ((2, 4, 8, 16), (2, 4, 8, 12))
     """
-    powers = (1 << power for power in range(1, nodes.bit_length()))
-    return (*(count for count in powers if count < nodes), nodes)
+    return node_counts(nodes)[1:]
 
 
 def leaf_of(site: GateSite) -> dict[str, str]:

@@ -17,14 +17,14 @@ from rdmaprov.nccl_log.tuning import taken_algorithm
 # What NCCL can do without the switches. On two nodes a tree moves as much as SHARP, on three a
 # third more than a ring; from four on, none of them moves more than a ring.
 _WITHOUT = ("ring", "tree", "nvlstree")
-# How the notes on a run that used it begin.
+# How notes on a run that used it begin.
 USED = "SHARP:"
 
 
 def judge_sharp(
     site: GateSite, ran: JobRun, matrix: Matrix, intra_node_gb_s: float
 ) -> tuple[list[Finding], list[str]]:
-    """Return what is wrong with SHARP where the site wants it, and notes; nothing elsewhere.
+    """Return what is wrong with SHARP where the site wants it, and notes if it was used.
 
     Args:
         site: the nodes that took part.
@@ -37,13 +37,14 @@ def judge_sharp(
     row = fleet_floor.fleet_row(ran)
     if not wanted or row is None or len(site.nodes) < 2:
         return [], []
-    if _by_number(site, ran, row, intra_node_gb_s):
-        return [], [f"{USED} proven by number: {_most(site, ran, row, intra_node_gb_s)}"]
+    most = _most_gb_s(site, ran, intra_node_gb_s)
+    if most is not None and row.busbw_gb_s > most:
+        return [], [f"{USED} proven by number: {_carried(row, most)}"]
     algorithm = taken_algorithm(matrix.choices, "AllReduce", row.bytes, len(row.ranks))
     is_connected = collnet.is_connected(matrix)
     if algorithm in collnet.SWITCH_ALGORITHMS and is_connected:
         said = f"{USED} NCCL took {algorithm} for {format_size(row.bytes)}; by number unknown: "
-        return [], [said + _most(site, ran, row, intra_node_gb_s)]
+        return [], [said + _carried(row, most)]
     if algorithm is None and is_connected:
         what = "whether SHARP is used is not verified: NCCL's log has no TUNING line of this size"
         remedy = "Use NCCL 2.20 or later, and leave NCCL_DEBUG_SUBSYS to rdmaprov accept"
@@ -59,13 +60,7 @@ def _not_used(matrix: Matrix, algorithm: str | None, row: SweepRow) -> Finding:
     return Finding(what, f"Likely cause: {why.cause}", level="fleet")
 
 
-def _by_number(site: GateSite, ran: JobRun, row: SweepRow, intra_node_gb_s: float) -> bool:
-    most = _most_gb_s(site, ran, intra_node_gb_s)
-    return most is not None and row.busbw_gb_s > most
-
-
-def _most(site: GateSite, ran: JobRun, row: SweepRow, intra_node_gb_s: float) -> str:
-    most = _most_gb_s(site, ran, intra_node_gb_s)
+def _carried(row: SweepRow, most: float | None) -> str:
     carries = "is not known" if most is None else f"is at most {most:.1f} GB/s"
     return f"{row.busbw_gb_s:.1f} GB/s, and what rings and trees carry {carries}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.nccl_diagnostics import judge_diagnostics
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.acceptance.options import Options
-from rdmaprov.acceptance.plan import GateJob
+from rdmaprov.acceptance.plan import GateJob, JobPlane
 from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
 from rdmaprov.acceptance.tuner_plugin import judge_tuner
 from rdmaprov.bandwidth import sizes
@@ -43,6 +44,25 @@ def fleet_job(site: GateSite, options: Options) -> GateJob:
     """Return the job of all nodes that take part."""
     wanted = options.sizes or jobs.default_sizes(site.backend, preflight.free_bytes(site.facts))
     return jobs.fleet_job(site, wanted, options.pairs)
+
+
+def again_job(site: GateSite, options: Options, plane: str, sizes: int, after: int) -> GateJob:
+    """Return the job of all nodes once more, in another environment: its largest sizes alone.
+
+    Args:
+        site: with that environment.
+        options: what is asked for.
+        plane: its name.
+        sizes: how many.
+        after: the how many-th job it can be after the first one, whose port may still be in
+            TIME_WAIT; a site that has one port for all keeps it.
+
+    """
+    job = fleet_job(site, options)
+    sweep = replace(job.tasks[0], plane=plane, sizes=job.tasks[0].sizes[-sizes:])
+    fixed = site.nodes[0].get("torch_runtime_acceptance_port")
+    port = job.port if fixed else job.port + after
+    return replace(job, port=port, planes=(JobPlane(plane),), tasks=(sweep,))
 
 
 def fleet_line(job: GateJob, limit_s: float) -> str:
@@ -118,6 +138,7 @@ def judge_nccl(result: GateResult, site: GateSite, ran: JobRun, keep: Keep, hist
     found, notes = sharp.judge_sharp(site, ran, logs.matrix, result.intra_node_gb_s)
     result.findings += found
     result.notes += notes
+    result.used_sharp = bool(notes)
     result.judgement, slow = fleet_floor.judge(site, ran, choices, result.intra_node_gb_s)
     result.findings += slow
     result.notes += result.judgement.notes if result.judgement else ()

@@ -16,7 +16,7 @@ from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.nodes import Document, Nodes
 from rdmaprov.acceptance.options import Options
-from rdmaprov.acceptance.plan import GateJob, JobPlane
+from rdmaprov.acceptance.plan import GateJob
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.bandwidth.site import nvlink_nodes
 
@@ -58,11 +58,7 @@ def is_due(site: GateSite, result: GateResult) -> bool:
 
 def rails_job(site: GateSite, options: Options) -> GateJob:
     """Return the job of all nodes' rails; `site` is one without NVLink between nodes."""
-    job = stages_fleet.fleet_job(site, options)
-    sweep = replace(job.tasks[0], plane=PLANE, sizes=job.tasks[0].sizes[-_SIZES:])
-    # The first run's port may still be in TIME_WAIT; a site that has one for all keeps it.
-    port = job.port if site.nodes[0].get("torch_runtime_acceptance_port") else job.port + 1
-    return replace(job, port=port, planes=(JobPlane(PLANE),), tasks=(sweep,))
+    return stages_fleet.again_job(site, options, PLANE, _SIZES, 1)
 
 
 def prove_rails(

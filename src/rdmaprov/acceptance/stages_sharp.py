@@ -9,7 +9,6 @@ from rdmaprov.acceptance import fleet_floor, sharp, stages_fleet
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.options import Options
-from rdmaprov.acceptance.plan import GateJob, JobPlane
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.bandwidth.sizes import format_size
 
@@ -37,9 +36,9 @@ def compare(
 
     """
     ran = result.ran
-    if ran is None or not ran.good or not any(each.startswith(sharp.USED) for each in result.notes):
+    if ran is None or not ran.good or not result.used_sharp:
         return
-    job = _job(replace(site, collnet=False), options)
+    job = stages_fleet.again_job(replace(site, collnet=False), options, PLANE, _SIZES, _PORTS_AFTER)
     on_stage(stages_fleet.fleet_line(job, options.limit_s or job.limit_s()))
     other = stages_fleet.run_fleet(runner, job, options)
     with_it, without = fleet_floor.fleet_row(ran), fleet_floor.fleet_row(other)
@@ -53,12 +52,3 @@ def compare(
         f"{sharp.USED} {with_it.busbw_gb_s:.1f} GB/s at {format_size(with_it.bytes)}, "
         f"{without.busbw_gb_s:.1f} GB/s without it: {gain:.2f} times"
     )
-
-
-def _job(site: GateSite, options: Options) -> GateJob:
-    job = stages_fleet.fleet_job(site, options)
-    sweep = replace(job.tasks[0], plane=PLANE, sizes=job.tasks[0].sizes[-_SIZES:])
-    # As of the run over the rails: the first run's port may still be in TIME_WAIT.
-    fixed = site.nodes[0].get("torch_runtime_acceptance_port")
-    port = job.port if fixed else job.port + _PORTS_AFTER
-    return replace(job, port=port, planes=(JobPlane(PLANE),), tasks=(sweep,))

@@ -51,12 +51,6 @@ class TrainingPlan:
         ]
 
 
-def node_counts(count: int) -> tuple[int, ...]:
-    """Return 1, 2, 4 … and the number of all nodes."""
-    powers = itertools.takewhile(lambda n: n < count, (1 << n for n in itertools.count()))
-    return (*powers, count)
-
-
 def training_plan(site: GateSite) -> TrainingPlan:
     """Return what the ranks of a site do.
 
@@ -65,7 +59,7 @@ def training_plan(site: GateSite) -> TrainingPlan:
     """
     model = choose_model(site.backend, preflight.free_bytes(site.facts))
     bare = jobs.fleet_job(site, (), pairs=False)
-    sizes = node_counts(len(site.nodes))
+    sizes = jobs.node_counts(len(site.nodes))
     tasks = tuple(_tasks(site, bare, model, sizes))
     return TrainingPlan(replace(bare, tasks=tasks), model, sizes)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rdmaprov.acceptance.plan import Task
 from rdmaprov.acceptance.rank_events import STEP_PHASES
 from rdmaprov.acceptance.training.predict import StepPrediction, predict
-from rdmaprov.acceptance.training.times import TOGETHER, TrainingTimes
+from rdmaprov.acceptance.training.times import ALONE, TOGETHER, TrainingTimes
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,6 @@ def _point(
     nodes, strategy = times.plan.nodes_of(task), str(task.work["strategy"])
     us, own = statistics.median(groups), times.steps(task, TOGETHER)
     usual = statistics.median(times.rate(rank) for rank in times.devices)
-    alone = times.steps(task, "alone")
-    slowest = [
-        max(alone[r].us for r in ranks)
-        for ranks in task.groups
-        if all(rank in alone for rank in ranks)
-    ]
     phases = {
         name: statistics.median(step.phases[name] for step in own.values()) for name in STEP_PHASES
     }
@@ -93,7 +87,7 @@ def _point(
         strategy,
         len(groups),
         us,
-        statistics.median(slowest or groups),
+        statistics.median(times.group_us(task, ALONE) or groups),
         1e6 * times.plan.model.tokens / us,
         times.plan.model.flops / us / 1e6 / usual,
         one_us / us,

@@ -116,9 +116,9 @@ class TrainingTimes:
             mode = ALONE
         return self._steps.get((task.number, mode), {})
 
-    def group_us(self, task: Task) -> list[float]:
+    def group_us(self, task: Task, mode: str = TOGETHER) -> list[float]:
         """Return the step of each group, of its slowest rank; without groups that did not end."""
-        own = self.steps(task, TOGETHER)
+        own = self.steps(task, mode)
         return [
             max(own[rank].us for rank in ranks)
             for ranks in task.groups
