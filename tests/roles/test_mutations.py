@@ -36,6 +36,7 @@ from tests.roles import (
     fabric_node,
     hugepages_node,
     mutations,
+    nccl_node,
     ofed_node,
     opensm_node,
     pcie_node,
@@ -155,7 +156,7 @@ CASES = {
     "links of netplan": Case(OfManager, {"manager": "netplan"}, managed(test_links.with_netplan)),
     "mlx5": Case(mlx5, test_mlx5.arguments(), fixture(test_mlx5.node)),
     "mtu": Case(mtu, test_mtu.arguments(), fixture(test_mtu.node)),
-    "nccl": Case(nccl, test_nccl.arguments(), fixture(test_nccl.node)),
+    "nccl": Case(nccl, nccl_node.arguments(), fixture(test_nccl.node)),
     "ofed": Case(
         ofed,
         ofed_node.arguments(),
