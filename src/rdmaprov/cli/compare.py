@@ -8,8 +8,7 @@ from typing import IO
 import click
 
 from rdmaprov.cli.complete import complete_run
-from rdmaprov.cli.history import html_option
-from rdmaprov.cli.options import json_option
+from rdmaprov.cli.options import html_option, json_option
 
 
 @click.command(

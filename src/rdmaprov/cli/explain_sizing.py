@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from rdmaprov.cli.history import html_option
-from rdmaprov.cli.options import limit_option, vault_options
+from rdmaprov.cli.options import html_option, limit_option, vault_options
 from rdmaprov.exit_codes import ExitCode
 
 

@@ -7,16 +7,8 @@ from typing import IO
 
 import click
 
-from rdmaprov.cli.options import json_option, site_argument
+from rdmaprov.cli.options import html_option, json_option, site_argument
 from rdmaprov.cli.publish import publish_options
-
-html_option = click.option(
-    "--html",
-    "html_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write a page to this file.",
-)
 
 
 @click.command(

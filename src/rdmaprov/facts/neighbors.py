@@ -21,6 +21,7 @@ from rdmaprov.facts.lldp_dcbx import OddUnit
 from rdmaprov.facts.lldp_unit import LldpNeighbor, parse_frame
 from rdmaprov.facts.memo import remember
 from rdmaprov.facts.text import Output, run_program
+from rdmaprov.probe.script import node_script
 
 LLDPCTL = "lldpctl -f json0"
 _VERSION = "lldpctl -v"
@@ -158,7 +159,7 @@ def _of_frames(host: Host) -> Neighborhood:
 @cache
 def listen_command(*netdevs: str, seconds: float = LISTEN_S) -> str:
     """Return the command that listens at ports for LLDP; at all that may be rails by default."""
-    source = shlex.quote(_LISTENER.read_text(encoding="utf-8"))
+    source = shlex.quote(node_script(_LISTENER).decode())
     python = '"$(command -v python3 || echo /usr/libexec/platform-python)"'
     return " ".join([python, "-I", "-S", "-c", source, f"{seconds:g}", *map(shlex.quote, netdevs)])
 

@@ -10,12 +10,13 @@ Needs root (CAP_NET_RAW) and Python 3.6.
 """
 
 import os
-import re
 import select
 import socket
 import struct
 import sys
 import time
+
+from rdmaprov.node import devices
 
 ETHERTYPE = 0x88CC  # IEEE 802.1AB, 7.1
 # IEEE 802.1AB, table 7-1: nearest bridge, nearest non-TPMR bridge, nearest customer bridge.
@@ -25,25 +26,15 @@ SOL_PACKET, ADD_MEMBERSHIP, MR_MULTICAST, OUTGOING = 263, 1, 0, 4
 MOST_FRAMES = 4  # of a port that are printed; several neighbours on one port are rare
 MOST_READ = 64  # of a port that are read: a flood must not keep a processor busy
 MOST_BYTES = 2048  # of a frame; an LLDPDU fits a frame of 1500 bytes
-NET = "/sys/class/net"
-REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
-
-
-def read(*parts):
-    """Return a file's text without blanks around it, empty if it cannot be read."""
-    try:
-        with open(os.path.join(*parts), errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
+NET = os.path.join("/", devices.NET)
 
 
 def is_cabled(name):
     """Return whether a network device is an Ethernet port that is up and has a cable."""
-    stacked = any(line.startswith("DEVTYPE=") for line in read(NET, name, "uevent").splitlines())
-    return (
-        read(NET, name, "type") == "1" and read(NET, name, "carrier") == "1" and not stacked
-    )  # fmt: skip
+    kind, carrier = (devices.read(NET, name, file) for file in ("type", "carrier"))
+    lines = devices.read(NET, name, "uevent").splitlines()
+    is_stacked = any(line.startswith("DEVTYPE=") for line in lines)
+    return kind == "1" and carrier == "1" and not is_stacked
 
 
 def is_of_a_card(name):
@@ -51,7 +42,7 @@ def is_of_a_card(name):
     device = os.path.join(NET, name, "device")
     if os.path.exists(os.path.join(device, "physfn")) or not os.path.exists(device):
         return False
-    if REPRESENTOR.fullmatch(read(NET, name, "phys_port_name")):
+    if devices.REPRESENTOR.fullmatch(devices.read(NET, name, "phys_port_name")):
         return False
     bonded = os.path.isdir(os.path.join(NET, name, "master", "bonding"))
     return bonded or os.path.isdir(os.path.join(device, "infiniband"))
