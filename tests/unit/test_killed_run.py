@@ -92,5 +92,8 @@ def test_run_that_ends_well_leaves_nothing_behind():
         left = subprocess.Popen(
             ["sleep", "600"], env={**os.environ, **stop.environment}, start_new_session=True
         )
+        (mark,) = ("=".join(each) for each in stop.environment.items())
+        # The kernel shows a program's variables a moment after it has begun.
+        assert until(lambda: left.pid in marked_processes(mark))
         assert left.poll() is None
     assert left.wait(SOON_S) == -signal.SIGTERM
