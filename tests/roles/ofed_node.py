@@ -12,6 +12,7 @@ from tests.roles.apt_node import DOCA, MLNX, AptNode
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "openpgp"
 FINGERPRINT = "1775AF9104C401000799F1DA1747D561560BDC66"
+STALE = "/var/lib/rdmaprov/ofed-initramfs"  # the mark that an initramfs is to be made anew
 KEY = str(FIXTURES / "ed25519.asc")
 
 

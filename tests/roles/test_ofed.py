@@ -1,29 +1,18 @@
-"""The RDMA drivers: flavours, versions, keys, holds, what runs, and what was cut."""
+"""The RDMA drivers: flavours, versions, kernels, holds, and what runs."""
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
-import subprocess
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from plugins.module_utils.converge import converge
-from plugins.module_utils.machine import NodeError
-from plugins.module_utils.ofed import vendor_repository
-from plugins.module_utils.ofed.vendor_repository import CANDIDATE_KEY
 from plugins.module_utils.packages.apt import Apt
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import ofed
-from tests.roles import apt_node
-from tests.roles.apt_node import DOCA, KERNEL, KERNEL_DKMS, MLNX, AptNode, made
-from tests.roles.ofed_node import FINGERPRINT, FIXTURES, KEY, arguments, devices, run
-
-RSA2048 = "3A29178F15D862277467410996CBD0A3AB0F0E84"  # of rsa2048.asc
-STALE = "/var/lib/rdmaprov/ofed-initramfs"
+from tests.roles.apt_node import DOCA, KERNEL, KERNEL_DKMS, AptNode, made
+from tests.roles.ofed_node import KEY, STALE, arguments, devices, run
 
 
 @pytest.fixture
@@ -170,145 +159,6 @@ def test_own_hold_of_an_administrator_stays(node: AptNode):
     assert node.holds == {"linux-image-amd64", "vim"}
 
 
-@pytest.mark.parametrize("headers", [False, True])
-def test_installation_that_was_cut_is_repaired(node: AptNode, headers: bool):
-    if headers:
-        node.put(f"/lib/modules/{KERNEL}/build/Makefile")
-    node.cut = True
-    with pytest.raises(NodeError, match="Killed"):
-        run(node)
-    halfway = "doca-ofed" if headers else f"linux-headers-{KERNEL}"
-    assert node.packages[halfway][0] == "iU"
-    assert node.exists(STALE)
-    node.cut = False
-    result = run(node)
-    assert result["changes"][0]["seen"].startswith("halfway: ")
-    assert node.packages["doca-ofed"] == ("ii", "3.1.0-091513")
-    assert not node.exists(STALE)
-    assert not run(node)["changed"]
-
-
-def test_package_cut_in_its_files_that_is_to_go_goes(node: AptNode):
-    run(node)
-    node.packages[KERNEL_DKMS] = ("iHR", "25.07")
-    run(node, "inbox")
-    assert node.said(f"dpkg --force-remove-reinstreq --force-depends --purge {KERNEL_DKMS}")
-    assert not run(node, "inbox")["changed"]
-
-
-def test_journal_of_dpkg_that_was_cut_is_ended(node: AptNode):
-    node.put("/var/lib/dpkg/updates/0002")
-    configure = node._configure
-
-    def end(argv: list[str]) -> str:
-        node.remove("/var/lib/dpkg/updates/0002")
-        return configure(argv)
-
-    node.programs["env DEBIAN_FRONTEND=noninteractive dpkg --configure -a"] = end
-    result = run(node, "inbox")
-    assert [each["seen"] for each in result["changes"]] == ["halfway: the manager's own journal"]
-    assert not run(node, "inbox")["changed"]
-
-
-def test_headers_that_do_not_come_with_their_package_are_named(node: AptNode):
-    node.no_link = True
-    with pytest.raises(NodeError, match=rf"linux-headers-{KERNEL} is installed, but /lib/modules"):
-        run(node)
-    assert "doca-ofed" not in node.packages
-
-
-def test_removal_that_was_cut_is_repaired(node: AptNode):
-    run(node, "mlnx_ofed")
-    del node.packages["mlnx-ofed-all"]  # and no more
-    run(node)
-    assert node.packages["doca-ofed"][0] == "ii"
-    assert node.packages[KERNEL_DKMS][1].startswith("25.07")
-    assert not run(node)["changed"]
-
-
-def test_kernel_that_dkms_cannot_compile_for_is_told(node: AptNode):
-    node.broken_build = True
-    why = r"x.c:3: error: kernel 6.1 is not supported \(/var/lib/dkms/.*make.log\). Boot a kernel"
-    for _ in range(2):  # a second run tells it as well
-        with pytest.raises(NodeError, match=why):
-            run(node)
-    run(node, "inbox")
-    assert KERNEL_DKMS not in node.packages
-    assert not run(node, "inbox")["changed"]
-
-
-def test_newer_kernel_gets_its_modules(node: AptNode):
-    run(node)
-    node.put("/lib/modules/6.1.0-100-amd64/modules.dep")
-    node.put("/lib/modules/6.1.0-100-amd64/build/Makefile")
-    node.put("/boot/vmlinuz-6.1.0-100-amd64")
-    assert devices(run(node)) == ["kernel 6.1.0-100-amd64"]
-    assert not run(node)["changed"]
-
-
-def test_kernel_without_headers_is_refused_before_packages_change(node: AptNode):
-    node.put("/lib/modules/6.1.0-100-amd64/modules.dep")
-    node.put("/boot/vmlinuz-6.1.0-100-amd64")
-    with pytest.raises(Refused, match=r"no repository of the node has linux-headers-6.1.0-100"):
-        run(node)
-    assert "doca-ofed" not in node.packages
-    assert not node.exists(STALE)
-
-
-def test_version_that_the_repository_lacks_is_refused_before_anything(node: AptNode):
-    run(node, "mlnx_ofed")
-    with pytest.raises(NodeError, match=r"has 3.1.0-091513, expected doca-ofed 3.9.9"):
-        run(node, version="3.9.9")
-    assert node.packages["mlnx-ofed-all"][0] == "ii"
-    assert MLNX in (node.read(Apt.repository_file) or "")
-
-
-def test_key_with_another_fingerprint_is_not_written(node: AptNode):
-    with pytest.raises(NodeError, match=r"rsa2048.asc: key 3A29178F\w+, expected 1775AF91"):
-        run(node, repository_key_url=str(FIXTURES / "rsa2048.asc"))
-    assert not node.exists(Apt.key_file)
-
-
-def test_key_that_is_not_the_vendor_s_needs_its_fingerprint(node: AptNode):
-    with pytest.raises(
-        NodeError,
-        match=r"rsa2048.asc: key 3A29178F\w+, expected a known key of the vendor; for another one, "
-        r"write its ofed_repository_key_fingerprint",
-    ):
-        run(node, repository_key_url=str(FIXTURES / "rsa2048.asc"), repository_key_fingerprint="")
-    assert not node.exists(Apt.key_file)
-
-
-def test_keys_of_the_vendor_need_no_fingerprint(monkeypatch: pytest.MonkeyPatch):
-    text = (FIXTURES / "rsa2048.asc").read_text()
-    assert vendor_repository.key_problem(text, "") == f"key {RSA2048}"
-    monkeypatch.setattr(vendor_repository, "VENDORS_KEYS", (RSA2048,))
-    assert vendor_repository.key_problem(text, "") == ""
-    other = (FIXTURES / "ed25519.asc").read_text()
-    assert vendor_repository.key_problem(text + other, "").startswith("key ")
-
-
-def test_repository_that_another_key_signed_is_not_kept(node: AptNode):
-    node.unsigned = True
-    with pytest.raises(
-        NodeError, match="signed by key 96CBD0A3AB0F0E84, which ofed_repository_key"
-    ):
-        run(node)
-    assert not node.exists(Apt.repository_file)
-    assert not node.exists(Apt.key_file)
-    assert not node.exists(CANDIDATE_KEY)
-    assert "doca-ofed" not in node.packages
-
-
-def test_key_from_another_place_is_taken(node: AptNode, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(vendor_repository, "VENDORS_KEYS", (FINGERPRINT, RSA2048))
-    run(node)
-    other = run(node, repository_key_url=str(FIXTURES / "rsa2048.asc"),
-                repository_key_fingerprint="")  # fmt: skip
-    assert devices(other) == [Apt.repository_file]
-    assert (node.read(Apt.key_file) or "") == (FIXTURES / "rsa2048.asc").read_text()
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -329,34 +179,6 @@ def test_wrong_value_is_refused_before_anything_is_written(
 ):
     with pytest.raises(Refused, match=message):
         converge(node, ofed, {**arguments(), **given}, check=True)
-
-
-def test_unknown_distribution_needs_a_repository(node: AptNode):
-    node.put("/etc/os-release", "ID=arch\n")
-    with pytest.raises(Refused, match="no repository for arch"):
-        run(node, repository_url="")
-
-
-def test_gpu_driver_is_compiled_again_for_other_symbols(node: AptNode):
-    run(node)
-    symbol = "ib_register_peer_memory_client"
-    node.put("/usr/src/ofa_kernel/default/Module.symvers", f"0x1a2b\t{symbol}\tib_core\tX\n")
-    module, status = "/lib/modules/x/nvidia-peermem.ko", node._status
-    gpu = f"\nnvidia/575.57.08, {KERNEL}, x86_64: installed"
-    node.programs["dkms status"] = lambda argv: status(argv) + gpu
-    node.programs[f"modinfo -k {KERNEL} -F filename nvidia-peermem"] = module
-    node.programs["modprobe --dump-modversions"] = "0x9999\tib_unregister_peer_memory_client\n"
-
-    def build(argv: list[str]) -> str:
-        assert argv[2] == "nvidia/575.57.08"
-        node.programs["modprobe --dump-modversions"] = f"0x1a2b\t{symbol}\n"
-        return ""
-
-    node.programs["dkms"] = build
-    result = run(node)
-    assert [(each["seen"], each["wanted"]) for each in result["changes"]] == [("none", "0x1a2b")]
-    assert node.said(f"dkms build nvidia/575.57.08 -k {KERNEL} --force")
-    assert not run(node)["changed"]
 
 
 def test_ofed_without_packages_is_uninstalled(node: AptNode):
@@ -387,46 +209,6 @@ def test_driver_that_no_package_brought_is_refused(node: AptNode):
         Refused, match=r"mlx5_core is /lib/modules/.*/updates/dkms/mlx5_core.ko, not"
     ):
         run(node, "inbox")
-
-
-def test_cloud_kernel_is_refused_and_ubuntus_gets_its_modules(node: AptNode):
-    node.put(f"/lib/modules/{KERNEL}/modules.dep", "kernel/ib_uverbs.ko:\nkernel/rdma_ucm.ko:\n")
-    with pytest.raises(Refused, match=f"kernel {KERNEL} has no mlx5_ib; is it a cloud kernel"):
-        run(node, "inbox")
-    node.put("/etc/os-release", "ID=ubuntu\n")
-    changes = converge(node, ofed, arguments("inbox"), check=True)["changes"]
-    assert changes[0]["wanted"] == f"linux-modules-extra-{KERNEL}"
-
-
-def archive(path: Path) -> str:
-    """Make an archive with a repository as MLNX_OFED's has it; return its SHA-256."""
-    with tarfile.open(path, "w:gz") as file:
-        file.addfile(tarfile.TarInfo("MLNX_OFED_LINUX-24.10/DEBS/Packages.gz"), io.BytesIO())
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_archive_becomes_a_repository_if_its_checksum_is_right(
-    node: AptNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    path = tmp_path / "MLNX_OFED_LINUX-24.10.tgz"
-    sha256 = archive(path)
-    given: dict[str, Any] = {"repository_url": "", "package_url": str(path)}
-
-    def unpack(argv: list[str]) -> str:
-        subprocess.run(argv, check=True)
-        return ""
-
-    node.programs["tar"] = unpack
-    with pytest.raises(NodeError, match=f"has SHA-256 {sha256}, expected {'0' * 64}"):
-        run(node, "mlnx_ofed", **given, package_sha256="0" * 64)
-    assert not node.exists(Apt.repository_file)
-    url = f"file:///var/lib/rdmaprov/ofed/{sha256}/repository/"
-    monkeypatch.setitem(apt_node.OFFERS, url,
-                        apt_node.OFFERS[MLNX])  # fmt: skip
-    result = run(node, "mlnx_ofed", **given, package_sha256=sha256)
-    assert devices(result) == [str(path), Apt.repository_file, "mlnx-ofed-all"]
-    assert (node.read(Apt.repository_file) or "").endswith(f"\ndeb [trusted=yes] {url} ./\n")
-    assert not run(node, "mlnx_ofed", **given, package_sha256=sha256)["changed"]
 
 
 def test_record_of_holds_names_ours(node: AptNode):
