@@ -35,6 +35,7 @@ from tests.roles import (
     apt_node,
     fabric_node,
     hugepages_node,
+    mlx5_node,
     mutations,
     nccl_node,
     ofed_node,
@@ -43,7 +44,6 @@ from tests.roles import (
     qos_node,
     test_limits,
     test_links,
-    test_mlx5,
     test_mtu,
     test_nccl,
     test_peermem,
@@ -154,7 +154,11 @@ CASES = {
     ),
     "links of ifupdown": Case(OfManager, {"manager": "auto"}, managed(test_links.with_ifupdown)),
     "links of netplan": Case(OfManager, {"manager": "netplan"}, managed(test_links.with_netplan)),
-    "mlx5": Case(mlx5, test_mlx5.arguments(), fixture(test_mlx5.node)),
+    "mlx5": Case(
+        mlx5,
+        mlx5_node.arguments(),
+        lambda root: mlx5_node.with_mlx5(FakeMachine(root)),
+    ),
     "mtu": Case(mtu, test_mtu.arguments(), fixture(test_mtu.node)),
     "nccl": Case(nccl, nccl_node.arguments(), fixture(test_nccl.node)),
     "ofed": Case(

@@ -1,43 +1,23 @@
-"""The QoS of RoCE ports: each setting, each layer alone, both tools, the program at boot."""
+"""The QoS of RoCE ports: what is set, in each layer alone, by both tools."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from copy import copy
 from pathlib import Path
-from typing import Any
 
 import pytest
-from plugins.module_utils import shipped
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
-from plugins.module_utils.plan import carry_out
-from plugins.module_utils.qos import install, program
 from plugins.module_utils.roles import roce_qos
-from tests.roles.qos_node import CC, CM, DESCRIPTION, ECN, TCLASS, UNIT, QosNode, arguments
+from tests.roles.qos_node import CM, DESCRIPTION, UNIT, QosNode, arguments
+from tests.roles.qos_runs import MAP, factory, layers, run, settings
 
 BOTH = pytest.mark.parametrize("backend", ["dcb", "mlnx_qos"])
-MAP = {dscp: dscp >> 3 for dscp in range(64)}
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> QosNode:
-    made = QosNode(tmp_path / "node")
-    made.prepare()
-    return made
-
-
-def run(node: QosNode, **changed: Any) -> dict[str, Any]:
-    return converge(node, roce_qos, arguments(**changed), check=False)
-
-
-def settings(result: dict[str, Any]) -> list[str]:
-    return [change["setting"] for change in result["changes"]]
-
-
-def layers(result: dict[str, Any]) -> set[str]:
-    return {change["layer"] for change in result["changes"]}
+    return factory(tmp_path / "node")
 
 
 @BOTH
@@ -183,207 +163,3 @@ def test_exit_status_of_dcb_is_not_believed(node: QosNode):
     node.tools.lying = True
     run(node)
     assert node.port.entries == MAP
-
-
-# Congestion control and marking
-
-
-def test_vendors_driver_has_ecn_and_cnps_as_described(node: QosNode):
-    node.vendor()
-    changes = run(node, dcqcn={"rp_ai_rate": 10})["changes"]
-    on = [node.value(f"{ECN}roce_np/enable/{priority}") for priority in range(8)]
-    assert on == ["0", "0", "0", "1", "0", "0", "0", "0"]
-    assert node.value(ECN + "roce_np/cnp_dscp") == "48"
-    assert node.value(ECN + "roce_rp/rpg_ai_rate") == "10"
-    assert "DSCP of CNPs" in [change["setting"] for change in changes]
-
-
-def test_kernels_driver_has_cnps_in_debugfs(node: QosNode):
-    for name, value in (("np_cnp_dscp", 4), ("np_cnp_prio", 6), ("np_cnp_prio_mode", 0)):
-        node.put(CC + name, f"{value}\n")
-    assert "DSCP of CNPs" in settings(run(node))
-    assert node.value(CC + "np_cnp_dscp") == "48"
-    node.put(CC + "np_cnp_prio_mode", "1\n")
-    node.put(CC + "np_cnp_prio", "0\n")
-    with pytest.raises(NodeError, match="not in effect"):  # a made-up file sets no other
-        run(node)
-    assert node.value(CC + "np_cnp_prio") == "6"
-
-
-@pytest.mark.parametrize("locked", [False, True])
-def test_driver_without_congestion_control_is_said(node: QosNode, locked: bool):
-    if locked:
-        node.put(CC + "np_cnp_dscp", "4\n")
-        node.put("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
-    (why,) = run(node)["notes"]
-    assert why.startswith("ens1: ECN and CNPs: there is no /sys/class/net/ens1/ecn")
-    assert ("locked down" in why) == locked
-    with pytest.raises(NodeError, match="roce_qos_dcqcn cannot be set"):
-        run(node, dcqcn={"rp_ai_rate": 10})
-
-
-def test_rdma_cm_that_is_not_loaded_is_loaded(node: QosNode):
-    path = Path(node.path("/sys/kernel/config/rdma_cm"))
-    path.rename(path.with_name("hidden"))
-
-    def load(argv: list[str]) -> str:
-        assert argv == ["modprobe", "rdma_cm"]
-        path.with_name("hidden").rename(path)
-        return ""
-
-    node.programs["modprobe"] = load
-    seen = [each["seen"] for each in run(node)["changes"] if "rdma_cm" in each["setting"]]
-    assert seen == ["rdma_cm is not loaded"] * 2
-    assert node.value(CM + "default_roce_tos") == "106"
-
-
-def test_directory_of_rdma_cm_is_not_left(node: QosNode):
-    node.remove(CM + "default_roce_tos")
-    node.remove(CM + "default_roce_mode")
-    for part in ("ports/1", "ports", ""):
-        Path(node.path("/sys/kernel/config/rdma_cm/rocep24s0/" + part)).rmdir()
-    with pytest.raises(NodeError, match="there is no /sys/kernel/config/rdma_cm/rocep24s0/ports"):
-        run(node)
-    assert node.names("/sys/kernel/config/rdma_cm") == []
-
-
-@pytest.mark.parametrize(
-    ("force", "text", "written"),
-    [
-        (True, "", "106"),
-        (True, "Global tclass=96\n", "106"),
-        (False, "Global tclass=236\n", "-1"),
-        (False, "", ""),
-        (False, "Global tclass=106\n", "Global tclass=106\n"),
-    ],
-)
-def test_forced_traffic_class(node: QosNode, force: bool, text: str, written: str):
-    node.vendor()
-    node.put(TCLASS, text)
-    if force:
-        with pytest.raises(NodeError, match="not in effect"):  # a made-up file reads as written
-            run(node, force_traffic_class=force)
-    else:
-        run(node, force_traffic_class=force)
-    assert node.read(TCLASS) == written
-
-
-# What a boot, a driver or an RDMA device sets again
-
-
-@pytest.mark.parametrize(
-    "lost",
-    [
-        DESCRIPTION,
-        "/etc/systemd/system/rdmaprov-roce-qos@.service",
-        "/etc/systemd/system/rdmaprov-roce-qos.service",
-        install.RULES,
-        install.PROGRAM + "/node/qos/port.py",
-    ],
-)
-def test_each_file_is_seen_alone(node: QosNode, lost: str):
-    run(node)
-    node.remove(lost)
-    node.ran.clear()
-    assert layers(run(node)) == {"configured"}
-    assert node.exists(lost)
-    assert [line for line in node.ran if " restart " in line] == [f"systemctl restart {UNIT}"]
-    assert node.ran.index("systemctl daemon-reload") < node.ran.index(f"systemctl restart {UNIT}")
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "layer"),
-    [
-        ("UnitFileState", "disabled", "configured"),
-        ("ActiveState", "failed", "running"),
-        ("NeedDaemonReload", "yes", "running"),
-    ],
-)
-def test_unit_is_seen_alone(node: QosNode, name: str, value: str, layer: str):
-    run(node)
-    node.units[UNIT][name] = value
-    plan = roce_qos.plan(node, arguments())
-    assert [(each["layer"], each["setting"]) for each in plan.changes()] == [(layer, "unit")]
-
-
-def test_file_of_another_version_is_removed_from_the_program(node: QosNode):
-    run(node)
-    node.put(install.PROGRAM + "/node/qos/old.py", "import nothing\n")
-    assert settings(run(node)) == ["program"]
-    assert not node.exists(install.PROGRAM + "/node/qos/old.py")
-
-
-def test_run_that_was_cut_anywhere_is_repaired(node: QosNode, tmp_path: Path):
-    steps = len(roce_qos.plan(node, arguments()).steps)
-    assert steps > 8
-    for cut in range(steps):
-        other = QosNode(tmp_path / f"cut{cut}")
-        other.prepare()
-        for step in roce_qos.plan(other, arguments()).steps[:cut]:
-            step.do()
-        again = roce_qos.plan(other, arguments())
-        carry_out(again, lambda other=other: roce_qos.plan(other, arguments()))  # type: ignore[misc]
-        assert other.units[UNIT] == {"ActiveState": "active", "UnitFileState": "enabled"}
-        assert other.port.entries == MAP
-
-
-def test_program_makes_what_the_role_makes(node: QosNode, tmp_path: Path):
-    run(node)
-    after_boot = QosNode(tmp_path / "booted")
-    after_boot.prepare()
-    after_boot.put(DESCRIPTION, node.read(DESCRIPTION) or "")
-    assert program.main([], after_boot, patience_s=0) == 0
-    assert vars(after_boot.port) == vars(node.port)
-    assert after_boot.value(CM + "default_roce_tos") == "106"
-    assert program.apply(after_boot, "ens1")[:-1] == []
-
-
-def test_program_waits_for_what_a_driver_makes_later(
-    node: QosNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    run(node)
-    port = node.tools.ports.pop("ens1")
-    monkeypatch.setattr("time.sleep", lambda _: node.tools.ports.update(ens1=port))
-    assert program.main(["ens1"], node, patience_s=10) == 0
-    del node.tools.ports["ens1"]
-    assert program.main(["ens1"], node, patience_s=0) == 1
-    assert "ens1: it has no DCB, although it is a port" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("text", ["", "{"])
-def test_program_says_what_is_wrong_with_a_description(
-    node: QosNode, text: str, capsys: pytest.CaptureFixture[str]
-):
-    if text:
-        node.put(DESCRIPTION, text)
-    assert program.main(["ens1"], node, patience_s=0) == 1
-    assert capsys.readouterr().err
-
-
-def test_installed_program_runs_without_ansible(tmp_path: Path):
-    sources = shipped.sources(install.OWNER, install.MODULES)
-    for name, text in sources.items():
-        path = tmp_path / "roce_qos" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    assert not [text for text in sources.values() if "import ansible" in text]
-    argv = [sys.executable, "-I", "-S", "-B", str(tmp_path / "roce_qos"), "no-such-netdev"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert done.stderr == (
-        "no-such-netdev: there is no /etc/rdmaprov/roce_qos/no-such-netdev.json. "
-        "Run on the controller: rdmaprov apply\n"
-    )
-
-
-@pytest.mark.parametrize("target", ["multi-user.target", "sys-subsystem-net-devices-ens1.device"])
-def test_unit_that_the_disk_does_not_link_is_enabled_again(node: QosNode, target: str):
-    """A boot goes by the disk, and systemd remembers the links."""
-    unit = "rdmaprov-roce-qos@ens1.service"
-    link = f"/etc/systemd/system/{target}.wants/{unit}"
-    run(node)
-    node.remove(link)
-    (change,) = run(node)["changes"]
-    assert (change["device"], change["seen"]) == ("ens1", "not linked on the disk")
-    assert node.exists(link)
-    assert run(node)["changes"] == []

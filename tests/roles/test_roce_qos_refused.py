@@ -7,25 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.qos import install, program
-from plugins.module_utils.roles import roce_qos
 from plugins.module_utils.systemd import escape
 from tests.roles.card import Tools
-from tests.roles.qos_node import CC, CM, DESCRIPTION, TCLASS, UNIT, QosNode, arguments
+from tests.roles.qos_node import CC, CM, DESCRIPTION, TCLASS, UNIT, QosNode
+from tests.roles.qos_runs import factory, run
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> QosNode:
-    made = QosNode(tmp_path / "node")
-    made.prepare()
-    return made
-
-
-def run(node: QosNode, **changed: Any) -> dict[str, Any]:
-    return converge(node, roce_qos, arguments(**changed), check=False)
+    return factory(tmp_path / "node")
 
 
 @pytest.mark.parametrize(
