@@ -1,64 +1,28 @@
-"""The link managers: which has a device, what it is told, and what of an admin's is left alone."""
+"""The link managers: which has a device, and what each is told of a rail."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 from plugins.module_utils.links import Addressing, Links
 from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Plan, Refused
-from plugins.module_utils.rails import Rail
 from plugins.module_utils.roles import mtu
 from tests.roles.fake import FakeMachine
-
-ROUTED = Addressing("198.18.0.1/24", "198.18.0.254", 1000, 1001)
-STATE = "/run/systemd/netif/links/3"
+from tests.roles.links_node import (
+    ROUTED,
+    apply,
+    one_rail,
+    rail,
+    with_ifupdown,
+    with_netplan,
+    with_network_manager,
+    with_networkd,
+)
 
 
 @pytest.fixture
 def node(machine: FakeMachine) -> FakeMachine:
-    """Provide a node with one rail, and no link manager."""
-    machine.nic("ens1", index=3)
-    machine.put("/sys/class/net/ens1/type", "1\n")
-    return machine
-
-
-def with_networkd(node: FakeMachine, state: str = "ADMIN_STATE=unmanaged\n") -> None:
-    node.put("/run/systemd/netif/state")
-    node.put(STATE, state)
-    node.programs["networkctl reload"] = ""
-
-
-def with_network_manager(node: FakeMachine, state: str = "100 (connected)\n") -> None:
-    node.put("/run/NetworkManager/no-stub-resolv.conf")
-    node.programs["nmcli"] = ""
-    node.programs["nmcli -g GENERAL.STATE device show ens1"] = state
-    node.programs["nmcli -g GENERAL.CONNECTION device show ens1"] = "rdmaprov-ens1\n"
-
-
-def with_ifupdown(node: FakeMachine, text: str = "") -> None:
-    node.put("/etc/network/interfaces", "source /etc/network/interfaces.d/*\n" + text)
-    node.programs.update({"ifup": "", "ifquery": ""})
-
-
-def with_netplan(node: FakeMachine, text: str = "network: {version: 2}\n") -> None:
-    node.put("/etc/netplan/50-cloud-init.yaml", text)
-    node.programs.update({"netplan generate": "", "netplan get": "network:\n  version: 2\n"})
-
-
-def rail() -> Rail:
-    return Rail(0, "ens1", "mlx5_0", "", ROUTED.address, ROUTED.gateway)
-
-
-def apply(node: FakeMachine, manager: str = "auto", wanted: Addressing = ROUTED) -> Plan:
-    plan, links = Plan(node), Links(node, manager)
-    links.leftovers(plan, [rail()])
-    links.of("ens1").address(plan, rail(), wanted)
-    links.settle(plan)
-    for step in plan.steps:
-        step.do()
-    return plan
+    return one_rail(machine)
 
 
 @pytest.mark.parametrize(
@@ -216,77 +180,6 @@ def test_ifupdown_gets_a_stanza_of_ours(node: FakeMachine):
     assert apply(node).steps == []
 
 
-def test_ifupdown_that_reads_no_other_files_is_refused(node: FakeMachine):
-    with_ifupdown(node)
-    node.put("/etc/network/interfaces", "auto lo\n")
-    with pytest.raises(Refused, match=r"Write: source /etc/network/interfaces\.d/\*"):
-        apply(node)
-
-
-def test_stanza_of_an_admins_is_refused(node: FakeMachine):
-    with_ifupdown(node, "iface ens1 inet dhcp\n")
-    with pytest.raises(Refused, match=r"interfaces configures it \(iface ens1 \.\.\. dhcp\)"):
-        apply(node)
-
-
-def test_drop_in_of_ours_goes_beside_the_admins_file(node: FakeMachine):
-    node.put("/etc/systemd/network/10-rail.network", "[Match]\nMACAddress=02:00:00:00:00:01\n")
-    with_networkd(node, "NETWORK_FILE=/etc/systemd/network/10-rail.network\n")
-    apply(node)
-    text = node.read("/etc/systemd/network/10-rail.network.d/rdmaprov-fabric.conf") or ""
-    assert "[Network]\nConfigureWithoutCarrier=yes\nAddress=198.18.0.1/24\n" in text
-    assert not node.exists("/etc/systemd/network/20-rdmaprov-ens1.network")
-
-
-def test_admins_file_with_another_address_is_refused(node: FakeMachine):
-    text = "[Match]\nName=ens1\n[Network]\nAddress=1.2.3.4/8\n"
-    node.put("/etc/systemd/network/10-rail.network", text)
-    with_networkd(node, "NETWORK_FILE=/etc/systemd/network/10-rail.network\n")
-    with pytest.raises(Refused, match=r"gives it 1\.2\.3\.4/8, expected 198\.18\.0\.1/24"):
-        apply(node)
-
-
-@pytest.mark.parametrize("match", ["Name=en*", "Name=ens1 ens2", "Name=!eno1", "Type=ether"])
-def test_admins_file_for_several_devices_is_refused(node: FakeMachine, match: str):
-    node.put("/etc/systemd/network/10-all.network", f"[Match]\n{match}\n[Network]\nDHCP=yes\n")
-    with_networkd(node, "NETWORK_FILE=/etc/systemd/network/10-all.network\n")
-    with pytest.raises(Refused, match=r"10-all\.network configures more than this device"):
-        apply(node)
-
-
-def test_later_file_for_several_devices_gives_way(node: FakeMachine):
-    node.put("/usr/lib/systemd/network/99-all.network", "[Match]\nName=en*\n")
-    with_networkd(node, "NETWORK_FILE=/usr/lib/systemd/network/99-all.network\n")
-    own = "/etc/systemd/network/20-rdmaprov-ens1.network"
-
-    def reload(argv: list[str]) -> str:
-        node.put(STATE, f"NETWORK_FILE={own}\n")
-        return " ".join(argv)
-
-    node.programs["networkctl reload"] = reload
-    apply(node)
-    assert "Name=ens1" in (node.read(own) or "")
-
-
-def test_file_that_networkd_does_not_use_is_an_error(
-    node: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("plugins.module_utils.links.networkd._SETTLE_S", 0)
-    with_networkd(node)
-    with pytest.raises(
-        NodeError, match="ens1: systemd-networkd uses no file, expected /etc/systemd"
-    ):
-        apply(node)
-
-
-def test_file_of_a_device_that_is_no_rail_any_more_goes(node: FakeMachine):
-    with_ifupdown(node)
-    node.put("/etc/network/interfaces.d/rdmaprov-fabric-ens9", "auto ens9\n")
-    node.put("/etc/network/interfaces.d/admins", "auto eno1\n")
-    apply(node)
-    assert node.names("/etc/network/interfaces.d") == ["admins", "rdmaprov-fabric-ens1"]
-
-
 @pytest.mark.parametrize(
     ("manager", "path", "line"),
     [
@@ -314,65 +207,3 @@ def test_mtu_has_a_file_of_its_own(node: FakeMachine, manager: object, path: str
         step.do()
     lines = (node.read("/etc/" + path) or "").splitlines()
     assert [each for each in lines if each.startswith(line) and "4200" in each]
-
-
-def with_networkd_that_reads(node: FakeMachine) -> None:
-    own = "/etc/systemd/network/20-rdmaprov-ens1.network"
-    with_networkd(node)
-
-    def reload(_: list[str]) -> str:
-        node.put(STATE, f"NETWORK_FILE={own}\n")
-        return ""
-
-    node.programs["networkctl reload"] = reload
-
-
-ON_LINK = Addressing("198.18.0.1/32", "169.254.0.1", 1000, 1001)
-OTHER_FAMILY = Addressing("198.18.0.1/32", "fe80::1", 1000, 1001)
-
-
-@pytest.mark.parametrize(
-    ("with_manager", "wanted", "lines"),
-    [
-        (with_networkd_that_reads, ON_LINK, "Gateway=169.254.0.1\nTable=1000\nGatewayOnLink=yes\n"),
-        (
-            with_networkd_that_reads,
-            OTHER_FAMILY,
-            "Destination=0.0.0.0/0\nGateway=fe80::1\nTable=1000\n",
-        ),
-        (
-            with_network_manager,
-            ON_LINK,
-            "route1=0.0.0.0/0,169.254.0.1\nroute1_options=table=1000,onlink=true\n",
-        ),
-        (
-            with_ifupdown,
-            ON_LINK,
-            "up ip -4 route replace default via 169.254.0.1 dev ens1 table 1000 proto static "
-            "onlink\n",
-        ),
-        (
-            with_ifupdown,
-            OTHER_FAMILY,
-            "up ip -4 route replace default via inet6 fe80::1 dev ens1 table 1000 proto static\n",
-        ),
-    ],
-)
-def test_router_is_reached_over_the_link(
-    node: FakeMachine, with_manager: Callable[..., None], wanted: Addressing, lines: str
-):
-    with_manager(node)
-    apply(node, wanted=wanted)
-    manager = Links(node, "auto").of("ens1")
-    text = node.read(manager.fabric_file("ens1")) or ""
-    assert lines in text
-    # The address has no subnet, so no route leads to one.
-    assert "198.18.0.1/32" in text
-    assert "Destination=198" not in text
-    assert "replace 198" not in text
-
-
-def test_router_of_the_other_family_needs_a_manager_that_has_such(node: FakeMachine):
-    with_network_manager(node)
-    with pytest.raises(Refused, match=r"rail 0: NetworkManager has no IPv6 router \(fe80::1\)"):
-        apply(node, wanted=OTHER_FAMILY)

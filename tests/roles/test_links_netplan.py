@@ -11,7 +11,7 @@ from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import Plan, Refused
 from plugins.module_utils.rails import Rail
 from tests.roles.fake import FakeMachine
-from tests.roles.test_links import STATE, with_netplan, with_networkd
+from tests.roles.links_node import STATE, with_netplan, with_networkd
 
 # Printed by netplan 0.106 of Debian 12.
 GET = """\

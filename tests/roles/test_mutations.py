@@ -35,6 +35,7 @@ from tests.roles import (
     apt_node,
     fabric_node,
     hugepages_node,
+    links_node,
     mlx5_node,
     mutations,
     nccl_node,
@@ -43,7 +44,6 @@ from tests.roles import (
     pcie_node,
     qos_node,
     test_limits,
-    test_links,
     test_mtu,
     test_nccl,
     test_peermem,
@@ -87,8 +87,8 @@ class OfManager:
     @staticmethod
     def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         plan, links = Plan(machine), Links(machine, arguments["manager"])
-        links.leftovers(plan, [test_links.rail()])
-        links.of("ens1").address(plan, test_links.rail(), test_links.ROUTED)
+        links.leftovers(plan, [links_node.rail()])
+        links.of("ens1").address(plan, links_node.rail(), links_node.ROUTED)
         links.settle(plan)
         return plan
 
@@ -116,9 +116,7 @@ def vendors_qos(root: Path) -> FakeMachine:
 
 def managed(manager: Callable[..., None]) -> Callable[[Path], FakeMachine]:
     def make(root: Path) -> FakeMachine:
-        node = FakeMachine(root)
-        node.nic("ens1", index=3)
-        node.put("/sys/class/net/ens1/type", "1\n")
+        node = links_node.one_rail(FakeMachine(root))
         manager(node)
         return node
 
@@ -150,10 +148,10 @@ CASES = {
     ),
     "limits": Case(limits, test_limits.arguments(), prepared(test_limits.Node)),
     "links of NetworkManager": Case(
-        OfManager, {"manager": "auto"}, managed(test_links.with_network_manager)
+        OfManager, {"manager": "auto"}, managed(links_node.with_network_manager)
     ),
-    "links of ifupdown": Case(OfManager, {"manager": "auto"}, managed(test_links.with_ifupdown)),
-    "links of netplan": Case(OfManager, {"manager": "netplan"}, managed(test_links.with_netplan)),
+    "links of ifupdown": Case(OfManager, {"manager": "auto"}, managed(links_node.with_ifupdown)),
+    "links of netplan": Case(OfManager, {"manager": "netplan"}, managed(links_node.with_netplan)),
     "mlx5": Case(
         mlx5,
         mlx5_node.arguments(),
