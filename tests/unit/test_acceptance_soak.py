@@ -7,7 +7,11 @@ import random
 import pytest
 from tests.unit.accept_runs import change, healthy, job, say
 
-from rdmaprov.acceptance import measure, proof
+from rdmaprov.acceptance import (
+    measure,
+    proof,
+    stages_soak,
+)
 from rdmaprov.acceptance.change_points import change_points
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
 from rdmaprov.acceptance.plan import Task
@@ -89,3 +93,19 @@ def test_rank_that_is_slow_inside_each_collective_is_told_by_its_pairs(rank):
     assert measure.stragglers(ran, "rail 0") == {}
     (note,) = straggler_notes(ran)
     assert f"rank {rank} on {ran.job.node_of(rank)} is slow inside each collective, 20.0 ms" in note
+
+
+def test_a_spell_that_lasts_is_found_and_one_slow_interval_is_not():
+    times = [100.0 + number % 3 for number in range(60)]
+    times[7] = 300.0
+    assert list(stages_soak.slow_levels(times, None)) == []
+    times[30:40] = [130.0 + number % 3 for number in range(10)]
+    [found] = stages_soak.slow_levels(times, 1)
+    assert "slower in intervals 30 to 39 of 60" in found.what
+    assert "1.30 times as long" in found.what
+    assert found.rail == 1
+
+
+def test_a_soak_that_becomes_a_little_slower_is_no_finding():
+    assert list(stages_soak.slow_levels([100.0] * 30 + [106.0] * 30, None)) == []
+    assert list(stages_soak.slow_levels([], None)) == []

@@ -1,56 +1,25 @@
-"""Stages: what each runs, what it says, whom it takes out of the next ones, what is kept."""
+"""Stages of pairs, groups and single nodes: what each runs, says, and takes out."""
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from typing import Any, cast
 
 import pytest
+from tests.unit.gate_sites import GPUS, made_site, slow
 from tests.unit.live_ranks import RATE_GB_S, FakeRunner
-from tests.unit.sites import GOOD, write
 
 from rdmaprov.acceptance import (
     gate,
     isolate,
-    jobs,
-    resume,
-    stages,
     stages_groups,
     stages_host,
-    stages_soak,
 )
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate import Gate, StageRun
-from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.live import LiveRanks
-from rdmaprov.acceptance.options import Options, parse_duration
-from rdmaprov.acceptance.reach import Rendezvous
+from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stages import StageReport, leave_out, parse_stages
-from rdmaprov.errors import UsageError
-from rdmaprov.inventory import load_site
-
-GPUS = 8
-
-
-def made_site(path, count=16, backend="nccl", per_leaf=0, extra=""):
-    leaf = [f", fabric_leaf: leaf{n // per_leaf}" if per_leaf else "" for n in range(count)]
-    hosts = "".join(f"    n{n + 1}: {{unit: {n + 1}{leaf[n]}}}\n" for n in range(count))
-    files = {**GOOD, "hosts.yml": f"---\nnodes:\n  hosts:\n{hosts}"}
-    files["group_vars/nodes.yml"] = files.get("group_vars/nodes.yml", "---\n") + extra
-    nodes = load_site(write(path / "site", files)).nodes
-    assert len(nodes) == count
-    facts = {
-        node.name: {
-            "port": 40000,
-            "addresses": {"eth0": [f"192.0.2.{number}"]},
-            "gpus": {"gpus": [{"free_mib": "80000", "total_mib": "81920"}] * GPUS},
-            "rails": [{"netdev": f"ens{r}", "rdma": f"mlx5_{r}"} for r in (1, 2)],
-        }
-        for number, node in enumerate(nodes, start=1)
-    }
-    return GateSite(nodes, facts, backend, Rendezvous("192.0.2.1", dict.fromkeys(facts, "eth0")))
+from rdmaprov.acceptance.stages import parse_stages
 
 
 @pytest.fixture
@@ -62,13 +31,6 @@ def pairs(site, share, every=False):
     runner = FakeRunner(share)
     with LiveRanks(site, runner, "pairs").opened() as live:
         return stages_groups.run_pairs(live, site, every), runner
-
-
-def slow(bad, share=0.5, plane=None, gpus=range(GPUS)):
-    def of(node, where, gpu):
-        return share if node == bad and plane in (None, where) and gpu in gpus else 1.0
-
-    return of
 
 
 @pytest.mark.parametrize(
@@ -254,164 +216,3 @@ def test_host_of_one_gpu_is_skipped(site):
 def test_a_node_that_dies_alone_is_named(site):
     report = stages_host.run_host(site, FakeRunner(lambda n, *_: 0 if n == "n2" else 1), None)
     assert {found.node for found in report.findings} == {"n2"}
-
-
-# --- jobs --------------------------------------------------------------------------------------
-
-
-def test_nccl_takes_the_control_device_unless_the_node_says_otherwise(tmp_path):
-    site = made_site(tmp_path, 4)
-    site.facts["n2"]["socket_ifname"] = "bond0"
-    made = jobs.fleet_job(site, (1 << 30,), False)
-    assert made.environment["n1"]["NCCL_SOCKET_IFNAME"] == "=eth0"
-    assert "NCCL_SOCKET_IFNAME" not in made.environment["n2"]
-
-
-def test_nccl_takes_the_device_that_the_site_states(tmp_path):
-    site = made_site(tmp_path, 4, extra="nccl_socket_ifname: =bond0\n")
-    assert jobs.fleet_job(site, (1 << 30,), False).environment["n1"] == {}
-
-
-def test_the_site_chooses_the_port(tmp_path):
-    site = made_site(tmp_path, 4, extra="torch_runtime_acceptance_port: 29400\n")
-    assert jobs.fleet_job(site, (8,), False).port == 29400
-    assert jobs.session_job(site, 3).port == 29400
-    free = made_site(tmp_path / "free", 4)
-    assert jobs.session_job(free, 0).port != jobs.session_job(free, 1).port
-
-
-def test_ranks_meet_at_the_first_node_that_is_left(site):
-    job = jobs.session_job(site.without({"n1"}), 0)
-    assert (job.nodes[0], job.address) == ("n2", "192.0.2.2")
-    assert jobs.session_job(site, 0).address == "192.0.2.1"
-
-
-def test_all_collectives_run_on_the_fleet_at_the_largest_sizes_only(site):
-    tasks = jobs.fleet_job(site, tuple(1 << n for n in range(3, 30)), False).tasks
-    others = {task.collective: task.sizes for task in tasks if task.stage == "fleet"}
-    assert set(others) == {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}
-    assert others["all_to_all"] == (1 << 27, 1 << 28, 1 << 29)
-
-
-# --- who goes on -------------------------------------------------------------------------------
-
-
-def test_a_finding_takes_its_node_out_and_of_a_path_one_end():
-    names = tuple(f"n{n}" for n in range(8))
-    found = [
-        Finding("slow", "x", "n3"),
-        Finding("path", "x", nodes=("n3", "n4")),
-        Finding("path", "x", nodes=("n5", "n6")),
-        Finding("leaf", "x", level="leaf", nodes=("n0", "n1")),
-        Finding("all", "x", level="fleet", nodes=names),
-    ]
-    assert set(leave_out(found, names)) == {"n3", "n6", "n0", "n1"}
-    assert leave_out([Finding("half", "x", level="leaf", nodes=names[:4])], names) == {}
-
-
-def test_a_report_is_one_line_and_a_state():
-    report = StageReport("host", "it did")
-    assert (report.text, report.state) == ("host: it did", "passed")
-    report.findings.append(Finding("x", "y", "n1", proven=False))
-    assert report.state == "unknown"
-    report.findings.append(Finding("x", "y", "n1"))
-    assert (report.state, report.as_data()["findings"]) == ("failed", 2)
-
-
-# --- options -----------------------------------------------------------------------------------
-
-
-def test_stages_are_chosen_in_their_order():
-    assert parse_stages("") == ("state", "preflight", "host", "pairs", "groups", "fleet")
-    assert parse_stages("pairs, host") == ("state", "preflight", "host", "pairs")
-    assert Options(soak_s=60).wanted[-1] == "soak"
-
-
-@pytest.mark.parametrize("text", ["soak", "x", "host,,pairs"])
-def test_a_stage_that_is_none(text):
-    with pytest.raises(UsageError, match="--stages"):
-        parse_stages(text)
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("", 0), ("90", 90), ("30m", 1800), ("2h", 7200)])
-def test_a_soak_has_a_time(text, seconds):
-    assert parse_duration(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "1d", "x", "169h", "1.5h"])
-def test_a_soak_that_is_no_time(text):
-    with pytest.raises(UsageError, match="--soak"):
-        parse_duration(text)
-
-
-# --- soak --------------------------------------------------------------------------------------
-
-
-def test_a_spell_that_lasts_is_found_and_one_slow_interval_is_not():
-    times = [100.0 + number % 3 for number in range(60)]
-    times[7] = 300.0
-    assert list(stages_soak.slow_levels(times, None)) == []
-    times[30:40] = [130.0 + number % 3 for number in range(10)]
-    [found] = stages_soak.slow_levels(times, 1)
-    assert "slower in intervals 30 to 39 of 60" in found.what
-    assert "1.30 times as long" in found.what
-    assert found.rail == 1
-
-
-def test_a_soak_that_becomes_a_little_slower_is_no_finding():
-    assert list(stages_soak.slow_levels([100.0] * 30 + [106.0] * 30, None)) == []
-    assert list(stages_soak.slow_levels([], None)) == []
-
-
-# --- resume ------------------------------------------------------------------------------------
-
-
-def keep(runs, name, same, reports, results=None):
-    (runs / name).mkdir(parents=True)
-    (runs / name / resume.FILE).write_text(resume.as_text(same, reports))
-    if results is not None:
-        (runs / name / "results.json").write_text(json.dumps(results))
-    return runs / name
-
-
-def test_an_interrupted_run_gives_its_whole_stages_again(tmp_path):
-    site = tmp_path / "site"
-    same = resume.identity(site, ("n1", "n2"), Options(limit_s=5))
-    report = StageReport("host", "said", 3.25, False, [Finding("w", "r", "n1", 2)], ["note"])
-    report.left_out, report.intra_node_gb_s = {"n1": "why"}, 455.5
-    report.paths = {"names": ["n1", "n2"], "rows": [[0, 1, 0, 0, 48.5, 1.0, 2.1, ""]]}
-    run = keep(tmp_path / "runs", "20260101-000000-accept", same, [report])
-    assert resume.find_run(same, tmp_path / "runs") == run
-    again = resume.read_stages(run, resume.identity(site, ("n1", "n2"), Options()))["host"]
-    assert (again.findings, again.left_out, again.notes) == (
-        report.findings, report.left_out, report.notes,
-    )  # fmt: skip
-    assert (again.text, again.intra_node_gb_s) == (report.text, 455.5)
-    assert again.paths == report.paths
-
-
-def test_a_run_of_others_or_one_that_ended_is_not_resumed(tmp_path):
-    runs, site = tmp_path / "runs", tmp_path / "site"
-    same = resume.identity(site, ("n1", "n2"), Options())
-    other = resume.identity(site, ("n1", "n3"), Options())
-    keep(runs, "20260101-000000-accept", same, [], {"interrupted": False})
-    run = keep(runs, "20260102-000000-accept", other, [])
-    assert resume.find_run(same, runs) is None
-    with pytest.raises(UsageError, match="other nodes or options"):
-        resume.read_stages(run, same)
-    with pytest.raises(UsageError, match="no stages to resume"):
-        resume.read_stages(runs / "none", same)
-
-
-@pytest.mark.parametrize("stage", [{}, {"name": "x", "state": "passed"}, [], "x"])
-def test_a_file_that_somebody_changed_is_refused(tmp_path, stage):
-    same = resume.identity(tmp_path, ("n1", "n2"), Options())
-    run = keep(tmp_path / "runs", "20260101-000000-accept", same, [])
-    (run / resume.FILE).write_text(json.dumps({**same, "stages": [stage]}))
-    with pytest.raises(UsageError, match=resume.FILE):
-        resume.read_stages(run, same)
-
-
-def test_a_stage_is_the_same_after_it_was_kept():
-    report = StageReport("host", "said")
-    assert stages.stage_from(stages.stage_to_keep(report)) == report

@@ -14,7 +14,7 @@ from bench.training import judge, last_line, row
 from tests.madeup.accept import accept
 from tests.madeup.shape import usual_shape
 from tests.madeup.training_faults import training_kinds
-from tests.unit.test_acceptance_stages import made_site
+from tests.unit.gate_sites import made_site
 from tests.unit.training_runs import trained
 
 from rdmaprov.acceptance import rank_events, stages_training
