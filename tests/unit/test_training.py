@@ -1,28 +1,18 @@
-"""Training steps: what is asked of ranks, what follows from what they report, who is named."""
+"""Training steps: what is asked of ranks, what follows from what they report."""
 
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 
-import jsonschema
 import pytest
 import yaml
-from bench.training import judge, last_line, row
-from tests.madeup.accept import accept
-from tests.madeup.shape import usual_shape
-from tests.madeup.training_faults import training_kinds
 from tests.unit.gate_sites import made_site
-from tests.unit.training_runs import trained
+from tests.unit.training_stages import AT, ROOT
 
-from rdmaprov.acceptance import rank_events, stages_training
+from rdmaprov.acceptance import rank_events
 from rdmaprov.acceptance.jobs import node_counts
-from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.rank_events import parse_event
-from rdmaprov.acceptance.stages import parse_stages, stage_from, stage_to_keep
-from rdmaprov.acceptance.training.at_fault import node_findings, slow_groups
+from rdmaprov.acceptance.stages import parse_stages
 from rdmaprov.acceptance.training.model import (
     CPU_MODEL,
     GPU_MODELS,
@@ -31,29 +21,17 @@ from rdmaprov.acceptance.training.model import (
 )
 from rdmaprov.acceptance.training.plan import training_plan
 from rdmaprov.acceptance.training.predict import communication_us, message_us
-from rdmaprov.acceptance.training.scaling import knees, scale_points
-from rdmaprov.acceptance.training.times import TrainingTimes
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.inventory.schema import load_shipped
-from rdmaprov.report import training as pages
 from rdmaprov.sizing.model import Spread
 from rdmaprov.sizing.step import StepNeed
 from rdmaprov.sizing.traffic import flows
 
-ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = json.loads((ROOT / "docs/results.schema.json").read_text(encoding="utf-8"))
 PUBLISHED = yaml.safe_load(
     (ROOT / "tests/fixtures/training/scaling_published.yml").read_text(encoding="utf-8")
 )
 RUNS = [(each, source["source"]) for source in PUBLISHED for each in source["runs"]]
 LEAST_EFFICIENCY = load_shipped().defaults["fabric_training_efficiency"]
-KINDS = {kind.name: kind for kind in training_kinds()}
-STAGES = ("state", "preflight", "training")
-
-
-def training_schema():
-    own = SCHEMA["$defs"]["accepted"]["properties"]["training"]
-    return {**own, "$defs": SCHEMA["$defs"]}
 
 
 # --- what is asked ------------------------------------------------------------------------------
@@ -105,17 +83,14 @@ def test_sizes_of_the_models():
     assert model.flops == 8192 * (6 * weights + 6 * 16 * 4096 * 4096)
 
 
-# --- what ranks report --------------------------------------------------------------------------
-
-_AT = {"rank": 0, "plane": "rail 0", "task": 1, "group": 0}
-STEP = {**_AT, "event": "step", "mode": "alone", "count": 5, "median_us": 5.0, "best_us": 4.0,
+STEP = {**AT, "event": "step", "mode": "alone", "count": 5, "median_us": 5.0, "best_us": 4.0,
         "worst_us": 9.0, "own_us": 5.0,
         **{f"{name}_us": 1.0 for name in rank_events.STEP_PHASES}}  # fmt: skip
-GEMM = {**_AT, "event": "gemm", "flops": 2, "count": 5, "median_us": 5.0, "best_us": 4.0,
+GEMM = {**AT, "event": "gemm", "flops": 2, "count": 5, "median_us": 5.0, "best_us": 4.0,
         "cpu_us": 3.0}  # fmt: skip
 
 
-@pytest.mark.parametrize("event", [STEP, GEMM, {**_AT, "event": "lacks", "what": "fully_shard"}])
+@pytest.mark.parametrize("event", [STEP, GEMM, {**AT, "event": "lacks", "what": "fully_shard"}])
 def test_what_ranks_report_of_training_is_taken(event):
     assert parse_event(json.dumps(event), range(1), 2) == event
 
@@ -174,195 +149,3 @@ def test_a_healthy_fabric_keeps_more_than_the_floor(model, strategy, nodes):
     spread = Spread(8 * nodes, 8, 8, strategy)
     need = StepNeed(tuple(flows(model.trained, spread)), spread, seconds, 400)
     assert 1 - need.exposed_share(1) > LEAST_EFFICIENCY + 0.03
-
-
-# --- who is named -------------------------------------------------------------------------------
-
-
-def of_gloo(tmp_path, count=4, **slow):
-    site = made_site(tmp_path, count, "gloo")
-    return TrainingTimes(*trained(site, **slow)), site
-
-
-def test_alike_nodes_are_not_named(tmp_path):
-    times, _ = of_gloo(tmp_path)
-    assert node_findings(times) == []
-    assert slow_groups(times) == []
-    points = scale_points(times)
-    assert {point.efficiency for point in points if point.nodes == 1} == {1.0}
-    last = points[-1]
-    assert last.exposed_us == pytest.approx(50_000)
-    assert last.efficiency == pytest.approx(100_050 / 150_050)
-    assert [point.nodes for point in knees(points, 0.9)] == [2, 2, 4, 4]
-
-
-@pytest.mark.parametrize(
-    ("slow", "level", "says"),
-    [
-        ({"cpu": {2: 5.0}}, "node", "its CPU alone: 2 GFLOP/s"),
-        ({"gemm": {2: 5.0}}, "rank", "had a processor for 20 % of the time"),
-        ({"step": {2: 5.0}}, "node", "its process is late"),
-        ({"data": {2: 60_000.0}}, "node", "the loader is late"),
-    ],
-    ids=["slow CPU", "CPU limit", "late process", "slow data"],
-)
-def test_a_slow_part_of_a_node_is_named_by_its_own_evidence(tmp_path, slow, level, says):
-    times, _ = of_gloo(tmp_path, **slow)
-    found = node_findings(times)
-    assert [(each.node, each.level) for each in found] == [("n3", level)]
-    assert says in found[0].what
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_of_a_few_nodes_the_slower_one_is_named(tmp_path, count):
-    times, _ = of_gloo(tmp_path, count, cpu={1: 5.0})
-    assert [each.node for each in node_findings(times)] == ["n2"]
-
-
-def test_twofold_differences_of_cpus_accuse_nobody(tmp_path):
-    times, _ = of_gloo(tmp_path, gemm={0: 2.0}, cpu={1: 2.0}, step={2: 2.0})
-    assert node_findings(times) == []
-
-
-def test_what_most_ranks_show_accuses_nobody(tmp_path):
-    times, _ = of_gloo(tmp_path, step={0: 0.2}, cpu={1: 0.2})
-    assert node_findings(times) == []
-
-
-def test_data_that_are_late_everywhere_are_of_the_fleet(tmp_path):
-    times, _ = of_gloo(tmp_path, data=dict.fromkeys(range(4), 60_000.0))
-    assert [(each.level, each.nodes) for each in node_findings(times)] == [("fleet", ())]
-
-
-def test_a_rail_that_is_slow_with_all_nodes_is_seen(tmp_path):
-    times, _ = of_gloo(tmp_path, message={"rail 1": 9.0})
-    assert any(each.startswith("rail 1: all nodes reach") for each in slow_groups(times))
-
-
-def test_of_two_nodes_the_one_that_sends_slowly_on_a_rail_is_named(tmp_path):
-    times, site = of_gloo(tmp_path, 2, message={"rail 1": 9.0})
-    report = stage(times, site)
-    assert [(each.node, each.rail) for each in report.findings] == [("n2", 1)]
-
-
-class OneRun:
-    """Provides ranks that have performed all tasks before; a second session is asked of nobody."""
-
-    def __init__(self, ran):
-        self.runs = [ran]
-        self.asked = []
-
-    def run(self, jobs, limit_s=None):
-        raise AssertionError(f"{jobs} in one go, {limit_s}")
-
-    def perform(self, tasks):
-        self.asked += tasks.values()
-
-    @contextmanager
-    def open(self, jobs, limit_s=None):
-        del limit_s
-        assert not self.asked, "pairs are asked"
-        yield self
-        assert self.asked == list(jobs[0].tasks)
-
-
-def stage(times, site):
-    return stages_training.run_training(site, OneRun(times.ran), Options())
-
-
-def test_cpus_have_numbers_and_no_floor(tmp_path):
-    times, site = of_gloo(tmp_path)
-    report = stage(times, site)
-    assert (report.state, report.findings) == ("passed", [])
-    assert any("no floor" in note for note in report.notes)
-    jsonschema.validate(report.training, training_schema())
-    assert report.training["least_efficiency"] is None
-    assert stage_from(json.loads(json.dumps(stage_to_keep(report)))).training == report.training
-
-
-@pytest.mark.parametrize(("line", "least"), [("", 0.9), ("0.95", 0.95), ("0", None)])
-def test_site_sets_its_own_efficiency(tmp_path, line, least):
-    extra = f"fabric_training_efficiency: {line}\n" if line else ""
-    times, _ = of_gloo(tmp_path / "ranks")
-    site = made_site(tmp_path / "own", 4, extra=extra)
-    report = stage(times, replace(site, backend="nccl"))
-    assert report.training["least_efficiency"] == least
-
-
-def test_ranks_that_report_no_step_leave_it_unknown(tmp_path):
-    times, site = of_gloo(tmp_path)
-    times.ran.events[:] = [e for e in times.ran.events if e["event"] != "step" or e["rank"]]
-    report = stage(times, site)
-    assert report.state == "unknown"
-    assert "not verified" in report.findings[0].what
-
-
-def test_a_torch_without_fsdp2_is_said_and_ddp_counts(tmp_path):
-    times, site = of_gloo(tmp_path)
-    fsdp = {task.number for task in times.plan.tasks("train", strategy="fsdp")}
-    lacks = {"what": "fully_shard"}
-    times.ran.events[:] = [
-        {**{k: e[k] for k in _AT}, "event": "lacks", **lacks}
-        if e["event"] == "step" and e["task"] in fsdp
-        else e
-        for e in times.ran.events
-    ]
-    report = stage(times, site)
-    assert report.state == "passed"
-    assert any("DDP alone" in note for note in report.notes)
-    assert {point["strategy"] for point in report.training["points"]} == {"ddp"}
-
-
-# --- the made-up fleet --------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def healthy():
-    return accept(usual_shape(4), None, 1, stages=STAGES)
-
-
-def test_a_healthy_fleet_has_no_finding_and_its_numbers_are_its_own(healthy):
-    assert healthy.result.findings == []
-    trial = judge(None, healthy)
-    assert (trial.efficiency, trial.knee, trial.named) == (True, True, True)
-    assert "100% | 100% | 100%" in row(None, [trial])
-    assert last_line([trial]).startswith("1 fleets: efficiency 1.000")
-    jsonschema.validate(json.loads(json.dumps(healthy.result.training)), training_schema())
-
-
-@pytest.mark.parametrize("name", ["hot-gpu", "slow-gpu", "slow-launch", "slow-data", "slow-rail"])
-def test_a_fault_that_touches_training_is_named(name):
-    one_leaf = replace(usual_shape(4), per_leaf=4)
-    trial = judge(KINDS[name], accept(one_leaf, KINDS[name], 3, stages=STAGES))
-    assert (trial.efficiency, trial.knee, trial.named, trial.false) == (True, True, True, 0)
-
-
-def test_a_wrong_name_does_not_count():
-    other = accept(usual_shape(4), KINDS["hot-gpu"], 3, stages=STAGES)
-    found = [finding for finding in other.result.findings if finding.nodes]
-    name = next(n for n in other.fleet.shape.names if n != found[0].node)
-    other.result.findings[:] = [
-        type(found[0])(found[0].what, found[0].remedy, name, level=found[0].level)
-    ]
-    trial = judge(KINDS["hot-gpu"], other)
-    assert (trial.named, trial.false) == (False, 1)
-
-
-# --- the page -----------------------------------------------------------------------------------
-
-
-def test_the_page_has_a_curve_and_a_breakdown_with_their_tables(healthy):
-    data = {"training": json.loads(json.dumps(healthy.result.training))}
-    curve, steps = pages.plots(data)
-    assert "The floor is 90 %" in curve.note
-    assert [cells[0] for cells in curve.table.rows] == ["1", "1", "2", "2", "4", "4"]
-    assert steps.table.head[:6] == ("nodes", "strategy", "data", "forward", "backward", "optimizer")
-    assert all(cell.endswith(" ms") for cell in steps.table.rows[-1][2:])
-    assert list(pages.plots({})) == []
-
-
-def test_rails_of_gloo_are_told_apart_on_the_page(tmp_path):
-    times, site = of_gloo(tmp_path)
-    curve, _ = pages.plots({"training": stage(times, site).training})
-    assert {cells[1] for cells in curve.table.rows} >= {"DDP, rail 0", "DDP, rail 1"}
-    assert "no floor" in curve.note
