@@ -14,6 +14,7 @@ from rdmaprov.switches.wanted import WantedSwitch, usual_settings
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/switches"
 NAMES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
+LOSSLESS = frozenset({3})
 # Of `show running-config all`, which writes the map of DSCP that a shorter one leaves out.
 EOS_MAP = "qos map dscp 26 to traffic-class 3\nqos map dscp 48 to traffic-class 6\n"
 

@@ -1,0 +1,138 @@
+"""What the reader of Arista EOS makes of real answers."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.switch_answers import EOS_MAP, LOSSLESS, SavedAnswers
+
+from rdmaprov.switches.model import EcnCurve, PfcWatchdog
+
+INTERFACES = {
+    "interfaces": {
+        "Ethernet2/5/1": {
+            "name": "Ethernet2/5/1", "description": "gpu001 rail 0", "mtu": 9214,
+            "bandwidth": 200_000_000_000, "lineProtocolStatus": "up",
+            "interfaceCounters": {"inDiscards": 3, "outDiscards": 42},
+        },
+        "Ethernet2/5/5": {"mtu": 1500, "bandwidth": 0, "lineProtocolStatus": "down"},
+        "Management1": {"mtu": 1500, "lineProtocolStatus": "up"},
+    }
+}  # fmt: skip
+
+
+@pytest.fixture
+def answers(tmp_path):
+    return lambda name: SavedAnswers(tmp_path, name)
+
+
+def test_arista_profile_of_a_port(answers):
+    port = answers("arista-7388").port()
+    assert (port.mtu_bytes, port.speed_gbps, port.trusts_dscp) == (9214, 200, True)
+    assert port.pfc_rx == port.pfc_tx == LOSSLESS
+    assert port.ecn == {3: EcnCurve(True, 2000, 10000, "segments", 20)}
+    assert port.watchdog == PfcWatchdog(is_on=False)
+    assert port.dscp_class is None  # written only by `show running-config all`
+
+
+def test_arista_port_wins_over_its_profile(answers):
+    saved = answers("arista-7388").alter(
+        ("   phy link training\n   service-profile", "   priority-flow-control priority 3 drop\n"
+         "   priority-flow-control priority 4 no-drop\n   service-profile"),
+    )  # fmt: skip
+    assert saved.port().pfc_tx == {4}
+
+
+CONFIG = """\
+qos map dscp 24 26 to traffic-class 3 drop-precedence 1
+qos profile ROCE
+   qos trust dscp
+   priority-flow-control mode on
+   priority-flow-control priority 3 no-drop
+interface Port-Channel7
+   mtu 9214
+   service-profile ROCE
+interface Ethernet1
+   channel-group 7 mode active
+interface Ethernet2
+   service-profile GONE
+interface Ethernet3
+   service-profile ROCE
+   service-policy type qos input CLASSIFY
+end
+"""
+
+
+def eos_ports(tmp_path, *lines):
+    (tmp_path / "leaf").mkdir()
+    saved = SavedAnswers.__new__(SavedAnswers)
+    saved.path = tmp_path / "leaf"
+    return saved.write("config.txt", "\n".join((*lines, CONFIG))).read().ports
+
+
+def test_arista_port_of_a_channel_has_its_settings(tmp_path):
+    first = eos_ports(tmp_path)[0]
+    assert (first.mtu_bytes, first.pfc_tx, first.trusts_dscp) == (9214, LOSSLESS, True)
+    assert first.dscp_class == {24: 3, 26: 3}
+
+
+def test_arista_profile_that_is_missing_leaves_the_port_unknown(tmp_path):
+    second = eos_ports(tmp_path)[1]
+    assert (second.pfc_tx, second.trusts_dscp, second.ecn) == (None, None, None)
+
+
+def test_arista_policy_of_a_port_is_not_read(tmp_path):
+    third = eos_ports(tmp_path)[2]
+    assert (third.pfc_tx, third.dscp_class) == (LOSSLESS, None)
+
+
+def test_arista_settings_of_the_whole_switch(tmp_path):
+    first = eos_ports(
+        tmp_path,
+        "priority-flow-control all off",
+        "priority-flow-control pause watchdog default timeout 0.00",
+        "qos random-detect ecn global-buffer minimum-threshold 1 mbytes maximum-threshold 2 mbytes",
+    )[0]
+    assert (first.pfc_tx, first.watchdog, first.ecn) == (frozenset(), PfcWatchdog(False), None)
+
+
+def test_arista_maps_and_watchdog(answers):
+    lines = "priority-flow-control pause watchdog default timeout 0.20\n" + (
+        "priority-flow-control pause watchdog action drop\nqos map traffic-class 3 to tx-queue 4\n"
+    )
+    saved = answers("arista-7388").alter(("qos profile", f"{EOS_MAP}{lines}qos profile"))
+    port = saved.port()
+    assert (port.class_of(26), port.class_of(48), port.queue_of(3)) == (3, 6, 4)
+    assert port.watchdog == PfcWatchdog(True, "drop")
+
+
+def test_arista_json_of_the_configuration_says_the_same(answers):
+    saved = answers("arista-7388")
+    text = (saved.path / "running-config.txt").read_text().replace("qos prof", f"{EOS_MAP}qos prof")
+    before = saved.write("running-config.txt", text).read()
+
+    def section(lines, indent):
+        found: dict[str, object] = {}
+        last = ""
+        while lines:
+            depth = len(lines[0]) - len(lines[0].lstrip())
+            if depth < indent:
+                break
+            if depth > indent:
+                found[last] = {"cmds": section(lines, depth)}
+            else:
+                last = lines.pop(0).strip()
+                found[last] = None
+        return found
+
+    lines = [line for line in text.splitlines() if line.strip() not in ("!", "end", "")]
+    saved.write("running-config.txt", {"cmds": section(lines, 0)})
+    assert saved.read().ports == before.ports
+
+
+def test_arista_interfaces_and_storms(answers):
+    saved = answers("arista-7388").write("interfaces.json", INTERFACES)
+    storms = {"interfaces": {"Ethernet2/5/1": {"txQueues": {"3": {"stuckCount": 2}}}}}
+    first, second = saved.write("storms.json", storms).read().ports
+    assert (first.is_up, first.speed_gbps, first.drops) == (True, 200, {"rx": 3, "tx": 42})
+    assert (first.description, first.watchdog.storms) == ("gpu001 rail 0", 2)
+    assert (second.is_up, second.mtu_bytes, second.watchdog.storms) == (False, 1500, 0)
