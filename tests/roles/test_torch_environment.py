@@ -1,0 +1,192 @@
+"""The environment with torch: built from a wheelhouse or an index, replaced whole, repaired."""
+
+from __future__ import annotations
+
+import ensurepip
+import hashlib
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugins.module_utils.converge import converge
+from plugins.module_utils.machine import CommandFailed, Machine, NodeError
+from plugins.module_utils.plan import Refused
+from plugins.module_utils.roles import torch_runtime
+from plugins.module_utils.torch import proof, virtualenv
+from tests.roles.torch_node import arguments
+from tests.roles.torch_wheels import Real, wheel
+
+
+@pytest.fixture
+def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Real:
+    monkeypatch.setattr(proof, "PROOF", str(tmp_path / "proof.json"))
+    return Real()
+
+
+@pytest.fixture
+def quick(real: Real, monkeypatch: pytest.MonkeyPatch) -> Real:
+    """Have wheels unpacked in place of pip, which costs seconds."""
+
+    def install(
+        _: Machine, place: str, python: str, wanted: list[Any], source: Any, pip: str
+    ) -> None:
+        venv.create(place, with_pip=False)
+        purelib = sysconfig.get_path("purelib", "venv", {"base": place})
+        for pin in wanted:
+            path = Path(source.wheelhouse, f"{pin.name}-{pin.version}-py3-none-any.whl")
+            if not path.exists():
+                raise NodeError(f"there is no {pin.line}")
+            with zipfile.ZipFile(path) as archive:
+                archive.extractall(purelib)
+        assert (python, pip) == (sys.executable, "")
+
+    monkeypatch.setattr(virtualenv, "_install", install)
+    return real
+
+
+def test_environment_is_built_once_from_a_wheelhouse(real: Real, tmp_path: Path):
+    wheel(tmp_path / "wheels", "2.13.0")
+    digest = hashlib.sha256(next((tmp_path / "wheels").iterdir()).read_bytes()).hexdigest()
+    line = f"torch==2.13.0 --hash=sha256:{digest}"
+    given = environment(tmp_path, requirements=[line])
+    result = converge(real, torch_runtime, given, check=False)
+    assert [(each["layer"], each["setting"]) for each in result["changes"]] == [
+        ("configured", "packages")
+    ]
+    directory = tmp_path / "torch"
+    assert directory.is_symlink()
+    assert not (tmp_path / "torch.a").exists()
+    assert real.imports == 1
+    assert not (directory / "requirements.txt").exists()
+    real.ran.clear()
+    assert not converge(real, torch_runtime, given, check=False)["changed"]
+    assert real.ran == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("torch==2.14.0", "could not find a version .* torch==2.14.0 .from versions: 2.13.0.$"),
+        (f"torch==2.13.0 --hash=sha256:{'a' * 64}", "THESE PACKAGES DO NOT MATCH THE HASHES"),
+    ],
+)
+def test_pip_of_the_wheelhouse_refuses_what_is_not_there(
+    real: Real, tmp_path: Path, line: str, message: str
+):
+    wheel(tmp_path / "wheels", "2.13.0")
+    # Debian keeps the wheels of ensurepip in a directory of their own.
+    places = (Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels"))
+    bundled = next(wheel for place in places for wheel in place.glob("pip-*.whl"))
+    (tmp_path / "wheels" / bundled.name).symlink_to(bundled)
+    with pytest.raises(NodeError, match=rf"torch.b: pip: (?i:{message})"):
+        converge(real, torch_runtime, environment(tmp_path, requirements=[line]), check=False)
+    assert not list(tmp_path.glob("torch*"))
+
+
+def environment(tmp_path: Path, **changed: object) -> dict[str, Any]:
+    given = {"directory": str(tmp_path / "torch"), "wheelhouse": str(tmp_path / "wheels")}
+    return arguments(**{**given, **changed})
+
+
+def test_environment_with_other_versions_is_replaced_whole(quick: Real, tmp_path: Path):
+    wheel(tmp_path / "wheels", "2.12.0")
+    wheel(tmp_path / "wheels", "2.13.0")
+    old = environment(tmp_path, requirements=["torch==2.12.0"])
+    converge(quick, torch_runtime, old, check=False)
+    seen = converge(quick, torch_runtime, environment(tmp_path), check=False)["changes"][0]
+    assert (seen["seen"], seen["wanted"]) == (
+        "torch is 2.12.0, expected 2.13.0",
+        "torch==2.13.0",
+    )
+    places = sorted(path.name for path in tmp_path.glob("torch.?"))
+    assert places == [(tmp_path / "torch").readlink().name]
+    assert not converge(quick, torch_runtime, environment(tmp_path), check=False)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (lambda _: None, "there is no torch==2.14.0"),
+        (
+            lambda tmp_path: wheel(
+                tmp_path / "wheels", "2.14.0", **{"torch/__init__.py": "import nothing\n"}
+            ),
+            "No module named 'nothing'",
+        ),
+        (
+            lambda tmp_path: wheel(
+                tmp_path / "wheels", "2.14.0", **{"torch/__init__.py": "__version__ = '2.0'\n"}
+            ),
+            "torch imports as 2.0, installed is 2.14.0",
+        ),
+    ],
+)
+def test_environment_that_cannot_be_built_leaves_the_old_one(
+    quick: Real, tmp_path: Path, broken: Callable[[Path], None], message: str
+):
+    wheel(tmp_path / "wheels", "2.13.0")
+    converge(quick, torch_runtime, environment(tmp_path), check=False)
+    used = (tmp_path / "torch").readlink()
+    broken(tmp_path)
+    newer = environment(tmp_path, requirements=["torch==2.14.0"])
+    with pytest.raises(NodeError, match=message):
+        converge(quick, torch_runtime, newer, check=False)
+    assert (tmp_path / "torch").readlink() == used
+    assert [path.name for path in tmp_path.glob("torch.?")] == [used.name]
+    assert not converge(quick, torch_runtime, environment(tmp_path), check=False)["changed"]
+
+
+@pytest.mark.parametrize("cut", ["partial", "not linked", "not remembered"])
+def test_run_that_was_killed_is_repaired(
+    quick: Real, tmp_path: Path, cut: str, monkeypatch: pytest.MonkeyPatch
+):
+    wheel(tmp_path / "wheels", "2.13.0")
+    if cut == "partial":
+        (tmp_path / "torch.b/bin").mkdir(parents=True)
+        (tmp_path / "torch.new").symlink_to("torch.a")
+    else:
+        name = "_link" if cut == "not linked" else "proof.remember"
+        with monkeypatch.context() as patch:
+            patch.setattr(f"plugins.module_utils.torch.virtualenv.{name}", killed)
+            with pytest.raises(RuntimeError):
+                converge(quick, torch_runtime, environment(tmp_path), check=False)
+    assert converge(quick, torch_runtime, environment(tmp_path), check=False)["changed"]
+    assert not converge(quick, torch_runtime, environment(tmp_path), check=False)["changed"]
+    assert (tmp_path / "torch/bin/python3").exists()
+
+
+def killed(*_: object) -> None:
+    raise RuntimeError("killed")
+
+
+def test_index_is_not_on_a_command_line(
+    real: Real, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    url = "http://someone:secret@127.0.0.1:9/simple"
+    given = environment(tmp_path, wheelhouse="", index_url=url)
+    command = CommandFailed(["pip"], 1, "ERROR: stopped")
+    kept: list[str] = []
+
+    def run(argv: list[str], **_: object) -> str:
+        if "install" in argv:
+            kept.append(Path(argv[-1]).read_text())
+            assert Path(argv[-1]).stat().st_mode & 0o777 == 0o600
+            assert "secret" not in " ".join(argv)
+            raise command
+        return ""
+
+    monkeypatch.setattr(real, "run", run)
+    with pytest.raises(NodeError, match=r"pip: stopped$"):
+        converge(real, torch_runtime, given, check=False)
+    assert kept == [f"--index-url {url}\ntorch==2.13.0\n"]
+
+
+def test_directory_of_somebody_else_is_left_alone(real: Real, tmp_path: Path):
+    (tmp_path / "torch").mkdir()
+    with pytest.raises(Refused, match="exists, but rdmaprov did not create it"):
+        converge(real, torch_runtime, environment(tmp_path, wheelhouse=""), check=False)

@@ -1,0 +1,45 @@
+"""The machine itself with made-up wheels of torch, for the role torch_runtime."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from plugins.module_utils.machine import Machine
+
+
+class Real(Machine):
+    """The machine itself, counting the programs that it runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: list[list[str]] = []
+
+    def run(self, argv: list[str], stdin: str = "", timeout_s: int = 600) -> str:
+        self.ran.append(argv)
+        return super().run(argv, stdin, timeout_s)
+
+    @property
+    def imports(self) -> int:
+        """Return how often torch was imported."""
+        return len([argv for argv in self.ran if "import torch" in argv[-1]])
+
+
+def wheel(directory: Path, version: str, name: str = "torch", **files: str) -> None:
+    """Make a wheel with a torch that does nothing."""
+    directory.mkdir(exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    modules = {
+        "torch/__init__.py": f"__version__ = {version!r}\n",
+        "torch/distributed.py": "def is_available():\n    return True\n",
+    }
+    members = {
+        **(modules if name == "torch" else {f"{name}.py": ""}),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        **files,
+    }
+    record = "".join(f"{member},,\n" for member in [*members, f"{info}/RECORD"])
+    with zipfile.ZipFile(directory / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        for member, text in {**members, f"{info}/RECORD": record}.items():
+            archive.writestr(member, text)
