@@ -15,7 +15,7 @@ from tests.madeup.paths import MadeUpPaths
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 
-from rdmaprov.acceptance import gate, readings, stages_path_pairs
+from rdmaprov.acceptance import readings, stages_path_pairs
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.options import Options
@@ -112,7 +112,7 @@ def accepted(kind):
     def paths(_connection, site, _options):
         return run_paths(site.nodes, MadeUpPaths(MadeUpFleet(shape, kind)))
 
-    with mock.patch.object(gate, "measure_site_paths", paths):
+    with mock.patch.object(stages_path_pairs, "measure_site_paths", paths):
         return accept(shape, kind, stages=("state", "preflight", "pairs"))
 
 

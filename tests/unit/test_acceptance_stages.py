@@ -9,12 +9,7 @@ import pytest
 from tests.unit.gate_sites import GPUS, made_site, slow
 from tests.unit.live_ranks import RATE_GB_S, FakeRunner
 
-from rdmaprov.acceptance import (
-    gate,
-    isolate,
-    stages_groups,
-    stages_host,
-)
+from rdmaprov.acceptance import isolate, stages_groups, stages_host, stages_path_pairs
 from rdmaprov.acceptance.gate import Gate, StageRun
 from rdmaprov.acceptance.live import LiveRanks
 from rdmaprov.acceptance.options import Options
@@ -41,7 +36,9 @@ def test_the_only_pair_is_left_to_the_fleet_over_gloo_alone(
     tmp_path, monkeypatch, backend, chosen, skips
 ):
     """NCCL may take a tree on two nodes, which hides what the ring of a pair shows."""
-    monkeypatch.setattr(gate, "measure_site_paths", lambda *_: None)  # no node has perftest
+    monkeypatch.setattr(
+        stages_path_pairs, "measure_site_paths", lambda *_: None
+    )  # no node has perftest
     site = made_site(tmp_path, 2, backend)
     runner, unused = FakeRunner(slow("none")), cast("Any", None)
     options = Options(stages=parse_stages(chosen))

@@ -5,17 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rdmaprov.acceptance import (
-    readings,
-    stages_fleet,
     stages_groups,
     stages_host,
-    stages_rails,
     stages_scaling,
-    stages_sharp,
     stages_soak,
     stages_training,
 )
@@ -23,21 +19,21 @@ from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import JobRunner, Launcher
 from rdmaprov.acceptance.live import LiveRanks
-from rdmaprov.acceptance.nodes import Document, Nodes
+from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.options import Options
-from rdmaprov.acceptance.path_data import paths_as_data
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages import ALWAYS, StageReport, leave_out, left_out_line
 from rdmaprov.acceptance.stages_host_paths import add_host_paths
-from rdmaprov.acceptance.stages_path_pairs import join_pairs, measure_site_paths
+from rdmaprov.acceptance.stages_path_pairs import run_site_pairs
+from rdmaprov.acceptance.stages_preflight import run_preflight
+from rdmaprov.acceptance.stages_rails import Outputs
+from rdmaprov.acceptance.stages_whole_fleet import WholeFleet
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import Node
 from rdmaprov.words import quantity
 
 __all__ = ["Gate", "Options"]
-# Each time, nodes that do not answer the first one are left out; then another may be the first.
-_REACH_TRIES = 3
 _LIVE = ("pairs", "groups")
 
 
@@ -191,33 +187,9 @@ class StageRun:
 
     def _check_nodes(self) -> StageReport:
         """Ask each node for its facts, and find where ranks join."""
-        gate, result = self.gate, self.result
+        gate = self.gate
         gate.on_stage(f"preflight: {quantity(len(self.nodes), 'node')}")
-        facts, result.backend, found = readings.read_facts(
-            gate.connection, self.nodes, gate.options.backend
-        )
-        result.facts = facts
-        report = StageReport("preflight", findings=found)
-        report.left_out = leave_out(found, tuple(node.name for node in self.nodes))
-        for _ in range(_REACH_TRIES):
-            there = [n for n in self.nodes if n.name not in report.left_out and n.name in facts]
-            if len(there) < 2 or (found and not gate.options.keep_going):
-                break
-            own = {node.name: facts[node.name] for node in there}
-            rendezvous, found, notes = readings.find_rendezvous(
-                gate.connection, there, own, result.backend
-            )
-            report.notes = notes
-            if rendezvous is not None:
-                self.site = GateSite(tuple(there), own, result.backend, rendezvous)
-                break
-            report.findings += found
-            lost = leave_out(found, tuple(own))
-            report.left_out |= lost
-            if not lost:
-                break
-        count = len(self.nodes) - len(report.left_out)
-        report.said = f"{quantity(len(self.nodes), 'node')}: {count} ready for {result.backend}"
+        report, self.site = run_preflight(self.result, gate.connection, self.nodes, gate.options)
         return report
 
     def _run_host(self) -> StageReport:
@@ -227,94 +199,40 @@ class StageRun:
         return report
 
     def _run_pairs(self) -> StageReport:
-        """Test paths over RDMA, and then collectives of two nodes without those at fault."""
-        gate, site = self.gate, self._known()
-        paths = measure_site_paths(gate.connection, site, gate.options)
-        if paths is None:
-            return self._run_ring_pairs()
-        names = [node.name for node in site.nodes]
-        data = paths_as_data(names, paths.bandwidth, paths.latency, paths.expected)
-        paths.stage.paths = data
-        lost = leave_out(paths.stage.findings, tuple(names))
-        if len(names) - len(lost) < 2 or (paths.stage.findings and not gate.options.keep_going):
-            return paths.stage
-        self._drop(lost)
-        report = join_pairs(paths.stage, self._run_ring_pairs())
-        report.left_out = {**lost, **leave_out(report.findings, tuple(names))}
-        return report
-
-    def _run_ring_pairs(self) -> StageReport:
-        site, options = self._known(), self.gate.options
-        if len(site.nodes) == 2 and site.backend == "gloo" and "fleet" in options.wanted:
-            # NCCL may take a tree on two nodes, which hides a slow rail; gloo has a ring alone.
-            return StageReport("pairs", "the only pair is the stage fleet", is_skipped=True)
-        return stages_groups.run_pairs(self._live(), site, options.pairs)
+        return run_site_pairs(
+            self.gate.connection, self._known(), self.gate.options, self._open_live
+        )
 
     def _run_groups(self) -> StageReport:
-        return stages_groups.run_groups(self._live(), self._known())
+        site = self._known()
+        return stages_groups.run_groups(self._open_live(site), site)
 
     def _run_scaling(self) -> StageReport:
         site = self._known()
         self.gate.on_stage(stages_scaling.scaling_line(site))
         return stages_scaling.run_scaling(site, self.runner, self.result.intra_node_gb_s)
 
-    def _live(self) -> LiveRanks:
+    def _open_live(self, site: GateSite) -> LiveRanks:
         """Return the ranks that wait for tasks of pairs and groups."""
         if self.live is None:
-            self.live = LiveRanks(self._known(), self.runner, "pairs")
+            self.live = LiveRanks(site, self.runner, "pairs")
             self._live_stack.enter_context(self.live.opened())
         return self.live
 
     def _run_fleet(self) -> StageReport:
-        """Run all nodes together; test parts of them if that does not show what is at fault."""
-        gate, result, site = self.gate, self.result, self._known()
-        job = stages_fleet.fleet_job(site, gate.options)
-        gate.on_stage(stages_fleet.fleet_line(job, gate.options.limit_s or job.limit_s()))
-        gate.on_start(sum(len(task.sizes) for task in job.tasks))
-        counted = self._counters_before(site)
-        result.ran = stages_fleet.run_fleet(self.runner, job, gate.options)
-        ran, old = result.ran, list(result.findings)
-        there = [node for node in site.nodes if not ran.nodes[node.name].lost]
-        after = readings.read_counters(gate.connection, there)
-        stages_fleet.collect_evidence(result, site, counted, after, gate.keep, gate.history)
-        stages_fleet.keep_errors(ran, gate.keep)
-        report = StageReport("fleet", findings=result.findings[len(old) :])
-        result.findings[:] = old
-        report.findings += self._isolate(site, report.findings)
-        report.findings += self._run_rails(site, report.findings)
-        stages_sharp.compare(result, site, self.runner, gate.options, gate.on_stage)
-        said = result.judgement.sentence if result.judgement else f"{job.world} ranks"
-        if result.over_rails and result.over_rails.judgement:
-            said += f"; over rails alone: {result.over_rails.judgement.sentence}"
-        report.said = said if ran.good else f"{job.world} ranks: the run did not end well"
-        return report
-
-    def _run_rails(self, site: GateSite, known: Sequence[Finding]) -> list[Finding]:
-        """Run all nodes again without NVLink between them, where they share it."""
-        if not stages_rails.is_due(site, self.result):
-            return []
-        gate, bare = self.gate, replace(site, mnnvl=False)
-        outputs = stages_rails.Outputs(gate.on_stage, gate.keep, gate.history)
-        found = stages_rails.prove_rails(
-            self.result, bare, self.runner, gate.connection, gate.options, outputs, known
+        gate = self.gate
+        ran = {report.name for report in self.result.stages}
+        outputs = Outputs(gate.on_stage, gate.keep, gate.history)
+        fleet = WholeFleet(
+            self._known(),
+            self.result,
+            self.runner,
+            gate.connection,
+            gate.options,
+            outputs,
+            has_moved_data=not ran.isdisjoint(_LIVE),
         )
-        return found + self._isolate(bare, found)
-
-    def _counters_before(self, site: GateSite) -> Mapping[str, Document]:
-        """Return the counters that the run of all nodes starts from: other stages move data too."""
-        if not {report.name for report in self.result.stages} & set(_LIVE):
-            return site.facts
-        return {**site.facts, **readings.read_counters(self.gate.connection, site.nodes)}
-
-    def _isolate(self, site: GateSite, found: Sequence[Finding]) -> list[Finding]:
-        """Return what parts of the fleet show, if nothing says what is at fault in all of it."""
-        unnamed = [each for each in found if not each.nodes and each.level != "fleet"]
-        explained = any(each.level in ("pair", "leaf", "fleet") for each in self.result.findings)
-        if not unnamed or explained or not self.gate.options.isolate or len(site.nodes) < 3:
-            return []
-        self.gate.on_stage(f"isolation: {quantity(len(site.nodes), 'node')} in pairs and groups")
-        with LiveRanks(site, self.runner, "isolation").opened() as live:
-            return stages_groups.run_isolation(live, site)
+        return fleet.run(gate.on_start)
 
     def _run_training(self) -> StageReport:
         gate, site = self.gate, self._known()

@@ -1,22 +1,24 @@
-"""The part of the stage `pairs` that tests RDMA: paths between nodes, before their collectives."""
+"""The stage `pairs`: paths over RDMA, then collectives of two nodes without those at fault."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rdmaprov.acceptance import readings
+from rdmaprov.acceptance import readings, stages_groups
 from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.live import LiveRanks
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.path_cross_rail import add_cross_rail_paths
+from rdmaprov.acceptance.path_data import paths_as_data
 from rdmaprov.acceptance.path_gpus import add_gpu_paths, gpu_way
 from rdmaprov.acceptance.path_plan import PathOptions, plan_paths
 from rdmaprov.acceptance.path_priorities import judge_priorities
 from rdmaprov.acceptance.path_survey import software_settings, survey_nodes
 from rdmaprov.acceptance.path_tests import open_path_tests
 from rdmaprov.acceptance.pci_paths import near_gpus, usual_slots
-from rdmaprov.acceptance.stages import StageReport
+from rdmaprov.acceptance.stages import StageReport, leave_out
 from rdmaprov.acceptance.stages_paths import PathReport, message_bytes, run_paths
 from rdmaprov.inventory import Node
 from rdmaprov.verbs.matchings import MATCHINGS
@@ -25,6 +27,40 @@ from rdmaprov.words import quantity
 
 # Of each test of bandwidth, seconds: with start and end, six rounds are a minute. Our choice.
 _DURATION_S = 3
+
+
+def run_site_pairs(
+    connection: Nodes, site: GateSite, options: Options, open_live: Callable[[GateSite], LiveRanks]
+) -> StageReport:
+    """Test paths over RDMA, and then collectives of two nodes without those at fault.
+
+    Args:
+        connection: to the nodes.
+        site: those that take part.
+        options: what is asked for.
+        open_live: returns the ranks of nodes that wait for tasks.
+
+    """
+    paths = measure_site_paths(connection, site, options)
+    if paths is None:
+        return _run_rings(site, options, open_live)
+    names = tuple(node.name for node in site.nodes)
+    paths.stage.paths = paths_as_data(names, paths.bandwidth, paths.latency, paths.expected)
+    lost = leave_out(paths.stage.findings, names)
+    if len(names) - len(lost) < 2 or (paths.stage.findings and not options.keep_going):
+        return paths.stage
+    report = join_pairs(paths.stage, _run_rings(site.without(lost), options, open_live))
+    report.left_out = {**lost, **leave_out(report.findings, names)}
+    return report
+
+
+def _run_rings(
+    site: GateSite, options: Options, open_live: Callable[[GateSite], LiveRanks]
+) -> StageReport:
+    if len(site.nodes) == 2 and site.backend == "gloo" and "fleet" in options.wanted:
+        # NCCL may take a tree on two nodes, which hides a slow rail; gloo has a ring alone.
+        return StageReport("pairs", "the only pair is the stage fleet", is_skipped=True)
+    return stages_groups.run_pairs(open_live(site), site, options.pairs)
 
 
 def measure_site_paths(connection: Nodes, site: GateSite, options: Options) -> PathReport | None:
