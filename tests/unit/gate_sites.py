@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.sites import GOOD, write
 
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.reach import Rendezvous
 from rdmaprov.inventory import load_site
 

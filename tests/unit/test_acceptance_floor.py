@@ -12,8 +12,8 @@ from tests.unit.accept_runs import job, say
 from tests.unit.nccl_jobs import Job
 
 from rdmaprov.acceptance import evidence, fleet_floor
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
-from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.node_logs import read_run
 from rdmaprov.acceptance.plan import JobPlane, Task
 from rdmaprov.acceptance.reach import Rendezvous

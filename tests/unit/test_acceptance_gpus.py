@@ -10,7 +10,7 @@ from tests.unit.sites import GOOD, write
 
 from rdmaprov.acceptance import evidence, gpu_checks, jobs, shapes
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.nodes import Document, ask_nodes, program_command
 from rdmaprov.acceptance.reach import Rendezvous
 from rdmaprov.boundary import RIGHT

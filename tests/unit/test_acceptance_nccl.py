@@ -11,8 +11,8 @@ from tests.unit.accept_runs import change, healthy, job
 from tests.unit.sites import GOOD, write
 
 from rdmaprov.acceptance import evidence, fleet_floor, node_logs, stages_fleet
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import NodeRun
-from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.node_logs import read_run
 from rdmaprov.acceptance.plan import JobPlane
 from rdmaprov.acceptance.reach import Rendezvous

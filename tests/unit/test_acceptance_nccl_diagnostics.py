@@ -10,10 +10,10 @@ from tests.unit.nccl_runs import GPUS, failed_run
 from tests.unit.test_acceptance_floor import gate_site
 from tests.unit.test_nccl_diagnostics import HEALTHY, line, mismatch, outlier, pair
 
+from rdmaprov.acceptance.job_request import start_request
 from rdmaprov.acceptance.job_run import NodeRun
 from rdmaprov.acceptance.nccl_diagnostics import judge_diagnostics
 from rdmaprov.acceptance.node_logs import read_run
-from rdmaprov.acceptance.plan import start_request
 from rdmaprov.probe.connection import Answer
 
 NODES = 4

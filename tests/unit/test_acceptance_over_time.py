@@ -12,7 +12,7 @@ from tests.unit import made_samples
 from tests.unit.accept_runs import healthy, job
 
 from rdmaprov.acceptance import over_time, sampling
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.errors import NoAnswer

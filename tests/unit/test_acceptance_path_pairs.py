@@ -16,7 +16,7 @@ from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 
 from rdmaprov.acceptance import readings, stages_path_pairs
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.path_survey import NodeSurvey

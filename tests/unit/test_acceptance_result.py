@@ -14,9 +14,10 @@ from click.testing import CliRunner
 from tests.unit.accept_runs import broken, change, healthy
 from tests.unit.sites import GOOD, write
 
-from rdmaprov.acceptance import blame, bundle, paths, plan, state, summary
+from rdmaprov.acceptance import blame, bundle, job_request, paths, state, summary
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import GateSite, default_sizes, fleet_job
+from rdmaprov.acceptance.gate_site import GateSite
+from rdmaprov.acceptance.jobs import default_sizes, fleet_job
 from rdmaprov.acceptance.reach import Rendezvous
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.bandwidth import sizes
@@ -85,7 +86,7 @@ def site(tmp_path):
 def test_ranks_are_in_the_sites_order(site):
     made = fleet_job(site, (8,), pairs=False)
     for number, name in enumerate(made.nodes):
-        assert f"--node-rank={number}" in plan.start_request(made, name, 60)["argv"]
+        assert f"--node-rank={number}" in job_request.start_request(made, name, 60)["argv"]
         assert made.node_of(number) == name == f"n{number + 1}"
     sweep, *others = [task for task in made.tasks if task.plane == "rail 0"]
     pairs = [task for task in others if task.stage == "pairs"]
@@ -114,7 +115,7 @@ def test_nccl_runs_a_rank_for_each_gpu_over_all_rails(site):
     nccl = GateSite(site.nodes, site.facts, "nccl", site.rendezvous)
     made = fleet_job(nccl, (8,), pairs=False)
     assert (made.per_node, made.world, made.node_of(8)) == (8, 64, "n2")
-    request = plan.start_request(made, "n2", 60)
+    request = job_request.start_request(made, "n2", 60)
     assert request["environment"]["NCCL_DEBUG_FILE"] == "{directory}/nccl.%h.%p"
     assert "NCCL_IB_HCA" not in request["environment"]
 

@@ -9,9 +9,10 @@ import pytest
 from tests.unit.accept_runs import job
 
 from rdmaprov.acceptance import blame, jobs, stages_fleet
+from rdmaprov.acceptance.job_request import task_file
 from rdmaprov.acceptance.job_run import MOST_MISSED, NodeRun
 from rdmaprov.acceptance.launch import Launcher
-from rdmaprov.acceptance.plan import DTYPES, JobLimits, JobPlane, Task, task_file
+from rdmaprov.acceptance.plan import DTYPES, JobLimits, JobPlane, Task
 from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.errors import NoAnswer
 from rdmaprov.probe.probe import Probe

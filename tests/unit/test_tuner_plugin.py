@@ -9,7 +9,7 @@ from tests.unit.accept_runs import healthy, job
 from tests.unit.sites import GOOD, write
 from tests.unit.test_acceptance_nccl import packed
 
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.node_logs import read_run
 from rdmaprov.acceptance.plan import JobPlane
 from rdmaprov.acceptance.reach import Rendezvous

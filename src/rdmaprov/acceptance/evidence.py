@@ -9,8 +9,8 @@ from pathlib import Path
 from rdmaprov.acceptance import counters, fleet_floor, gpu_checks, link_errors
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
-from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.node_logs import RunLogs
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.bandwidth import history

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 
 from rdmaprov.acceptance import measure, preflight
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
-from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.measure import SweepRow
 from rdmaprov.bandwidth import floor
 from rdmaprov.bandwidth.ceiling import ALGORITHMS

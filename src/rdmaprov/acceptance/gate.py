@@ -16,7 +16,7 @@ from rdmaprov.acceptance import (
     stages_training,
 )
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import JobRunner, Launcher
 from rdmaprov.acceptance.live import LiveRanks
 from rdmaprov.acceptance.nodes import Nodes

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.live import Group, LiveRanks
 from rdmaprov.inventory import Node
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good

@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from rdmaprov.acceptance import sampling, shapes
+from rdmaprov.acceptance.job_request import start_request, task_file
 from rdmaprov.acceptance.job_run import POLL_S, JobRun, NodeRun
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_nodes, program_command
-from rdmaprov.acceptance.plan import GateJob, Task, start_request, task_file
+from rdmaprov.acceptance.plan import GateJob, Task
 from rdmaprov.acceptance.session import LiveSession, OnEvent
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError

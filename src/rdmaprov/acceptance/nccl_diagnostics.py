@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.inventory import Node
 from rdmaprov.nccl_log.diagnosis import Diagnosis, conclude
 from rdmaprov.nccl_log.matrix import Matrix

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.acceptance import shapes
+from rdmaprov.acceptance.job_request import LEASE_S
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_nodes, program_command
-from rdmaprov.acceptance.plan import LEASE_S
 from rdmaprov.acceptance.rank_events import parse_status
 from rdmaprov.boundary import OddAnswer, parse_answer
 from rdmaprov.probe.connection import Answer, Command

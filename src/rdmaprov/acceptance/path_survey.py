@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rdmaprov.acceptance import shapes
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_each, program_command
 from rdmaprov.inventory import Node
 from rdmaprov.probe.errors import NodeError

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 
-from rdmaprov.acceptance.jobs import GateSite, node_counts
+from rdmaprov.acceptance.gate_site import GateSite
+from rdmaprov.acceptance.jobs import node_counts
 from rdmaprov.acceptance.live import Group
 from rdmaprov.inventory import Node
 

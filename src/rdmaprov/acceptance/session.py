@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from rdmaprov.acceptance.job_request import LEASE_S, task_file
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
 from rdmaprov.acceptance.nodes import Nodes
-from rdmaprov.acceptance.plan import LEASE_S, Task, task_file
+from rdmaprov.acceptance.plan import Task
 from rdmaprov.acceptance.rank_events import RankEvent
 
 OnEvent = Callable[[RankEvent], None]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rdmaprov.acceptance import fleet_floor
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
-from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.measure import SweepRow
 from rdmaprov.bandwidth.ceiling import network_gb_s
 from rdmaprov.bandwidth.fabric import FabricError

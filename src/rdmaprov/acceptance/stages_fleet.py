@@ -24,8 +24,8 @@ from rdmaprov.acceptance import (
     wrong_sums,
 )
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
-from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.nccl_diagnostics import judge_diagnostics
 from rdmaprov.acceptance.nodes import Document

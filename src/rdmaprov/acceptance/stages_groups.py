@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rdmaprov.acceptance import isolate
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.live import Group, LiveRanks
 from rdmaprov.acceptance.stages import StageNumber, StageReport
 from rdmaprov.bandwidth.rates import format_gb_s

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rdmaprov.acceptance import blame, jobs, measure, wrong_sums
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
-from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.stages import StageNumber, StageReport
 from rdmaprov.bandwidth.rates import format_gb_s

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.host_cells import HostCell, host_cells, host_rounds
-from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.path_survey import NodeSurvey, software_settings, survey_nodes
 from rdmaprov.acceptance.path_tests import open_path_tests

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rdmaprov.acceptance import readings, stages_groups
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.live import LiveRanks
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.options import Options

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rdmaprov.acceptance import readings
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.result import GateResult

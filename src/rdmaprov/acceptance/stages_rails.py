@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rdmaprov.acceptance import readings, stages_fleet
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.nodes import Document, Nodes
 from rdmaprov.acceptance.options import Options

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from rdmaprov.acceptance import jobs, preflight, scaling_sets
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.fleet_floor import gpus_alone
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.live import Group, LiveRanks
 from rdmaprov.acceptance.measure import SweepRow

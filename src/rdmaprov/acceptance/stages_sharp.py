@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rdmaprov.acceptance import fleet_floor, sharp, stages_fleet
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.result import GateResult

@@ -10,7 +10,7 @@ from dataclasses import replace
 from rdmaprov.acceptance import blame, jobs, measure, over_time, rail_map, wrong_sums
 from rdmaprov.acceptance.change_points import change_points
 from rdmaprov.acceptance.finding import ISOLATE, Finding
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.plan import Task
 from rdmaprov.acceptance.stages import StageReport

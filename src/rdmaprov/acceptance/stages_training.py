@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from rdmaprov.acceptance import blame, fleet_floor, paths, rail_map, stages_groups, wrong_sums
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
-from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.live import LiveRanks
 from rdmaprov.acceptance.options import Options

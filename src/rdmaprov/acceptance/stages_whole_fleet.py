@@ -13,7 +13,7 @@ from rdmaprov.acceptance import (
     stages_sharp,
 )
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.live import LiveRanks
 from rdmaprov.acceptance.nodes import Document, Nodes

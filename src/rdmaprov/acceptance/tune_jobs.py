@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from rdmaprov.acceptance import jobs, measure, preflight, readings
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
-from rdmaprov.acceptance.jobs import GateSite
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.plan import DTYPES, GateJob
 from rdmaprov.bandwidth import sizes

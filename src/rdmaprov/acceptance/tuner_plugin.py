@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from rdmaprov.acceptance.finding import Finding, apply_remedy, first_line
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.node_logs import RunLogs
 from rdmaprov.inventory import Node
 from rdmaprov.nccl_log.matrix import Process

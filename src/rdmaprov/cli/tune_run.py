@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any, Unpack
 
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.launchers.choice import choose, with_launcher
 from rdmaprov.acceptance.launchers.opening import open_nodes

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from rdmaprov.acceptance import jobs, preflight
-from rdmaprov.acceptance.jobs import GateSite
+from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.plan import GateJob, Task
 from rdmaprov.acceptance.training.model import STRATEGIES, TransformerSizes, choose_model
 

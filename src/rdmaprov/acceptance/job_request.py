@@ -1,0 +1,106 @@
+"""What a node's supervisor is asked to start: torchrun's arguments and the agent's plan."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rdmaprov.acceptance import bundle, sampling
+from rdmaprov.acceptance.plan import GateJob, Task
+
+# After this without a request, the controller of a job is gone.
+LEASE_S = 60
+# What NCCL says of its transports and algorithms is in these subsystems; a file for each process.
+NCCL_DEBUG = {
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "INIT,NET,GRAPH,ENV,TUNING",
+    "NCCL_DEBUG_FILE": "{directory}/nccl.%h.%p",
+    # torch's flight recorder keeps the last collectives, for a hang (agent/hang.py).
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "256",
+}
+
+
+def start_request(
+    job: GateJob, node: str, limit_s: float, files: Mapping[str, bytes] | None = None
+) -> dict[str, Any]:
+    """Return what the supervisor of a node is asked to start.
+
+    Args:
+        job: of which it runs a part.
+        node: its name.
+        limit_s: seconds after which it ends the ranks.
+        files: further ones for the ranks' directory, by name.
+
+    """
+    debug = NCCL_DEBUG if job.backend == "nccl" else {}
+    own = job.environment.get(node, {})
+    own_files = {
+        bundle.AGENT: bundle.agent_archive(),
+        "plan.json": json.dumps(_agent_plan(job, node)).encode(),
+        **(files or {}),
+    }
+    sample = {}
+    if rails := job.sampled.get(node, ()):
+        own_files[sampling.PROGRAM] = sampling.program_source()
+        sample = {"sample": sampling.sample_request(rails, limit_s + LEASE_S)}
+    return {
+        "verb": "start",
+        "argv": _torchrun_command(job, node),
+        # One thread for each rank, as torchrun itself has it, without its warning.
+        "environment": {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **debug, **own},
+        "files": {name: base64.b64encode(data).decode() for name, data in own_files.items()},
+        "limit_s": limit_s,
+        "lease_s": LEASE_S,
+        **sample,
+    }
+
+
+def task_file(job: GateJob, node: str, place: int, task: Task | None) -> tuple[str, bytes]:
+    """Return name and content of the file by which a node's ranks get a task.
+
+    Args:
+        job: theirs.
+        node: theirs.
+        place: the number of tasks that they got before.
+        task: what to do; None to end.
+
+    """
+    data = {"end": True} if task is None else task.as_data(job.ranks_of(node))
+    return f"task.{place}", json.dumps(data).encode()
+
+
+def _torchrun_command(job: GateJob, node: str) -> list[str]:
+    """Return torchrun's command line: its static rendezvous, where rank follows from the order."""
+    return [
+        job.pythons[node], "-m", "torch.distributed.run",
+        f"--nnodes={len(job.nodes)}", f"--node-rank={job.nodes.index(node)}",
+        f"--nproc-per-node={job.per_node}", "--max-restarts=0",
+        f"--master-addr={job.address}", f"--master-port={job.port}",
+        f"--rdzv-conf=timeout={int(job.limits.load + job.limits.rendezvous)}",
+        "{directory}/" + bundle.AGENT, "{directory}/plan.json",
+    ]  # fmt: skip
+
+
+def _agent_plan(job: GateJob, node: str) -> dict[str, Any]:
+    """Return the agent's plan: what agent/ reads."""
+    limits = job.limits
+    return {
+        "backend": job.backend,
+        "control": job.control[node],
+        "planes": [
+            {
+                "name": plane.name,
+                "netdev": plane.netdevs.get(node, ""),
+                "address": plane.addresses.get(node, ""),
+            }
+            for plane in job.planes
+        ],
+        "limits_s": {
+            "import": limits.load,
+            "rendezvous": limits.rendezvous,
+            "connect": limits.connect,
+            "step": limits.step,
+        },
+    }
