@@ -9,8 +9,8 @@ import click
 
 from rdmaprov.bandwidth.sizes import format_size
 from rdmaprov.nccl_log.completion import CompletionError
-from rdmaprov.nccl_log.judgement import Mismatch, format_ranges
 from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, TransportVerdict
+from rdmaprov.nccl_log.mismatch import Mismatch, format_ranges
 from rdmaprov.nccl_log.tuning import size_ranges
 from rdmaprov.problem import printable
 from rdmaprov.words import quantity

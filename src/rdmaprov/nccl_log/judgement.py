@@ -4,39 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 
 from rdmaprov.nccl_log import remedies
 from rdmaprov.nccl_log.diagnosis import Diagnosis
 from rdmaprov.nccl_log.matrix import Channel, Matrix, Transport
-from rdmaprov.problem import printable
+from rdmaprov.nccl_log.mismatch import (
+    Mismatch,
+    format_count,
+    format_names,
+    format_numbers,
+    format_ranks,
+)
 
 # Of two hosts, either may be the usual one.
 _FEW_HOSTS = 2
 _RDMA = {Transport.IB, Transport.ROCE}
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """One thing that differs from what is expected, or that the log does not prove.
-
-    Args:
-        message: rank, channel and HCA, what was seen and expected.
-        remedy: what to look at or to set.
-        proven: False when evidence is missing: the result is unknown, which is no pass.
-        host: the host that it is about, as the log names it; empty if it is about several.
-
-    """
-
-    message: str
-    remedy: str
-    proven: bool = True
-    host: str = ""
-
-    def __str__(self) -> str:
-        """Return it as one line."""
-        return printable(f"{self.message}; {self.remedy}")
 
 
 def judge(
@@ -80,7 +63,7 @@ def absent_ranks(matrix: Matrix) -> Mismatch:
     """Return the mismatch that ranks are missing from the logs."""
     of = f" of {matrix.size}" if matrix.size else ""
     return Mismatch(
-        f"{_format_numbers(matrix.absent)}{of}: no line in the logs",
+        f"{format_numbers(matrix.absent)}{of}: no line in the logs",
         "pass the logs of all ranks",
         proven=False,
     )
@@ -88,7 +71,7 @@ def absent_ranks(matrix: Matrix) -> Mismatch:
 
 def diagnosed(fault: Diagnosis) -> Mismatch:
     """Return what NCCL's diagnostics show as a mismatch."""
-    where = [*fault.hosts, *([_format_numbers(fault.ranks)] if fault.ranks else [])]
+    where = [*fault.hosts, *([format_numbers(fault.ranks)] if fault.ranks else [])]
     what = f"{', '.join(where)}: {fault.what}" if where else fault.what
     return Mismatch(
         what, fault.remedy, fault.proven, fault.hosts[0] if len(fault.hosts) == 1 else ""
@@ -120,7 +103,7 @@ def _wrong_transports(matrix: Matrix, expected: Transport | None) -> Iterator[Mi
     wrong = [channel for channel in matrix.channels if channel.transport in odd]
     for (host, kind), channels in _by_host(wrong):
         yield Mismatch(
-            f"{_format_ranks(channels)} on {host or '?'}: {kind} on {_format_count(channels)}"
+            f"{format_ranks(channels)} on {host or '?'}: {kind} on {format_count(channels)}"
             f" between nodes, {wanted} (first: {channels[0]})",
             remedies.transport(matrix, host, channels[0]),
             host=host,
@@ -140,7 +123,7 @@ def _unused_devices(matrix: Matrix, expected: Transport | None) -> Iterator[Mism
     for (host, _), channels in _by_host(wrong):
         found = hcas[host, channels[0].rank.pid]
         yield Mismatch(
-            f"{_format_ranks(channels)} on {host or '?'}: socket although NCCL found"
+            f"{format_ranks(channels)} on {host or '?'}: socket although NCCL found"
             f" {', '.join(found)}"
             f" (first: {channels[0]})",
             remedies.transport(matrix, host, channels[0]),
@@ -159,7 +142,7 @@ def _missing_gdr(matrix: Matrix, expected: Transport | None, required: bool) -> 
         of = sum(channel.rank.host == host for channel in able)
         hcas = ", ".join(sorted({channel.hca for channel in channels}))
         yield Mismatch(
-            f"{_format_ranks(channels)} on {host or '?'}: no GPUDirect RDMA on {len(channels)}"
+            f"{format_ranks(channels)} on {host or '?'}: no GPUDirect RDMA on {len(channels)}"
             f" of {of} channels between nodes ({hcas}; first: {channels[0]})",
             remedies.gdr(matrix, host, channels),
             host=host,
@@ -234,8 +217,8 @@ def _missing_evidence(matrix: Matrix) -> Iterator[Mismatch]:
     nameless = [c for c in matrix.channels if c.transport is Transport.UNKNOWN]
     if nameless:
         yield Mismatch(
-            f"{_format_ranks(nameless)}: the log does not show the transport"
-            f" of {_format_count(nameless)} (first: {nameless[0]})",
+            f"{format_ranks(nameless)}: the log does not show the transport"
+            f" of {format_count(nameless)} (first: {nameless[0]})",
             remedies.unknown_transport(nameless[0].network),
             proven=False,
         )
@@ -244,7 +227,7 @@ def _missing_evidence(matrix: Matrix) -> Iterator[Mismatch]:
     if matrix.unfinished:
         yield Mismatch(
             "the log ends, or the job stopped, before all channels were listed:"
-            f" {_format_names(matrix.unfinished)}",
+            f" {format_names(matrix.unfinished)}",
             "pass the whole log; if it is whole, search it for NCCL WARN",
             proven=False,
         )
@@ -257,36 +240,7 @@ def _missing_evidence(matrix: Matrix) -> Iterator[Mismatch]:
         )
     if matrix.silent:
         yield Mismatch(
-            f"{_format_names(matrix.silent)}: no line of NCCL",
+            f"{format_names(matrix.silent)}: no line of NCCL",
             "check that this rank started, and set NCCL_DEBUG=INFO for it",
             proven=False,
         )
-
-
-def _format_ranks(channels: list[Channel]) -> str:
-    return _format_numbers(sorted({channel.rank.number for channel in channels}))
-
-
-def _format_numbers(found: Collection[int]) -> str:
-    return f"rank{'s' if len(found) > 1 else ''} {format_ranges(found)}"
-
-
-def format_ranges(found: Collection[int]) -> str:
-    """Return numbers as people write them, such as 0-7,9; at most 20 runs."""
-    runs: list[list[int]] = []
-    for number in sorted(found):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    text = ",".join("-".join(str(end) for end in run) for run in runs[:20])
-    return text + (",..." if len(runs) > 20 else "")
-
-
-def _format_count(channels: list[Channel]) -> str:
-    return f"{len(channels)} channel{'s' if len(channels) > 1 else ''}"
-
-
-def _format_names(names: Collection[str], most: int = 4) -> str:
-    rest = len(names) - most
-    return ", ".join(list(names)[:most]) + (f" and {rest} more" if rest > 0 else "")
