@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import cables, devices, lower_ports, pci
+from rdmaprov.facts import cables, devices, lower_ports, pci, virtual_functions
 from rdmaprov.facts.cables import LinkModule
 from rdmaprov.facts.devices import Port
 from rdmaprov.facts.errors import NotInstalled
@@ -63,7 +63,7 @@ def _cables(host: Host, node: Node, rail: Rail) -> list[tuple[Port, LinkModule]]
     for port in lower_ports.ports_of(here, rail):
         if port.pci not in nvidia:
             not_applicable(f"rail {rail.index} is not an NVIDIA NIC, which mlxlink reads")
-        if devices.is_virtual_function(host, port.netdev):
+        if virtual_functions.is_virtual_function(host, port.netdev):
             not_applicable(f"{port.netdev} is a virtual function; its host sees the cable")
         try:
             found.append((port, cables.read(host, nvidia, port.pci)))

@@ -8,7 +8,8 @@ import pytest
 from testinfra.host import Host
 
 from rdmaprov.facts import devices, ip, link_files, memory, pci, sysctl
-from rdmaprov.facts.text import processors, read_files
+from rdmaprov.facts.processors import processors
+from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.inventory.model import Interface
 from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, needs_ipoib, not_applicable

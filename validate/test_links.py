@@ -7,7 +7,7 @@ import re
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, counters, devices, ip, lower_ports, pci
+from rdmaprov.facts import CouldNotTell, counters, devices, ip, lower_ports, pci, pci_links
 from rdmaprov.facts.devices import Devices, Port
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
@@ -89,7 +89,7 @@ def test_pcie_link(host: Host, node: Node, rail: Rail) -> None:
     share = rate / lower_ports.carrying(here, port.netdev)
     ways = _ways(host, rail)
     for each, hops in ways:
-        narrowest = pci.narrowest(hops)
+        narrowest = pci_links.narrowest(hops)
         # Ports of one card are functions of one device, behind one link.
         card = each.pci.rpartition(".")[0]
         beside = sum(other.pci.rpartition(".")[0] == card for other, _ in ways)
@@ -194,7 +194,7 @@ def _rate(node: Node, port: Port, rdma: str, path: str) -> Setting:
     return Setting(node, device, "rate Gb/s", "fabric_link_gbps", where=path, look=look)
 
 
-def _ways(host: Host, rail: Rail) -> list[tuple[Port, tuple[pci.Hop, ...]]]:
+def _ways(host: Host, rail: Rail) -> list[tuple[Port, tuple[pci_links.Hop, ...]]]:
     """Return the PCIe links on the way to each of a rail's ports."""
     here = devices.read(host)
     found = []
@@ -204,11 +204,11 @@ def _ways(host: Host, rail: Rail) -> list[tuple[Port, tuple[pci.Hop, ...]]]:
             not_applicable(f"{port.netdev} is not on PCI")
         if pci.Functions.read(host).vendor(path[-1]) == pci.VIRTIO:
             not_applicable(f"{port.netdev} is virtio, which has no PCIe link")
-        found.append((port, pci.hops(host, path)))
+        found.append((port, pci_links.hops(host, path)))
     return found
 
 
-def _pcie(node: Node, port: Port, hop: pci.Hop) -> Setting:
+def _pcie(node: Node, port: Port, hop: pci_links.Hop) -> Setting:
     return Setting(
         node,
         f"{port.netdev} {port.require_rdma()}",

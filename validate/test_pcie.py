@@ -10,13 +10,13 @@ from testinfra.host import Host
 
 from rdmaprov.facts import (
     CouldNotTell,
-    devices,
     interrupts,
     lower_ports,
     pci,
     peers,
     sysctl,
     units,
+    virtual_functions,
 )
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
@@ -179,7 +179,7 @@ def _nics(host: Host, rail: Rail) -> list[str]:
             not_applicable(f"rail {rail.index} is not on PCI")
         if pci.Functions.read(host).vendor(port.pci) == pci.VIRTIO:
             not_applicable(f"rail {rail.index} is virtio, which makes no PCIe read requests")
-        if devices.is_virtual_function(host, port.netdev):
+        if virtual_functions.is_virtual_function(host, port.netdev):
             not_applicable(
                 f"rail {rail.index} is a virtual function; the physical function's value counts"
             )

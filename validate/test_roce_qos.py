@@ -10,7 +10,15 @@ from collections.abc import Iterator, Mapping
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, bluefield, counters, dcb, devices, lower_ports
+from rdmaprov.facts import (
+    CouldNotTell,
+    bluefield,
+    counters,
+    dcb,
+    devices,
+    lower_ports,
+    virtual_functions,
+)
 from rdmaprov.facts.dcb import Dcb
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import Setting, needs_roce, not_applicable
@@ -185,7 +193,7 @@ def _dcb(host: Host, node: Node, rail: Rail) -> Iterator[tuple[str, Dcb]]:
         seen = dcb.read(host, port.netdev)
         if seen is not None:
             yield port.netdev, seen
-        elif devices.is_virtual_function(host, port.netdev):
+        elif virtual_functions.is_virtual_function(host, port.netdev):
             not_applicable(
                 f"{port.netdev} is a virtual function; its physical function owns the port"
             )

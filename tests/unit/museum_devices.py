@@ -19,7 +19,7 @@ from tests.unit.museum_node import MuseumNode
 from rdmaprov.discover import collector
 from rdmaprov.discover.facts import parse_facts
 from rdmaprov.discover.rails import choose_rails
-from rdmaprov.facts import devices, pci, subnet_port
+from rdmaprov.facts import devices, pci, pci_links, subnet_port, virtual_functions
 from rdmaprov.facts.devices import INFINIBAND, NET
 
 Said = dict[str, Any]
@@ -131,7 +131,7 @@ def pcie(node: MuseumNode, wanted: Mapping[str, Mapping[str, float]]) -> Said:
         return {}
     found = {}
     for address, of in wanted.items():
-        hop = pci.hops(node.host, [full(address)])[0]
+        hop = pci_links.hops(node.host, [full(address)])[0]
         every = {
             "speed_gt_s": hop.current.gt_s, "width": hop.current.width,
             "max_speed_gt_s": hop.most.gt_s, "max_width": hop.most.width,
@@ -166,7 +166,9 @@ def vfs(node: MuseumNode, wanted: list[str]) -> Said:
         netdevs.values()
     ):
         said["suite"] = [
-            name for name in wanted if devices.is_virtual_function(node.host, netdevs[name])
+            name
+            for name in wanted
+            if virtual_functions.is_virtual_function(node.host, netdevs[name])
         ]
     # A guest does not see the physical function of its own: these are its rails.
     if all(name in rdma for name in wanted) and any(rdma.values()):

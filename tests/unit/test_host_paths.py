@@ -17,7 +17,7 @@ from rdmaprov.acceptance.shapes import path_step, path_survey
 from rdmaprov.acceptance.stages import StageReport
 from rdmaprov.acceptance.stages_host_paths import add_host_paths, judge, measure_cells
 from rdmaprov.boundary import RIGHT
-from rdmaprov.facts.pci import Link
+from rdmaprov.facts.pci_links import Link
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 from rdmaprov.verbs import errors

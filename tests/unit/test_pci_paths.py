@@ -11,7 +11,7 @@ from tests.unit.test_host_paths import FULL, HALF, device, survey
 
 from rdmaprov.acceptance.path_ceilings import site_ceilings
 from rdmaprov.acceptance.pci_paths import near_gpus, usual_slots
-from rdmaprov.facts.pci import Link
+from rdmaprov.facts.pci_links import Link
 from rdmaprov.verbs.expected import SlotLimit
 from rdmaprov.verbs.loopback import slot_gb_s
 from rdmaprov.verbs.matrix import PathKey

@@ -10,7 +10,8 @@ from rdmaprov.acceptance.path_ceilings import BANDWIDTH_BYTES
 from rdmaprov.acceptance.path_survey import SOFTWARE_BYTES, NodeSurvey
 from rdmaprov.acceptance.pci_paths import pci_hops
 from rdmaprov.facts.errors import CouldNotTell
-from rdmaprov.facts.pci import Hop, acs_redirects
+from rdmaprov.facts.pci import acs_redirects
+from rdmaprov.facts.pci_links import Hop
 from rdmaprov.verbs.loopback import (
     LoopbackCeiling,
     MemoryPlace,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rdmaprov.acceptance.path_survey import NodeSurvey
-from rdmaprov.facts.pci import Hop, Link, pair_hops
+from rdmaprov.facts.pci_links import Hop, Link, pair_hops
 from rdmaprov.verbs.expected import SlotLimit
 from rdmaprov.verbs.loopback import gpu_place, loopback_ceiling
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -51,11 +50,6 @@ _WORDS = " ".join(ATTRIBUTES)
 # Linux Documentation/networking/switchdev.rst: a representor is a port of another function, such as
 # pf0vf3, or of another host's, such as c1pf0.
 _REPRESENTOR = re.compile(r"(c\d+)?pf\d+([vs]f\d+|hpf)?")
-
-# Linux drivers/net/ethernet/mellanox/mlx5/core/main.c: those with MLX5_PCI_DEV_IS_VF.
-_VIRTUAL = frozenset(
-    f"0x15b3:0x{each}" for each in ("1012", "1014", "1016", "1018", "101a", "101c", "101e", "a2d3")
-)
 
 
 class NoDevice(CouldNotTell):
@@ -248,24 +242,3 @@ def _rdma_on(devices: Devices, netdev: str) -> str:
             return name
     found = {_rdma_on(devices, each) for each in devices.below(netdev)} - {""}
     return found.pop() if len(found) == 1 else ""
-
-
-def is_virtual_function(host: Host, netdev: str) -> bool:
-    """Return whether a network device is a virtual function or a subfunction.
-
-    A guest sees its virtual function without the physical one: there the PCI device's number tells.
-    """
-    name = shlex.quote(f"{NET}/{netdev}/device")
-    shown = whole(
-        host.run(
-            f"readlink -f {name}; ls -d {name}/physfn 2>&1; "
-            f'echo "$(cat {name}/vendor):$(cat {name}/device)"; echo {END}'
-        ).stdout,
-        "device",
-    )
-    lines = shown.splitlines()
-    return (
-        ".sf." in shown.partition("\n")[0]
-        or any(line.endswith("/physfn") and line.startswith("/") for line in lines)
-        or lines[-1] in _VIRTUAL
-    )

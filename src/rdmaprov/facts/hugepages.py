@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
-from rdmaprov.facts.text import Files, processors, read_files
+from rdmaprov.facts.processors import processors
+from rdmaprov.facts.text import Files, read_files
 
 NODES = "/sys/devices/system/node"
 DOCA = "/etc/mellanox/hugepages.d/*"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from rdmaprov.facts.devices import PCI
 from rdmaprov.facts.host import Host
-from rdmaprov.facts.text import END, processors, read_files, whole
+from rdmaprov.facts.processors import processors
+from rdmaprov.facts.text import END, read_files, whole
 
 _NODES = "/sys/devices/system/node"
 _IRQ = "/proc/irq/*/smp_affinity_list"

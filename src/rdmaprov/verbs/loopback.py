@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
-from rdmaprov.facts.pci import Hop, Link, narrowest
+from rdmaprov.facts.pci_links import Hop, Link, narrowest
 
 # Of the ceiling. A slot of half its width, or of the generation before, leaves half; our choice
 # stays away from both sides.
