@@ -66,15 +66,16 @@ def test_all_pairs_find_a_bad_path_wherever_it_is():
     assert [(each.level, set(each.nodes)) for each in report.stage.findings] == [("pair", names)]
 
 
-class WithoutPerftest:
-    """One node has no perftest."""
+class WithoutResults:
+    """The tests of one node give no result, all for the same reason."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, error: str, said: str = "") -> None:
         self.name, self.paths = name, MadeUpPaths(MadeUpFleet(SHAPE))
+        self.error, self.said = error, said
 
     def measure(self, tests: Sequence[PathTest]) -> Mapping[PathTest, PathResult]:
         return {
-            test: PathResult(test, error="no-perftest")
+            test: PathResult(test, error=self.error, said=self.said)
             if self.name in (test.sender.node, test.receiver.node)
             else result
             for test, result in self.paths.measure(tests).items()
@@ -82,10 +83,17 @@ class WithoutPerftest:
 
 
 def test_a_node_without_results_is_unknown_and_never_passed():
-    report = run_paths(site_nodes(SHAPE), WithoutPerftest("gpu003"))
+    report = run_paths(site_nodes(SHAPE), WithoutResults("gpu003", "no-perftest"))
     [finding] = report.stage.findings
     assert (finding.node, finding.proven, report.stage.state) == ("gpu003", False, "unknown")
     assert finding.what == "24 paths of it have no result: perftest is not installed (24)"
+
+
+def test_a_node_that_was_lost_is_unknown_with_the_reason():
+    lost = "its supervisor is gone: something on the node ended it"
+    report = run_paths(site_nodes(SHAPE), WithoutResults("gpu003", "not-run", lost))
+    [finding] = report.stage.findings
+    assert finding.what == f"24 paths of it have no result: it was not run (24; {lost})"
 
 
 def test_a_leaf_that_carries_a_strangers_node_is_not_accused():

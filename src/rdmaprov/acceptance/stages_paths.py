@@ -19,7 +19,7 @@ from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.verbs import errors
 from rdmaprov.verbs.locate import good_share
 from rdmaprov.verbs.matchings import Matching, all_matchings
-from rdmaprov.verbs.matrix import PathMatrix, path_of
+from rdmaprov.verbs.matrix import PathKey, PathMatrix, path_of
 from rdmaprov.verbs.model import PathMeasurer, PathResult, PathTest
 from rdmaprov.verbs.ports import ends
 from rdmaprov.words import quantity
@@ -165,10 +165,8 @@ def _unknown_findings(matrix: PathMatrix) -> Iterator[Finding]:
         if not counts:
             return
         node, count = counts.most_common(1)[0]
-        words = Counter(why for path, why in left.items() if node in path[:2])
-        said = ", ".join(
-            f"{errors.MEANINGS.get(word, word)} ({many})" for word, many in words.most_common(3)
-        )
+        own = {path: why for path, why in left.items() if node in path[:2]}
+        said = ", ".join(_reasons(own, matrix.reasons))
         yield Finding(
             f"{quantity(count, 'path')} of it have no result: {said}",
             f"On {node}, run ib_write_bw by hand as logs/ has it",
@@ -185,6 +183,17 @@ def _unknown_findings(matrix: PathMatrix) -> Iterator[Finding]:
             proven=False,
             nodes=nodes,
         )
+
+
+def _reasons(
+    unknown: Mapping[PathKey, str], reasons: Mapping[PathKey, str], most: int = 3
+) -> Iterator[str]:
+    """Yield why paths have no result, with how many; of those that were not run, what kept them."""
+    for word, count in Counter(unknown.values()).most_common(most):
+        own = Counter(reasons.get(path, "") for path, why in unknown.items() if why == word)
+        reason = own.most_common(1)[0][0] if word == errors.NOT_RUN else ""
+        meaning = errors.MEANINGS.get(word, word)
+        yield f"{meaning} ({count}{f'; {reason}' if reason else ''})"
 
 
 def _said(

@@ -61,6 +61,7 @@ class PathMatrix:
         samples: of each path; 0 where nothing arrived.
         errors: why a path has no number, the last reason.
         unknown: of which errors a path has, that say nothing of it.
+        reasons: what was said with that error, if anything.
         rounds: that were added.
 
     """
@@ -74,6 +75,7 @@ class PathMatrix:
     samples: dict[PathKey, list[PathSample]] = field(default_factory=dict)
     errors: dict[PathKey, str] = field(default_factory=dict)
     unknown: dict[PathKey, str] = field(default_factory=dict)
+    reasons: dict[PathKey, str] = field(default_factory=dict)
     rounds: int = 0
     _goods: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -88,6 +90,7 @@ class PathMatrix:
                 self.errors[path] = result.error
             elif value is None:
                 self.unknown[path] = result.error or "impossible"
+                self.reasons[path] = result.said
             if value is not None:
                 self.samples.setdefault(path, []).append(PathSample(self.rounds, value))
 
