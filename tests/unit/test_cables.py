@@ -11,6 +11,7 @@ import pytest
 
 from rdmaprov.facts import CouldNotTell, cables
 from rdmaprov.facts.errors import NotInstalled
+from rdmaprov.probe.session import Limits
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/mlxlink"
 
@@ -61,7 +62,11 @@ def test_dark_lane_is_outside_its_limits():
 
 def test_all_modules_are_asked_in_one_command():
     both = cables.command(["0000:18:00.0", "0000:40:00.0"])
-    assert both.count("timeout 30") == 2
+    assert both.count(f"timeout {cables.LIMIT_S} ") == 2
+
+
+def test_a_module_that_does_not_answer_ends_before_the_command():
+    assert 10 <= cables.LIMIT_S <= Limits().command_s - 5
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import END, whole
+from rdmaprov.probe.session import Limits
 
-# Our choice, because it answers within 2 s for a port that is up.
-LIMIT_S = 30
+# For a port that is up it answers within 2 s. A module that does not answer must end before the
+# command does, else what the others said is lost with it.
+LIMIT_S = int(0.75 * Limits().command_s)
 _LIMITS = re.compile(r"(\S+) \[(-?[\d.]+)\.\.(-?[\d.]+)\]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 # A value as mlxlink colours it on a terminal.
