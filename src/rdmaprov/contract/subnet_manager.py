@@ -31,7 +31,7 @@ _MAN = "opensm(8)"
 
 def _hosts(node: Node) -> Iterator[Violation]:
     names = list(node.get(_HOSTS) or ())
-    for name in {name for name in names if names.count(name) > 1}:
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield Violation(_HOSTS, f"{name} is listed {names.count(name)} times", "write it once")
     if len(names) > _MOST_HOSTS:
         message = f"{len(names)} hosts, and there are priorities for {_MOST_HOSTS}"
