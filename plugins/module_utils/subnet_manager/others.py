@@ -39,12 +39,14 @@ class Other:
 
     Args:
         priority: None if it was not asked for it.
+        is_master: whether it said so itself.
 
     """
 
     lid: int
     guid: int
     priority: int | None = None
+    is_master: bool = False
 
 
 def master(machine: Machine, port: Port) -> Other | None:
@@ -60,7 +62,7 @@ def master(machine: Machine, port: Port) -> Other | None:
         said = error.output
     found = _MASTER.search(said)
     if found is not None:
-        return Other(int(found[1]), int(found[2], 16), int(found[3]))
+        return Other(int(found[1]), int(found[2], 16), int(found[3]), found[4] == "MASTER")
     if _NONE.search(said):
         return None
     last = (said.strip().splitlines() or ["it printed nothing"])[-1]
@@ -115,7 +117,8 @@ def _require_host(machine: Machine, port: Port, allowed: Allowed, other: Other) 
     host = (description.split() or [""])[0].partition(".")[0].lower()
     if host and host in {name.partition(".")[0].lower() for name in allowed.hosts}:
         return
-    what = "subnet manager" if other.priority is None else f"master (priority {other.priority})"
+    what = "master" if other.is_master else "subnet manager"
+    what += "" if other.priority is None else f" (priority {other.priority})"
     raise Refused(
         f"rail {port.rail}: a {what} of the subnet of {port.device} is not the site's: "
         f"{description or 'a port without a description'}, LID {other.lid}, GUID {other.guid:#018x}"
