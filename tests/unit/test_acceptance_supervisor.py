@@ -7,121 +7,30 @@ systemd. tests/lab/test_acceptance.py has the real one.
 from __future__ import annotations
 
 import base64
-import json
 import os
-import secrets
 import signal
-import sys
-from pathlib import Path
 
 import pytest
-from tests.unit import systemd_standin
-from tests.unit.accept_runs import job
+from tests.unit.supervised import Kept, command_lines, marked, supervised_units, two_nodes
 from tests.unit.waiting import until
 
-from rdmaprov.acceptance import nodes as nodes_module
-from rdmaprov.acceptance import sampling, shapes
-from rdmaprov.acceptance.launch import Launcher
-from rdmaprov.acceptance.nodes import ask_nodes, program_command
-from rdmaprov.acceptance.rank_events import RankEvent
-from rdmaprov.acceptance.samples.packed import parse_samples
-from rdmaprov.marked import marked_processes
-from rdmaprov.probe.probe import Probe
-from rdmaprov.probe.target import Target
+from rdmaprov.acceptance import sampling
 
 # Leaves its session, and has a child whose parent is gone.
 ODD = "%n %% $HOME ${PATH} $$ `id` \\x41 'a' \"b\" ;&|<>\t*"
 DAEMON = "setsid sh -c 'sleep 600 & sleep 600' & echo started; sleep 600"
 
 
-def marked(mark):
-    """Return the processes of a run, as the kernel lists them."""
-    return marked_processes(f"RDMAPROV_ACCEPTANCE={mark}")
-
-
-def alter(monkeypatch, old, new):
-    """Have the programs on nodes differ in a constant."""
-    original = vars(nodes_module)["node_script"]
-
-    def script(program):
-        source = original(program)
-        assert program.stem != "supervisor" or old.encode() in source
-        return source.replace(old.encode(), new.encode())
-
-    monkeypatch.setattr(nodes_module, "node_script", script)
-
-
-def use_systemd(monkeypatch, tmp_path, version=252):
-    """Have nodes run the stand-in for systemd; return the folder with its units."""
-    place = tmp_path / "systemd"
-    programs = systemd_standin.install(place, version)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    alter(monkeypatch, "/run/systemd/system", str(place))
-    alter(monkeypatch, "os.geteuid() == 0", "True")
-    return place / "units"
-
-
 @pytest.fixture(params=["keeper", "units"])
 def units(request, monkeypatch, tmp_path):
     """Return the folder with the stand-in's units; there is none where a keeper does it all."""
-    if request.param == "units":
-        return use_systemd(monkeypatch, tmp_path)
-    alter(monkeypatch, "/run/systemd/system", "/nonexistent")
-    return tmp_path / "none"
+    return supervised_units(request.param, monkeypatch, tmp_path)
 
 
 @pytest.fixture
 def nodes(units):
-    here = {n: Target(n, "", ("/bin/sh", "-c"), sys.executable, 60) for n in ("n0", "n1")}
-    probe = Probe(here)
-    yield probe
-    probe.close()
-    assert until(lambda: not list(units.glob("*")))
-
-
-class Kept:
-    """A shell script that a supervisor runs on n0."""
-
-    def __init__(
-        self, nodes, script, lease_s=60.0, limit_s=60.0, environment=None, files=None, **more
-    ):
-        self.mark = f"rdmaprov-accept-test-{secrets.token_hex(4)}"
-        self.nodes = nodes
-        request = {
-            "verb": "start",
-            "argv": ["/bin/sh", "{directory}/script"],
-            "environment": {"WHERE": "{directory}/x", **(environment or {})},
-            "files": {"script": base64.b64encode(script.encode()).decode(), **(files or {})},
-            "lease_s": lease_s,
-            "limit_s": limit_s,
-            **more,
-        }
-        self.answer = ask_nodes(
-            nodes,
-            {"n0": program_command("supervisor", request, 60, self.mark)},
-            lambda _: shapes.STARTED,
-        )["n0"]
-        assert isinstance(self.answer, dict), self.answer
-        self.directory = Path(self.answer["directory"])
-
-    def status(self):
-        path = self.directory / "status"
-        return json.loads(path.read_text()) if path.exists() else {"rc": None}
-
-    def stop(self):
-        document = {"verb": "stop", "mark": self.mark}
-        command = program_command("supervisor", document, 20)
-        return ask_nodes(self.nodes, {"n0": command}, lambda _: shapes.STOPPED)["n0"]
-
-    def supervisor(self):
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (process / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if self.mark.encode() in words and systemd_standin.__file__.encode() not in words:
-                return int(process.name)
-        return None
+    with two_nodes(units) as probe:
+        yield probe
 
 
 @pytest.fixture
@@ -214,57 +123,6 @@ def test_end_of_the_connection_does_not_end_the_lease(keep, nodes):
     kept.stop = lambda: None
 
 
-EVENTS = """#!/bin/sh
-for word in "$@"; do case $word in --node-rank=*) rank=${word#*=} ;; esac; done
-echo "noise of a library"
-echo '{"rank": '$rank', "event": "phase", "phase": "sweep"}'
-"""
-
-
-def runs(nodes, tmp_path, *endings, **more):
-    """Return how a job ended whose interpreters are scripts, one for each node."""
-    pythons = {}
-    for number, ending in enumerate(endings):
-        path = tmp_path / f"python{number}"
-        path.write_text(EVENTS + ending + "\n")
-        path.chmod(0o755)
-        pythons[f"n{number}"] = str(path)
-    heard: list[RankEvent] = []
-    (ran,) = Launcher(nodes, heard.append, grace_s=0.5).run([job(2, pythons=pythons, **more)])
-    assert heard == ran.events
-    return ran
-
-
-def test_a_job_runs_to_its_end_on_all_nodes(nodes, tmp_path):
-    ran = runs(nodes, tmp_path, "exit 0", "sleep 2; exit 0")
-    assert ran.good
-    assert {event["rank"] for event in ran.events_of("phase")} == {0, 1}
-    assert [node.left for node in ran.nodes.values()] == [(), ()]
-    assert not any(Path(node.directory).exists() for node in ran.nodes.values())
-
-
-def test_one_node_that_fails_ends_the_others(nodes, tmp_path):
-    ran = runs(nodes, tmp_path, "exec sleep 600", "echo 'No module named torch' >&2; exit 1")
-    assert (ran.nodes["n0"].rc, ran.nodes["n1"].rc) == (None, 1)
-    assert "No module named torch" in ran.nodes["n1"].errors
-    assert [node.left for node in ran.nodes.values()] == [(), ()]
-
-
-SAMPLED = {"n0": (("lo", ""),), "n1": (("lo", ""), ("no-such-device", ""))}
-
-
-@pytest.mark.parametrize("ending", ["exit 0", "exec sleep 600"])
-def test_counters_of_rails_are_read_until_the_end_and_fetched(nodes, tmp_path, ending):
-    ran = runs(nodes, tmp_path, ending, "exit 1", sampled=SAMPLED)
-    for name, rails in SAMPLED.items():
-        found = parse_samples(ran.nodes[name].samples, len(rails))
-        assert found.fast.column(0, "down") is not None
-        assert found.lasted_s > 0
-    assert [node.left for node in ran.nodes.values()] == [(), ()]
-    ours = [f"{node.directory}/sampler.py".encode() for node in ran.nodes.values()]
-    assert not any(each in line for line in command_lines() for each in ours)
-
-
 def test_sampler_ends_with_its_keeper(keep):
     sampler = base64.b64encode(sampling.program_source()).decode()
     kept = keep(
@@ -276,87 +134,3 @@ def test_sampler_ends_with_its_keeper(keep):
     assert until(lambda: any(ours in line for line in command_lines()))
     os.kill(kept.supervisor(), signal.SIGKILL)
     assert until(lambda: not any(ours in line for line in command_lines()))
-
-
-def test_a_program_that_is_not_there_is_told(nodes, tmp_path):
-    pythons = {"n0": str(tmp_path / "none"), "n1": "/bin/true"}
-    (ran,) = Launcher(nodes).run([job(2, pythons=pythons)])
-    assert ran.nodes["n0"].rc == 127
-    assert "cannot start" in ran.nodes["n0"].why
-
-
-def test_an_interrupt_ends_everything(nodes, tmp_path):
-    path = tmp_path / "python"
-    path.write_text(EVENTS + "exec sleep 600\n")
-    path.chmod(0o755)
-    seen = []
-
-    def interrupt(event):
-        seen.append(event)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Launcher(nodes, interrupt).run([job(2, pythons=dict.fromkeys(("n0", "n1"), str(path)))])
-    assert seen
-    assert not any(str(path).encode() in line for line in command_lines())
-
-
-def command_lines():
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            yield (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-
-
-HUNGRY = f"exec {sys.executable} -c 'import time; x = b\"x\" * (256 << 20); time.sleep(600)'"
-
-
-def start_with_systemd(monkeypatch, tmp_path, script, version=252):
-    """Return a script that runs by the stand-in, and its nodes."""
-    use_systemd(monkeypatch, tmp_path, version)
-    here = Probe({"n0": Target("n0", "", ("/bin/sh", "-c"), sys.executable, 60)})
-    return here, Kept(here, script)
-
-
-def test_ranks_that_take_too_much_memory_are_ended_and_it_is_told(monkeypatch, tmp_path):
-    # A ten-thousandth of what is free is too little for a Python with 256 MiB on any machine.
-    alter(monkeypatch, "MEMORY_SHARE = 0.9", "MEMORY_SHARE = 1e-4")
-    here, kept = start_with_systemd(monkeypatch, tmp_path, HUNGRY)
-    try:
-        assert until(lambda: kept.status()["rc"] is not None)
-        assert kept.status()["rc"] == -9
-        assert kept.status()["why"] == "killed by the kernel: out of memory"
-        assert marked(kept.mark) == []
-    finally:
-        assert kept.stop() == {"left": []}
-        here.close()
-
-
-@pytest.mark.parametrize("version", [239, 257])
-def test_each_version_of_systemd_gets_what_it_knows(monkeypatch, tmp_path, version):
-    here, kept = start_with_systemd(monkeypatch, tmp_path, "exit 7", version)
-    try:
-        assert until(lambda: kept.status()["rc"] == 7)
-    finally:
-        assert kept.stop() == {"left": []}
-        here.close()
-
-
-def test_a_systemd_that_is_too_old_is_not_asked(monkeypatch, tmp_path):
-    here, kept = start_with_systemd(monkeypatch, tmp_path, "sleep 600", 219)
-    try:
-        assert list((tmp_path / "systemd" / "units").iterdir()) == []
-    finally:
-        assert kept.stop() == {"left": []}
-        here.close()
-
-
-def test_a_step_of_slurm_is_not_left(monkeypatch, tmp_path):
-    monkeypatch.setenv("SLURM_JOB_ID", "12")
-    here, kept = start_with_systemd(monkeypatch, tmp_path, "sleep 600")
-    try:
-        assert list((tmp_path / "systemd" / "units").iterdir()) == []
-    finally:
-        assert kept.stop() == {"left": []}
-        here.close()
