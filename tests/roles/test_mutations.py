@@ -42,11 +42,11 @@ from tests.roles import (
     ofed_node,
     opensm_node,
     pcie_node,
+    peermem_node,
     qos_node,
     test_limits,
     test_mtu,
     test_nccl,
-    test_peermem,
     torch_node,
 )
 from tests.roles.fake import FakeMachine
@@ -166,7 +166,7 @@ CASES = {
         {r"rdmaprov-ofed\.asc altered": "text outside the armor is no part of a key"},
     ),
     "pcie": Case(pcie, pcie_node.arguments(), prepared(pcie_node.Node)),
-    "peermem": Case(peermem, test_peermem.arguments(), lambda root: peer(root)),
+    "peermem": Case(peermem, peermem_node.arguments(), lambda root: peer(root)),
     "roce_qos by dcb": Case(
         roce_qos, qos_node.arguments(backend="dcb"), prepared(qos_node.QosNode)
     ),
@@ -198,7 +198,7 @@ CASES = {
 
 def peer(root: Path) -> FakeMachine:
     with pytest.MonkeyPatch.context() as patch:
-        return fixture(test_peermem.node, patch)(root)
+        return peermem_node.with_gpu(FakeMachine(root), patch)
 
 
 @pytest.fixture(params=[*CASES])

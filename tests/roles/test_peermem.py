@@ -1,4 +1,4 @@
-"""Peer memory: which way a node takes, that it is in effect, and why it is not."""
+"""Peer memory by nvidia-peermem: that it is in effect, and why it is not."""
 
 from __future__ import annotations
 
@@ -10,59 +10,19 @@ from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import peermem
 from tests.roles.fake import FakeMachine
+from tests.roles.peermem_node import CLIENT, FILE, LOADED, NOT_FOUND, arguments, layers, with_gpu
 
-FILE = "/etc/modules-load.d/rdmaprov-peermem.conf"
-LOADED = "/sys/module/nvidia_peermem/initstate"
-CLIENT = "/sys/kernel/mm/memory_peers/nv_mem/version"
-SYMBOLS = "0000000000000000 T ib_register_peer_memory_client\t[ib_core]\n"
 OPTIONS = "/etc/modprobe.d/x.conf"
-VERSION = "/proc/driver/nvidia/version"
 EINVAL = CommandFailed(
     ["modprobe", "nvidia_peermem"],
     1,
     "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument",
 )
-NOT_FOUND = CommandFailed(["modinfo"], 1, "modinfo: ERROR: Module nvidia not found.")
 
 
 @pytest.fixture
 def node(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    """Provide a GPU node with OFED, the open GPU driver and a NIC that can do dma-buf."""
-    machine.nic("ens1", pci="0000:18:00.0", rdma="mlx5_0")
-    machine.put("/sys/bus/pci/devices/0000:1b:00.0/vendor", "0x10de\n")
-    machine.put("/sys/bus/pci/devices/0000:1b:00.0/class", "0x030200\n")
-    machine.put("/proc/sys/kernel/osrelease", "6.8.0-45-generic\n")
-    machine.put("/proc/kallsyms", SYMBOLS)
-    machine.put("/sys/module/ib_core/refcnt", "3\n")
-    machine.put(VERSION, "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05\n")
-
-    def load(argv: list[str]) -> str:  # noqa: ARG001
-        machine.put(LOADED, "live\n")
-        machine.put(CLIENT, "580.95.05\n")
-        return ""
-
-    machine.programs = {
-        "modinfo -F version nvidia_peermem": "580.95.05\n",
-        "modinfo -F license nvidia": NOT_FOUND,
-        "modinfo -F srcversion ib_core": "\n",
-        "modprobe nvidia_peermem": load,
-        "dmesg": "[    1.0] old: disagrees about version of symbol\n",
-    }
-    answer(monkeypatch, "")
-    return machine
-
-
-def answer(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
-    """Have the NICs' driver answer to a registration of dma-buf memory."""
-    monkeypatch.setattr("plugins.module_utils.peermem.verbs.dmabuf_obstacle", lambda _: said)
-
-
-def arguments(mode: str = "nvidia-peermem", **changed: object) -> dict[str, Any]:
-    return {"rails": [{"netdev": "ens1"}], "mode": mode, "gpu_module": "", **changed}
-
-
-def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(change["layer"], change["device"]) for change in result["changes"]]
+    return with_gpu(machine, monkeypatch)
 
 
 def test_module_is_loaded_now_and_at_boot(node: FakeMachine):
@@ -217,79 +177,6 @@ def test_predecessor_is_refused(node: FakeMachine):
         converge(node, peermem, arguments(), check=True)
 
 
-def test_auto_prefers_dmabuf(node: FakeMachine):
-    node.put(FILE, "nvidia_peermem\n")
-    result = converge(node, peermem, arguments("auto"), check=False)
-    assert result["notes"] == ["dmabuf: the node supports it"]
-    assert layers(result) == [("configured", FILE)]
-    assert not node.exists(FILE)
-    assert not converge(node, peermem, arguments("auto"), check=False)["changed"]
-
-
-@pytest.mark.parametrize(
-    ("prepare", "why"),
-    [
-        (lambda node: node.put(VERSION, "NVIDIA UNIX x86_64 Kernel Module  580"), "proprietary"),
-        (
-            lambda node: (
-                node.remove(VERSION),
-                node.programs.update({"modinfo -F license nvidia": "NVIDIA\n"}),
-            ),
-            r"proprietary one \(modinfo",
-        ),
-    ],
-)
-def test_auto_takes_peermem_where_dmabuf_cannot_be(node: FakeMachine, prepare: Any, why: str):
-    prepare(node)
-    result = converge(node, peermem, arguments("auto"), check=False)
-    (note,) = result["notes"]
-    assert note.startswith("nvidia-peermem: ")
-    assert layers(result) == [("running", "nvidia_peermem"), ("configured", FILE)]
-    with pytest.raises(Refused, match=rf"^dma-buf cannot be used: .*{why}.*peermem_mode"):
-        converge(node, peermem, arguments("dmabuf"), check=True)
-
-
-def test_nics_that_cannot_do_dmabuf_are_named(node: FakeMachine, monkeypatch: pytest.MonkeyPatch):
-    answer(monkeypatch, "mlx5_0's driver does not register dma-buf memory")
-    with pytest.raises(Refused, match="rail 0: mlx5_0's driver does not"):
-        converge(node, peermem, arguments("dmabuf"), check=True)
-    node.put("/proc/kallsyms", "0000000000000000 T other\n")
-    with pytest.raises(NotYet, match=r"peermem_mode: dmabuf \(nvidia-peermem: rail 0: mlx5_0's"):
-        converge(node, peermem, arguments("auto"), check=True)
-
-
-def test_drivers_decide_and_not_the_kernels_number(
-    node: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
-    """What was backported to a distribution's kernel, its number does not tell."""
-    node.put("/proc/sys/kernel/osrelease", "4.18.0-553.el8_10.x86_64\n")
-    result = converge(node, peermem, arguments("auto"), check=True)
-    assert result["notes"] == ["dmabuf: the node supports it"]
-    answer(monkeypatch, "mlx5_0's driver does not register dma-buf memory")
-    node.put("/sys/module/ib_uverbs/refcnt", "2\n")
-    with pytest.raises(Refused, match=r"drivers of kernel 4\.18\.0-553\S+ have no ib_umem_dmabuf"):
-        converge(node, peermem, arguments("dmabuf"), check=True)
-    node.put("/proc/kallsyms", SYMBOLS + "0000000000000000 t ib_umem_dmabuf_get\t[ib_uverbs]\n")
-    with pytest.raises(
-        Refused, match=r"rail 0: mlx5_0's driver does not register dma-buf memory\."
-    ):
-        converge(node, peermem, arguments("dmabuf"), check=True)
-
-
-@pytest.mark.parametrize("mode", ["auto", "dmabuf"])
-def test_driver_that_decides_may_come(node: FakeMachine, mode: str):
-    node.remove(VERSION)
-    with pytest.raises(NotYet, match=r"nvidia: kernel 6.8.0-45-generic has no such module"):
-        converge(node, peermem, arguments(mode), check=True)
-
-
-def test_auto_has_nothing_to_do_without_a_gpu(node: FakeMachine):
-    node.put("/sys/bus/pci/devices/0000:1b:00.0/vendor", "0x1002\n")
-    result = converge(node, peermem, arguments("auto"), check=False)
-    assert not result["changed"]
-    assert result["notes"] == ["off: the node has no NVIDIA GPU (/sys/bus/pci/devices)"]
-
-
 @pytest.mark.parametrize("mode", ["off", "dmabuf"])
 def test_loaded_module_is_left_alone(node: FakeMachine, mode: str):
     converge(node, peermem, arguments(), check=False)
@@ -299,9 +186,3 @@ def test_loaded_module_is_left_alone(node: FakeMachine, mode: str):
     assert node.exists(CLIENT)
     assert result["notes"][1].startswith("nvidia_peermem is loaded and stays loaded")
     assert not [line for line in node.ran if line.startswith("modprobe")]
-
-
-def test_other_gpu_driver_than_the_sites_is_refused(node: FakeMachine):
-    given = arguments("auto", gpu_module="proprietary")
-    with pytest.raises(Refused, match=rf"module is open \({VERSION}\), expected proprietary"):
-        converge(node, peermem, given, check=True)
