@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import random
 from itertools import combinations
-from pathlib import Path
 
 import pytest
-from bench import isolation as simulation
 from bench.isolation import World, leaves, names, solve, subject
 
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
 from rdmaprov.isolation.locate import FleetSearch, locate
 from rdmaprov.isolation.meetings import pair_key
 from rdmaprov.isolation.pairs import round_robin
-
-DOCS = Path(__file__).parents[2] / "docs/acceptance.md"
 
 
 def found(count, **what):
@@ -147,71 +143,6 @@ def test_a_node_and_a_leaf_are_both_named():
     assert {subject(part) for part in done.faulty_parts} == {("n3",), ("leaf5",)}
 
 
-def test_a_hang_is_told_and_is_not_repeated():
-    seen: list[int] = []
-    world = World(nodes={"n5": 0.0}, noise=0.01)
-
-    def measure(pairs):
-        seen.append(sum("n5" in pair for pair in pairs))
-        return world.measure(pairs)
-
-    [part] = locate(FleetSearch(names(16), measure)).faulty_parts
-    assert (part.nodes, part.hang) == (("n5",), True)
-    assert sum(seen) <= 20  # none of the 15 pairs twice
-
-
-def at_times(world, node, duty, seed):
-    """Return a measurement of a world in which a node is slow in this share of the rounds."""
-    chance = random.Random(seed)
-
-    def measure(pairs):
-        is_slow = chance.random() < duty
-        return {
-            pair: rate * (0.5 if is_slow and node in pair else 1)
-            for pair, rate in world.measure(pairs).items()
-        }
-
-    return measure
-
-
-@pytest.mark.parametrize(("count", "size"), [(9, 9), (16, 4), (64, 16)])
-def test_a_node_that_is_slow_at_times_is_named(count, size):
-    named = 0
-    for seed in range(20):
-        leaf_of, node = leaves(count, size), f"n{seed * 7 % count}"
-        world = World(noise=0.01, leaf_of=leaf_of, seed=seed)
-        search = FleetSearch(names(count), at_times(world, node, 0.35, seed), leaf_of)
-        parts = locate(search).faulty_parts
-        assert all(node in part.nodes for part in parts), parts
-        assert not any(part.confidence == "high" for part in parts if part.nodes != (node,))
-        named += any(part.nodes == (node,) for part in parts)
-    assert named >= 19
-
-
-def test_a_node_that_hangs_at_times_is_named_with_its_hang():
-    count = 0
-
-    def measure(pairs):
-        nonlocal count
-        count += 1
-        return {pair: 0.0 if count % 3 == 0 and "n5" in pair else 400.0 for pair in pairs}
-
-    [part] = locate(FleetSearch(names(8), measure)).faulty_parts
-    assert (part.kind, part.nodes, part.hang) == ("node", ("n5",), True)
-
-
-def test_a_path_that_is_slow_at_times_accuses_neither_node():
-    for seed in range(20):
-        chance, bad = random.Random(seed), pair_key("n2", "n6")
-
-        def measure(pairs, chance=chance, bad=bad):
-            slow = chance.random() < 0.5
-            return {pair: 200.0 if slow and pair_key(*pair) == bad else 400.0 for pair in pairs}
-
-        parts = locate(FleetSearch(names(16), measure)).faulty_parts
-        assert all(set(part.nodes) == set(bad) for part in parts), parts
-
-
 # --- what cannot be told ---------------------------------------------------------------------
 
 
@@ -236,48 +167,6 @@ def test_nodes_that_give_no_result_are_left_out():
 
     done = locate(FleetSearch(names(16), measure))
     assert (done.faulty_parts, done.rounds < 20) == ((), True)
-
-
-# --- nobody is accused who is not at fault -----------------------------------------------------
-
-
-def test_no_good_node_of_512_is_accused_at_one_percent_noise():
-    for seed in range(40):
-        world = World(noise=0.01, leaf_of=leaves(512, 32), seed=seed)
-        done = solve(512, world, known=seed % 2 == 0)
-        assert done.faulty_parts == ()
-        assert done.rounds <= 10
-
-
-@pytest.mark.parametrize("kind", simulation.KINDS)
-def test_every_fault_is_named_at_512_nodes(kind):
-    seen = simulation.rates(kind, 512, 32, trials=2)
-    assert (seen.found, seen.false) == (1.0, 0.0)
-    assert seen.rounds <= 30
-
-
-def test_no_false_accusation_in_a_thousand_fleets():
-    chance = random.Random(2026)
-    for seed in range(1000):
-        count = chance.choice([5, 6, 7, 8, 9, 12, 16, 17, 24, 33, 48])
-        size = chance.choice([count, 4, 8])
-        bad = chance.sample(names(count), chance.randint(0, count // 5))
-        world = World(
-            nodes={node: chance.choice([0.0, 0.25, 0.5, 0.86]) for node in bad},
-            noise=0.01,
-            leaf_of=leaves(count, size),
-            seed=seed,
-        )
-        done = solve(count, world, known=size < count)
-        accused = {part.nodes for part in done.faulty_parts if part.confidence == "high"}
-        assert accused <= {(node,) for node in bad}, (seed, count, size, bad, done)
-
-
-# --- the docs, and all pairs -------------------------------------------------------------------
-
-
-def test_rates_of_the_docs_are_measured():
-    assert simulation.table() in DOCS.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 16, 33, 64])
