@@ -1,74 +1,15 @@
-"""Kernel arguments at boot: GRUB's configuration, and boot entries of their own."""
+"""Kernel arguments at boot in GRUB's configuration: put there, removed, proven before a boot."""
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
 import pytest
-from plugins.module_utils import bootloader
 from plugins.module_utils.bootloader import grub
 from plugins.module_utils.machine import CommandFailed, NodeError
-from plugins.module_utils.plan import NotYet, Plan, Refused
+from plugins.module_utils.plan import NotYet, Refused
+from tests.roles.boot_arguments import KERNEL, WANTED, Debian, apply, planned
 from tests.roles.fake import FakeMachine
 
-NAMES = ("hugepagesz", "hugepages")
-WANTED = ["hugepagesz=1G", "hugepages=2"]
 DROP_IN = "/etc/default/grub.d/zz-rdmaprov-hugepages.cfg"
-KERNEL = "vmlinuz-6.1.0-40-amd64"
-
-# From a Debian 12 node (grub-mkconfig 2.06), shortened.
-CFG = """\
-### BEGIN /etc/grub.d/10_linux ###
-menuentry 'Debian GNU/Linux' --class debian $menuentry_id_option 'gnulinux-simple-{root}' {{
-\tlinux\t/boot/{kernel} root=UUID={root} ro console=ttyS0 {arguments}
-\tinitrd\t/boot/initrd.img-6.1.0-40-amd64
-}}
-submenu 'Advanced options' $menuentry_id_option 'gnulinux-advanced-{root}' {{
-\tmenuentry 'Debian' --class os $menuentry_id_option 'gnulinux-6.1.0-advanced-{root}' {{
-\t\tlinux\t/boot/{kernel} root=UUID={root} ro console=ttyS0 {arguments}
-\t}}
-\tmenuentry 'Debian (recovery)' $menuentry_id_option 'gnulinux-6.1.0-recovery-{root}' {{
-\t\tlinux\t/boot/{kernel} root=UUID={root} ro single console=ttyS0
-\t}}
-}}
-menuentry 'Other' $menuentry_id_option 'osprober-gnulinux-simple-x' {{
-\tlinux\t/boot/vmlinuz-other root=/dev/sdb1
-}}
-"""
-
-
-class Debian(FakeMachine):
-    """A node whose grub-mkconfig reads its drop-ins, with a shell as the real one does."""
-
-    root_id = "1"
-    kernel = KERNEL
-
-    def prepare(self) -> None:
-        """Make it a factory node."""
-        self.put("/proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz root=UUID=1 ro console=ttyS0\n")
-        self.put("/proc/sys/kernel/osrelease", "6.1.0-40-amd64\n")
-        self.put("/boot/" + KERNEL)
-        self.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n')
-        self.put(grub.CONFIG, self.cfg("quiet"))
-        self.programs = {"grub-mkconfig -o": self._mkconfig, "grub-script-check": ""}
-
-    def cfg(self, arguments: str) -> str:
-        """Return a grub.cfg whose kernels have these arguments."""
-        return CFG.format(root=self.root_id, kernel=self.kernel, arguments=arguments)
-
-    def _mkconfig(self, argv: list[str]) -> str:
-        files = [self.path("/etc/default/grub")]
-        files += [self.path(f"{grub.DROP_INS}/{name}") for name in self.names(grub.DROP_INS)]
-        script = "".join(f". {file}\n" for file in files) + 'echo "$GRUB_CMDLINE_LINUX_DEFAULT"'
-        shell = ["sh", "-euc", script]
-        said = subprocess.run(shell, capture_output=True, text=True, check=True).stdout
-        Path(argv[2]).write_text(self.cfg(said.strip()))
-        return ""
-
-    def boot(self) -> None:
-        """Start the kernel as the menu's first entry says."""
-        self.put("/proc/cmdline", grub.entries(self.read(grub.CONFIG) or "")[0].line + "\n")
 
 
 @pytest.fixture
@@ -76,19 +17,6 @@ def node(machine: FakeMachine) -> Debian:
     made = Debian(machine.root)  # type: ignore[arg-type]
     made.prepare()
     return made
-
-
-def planned(node: FakeMachine, wanted: list[str]) -> Plan:
-    plan = Plan(node)
-    bootloader.arguments(plan, "hugepages", NAMES, wanted)
-    return plan
-
-
-def apply(node: FakeMachine, wanted: list[str]) -> Plan:
-    plan = planned(node, wanted)
-    for step in plan.steps:
-        step.do()
-    return plan
 
 
 def carried(node: FakeMachine) -> list[str]:
@@ -222,61 +150,3 @@ def test_unknown_boot_loader_is_told_only_where_it_matters(machine: FakeMachine)
     assert planned(machine, []).steps == []
     with pytest.raises(NotYet, match="no supported boot loader"):
         planned(machine, WANTED)
-
-
-ENTRY = "/boot/loader/entries/abc-5.14.0-427.el9.x86_64.conf"
-OLDER = "/boot/loader/entries/abc-5.14.0-362.el9.x86_64.conf"
-RESCUE = "/boot/loader/entries/abc-0-rescue.conf"
-MARK = "/var/lib/rdmaprov/kernel-arguments-hugepages"
-
-
-@pytest.fixture
-def red_hat(machine: FakeMachine) -> FakeMachine:
-    for path in (ENTRY, OLDER, RESCUE):
-        machine.put(path, "title x\nlinux /vmlinuz-x\noptions root=UUID=1 ro\n")
-    machine.put("/proc/cmdline", "root=UUID=1 ro\n")
-
-    def edit(argv: list[str]) -> str:
-        kind, _, words = argv[2].partition("=")
-        for path in (ENTRY, OLDER):
-            *head, options = (machine.read(path) or "").splitlines()
-            kept = [
-                word
-                for word in options.split()
-                if kind == "--args" or word.partition("=")[0] not in words.split()
-            ]
-            more = words.split() if kind == "--args" else []
-            machine.put(path, "\n".join([*head, " ".join([*kept, *more])]) + "\n")
-        return ""
-
-    machine.programs = {"grubby --update-kernel=ALL": edit}
-    return machine
-
-
-def test_boot_entries_get_and_lose_their_arguments(red_hat: FakeMachine):
-    factory = red_hat.read(ENTRY)
-    apply(red_hat, WANTED)
-    assert (red_hat.read(OLDER) or "").endswith("root=UUID=1 ro hugepagesz=1G hugepages=2\n")
-    assert planned(red_hat, WANTED).steps == []
-    apply(red_hat, ["hugepagesz=1G", "hugepages=4"])
-    assert (red_hat.read(ENTRY) or "").endswith("root=UUID=1 ro hugepagesz=1G hugepages=4\n")
-    apply(red_hat, [])
-    assert red_hat.read(ENTRY) == factory
-    assert not red_hat.exists(MARK)
-    assert planned(red_hat, []).steps == []
-
-
-def test_one_boot_entry_that_an_interrupted_run_left_is_seen(red_hat: FakeMachine):
-    factory = red_hat.read(ENTRY) or ""
-    apply(red_hat, WANTED)
-    red_hat.put(OLDER, factory)
-    assert planned(red_hat, WANTED).changes()[0]["seen"] == " | hugepagesz=1G hugepages=2"
-    apply(red_hat, WANTED)
-    assert planned(red_hat, WANTED).steps == []
-
-
-def test_arguments_in_the_environment_of_grub_are_seen(red_hat: FakeMachine):
-    red_hat.put(ENTRY, "options $kernelopts\n")
-    red_hat.put("/boot/grub2/grubenv", "kernelopts=root=UUID=1 hugepages=9\n")
-    with pytest.raises(Refused, match=r"427.el9.x86_64.conf gives the kernel hugepages=9"):
-        planned(red_hat, WANTED)

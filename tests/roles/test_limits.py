@@ -5,68 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugins.module_utils import sysctl
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import limits
 from tests.roles.fake import FakeMachine
-
-LOGINS = "/etc/security/limits.d/99-rdmaprov-memlock.conf"
-DROP_IN = "/etc/systemd/system/ssh.service.d/99-rdmaprov-memlock.conf"
-SYSCTL = "/etc/sysctl.d/99-z-rdmaprov-limits.conf"
-SWAPPINESS = "/proc/sys/vm/swappiness"
-PORTS = "/proc/sys/net/ipv4/ip_local_port_range"
-FACTORY = "8388608"
-
-
-class Node(FakeMachine):
-    """A node with ssh and sshd as names of one service, whose manager reads files when told."""
-
-    loaded = FACTORY
-
-    def prepare(self) -> None:
-        """Make it a factory node."""
-        self.put("/etc/pam.d/login", "session\t\trequired\tpam_limits.so\n")
-        self.put("/etc/pam.d/sshd", "auth required pam_nologin.so\n@include common-session\n")
-        self.put("/etc/pam.d/common-session", "session [default=1]  pam_limits.so # why\n")
-        self.put(SWAPPINESS, "60\n")
-        self.put(PORTS, "32768\t60999\n")
-        self.limit(FACTORY)
-        self.programs = {
-            "systemctl show": self._show,
-            "systemctl daemon-reload": self._reload,
-            "prlimit --pid=7 --memlock=": self._prlimit,
-        }
-
-    def limit(self, value: str) -> None:
-        """Have the running service's limit."""
-        self.put(
-            "/proc/7/limits",
-            "Limit                     Soft Limit           Hard Limit           Units     \n"
-            f"Max locked memory         {value:<20} {value:<20} bytes     \n",
-        )
-
-    def _show(self, argv: list[str]) -> str:
-        assert argv[3:5] == ["ssh.service", "sshd.service"]
-        known = (
-            f"MainPID=7\nLimitMEMLOCK={self.loaded}\nLimitMEMLOCKSoft={self.loaded}\n"
-            f"Id=ssh.service\nDropInPaths={DROP_IN}\nLoadState=loaded\n"
-            f"NeedDaemonReload={'yes' if self._on_disk() != self.loaded else 'no'}\n"
-        )
-        missing = "MainPID=0\nLimitMEMLOCK=\nId=slurmd.service\nLoadState=not-found\n"
-        return "\n".join([known, known, missing])
-
-    def _on_disk(self) -> str:
-        return (self.read(DROP_IN) or f"=\n={FACTORY}\n").split("=")[-1].strip()
-
-    def _reload(self, argv: list[str]) -> str:  # noqa: ARG002
-        self.loaded = self._on_disk()
-        return ""
-
-    def _prlimit(self, argv: list[str]) -> str:
-        self.limit(argv[2].rpartition(":")[2])
-        return ""
+from tests.roles.limits_node import DROP_IN, FACTORY, LOGINS, SWAPPINESS, SYSCTL, Node, arguments
 
 
 @pytest.fixture
@@ -74,16 +18,6 @@ def node(machine: FakeMachine) -> Node:
     made = Node(machine.root)  # type: ignore[arg-type]
     made.prepare()
     return made
-
-
-def arguments(**changed: object) -> dict[str, Any]:
-    return {
-        "memlock": "unlimited",
-        "memlock_users": ["*", "root"],
-        "memlock_services": ["ssh", "sshd", "slurmd"],
-        "sysctl": {"vm.swappiness": 1},
-        **changed,
-    }
 
 
 def layers(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -204,59 +138,3 @@ def test_value_that_the_kernel_refuses_is_not_written_for_a_boot(node: Node):
     with pytest.raises(NodeError, match="swappiness does not take 900"):
         converge(node, limits, arguments(sysctl={"vm.swappiness": 900}), check=False)
     assert not node.exists(SYSCTL)
-
-
-def test_later_file_that_undoes_a_setting_at_boot_is_refused(node: Node):
-    node.put("/usr/lib/sysctl.d/zz-tuned.conf", "# tuned\n-vm.swappiness=60\n")
-    with pytest.raises(Refused, match=r"^/usr/lib/sysctl.d/zz-tuned.conf:2: sets vm.swappiness"):
-        converge(node, limits, arguments(), check=False)
-    node.put("/etc/sysctl.d/zz-tuned.conf", "")  # hides it
-    assert converge(node, limits, arguments(), check=False)["changed"]
-
-
-def test_earlier_file_does_not_count(node: Node):
-    node.put("/etc/sysctl.conf", "vm.swappiness = 60\n")
-    node.link("/etc/sysctl.d/99-sysctl.conf", "/etc/sysctl.conf")
-    assert sysctl.at_boot(node)[SWAPPINESS].value == "60"
-    converge(node, limits, arguments(), check=False)
-    assert sysctl.at_boot(node)[SWAPPINESS].file == SYSCTL
-
-
-def test_name_of_a_setting_may_have_dots_within():
-    path = "/proc/sys/net/ipv4/conf/eth0.100/forwarding"
-    assert sysctl.path_of("net.ipv4.conf.eth0/100.forwarding") == path
-    assert sysctl.path_of("net/ipv4/conf/eth0.100/forwarding") == path
-
-
-def test_logins_without_pam_limits_are_refused(node: Node):
-    node.put("/etc/pam.d/common-session", "session required pam_unix.so\n# session x pam_limits.so")
-    with pytest.raises(Refused, match=r"/etc/pam.d/sshd does not load pam_limits"):
-        converge(node, limits, arguments(), check=True)
-
-
-def test_stack_of_red_hat_is_followed(node: Node):
-    node.put("/etc/pam.d/sshd", "session    include      password-auth\n")
-    node.put("/etc/pam.d/password-auth", "session     required      pam_limits.so\n")
-    assert converge(node, limits, arguments(), check=True)["changed"]
-
-
-def test_later_line_for_the_same_logins_is_refused(node: Node):
-    other = "/etc/security/limits.d/zz-baseline.conf"
-    node.put(other, "alice - memlock 64\n* - memlock 64\n")
-    with pytest.raises(Refused, match=rf"{other}:2: memlock of \* is 64, expected unlimited"):
-        converge(node, limits, arguments(), check=False)
-    node.put(other, "* - memlock infinity\n")
-    assert converge(node, limits, arguments(), check=False)["changed"]
-
-
-def test_slurm_conf_is_read_where_slurmd_is_installed(node: Node):
-    node.put("/etc/slurm/slurm.conf", "ClusterName=a\n")
-    assert converge(node, limits, arguments(), check=True)["warnings"] == []
-    node.programs["systemctl show"] = lambda _: (
-        "MainPID=0\nLimitMEMLOCK=infinity\nLimitMEMLOCKSoft=infinity\nId=slurmd.service\n"
-        "DropInPaths=\nLoadState=loaded\nNeedDaemonReload=no\n"
-    )
-    said = converge(node, limits, arguments(), check=True)["warnings"]
-    assert len(said) == 1
-    assert "PropagateResourceLimitsExcept=MEMLOCK" in said[0]
-    assert node.read("/etc/slurm/slurm.conf") == "ClusterName=a\n"

@@ -35,6 +35,7 @@ from tests.roles import (
     apt_node,
     fabric_node,
     hugepages_node,
+    limits_node,
     links_node,
     mlx5_node,
     mutations,
@@ -44,7 +45,6 @@ from tests.roles import (
     pcie_node,
     peermem_node,
     qos_node,
-    test_limits,
     test_mtu,
     test_nccl,
     torch_node,
@@ -146,7 +146,7 @@ CASES = {
             "the arguments, which are put back besides",
         },
     ),
-    "limits": Case(limits, test_limits.arguments(), prepared(test_limits.Node)),
+    "limits": Case(limits, limits_node.arguments(), prepared(limits_node.Node)),
     "links of NetworkManager": Case(
         OfManager, {"manager": "auto"}, managed(links_node.with_network_manager)
     ),

@@ -1,24 +1,17 @@
-"""Firmware settings: default, current, next boot; and what the firmware is."""
+"""Firmware settings: set for the next boot, by the site and by profiles; what the firmware is."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, NodeError
-from plugins.module_utils.nic_firmware import means, parse
 from plugins.module_utils.plan import NotYet, Refused
 from plugins.module_utils.roles import mlx5
 from tests.roles.fake import FakeMachine
+from tests.roles.firmware_texts import query_text
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "mstconfig"
 PCI = "0000:18:00.0"
 QUERY = f"mstconfig -d {PCI} -e query"
-
-
-def fixture(name: str) -> str:
-    return (FIXTURES / f"{name}.txt").read_text()
 
 
 @pytest.fixture
@@ -42,7 +35,7 @@ def node(machine: FakeMachine) -> FakeMachine:
     def change(argv: list[str]) -> str:
         for each in argv[5:]:
             next_boot[each.partition("=")[0]] = shown[each]
-        return fixture("connectx5-set")
+        return query_text("connectx5-set")
 
     machine.programs = {QUERY: query, f"mstconfig -d {PCI} -y set": change}
     return machine
@@ -59,58 +52,6 @@ def arguments(**changed: object) -> dict[str, object]:
         "firmware_version": "",
         **changed,
     }
-
-
-@pytest.mark.parametrize(
-    ("name", "setting", "current", "next_boot"),
-    [
-        ("connectx5-extended", "ADVANCED_PCI_SETTINGS", "True(1)", "True(1)"),
-        ("connectx5-extended", "MEMIC_BAR_SIZE", "0", "0"),
-        ("connectx4-extended", "MEMIC_SIZE_LIMIT", "_256KB(1)", "DISABLED(0)"),
-        ("connectx4-next-boot", "SRIOV_EN", "", "False(0)"),
-        ("connectx5-set", "UCTX_EN", "", "False(0)"),
-        ("gid-routing", "SRIOV_IB_ROUTING_MODE_P1", "GID(1)", "GID(0)"),
-        ("wide", "NUM_OF_VFS", "16", "8"),
-        ("wide", "PCI_WR_ORDERING", "per_mkey(0)", "force_relax(1)"),
-    ],
-)
-def test_settings_are_read_by_the_header(name: str, setting: str, current: str, next_boot: str):
-    found = parse(fixture(name))[setting]
-    assert (found.current, found.next_boot) == (current, next_boot)
-
-
-@pytest.mark.parametrize(
-    ("name", "count"),
-    [("connectx5-extended", 5), ("connectx4-next-boot", 9), ("wide", 5), ("no-device", 0)],
-)
-def test_no_other_line_is_a_setting(name: str, count: int):
-    assert len(parse(fixture(name))) == count
-
-
-def test_read_only_settings_are_marked():
-    found = parse(fixture("wide"))
-    assert [name for name in found if found[name].read_only] == [
-        "HOST_CHAINING_DESCRIPTORS",
-        "ROCE_CONTROL",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("shown", "wanted", "same"),
-    [
-        ("True(1)", True, True),
-        ("True(1)", "1", True),
-        ("False(0)", True, False),
-        ("ETH(2)", "eth", True),
-        ("ETH(2)", 2, True),
-        ("ETH(2)", 1, False),
-        ("_256KB(1)", "_256KB", True),
-        ("16", "0x10", True),
-        ("1", True, True),
-    ],
-)
-def test_values_are_compared_by_meaning(shown: str, wanted: object, same: bool):
-    assert means(shown, wanted) is same
 
 
 def test_settings_are_set_together_and_a_reboot_is_due(node: FakeMachine):
@@ -133,7 +74,7 @@ def test_settings_are_set_together_and_a_reboot_is_due(node: FakeMachine):
 
 @pytest.mark.parametrize("said", ["not-supported", "unknown"])
 def test_setting_that_the_device_lacks_is_refused_before_any_is_set(node: FakeMachine, said: str):
-    output = fixture(said) if said == "not-supported" else "-E- Unknown Parameter: MPFS_X"
+    output = query_text(said) if said == "not-supported" else "-E- Unknown Parameter: MPFS_X"
     node.programs[QUERY] = CommandFailed([QUERY], 3, output)
     with pytest.raises(Refused, match=r"0000:18:00.0: its firmware has no setting MPFS_"):
         converge(node, mlx5, arguments(firmware_settings={"MPFS_X": 1}), check=False)
@@ -141,7 +82,7 @@ def test_setting_that_the_device_lacks_is_refused_before_any_is_set(node: FakeMa
 
 
 def test_device_that_cannot_be_opened_is_an_error(node: FakeMachine):
-    node.programs[QUERY] = CommandFailed([QUERY], 3, fixture("no-device"))
+    node.programs[QUERY] = CommandFailed([QUERY], 3, query_text("no-device"))
     with pytest.raises(NodeError, match="Failed to open the device"):
         converge(node, mlx5, arguments(firmware_settings={"ATS_ENABLED": 0}), check=False)
 
@@ -158,7 +99,7 @@ def test_device_that_cannot_be_opened_is_an_error(node: FakeMachine):
 def test_setting_that_cannot_be_told_or_changed(
     node: FakeMachine, output: str, setting: str, cause: type[NodeError], message: str
 ):
-    node.programs[QUERY] = fixture(output)
+    node.programs[QUERY] = query_text(output)
     with pytest.raises(cause, match=message):
         converge(node, mlx5, arguments(firmware_settings={setting: 1}), check=False)
 
