@@ -117,3 +117,8 @@ def broken(count: int = 4) -> JobRun:
         node.ranks = {number: {"communicator": 7, "entered": 500, "left": 499,
                                "phase": "rail 1: sweep", "process": "S"}}  # fmt: skip
     return ran
+
+
+def found(kind, ran):
+    """Return whom the findings of a kind name, and on which rail."""
+    return [(finding.node, finding.rail) for finding in kind(ran)]
