@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
+from tests.cli.slurm_place import HOSTS, NAMES, SLURM, Place, fresh_place, reasons
 from tests.unit.sites import GOOD, write
 from tests.unit.slurm_cluster import running_cluster
 from tests.unit.ssh_node import Sshd
 from tests.unit.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
-
-NAMES = ("n1", "n2")
-HOSTS = f"""\
----
-nodes:
-  hosts: {{n1: {{unit: 1}}, n2: {{unit: 2}}}}
-  vars: {{ansible_connection: local, ansible_python_interpreter: {sys.executable}}}
-"""
-SLURM = "---\nscheduler_kind: slurm\nscheduler_wait_s: 2\n"
-
-
-class Place:
-    """A directory with a site, and the environment of its Slurm."""
-
-    def __init__(self, directory, environment):
-        self.directory = directory
-        self.environment = {**os.environ, **environment}
-
-    def replace(self, *words):
-        """Return the exit code, and what was printed."""
-        done = subprocess.run(
-            [sys.executable, "-m", "rdmaprov", "replace", "site", *words],
-            cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=600, check=False, env=self.environment,
-        )  # fmt: skip
-        return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -51,16 +24,8 @@ def cluster():
 
 @pytest.fixture
 def place(cluster, tmp_path):
-    write(tmp_path / "site", {**GOOD, "hosts.yml": HOSTS, "group_vars/nodes.yml": SLURM})
-    names = ("SLURM_CONF", "PATH")
-    yield Place(tmp_path, {name: cluster.environment[name] for name in names})
-    cluster.ask("scancel", "--full", "--state=RUNNING")
-    assert until(lambda: cluster.jobs() == "")
-    assert cluster.make_idle()
-
-
-def reasons(cluster):
-    return cluster.ask("sinfo", "-h", "-N", "-o", "%N|%T|%E").splitlines()
+    with fresh_place(cluster, tmp_path) as made:
+        yield made
 
 
 def test_node_whose_apply_fails_stays_drained_with_the_reason(cluster, place):
@@ -219,42 +184,3 @@ def test_site_that_turns_the_check_off_is_refused(sshd):
     assert code == ExitCode.UNKNOWN, said
     assert "the site turns off the check of host keys" in said
     assert not got_in.exists()
-
-
-def apply(place, *words):
-    """Return the exit code of a rolling apply, and what was printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rdmaprov", "apply", "site", "--serial", "1", *words],
-        cwd=place.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=600, check=False, env=place.environment,
-    )  # fmt: skip
-    return done.returncode, done.stdout + done.stderr
-
-
-def test_rolling_apply_stops_at_the_first_node_and_leaves_the_rest_in_service(cluster, place):
-    """Each apply of the role fabric fails here: a machine without rails is no node."""
-    code, said = apply(place, "--roles", "fabric")
-    assert code == ExitCode.FAILED, said
-    assert "stopped: n1: apply: apply, runs/" in said
-    assert "not started, in service: n2" in said
-    stopped = "n1|drained|rdmaprov: apply stopped at apply: failed"
-    assert reasons(cluster) == [stopped, "n2|idle|none"]
-
-
-def test_rolling_apply_drains_no_node_that_needs_nothing(cluster, place):
-    if Path("/etc/sysctl.d/99-z-rdmaprov-limits.conf").exists():
-        pytest.skip("this machine is a node")
-    nothing = "limits_memlock_users: []\nlimits_memlock_services: []\n"
-    (place.directory / "site/group_vars/nodes.yml").write_text(SLURM + nothing)
-    cluster.ask("scontrol", "update", "nodename=n2", "state=drain", "reason=bad board")
-    code, said = apply(place, "--roles", "limits")
-    assert code == ExitCode.UNKNOWN, said
-    assert "1 node: nothing to do" in said
-    assert "n2: left alone: " in said
-    assert reasons(cluster) == ["n1|idle|none", "n2|drained|bad board"]
-
-
-def test_rolling_apply_refuses_what_it_does_not_have(cluster, place):
-    assert cluster
-    code, said = apply(place, "--max-failures", "1")
-    assert (code, "--max-failures and --serial exclude each other" in said) == (2, True), said

@@ -232,24 +232,3 @@ def test_cut_before_the_manager_read_its_files_is_repaired(node: FakeMachine, ip
         ("running", "ens2", "systemd-networkd"),
     ]
     assert apply(node) == []
-
-
-def test_parents_of_a_vlan_come_up_before_it(node: FakeMachine, ip: IpRoute):
-    """The kernel refuses a VLAN whose parent is down."""
-    for above, below in (("ens1", "eno8"), ("eno8", "eno9")):
-        node.nic(below, index=int(below[-1]))
-        node.put(f"/sys/class/net/{above}/uevent", "DEVTYPE=vlan\n")
-        node.put(f"/sys/class/net/{above}/lower_{below}/ifindex", "9\n")
-        ip.links[below], ip.up[below] = [], False
-    changes = apply(node)
-    found = [each["device"] for each in changes if each["setting"] == "link"]
-    assert found == ["eno9", "eno8", "ens1"]
-    assert [ip.up[each] for each in found] == [True, True, True]
-
-
-def test_parent_that_is_up_is_left_alone(node: FakeMachine, ip: IpRoute):
-    node.nic("eno9", index=9)
-    node.put("/sys/class/net/ens1/uevent", "DEVTYPE=vlan\n")
-    node.put("/sys/class/net/ens1/lower_eno9/ifindex", "9\n")
-    ip.links["eno9"], ip.up["eno9"] = [], True
-    assert [each["device"] for each in apply(node) if each["setting"] == "link"] == ["ens1"]

@@ -1,0 +1,52 @@
+"""A directory with a site, and the environment of its Slurm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+from tests.unit.sites import GOOD, write
+from tests.unit.waiting import until
+
+NAMES = ("n1", "n2")
+HOSTS = f"""\
+---
+nodes:
+  hosts: {{n1: {{unit: 1}}, n2: {{unit: 2}}}}
+  vars: {{ansible_connection: local, ansible_python_interpreter: {sys.executable}}}
+"""
+SLURM = "---\nscheduler_kind: slurm\nscheduler_wait_s: 2\n"
+
+
+class Place:
+    """A directory with a site, and the environment of its Slurm."""
+
+    def __init__(self, directory, environment):
+        self.directory = directory
+        self.environment = {**os.environ, **environment}
+
+    def replace(self, *words):
+        """Return the exit code, and what was printed."""
+        done = subprocess.run(
+            [sys.executable, "-m", "rdmaprov", "replace", "site", *words],
+            cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=600, check=False, env=self.environment,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+
+def reasons(cluster):
+    return cluster.ask("sinfo", "-h", "-N", "-o", "%N|%T|%E").splitlines()
+
+
+@contextmanager
+def fresh_place(cluster, directory):
+    """Have a site whose nodes are idle in the cluster, before and after."""
+    write(directory / "site", {**GOOD, "hosts.yml": HOSTS, "group_vars/nodes.yml": SLURM})
+    names = ("SLURM_CONF", "PATH")
+    yield Place(directory, {name: cluster.environment[name] for name in names})
+    cluster.ask("scancel", "--full", "--state=RUNNING")
+    assert until(lambda: cluster.jobs() == "")
+    assert cluster.make_idle()
