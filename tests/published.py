@@ -11,7 +11,8 @@ import yaml
 from rdmaprov.bandwidth import gpus
 from rdmaprov.bandwidth.efficiency import DEFAULT_BYTES
 from rdmaprov.bandwidth.fabric import Fabric, parse_slot
-from rdmaprov.bandwidth.floor import Judgement, derive, judge
+from rdmaprov.bandwidth.floor import derive, judge
+from rdmaprov.bandwidth.floor_model import Judgement
 from rdmaprov.bandwidth.rates import format_percent
 from rdmaprov.bandwidth.sizes import parse_sizes
 

@@ -26,7 +26,7 @@ def definitions(name: str) -> list[Path]:
     [
         ("Problem", "src/rdmaprov/problem.py"),
         ("Finding", "src/rdmaprov/acceptance/finding.py"),
-        ("Judgement", "src/rdmaprov/bandwidth/floor.py"),
+        ("Judgement", "src/rdmaprov/bandwidth/floor_model.py"),
     ],
 )
 def test_word_of_a_report_is_one_class(name: str, module: str):

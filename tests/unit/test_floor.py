@@ -6,7 +6,8 @@ import pytest
 from tests.unit.floors import H100, causes, verdict
 
 from rdmaprov.bandwidth.fabric import Fabric, FabricError, check_fabric, parse_slot
-from rdmaprov.bandwidth.floor import FloorVerdict, derive, judge
+from rdmaprov.bandwidth.floor import derive, judge
+from rdmaprov.bandwidth.floor_model import FloorVerdict
 from rdmaprov.exit_codes import ExitCode
 
 

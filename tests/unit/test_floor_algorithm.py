@@ -10,7 +10,8 @@ from tests.unit.floors import H100, verdict
 from rdmaprov.bandwidth import efficiency
 from rdmaprov.bandwidth.choice import possible_algorithms
 from rdmaprov.bandwidth.fabric import Fabric
-from rdmaprov.bandwidth.floor import FloorVerdict, derive, judge
+from rdmaprov.bandwidth.floor import derive, judge
+from rdmaprov.bandwidth.floor_model import FloorVerdict
 
 
 def test_a_ring_s_share_falls_with_the_nodes_and_a_tree_s_does_not():

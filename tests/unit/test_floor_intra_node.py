@@ -7,7 +7,8 @@ from tests.unit.floors import verdict
 
 from rdmaprov.bandwidth import gpus
 from rdmaprov.bandwidth.fabric import Fabric, FabricError, parse_slot
-from rdmaprov.bandwidth.floor import FloorVerdict, derive, judge
+from rdmaprov.bandwidth.floor import derive, judge
+from rdmaprov.bandwidth.floor_model import FloorVerdict
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from tests import published
 from tests.unit.floors import DOCS, H100
 
 from rdmaprov.bandwidth.fabric import Fabric
-from rdmaprov.bandwidth.floor import FloorVerdict, derive
+from rdmaprov.bandwidth.floor import derive
+from rdmaprov.bandwidth.floor_model import FloorVerdict
 from rdmaprov.bandwidth.signatures import SIGNATURES
 
 MEASUREMENTS = published.measurements()

@@ -9,10 +9,10 @@ from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.measure import SweepRow
-from rdmaprov.bandwidth import floor
+from rdmaprov.bandwidth import floor, floor_model
 from rdmaprov.bandwidth.ceiling import ALGORITHMS
 from rdmaprov.bandwidth.fabric import Fabric, FabricError
-from rdmaprov.bandwidth.floor import Judgement
+from rdmaprov.bandwidth.floor_model import Judgement
 from rdmaprov.bandwidth.gpus import IntraNode, intra_node
 from rdmaprov.bandwidth.site import site_fabric
 from rdmaprov.nccl_log.tuning import AlgorithmChoice, taken_algorithm
@@ -58,7 +58,7 @@ def judge(
 
 def _demanded(
     site: GateSite, choices: Collection[AlgorithmChoice], fabric: Fabric, row: SweepRow | None
-) -> floor.Floor:
+) -> floor_model.Floor:
     first = site.nodes[0]
     size = {"size_bytes": row.bytes} if row else {}
     return floor.derive(
@@ -71,7 +71,7 @@ def _demanded(
 
 
 def _findings(judgement: Judgement) -> Iterator[Finding]:
-    if judgement.verdict is not floor.FloorVerdict.HEALTHY:
+    if judgement.verdict is not floor_model.FloorVerdict.HEALTHY:
         causes = "; ".join(cause.cause for cause in judgement.likely_causes)
         yield Finding(judgement.sentence, f"Likely causes: {causes or 'none known'}")
 

@@ -14,7 +14,7 @@ from rdmaprov.acceptance.nodes import Document
 from rdmaprov.acceptance.samples.fleet import FleetSamples
 from rdmaprov.acceptance.samples.summary import samples_as_data
 from rdmaprov.acceptance.stages import StageReport
-from rdmaprov.bandwidth.floor import Judgement
+from rdmaprov.bandwidth.floor_model import Judgement
 from rdmaprov.exit_codes import ExitCode
 
 _VERDICTS = {

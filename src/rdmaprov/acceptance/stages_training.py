@@ -19,7 +19,7 @@ from rdmaprov.acceptance.training.data import training_as_data
 from rdmaprov.acceptance.training.plan import TrainingPlan, training_plan
 from rdmaprov.acceptance.training.scaling import TrainingPoint, knees, scale_points
 from rdmaprov.acceptance.training.times import TrainingTimes
-from rdmaprov.bandwidth.floor import FloorVerdict
+from rdmaprov.bandwidth.floor_model import FloorVerdict
 from rdmaprov.bandwidth.rates import format_percent
 from rdmaprov.isolation.compare import BAD_SHARE
 from rdmaprov.words import quantity

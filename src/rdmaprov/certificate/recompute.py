@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rdmaprov.acceptance.stages import STAGES
-from rdmaprov.bandwidth.floor import FloorVerdict, verdict_of
+from rdmaprov.bandwidth.floor import verdict_of
+from rdmaprov.bandwidth.floor_model import FloorVerdict
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.certificate.objection import Objection
 

@@ -6,7 +6,7 @@ import re
 
 from rdmaprov.acceptance import shapes
 from rdmaprov.acceptance.stages import STAGES
-from rdmaprov.bandwidth.floor import FloorVerdict
+from rdmaprov.bandwidth.floor_model import FloorVerdict
 from rdmaprov.boundary import (
     RIGHT,
     WRONG,

@@ -12,7 +12,8 @@ import click
 
 from rdmaprov.bandwidth import ceiling, gpus
 from rdmaprov.bandwidth.fabric import Fabric, parse_slot
-from rdmaprov.bandwidth.floor import FloorVerdict, Judgement, derive, judge
+from rdmaprov.bandwidth.floor import derive, judge
+from rdmaprov.bandwidth.floor_model import FloorVerdict, Judgement
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.sizes import parse_sizes
 from rdmaprov.exit_codes import ExitCode

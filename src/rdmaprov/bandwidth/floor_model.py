@@ -1,0 +1,63 @@
+"""A floor, the judgement by it, and its verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rdmaprov.bandwidth.signatures import Cause
+
+
+class FloorVerdict(StrEnum):
+    """The verdict on a measurement."""
+
+    HEALTHY = "healthy"
+    SLOW = "slow"
+    IMPOSSIBLE = "impossible"  # more than the links carry
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What a fabric must and can reach, in GB/s of bus bandwidth.
+
+    Args:
+        ceiling_gb_s: what the algorithm reaches at most; a ring where it is not known.
+        derived_gb_s: what a healthy fleet of this size reaches.
+        floor_gb_s: what is demanded: the derived floor, or that of the site.
+        most_gb_s: what the rails carry at most, by the algorithm or by any; infinite where NVLink
+            or PCIe carry all.
+        derivation: how these follow from the fabric, in sentences.
+        reason: why the site demands less; empty if it does not.
+        algorithm: what NCCL took; `auto` if it is not known.
+        candidates: the algorithms of which the floor is the least.
+
+    """
+
+    ceiling_gb_s: float
+    derived_gb_s: float
+    floor_gb_s: float
+    most_gb_s: float
+    derivation: str
+    reason: str = ""
+    algorithm: str = "auto"
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A floor, a measurement, and the verdict on it.
+
+    Args:
+        floor: what was demanded.
+        verdict: None without a measurement.
+        sentence: all of it in one line.
+        likely_causes: what explains the number, the sharpest first; none if it is healthy.
+        notes: what the number alone does not show.
+
+    """
+
+    floor: Floor
+    verdict: FloorVerdict | None
+    sentence: str
+    likely_causes: tuple[Cause, ...] = ()
+    notes: tuple[str, ...] = ()
