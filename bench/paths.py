@@ -20,7 +20,8 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.diagnosis import HEALTHY, Trial, judge, print_scores, wanted_kinds
+from bench.diagnosis import print_scores, wanted_kinds
+from bench.trials import HEALTHY, Trial, judge
 from tests.madeup.accept import Acceptance
 from tests.madeup.faults import FaultKind, kinds
 from tests.madeup.fleet import MadeUpFleet

@@ -26,7 +26,8 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.diagnosis import HEALTHY, least_share, wanted_kinds
+from bench.diagnosis import least_share, wanted_kinds
+from bench.trials import HEALTHY
 from tests.madeup.accept import accept
 from tests.madeup.faults import FaultKind, kinds
 from tests.madeup.shape import NOISE, usual_shape

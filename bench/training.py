@@ -41,13 +41,15 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.diagnosis import HEALTHY, is_named, least_share, wanted_kinds
+from bench.diagnosis import least_share, wanted_kinds
+from bench.trials import HEALTHY, is_named
 from tests.madeup import training
 from tests.madeup.accept import Acceptance, accept
-from tests.madeup.collectives import Cost, Team, choose_algorithm, costs
+from tests.madeup.collectives import Cost, choose_algorithm, costs
 from tests.madeup.condition import Condition
 from tests.madeup.faults import FaultKind
 from tests.madeup.fleet import MadeUpFleet
+from tests.madeup.flows import Team
 from tests.madeup.shape import NOISE, usual_shape
 from tests.madeup.training_faults import training_kinds
 

@@ -6,10 +6,10 @@ import random
 import time
 
 import numpy as np
-from tests.madeup.collectives import Team, environment_rails
 from tests.madeup.condition import Condition
 from tests.madeup.counters import Counters
 from tests.madeup.faults import FaultKind, Truth
+from tests.madeup.flows import Team, environment_rails
 from tests.madeup.shape import EFFICIENCY, NOISE, FleetShape
 
 from rdmaprov.acceptance.plan import GateJob

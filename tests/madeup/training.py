@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tests.madeup.collectives import Cost, Team
+from tests.madeup.collectives import Cost
 from tests.madeup.condition import Condition, Floats
+from tests.madeup.flows import Team
 
 # bfloat16 of an H100, matrices that fill it: MAMF finder, 792.1 of 989 TFLOP/s
 # (github.com/stas00/ml-engineering, compute/accelerator).

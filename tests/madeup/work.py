@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from tests.madeup import training
-from tests.madeup.collectives import NO_COLLNET, Cost, Team, choose_algorithm, costs
+from tests.madeup.collectives import NO_COLLNET, Cost, choose_algorithm, costs
 from tests.madeup.condition import Floats
 from tests.madeup.fleet import MadeUpFleet
+from tests.madeup.flows import Team
 from tests.madeup.network import Flows
 from tests.madeup.wrong import wrong_events
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.madeup.collectives import Team, costs, parents
+from tests.madeup.collectives import costs
 from tests.madeup.condition import Condition
+from tests.madeup.flows import Team, parents
 from tests.madeup.shape import FleetShape, usual_shape
 
 LARGE = 8 << 30

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from bench.diagnosis import judge, least_share, main, total
+from bench.diagnosis import least_share, main, total
+from bench.trials import judge
 from click.testing import CliRunner
 from tests.madeup.accept import Acceptance
 from tests.madeup.faults import Truth, kinds
@@ -89,7 +90,7 @@ def test_a_run_that_was_cut_goes_on_after_the_trials_that_it_kept(tmp_path, monk
         ran.append(seed)
         return whole()
 
-    monkeypatch.setattr("bench.diagnosis.accept", accept)
+    monkeypatch.setattr("bench.trials.accept", accept)
     with file.open("a", encoding="utf-8") as stream:
         stream.write('{"at": ["healthy", 4, 1')  # cut
     assert CliRunner().invoke(main, [*words, "3"]).exit_code == 0

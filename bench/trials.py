@@ -1,0 +1,119 @@
+"""Trials of the gate's diagnosis: one made-up fleet each, with at most one fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.madeup.accept import Acceptance, accept
+from tests.madeup.faults import FaultKind, Truth
+from tests.madeup.shape import usual_shape
+
+from rdmaprov.acceptance.finding import Finding
+
+HEALTHY = "healthy"
+_FABRIC = "the fabric"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of one fleet.
+
+    Args:
+        kind: the fault's name, or `healthy`.
+        accepted: whether the gate accepted it.
+        found: as bench/diagnosis.py says.
+        named: as bench/diagnosis.py says.
+        accused: nodes that proven findings name.
+        false: those of them that the fault is not on.
+        rounds: of collectives.
+        seconds: on the fleet's clock.
+
+    """
+
+    kind: str
+    accepted: bool
+    found: bool
+    named: bool
+    accused: int
+    false: int
+    rounds: int
+    seconds: float
+
+
+def judge(kind: str, done: Acceptance) -> Trial:
+    """Return the trial that an acceptance was."""
+    result, names = done.result, done.fleet.shape.names
+    guilty = {names[node] for truth in done.fleet.truths for node in truth.nodes}
+    whole = any(truth.level == "fleet" for truth in done.fleet.truths)
+    accepted = result.verdict == "accepted"
+    proven = [finding for finding in result.findings if finding.proven]
+    accused = {node for finding in proven if finding.level != "fleet" for node in finding.nodes}
+    if any(finding.level == "fleet" for finding in proven):
+        accused.add(_FABRIC)
+    if whole:
+        guilty = {_FABRIC}
+    named = not accepted and is_named(done.fleet.truths, result.findings, names)
+    seen = any(guilty & set(finding.nodes) for finding in result.findings)
+    found = not accepted and (seen or whole or named)
+    counts = len(accused), len(accused - guilty)
+    return Trial(kind, accepted, found, named, *counts, done.rounds, done.fleet.seconds)
+
+
+def is_named(truths: Sequence[Truth], findings: Sequence[Finding], names: Sequence[str]) -> bool:
+    """Return whether a finding says what is at fault; of several faults at once, all are named."""
+    right = [
+        any(_is_right(truth, finding, names) for finding in findings if finding.level)
+        for truth in truths
+    ]
+    several = len({truth.nodes for truth in truths}) > 1 and len({t.level for t in truths}) == 1
+    return all(right) if several else any(right)
+
+
+def _is_right(truth: Truth, finding: Finding, names: Sequence[str]) -> bool:
+    nodes = {names[node] for node in truth.nodes}
+    if finding.level != truth.level or set(finding.nodes) != nodes:
+        return truth.level == finding.level == "fleet"
+    # A leaf or a path may be named without its rail, a rail may not.
+    return finding.rail == truth.rail or (finding.rail is None and truth.level in ("leaf", "pair"))
+
+
+class KeptTrials:
+    """Trials of this run and of earlier ones, a line of JSON each.
+
+    Args:
+        file: that keeps them; None for none.
+
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        lines = file.read_text(encoding="utf-8").splitlines() if file and file.exists() else []
+        rows = [json.loads(line) for line in lines if line.endswith("}}")]  # others were cut
+        self._known = {tuple(row["at"]): Trial(**row["trial"]) for row in rows}
+
+    def get(self, kind: FaultKind | None, nodes: int, seed: int, noise: float) -> Trial:
+        """Return a trial, by itself the first time."""
+        name = kind.name if kind else HEALTHY
+        at = (name, nodes, seed, noise)
+        if at not in self._known:
+            self._known[at] = judge(name, accept(usual_shape(nodes), kind, seed, noise))
+            if self._file:
+                row = json.dumps({"at": at, "trial": asdict(self._known[at])})
+                with self._file.open("a", encoding="utf-8") as stream:
+                    stream.write(f"\n{row}\n")
+        return self._known[at]
+
+
+def measure(
+    wanted: Sequence[FaultKind | None],
+    nodes: int,
+    seeds: range,
+    noise: float,
+    kept: KeptTrials,
+) -> Iterator[tuple[FaultKind | None, list[Trial]]]:
+    """Yield each kind with its trials; the same seed gives the same ones."""
+    for kind in wanted:
+        yield kind, [kept.get(kind, nodes, seed, noise) for seed in seeds]
