@@ -7,7 +7,7 @@ import sys
 
 from tests.unit.accept_runs import job
 from tests.unit.nccl_runs import GPUS, failed_run
-from tests.unit.test_acceptance_floor import gate_site
+from tests.unit.swept_fleets import gate_site
 from tests.unit.test_nccl_diagnostics import HEALTHY, line, mismatch, outlier, pair
 
 from rdmaprov.acceptance.job_request import start_request
