@@ -14,7 +14,7 @@ from rdmaprov.sizing.model import (
     peak_tflops,
     step_seconds,
 )
-from rdmaprov.sizing.need import site_lines
+from rdmaprov.sizing.need import site_rows
 from rdmaprov.sizing.step import StepNeed
 from rdmaprov.sizing.traffic import flows
 
@@ -105,7 +105,8 @@ def test_oversubscription_lengthens_communication_and_never_shortens_waits():
 
 def test_a_site_allows_its_links_share_by_its_oversubscription():
     found = need(SEVEN, Spread(256, 8, 8), seconds=0.1)
-    first, second = site_lines(Fabric(32, 8, 8, 400, oversubscription=2), found)
+    rows = site_rows(Fabric(32, 8, 8, 400, oversubscription=2), found)
+    first, second = (row.text for row in rows)
     assert first.endswith("A rail carries 142 Gb/s = 400 × 71 % ÷ 2")
     assert f"{100 * found.exposed_share(2):.0f} % of the step is exposed" in second
 

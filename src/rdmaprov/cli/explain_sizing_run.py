@@ -25,7 +25,8 @@ from rdmaprov.sizing.model import (
     positive,
     step_seconds,
 )
-from rdmaprov.sizing.need import need_as_data, need_lines, site_as_data, site_lines
+from rdmaprov.sizing.need import need_as_data, need_head, need_rows, site_as_data, site_rows
+from rdmaprov.sizing.rows import SizingAnswer
 from rdmaprov.sizing.step import StepNeed
 from rdmaprov.sizing.switches import FleetPorts
 from rdmaprov.sizing.traffic import flows
@@ -67,8 +68,8 @@ def answer(given: Given, as_json: bool, html_file: Path | None = None) -> Iterat
     if as_json:
         yield json.dumps(_document(asked), indent=2)
         return
-    parts = [list(_step_lines(asked)), list(_switch_lines(asked.wanted))]
-    yield from "\n\n".join("\n".join(part) for part in parts if part).split("\n")
+    parts = ("\n".join(each.lines()) for each in _sections(asked).values())
+    yield from "\n\n".join(parts).split("\n")
 
 
 def _refuse_unused(given: Given) -> None:
@@ -216,7 +217,6 @@ def _page(given: Given, asked: _Questions, file: Path) -> str:
     from rdmaprov.report import of_sizing
 
     inputs = {name.replace("_", "-"): str(value) for name, value in given.items() if value}
-    sections = {"step": list(_step_lines(asked)), "switches": list(_switch_lines(asked.wanted))}
     head: dict[str, Any] = {
         "verb": "explain sizing",
         "site": "",
@@ -228,25 +228,25 @@ def _page(given: Given, asked: _Questions, file: Path) -> str:
         "rdmaprov": rdmaprov.__version__,
         "nodes": {},
     }
-    view = of_sizing.view(inputs, sections, _document(asked))
+    view = of_sizing.view(inputs, _sections(asked), _document(asked))
     options = " ".join(shlex.quote(f"--{name}={value}") for name, value in inputs.items())
     return page_text(head, view, f"rdmaprov explain sizing {options} --html {file}")
 
 
-def _step_lines(asked: _Questions) -> Iterator[str]:
+def _sections(asked: _Questions) -> dict[str, SizingAnswer]:
+    found = {}
     if asked.need and asked.model:
-        yield from need_lines(asked.model, asked.need)
+        rows = list(need_rows(asked.model, asked.need))
         if asked.site:
-            yield from site_lines(asked.site, _on(asked.site, asked.need))
+            rows += site_rows(asked.site, _on(asked.site, asked.need))
+        found["step"] = SizingAnswer(need_head(asked.model, asked.need), tuple(rows))
+    if wanted := asked.wanted:
+        tree = wanted.tree(wanted.separate)
+        rows = [*switches.rows(wanted, tree), *switches.other_rows(wanted, tree)]
+        found["switches"] = SizingAnswer(switches.head(wanted, tree), tuple(rows))
+    return found
 
 
 def _on(site: Fabric, need: StepNeed) -> StepNeed:
     """Return the same step over the rails of the site."""
     return replace(need, link_gbps=site.link_gbps)
-
-
-def _switch_lines(wanted: FleetPorts | None) -> Iterator[str]:
-    if wanted:
-        tree = wanted.tree(wanted.separate)
-        yield from switches.lines(wanted, tree)
-        yield from switches.other_lines(wanted, tree)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rdmaprov.report.drawing import MARKERS, SERIES, draw_svg
 from rdmaprov.report.model import Grid, Plot, Table, View
+from rdmaprov.sizing.rows import SizingAnswer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,20 +17,19 @@ _SECTION = {"step": "What the step needs", "switches": "Switches and cables"}
 
 
 def view(
-    inputs: Mapping[str, str], sections: Mapping[str, Sequence[str]], data: Mapping[str, Any]
+    inputs: Mapping[str, str], sections: Mapping[str, SizingAnswer], data: Mapping[str, Any]
 ) -> View:
     """Return the content of the page.
 
     Args:
         inputs: options that were given, with their values.
-        sections: the answer's lines, by `step` and `switches`.
+        sections: the answer, by `step` and `switches`.
         data: the answer as JSON has it.
 
     """
-    firsts = [lines[0] for lines in sections.values() if lines]
     return View(
         headline="Sizing",
-        summary=" · ".join(firsts),
+        summary=" · ".join(answer.head for answer in sections.values()),
         grid=Grid("", (), (), ()),
         plots=tuple(_plots(sections, data)),
         facts=tuple(inputs.items()),
@@ -38,33 +37,12 @@ def view(
     )
 
 
-def _plots(sections: Mapping[str, Sequence[str]], data: Mapping[str, Any]) -> Iterator[Plot]:
-    for name, lines in sections.items():
-        if lines:
-            table = Table(_HEAD, tuple(map(_row, lines[1:])))
-            yield Plot(name, _SECTION[name], "", lines[0], "", table, is_table=True)
+def _plots(sections: Mapping[str, SizingAnswer], data: Mapping[str, Any]) -> Iterator[Plot]:
+    for name, answer in sections.items():
+        table = Table(_HEAD, tuple(row.cells for row in answer.rows))
+        yield Plot(name, _SECTION[name], "", answer.head, "", table, is_table=True)
     if "exposed_share" in data:
         yield _exposed(data)
-
-
-def _row(line: str) -> tuple[str, str, str]:
-    """Return what a line `name: result = formula` says; a line of another form is a remark."""
-    ratio = re.fullmatch(r"\s+(\S+:1)  (.*?)(?:: (.*))?", line)
-    if ratio:
-        return f"at {ratio[1]}", ratio[2], ratio[3] or ""
-    name, separator, rest = line.strip().partition(": ")
-    if not separator or not _is_short(name):
-        said, equals, formula = line.strip().partition(" = ")
-        found = re.fullmatch(r"(.*?) (\d.*)", said) if equals else None
-        if found:
-            return found[1], found[2], formula
-        return (said, "", formula) if equals else ("remark", "", said)
-    result, _, formula = rest.partition(" = ")
-    return name, result, formula
-
-
-def _is_short(name: str) -> bool:
-    return len(name) <= 60 and " = " not in name
 
 
 def _exposed(data: Mapping[str, Any]) -> Plot:

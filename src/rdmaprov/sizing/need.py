@@ -8,6 +8,7 @@ from typing import Any
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
 from rdmaprov.sizing.model import DTYPES, TrainedModel
+from rdmaprov.sizing.rows import SizingRow, number_row, remark_row
 from rdmaprov.sizing.step import OVERSUBSCRIPTIONS, StepNeed
 from rdmaprov.sizing.traffic import gigabytes
 from rdmaprov.words import quantity
@@ -48,57 +49,65 @@ def need_as_data(model: TrainedModel, need: StepNeed) -> dict[str, Any]:
     }
 
 
-def need_lines(model: TrainedModel, need: StepNeed) -> Iterator[str]:
-    """Yield a step's need, each number with its formula."""
+def need_head(model: TrainedModel, need: StepNeed) -> str:
+    """Return what is trained, on what, and how long a step computes."""
     spread = need.spread
     what = f"{_number(model.parameters)} parameters in {model.dtype}"
     parts = f"{spread.data:,} replicas × {spread.tensor} (tensor) × {spread.pipeline} (pipeline)"
-    yield (
+    return (
         f"{what} on {quantity(spread.gpus, 'GPU')}: {parts}, a step computes {need.seconds:.4g} s"
     )
-    yield (
-        f"gradients: {gigabytes(model.gradient_bytes)} = {_number(model.parameters)} × "
-        f"{DTYPES[model.dtype]} bytes"
-    )
+
+
+def need_rows(model: TrainedModel, need: StepNeed) -> Iterator[SizingRow]:
+    """Yield a step's need, each number with its formula."""
+    formula = f"{_number(model.parameters)} × {DTYPES[model.dtype]} bytes"
+    yield number_row("gradients", gigabytes(model.gradient_bytes), formula)
     for flow in need.flows:
-        yield f"{flow.what} sent: {gigabytes(flow.gpu_bytes)} a GPU and step = {flow.formula}"
-    own = gigabytes(need.gpu_bytes)
-    yield f"per GPU: {format_gb_s(need.gpu_gb_s)} = {own} ÷ {need.seconds:.4g} s"
-    yield from _rail_lines(need)
-    yield from _exposed_lines(need)
+        sent = f"{gigabytes(flow.gpu_bytes)} a GPU and step"
+        yield number_row(f"{flow.what} sent", sent, flow.formula)
+    own = f"{gigabytes(need.gpu_bytes)} ÷ {need.seconds:.4g} s"
+    yield number_row("per GPU", format_gb_s(need.gpu_gb_s), own)
+    yield from _rail_rows(need)
+    yield from _exposed_rows(need)
 
 
-def _rail_lines(need: StepNeed) -> Iterator[str]:
+def _rail_rows(need: StepNeed) -> Iterator[SizingRow]:
     spread = need.spread
     node = sum(flow.node_bytes for flow in need.flows)
-    yield (
-        f"per rail: {need.rail_gbps:.4g} Gb/s = {gigabytes(node)} a node × 8 bits ÷ "
+    formula = (
+        f"{gigabytes(node)} a node × 8 bits ÷ "
         f"{quantity(spread.rails, 'rail')} ÷ {need.seconds:.4g} s"
     )
+    yield number_row("per rail", f"{need.rail_gbps:.4g} Gb/s", formula)
     if spread.gpus_per_node == 1 and spread.gpus > 1:
-        yield (
-            "  as if each GPU were a node. Where GPUs share NVLink, a ring leaves each node once: "
+        yield remark_row(
+            "as if each GPU were a node. Where GPUs share NVLink, a ring leaves each node once: "
             "pass --gpus-per-node and --rails"
         )
 
 
-def _exposed_lines(need: StepNeed) -> Iterator[str]:
-    rate = need.link_gbps * need.network_share
-    yield (
-        f"a rail carries {rate:.4g} Gb/s = {need.link_gbps:g} Gb/s × "
+def _exposed_rows(need: StepNeed) -> Iterator[SizingRow]:
+    carried = f"{need.link_gbps * need.network_share:.4g} Gb/s"
+    formula = (
+        f"{need.link_gbps:g} Gb/s × "
         f"{format_percent(need.network_share)}, what a healthy fleet of this size uses by a ring"
     )
+    name = "a rail carries"
+    yield SizingRow(f"{name} {carried} = {formula}", (name, carried, formula))
     hides = "backward pass: 4 of 6 operations" if need.spread.strategy == "ddp" else "step"
-    yield (
-        f"exposed share of a step = waits ÷ (computes + waits); {need.hidden_s:.4g} s of "
-        f"communication can overlap ({hides})"
+    formula = (
+        f"waits ÷ (computes + waits); {need.hidden_s:.4g} s of communication can overlap ({hides})"
     )
+    name = "exposed share of a step"
+    yield SizingRow(f"{name} = {formula}", (name, "", formula))
     for ratio in OVERSUBSCRIPTIONS:
-        yield (
-            f"  {ratio}:1  {format_percent(need.exposed_share(ratio))} exposed, "
-            f"{format_percent(need.share_without_overlap(ratio))} without overlap: rails are busy "
-            f"{need.communication_s(ratio):.3g} s"
+        shares = (
+            f"{format_percent(need.exposed_share(ratio))} exposed, "
+            f"{format_percent(need.share_without_overlap(ratio))} without overlap"
         )
+        busy = f"rails are busy {need.communication_s(ratio):.3g} s"
+        yield SizingRow(f"  {ratio}:1  {shares}: {busy}", (f"at {ratio}:1", shares, busy))
 
 
 def site_as_data(site: Fabric, need: StepNeed) -> dict[str, Any]:
@@ -114,16 +123,17 @@ def site_as_data(site: Fabric, need: StepNeed) -> dict[str, Any]:
     }
 
 
-def site_lines(site: Fabric, need: StepNeed) -> Iterator[str]:
+def site_rows(site: Fabric, need: StepNeed) -> Iterator[SizingRow]:
     """Yield what a site's fabric allows for a step."""
     allowed, over = _allowed_gbps(site, need), site.oversubscription
-    yield (
-        f"the site: {quantity(site.nodes, 'node')} × {site.gpus_per_node} GPUs, {site.rails} × "
-        f"{site.link_gbps:g}G at {over:g}:1. A rail carries {allowed:.4g} Gb/s = "
-        f"{site.link_gbps:g} × {format_percent(need.network_share)} ÷ {over:g}"
+    fabric = (
+        f"{quantity(site.nodes, 'node')} × {site.gpus_per_node} GPUs, {site.rails} × "
+        f"{site.link_gbps:g}G at {over:g}:1. A rail carries {allowed:.4g} Gb/s"
     )
-    yield (
-        f"  of which the step needs {format_percent(need.rail_gbps / allowed)}; "
+    formula = f"{site.link_gbps:g} × {format_percent(need.network_share)} ÷ {over:g}"
+    yield number_row("the site", fabric, formula)
+    yield remark_row(
+        f"of which the step needs {format_percent(need.rail_gbps / allowed)}; "
         f"{format_percent(need.exposed_share(over))} of the step is exposed"
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from rdmaprov.bandwidth.fabric import MAX_NODES
 from rdmaprov.sizing.fat_tree import FatTree, NoFatTreeError, fat_tree
+from rdmaprov.sizing.rows import SizingRow, number_row, remark_row
 
 # Arista's 7816 has 576 ports of 800G, the most that one switch had when this was written.
 MAX_PORTS = 576
@@ -121,71 +122,80 @@ def as_data(wanted: FleetPorts, tree: FatTree) -> dict[str, Any]:
     }
 
 
-def lines(wanted: FleetPorts, tree: FatTree) -> Iterator[str]:
-    """Yield the switches, each number with how it follows."""
+def head(wanted: FleetPorts, tree: FatTree) -> str:
+    """Return what is connected, by which switches."""
     planes = wanted.separate
     each = "one tree of all rails" if planes == 1 else f"{planes} separate planes"
-    yield (
+    return (
         f"{wanted.nodes:,} nodes × {wanted.rails} rails of {wanted.link_gbps:g}G on "
         f"{wanted.ports}-port switches: {each}, {_plural(tree.levels, 'level')}"
     )
-    yield f"ports of nodes: {tree.endpoints:,} = {wanted.nodes:,} × {wanted.rails}"
-    yield from _tiers(wanted, tree, planes)
+
+
+def rows(wanted: FleetPorts, tree: FatTree) -> Iterator[SizingRow]:
+    """Yield the switches, each number with how it follows."""
+    ports = f"{tree.endpoints:,}"
+    yield number_row("ports of nodes", ports, f"{wanted.nodes:,} × {wanted.rails}")
+    yield from _tiers(wanted, tree, wanted.separate)
     links = f"{tree.endpoints:,} to nodes"
     links += f" + {tree.leaf_cables:,} from leaves to spines" if tree.levels > 1 else ""
     links += f" + {tree.core_cables:,} from spines to cores" if tree.cores else ""
-    yield f"cables: {tree.cables:,} = {links}"
+    yield number_row("cables", f"{tree.cables:,}", links)
     gbps = bisection_gbps(tree, wanted.link_gbps)
-    yield (
-        f"bisection: {gbps / 8000:.4g} TB/s ({gbps / 1000:.4g} Tb/s) = {2 * tree.crossing:,.0f} "
-        f"links × {wanted.link_gbps:g} Gb/s ÷ 2: what half of the ports can send to the other "
-        "half, in one direction"
+    yield number_row(
+        "bisection",
+        f"{gbps / 8000:.4g} TB/s ({gbps / 1000:.4g} Tb/s)",
+        f"{2 * tree.crossing:,.0f} links × {wanted.link_gbps:g} Gb/s ÷ 2: what half of the ports "
+        "can send to the other half, in one direction",
     )
 
 
-def _tiers(wanted: FleetPorts, tree: FatTree, planes: int) -> Iterator[str]:
+def _tiers(wanted: FleetPorts, tree: FatTree, planes: int) -> Iterator[SizingRow]:
     times = f" × {planes} planes" if planes > 1 else ""
     own = f"{tree.endpoints // planes:,}"
     if tree.levels == 1:
-        yield f"switches: {tree.leaves:,} = 1{times}, as {own} ports fit one switch"
+        yield number_row("switches", f"{tree.leaves:,}", f"1{times}, as {own} ports fit one switch")
         return
     leaf = tree.leaf
-    yield (
-        f"a leaf: {leaf.down} ports to nodes, {leaf.up} to spines: "
-        f"{float(leaf.down / leaf.up):.3g}:1, and {float(wanted.oversubscription):.3g}:1 is allowed"
+    yield number_row(
+        "a leaf",
+        f"{leaf.down} ports to nodes, {leaf.up} to spines: {float(leaf.down / leaf.up):.3g}:1, "
+        f"and {float(wanted.oversubscription):.3g}:1 is allowed",
     )
-    yield f"leaves: {tree.leaves:,} = {own} ports ÷ {leaf.down}, rounded up{times}"
+    each = f"{own} ports ÷ {leaf.down}, rounded up{times}"
+    yield number_row("leaves", f"{tree.leaves:,}", each)
     top = f"{wanted.ports} ports"
     if tree.cores:
         top = f"{wanted.ports // 2} ports, as the other half goes to cores"
     uplinks = f"{tree.leaf_cables:,} uplinks ÷ {top}"
-    yield f"spines: {tree.spines:,} = {uplinks}, rounded up to equal shares"
+    yield number_row("spines", f"{tree.spines:,}", f"{uplinks}, rounded up to equal shares")
     if tree.cores:
         uplinks = f"{tree.core_cables:,} uplinks ÷ {wanted.ports} ports"
-        yield f"cores: {tree.cores:,} = {uplinks}, rounded up to equal shares"
+        yield number_row("cores", f"{tree.cores:,}", f"{uplinks}, rounded up to equal shares")
 
 
-def other_lines(wanted: FleetPorts, tree: FatTree) -> Iterator[str]:
+def other_rows(wanted: FleetPorts, tree: FatTree) -> Iterator[SizingRow]:
     """Yield what the other arrangement of the rails takes, and why one port count is not enough."""
     other = 1 if wanted.separate > 1 else wanted.rails
     if wanted.rails == 1:
         return
+    name = f"as {_name(other)}"
     try:
         found = wanted.tree(other)
     except NoFatTreeError as error:
-        yield f"as {_name(other)}: {error.message}"
+        yield number_row(name, error.message)
         return
     counts = (found.levels, found.leaves, found.spines, found.cores)
     if counts == (tree.levels, tree.leaves, tree.spines, tree.cores):
-        yield f"as {_name(other)}: the same switches"
+        yield number_row(name, "the same switches")
         return
-    text = f"as {_name(other)}: {_plural(found.levels, 'level')}, {_plural(found.leaves, 'leaf')}"
+    text = f"{_plural(found.levels, 'level')}, {_plural(found.leaves, 'leaf')}"
     text += f", {_plural(found.spines, 'spine')}" if found.spines else ""
     text += f", {_plural(found.cores, 'core')}" if found.cores else ""
-    yield f"{text}, {found.cables:,} cables"
+    yield number_row(name, f"{text}, {found.cables:,} cables")
     if found.levels > tree.levels == 2:
-        yield (
-            f"  a spine reaches {wanted.ports} leaves at most, so one tree of two levels has "
+        yield remark_row(
+            f"a spine reaches {wanted.ports} leaves at most, so one tree of two levels has "
             f"{wanted.ports * tree.leaf.down:,} ports; with planes, data changes its rail over "
             "NVLink"
         )
