@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,27 +12,16 @@ from typing import Any
 
 import rdmaprov
 from rdmaprov.bandwidth.fabric import Fabric
+from rdmaprov.cli.explain_sizing_step import Given, step_need, trained_model
 from rdmaprov.cli.pages import page_text, write_page
 from rdmaprov.errors import UsageError
 from rdmaprov.sizing import switches
-from rdmaprov.sizing.model import (
-    DEFAULT_MFU,
-    SizingError,
-    Spread,
-    TrainedModel,
-    check_spread,
-    parse_parameters,
-    positive,
-    step_seconds,
-)
+from rdmaprov.sizing.model import TrainedModel
 from rdmaprov.sizing.need import need_as_data, need_head, need_rows, site_as_data, site_rows
 from rdmaprov.sizing.rows import SizingAnswer
 from rdmaprov.sizing.step import StepNeed
 from rdmaprov.sizing.switches import FleetPorts
-from rdmaprov.sizing.traffic import flows
 
-Given = Mapping[str, Any]
-_LINK_GBPS = 400.0
 # Options of each question, with what they are if they are not given.
 _OF_STEP = {
     "gpus": None, "step_s": None, "gpu": None, "batch_tokens": None, "mfu": None, "layers": 0,
@@ -91,8 +80,8 @@ def _questions(given: Given) -> _Questions:
         if not wanted:
             raise UsageError("neither a model nor switches are given", _HINT)
         return _Questions(None, wanted, None, site)
-    model = _model(given)
-    return _Questions(_need(given, model, site), wanted, model, site)
+    model = trained_model(given)
+    return _Questions(step_need(given, model, site), wanted, model, site)
 
 
 _SWITCHES_HINT = "Pass --nodes 512 --rails 8 --link-gbps 400 --ports 64, or --site."
@@ -132,73 +121,6 @@ def _wanted(given: Given, site: Fabric | None) -> FleetPorts | None:
     return switches.check_ports(
         FleetPorts(**have, ports=given["ports"], oversubscription=ratio, planes=given["planes"])
     )
-
-
-def _model(given: Given) -> TrainedModel:
-    for name in ("layers", "hidden"):
-        if not 0 <= given[name] <= 10**6:
-            message = f"--{name} must be from 1 to 1000000, not {given[name]}"
-            raise SizingError(message, f"Pass --{name} of the model.")
-    parameters = parse_parameters(given["parameters"])
-    return TrainedModel(parameters, given["dtype"], given["layers"], given["hidden"])
-
-
-def _need(given: Given, model: TrainedModel, site: Fabric | None) -> StepNeed:
-    spread = _spread(given, site)
-    tokens = given["batch_tokens"] or 0.0
-    if given["batch_tokens"] is not None:
-        positive("--batch-tokens", tokens)
-    link = given["link_gbps"]
-    if link is None:
-        link = site.link_gbps if site else _LINK_GBPS
-    if not 1 <= link <= 1600:  # as of every fabric here
-        raise SizingError(f"--link-gbps must be from 1 to 1600, not {link:g}", "Pass it in Gb/s.")
-    seconds = _seconds(given, model, spread, tokens)
-    return StepNeed(tuple(flows(model, spread, tokens)), spread, seconds, link)
-
-
-def _spread(given: Given, site: Fabric | None) -> Spread:
-    per_node = given["gpus_per_node"] or (site.gpus_per_node if site else given["rails"]) or 1
-    rails = given["rails"] or (site.rails if site else per_node)
-    gpus = given["gpus"]
-    if gpus is None:
-        nodes = given["nodes"] or (site.nodes if site else None)
-        if nodes is None:
-            raise UsageError("the GPUs of the job are not given", "Pass --gpus, such as 256.")
-        gpus = nodes * per_node
-    spread = Spread(gpus, per_node, rails, given["strategy"], given["tp"], given["pp"])
-    for option, value, least in (
-        ("--gpus", gpus, 2), ("--gpus-per-node", given["gpus_per_node"], 1),
-        ("--rails", given["rails"], 1), ("--tp", given["tp"], 1), ("--pp", given["pp"], 1),
-    ):  # fmt: skip
-        if value is not None and not least <= value <= 10**7:
-            raise SizingError(
-                f"{option} must be at least {least}, not {value}", f"Pass {option} {least} or more."
-            )
-    if site and gpus > site.ranks:
-        message = f"--gpus {gpus} is more than the {site.ranks} of the site"
-        raise SizingError(message, "Pass fewer, or another site.")
-    return check_spread(spread)
-
-
-def _seconds(given: Given, model: TrainedModel, spread: Spread, tokens: float) -> float:
-    """Return how long a step computes, from the options that say it."""
-    if (given["step_s"] is None) == (given["gpu"] is None):
-        both = given["gpu"] is not None
-        raise UsageError(
-            "--step-s and --gpu exclude each other" if both else "the time of a step is not given",
-            "Pass --step-s SECONDS, or --gpu NAME with --batch-tokens.",
-        )
-    if given["step_s"] is not None:
-        if given["mfu"] is not None:
-            raise UsageError("--mfu has no meaning with --step-s", "Leave one of them out.")
-        return positive("--step-s", given["step_s"])
-    if not tokens:
-        raise UsageError("--gpu needs the tokens of a step", "Pass --batch-tokens, such as 4e6.")
-    mfu = DEFAULT_MFU if given["mfu"] is None else given["mfu"]
-    if not 0 < mfu <= 1:
-        raise SizingError(f"--mfu must be above 0 and up to 1, not {mfu:g}", "Pass 0.4, or yours.")
-    return step_seconds(model, spread.gpus, given["gpu"], tokens, mfu)
 
 
 def _document(asked: _Questions) -> dict[str, Any]:
