@@ -6,7 +6,7 @@ import json
 import stat
 
 import pytest
-from tests.report import runs
+from tests.report import gate_runs, runs
 
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode
@@ -135,7 +135,7 @@ def test_full_disk_leaves_the_page_that_was(place):
 
 
 @pytest.mark.parametrize(
-    "make", [runs.validated, runs.applied, lambda n: runs.applied(n, "plan"), runs.accepted]
+    "make", [runs.validated, runs.applied, lambda n: runs.applied(n, "plan"), gate_runs.accepted]
 )
 def test_nothing_of_a_node_s_is_markup(make):
     text = json.dumps(make(4)).replace("gpu2", ODD).replace("ens1", "<b>").replace("Look", "<i>")
@@ -153,7 +153,7 @@ def test_page_shows_what_a_terminal_would_obey_and_what_turns_a_text_around():
 
 
 def test_page_asks_nobody_for_anything():
-    page = html(runs.accepted(4))
+    page = html(gate_runs.accepted(4))
     addresses = {word for word in page.replace('"', " ").split() if "//" in word}
     # Names of XML's own languages; no address that a browser opens.
     assert addresses == {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}

@@ -8,7 +8,7 @@ import sys
 from html import escape
 
 import pytest
-from tests.report import runs
+from tests.report import gate_runs, runs
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.report import of_accept, write
@@ -36,7 +36,7 @@ def python(place, code, check=False):
 
 def report_without(library, place):
     """Return how `report` ends where a library cannot be imported."""
-    keep(place, runs.accepted(2, pairs=True))
+    keep(place, gate_runs.accepted(2, pairs=True))
     report = f"from rdmaprov.cli import run; sys.exit(run(['report', {WHOLE!r}]))"
     return python(place, f"import sys; sys.modules[{library!r}] = None\n{report}")
 
@@ -54,7 +54,7 @@ def test_page_without_matplotlib_has_all_numbers_and_says_how_to_add_plots(tmp_p
     done = report_without(library, tmp_path)
     assert (done.returncode, done.stderr) == (ExitCode.OK, "")
     page = (tmp_path / "runs" / WHOLE / "report.html").read_text()
-    plots = of_accept.view(runs.accepted(2, pairs=True)).plots
+    plots = of_accept.view(gate_runs.accepted(2, pairs=True)).plots
     assert len(plots) == 5
     missing = f"pip install 'rdmaprov[plots]' and then: rdmaprov report {WHOLE}"
     assert page.count(missing) == page.count("<details open>") == len(plots)
@@ -66,7 +66,7 @@ def test_page_without_matplotlib_has_all_numbers_and_says_how_to_add_plots(tmp_p
 
 
 def test_page_with_matplotlib_has_plots(tmp_path):
-    page = write.write_page(keep(tmp_path, runs.accepted(2, pairs=True))).read_text()
+    page = write.write_page(keep(tmp_path, gate_runs.accepted(2, pairs=True))).read_text()
     assert page.count("<svg") == 5
     assert "rdmaprov[plots]" not in page
     assert "<details open>" not in page

@@ -14,7 +14,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from tests.report import runs
+from tests.report import gate_runs
 
 import rdmaprov
 from rdmaprov import cli
@@ -129,7 +129,7 @@ def test_wheel_s_suite_runs_by_its_package_name(installed, tmp_path):
 
 
 def test_wheel_makes_a_run_s_page(installed, tmp_path):
-    results = runs.accepted(2)
+    results = gate_runs.accepted(2)
     (tmp_path / "results.json").write_text(json.dumps(results))
     code = "from pathlib import Path; from rdmaprov.report.write import write_page as write; "
     code += "print(write(Path()))"

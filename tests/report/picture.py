@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from PIL import Image
-from tests.report import runs
+from tests.report import gate_runs
 
 from rdmaprov.report.page import html
 
@@ -24,7 +24,7 @@ WIDTH, HEIGHT = 1280, 1728  # down to the end of the first plot
 
 def run_of_rack1() -> dict[str, Any]:
     """Return an acceptance of rack1 of inventory/prod in which one rail is slow."""
-    text = json.dumps({**runs.accepted(16, pairs=True), "limit": "rack1"})
+    text = json.dumps({**gate_runs.accepted(16, pairs=True), "limit": "rack1"})
     return cast(dict[str, Any], json.loads(re.sub(r"\bgpu(\d\d)\b", r"gpu-1-\1", text)))
 
 

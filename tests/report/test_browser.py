@@ -11,7 +11,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.keys import Keys
-from tests.report import runs
+from tests.report import gate_runs, runs
 
 from rdmaprov.report.page import html
 
@@ -30,11 +30,11 @@ PAGES: dict[str, Callable[[], dict[str, Any]]] = {
     "apply 4": lambda: runs.applied(4),
     "apply 1024": lambda: runs.applied(1024),
     "plan 64": lambda: runs.applied(64, "plan"),
-    "accept 4": lambda: runs.accepted(4),
-    "accept 4 gloo": lambda: runs.accepted(4, nccl=False),
-    "accept 64 pairs": lambda: runs.accepted(64, pairs=True),
-    "accept 64 passing": lambda: runs.accepted(64, bad=False),
-    "accept 1024": lambda: runs.accepted(1024, per_node=2),
+    "accept 4": lambda: gate_runs.accepted(4),
+    "accept 4 gloo": lambda: gate_runs.accepted(4, nccl=False),
+    "accept 64 pairs": lambda: gate_runs.accepted(64, pairs=True),
+    "accept 64 passing": lambda: gate_runs.accepted(64, bad=False),
+    "accept 1024": lambda: gate_runs.accepted(1024, per_node=2),
 }
 HEADLINES = {
     "validate": ("Failed", "Passed"), "apply": ("Failed", ""), "plan": ("Unknown", ""),
@@ -218,7 +218,7 @@ def test_keyboard_reaches_everything_and_shows_where_it_is(browser, pages):
 
 
 def test_script_of_a_node_s_is_text(browser, tmp_path):
-    text = html(runs.accepted(4)).replace("gpu2", "&lt;script&gt;alert(1)&lt;/script&gt;")
+    text = html(gate_runs.accepted(4)).replace("gpu2", "&lt;script&gt;alert(1)&lt;/script&gt;")
     path = tmp_path / "odd.html"
     path.write_text(text)
     show(browser, path, "light")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.report import runs
+from tests.report import gate_runs
 
 FIRST = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 DRIVERS = ("570.86.15", "580.65.06")
@@ -21,7 +21,7 @@ DRIFT = 0.015  # of each run
 
 @functools.cache
 def _healthy() -> dict[str, Any]:
-    data = runs.accepted(4, bad=False)
+    data = gate_runs.accepted(4, bad=False)
     data["samples"]["shown"]["rails"] = []  # what a page draws, and history leaves
     return data
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.report import runs
+from tests.report import gate_runs, runs
 
 from rdmaprov.report import of_accept, of_apply, of_validate
 from rdmaprov.report.grid import ALL, grid
@@ -180,5 +180,5 @@ def test_mask_leaves_other_words():
 
 @pytest.mark.parametrize("nccl", [True, False])
 def test_headline_says_what_gloo_does_not_prove(nccl):
-    summary = of_accept.view(runs.accepted(3, bad=False, nccl=nccl)).summary
+    summary = of_accept.view(gate_runs.accepted(3, bad=False, nccl=nccl)).summary
     assert ("bandwidth and RDMA are not verified" in summary) is not nccl

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.report import runs
+from tests.report import gate_runs, runs
 
 from rdmaprov.acceptance.path_data import paths_as_data
 from rdmaprov.report import of_accept, paths
@@ -95,7 +95,7 @@ def test_a_path_without_data_is_bad_or_unknown_and_says_why(error, share):
 
 
 def test_results_with_paths_are_as_the_schema_says_and_the_page_shows_them():
-    data = {**runs.accepted(16), "paths": runs.plain(measured(16))}
+    data = {**gate_runs.accepted(16), "paths": runs.plain(measured(16))}
     jsonschema.validate(data, json.loads(SCHEMA.read_text()))
     assert "Bandwidth of paths, by rail" in html(data)
     with pytest.raises(jsonschema.ValidationError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.report import runs
+from tests.report import gate_runs, runs
 
 from rdmaprov.report import of_accept, pairs, rails, ranks
 from rdmaprov.report.drawing import BAD, draw_svg, short
@@ -13,7 +13,7 @@ from rdmaprov.report.model import Tone
 
 
 def test_rail_that_carries_little_is_named():
-    plot = rails.plot(runs.accepted(4))
+    plot = rails.plot(gate_runs.accepted(4))
     assert plot is not None
     assert "gpu3 rail 3 (" in plot.words
     assert plot.svg.count("var(--bad)") > 0
@@ -66,25 +66,25 @@ def test_map_of_very_many_nodes_shares_cells_and_hides_no_slow_one():
 
 
 def test_outliers_are_said_marked_and_first_in_the_table():
-    plot = pairs.plot(runs.accepted(6, pairs=True))
+    plot = pairs.plot(gate_runs.accepted(6, pairs=True))
     assert plot is not None
     assert "10 of 30 directions are outliers; most often: gpu4 (10)" in plot.words
     assert [row[-1] for row in plot.table.rows] == ["outlier"] * 10 + [""] * 20
-    fine = pairs.plot(runs.accepted(6, bad=False, pairs=True))
+    fine = pairs.plot(gate_runs.accepted(6, bad=False, pairs=True))
     assert fine is not None
     assert fine.words.startswith("0 of 30")
     assert plot.svg.count("<use") > fine.svg.count("<use")
 
 
 def test_late_ranks_are_named_with_their_node():
-    plot = ranks.plot(runs.accepted(4))
+    plot = ranks.plot(gate_runs.accepted(4))
     assert plot is not None
     assert "gpu3 (rank 16-23)" in plot.words
     assert [row[-1] for row in plot.table.rows[:9]] == ["straggler"] * 8 + [""]
 
 
 def test_run_that_ended_before_it_measured_has_a_page_without_plots():
-    data = runs.accepted(2) | {
+    data = gate_runs.accepted(2) | {
         "planes": [], "rails": [], "floor": None, "world_size": 0, "samples": None,
     }  # fmt: skip
     view = of_accept.view(data)

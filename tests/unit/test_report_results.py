@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.report import runs
+from tests.report import gate_runs, runs
 
 from rdmaprov.apply.events import Change, RolePlan, Survey
 from rdmaprov.apply.results import NodeResult, role_states
@@ -22,9 +22,9 @@ RUNS = {
     "apply": runs.applied(4),
     "plan": runs.applied(4, "plan"),
     "plan, unchanged": runs.applied(2, "plan", bad=False),
-    "accept": runs.accepted(3),
-    "accept, passing": runs.accepted(3, bad=False),
-    "accept, gloo": runs.accepted(3, nccl=False),
+    "accept": gate_runs.accepted(3),
+    "accept, passing": gate_runs.accepted(3, bad=False),
+    "accept, gloo": gate_runs.accepted(3, nccl=False),
 }
 
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from tests.madeup.accept import accept
 from tests.madeup.faults import kinds
 from tests.madeup.shape import usual_shape
-from tests.report import runs
+from tests.report import gate_runs, runs
 from tests.unit.gate_sites import made_site, slow
 from tests.unit.live_ranks import FakeRunner
 
@@ -225,11 +225,11 @@ def test_a_made_up_fleet_has_the_knee_that_its_physics_make(name, knee):
 
 def test_the_page_shows_the_curve_and_names_the_knee():
     done = accept(usual_shape(8), MADE_UP["half-spines"], 1, stages=ONLY)
-    data = {**runs.accepted(8), "scaling": runs.plain(done.result.scaling or {})}
+    data = {**gate_runs.accepted(8), "scaling": runs.plain(done.result.scaling or {})}
     schema = json.loads((ROOT / "docs/results.schema.json").read_text())
     Draft202012Validator(schema).validate(data)
     [plot] = scaling.plots(data)
     assert next(of_accept._plots(data)).name == plot.name
     assert plot.words.startswith("Knee at 4 nodes")
     assert [row[0] for row in plot.table.rows] == ["2", "4", "8"]
-    assert list(scaling.plots(runs.accepted(4))) == []
+    assert list(scaling.plots(gate_runs.accepted(4))) == []
