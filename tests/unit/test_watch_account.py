@@ -115,7 +115,7 @@ def test_node_that_never_answers_is_unknown():
         ),
         (
             {"ethtool.tx_prio3_bytes", "ethtool.tx_prio0_bytes"},
-            "no counter of bytes by priority",
+            "no counter of RDMA by priority",
         ),
         (
             {"counters.port_xmit_data", "ethtool.tx_bytes_phy"},

@@ -66,11 +66,26 @@ def missing_counters(node: Node, keys: Collection[Key]) -> tuple[str, ...]:
             lines.update({words: None} if rails else {})
         else:
             lines.update((f"rail {rail}: {words}", None) for rail in without)
-    if is_roce(node) and rails and not any("prio" in name and "bytes" in name for _, name in keys):
-        lines["bytes by priority (ethtool -S: tx_prioN_bytes)"] = None
+    if is_roce(node) and rails and not any(_counts_priorities(keys, rail) for rail in rails):
+        lines["RDMA by priority (counters/port_xmit_data with ethtool -S: tx_prioN_bytes)"] = None
     return tuple(lines)
+
+
+def _counts_priorities(keys: Collection[Key], rail: int) -> bool:
+    """Return whether a rail counts RDMA alone, and what it sends by priority, in one unit."""
+    pairs = (
+        ("counters.port_xmit_data", "ethtool.tx_prio0_bytes"),
+        ("hw_counters.sent_pkts", "ethtool.tx_prio0_packets"),
+    )
+    return any((rail, rdma) in keys and (rail, all_) in keys for rdma, all_ in pairs)
 
 
 def is_roce(node: Node) -> bool:
     """Return whether a node's fabric is RoCE: InfiniBand has no pause frames."""
     return str(node.get("fabric_kind")) == "roce"
+
+
+def lossless_priority(node: Node) -> int | None:
+    """Return the priority on which a node allows no loss, None if there is none."""
+    priority = node.get("fabric_lossless_priority")
+    return int(priority) if is_roce(node) and priority is not None else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rdmaprov.inventory import Node
-from rdmaprov.watch.columns import is_roce
+from rdmaprov.watch.columns import lossless_priority
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import RailAccount
 from rdmaprov.watch.verdict import Verdict, VerdictKind
@@ -46,9 +46,7 @@ class WatchedFleet:
 
     def lossless(self, place: Place) -> int | None:
         """Return the priority on which a node allows no loss, None if there is none."""
-        node = self.nodes[place[0]].node
-        priority = node.get("fabric_lossless_priority")
-        return int(priority) if is_roce(node) and priority is not None else None
+        return lossless_priority(self.nodes[place[0]].node)
 
     def verdict(
         self,

@@ -21,12 +21,15 @@ _SYMBOLS = {
     "ethtool.rx_symbol_err_phy": "ethtool -S: rx_symbol_err_phy",
     "counters.symbol_error": "sysfs: counters/symbol_error",
 }
-_DOWNS = ("counters.link_downed", "ethtool.link_down_events_phy")
+_DOWNS = ("counters.link_downed", "hw_counters.link_downed", "ethtool.link_down_events_phy")
+# A connection ends then; its sender may be healthy, and its receiver gone.
+_RETRIES = "hw_counters.retry_exceeded_err"
 # As the acceptance names what a run counted; the rest of a name is the same.
 _GROUPS = {"counters": "port", "hw_counters": "hw", "ethtool": "ethtool", "statistics": "netdev"}
 # Judged here by themselves.
 _APART = {"port.symbol_error", "ethtool.rx_symbol_err_phy", "ethtool.rx_pcs_symbol_err_phy",
-          "port.link_downed", "ethtool.link_down_events_phy"}  # fmt: skip
+          "port.link_downed", "ethtool.link_down_events_phy", "hw.link_downed",
+          "hw.retry_exceeded_err"}  # fmt: skip
 _FEWEST = 3  # of fewer senders, nothing tells at whose end packets are lost
 
 
@@ -103,10 +106,23 @@ def losses(
             what = found.what.replace("during the run", f"in {duration(fleet.seconds)}")
             yield fleet.verdict(VerdictKind.LOSS, what, found.remedy, place)
     everything = [each for rails in by_priority.values() for each in rails]
-    open_ones = [e for e in everything if e.rail not in explained and link_errors.excess(e)]
+    open_ones = [e for e in everything if e.rail not in explained and _missing(fleet, e)]
     for number in sorted({each.rail for each in open_ones}):
         own = [each for each in open_ones if each.rail == number]
+        own = _both_ends(own, [each for each in everything if each.rail == number])
         yield from _on_paths(fleet, number, own, [place for place in full if place[1] == number])
+
+
+def _missing(fleet: WatchedFleet, rail: RailTraffic) -> int:
+    """Return how many packets of a sender were lost, 0 if these are no more than allowed."""
+    retries = fleet.nodes[rail.node].total(rail.rail, _RETRIES)
+    return link_errors.excess(rail) + retries
+
+
+def _both_ends(own: list[RailTraffic], all_: Sequence[RailTraffic]) -> list[RailTraffic]:
+    """Return those who miss packets; of a path's two ends also the one that misses only some."""
+    some = [e for e in all_ if e in own or any(map(e.delta.get, lost_paths.COUNTERS))]
+    return some if len(some) < _FEWEST else own
 
 
 def _traffic(fleet: WatchedFleet, node: NodeAccount) -> Iterator[RailTraffic]:
@@ -128,7 +144,8 @@ def _on_paths(
     fleet: WatchedFleet, rail: int, own: Sequence[RailTraffic], full: Sequence[Place]
 ) -> Iterator[Verdict]:
     names = tuple(each.node for each in own)
-    total = sum(link_errors.excess(each) for each in own)
+    lost = {each.node: _missing(fleet, each) for each in own}
+    total = sum(lost.values())
     count = f"{quantity(total, 'packet')} had to be sent again (NAKs and timeouts in hw_counters)"
     if full:
         where = " and ".join(sorted(node for node, _ in full)[:3])
@@ -140,7 +157,7 @@ def _on_paths(
         yield fleet.verdict(VerdictKind.LOSS, what, _PATHS, rail=rail, nodes=names)
     else:
         # An end that stands out is not its leaf, which a few nodes share.
-        end = lost_paths.worst_end({each.node: link_errors.excess(each) for each in own})
+        end = lost_paths.worst_end(lost)
         for found in lost_paths.findings(own, {} if end else fleet.leaves):
             yield _of_finding(fleet, found)
 

@@ -9,7 +9,8 @@ from rdmaprov.inventory import Node
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.watch.answers import CounterNames, CounterSteps
 from rdmaprov.watch.balance_windows import BalanceWindows
-from rdmaprov.watch.columns import Key, column_of, missing_counters
+from rdmaprov.watch.columns import Key, column_of, lossless_priority, missing_counters
+from rdmaprov.watch.priority_windows import PriorityWindows
 from rdmaprov.watch.rail import Column, RailAccount, RailRow
 from rdmaprov.watch.thresholds import (
     MOST_BYTES_PER_S,
@@ -71,6 +72,7 @@ class NodeAccount:
         gbps = [self.node.link_gbps(rail) for rail in self.node.rails]
         compute = [rail.use == "compute" for rail in self.node.rails]
         self.balance = BalanceWindows(gbps, compute)
+        self.priorities = PriorityWindows(lossless_priority(self.node), len(self.rails))
 
     def start(self, names: CounterNames, now_s: float) -> None:
         """Take in what there is; after a gap without a reboot, also what was counted meanwhile.
@@ -154,6 +156,7 @@ class NodeAccount:
                 raise OddAnswer("a rail counts more bytes than any port can move")
             account.add(RailRow(found, width) if found else RailRow(seconds=width))
         self.balance.add([(each.row.counts[0], each.row.counts[1]) for each in self.rails], width)
+        self.priorities.add(self.totals, width)
 
     def _growth(self, key: Key, by: int, now_s: float) -> int:
         """Return how much a counter grew: nothing that can be known of one that was set back."""

@@ -11,6 +11,7 @@ from rdmaprov.terminal import Line
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailState
+from rdmaprov.watch.thresholds import BUSY_SHARE
 from rdmaprov.watch.verdict import Verdict, VerdictKind, verdict_lines
 from rdmaprov.words import duration, quantity
 
@@ -19,6 +20,11 @@ IDLE = Verdict(
     VerdictKind.UNKNOWN,
     "no node had traffic, so nothing is known of congestion, pauses and imbalance",
     "Watch while a job runs, or run beside it: rdmaprov accept SITE",
+)
+UNCOMPARED = Verdict(
+    VerdictKind.UNKNOWN,
+    f"imbalance: no rail carried {BUSY_SHARE:.0%} of its line rate, too little to compare rails",
+    "Watch while a job moves data between nodes",
 )
 
 
@@ -113,9 +119,14 @@ def is_busy(node: NodeAccount) -> bool:
 
 
 def with_idleness(fleet: WatchedFleet, verdicts: list[Verdict]) -> list[Verdict]:
-    """Return the verdicts, and that nothing could be seen where nothing moved."""
+    """Return the verdicts, and what could not be seen where nothing, or little, moved."""
     read = [node for node in fleet.nodes.values() if node.answers]
-    return [*verdicts, IDLE] if read and not any(map(is_busy, read)) else verdicts
+    if read and not any(map(is_busy, read)):
+        return [*verdicts, IDLE]
+    several = [node for node in read if len(node.node.compute_rails) > 1]
+    if several and not any(node.balance.busy for node in several):
+        return [*verdicts, UNCOMPARED]
+    return verdicts
 
 
 def _state(own: Sequence[Verdict]) -> str:

@@ -48,5 +48,10 @@ STOPS_AT = {
 }
 # Our choice: a fiftieth of a second at 400 Gb/s; what connections begin with is less.
 LEAST_RDMA_BYTES = 10**9
+# Soft-RoCE counts packets; a connection begins with some ten. Our choice.
+LEAST_RDMA_PACKETS = 100
+# Priorities are judged over the whole time and over this one, so that a long watch names a change
+# as soon as a short one; two in a row, as counters are not read at the same moment. Our choice.
+PRIORITY_WINDOW_S = 3.0
 # No port comes near 80 Tb/s, so a node that counts more errs; as in acceptance.samples.track.
 MOST_BYTES_PER_S = 10_000 * 10**9

@@ -16,7 +16,7 @@ import select
 import sys
 import time
 
-from rdmaprov.node.kept_counters import ETHTOOL
+from rdmaprov.node.kept_counters import ETHTOOL, Ethtool
 from rdmaprov.node.rail_counters import FAST, SLOW, RailCounters
 
 IDLE_S = 60  # the controller asks each second; ssh may not know that it is gone
@@ -26,10 +26,13 @@ WATCHED = {
     ),
     "hw_counters": FAST["hw_counters"] + (
         "implied_nak_seq_err", "rnr_nak_retry_err", "retry_exceeded_err", "rx_icrc_encapsulated",
+        "link_downed",
     ),
 }  # fmt: skip
 # Behind what a run of accept reads: of errors what the acceptance judges, and bytes by priority.
 MORE = r"|tx_prio\d_bytes|rx_symbol_err_phy|rx_crc_errors_phy|tx_discards_phy"
+# Soft-RoCE counts its packets and not their bytes.
+PACKETS = r"|tx_prio\d_packets"
 BOOT = "proc/sys/kernel/random/boot_id"
 
 
@@ -45,9 +48,18 @@ class Watched:
         ]
         self.names = []
         for rail in self.rails:
+            self.add_packets(rail, wanted.pattern + PACKETS)
             self.names += [name for name, _ in rail.fast] + rail.ethtool_names()
         self.root, self.began = root, time.monotonic()
         self.last = self.counts()
+
+    @staticmethod
+    def add_packets(rail, pattern):
+        """Have packets by priority read, too, where RDMA is counted in packets."""
+        name = "{}/hw_counters.sent_pkts".format(rail.number)
+        if rail.ethtool and name in dict(rail.fast):
+            rail.ethtool.close()
+            rail.ethtool = Ethtool(rail.netdev, re.compile(pattern))
 
     def counts(self):
         """Return what all counters are at, None for each that cannot be read."""

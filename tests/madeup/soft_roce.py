@@ -1,0 +1,96 @@
+"""Nodes whose rails count as a lab's: packets of Soft-RoCE, bytes, priorities as of mlx5."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from rdmaprov.inventory import Node
+from rdmaprov.watch.answers import parse_names, parse_steps
+from rdmaprov.watch.fleet import WatchedFleet
+from rdmaprov.watch.judge import judge
+from rdmaprov.watch.node_account import NodeAccount
+from rdmaprov.watch.results import with_idleness
+from rdmaprov.watch.verdict import Verdict
+
+# As `open` of watch/node/counters.py lists them on a node of the lab.
+NAMES = (
+    "hw_counters.sent_pkts", "hw_counters.rcvd_pkts", "hw_counters.out_of_seq_request",
+    "hw_counters.rcvd_seq_err", "hw_counters.completer_retry_err",
+    "hw_counters.retry_exceeded_err", "hw_counters.link_downed", "down",
+    "statistics.tx_bytes", "statistics.rx_bytes", "carrier_changes",
+    "ethtool.tx_bytes_phy", "ethtool.rx_bytes_phy", "ethtool.rx_discards_phy",
+    "ethtool.link_down_events_phy",
+    *(f"ethtool.tx_prio{each}_{unit}" for each in range(8) for unit in ("bytes", "packets")),
+    "ethtool.rx_prio3_discards", "ethtool.rx_prio3_pause_duration",
+    "ethtool.tx_prio3_pause_duration",
+)  # fmt: skip
+Counts = Mapping[str, int]
+PACKET = 4170  # 4 KiB and headers
+
+
+def load(packets: int, sent: int = -1, priority: int = 3) -> dict[str, int]:
+    """Return what a rail counts in a second in which it exchanges packets.
+
+    Args:
+        packets: that Soft-RoCE sends, and receives.
+        sent: how many of them the device sends; -1 for all.
+        priority: of those.
+
+    """
+    sent = packets if sent < 0 else sent
+    moved = {f"ethtool.tx_prio{priority}_packets": sent,
+             f"ethtool.tx_prio{priority}_bytes": sent * PACKET}  # fmt: skip
+    both = {"statistics.tx_bytes": sent, "ethtool.tx_bytes_phy": sent,
+            "statistics.rx_bytes": packets, "ethtool.rx_bytes_phy": packets}  # fmt: skip
+    moved |= {name: count * PACKET for name, count in both.items()}
+    return {**moved, "hw_counters.sent_pkts": packets, "hw_counters.rcvd_pkts": packets}
+
+
+class SoftRoceWatch:
+    """A watch of some nodes, whose seconds pass as they are told.
+
+    Args:
+        nodes: as the site has them.
+
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.accounts = {node.name: NodeAccount(node) for node in nodes}
+        self.second = 0
+        for node in nodes:
+            rails = [{"rdma": f"mlx5_{number}", "netdev": f"ens{number}"}
+                     for number in range(len(node.rails))]  # fmt: skip
+            keys = [f"{number}/{name}" for number in range(len(rails)) for name in NAMES]
+            opened = {"us": 0, "cpu_us": 0, "boot": "1", "names": keys, "counts": [7] * len(keys),
+                      "rails": rails}  # fmt: skip
+            self.accounts[node.name].start(parse_names(json.dumps(opened), len(rails)), 0.0)
+
+    def pass_seconds(self, seconds: int, told: Mapping[tuple[str, int], Counts]) -> None:
+        """Let seconds pass, in each of which rails count what is told; others count nothing."""
+        for _ in range(seconds):
+            self.second += 1
+            for name, account in self.accounts.items():
+                grown = [(place, told.get((name, rail), {}).get(counter, 0))
+                         for place, (rail, counter) in enumerate(account.keys)]  # fmt: skip
+                step = {"us": 1_000_000 * self.second, "cpu_us": 900 * self.second, "gone": [],
+                        "at": [place for place, by in grown if by],
+                        "by": [by for _, by in grown if by]}  # fmt: skip
+                steps = parse_steps(json.dumps(step), len(account.keys))
+                account.add(steps, float(self.second))
+
+    def verdicts(self) -> list[Verdict]:
+        """Return the verdicts now."""
+        fleet = WatchedFleet(self.accounts, float(self.second))
+        return with_idleness(fleet, judge(fleet))
+
+    def seconds_until_named(
+        self, told: Mapping[tuple[str, int], Counts], node: str, rail: int, most: int = 20
+    ) -> int:
+        """Return after how many seconds a rail is named, judged each third one."""
+        for passed in range(1, most + 1):
+            self.pass_seconds(1, told)
+            found = [each for each in self.verdicts() if each.proven] if passed % 3 == 0 else []
+            if any(node in each.nodes and each.rail == rail for each in found):
+                return passed
+        raise AssertionError([each.text for each in self.verdicts()])
