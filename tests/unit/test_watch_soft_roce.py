@@ -84,7 +84,7 @@ def test_path_that_loses_packets_is_named_with_both_ends(watch):
     far = {**load(PACKETS), "hw_counters.rcvd_seq_err": 20, "hw_counters.completer_retry_err": 24}
     near = {**load(PACKETS), "hw_counters.out_of_seq_request": 20,
             "hw_counters.completer_retry_err": 5}  # fmt: skip
-    assert watch.seconds_until_named(bad(far, near), BAD, RAIL) <= 15
+    assert watch.seconds_until_named(bad(far, near), BAD, RAIL) <= 9
     assert proven(watch) == [(VerdictKind.LOSS, (NEAR, BAD), RAIL)]
     (text,) = (each.text for each in watch.verdicts() if each.proven)
     assert "at an end of these paths or in a switch, which counters do not tell" in text

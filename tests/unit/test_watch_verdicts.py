@@ -47,6 +47,38 @@ def test_fault_is_named_within_ten_seconds_of_a_long_watch(name):
     assert {each.kind for each in watching.verdicts()} & {*fault.kinds, VerdictKind.VICTIM}
 
 
+@pytest.mark.parametrize(
+    "name", ["bad cable", "lossy switch port", "no buffer", "wrong priority", "slow rail"]
+)
+def test_fault_is_named_as_soon_where_the_healthy_time_was_long(name):
+    """What a rate or a share allows in minutes is more than a fault makes in seconds."""
+    fault, healthy_s, place = FAULTS[name], 400, (1, PLACE[1])
+    change = fault.make(place)
+
+    def later(watch: MadeUpWatch, rows: Fleet, second: int) -> None:
+        if second > healthy_s:
+            change(watch, rows, second)
+
+    shape = FleetShape(3, rails=8, per_leaf=3)
+    watching = watch_fault(
+        WatchFault(lambda _place: later, fault.kinds), place, 2, healthy_s, shape
+    )
+    assert not watching.verdicts()
+    watching.pass_seconds(9)
+    assert {each.kind for each in watching.verdicts()} == set(fault.kinds)
+
+
+def test_phase_in_which_a_rail_does_less_is_no_verdict_when_it_is_over():
+    watching = watch_fault(None, PLACE, 2, 200)
+    watching.watch.faults = [FAULTS["slow rail"].make(PLACE)]
+    watching.pass_seconds(8)
+    (now,) = watching.verdicts()
+    assert (now.kind, now.nodes) == (VerdictKind.IMBALANCE, (SHAPE.names[PLACE[0]],))
+    watching.watch.faults = []
+    watching.pass_seconds(4)
+    assert not watching.verdicts()
+
+
 @pytest.mark.parametrize("name", AT_TIMES)
 def test_fault_of_every_other_second_is_named_too(name):
     watching = watch_fault(AT_TIMES[name], PLACE, 3, 24)

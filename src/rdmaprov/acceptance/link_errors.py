@@ -55,6 +55,7 @@ _HERE = {
     "ethtool.rx_discards_phy": "packets discarded on receive (no buffer)",
     "ethtool.tx_discards_phy": "packets discarded on transmit",
 }
+RATED = frozenset(_HERE)
 # Packets that arrive out of order are no fault where routing is adaptive: the HCA places them
 # ("Out-of-Order Data Placement" in NVIDIA's MLNX_OFED 5.8 documentation). One that was lost shows
 # as a NAK at its sender, which is counted above.

@@ -26,10 +26,12 @@ class LowRail:
         windows: how many.
         moved: bytes in them.
         usual: what the usual rail of its node moved in them.
+        run: how many of them were the last busy ones, without another one between.
 
     """
 
     windows: int = 0
+    run: int = 0
     moved: float = 0.0
     usual: float = 0.0
 
@@ -78,9 +80,12 @@ class BalanceWindows:
                 continue
             busy = True
             for rail, value in zip(self._rails, values, strict=True):
-                if value < (1 - IMBALANCE) * usual:
-                    low = self._low[rail, way]
+                low = self._low[rail, way]
+                if value >= (1 - IMBALANCE) * usual:
+                    low.run = 0
+                else:
                     low.windows += 1
+                    low.run += 1
                     low.moved += value
                     low.usual += usual
         self.busy += busy
@@ -95,10 +100,15 @@ class BalanceWindows:
         return max(values) if len(values) == 2 else statistics.median(values)
 
     def low(self) -> dict[int, tuple[str, LowRail]]:
-        """Return the rails that carried too little for long, with the direction that is worse."""
+        """Return the rails that carried too little for long, with the direction that is worse.
+
+        One that does so now is among them, however long the watch was: whether it is a phase of a
+        job is only known later.
+        """
         found: dict[int, tuple[str, LowRail]] = {}
         for (rail, way), low in self._low.items():
-            if low.windows < max(LEAST_WINDOWS, LOW_WINDOWS * self.busy):
+            is_often = low.windows >= max(LEAST_WINDOWS, LOW_WINDOWS * self.busy)
+            if not is_often and low.run < LEAST_WINDOWS:
                 continue
             if rail not in found or low.share < found[rail][1].share:
                 found[rail] = (("sent", "received")[way], low)

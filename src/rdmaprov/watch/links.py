@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from rdmaprov.acceptance import link_errors, lost_paths
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.watch.error_windows import acceptance_name
 from rdmaprov.watch.fleet import Place, WatchedFleet
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailState
@@ -24,8 +25,6 @@ _SYMBOLS = {
 _DOWNS = ("counters.link_downed", "hw_counters.link_downed", "ethtool.link_down_events_phy")
 # A connection ends then; its sender may be healthy, and its receiver gone.
 _RETRIES = "hw_counters.retry_exceeded_err"
-# As the acceptance names what a run counted; the rest of a name is the same.
-_GROUPS = {"counters": "port", "hw_counters": "hw", "ethtool": "ethtool", "statistics": "netdev"}
 # Judged here by themselves.
 _APART = {"port.symbol_error", "ethtool.rx_symbol_err_phy", "ethtool.rx_pcs_symbol_err_phy",
           "port.link_downed", "ethtool.link_down_events_phy", "hw.link_downed",
@@ -70,11 +69,17 @@ def wrong_symbols(fleet: WatchedFleet) -> Iterator[Verdict]:
         node = fleet.nodes[place[0]]
         counts = {name: node.total(place[1], name) for name in _SYMBOLS}
         name = max(counts, key=lambda each: counts[each])
-        if counts[name] <= most:
-            continue
-        rate = f", a rate of {counts[name] / bits:.1e} per bit" if bits else ""
+        count, seconds = counts[name], rail.seen_s
+        if count <= most:
+            burst = node.errors.worst.get((place[1], name))
+            if burst is None:
+                continue
+            count, seconds = burst.count, burst.seconds
+            bits = 1e9 * fleet.gbps(place) * seconds
+            most = link_errors.most_errors(bits)
+        rate = f", a rate of {count / bits:.1e} per bit" if bits else ""
         what = (
-            f"{quantity(counts[name], 'symbol error')} in {duration(rail.seen_s)}, expected at "
+            f"{quantity(count, 'symbol error')} in {duration(seconds)}, expected at "
             f"most {most:,} ({link_errors.MAX_BER:g} per bit){rate} ({_SYMBOLS[name]})"
         )
         yield fleet.verdict(VerdictKind.SYMBOLS, what, _CABLE, place)
@@ -91,26 +96,36 @@ def losses(
         full: rails that are congested or pause their switch: what does not fit there is dropped.
 
     """
-    by_priority: dict[int | None, list[RailTraffic]] = defaultdict(list)
-    for name, node in fleet.nodes.items():
-        for traffic in _traffic(fleet, node):
-            by_priority[fleet.lossless((name, traffic.rail))].append(traffic)
     explained = {rail for _, rail in bad_links}
-    here: dict[Place, Finding] = {}
-    for priority, rails in by_priority.items():
-        for found in link_errors.local_findings(rails, priority):
-            here[found.node, found.rail or 0] = found  # the last one says most
-    for place, found in here.items():
-        if place not in bad_links:
-            explained.add(place[1])
-            what = found.what.replace("during the run", f"in {duration(fleet.seconds)}")
-            yield fleet.verdict(VerdictKind.LOSS, what, found.remedy, place)
-    everything = [each for rails in by_priority.values() for each in rails]
+    everything: list[RailTraffic] = []
+    for name, node in fleet.nodes.items():
+        bursts = dict(_bursts(fleet, node))
+        for traffic in _traffic(fleet, node):
+            place, burst = (name, traffic.rail), bursts.get(traffic.rail)
+            if place not in bad_links and (verdict := _here(fleet, place, traffic, burst)):
+                explained.add(traffic.rail)
+                yield verdict
+            is_short = burst is not None and not link_errors.excess(traffic)
+            everything.append(burst if burst and is_short else traffic)
     open_ones = [e for e in everything if e.rail not in explained and _missing(fleet, e)]
     for number in sorted({each.rail for each in open_ones}):
         own = [each for each in open_ones if each.rail == number]
         own = _both_ends(own, [each for each in everything if each.rail == number])
         yield from _on_paths(fleet, number, own, [place for place in full if place[1] == number])
+
+
+def _here(
+    fleet: WatchedFleet, place: Place, traffic: RailTraffic, burst: RailTraffic | None
+) -> Verdict | None:
+    """Return what a rail counts of its own link: in all the time, or in the worst seconds of it."""
+    priority = fleet.lossless(place)
+    for counted in (traffic, burst):
+        if counted and (found := list(link_errors.local_findings([counted], priority))):
+            last = found[-1]  # says most
+            seconds = fleet.seconds if counted is traffic else _burst_s(fleet, place)
+            what = last.what.replace("during the run", f"in {duration(seconds)}")
+            return fleet.verdict(VerdictKind.LOSS, what, last.remedy, place)
+    return None
 
 
 def _missing(fleet: WatchedFleet, rail: RailTraffic) -> int:
@@ -129,15 +144,28 @@ def _traffic(fleet: WatchedFleet, node: NodeAccount) -> Iterator[RailTraffic]:
     """Yield what the rails of a node counted, as an acceptance has it."""
     deltas: dict[int, dict[str, int]] = defaultdict(dict)
     for (rail, name), count in node.totals.items():
-        if count:
-            group, _, rest = name.partition(".")
-            known = f"{_GROUPS.get(group, group)}.{rest}"
-            if known not in _APART:
-                deltas[rail][known] = count
+        if count and (known := acceptance_name(name)) not in _APART:
+            deltas[rail][known] = count
     for rail, delta in deltas.items():
         place = (node.node.name, rail)
         bits = 1e9 * fleet.gbps(place) * node.rails[rail].seen_s
         yield RailTraffic(*place, delta, bits)
+
+
+def _bursts(fleet: WatchedFleet, node: NodeAccount) -> Iterator[tuple[int, RailTraffic]]:
+    """Yield by rail the errors that were too many for some seconds."""
+    deltas: dict[int, dict[str, int]] = defaultdict(dict)
+    for (rail, name), burst in node.errors.worst.items():
+        if (known := acceptance_name(name)) not in _APART:
+            deltas[rail][known] = burst.count
+    for rail, delta in deltas.items():
+        place = (node.node.name, rail)
+        yield rail, RailTraffic(*place, delta, 1e9 * fleet.gbps(place) * _burst_s(fleet, place))
+
+
+def _burst_s(fleet: WatchedFleet, place: Place) -> float:
+    worst = fleet.nodes[place[0]].errors.worst
+    return max(burst.seconds for (rail, _), burst in worst.items() if rail == place[1])
 
 
 def _on_paths(

@@ -10,6 +10,7 @@ from rdmaprov.probe.errors import NodeError
 from rdmaprov.watch.answers import CounterNames, CounterSteps
 from rdmaprov.watch.balance_windows import BalanceWindows
 from rdmaprov.watch.columns import Key, column_of, lossless_priority, missing_counters
+from rdmaprov.watch.error_windows import ErrorWindows
 from rdmaprov.watch.priority_windows import PriorityWindows
 from rdmaprov.watch.rail import Column, RailAccount, RailRow
 from rdmaprov.watch.thresholds import (
@@ -72,6 +73,7 @@ class NodeAccount:
         gbps = [self.node.link_gbps(rail) for rail in self.node.rails]
         compute = [rail.use == "compute" for rail in self.node.rails]
         self.balance = BalanceWindows(gbps, compute)
+        self.errors = ErrorWindows(gbps)
         self.priorities = PriorityWindows(lossless_priority(self.node), len(self.rails))
 
     def start(self, names: CounterNames, now_s: float) -> None:
@@ -157,6 +159,7 @@ class NodeAccount:
             account.add(RailRow(found, width) if found else RailRow(seconds=width))
         self.balance.add([(each.row.counts[0], each.row.counts[1]) for each in self.rails], width)
         self.priorities.add(self.totals, width)
+        self.errors.add(self.totals, width)
 
     def _growth(self, key: Key, by: int, now_s: float) -> int:
         """Return how much a counter grew: nothing that can be known of one that was set back."""

@@ -25,7 +25,7 @@ IMBALANCE = 0.2
 # Rails are compared over this time, as messages begin and end within a second; our choice.
 WINDOW_S = 2.0
 LEAST_WINDOWS = 3
-# Of the windows in which a node is busy: what is rarer is a phase of a job. Our choice.
+# Of the windows in which a node is busy: what is rarer, and over, is a phase of a job. Our choice.
 LOW_WINDOWS = 0.1
 # A node is busy while its usual rail moves this part of its line rate; our choice.
 BUSY_SHARE = 0.01
@@ -53,5 +53,9 @@ LEAST_RDMA_PACKETS = 100
 # Priorities are judged over the whole time and over this one, so that a long watch names a change
 # as soon as a short one; two in a row, as counters are not read at the same moment. Our choice.
 PRIORITY_WINDOW_S = 3.0
+# Errors are allowed by their rate. Over hours, that is so many that a new fault would need minutes
+# to have more: so they are also counted over three of these, which slide. Our choice.
+ERROR_WINDOW_S = 3.0
+ERROR_WINDOWS = 3
 # No port comes near 80 Tb/s, so a node that counts more errs; as in acceptance.samples.track.
 MOST_BYTES_PER_S = 10_000 * 10**9
