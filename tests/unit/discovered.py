@@ -7,6 +7,7 @@ from typing import Any
 RAIL: dict[str, Any] = {
     "device": "mlx5_0",
     "netdev": "ens1",
+    "ports": ["ens1"],
     "pci": "0000:18:00.0",
     "path": ["0000:15:01.0", "0000:17:00.0", "0000:18:00.0"],
     "numa_node": 0,
@@ -30,5 +31,6 @@ FACTS: dict[str, Any] = {
     "gpu_module": "open",
     "memory_bytes": 2113646592 * 1024,
     "numa_nodes": 2,
+    "lldp": {"lldpd": "", "lldpad": "", "error": ""},
     "kernel": "6.8.0-45-generic",
 }

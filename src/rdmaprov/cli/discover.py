@@ -48,7 +48,8 @@ def discover(
 
     Prints the host variables that the site does not set yet. With --merge, writes them to
     host_vars and keeps comments and order. Where a node differs from what the site sets, shows
-    both and keeps the site's value, unless you pass --replace.
+    both and keeps the site's value, unless you pass --replace. Where an LLDP daemon runs, shows the
+    switch port of each rail, and does not write it: leaf and switch_port say where a cable must be.
     """
     from rdmaprov import contract
     from rdmaprov.discover import merge, variables

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import subprocess
 import sys
 
 from rdmaprov.node.devices import INFINIBAND, NET, PCI, addresses, names, netdev_on, pci_path, read
@@ -17,6 +18,7 @@ from rdmaprov.node.devices import INFINIBAND, NET, PCI, addresses, names, netdev
 # VGA, 3D and other display controllers, accelerators such as MI300X.
 GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 NVIDIA, AMD = "0x10de", "0x1002"
+LLDP_S, MOST_LLDP_BYTES = 10, 256 * 1024  # of one program; eight ports are some 30 KiB
 
 
 def number(text, default=None):
@@ -37,6 +39,7 @@ def rail(root, device):
     return {
         "device": device,
         "netdev": netdev,
+        "ports": ports(root, netdev),
         "pci": chain[-1] if chain else "",
         "path": chain,
         "numa_node": number(read(root, *base, "device/numa_node"), -1),
@@ -56,6 +59,13 @@ def rail(root, device):
         "is_virtual": os.path.exists(os.path.join(root, *base, "device/physfn")),
         "addresses": addresses().get(netdev, []) if root == "/" else [],
     }
+
+
+def ports(root, netdev, most=4):
+    """Return the ports that a network device stands on: those of a bond, else itself."""
+    lower = [name[6:] for name in names(root, NET, netdev) if name.startswith("lower_")]
+    found = [port for each in lower if most for port in ports(root, each, most - 1)]
+    return sorted(set(found)) or ([netdev] if netdev else [])
 
 
 def manages_nvswitch(root, device):
@@ -103,6 +113,41 @@ def gpu_module(root):
     return "open" if "Open Kernel Module" in text else "proprietary"
 
 
+def printed(*words):
+    """Return what a program prints, as hexadecimal digits, and the last line of its errors.
+
+    Both are empty if it is not installed. A switch's words may be any bytes.
+    """
+    paths = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    environment = dict(os.environ, LC_ALL="C", PATH=paths)
+    try:
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        )
+    except OSError:
+        return "", ""
+    try:
+        out, error = process.communicate(timeout=LLDP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return "", "it does not end"
+    if process.returncode or len(out) > MOST_LLDP_BYTES:
+        lines = error.decode("ascii", "replace").replace("\ufffd", "?").strip().splitlines()
+        return "", "".join(c for c in (lines or ["failed"])[-1] if c.isprintable())[:200]
+    return out.hex(), ""
+
+
+def lldp(rails):
+    """Return what LLDP daemons that run here know of the rails' neighbours; it waits for none."""
+    known, error = printed("lldpctl", "-f", "json0")
+    if known or (error and "unable to connect to socket" not in error):
+        return {"lldpd": known, "lldpad": "", "error": error and "lldpctl: " + error}
+    for port in sorted({port for each in rails for port in each["ports"]}):
+        known += printed("lldptool", "-t", "-n", "-R", "-i", port)[0]
+    return {"lldpd": "", "lldpad": known[: 2 * MOST_LLDP_BYTES], "error": ""}
+
+
 def count_numa_nodes(root):
     """Return the number of NUMA nodes with memory that the kernel uses, as that of GPUs is not."""
     base = "sys/devices/system/node"
@@ -114,8 +159,10 @@ def count_numa_nodes(root):
 def collect(root):
     """Return all that the collector knows."""
     memory = re.search(r"MemTotal:\s+(\d+) kB", read(root, "proc/meminfo"))
+    rails = [rail(root, device) for device in names(root, INFINIBAND)]
     return {
-        "rails": [rail(root, device) for device in names(root, INFINIBAND)],
+        "rails": rails,
+        "lldp": lldp(rails) if root == "/" else {"lldpd": "", "lldpad": "", "error": ""},
         "gpus": gpus(root),
         "gpu_module": gpu_module(root),
         "memory_bytes": int(memory.group(1)) * 1024 if memory else 0,

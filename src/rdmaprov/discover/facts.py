@@ -14,16 +14,19 @@ from rdmaprov.boundary import (
     number,
     parse_answer,
     plain_text,
+    text,
 )
 
 _PCI = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _PCI_PATH = list_of(plain_text(_PCI), 32)
+_NETDEV = r"[^\s/:{}]{0,15}"  # IFNAMSIZ is 16, with the final zero
 _NUMA = integer(-1, 1023)  # MAX_NUMNODES of the largest kernels
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 _RAIL = fields(
     {
         "device": plain_text(_NAME),  # IB_DEVICE_NAME_MAX is 64
-        "netdev": plain_text(r"[^\s/:{}]{0,15}"),  # IFNAMSIZ is 16, with the final zero
+        "netdev": plain_text(_NETDEV),
+        "ports": list_of(plain_text(_NETDEV), 16),
         "pci": plain_text(f"(?:{_PCI})?"),
         "path": _PCI_PATH,
         "numa_node": _NUMA,
@@ -43,8 +46,11 @@ _RAIL = fields(
     }
 )
 _GPU = fields({"pci": plain_text(_PCI), "path": _PCI_PATH, "numa_node": _NUMA})
+_BYTES = text(r"(?:[0-9a-f]{2})*", most=512 * 1024)
+_LLDP = fields({"lldpd": _BYTES, "lldpad": _BYTES, "error": text(most=300)})
 _FACTS = fields(
     {
+        "lldp": _LLDP,
         "rails": list_of(_RAIL, 256),
         "gpus": list_of(_GPU, 256),
         "gpu_module": plain_text("open|proprietary|"),
@@ -55,14 +61,14 @@ _FACTS = fields(
 )
 
 
-def parse_facts(text: str) -> dict[str, Any]:
+def parse_facts(said: str) -> dict[str, Any]:
     """Return what the collector printed.
 
     Raises:
         OddAnswer: it is not what the collector prints.
 
     """
-    facts: dict[str, Any] = parse_answer(text, _FACTS)
+    facts: dict[str, Any] = parse_answer(said, _FACTS)
     for address in (address for rail in facts["rails"] for address in rail["addresses"]):
         try:
             ipaddress.ip_interface(address)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rdmaprov.discover.neighbors import neighbor_remarks
 from rdmaprov.discover.rails import choose_rails, is_down, is_same_rail, link_gbps, shared_bridges
 from rdmaprov.inventory.model import Node
 
@@ -39,7 +40,7 @@ def host_variables(facts: Mapping[str, Any], node: Node | None = None) -> dict[s
 
 
 def remarks(facts: Mapping[str, Any], node: Node | None = None) -> Iterator[str]:
-    """Yield what to repair before the variables are complete: rails without a link, odd rates.
+    """Yield what to repair before the variables are complete, and what each rail is cabled to.
 
     Args:
         facts: the collector's output.
@@ -52,6 +53,7 @@ def remarks(facts: Mapping[str, Any], node: Node | None = None) -> Iterator[str]
     for rail in found:
         if is_down(rail):
             yield f"{rail['device']} is a rail without a link: its port is {rail['state']}"
+    yield from neighbor_remarks(facts, found)
     is_in_site = node is not None and node.get("fabric_link_gbps")
     if found and not _common_rate(found) and not is_in_site:
         rates = " and ".join(str(rate) for rate in _rates(found) if rate)
