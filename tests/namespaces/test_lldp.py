@@ -15,9 +15,9 @@ import pytest
 import yaml
 from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
+from tests.lldp_switch import RIGHT, SEND, framed
 from tests.namespaces.nodes import Namespaces, run
 from tests.validate.runner import FakeHosts, judge, modules
-from tests.validate.switches import APPLICATIONS, ETS, PFC
 
 from rdmaprov.inventory import load_site
 
@@ -54,14 +54,6 @@ CHANGE = """
 echo '{lines}' > /run/switch.conf
 lldpcli -C /run/switch.conf
 lldpcli update
-"""
-RIGHT = {"ets": ETS, "pfc": PFC, "applications": APPLICATIONS, "frame": "24,00"}
-# Sends a frame with LLDP's ethertype and whatever follows.
-SEND = """
-import socket, sys
-sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-sender.bind((sys.argv[1], 0))
-sender.send(bytes.fromhex("0180c200000e02000000000188cc" + sys.argv[2]))
 """
 QOS = "test_switch_qos.py::"
 CABLE = "test_cabling.py::test_rail_is_on_its_switch_port"
@@ -255,8 +247,7 @@ def test_lldpad_on_the_node_tells_the_same(fabric):
 )
 def test_hostile_frame_is_unknown_and_no_traceback(fabric, sent, why):
     fabric.stop_daemon(fabric.switches[0])
-    loop = f"for i in 1 2 3 4 5 6 7 8; do {sys.executable} -c '{SEND}' swp1 '{sent}'; sleep 1; done"
-    command = ["sh", "-c", loop]
+    command = [sys.executable, "-c", SEND, "8", "swp1", framed(bytes.fromhex(sent))]
     words = ["nsenter", "-t", str(fabric.switches[0].pid), "-a", "--", *command]
     with subprocess.Popen(words) as sender:
         state, said = fabric.judged()[CABLE, "gpu1-rail0"]
