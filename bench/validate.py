@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import resource
 import shutil
 import socket
@@ -27,6 +28,7 @@ from pathlib import Path
 
 import validate_checks
 import validate_synthetic
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 from fleet import KEX, NETWORK, Fleet
 
 AT_ONCE = 32
@@ -236,15 +238,22 @@ def trouble(bench: Bench, ours: float) -> None:
         hosts["nodes"]["vars"]["ansible_ssh_timeout"] = CONNECT_S
         (bench.fleet.site / "hosts.yml").write_text(json.dumps(hosts))
         cost = bench.ours(fails=True)
-    # The summary has one line for the nodes that hang, and one for those that refuse.
-    last = TROUBLED - 1
-    folded = (f"(hung[0-{last}])", f"(refused[{TROUBLED}-{TROUBLED + last}])")
-    named = TROUBLED * sum(names in cost.output for names in folded)
+    named = len(named_nodes(cost.output) & troubled.keys())
     row(
         "T13 with 4 hung and 4 refused nodes more",
         f"{cost.wall:.1f} s",
         f"{cost.wall - ours:+.1f} s; {named} of {len(troubled)} named",
     )
+
+
+def named_nodes(output: str) -> set[str]:
+    """Return the nodes that a text names, folded or not.
+
+    >>> sorted(named_nodes("2 nodes (hung[0-1]), refused4: no answer"))
+    ['hung0', 'hung1', 'refused4']
+    """
+    words = re.findall(r"\b[a-z]+(?:\[[0-9,-]+\]|[0-9]+\b)", output)
+    return {name for word in words for name in NodeSet(word, resolver=RESOLVER_NOGROUP)}
 
 
 def main() -> None:
