@@ -86,10 +86,10 @@ class Bench:
         ]  # fmt: skip
         return time_command(command, self.fleet.directory, 1 if fails else 0, **more)
 
-    def ours(self, *, fails: bool = False, **more: str) -> Cost:
+    def ours(self, *words: str, fails: bool = False, **more: str) -> Cost:
         """Return what the suite cost over our connection."""
         options = ("-p", "rdmaprov.validate.plugin", f"--inventory={self.fleet.site}")
-        return self.pytest("suite", *options, fails=fails, **more)
+        return self.pytest("suite", *options, *words, fails=fails, **more)
 
     def testinfra(self, suite: str, kind: str, config: str, count: int, *more: str) -> Cost:
         """Return what it cost over one of testinfra's connections."""
@@ -141,6 +141,8 @@ def time_command(command: list[str], directory: Path, code: int = 0, **more: str
     """Run a command that must end with a code; return what it cost."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HOME": str(directory / "home"), **more}
+    # An operator's Python keeps what it compiled; without, each run compiles this project anew.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before, start = processor_s(), time.perf_counter()
     done = subprocess.run(
         command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
@@ -175,6 +177,9 @@ def measure(count: int, full: bool, alone: bool) -> None:
         cpu = statistics.median(cost.cpu for cost in costs)
         note = f"{1000 * bare / count:.0f} ms of them ssh true's"
         row("T6 controller's processor time per node", f"{1000 * cpu / count:.0f} ms", note)
+        begin = statistics.median(bench.ours("--hosts=n000").cpu for _ in range(3))
+        further = 1000 * (cpu - begin) / (count - 1)
+        row("   of each further node", f"{further:.0f} ms", f"one alone: {begin:.1f} s")
         if not alone:
             # What comes first counts, and Ansible puts these before the site's own.
             slow = bench.ours(ANSIBLE_SSH_ARGS=f"-oKexAlgorithms={own_kex()}").wall
