@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 from rdmaprov.inventory.tags import position_of
@@ -45,7 +46,12 @@ class Locator:
 
     def writes(self, name: str) -> bool:
         """Return whether the site itself sets the variable."""
-        return any(name in layer for layer in self.layers)
+        return name in self.written
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """Return the names of the variables that the site itself sets."""
+        return frozenset(str(name) for layer in self.layers for name in layer)
 
     @staticmethod
     def _inside(layer: Mapping[str, Any], name: str, path: Sequence[str | int]) -> Position | None:

@@ -66,8 +66,7 @@ class NodeBuilder:
         problems += _connection_problems(name, variables, locate)
         groups = tuple(str(group.name) for group in self._layers.groups_of(host))
         disputed = self._conflicts(groups, host)
-        written = frozenset(str(key) for layer in (of_groups, own) for key in layer)
-        return Node(name, groups, values, rails, written, disputed, locate), problems
+        return Node(name, groups, values, rails, locate.written, disputed, locate), problems
 
     def _conflicts(self, groups: tuple[str, ...], host: Any) -> tuple[Conflict, ...]:
         """Return the conflicts of a set of groups, computed once for all hosts in it."""

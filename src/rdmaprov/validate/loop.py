@@ -41,7 +41,11 @@ def run_many(session: pytest.Session) -> None:
     forgotten = _forgotten(session.config)
     plugins = session.config.pluginmanager
     if plugins.has_plugin("nfplugin") and not session.config.option.newfirst:
-        plugins.unregister(name="nfplugin")  # it would record each name
+        plugin = plugins.unregister(name="nfplugin")  # it would record each name
+        getattr(plugin, "cached_nodeids", set()).clear()  # pytest holds on to it
+    if plugins.has_plugin("subtests") and all(isinstance(each, Check) for each in session.items):
+        # It keeps each check's id, in case it had subtests, which only pytest's own items have.
+        plugins.unregister(name="subtests")
     waiting = session.items[::-1]
     session.items.clear()
     while waiting:
