@@ -28,6 +28,7 @@ class RailCounters:
         slow: likewise.
         ethtool: what of `ethtool -S` is read.
         root: where sysfs is.
+        packets: what of `ethtool -S` is read instead where RDMA is counted in packets.
 
     Attributes:
         rdma, netdev: the devices, each empty if there is none.
@@ -36,7 +37,7 @@ class RailCounters:
 
     """
 
-    def __init__(self, described, number, fast, slow, ethtool=ETHTOOL, root="/"):
+    def __init__(self, described, number, fast, slow, ethtool=ETHTOOL, root="/", packets=None):
         pci, netdev = described["pci"].lower(), described["netdev"]
         self.number, self.ethtool = number, None
         self.netdev = netdev or netdev_at(root, pci)
@@ -47,6 +48,8 @@ class RailCounters:
             self.fast += self._files(fast, port)
             self.slow += self._files(slow, port)
             self._add("down", LinkState(port + "/state", b"4:"))  # IB_PORT_ACTIVE
+        if packets and self._named("hw_counters.sent_pkts") in dict(self.fast):
+            ethtool = packets
         if self.netdev:
             self._add_netdev(os.path.join(root, "sys/class/net", self.netdev), ethtool)
 

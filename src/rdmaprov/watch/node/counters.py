@@ -16,7 +16,7 @@ import select
 import sys
 import time
 
-from rdmaprov.node.kept_counters import ETHTOOL, Ethtool
+from rdmaprov.node.kept_counters import ETHTOOL
 from rdmaprov.node.rail_counters import FAST, SLOW, RailCounters
 
 IDLE_S = 60  # the controller asks each second; ssh may not know that it is gone
@@ -42,24 +42,16 @@ class Watched:
     def __init__(self, request):
         root = request.get("root", "/")
         wanted = re.compile(ETHTOOL.pattern + MORE)
+        packets = re.compile(wanted.pattern + PACKETS)
         self.rails = [
-            RailCounters(each, number, WATCHED, {}, wanted, root)
+            RailCounters(each, number, WATCHED, {}, wanted, root, packets)
             for number, each in enumerate(request["rails"])
         ]
         self.names = []
         for rail in self.rails:
-            self.add_packets(rail, wanted.pattern + PACKETS)
             self.names += [name for name, _ in rail.fast] + rail.ethtool_names()
         self.root, self.began = root, time.monotonic()
         self.last = self.counts()
-
-    @staticmethod
-    def add_packets(rail, pattern):
-        """Have packets by priority read, too, where RDMA is counted in packets."""
-        name = "{}/hw_counters.sent_pkts".format(rail.number)
-        if rail.ethtool and name in dict(rail.fast):
-            rail.ethtool.close()
-            rail.ethtool = Ethtool(rail.netdev, re.compile(pattern))
 
     def counts(self):
         """Return what all counters are at, None for each that cannot be read."""
