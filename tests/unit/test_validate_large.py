@@ -79,6 +79,29 @@ def test_large_fleet_keeps_neither_checks_nor_reports(tmp_path):
     assert ids < 310  # from pytest 9.1 on, objects; --lf runs those that failed again
 
 
+STASHES = """
+import pytest
+
+KEY = pytest.StashKey()
+
+
+def pytest_collection_modifyitems(items):
+    first, second = items[:2]
+    assert not {"stash", "_store"} & vars(first).keys()
+    first.stash[KEY] = "kept"
+    assert (first.stash[KEY], first._store is first.stash) == ("kept", True)
+    assert KEY not in second.stash
+"""
+
+
+def test_check_has_a_stash_of_its_own_once_it_is_asked_for(tmp_path):
+    where = write_suite(tmp_path, "def test_fine(node):\n    pass\n")
+    with (where / "conftest.py").open("a") as opened:
+        opened.write(STASHES)
+    done = run(where, large_site(tmp_path, 20))
+    assert "20 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_large_fleet_may_have_subtests(tmp_path):
     text = (
         "def test_parts(subtests, node):\n"

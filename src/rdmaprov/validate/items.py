@@ -50,6 +50,16 @@ class _OnDemand:
         """Drop what pytest's constructor makes, which is empty."""
 
 
+class _Stash(_OnDemand):
+    """The place where plugins keep what is theirs; a quarter of a check if it is there unused."""
+
+    def __get__(self, check: Check | None, owner: type[Check]) -> object:
+        # vars() would make a dictionary of each check's attributes, which is as large.
+        if check is not None and not hasattr(check, "function"):
+            return None  # for another name of it, which pytest's constructor gives it
+        return super().__get__(check, owner)
+
+
 @dataclass(frozen=True)
 class CheckFunction:
     """A test function, and what its checks share.
@@ -83,6 +93,8 @@ class Check(pytest.Item):
     extra_keyword_matches: Any = _OnDemand(lambda _: set())
     user_properties: Any = _OnDemand(lambda check: check.make_properties())
     _report_sections: Any = _OnDemand(lambda _: [])
+    stash: Any = _Stash(lambda _: pytest.Stash())
+    _store: Any = _OnDemand(lambda check: check.stash)
     # pytest's own looks for the place anew for each item.
     location: Any = _OnDemand(lambda check: (check.function.file, check.function.line, check.name))
 
