@@ -68,7 +68,7 @@ def _gpus(node: Node, rail: Rail, functions: pci.Functions) -> dict[int, str]:
 
 
 def _way(here: Devices, rail: Rail) -> list[str]:
-    return here.pci_of(f"{devices.NET}/{lower_ports.ports_of(here, rail)[0].netdev}")
+    return here.way_to(lower_ports.ports_of(here, rail)[0])
 
 
 def _common(one: list[str], other: list[str]) -> int:

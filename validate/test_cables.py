@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import cables, devices, lower_ports, pci, virtual_functions
+from rdmaprov.facts import cables, devices, lower_ports, pci
 from rdmaprov.facts.cables import LinkModule
 from rdmaprov.facts.devices import Port
 from rdmaprov.facts.errors import NotInstalled
+from rdmaprov.facts.virtual_function import is_virtual_function
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import Setting, not_applicable
 
@@ -63,8 +64,8 @@ def _cables(host: Host, node: Node, rail: Rail) -> list[tuple[Port, LinkModule]]
     for port in lower_ports.ports_of(here, rail):
         if port.pci not in nvidia:
             not_applicable(f"rail {rail.index} is not an NVIDIA NIC, which mlxlink reads")
-        if virtual_functions.is_virtual_function(host, port.netdev):
-            not_applicable(f"{port.netdev} is a virtual function; its host sees the cable")
+        if is_virtual_function(host, port):
+            not_applicable(f"{port.label} is a virtual function; its host sees the cable")
         try:
             found.append((port, cables.read(host, nvidia, port.pci)))
         except NotInstalled:
@@ -75,4 +76,4 @@ def _cables(host: Host, node: Node, rail: Rail) -> list[tuple[Port, LinkModule]]
 def _setting(node: Node, port: Port, name: str) -> Setting:
     command = f"mlxlink -d {port.pci} -m -c"
     look = f"{command}, then clean or replace the cable"
-    return Setting(node, f"{port.netdev} {port.rdma}".rstrip(), name, "", command, look=look)
+    return Setting(node, port.label, name, "", command, look=look)

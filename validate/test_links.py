@@ -29,11 +29,11 @@ def test_port_is_active(host: Host, node: Node, rail: Rail) -> None:
     here, port, rdma = _port(host, rail)
     Setting(
         node,
-        f"{port.netdev} {rdma}",
+        port.label,
         "port state",
         "fabric_rails",
         where=f"{devices.INFINIBAND}/{rdma}/ports/1/state",
-        look=f"ethtool {port.netdev}, then check cable and switch port",
+        look=f"{_look(port)}, then check cable and switch port",
     ).require(here.port(rdma, "state").partition(": ")[2], "ACTIVE")
 
 
@@ -53,7 +53,7 @@ def test_physical_link_is_up(host: Host, node: Node, rail: Rail) -> None:
             ).require(_carrier(here, path), "up")
     Setting(
         node,
-        f"{port.netdev} {rdma}",
+        port.label,
         "physical state",
         "fabric_rails",
         where=f"{devices.INFINIBAND}/{rdma}/ports/1/phys_state",
@@ -121,7 +121,7 @@ def test_counters_are_those_of_a_good_link(host: Host, node: Node, rail: Rail) -
             if seen > allowed:
                 Setting(
                     node,
-                    f"{port.netdev} {rdma}",
+                    port.label,
                     f"rise of {name} in {counters.INTERVAL_S} s",
                     "fabric_rails",
                     where=f"ethtool -S {port.netdev}, counters of {rdma}",
@@ -137,6 +137,8 @@ def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
         raise CouldNotTell(f"/proc/uptime shows {uptime!r}")
     allowed = _CHANGES_AT_START + _CHANGES_A_DAY * int(uptime) // 86400
     for port in lower_ports.ports_of(here, rail):
+        if not port.netdev:
+            not_applicable(f"{port.rdma} has no network device, which counts changes of its link")
         path = f"{devices.NET}/{port.netdev}/carrier_changes"
         seen = here.files.number(path)
         if seen > allowed:
@@ -153,6 +155,8 @@ def test_link_does_not_flap(host: Host, node: Node, rail: Rail) -> None:
 def test_nothing_holds_packets_back(host: Host, node: Node, rail: Rail) -> None:
     """No queueing discipline on the rail or what it stands on drops, delays or shapes packets."""
     here, port, _ = _port(host, rail)
+    if not port.netdev:
+        not_applicable(f"{port.rdma} has no network device, so no queueing discipline")
     disciplines = ip.disciplines(host)
     for netdev in lower_ports.with_below(here, port.netdev):
         shapers = [kind for kind in disciplines.get(netdev, ()) if kind in _SHAPERS]
@@ -164,6 +168,10 @@ def test_nothing_holds_packets_back(host: Host, node: Node, rail: Rail) -> None:
             where=f"tc qdisc show dev {netdev}",
             fix=f"tc qdisc del dev {netdev} root",
         ).require(shapers, [])
+
+
+def _look(port: Port) -> str:
+    return f"ethtool {port.netdev}" if port.netdev else f"ibstat {port.rdma}"
 
 
 def _port(host: Host, rail: Rail) -> tuple[Devices, Port, str]:
@@ -189,9 +197,8 @@ def _carrier(here: Devices, path: str) -> str:
 
 
 def _rate(node: Node, port: Port, rdma: str, path: str) -> Setting:
-    device = f"{port.netdev} {rdma}"
-    look = f"mlxlink -d {port.pci}"
-    return Setting(node, device, "rate Gb/s", "fabric_link_gbps", where=path, look=look)
+    look = f"mlxlink -d {port.pci or rdma}"
+    return Setting(node, port.label, "rate Gb/s", "fabric_link_gbps", where=path, look=look)
 
 
 def _ways(host: Host, rail: Rail) -> list[tuple[Port, tuple[pci_links.Hop, ...]]]:
@@ -199,11 +206,11 @@ def _ways(host: Host, rail: Rail) -> list[tuple[Port, tuple[pci_links.Hop, ...]]
     here = devices.read(host)
     found = []
     for port in lower_ports.ports_of(here, rail):
-        path = here.pci_of(f"{devices.NET}/{port.netdev}")
+        path = here.way_to(port)
         if not path:
-            not_applicable(f"{port.netdev} is not on PCI")
+            not_applicable(f"{port.label} is not on PCI")
         if pci.Functions.read(host).vendor(path[-1]) == pci.VIRTIO:
-            not_applicable(f"{port.netdev} is virtio, which has no PCIe link")
+            not_applicable(f"{port.label} is virtio, which has no PCIe link")
         found.append((port, pci_links.hops(host, path)))
     return found
 
@@ -211,7 +218,7 @@ def _ways(host: Host, rail: Rail) -> list[tuple[Port, tuple[pci_links.Hop, ...]]
 def _pcie(node: Node, port: Port, hop: pci_links.Hop) -> Setting:
     return Setting(
         node,
-        f"{port.netdev} {port.require_rdma()}",
+        port.label,
         f"PCIe link above {hop.address}",
         "fabric_rails",
         where=f"{devices.PCI}/{hop.address}/current_link_*",

@@ -20,7 +20,7 @@ def test_mtu_running(host: Host, node: Node, rail: Rail) -> None:
     """The rail's network device has the fabric's MTU."""
     needs_ipoib(node)
     here = devices.read(host)
-    netdev = devices.port_of(here, rail).netdev
+    netdev = devices.port_of(here, rail).require_netdev()
     path = f"{devices.NET}/{netdev}/mtu"
     seen, wanted = here.files.number(path), node.get("fabric_mtu_bytes")
     # The kernel cuts an MTU to what the partition's multicast group has, without an error: Linux
@@ -37,7 +37,8 @@ def test_mtu_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """
     needs_ipoib(node)
     here, files = devices.read(host), link_files.read(host)
-    netdev, wanted = devices.port_of(here, rail).netdev, node.get("fabric_mtu_bytes")
+    netdev = devices.port_of(here, rail).require_netdev()
+    wanted = node.get("fabric_mtu_bytes")
     for name in (*lower_ports.vlan_parents(here, netdev), netdev):
         boot = link_files.boot_settings(files, name)
         setting = Setting(node, name, "MTU", "fabric_mtu_bytes", boot.where, AFTER_REBOOT)

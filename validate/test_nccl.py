@@ -52,8 +52,8 @@ def test_hcas_are_the_rails(host: Host, node: Node) -> None:
 
 
 def test_listed_names_stay_with_their_cards(host: Host, node: Node) -> None:
-    """No other RDMA device gets a name of nccl_ib_hca when a card is missing at a boot."""
-    listed = _listed(node)
+    """No other RDMA device gets a name that the site lists when a card is missing at a boot."""
+    variable, listed, remedy = _listed(node)
     counters = {rdma_names.counter(name) for name in listed} - {""}
     here = devices.read(host).names(devices.INFINIBAND)
     others = [name for name in here if name not in listed and rdma_names.counter(name) in counters]
@@ -62,16 +62,16 @@ def test_listed_names_stay_with_their_cards(host: Host, node: Node) -> None:
             node,
             ", ".join(name for name in listed if rdma_names.counter(name)),
             "origin of the names",
-            "nccl_ib_hca",
+            variable,
             where=devices.INFINIBAND,
-            look="remove nccl_ib_hca, as the rails' devices are found, or name them by udev rules "
-            "(rdma_rename %k NAME_FIXED) unlike the kernel",
+            look=f"{remedy}, or name them by udev rules (rdma_rename %k NAME_FIXED) unlike the "
+            "kernel",
         ).reject(f"the kernel's count, also of {', '.join(others)}", "the cards' places")
 
 
 def test_listed_names_after_reboot(host: Host, node: Node) -> None:
-    """Each name of nccl_ib_hca is the kernel's or one that a udev rule gives."""
-    listed = _listed(node)
+    """Each name that the site lists is the kernel's or one that a udev rule gives."""
+    variable, listed, _ = _listed(node)
     renaming = rdma_names.read(host)
     for name in listed:
         if not renaming.keeps(name):
@@ -79,7 +79,7 @@ def test_listed_names_after_reboot(host: Host, node: Node) -> None:
                 node,
                 name,
                 "udev rule that gives this name",
-                "nccl_ib_hca",
+                variable,
                 where=rdma_names.RULES[0],
                 truth=AFTER_REBOOT,
                 look="write a rule with rdma_rename %k "
@@ -87,11 +87,15 @@ def test_listed_names_after_reboot(host: Host, node: Node) -> None:
             ).reject(None, "one")
 
 
-def _listed(node: Node) -> list[str]:
+def _listed(node: Node) -> tuple[str, list[str], str]:
+    """Return where the site lists RDMA devices by name, the names, and what to write instead."""
     listed: list[str] = node.get("nccl_ib_hca") or []
+    if listed:
+        return "nccl_ib_hca", listed, "remove nccl_ib_hca, as the rails' devices are found"
+    listed = [rail.rdma for rail in node.rails if not rail.netdev and not rail.pci]
     if not listed:
         not_applicable("nccl_ib_hca: [], so the rails' devices are found")
-    return listed
+    return "fabric_rails", listed, "write pci in place of rdma"
 
 
 def test_traffic_class_is_the_fabrics(host: Host, node: Node) -> None:

@@ -16,9 +16,9 @@ from rdmaprov.facts import (
     peers,
     sysctl,
     units,
-    virtual_functions,
 )
 from rdmaprov.facts.text import read_files
+from rdmaprov.facts.virtual_function import is_virtual_function
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.acs import require_acs_redirect_off
 from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, not_applicable
@@ -179,7 +179,7 @@ def _nics(host: Host, rail: Rail) -> list[str]:
             not_applicable(f"rail {rail.index} is not on PCI")
         if pci.Functions.read(host).vendor(port.pci) == pci.VIRTIO:
             not_applicable(f"rail {rail.index} is virtio, which makes no PCIe read requests")
-        if virtual_functions.is_virtual_function(host, port.netdev):
+        if is_virtual_function(host, port):
             not_applicable(
                 f"rail {rail.index} is a virtual function; the physical function's value counts"
             )

@@ -17,9 +17,9 @@ from rdmaprov.facts import (
     dcb,
     devices,
     lower_ports,
-    virtual_functions,
 )
 from rdmaprov.facts.dcb import Dcb
+from rdmaprov.facts.virtual_function import is_virtual_function
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import Setting, needs_roce, not_applicable
 
@@ -193,7 +193,7 @@ def _dcb(host: Host, node: Node, rail: Rail) -> Iterator[tuple[str, Dcb]]:
         seen = dcb.read(host, port.netdev)
         if seen is not None:
             yield port.netdev, seen
-        elif virtual_functions.is_virtual_function(host, port.netdev):
+        elif is_virtual_function(host, port):
             not_applicable(
                 f"{port.netdev} is a virtual function; its physical function owns the port"
             )

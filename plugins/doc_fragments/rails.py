@@ -10,7 +10,8 @@ class ModuleDocFragment:
 options:
   rails:
     description: The rails of the node, in order. Rail i of all nodes forms one network
-      plane, and so does storage rail i. Each rail needs a netdev or a pci.
+      plane, and so does storage rail i. Each rail needs a netdev or a pci; on InfiniBand,
+      its rdma alone will do.
     type: list
     elements: dict
     required: true
@@ -56,7 +57,9 @@ options:
         description: RDMA device of the rail, such as mlx5_0, as InfiniBand's node
           descriptions have it. rdmaprov subnet finds the rail's port by it. Without
           it, rail i has the i-th of the device names that most nodes have in the
-          subnet. Used on InfiniBand only.
+          subnet. A rail with neither netdev nor pci is found by it on the node, too;
+          prefer pci, as the kernel counts mlx5_0, mlx5_1, … anew when a card is missing.
+          Used on InfiniBand only.
         type: str
       leaf:
         description: Leaf switch of the rail, by its node description on InfiniBand

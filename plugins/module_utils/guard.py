@@ -18,8 +18,9 @@ from typing import Any
 
 from . import storage
 from .machine import CommandFailed, Machine, NodeError
+from .netdevs import with_below
 from .plan import Plan, Refused, Step
-from .rails import Rail, with_below
+from .rails import Rail
 
 STATE = "/run/rdmaprov/revert"
 STEP_S = 10.0  # a step takes well under a second; a busy node may need several

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import nic_profiles
 from .machine import CommandFailed, Machine, NodeError
-from .pci import DEVICES, functions
+from .pci import DEVICES, of_rail
 from .plan import CONFIGURED, Change, NotYet, Plan, Refused, with_the_first
 from .rails import Rail
 
@@ -209,7 +209,7 @@ def _check_version(machine: Machine, rail: Rail, address: str, wanted: str) -> N
     seen = machine.value(path) if rail.rdma else ""
     if not seen:
         raise NotYet(
-            f"{rail.netdev}: no RDMA device shows its firmware version; is its driver loaded?"
+            f"{rail.name}: no RDMA device shows its firmware version; is its driver loaded?"
         )
     if seen != wanted:
         raise Refused(
@@ -225,5 +225,5 @@ def _argument(value: Any) -> str:
 
 def _functions(machine: Machine, rail: Rail) -> list[str]:
     """Return the PCI addresses of a rail's NIC; of all of its ports for a bond."""
-    found = [each.address for each in functions(machine, rail.netdev)]
+    found = [each.address for each in of_rail(machine, rail)]
     return [each for each in found if machine.value(f"{DEVICES}/{each}/vendor") == VENDOR]

@@ -10,7 +10,8 @@ import os
 import re
 
 from .machine import Machine, NodeError
-from .rails import below
+from .netdevs import below
+from .rails import Rail
 
 DEVICES = "/sys/bus/pci/devices"
 ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -175,6 +176,13 @@ class Function:
                 f"{self.config} cannot be written: {error.strerror}; a kernel that is locked down "
                 "(Secure Boot; /sys/kernel/security/lockdown) does not allow it"
             ) from error
+
+
+def of_rail(machine: Machine, rail: Rail) -> list[Function]:
+    """Return the PCI functions of a rail: several of a bond, none of some."""
+    if rail.netdev:
+        return functions(machine, rail.netdev)
+    return [Function(machine, rail.pci)] if rail.pci else []
 
 
 def functions(machine: Machine, netdev: str) -> list[Function]:

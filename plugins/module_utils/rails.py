@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .machine import Machine, NodeError
+from .netdevs import below, kind_of, master_of
 from .plan import NotYet, Refused
 
 _NET = "/sys/class/net/"
@@ -22,7 +23,7 @@ class Rail:
 
     Args:
         index: its number, the same on every node for one network plane.
-        netdev: its network device.
+        netdev: its network device; empty for a port of InfiniBand without IPoIB.
         rdma: its RDMA device, empty if there is none yet.
         pci: its PCI address, empty if it has none.
         address: the address that it must have, with prefix length; empty for none.
@@ -36,6 +37,11 @@ class Rail:
     pci: str
     address: str
     gateway: str
+
+    @property
+    def name(self) -> str:
+        """Return what a message calls it."""
+        return self.netdev or self.rdma
 
 
 def find(machine: Machine, described: list[dict[str, Any]]) -> list[Rail]:
@@ -75,8 +81,51 @@ def present(
     return rails, missing
 
 
+def require_netdevs(rails: list[Rail]) -> None:
+    """Raise NotYet for a rail without a network device, where one is needed."""
+    for rail in rails:
+        if not rail.netdev:
+            raise NotYet(
+                f"rail {rail.index}: {rail.rdma} has no network device; is ib_ipoib loaded? RDMA "
+                "needs none: write fabric_ipoib: false where it is not used"
+            )
+
+
 def _rail(machine: Machine, index: int, entry: dict[str, Any]) -> Rail:
-    netdev = entry.get("netdev") or _netdev_of(machine, str(entry.get("pci")).lower(), index)
+    netdev = entry.get("netdev") or ""
+    rdma, pci = "", ""
+    if not netdev:
+        rdma, pci = _named_by(machine, index, entry)
+        netdev = _netdev_of(machine, pci, index) if pci else ""
+    if netdev:
+        _require_own(machine, netdev, index)
+        rdma, pci = rdma_of(machine, netdev), pci_of(machine, netdev)
+    elif not rdma:
+        raise NotYet(f"rail {index}: PCI device {pci} has no network device; is its driver loaded?")
+    return Rail(index, netdev, rdma, pci, entry.get("address") or "", entry.get("gateway") or "")
+
+
+def _named_by(machine: Machine, index: int, entry: dict[str, Any]) -> tuple[str, str]:
+    """Return the RDMA device and the PCI address of a rail that is named by one of them.
+
+    The RDMA device is that of a port of InfiniBand, which needs no network device; else empty.
+    """
+    devices, named = machine.names(_INFINIBAND), entry.get("rdma") or ""
+    if entry.get("pci"):
+        pci = str(entry["pci"]).lower()
+        if not machine.exists("/sys/bus/pci/devices/" + pci):
+            raise NotYet(f"rail {index}: there is no PCI device {pci}")
+        named = next((name for name in devices if pci_of_rdma(machine, name) == pci), "")
+        layer = _name(machine, f"{_INFINIBAND}{named}/ports/1/link_layer") if named else ""
+        return (named if layer == "InfiniBand" else ""), pci
+    if named not in devices:
+        has = ", ".join(devices) or "none"
+        raise NotYet(f"rail {index}: there is no RDMA device {named} ({_INFINIBAND} has {has})")
+    return named, pci_of_rdma(machine, named)
+
+
+def _require_own(machine: Machine, netdev: str, index: int) -> None:
+    """Require that a network device is there, and no part of another."""
     if not machine.exists(_NET + netdev):
         raise NotYet(f"rail {index}: there is no network device {netdev}")
     master = master_of(machine, netdev)
@@ -85,46 +134,34 @@ def _rail(machine: Machine, index: int, entry: dict[str, Any]) -> Rail:
             f"rail {index}: {netdev} is a port of {master} ({_NET}{netdev}/master), which has its "
             f"addresses and RDMA device. Write netdev: {master}, or remove {netdev} from it"
         )
-    return Rail(
-        index,
-        netdev,
-        rdma_of(machine, netdev),
-        pci_of(machine, netdev),
-        entry.get("address") or "",
-        entry.get("gateway") or "",
-    )
 
 
 def _require_apart(one: Rail, other: Rail) -> None:
-    if one.netdev == other.netdev:
+    if one.netdev and one.netdev == other.netdev:
         raise Refused(
             f"rail {one.index} and rail {other.index} are both the network device {one.netdev}. "
             "Write each device once in fabric_rails"
         )
     if one.rdma and one.rdma == other.rdma:
         raise Refused(
-            f"rail {one.index} ({one.netdev}) and rail {other.index} ({other.netdev}) are one "
+            f"rail {one.index} ({one.name}) and rail {other.index} ({other.name}) are one "
             f"RDMA device, {one.rdma}: it would count twice. Write one of them in fabric_rails"
         )
 
 
 def _netdev_of(machine: Machine, pci: str, index: int) -> str:
-    device = "/sys/bus/pci/devices/" + pci
-    if not machine.exists(device):
-        raise NotYet(f"rail {index}: there is no PCI device {pci}")
+    """Return the network device of a PCI function, empty where it has none."""
     found = [
         name
         for name in machine.names(_NET)
         if pci_of(machine, name) == pci and _is_port(machine, name)
     ]
-    if not found:
-        raise NotYet(f"rail {index}: PCI device {pci} has no network device; is its driver loaded?")
     if len(found) > 1:
         raise Refused(
             f"rail {index}: PCI device {pci} has several network devices ({_NET}*/device). "
             "Write " + " or ".join("netdev: " + name for name in found) + " in place of pci"
         )
-    return found[0]
+    return found[0] if found else ""
 
 
 def _is_port(machine: Machine, netdev: str) -> bool:
@@ -139,23 +176,18 @@ def _is_port(machine: Machine, netdev: str) -> bool:
     return machine.value(base + "/iflink") in (None, machine.value(base + "/ifindex"))
 
 
-def master_of(machine: Machine, netdev: str) -> str:
-    """Return the bond or bridge that a network device is a port of; empty for none.
-
-    A VRF is a master too, but its members keep their addresses.
-    """
-    link = _NET + netdev + "/master"
-    if not machine.exists(link):
-        return ""
-    if machine.exists(link + "/bonding") or machine.exists(link + "/bridge"):
-        return machine.real(link).rpartition("/")[2]
-    return ""
-
-
 def pci_of(machine: Machine, netdev: str) -> str:
     """Return the PCI address of a network device, empty if it has none."""
-    parts = machine.real(f"{_NET}{netdev}/device").split("/")
-    found = [part for part in parts if _PCI.fullmatch(part)]
+    return _pci_at(machine, f"{_NET}{netdev}/device")
+
+
+def pci_of_rdma(machine: Machine, rdma: str) -> str:
+    """Return the PCI address of an RDMA device, empty if it has none."""
+    return _pci_at(machine, f"{_INFINIBAND}{rdma}/device")
+
+
+def _pci_at(machine: Machine, link: str) -> str:
+    found = [part for part in machine.real(link).split("/") if _PCI.fullmatch(part)]
     return found[-1] if found else ""
 
 
@@ -179,35 +211,6 @@ def rdma_of(machine: Machine, netdev: str) -> str:
         return ""
     found = {rdma_of(machine, each) for each in below(machine, netdev)} - {""}
     return found.pop() if len(found) == 1 else ""
-
-
-def kind_of(machine: Machine, netdev: str) -> str:
-    """Return what the kernel calls a network device that is no port, such as bond or vlan."""
-    uevent = machine.read(f"{_NET}{netdev}/uevent") or ""
-    found = re.search(r"(?m)^DEVTYPE=(\w+)$", uevent)
-    return found.group(1) if found else ""
-
-
-def below(machine: Machine, netdev: str) -> list[str]:
-    """Return the network devices that a bond or a VLAN stands on, none for a port."""
-    names = machine.names(_NET + netdev)
-    return [name[len("lower_") :] for name in names if name.startswith("lower_")]
-
-
-def vlan_parents(machine: Machine, netdev: str) -> list[str]:
-    """Return what a VLAN stands on, through other VLANs too, the lowest first; none for others."""
-    if kind_of(machine, netdev) != "vlan":
-        return []
-    parents = below(machine, netdev)
-    return [each for parent in parents for each in (*vlan_parents(machine, parent), parent)]
-
-
-def with_below(machine: Machine, netdev: str) -> list[str]:
-    """Return a network device and all that it stands on, each once."""
-    found = [netdev]
-    for name in below(machine, netdev):
-        found += with_below(machine, name)
-    return list(dict.fromkeys(found))
 
 
 def _first_gid_of(machine: Machine, base: str) -> str:

@@ -11,16 +11,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from plugins.module_utils import netdevs as role_netdevs
 from plugins.module_utils import pci as role_pci
-from plugins.module_utils import rails as role_rails
 from tests.unit.museum_hardware import full
 from tests.unit.museum_node import MuseumNode
 
 from rdmaprov.discover import collector
 from rdmaprov.discover.facts import parse_facts
 from rdmaprov.discover.rails import choose_rails
-from rdmaprov.facts import devices, pci, pci_links, subnet_port, virtual_functions
-from rdmaprov.facts.devices import INFINIBAND, NET
+from rdmaprov.facts import devices, pci, pci_links, subnet_port
+from rdmaprov.facts.devices import INFINIBAND, NET, Port
+from rdmaprov.facts.virtual_function import is_virtual_function
 
 Said = dict[str, Any]
 _VENDORS = {"nvidia": pci.NVIDIA, "amd": pci.AMD}
@@ -168,7 +169,7 @@ def vfs(node: MuseumNode, wanted: list[str]) -> Said:
         said["suite"] = [
             name
             for name in wanted
-            if virtual_functions.is_virtual_function(node.host, netdevs[name])
+            if is_virtual_function(node.host, Port(0, netdevs[name], "", ""))
         ]
     # A guest does not see the physical function of its own: these are its rails.
     if all(name in rdma for name in wanted) and any(rdma.values()):
@@ -186,7 +187,7 @@ def bond(node: MuseumNode, wanted: Mapping[str, Any]) -> Said:
     if mode is None:
         return {}
     members = {
-        "role": role_rails.below(node.machine, wanted["name"]),
+        "role": role_netdevs.below(node.machine, wanted["name"]),
         "suite": sorted(here.below(wanted["name"])),
     }
     name = {"mode": mode.split()[0]} if "mode" in wanted else {}
@@ -199,10 +200,10 @@ def bond(node: MuseumNode, wanted: Mapping[str, Any]) -> Said:
 
 def vlan(node: MuseumNode, wanted: Mapping[str, Any]) -> Said:
     """Return what a VLAN stands on; no reader takes its number."""
-    if role_rails.kind_of(node.machine, wanted["name"]) != "vlan":
+    if role_netdevs.kind_of(node.machine, wanted["name"]) != "vlan":
         return {}
     below = {
-        "role": role_rails.below(node.machine, wanted["name"]),
+        "role": role_netdevs.below(node.machine, wanted["name"]),
         "suite": list(devices.read(node.host).below(wanted["name"])),
     }
     return {reader: {**wanted, "parent": ", ".join(names)} for reader, names in below.items()}

@@ -24,7 +24,7 @@ RAILS = 4
 @pytest.fixture
 def result():
     made = job(4)
-    sampled = dict.fromkeys(made.nodes, (("", ""),) * RAILS)
+    sampled = dict.fromkeys(made.nodes, ({"netdev": "", "pci": ""},) * RAILS)
     ran = healthy(replace(made, sampled=sampled))
     for node in ran.nodes.values():
         node.samples = made_samples.pack(made_samples.rails(*[RATES] * RAILS))

@@ -40,11 +40,12 @@ def test_nodes_in_order_have_no_findings(nodes, known, backend):
     assert found(nodes, known, backend) == []
 
 
-def test_ipoib_that_is_not_used_may_be_down(nodes, known):
+@pytest.mark.parametrize("seen", [{"carrier": False}, {"there": False, "netdev": ""}])
+def test_ipoib_that_is_not_used_may_be_down_or_absent(nodes, known, seen):
     """Its port is active, and nobody brought its network device up."""
     for document in known.values():
         for rail in document["rails"]:
-            rail["carrier"] = False
+            rail.update(seen)
     infiniband = {"fabric_kind": "infiniband", "fabric_ipoib": False}
     without = [replace(node, values={**node.values, **infiniband}) for node in nodes]
     assert found(without, known, "nccl") == []

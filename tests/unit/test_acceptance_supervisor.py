@@ -127,7 +127,7 @@ def test_sampler_ends_with_its_keeper(keep):
     sampler = base64.b64encode(sampling.program_source()).decode()
     kept = keep(
         "sleep 600",
-        sample=sampling.sample_request((("lo", ""),), 60),
+        sample=sampling.sample_request([{"netdev": "lo", "pci": ""}], 60),
         files={"sampler.py": sampler},
     )
     ours = str(kept.directory).encode() + b"/sampler.py"

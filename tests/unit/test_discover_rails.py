@@ -122,8 +122,9 @@ def test_ports_of_a_node_without_any_link_are_rails():
     assert chosen(devices) == (["mlx5_0", "mlx5_1"], {})
 
 
-def test_rail_of_the_site_stays_one(tmp_path):
-    rails = "fabric_rails:\n- {pci: '0000:01:00.0', address: 198.18.0.1/24}\n"
+@pytest.mark.parametrize("named", ["pci: '0000:01:00.0'", "rdma: mlx5_9", "netdev: n-mlx5_9"])
+def test_rail_of_the_site_stays_one(tmp_path, named):
+    rails = f"fabric_rails:\n- {{{named}, address: 198.18.0.1/24}}\n"
     site = sites.write(tmp_path / "site", {**sites.GOOD, "host_vars/n1.yml": rails})
     node = load_site(site, "n1").nodes[0]
     down = device("mlx5_9", "0000:01:00.0", state="1: DOWN")

@@ -64,6 +64,14 @@ def test_text_that_is_no_partition_key_is_refused(
     assert "--partition-keys PARTITION_KEYS" in hint
 
 
+def test_rdma_devices_name_rails_on_infiniband(tmp_path: Path):
+    site = tmp_path / "new"
+    flags = ["--kind", "infiniband", "--nodes", "ib1", "--rails", "mlx5_0,mlx5_1"]
+    run(["init", str(site), *flags, "--gbps", "400", "--gpus", "0", "--partition-keys", "none"])
+    first, second = load_site(site).nodes[0].rails
+    assert (first.rdma, first.netdev, second.rdma, second.netdev) == ("mlx5_0", "", "mlx5_1", "")
+
+
 def test_addresses_follow_the_subnet(tmp_path: Path):
     site = tmp_path / "new"
     run(["init", str(site), *ROCE, "--gpus", "0", "--subnet", "10.4.0.0/16"])

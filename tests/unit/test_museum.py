@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plugins.module_utils import netdevs as role_netdevs
 from plugins.module_utils import nic_firmware
 from plugins.module_utils import pci as role_pci
 from plugins.module_utils import rails as role_rails
@@ -104,7 +105,7 @@ def test_role_and_suite_find_the_same_devices(node: MuseumNode, name: str):
     assert node.museum.name == name
     here = devices.read(node.host)
     for netdev in here.names(NET):
-        if role_rails.master_of(node.machine, netdev):
+        if role_netdevs.master_of(node.machine, netdev):
             continue
         port = devices.port_of(here, Rail(0, netdev, "", None, "", ()))
         (rail,) = role_rails.find(node.machine, [{"netdev": netdev}])

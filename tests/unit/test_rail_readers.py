@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from plugins.module_utils import rails as roles
+from plugins.module_utils.plan import NotYet
 from tests.roles.fake import FakeMachine
 from tests.validate.fake_node import FakeNode
 
@@ -67,6 +68,15 @@ def partition(tree: FakeNode) -> None:
     net(tree, "ibs1", PCI, 2)
     net(tree, "ibs1.8001", PCI, 3, lower=2)
     rdma(tree, "mlx5_0", PCI, "")
+
+
+def infiniband(tree: FakeNode) -> None:
+    """Have a port without IPoIB, beside one that is another rail."""
+    tree.link(f"/sys/bus/pci/devices/{PCI}", place_of(PCI))
+    rdma(tree, "mlx5_0", PCI, "")
+    tree.put(f"{place_of(PCI)}/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n")
+    net(tree, "ibs2", SECOND, 3)
+    rdma(tree, "mlx5_1", SECOND, "")
 
 
 def bond(tree: FakeNode) -> None:
@@ -129,6 +139,11 @@ SHAPES = [
     (representors, {"pci": PCI}, ("ens1np0", "mlx5_0")),
     (partition, {"pci": PCI}, ("ibs1", "mlx5_0")),
     (partition, {"netdev": "ibs1.8001"}, ("ibs1.8001", "mlx5_0")),
+    (partition, {"rdma": "mlx5_0"}, ("ibs1", "mlx5_0")),
+    (infiniband, {"rdma": "mlx5_0"}, ("", "mlx5_0")),
+    (infiniband, {"pci": PCI}, ("", "mlx5_0")),
+    (infiniband, {"pci": PCI, "rdma": "mlx5_7"}, ("", "mlx5_0")),
+    (infiniband, {"rdma": "mlx5_1"}, ("ibs2", "mlx5_1")),
     (bond, {"netdev": "bond0"}, ("bond0", "mlx5_bond_0")),
     (bond_without_gids, {"netdev": "bond0"}, ("bond0", "mlx5_bond_0")),
     (bond_of_two_cards, {"netdev": "bond0"}, ("bond0", "")),
@@ -137,7 +152,7 @@ SHAPES = [
     (soft_roce, {"netdev": "ens4"}, ("ens4", "rxe0")),
     (without_rdma, {"netdev": "ens9"}, ("ens9", "")),
 ]
-IDS = [f"{shape.__name__}-by-{next(iter(by))}" for shape, by, _ in SHAPES]
+IDS = [f"{shape.__name__}-by-{'-'.join(by.values())}" for shape, by, _ in SHAPES]
 
 
 @pytest.fixture
@@ -151,14 +166,19 @@ def by_roles(root: Path, described: dict[str, str]) -> tuple[str, str]:
 
 
 def by_suite(root: Path, described: dict[str, str]) -> tuple[str, str]:
-    rail = Rail(0, described.get("netdev", ""), described.get("pci", ""), None, "", ())
+    rail = described_rail(described)
     port = suite.port(FakeNode(root).host(), rail)
     return port.netdev, port.rdma
 
 
 def on_node(root: Path, described: dict[str, str]) -> tuple[str, str]:
-    netdev = described.get("netdev") or node.netdev_at(str(root), described["pci"])
-    return netdev, node.rdma_on(str(root), netdev)
+    netdev, rdma_device = node.rail_devices(str(root), described_rail(described).described)
+    return str(netdev), str(rdma_device)
+
+
+def described_rail(described: dict[str, str]) -> Rail:
+    netdev, pci, rdma = (described.get(key, "") for key in ("netdev", "pci", "rdma"))
+    return Rail(0, netdev, pci, None, "", (), rdma=rdma)
 
 
 @pytest.mark.parametrize("read", [by_roles, by_suite, on_node])
@@ -187,3 +207,23 @@ def test_function_with_two_ports_is_not_guessed(tree):
     net(tree, "ens1", PCI, 2)
     net(tree, "ens1d1", PCI, 3)
     assert node.netdev_at(str(tree.root), PCI) == ""
+
+
+def test_rdma_device_that_is_absent_is_no_rail(tree):
+    infiniband(tree)
+    described = {"rdma": "mlx5_9"}
+    assert on_node(tree.root, described) == ("", "")
+    with pytest.raises(NotYet, match=r"no RDMA device mlx5_9 .* has mlx5_0, mlx5_1"):
+        by_roles(tree.root, described)
+    with pytest.raises(suite.NoDevice, match=r"no RDMA device mlx5_9 .* has mlx5_0, mlx5_1"):
+        by_suite(tree.root, described)
+
+
+def test_ethernet_port_needs_its_network_device(tree):
+    """On RoCE, a PCI function without one has no driver, whatever RDMA device is there."""
+    infiniband(tree)
+    tree.put(f"{place_of(PCI)}/infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n")
+    with pytest.raises(NotYet, match="has no network device"):
+        by_roles(tree.root, {"pci": PCI})
+    with pytest.raises(suite.NoDevice, match="has no network device"):
+        by_suite(tree.root, {"pci": PCI})

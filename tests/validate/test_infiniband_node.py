@@ -47,3 +47,38 @@ def test_other_partitions_of_a_port_are_no_fault(
     found = judged(suite, infiniband_fleet, infiniband_nodes, changed)
     assert ("test_infiniband.py::test_partition_keys", "passed") in found
     assert {state for _, state in found} == {"passed"}
+
+
+def test_rails_named_by_their_rdma_devices_need_no_network_device(
+    suite, infiniband_fleet, infiniband_nodes, tmp_path
+):
+    """As with ib_ipoib not loaded: all tests judge the ports, and none fails."""
+    hosts, nodes = FakeHosts(), []
+    for node in infiniband_fleet.nodes:
+        fake = infiniband_nodes[node.name].like(tmp_path / node.name)
+        for netdev in ("ens1", "ens2"):
+            fake.remove(f"/sys/class/net/{netdev}")
+        fake.remove("/etc/systemd/network")
+        hosts[node.name] = fake.host()
+        rails = tuple(
+            replace(rail, netdev="", pci="", rdma=f"mlx5_{rail.index}", address=None)
+            for rail in node.rails
+        )
+        nodes.append(replace(node, rails=rails, values={**node.values, "fabric_ipoib": False}))
+    fleet = replace(infiniband_fleet, nodes=tuple(nodes))
+    outcomes = judge(suite, fleet, hosts)
+    # mlx5_8 and mlx5_9 are other cards, after which the kernel could count these.
+    wrong = [o for o in outcomes if o.state in ("failed", "error")]
+    assert {o.test for o in wrong} == {"test_nccl.py::test_listed_names_stay_with_their_cards"}
+    assert all("(fabric_rails; read:" in o.said for o in wrong)
+    passed = {o.test for o in outcomes if o.state == "passed"}
+    assert {
+        "test_fabric.py::test_rail_has_network_device",
+        "test_links.py::test_port_is_active",
+        "test_links.py::test_pcie_link",
+        "test_pcie.py::test_max_read_request",
+        "test_affinity.py::test_no_other_rail_is_nearer_to_the_gpu",
+        "test_cables.py::test_module_is_within_its_limits",
+        "test_infiniband.py::test_partition_keys",
+        "test_nccl.py::test_hcas_are_the_rails",
+    } <= passed

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..machine import Machine
+from ..netdevs import vlan_parents
 from ..plan import RUNNING, Change, Plan, Refused
-from ..rails import Rail, vlan_parents
+from ..rails import Rail
 
 
 @dataclass(frozen=True)

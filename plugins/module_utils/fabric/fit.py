@@ -37,7 +37,7 @@ def require(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> N
 def _require_kind(machine: Machine, rail: Rail, kind: str) -> None:
     hardware, layer = _KINDS[kind]
     path = f"/sys/class/net/{rail.netdev}/type"
-    if machine.value(path) != hardware:
+    if rail.netdev and machine.value(path) != hardware:
         raise Refused(
             f"rail {rail.index}: {rail.netdev} has the hardware type {machine.value(path)}, "
             f"expected {hardware} for fabric_kind: {kind} ({path}). Correct fabric_kind or the rail"

@@ -6,8 +6,9 @@ import re
 import uuid
 
 from ..machine import CommandFailed, Machine, NodeError
+from ..netdevs import kind_of
 from ..plan import NotYet, Plan, Refused
-from ..rails import Rail, kind_of
+from ..rails import Rail
 from .manager import Addressing, LinkManager
 
 PROFILES = "/etc/NetworkManager/system-connections"

@@ -7,30 +7,46 @@ other names. [Linux drivers/infiniband/core/device.c, alloc_name]
 from __future__ import annotations
 
 import re
+from typing import Any
 
 # Drivers' own patterns: "mlx5_%d", "mlx5_bond_%d", "bnxt_re%d", "irdma%d", "ionic_%d".
 _COUNTED = re.compile(r"(mlx[45]_(?:bond_)?|bnxt_re(?:_bond)?|irdma|ionic_)\d+")
 
 
-def warnings(listed: list[str], there: list[str]) -> list[str]:
+_BY_UDEV = "name them by udev rules (rdma_rename %k NAME_FIXED) unlike the kernel"
+
+
+def warnings(arguments: dict[str, Any], there: list[str]) -> list[str]:
     """Return a message if a device that is not listed could get a listed one's name.
 
     Args:
-        listed: names that the site lists.
+        arguments: those of the role, which may list names in ib_hca or in its rails.
         there: the node's RDMA devices.
 
     """
+    where, remedy = "nccl_ib_hca", "Remove nccl_ib_hca, as the rails' devices are found"
+    listed = arguments["ib_hca"]
+    if not listed:
+        where, remedy = "fabric_rails", "Write pci in place of rdma"
+        listed = [each["rdma"] for each in arguments["rails"] if _is_named_alone(each)]
     counters = {_counter(name) for name in listed} - {""}
     others = [name for name in there if name not in listed and _counter(name) in counters]
     if not others:
         return []
     return [
-        "nccl_ib_hca: the kernel counts {}, and also {}: without one card, these get other names. "
-        "Remove nccl_ib_hca, as the rails' devices are found, or name them by udev rules "
-        "(rdma_rename %k NAME_FIXED) unlike the kernel".format(
-            ", ".join(name for name in listed if _counter(name)), ", ".join(others)
+        "{}: the kernel counts {}, and also {}: without one card, these get other names. {}, or "
+        "{}".format(
+            where,
+            ", ".join(name for name in listed if _counter(name)),
+            ", ".join(others),
+            remedy,
+            _BY_UDEV,
         )
     ]
+
+
+def _is_named_alone(rail: dict[str, Any]) -> bool:
+    return bool(rail.get("rdma")) and not rail.get("netdev") and not rail.get("pci")
 
 
 def _counter(name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .. import machine, pci, rails, shipped, sysctl, systemd
+from .. import machine, netdevs, pci, rails, shipped, sysctl, systemd
 from .. import plan as plans
 from ..plan import CONFIGURED, Change, Plan, Refused
 from . import apply, interrupts, running
@@ -19,7 +19,7 @@ PATH = f"/etc/systemd/system/{UNIT}"
 LINKS = "/etc/systemd/system/multi-user.target.wants"
 RULE = "/etc/udev/rules.d/99-rdmaprov-pcie.rules"
 # The program is the last.
-MODULES = (machine, plans, rails, pci, interrupts, running, apply)
+MODULES = (machine, plans, netdevs, rails, pci, interrupts, running, apply)
 # What the program needs to know; the kernel's command line is read by the boot loader.
 DESCRIBED = (
     "rails",
@@ -50,13 +50,15 @@ _RULE = """\
 # A driver that is loaded again starts with its own settings. A device that udev gives another name
 # is there for systemd after the move.
 ACTION!="add|move", GOTO="rdmaprov_pcie_end"
-SUBSYSTEM=="net", SUBSYSTEMS=="pci", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{unit}"
+SUBSYSTEM=="{class_}", SUBSYSTEMS=="pci", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{unit}"
 LABEL="rdmaprov_pcie_end"
 """
 
 
-def at_boot(plan: Plan, arguments: dict[str, Any]) -> None:
+def at_boot(plan: Plan, arguments: dict[str, Any], found: list[rails.Rail]) -> None:
     """Have a boot, and a driver that is loaded again, set what the description says.
+
+    A port of InfiniBand may have no network device that appears, only its RDMA device.
 
     Raises:
         Refused: another file sets something else.
@@ -64,10 +66,8 @@ def at_boot(plan: Plan, arguments: dict[str, Any]) -> None:
     """
     _refuse_sysctl(plan, arguments["numa_balancing"])
     described = {name: arguments[name] for name in DESCRIBED}
-    described["rails"] = [
-        {name: rail[name] for name in ("netdev", "pci") if rail.get(name)}
-        for rail in arguments["rails"]
-    ]
+    described["rails"] = [_names(rail) for rail in arguments["rails"]]
+    class_ = "net" if all(rail.netdev for rail in found) else "net|infiniband"
     unit = _UNIT.format(
         command=shipped.command(plan.machine, "pcie"), description=DESCRIPTION, jobs=systemd.JOBS
     )
@@ -79,7 +79,13 @@ def at_boot(plan: Plan, arguments: dict[str, Any]) -> None:
     if UNIT not in plan.machine.names(LINKS):
         change = Change(CONFIGURED, UNIT, "start at boot", "disabled", "enabled")
         plan.command(change, ["systemctl", "enable", UNIT])
-    plan.file(RULE, _RULE.format(unit=UNIT))
+    plan.file(RULE, _RULE.format(unit=UNIT, class_=class_))
+
+
+def _names(rail: dict[str, Any]) -> dict[str, Any]:
+    """Return what a rail is found by."""
+    named = {name: rail[name] for name in ("netdev", "pci") if rail.get(name)}
+    return named or {"rdma": rail.get("rdma", "")}
 
 
 def _refuse_sysctl(plan: Plan, wanted: str) -> None:

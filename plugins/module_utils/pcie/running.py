@@ -27,17 +27,17 @@ def add(plan: Plan, rails: list[Rail], arguments: dict[str, Any]) -> None:
         Refused: the node does not have what is wanted, or something else decides it.
 
     """
-    by_rail = [(rail, pci.functions(plan.machine, rail.netdev)) for rail in rails]
+    by_rail = [(rail, pci.of_rail(plan.machine, rail)) for rail in rails]
     _numa_balancing(plan, arguments["numa_balancing"])
     _governor(plan, arguments["cpu_governor"])
     for rail, functions in by_rail:
         if not functions:
-            plan.notes.append(f"{rail.netdev}: it is not on PCI")
+            plan.notes.append(f"{rail.name}: it is not on PCI")
         for function in functions:
             if arguments["max_read_request_bytes"] != "keep":
                 _read_request(plan, rail, function, int(arguments["max_read_request_bytes"]))
             if arguments["irq_affinity"] == "local":
-                interrupts.local(plan, function, f"{rail.netdev} {function.address}")
+                interrupts.local(plan, function, f"{rail.name} {function.address}")
     if arguments["acs_redirect"] == "off":
         nics = [function for _, found in by_rail for function in found]
         # The unit's description has no IOMMU: a boot's program has nobody to warn.
@@ -77,7 +77,7 @@ def _governor(plan: Plan, wanted: str) -> None:
 
 
 def _read_request(plan: Plan, rail: Rail, function: Function, wanted: int) -> None:
-    device = f"{rail.netdev} {function.address}"
+    device = f"{rail.name} {function.address}"
     if function.is_virtual:
         plan.notes.append(
             f"{device}: MaxReadReq: a virtual function uses that of its physical function"

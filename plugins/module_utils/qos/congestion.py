@@ -7,8 +7,9 @@ for each priority (drivers/infiniband/hw/mlx5/cong.c), and only if the firmware 
 from __future__ import annotations
 
 from ..machine import Machine
+from ..netdevs import master_of
 from ..plan import RUNNING, Change, Plan, Refused
-from ..rails import master_of, pci_of, rdma_of
+from ..rails import pci_of, rdma_of
 from .description import PRIORITIES, Description
 
 # Parameters by Linux's names, as the vendor's driver calls them.

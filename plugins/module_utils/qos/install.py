@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import machine as machine_module
+from .. import netdevs as netdevs_module
 from .. import plan as plan_module
 from .. import rails as rails_module
 from .. import shipped, systemd
@@ -37,6 +38,7 @@ _PROPERTIES = "Id,ActiveState,UnitFileState,NeedDaemonReload"
 MODULES = (
     machine_module,
     plan_module,
+    netdevs_module,
     rails_module,
     compare,
     congestion,

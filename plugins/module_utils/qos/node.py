@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..machine import Machine
+from ..netdevs import below, master_of, with_below
 from ..plan import NotYet, Plan
-from ..rails import below, master_of, rdma_of, with_below
+from ..rails import rdma_of
 from .congestion import plan_congestion
 from .description import Description
 from .devices import without_dcb

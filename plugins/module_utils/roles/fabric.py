@@ -12,7 +12,7 @@ from ..fabric.routing import plan_routing, table_of
 from ..links import Addressing, Links
 from ..machine import Machine
 from ..plan import NotYet, Plan, Refused
-from ..rails import Rail, find
+from ..rails import Rail, find, require_netdevs
 
 # Before the rule that leads to the table `main`, 32766, and after what container networks use.
 RULE_PRIORITY = 1000
@@ -32,6 +32,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     if arguments["kind"] == "infiniband" and not arguments["ipoib"]:
         _require_rdma(rails)
         return plan
+    require_netdevs(rails)
     addressed = [(rail, _addressing(rail, arguments)) for rail in rails]
     routed = [(rail, each) for rail, each in addressed if each.table]
     links = Links(machine, arguments["link_manager"])

@@ -9,8 +9,9 @@ from typing import Any
 from .. import guard
 from ..links import Links
 from ..machine import Machine, NodeError
+from ..netdevs import vlan_parents
 from ..plan import RUNNING, Change, NotYet, Plan, Refused
-from ..rails import Rail, find, vlan_parents
+from ..rails import Rail, find, require_netdevs
 
 # Most bytes by IPoIB's mode. Linux drivers/infiniband/ulp/ipoib/ipoib.h: IPOIB_UD_MTU of the 4096
 # bytes that a port has at most, IPOIB_CM_MTU.
@@ -25,6 +26,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         for rail in rails:
             _check_rdma(machine, rail, arguments["rdma_bytes"])
         return plan
+    require_netdevs(rails)
     links = Links(machine, arguments["link_manager"])
     # The kernel refuses a VLAN's MTU above that of the device below it (ERANGE), so that is first.
     below_vlans = [each for rail in rails for each in _below_vlan(machine, rail, arguments)]
@@ -123,6 +125,6 @@ def _check_rdma(machine: Machine, rail: Rail, wanted_bytes: int) -> None:
     if int(found.group(1)) != wanted_bytes:
         raise Refused(
             f"{rail.rdma}: RDMA MTU {found.group(1)}, expected {wanted_bytes}, although "
-            f"{rail.netdev} has its MTU. Is the port's maximum smaller? "
+            f"{rail.name} has its MTU. Is the port's maximum smaller? "
             "Run on the node: ibv_devinfo -v"
         )

@@ -58,7 +58,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     _tuner_file(plan, arguments["tuner_config"])
     _write(plan, before, conf.render(own, kept))
     plan.warnings += overrides(machine, {**own, **kept}, version)
-    plan.warnings += names.warnings(arguments["ib_hca"], machine.names(_INFINIBAND))
+    plan.warnings += names.warnings(arguments, machine.names(_INFINIBAND))
     return plan
 
 

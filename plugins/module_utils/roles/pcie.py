@@ -19,7 +19,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     plan = Plan(machine)
     rails = find(machine, arguments["rails"])
     running.add(plan, rails, arguments)
-    boot.at_boot(plan, arguments)
-    found = [function for rail in rails for function in pci.functions(machine, rail.netdev)]
+    boot.at_boot(plan, arguments, rails)
+    found = [function for rail in rails for function in pci.of_rail(machine, rail)]
     iommu.mode(plan, arguments["iommu"], found)
     return plan

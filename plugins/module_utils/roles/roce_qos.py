@@ -14,7 +14,7 @@ from ..qos.lldpad import plan_without_lldpad
 from ..qos.marking import require_agreement
 from ..qos.node import netdevs_of, plan_netdevs
 from ..qos.program import description_of
-from ..rails import find
+from ..rails import find, require_netdevs
 
 # What the program at boot is not told.
 _NOT_OF_A_PORT = (
@@ -41,6 +41,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     wanted = description.describe(arguments)
     require_agreement(wanted, arguments["nccl_traffic_class"])
     rails = find(machine, arguments["rails"])
+    require_netdevs(rails)
     netdevs = netdevs_of(machine, [rail.netdev for rail in rails])
     bluefield.require_host_owns(machine, netdevs)
     plan_without_lldpad(plan, arguments["lldpad"])

@@ -76,13 +76,9 @@ def _device(machine: Machine, entry: dict[str, Any], index: int) -> str:
         found = [name for name in devices if name == entry["rdma"]]
     elif entry.get("pci"):
         pci = str(entry["pci"]).lower()
-        found = [name for name in devices if _pci(machine, name) == pci]
+        found = [name for name in devices if rails.pci_of_rdma(machine, name) == pci]
     else:
         found = [name for name in [rails.rdma_of(machine, str(entry.get("netdev")))] if name]
     if not found:
         raise NotYet(f"rail {index}: its RDMA device is not there ({_INFINIBAND})")
     return found[0]
-
-
-def _pci(machine: Machine, device: str) -> str:
-    return machine.real(f"{_INFINIBAND}/{device}/device").rpartition("/")[2].lower()

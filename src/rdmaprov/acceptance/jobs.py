@@ -162,7 +162,7 @@ def _make_job(
         backend=site.backend,
         nodes=names,
         per_node=site.per_node,
-        sampled={n.name: tuple((r.netdev, r.pci) for r in n.compute_rails) for n in nodes},
+        sampled={n.name: tuple(rail.described for rail in n.compute_rails) for n in nodes},
         pythons={node.name: preflight.python_of(node) for node in nodes},
         address=_address(site, first.name),
         port=fixed or int(site.facts[first.name]["port"]) + number,

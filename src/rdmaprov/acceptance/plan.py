@@ -157,7 +157,7 @@ class GateJob:
     tasks: tuple[Task, ...] = ()
     limits: JobLimits = JobLimits()
     environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    sampled: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    sampled: Mapping[str, tuple[dict[str, str], ...]] = field(default_factory=dict)
 
     @property
     def world(self) -> int:

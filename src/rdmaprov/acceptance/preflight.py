@@ -24,7 +24,7 @@ def python_of(node: Node) -> str:
 
 def reader_request(node: Node, verb: str = "preflight") -> Document:
     """Return what the reader is asked about a node."""
-    rails = [{"netdev": rail.netdev, "pci": rail.pci} for rail in node.rails]
+    rails = [rail.described for rail in node.rails]
     return {"verb": verb, "python": python_of(node), "rails": rails}
 
 
@@ -101,8 +101,9 @@ def _rail_findings(
     node: Node, seen: Sequence[Mapping[str, Any]], backend: str
 ) -> Iterator[Finding]:
     # Nobody brings IPoIB up where it is not used, so its carrier says nothing of the port.
+    ready = {"there": True, "carrier": True}
     for rail, is_ in zip(node.rails, seen, strict=True):
-        known = {**is_, "carrier": True} if is_["rdma"] and not node.uses_netdevs else is_
+        known = {**is_, **ready} if is_["rdma"] and not node.uses_netdevs else is_
         what, remedy = _judge_rail(node.name, rail, known, backend)
         if what:
             yield Finding(what, remedy, node.name, rail.index)
@@ -110,7 +111,7 @@ def _rail_findings(
 
 def _judge_rail(node: str, rail: Rail, seen: Mapping[str, Any], backend: str) -> tuple[str, str]:
     """Return what is wrong with a rail, and the remedy; empty if nothing is."""
-    name = seen["netdev"] or rail.netdev or rail.pci
+    name = seen["netdev"] or rail.name
     if not seen["there"]:
         return f"{name} does not exist (fabric_rails)", f"On {node}, check: ip link; lspci"
     if not seen["carrier"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,15 @@ _WAIT_TENTHS = 30
 _AT_ONCE = 64
 
 
-def sample_request(rails: tuple[tuple[str, str], ...], limit_s: float) -> dict[str, Any]:
+def sample_request(rails: Sequence[dict[str, str]], limit_s: float) -> dict[str, Any]:
     """Return what a start asks of the sampler.
 
     Args:
-        rails: network device and PCI address of each, as the site has them; one may be empty.
+        rails: how the site names each, for programs on the node.
         limit_s: seconds after which it ends.
 
     """
-    wanted = [{"netdev": netdev, "pci": pci} for netdev, pci in rails]
-    return {"rails": wanted, "every_s": EVERY_S, "limit_s": limit_s}
+    return {"rails": list(rails), "every_s": EVERY_S, "limit_s": limit_s}
 
 
 def program_source() -> bytes:

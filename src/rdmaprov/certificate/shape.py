@@ -121,7 +121,7 @@ def _own(value: object) -> str | None:
     """Check a node's part; its identity has as many rails as the site described."""
     rails = value.get("described") if isinstance(value, dict) else None
     count = len(rails) if isinstance(rails, list) else 0
-    described = fields({"netdev": _WORD, "pci": _WORD})
+    described = fields({"netdev": _WORD, "pci": _WORD, "rdma": _WORD}, optional=("rdma",))
     return fields(
         {
             "described": list_of(described, 256),

@@ -24,4 +24,4 @@ def node_digest(node: Node, hide: Callable[[Any], Any]) -> str:
 
 def described_rails(node: Node) -> list[dict[str, str]]:
     """Return how the site names each rail, for programs on the node."""
-    return [{"netdev": str(rail.netdev), "pci": str(rail.pci)} for rail in node.rails]
+    return [rail.described for rail in node.rails]

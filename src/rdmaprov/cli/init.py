@@ -104,7 +104,8 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     cls=_Asked,
     callback=_check_answer,
     prompt="Rails, such as ens1,ens2",
-    help="Network devices or PCI addresses of a node's rails, separated by commas, rail 0 first.",
+    help="Network devices or PCI addresses of a node's rails, separated by commas, rail 0 first; "
+    "on InfiniBand also RDMA devices, such as mlx5_0.",
 )
 @click.option(
     "--gbps",

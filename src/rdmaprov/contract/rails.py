@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rdmaprov.contract.nccl import RDMA_NAME
-from rdmaprov.contract.rule import Rule, Violation
+from rdmaprov.contract.rule import Rule, Violation, is_roce
 from rdmaprov.inventory.model import Interface, Node, Rail
 
 _RAILS = "fabric_rails"
@@ -21,8 +21,10 @@ def _devices(node: Node) -> Iterator[Violation]:
     if node.get(_RAILS) == []:
         yield Violation(_RAILS, "the node has no rails", "write at least one rail")
     for rail in node.rails:
-        if not rail.netdev and not rail.pci:
+        if not rail.netdev and not rail.pci and (is_roce(node) or not rail.rdma):
             message = f"rail {rail.index} has neither netdev nor pci"
+            if rail.rdma:
+                message += "; its RDMA device alone names it on InfiniBand only"
             yield Violation(
                 _RAILS, message, "write one of them, such as netdev: ens1", (rail.index,)
             )
@@ -30,18 +32,18 @@ def _devices(node: Node) -> Iterator[Violation]:
             message = f"'{rail.pci}' is not a PCI address"
             remedy = 'write the full address in quotes, such as "0000:18:00.0"'
             yield Violation(_RAILS, message, remedy, (rail.index, "pci"))
-        yield from _netdev(rail)
+        yield from _netdev(node, rail)
 
 
-def _netdev(rail: Rail) -> Iterator[Violation]:
+def _netdev(node: Node, rail: Rail) -> Iterator[Violation]:
     if not rail.netdev:
         return
     where = (rail.index, "netdev")
     if RDMA_NAME.match(rail.netdev) and not rail.netdev.startswith("ibp"):
         message = f"'{rail.netdev}' is an RDMA device, not a network device"
-        yield Violation(
-            _RAILS, message, "write the name that `ip link` shows, or a PCI address", where
-        )
+        other = "a PCI address" if is_roce(node) else f"rdma: {rail.netdev}"
+        remedy = f"write the name that `ip link` shows, or {other}"
+        yield Violation(_RAILS, message, remedy, where)
     elif not _NETDEV.fullmatch(rail.netdev):
         message = f"'{rail.netdev}' is not a valid network device name"
         yield Violation(_RAILS, message, "write 1 to 15 characters without space, / and :", where)
@@ -170,8 +172,9 @@ def _switch_ports(node: Node) -> Iterator[Violation]:
 
 
 RULES = (
-    Rule("rails.named", "Each rail is named by a network device or a PCI address.",
-         "Linux include/uapi/linux/if.h: IFNAMSIZ; PCI address as lspci -D prints it", _devices),
+    Rule("rails.named", "Each rail is named by a network device or a PCI address; on InfiniBand, "
+         "its RDMA device alone will do.", "Linux include/uapi/linux/if.h: IFNAMSIZ; PCI address "
+         "as lspci -D prints it; RoCE's DCB, trust and GIDs are a network device's", _devices),
     Rule("rails.unique", "The rails of a node are different devices.", PLAN, _unique_devices),
     Rule("rails.usable", "Either every rail has the address of a host, or none has.",
          "RFC 1122, section 3.2.1.3", _usable_addresses),

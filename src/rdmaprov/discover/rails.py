@@ -66,6 +66,8 @@ def is_same_rail(entry: Mapping[str, Any], device: Device) -> bool:
     """Return whether a rail of the site is this device."""
     if entry.get("pci"):
         return bool(str(entry["pci"]).lower() == device["pci"])
+    if entry.get("rdma") and not entry.get("netdev"):
+        return bool(entry["rdma"] == device["device"])
     return bool(entry.get("netdev") == device["netdev"])
 
 

@@ -155,7 +155,7 @@ def _in_site_order(
 
 
 def _by_name(rail: dict[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rail by its network device, as the site names it, instead of its PCI address."""
+    """Return a rail by its network or RDMA device, as the site names it, not its PCI address."""
     return {**{key: value for key, value in rail.items() if key != "pci"}, **entry}
 
 

@@ -62,7 +62,7 @@ class Port:
 
     Args:
         index: the rail's number.
-        netdev: its network device.
+        netdev: its network device; empty for a port of InfiniBand without IPoIB.
         rdma: its RDMA device, empty if there is none.
         pci: its PCI address, empty if it has none.
 
@@ -72,6 +72,22 @@ class Port:
     netdev: str
     rdma: str
     pci: str
+
+    @property
+    def label(self) -> str:
+        """Return its devices, as messages have them."""
+        return f"{self.netdev} {self.rdma}".strip()
+
+    def require_netdev(self) -> str:
+        """Return the network device.
+
+        Raises:
+            NoDevice: there is none.
+
+        """
+        if not self.netdev:
+            raise NoDevice(f"rail {self.index}: no network device of {self.rdma}", "ip link")
+        return self.netdev
 
     def require_rdma(self) -> str:
         """Return the RDMA device.
@@ -111,6 +127,11 @@ class Devices:
     def port(self, name: str, attribute: str) -> str:
         """Return an attribute of an RDMA device's port; CouldNotTell if it cannot be read."""
         return self.files.must(f"{INFINIBAND}/{name}/ports/1/{attribute}")
+
+    def way_to(self, port: Port) -> list[str]:
+        """Return the PCI addresses on the way to a port, the root port first, its own last."""
+        path = f"{NET}/{port.netdev}" if port.netdev else f"{INFINIBAND}/{port.rdma}"
+        return self.pci_of(path)
 
     def pci_of(self, path: str) -> list[str]:
         """Return the PCI addresses on the way to a device, the root port first, its own last."""
@@ -185,31 +206,57 @@ def port_of(devices: Devices, rail: Rail) -> Port:
     """Return a rail's devices.
 
     Raises:
-        NoDevice: its network device is not there.
+        NoDevice: its network device is not there, nor an RDMA device that needs none.
 
     """
-    netdev = rail.netdev or _netdev_at(devices, rail)
+    netdev, rdma = rail.netdev, ""
+    if not netdev:
+        pci, rdma = _named_by(devices, rail)
+        netdev = _netdev_at(devices, rail, pci)
+        if not netdev and rdma:
+            return Port(rail.index, "", rdma, pci)
+        if not netdev:
+            where = f"{PCI}/{pci}"
+            there = "no network device" if where in devices.paths else "no such PCI device"
+            raise NoDevice(f"rail {rail.index}: {pci} has {there} ({where})", f"lspci -nnks {pci}")
     path = f"{NET}/{netdev}"
     if path not in devices.paths:
         has = ", ".join(devices.names(NET)) or "none"
         raise NoDevice(f"rail {rail.index}: no network device {netdev} ({NET} has {has})")
-    pci = devices.pci_of(path)
-    return Port(rail.index, netdev, _rdma_on(devices, netdev), pci[-1] if pci else "")
+    way = devices.pci_of(path)
+    return Port(rail.index, netdev, _rdma_on(devices, netdev), way[-1] if way else "")
 
 
-def _netdev_at(devices: Devices, rail: Rail) -> str:
+def _named_by(devices: Devices, rail: Rail) -> tuple[str, str]:
+    """Return PCI address and RDMA device of a rail that is named by one of the two.
+
+    The RDMA device is that of a port of InfiniBand, which needs no network device; else empty.
+    """
+    there = {name: devices.pci_of(f"{INFINIBAND}/{name}") for name in devices.names(INFINIBAND)}
+    if not rail.pci:
+        if rail.rdma not in there:
+            has = ", ".join(there) or "none"
+            why = f"rail {rail.index}: no RDMA device {rail.rdma} ({INFINIBAND} has {has})"
+            raise NoDevice(why, "rdma link")
+        return "".join(there[rail.rdma][-1:]), rail.rdma
     pci = rail.pci.lower()
+    for name, way in there.items():
+        layer = devices.files.value(f"{INFINIBAND}/{name}/ports/1/link_layer")
+        if way[-1:] == [pci] and layer == "InfiniBand":
+            return pci, name
+    return pci, ""
+
+
+def _netdev_at(devices: Devices, rail: Rail, pci: str) -> str:
+    """Return the network device of a PCI function, empty where it has none."""
     found = [
         name
         for name in devices.names(NET)
         if devices.pci_of(f"{NET}/{name}")[-1:] == [pci] and _is_port(devices.files, name)
     ]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    if len(found) > 1:
         raise CouldNotTell(f"rail {rail.index}: {pci} has several network devices: {found}")
-    there = "no network device" if f"{PCI}/{pci}" in devices.paths else "no such PCI device"
-    raise NoDevice(f"rail {rail.index}: {pci} has {there} ({PCI}/{pci})", f"lspci -nnks {pci}")
+    return "".join(found)
 
 
 def _is_port(files: Files, name: str) -> bool:

@@ -30,6 +30,8 @@ def ports_of(here: Devices, rail: Rail) -> tuple[Port, ...]:
 
     """
     port = devices.port_of(here, rail)
+    if not port.netdev:
+        return (port,)
     found = []
     for name in with_below(here, port.netdev):
         if here.below(name):

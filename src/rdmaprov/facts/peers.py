@@ -32,7 +32,7 @@ def ways_to_nics(host: Host, rails: Iterable[Rail]) -> dict[str, Way]:
     """Return by PCI address the way to each port of rails; ports that are not on PCI are none."""
     here = devices.read(host)
     ports = chain.from_iterable(lower_ports.ports_of(here, rail) for rail in rails)
-    ways = [here.pci_of(f"{devices.NET}/{port.netdev}") for port in ports]
+    ways = [here.way_to(port) for port in ports]
     return {way[-1]: way for way in ways if way}
 
 

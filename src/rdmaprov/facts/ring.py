@@ -111,7 +111,7 @@ def _ends(node: Node, host: AnsweredHost) -> dict[int, RailEnd]:
             continue
         port = devices.port_of(here, rail)
         rdma, address = port.require_rdma(), str(rail.address.ip)
-        mac, index = here.netdev(port.netdev, "address"), None
+        mac, index = here.netdev(port.require_netdev(), "address"), None
         if node.get("fabric_kind") == "roce":
             given, there = node.get("nccl_ib_gid_index"), table.get(rdma, ())
             chosen = gids.nccl_gid(there, address)

@@ -21,15 +21,16 @@ class Rail:
 
     Args:
         index: its place in fabric_rails.
-        netdev: its network device, empty if the site names the PCI address.
-        pci: its PCI address, empty if the site names the network device.
+        netdev: its network device, empty if the site does not say it.
+        pci: its PCI address, empty if the site does not say it.
         address: its address, None if the site gives none.
         gateway: the router of its subnet, empty if there is none.
         gpus: the GPUs that use it, by index.
         use: `compute` or `storage`.
         link_gbps: its line rate in Gb/s, 0 if it is fabric_link_gbps.
         vlan: whether its network device is a VLAN.
-        rdma: its RDMA device, empty if the site does not say it.
+        rdma: its RDMA device, empty if the site does not say it. A rail of InfiniBand may have
+            no other name.
         leaf: the switch that it is on, empty if the site does not say it.
         pkeys: partition keys of its port as the site writes them, None if they are
             fabric_partition_keys.
@@ -52,6 +53,17 @@ class Rail:
     pkeys: tuple[str, ...] | None = None
     subnet_prefix: str = ""
     switch_port: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return what the site finds its devices by."""
+        return self.netdev or self.pci or self.rdma
+
+    @property
+    def described(self) -> dict[str, str]:
+        """Return how the site names it, for programs on the node."""
+        named = {"netdev": self.netdev, "pci": self.pci}
+        return named if self.netdev or self.pci else {**named, "rdma": self.rdma}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from rdmaprov.inventory import host_positions, names
 
 MOST_NODES = 253
 _PCI = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+# As the driver names it; rdma-core may give it the name of a network device, such as ibp24s0.
+_RDMA = re.compile(r"mlx[45]_\d+")
 _AGAIN = "Run the same command with another value; see: rdmaprov init --help"
 
 
@@ -25,7 +27,7 @@ class Facts:
     Args:
         kind: roce or infiniband.
         nodes: host names; ranges such as gpu[01:16] stand for several.
-        rails: network devices or PCI addresses, in the order of the rails.
+        rails: network devices or PCI addresses, on InfiniBand also RDMA devices; in order.
         gbps: line rate of a rail.
         gpus: GPUs in a node, shared out evenly among the rails.
         subnet: rail i gets the i-th /24 of it; empty for rails without addresses.
@@ -155,8 +157,7 @@ def _rails(facts: Facts) -> list[str]:
     subnets = _subnets(facts.subnet, count)
     lines = []
     for index, device in enumerate(facts.rails):
-        key = f'pci: "{device.lower()}"' if _PCI.fullmatch(device) else f"netdev: {device}"
-        entry = [key]
+        entry = [_named(facts.kind, device)]
         if facts.gpus:
             mine = [gpu for gpu in range(facts.gpus) if gpu * count // facts.gpus == index]
             entry.append(f"gpus: {mine or [index * facts.gpus // count]}")
@@ -165,6 +166,14 @@ def _rails(facts: Facts) -> list[str]:
             entry.append(f'address: "{base}.{{{{ node_number }}}}/24"')
         lines.append(f"  - {{{', '.join(entry)}}}")
     return lines
+
+
+def _named(kind: str, device: str) -> str:
+    """Return how a rail is named: by its PCI address, its network device or its RDMA device."""
+    if _PCI.fullmatch(device):
+        return f'pci: "{device.lower()}"'
+    is_rdma = kind == "infiniband" and _RDMA.fullmatch(device)
+    return f"{'rdma' if is_rdma else 'netdev'}: {device}"
 
 
 def _subnets(text: str, count: int) -> list[ipaddress.IPv4Network]:

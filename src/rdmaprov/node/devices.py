@@ -95,6 +95,21 @@ def rdma_on(root, netdev):
     return found.pop() if len(found) == 1 else ""
 
 
+def rail_devices(root, described):
+    """Return the network and the RDMA device of a rail, each empty if there is none.
+
+    DESCRIBED is how the site names it: netdev, pci, or rdma where both are empty.
+    """
+    netdev, pci = described["netdev"], described["pci"].lower()
+    if netdev or pci:
+        netdev = netdev or netdev_at(root, pci)
+        return netdev, rdma_on(root, netdev) if netdev else rdma_at(root, pci)
+    rdma = described.get("rdma", "")
+    if rdma not in names(root, INFINIBAND):
+        return "", ""
+    return netdev_on(root, rdma), rdma
+
+
 def addresses():
     """Return the addresses of each network device with prefix lengths, link-local ones left out."""
     command = ["ip", "-j", "address", "show"]

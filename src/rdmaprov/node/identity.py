@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 
-from rdmaprov.node.devices import INFINIBAND, NET, PCI, names, netdev_at, pci_path, rdma_at, rdma_on
+from rdmaprov.node.devices import INFINIBAND, NET, PCI, names, pci_path, rail_devices, rdma_at
 
 MOST = 128
 DMI = "sys/class/dmi/id"
@@ -61,10 +61,10 @@ def read_identity(rails, root="/"):
 
 
 def read_nic(described, root):
-    """Return the NIC of a rail as the site describes it: `netdev` or `pci`."""
-    netdev = described["netdev"] or netdev_at(root, described["pci"].lower())
-    netdev = netdev if os.path.isdir(os.path.join(root, NET, netdev)) else ""
-    rdma = rdma_on(root, netdev) if netdev else rdma_at(root, described["pci"].lower())
+    """Return the NIC of a rail as the site describes it: `netdev`, `pci` or `rdma`."""
+    netdev, rdma = rail_devices(root, described)
+    if not os.path.isdir(os.path.join(root, NET, netdev)):
+        netdev, rdma = "", rdma_at(root, described["pci"].lower())
     way = pci_path(root, NET, netdev, "device") if netdev else []
     way = way or (pci_path(root, INFINIBAND, rdma, "device") if rdma else [])
     own = (root, INFINIBAND, rdma)

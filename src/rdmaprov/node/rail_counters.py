@@ -2,7 +2,7 @@
 
 import os
 
-from rdmaprov.node.devices import netdev_at, rdma_at, rdma_on
+from rdmaprov.node.devices import rail_devices
 from rdmaprov.node.kept_counters import ETHTOOL, CounterFile, Ethtool, LinkState
 
 # Read at each tick. A file of counters/ costs the firmware a command, all of hw_counters/ together
@@ -22,7 +22,7 @@ class RailCounters:
     """The counters of one rail that are there.
 
     Args:
-        described: `netdev` and `pci` as the site has them; one may be empty.
+        described: `netdev`, `pci` and `rdma` as the site has them; some may be empty.
         number: the rail's, which the names of its counters begin with.
         fast: names of files by their directory; these are in the attribute `fast`.
         slow: likewise.
@@ -38,10 +38,8 @@ class RailCounters:
     """
 
     def __init__(self, described, number, fast, slow, ethtool=ETHTOOL, root="/", packets=None):
-        pci, netdev = described["pci"].lower(), described["netdev"]
         self.number, self.ethtool = number, None
-        self.netdev = netdev or netdev_at(root, pci)
-        self.rdma = rdma_on(root, self.netdev) if self.netdev else rdma_at(root, pci)
+        self.netdev, self.rdma = rail_devices(root, described)
         self.fast, self.slow = [], []
         if self.rdma:
             port = os.path.join(root, "sys/class/infiniband", self.rdma, "ports/1")

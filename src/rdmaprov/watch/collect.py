@@ -202,7 +202,7 @@ class Collector:
                 opened = time.monotonic()
 
     async def _open(self, account: NodeAccount, link: CounterLink) -> int:
-        rails = [{"netdev": rail.netdev, "pci": rail.pci} for rail in account.node.rails]
+        rails = [rail.described for rail in account.node.rails]
         given = json.dumps({"rails": rails}).encode()
         out = await self._ask(account, link, Command("open", OPEN_S, given))
         account.start(parse_names(out, len(rails)), self.seconds)

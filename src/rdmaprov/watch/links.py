@@ -37,8 +37,7 @@ def lost_links(fleet: WatchedFleet) -> Iterator[Verdict]:
     for place, rail in fleet.rails():
         node = fleet.nodes[place[0]]
         if not node.has_device(place[1]):
-            described = node.node.rails[place[1]]
-            what = f"{described.netdev or described.pci} is not there"
+            what = f"{node.node.rails[place[1]].name} is not there"
             remedy = f"Check it: rdmaprov validate SITE --limit {place[0]}"
             yield fleet.verdict(VerdictKind.LINK, what, remedy, place)
             continue

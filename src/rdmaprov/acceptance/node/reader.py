@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from rdmaprov.node.devices import addresses, names, netdev_at, rdma_at, rdma_on, read
+from rdmaprov.node.devices import addresses, names, rail_devices, read
 from rdmaprov.node.gpus import read_gpus, read_processes
 from rdmaprov.node.identity import read_identity
 
@@ -74,9 +74,7 @@ def other_runs():
 
 def read_rail(described, addresses_of):
     """Return a rail of the site as it is."""
-    pci, netdev = described["pci"].lower(), described["netdev"]
-    netdev = netdev or netdev_at("/", pci)
-    device = rdma_on("/", netdev) if netdev else rdma_at("/", pci)
+    netdev, device = rail_devices("/", described)
     state = read("/sys/class/infiniband", device, "ports/1/state") if device else ""
     return {
         "netdev": netdev,

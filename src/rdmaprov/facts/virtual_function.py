@@ -1,10 +1,10 @@
-"""Network devices that are virtual functions of a NIC, or scalable ones."""
+"""Whether a port is of a virtual function, whose host has what belongs to the card."""
 
 from __future__ import annotations
 
 import shlex
 
-from rdmaprov.facts.devices import NET
+from rdmaprov.facts.devices import INFINIBAND, NET, Port
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import END, whole
 
@@ -14,12 +14,13 @@ _VIRTUAL = frozenset(
 )
 
 
-def is_virtual_function(host: Host, netdev: str) -> bool:
-    """Return whether a network device is a virtual function or a subfunction.
+def is_virtual_function(host: Host, port: Port) -> bool:
+    """Return whether a port is of a virtual function or a subfunction.
 
     A guest sees its virtual function without the physical one: there the PCI device's number tells.
     """
-    name = shlex.quote(f"{NET}/{netdev}/device")
+    base = f"{NET}/{port.netdev}" if port.netdev else f"{INFINIBAND}/{port.rdma}"
+    name = shlex.quote(f"{base}/device")
     shown = whole(
         host.run(
             f"readlink -f {name}; ls -d {name}/physfn 2>&1; "
