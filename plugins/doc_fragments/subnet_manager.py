@@ -28,11 +28,10 @@ options:
     default: [0]
   engines:
     description: Routing engines in the order in which opensm tries them; after the
-      last one it takes minhop, unless no_fallback is among them. ftree and updn have
-      no credit loops in a fat tree.
+      last one it takes minhop, unless no_fallback is among them.
     type: list
     elements: str
-    default: [ftree, updn]
+    required: true
   root_guids:
     description: 'GUIDs of the switches at the top of the tree, as 0x0123456789abcdef.
       None: opensm finds them itself.'

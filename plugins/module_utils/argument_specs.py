@@ -82,7 +82,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "node": {"type": "str", "required": True},
         "rails": RAILS,
         "subnet_rails": {"type": "list", "elements": "int", "default": [0]},
-        "engines": {"type": "list", "elements": "str", "default": ["ftree", "updn"]},
+        "engines": {"type": "list", "elements": "str", "required": True},
         "root_guids": {"type": "list", "elements": "str", "default": []},
         "partitions": {"type": "list", "elements": "str", "default": []},
         "partition_keys": {"type": "list", "elements": "str", "default": [], "no_log": False},

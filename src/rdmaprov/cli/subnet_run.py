@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Unpack
@@ -23,10 +24,11 @@ from rdmaprov.probe.session import Limits
 from rdmaprov.problem import display_path, printable
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
+from rdmaprov.site_subnet.engine_log import engine_logs
 from rdmaprov.site_subnet.gather import Gathered, gather
 from rdmaprov.site_subnet.hosts import FabricHost, NodeOfSite, ThisMachine
 from rdmaprov.site_subnet.judge_site import SiteAssessment, judge_site
-from rdmaprov.site_subnet.plan import plan_of
+from rdmaprov.site_subnet.plan import SubnetPlan, host_keys, plan_of
 from rdmaprov.site_subnet.result import findings_data, nodes_data, subnets_data
 from rdmaprov.subnet.collect import require_new
 from rdmaprov.terminal import Line
@@ -62,12 +64,14 @@ def judge_subnet(
     wait = (lambda: time.sleep(interval_s)) if interval_s else None
     with session.prepare(site, limit, json_file, passwords) as ready:
         plan = plan_of(ready.fleet, is_whole=limit is None)
-        with _hosts(ready, sources, here) as hosts, _directory() as directory:
+        with _hosts(ready, sources, here, plan) as reached, _directory() as directory:
             with meter("reading the fabric"):
-                gathered = gather(hosts, named, directory, wait)
+                gathered = gather(reached.hosts, named, directory, wait)
+                subnets = list(gathered.subnets.values())
+                logs = engine_logs(plan, subnets, reached.nodes.get)
             if save is not None and gathered.host:
                 shutil.copytree(directory, save, dirs_exist_ok=True)
-        found = judge_site(plan, list(gathered.subnets.values()), gathered.not_read)
+        found = judge_site(plan, subnets, gathered.not_read, logs)
         head = Head("subnet", site, limit, started, ready.waivers)
         _conclude(ready, head, gathered, found, save, json_file)
     return found.exit_code
@@ -90,16 +94,28 @@ def _devices(text: str) -> list[str]:
     return found
 
 
+@dataclass(frozen=True)
+class _Reached:
+    """The hosts to read from, in order, and the nodes that can be asked by name."""
+
+    hosts: Sequence[FabricHost]
+    nodes: Mapping[str, FabricHost]
+
+
 @contextmanager
-def _hosts(ready: session.Prepared, sources: str, here: bool) -> Iterator[Sequence[FabricHost]]:
-    """Provide the hosts to read from.
+def _hosts(
+    ready: session.Prepared, sources: str, here: bool, plan: SubnetPlan
+) -> Iterator[_Reached]:
+    """Provide the hosts to read from, and the nodes with the logs of managers.
 
     Raises:
         UsageError: a named one is no node of the site.
 
     """
     if here:
-        yield [ThisMachine()]
+        mine = set(host_keys(socket.gethostname()))
+        own = [name for name in plan.managers if mine.intersection(host_keys(name))]
+        yield _Reached([ThisMachine()], dict.fromkeys(own, ThisMachine()))
         return
     wanted = [name for name in sources.replace(",", " ").split() if name]
     site = display_path(str(ready.fleet.site), Path.cwd())
@@ -110,11 +126,14 @@ def _hosts(ready: session.Prepared, sources: str, here: bool) -> Iterator[Sequen
                 printable(f"--from: {name} is no node of {site}"),
                 "Name nodes of the site, within --limit; or read from this machine: --here",
             )
-    nodes = tuple(by_name[name] for name in wanted or list(by_name)[:_TRIED])
+    tried = wanted or list(by_name)[:_TRIED]
+    managers = [name for name in plan.managers if plan.engine and name in by_name]
+    nodes = tuple(by_name[name] for name in dict.fromkeys([*tried, *managers]))
     chosen = replace(ready.fleet, nodes=nodes)
     probe = open_probe(chosen, Limits(), together=False, become_password=ready.given.become)
     try:
-        yield [NodeOfSite(node.name, probe) for node in nodes]
+        named = {node.name: NodeOfSite(node.name, probe) for node in nodes}
+        yield _Reached([named[name] for name in tried], named)
     finally:
         probe.close()
 

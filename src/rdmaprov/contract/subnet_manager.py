@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from rdmaprov.contract.rule import FleetRule, Rule, Violation
+from rdmaprov.contract.rule import FleetRule, Rule, Violation, is_roce
 from rdmaprov.inventory.model import Node
 
 _HOSTS = "subnet_manager_hosts"
 _RAILS = "subnet_manager_rails"
 _ENGINES = "subnet_manager_routing_engines"
+_PLANNED = "fabric_routing_engine"
 _ROOTS = "subnet_manager_root_guids"
 _GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
 # opensm(8), option -R. The vendor's opensm has adaptive ones beside them, such as ar_updn.
@@ -67,6 +68,26 @@ def _engines(node: Node) -> Iterator[Violation]:
             yield Violation(_ENGINES, f"'{name}' is no routing engine of opensm", remedy, (index,))
 
 
+def _planned_engine(node: Node) -> Iterator[Violation]:
+    name, own = node.get(_PLANNED), node.get(_ENGINES)
+    if is_roce(node) or not name:
+        return
+    if name == "no_fallback" or (name not in _OPEN and not _ADAPTIVE.fullmatch(name)):
+        remedy = "write one of opensm(8), such as ftree, updn or ar_updn"
+        yield Violation(_PLANNED, f"'{name}' is no routing engine of opensm", remedy)
+    elif node.get(_HOSTS) and _ENGINES in node.written and own and own[0] != name:
+        message = f"the manager tries {own[0]} first, but {_PLANNED} is {name}"
+        yield Violation(_ENGINES, message, f"write {name} first, or remove the line", (0,))
+
+
+def _same_planned_engine(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
+    others = [node for node in nodes if not is_roce(node)]
+    for node in others[1:]:
+        if node.get(_PLANNED) != others[0].get(_PLANNED):
+            message = f"it is not that of {others[0].name}"
+            yield node, Violation(_PLANNED, message, "write it once, for all nodes")
+
+
 def _roots(node: Node) -> Iterator[Violation]:
     for variable in (_ROOTS, "subnet_manager_beside"):
         for index, text in enumerate(node.get(variable) or ()):
@@ -96,6 +117,10 @@ RULES = (
     Rule("subnet-manager.rails", "A manager's rails are rails of its node.", _MAN, _rails),
     Rule("subnet-manager.engines", "Routing engines are known to opensm.",
          "opensm(8), -R", _engines),
+    Rule("subnet.engine", "The plan's routing engine is known to opensm, and the manager's first.",
+         "opensm(8), -R", _planned_engine),
+    FleetRule("subnet.engines", "All nodes have the same routing engine in their plan.",
+              _IBTA, _same_planned_engine),
     Rule("subnet-manager.guids", "Root GUIDs have the form of GUIDs, and are those of one subnet.",
          "opensm(8), -a", _roots),
     FleetRule("subnet-manager.same", "All managers of a subnet have the same settings.",

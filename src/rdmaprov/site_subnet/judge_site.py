@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.site_subnet.check_engine import engine_findings
 from rdmaprov.site_subnet.check_leaves import expected_leaves, leaf_findings, spine_findings
 from rdmaprov.site_subnet.check_managers import manager_findings
 from rdmaprov.site_subnet.check_ports import (
@@ -16,6 +17,7 @@ from rdmaprov.site_subnet.check_ports import (
     unnamed_findings,
 )
 from rdmaprov.site_subnet.check_sharp import sharp_findings
+from rdmaprov.site_subnet.engine_log import EngineLog
 from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.join import Joined, join
 from rdmaprov.site_subnet.peers import SiteNames, findings_of_peers
@@ -50,7 +52,10 @@ class SiteAssessment:
 
 
 def judge_site(
-    plan: SubnetPlan, subnets: Sequence[Assessment], not_read: Sequence[SubnetProblem] = ()
+    plan: SubnetPlan,
+    subnets: Sequence[Assessment],
+    not_read: Sequence[SubnetProblem] = (),
+    logs: Sequence[EngineLog] = (),
 ) -> SiteAssessment:
     """Return what is wrong with the subnets of a site.
 
@@ -58,12 +63,18 @@ def judge_site(
         plan: of the site.
         subnets: each judged alone.
         not_read: what no tool told.
+        logs: what the master of each subnet says of its routing engine, if the site expects one.
 
     """
     joined = join(plan, [each.fabric for each in subnets])
     findings = [SubnetFinding(problem) for problem in not_read]
     if joined.ports or any(each.fabric.hcas for each in subnets):
         findings += _findings(plan, subnets, joined)
+        findings += [
+            found
+            for subnet, log in zip(subnets, logs, strict=False)
+            for found in engine_findings(plan, subnet, log)
+        ]
     else:
         findings += [SubnetFinding(problem) for each in subnets for problem in each.problems]
     findings.sort(key=lambda each: not each.is_wrong)

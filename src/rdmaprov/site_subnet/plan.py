@@ -54,6 +54,7 @@ class SubnetPlan:
         managers: the nodes that run a subnet manager, the master first; empty for a manager that
             is not the site's.
         beside: GUIDs of other managers that may be there.
+        engine: the routing engine that the tables are to be of; empty for any.
 
     """
 
@@ -65,6 +66,7 @@ class SubnetPlan:
     sharp: bool = False
     managers: tuple[str, ...] = ()
     beside: frozenset[int] = frozenset()
+    engine: str = ""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -124,6 +126,7 @@ def plan_of(fleet: Fleet, *, is_whole: bool) -> SubnetPlan:
         any(node.get("fabric_sharp") == "wanted" for node in nodes),
         _union(node.get("subnet_manager_hosts") for node in nodes),
         frozenset(_guids(_union(node.get("subnet_manager_beside") for node in nodes))),
+        next((str(node.get("fabric_routing_engine") or "") for node in nodes), ""),
     )
 
 

@@ -17,6 +17,8 @@ _REMEDIES = {
     "credit loop": "Have the subnet manager route without loops, such as by ftree or updn",
     "balance": "Have the subnet manager write its tables again: look at its routing engine, its"
     " root GUIDs, and for tables or weights written by hand",
+    "engine": "Look at the engines that the manager was given, and at its log: where an engine does"
+    " not suit the fabric, opensm takes the next one",
     "sharp": "Look at the switch's firmware and its SHARP setting, and at the log of sharp_am",
     "not verified": "Remove the cause, then run the same command again",
 }

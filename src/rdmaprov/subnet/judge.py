@@ -49,6 +49,7 @@ class Assessment:
         problems: what is wrong before what is not verified.
         managers: those that answered.
         knows_managers: whether the master was asked which others there are.
+        routes: the ways of the tables; None without tables.
 
     """
 
@@ -59,6 +60,7 @@ class Assessment:
     problems: list[SubnetProblem]
     managers: Sequence[Manager] = ()
     knows_managers: bool = False
+    routes: Routes | None = None
 
     @property
     def verdict(self) -> SubnetVerdict:
@@ -92,7 +94,8 @@ def judge(subnet: Subnet) -> Assessment:
         lost = lost_share(loads) if uneven else 0.0
     problems.sort(key=lambda each: each.level != Level.WRONG)
     known = bool(subnet.known_managers)
-    return Assessment(fabric, loads, loops, lost, problems, subnet.managers, known)
+    ways = routes if loads else None
+    return Assessment(fabric, loads, loops, lost, problems, subnet.managers, known, ways)
 
 
 def _balance(
