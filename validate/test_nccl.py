@@ -36,6 +36,7 @@ _TURNS_OFF = re.compile(r"NCCL_(IB|P2P|SHM|NVLS|COLLNET)_DISABLE|NCCL_NET")
 _FAMILIES = {"ipv4": "AF_INET", "ipv6": "AF_INET6"}
 
 
+_ADAPTIVE = "NCCL_IB_ADAPTIVE_ROUTING"
 # Set by variables of the site's own; the other tests verify their values.
 _OWN = frozenset({"NCCL_IB_HCA", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_PKEY",
                   "NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE",
@@ -143,6 +144,14 @@ def test_collnet_is_on_where_sharp_is_wanted(host: Host, node: Node) -> None:
     _variable(host, node, "NCCL_COLLNET_ENABLE", "1", "fabric_sharp")
 
 
+def test_adaptive_routing_is_the_sites(host: Host, node: Node) -> None:
+    """NCCL_IB_ADAPTIVE_ROUTING is what the site says of adaptive routing."""
+    wanted = {"on": "1", "off": "0"}.get(node.get("fabric_adaptive_routing"))
+    if wanted is None:
+        not_applicable("fabric_adaptive_routing: auto, so NCCL decides")
+    _variable(host, node, _ADAPTIVE, wanted, "fabric_adaptive_routing")
+
+
 def test_gid_index(host: Host, node: Node) -> None:
     """NCCL_IB_GID_INDEX is set only if the site sets it: it overrides the address family."""
     needs_roce(node, "NCCL_IB_GID_INDEX")
@@ -220,6 +229,7 @@ def test_nothing_else_is_set(host: Host, node: Node) -> None:
     for name in found.values:
         is_sites = name in (*_OWN, *_tuner_names(node), *node.get("nccl_environment"))
         is_sites |= name == "NCCL_COLLNET_ENABLE" and node.get("fabric_sharp") == "wanted"
+        is_sites |= name == _ADAPTIVE and node.get("fabric_adaptive_routing") != "auto"
         matters = _TURNS_OFF if merges else re.compile("NCCL_.*")
         if not is_sites and matters.fullmatch(name) and not _HARMLESS.fullmatch(name):
             _variable(host, node, name, None, "nccl_environment")

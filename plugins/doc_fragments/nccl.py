@@ -47,6 +47,14 @@ options:
     type: str
     choices: ['off', wanted]
     default: 'off'
+  adaptive_routing:
+    description: Whether NCCL's transfers are to allow adaptive routing, by which
+      switches choose a port for each packet. on and off set NCCL_IB_ADAPTIVE_ROUTING;
+      auto leaves it to NCCL, which allows it on InfiniBand alone. The subnet manager
+      turns it on for service levels, of which fabric_service_level must be one.
+    type: str
+    choices: [auto, 'on', 'off']
+    default: auto
   ib_gid_index:
     description: NCCL_IB_GID_INDEX. With -1, NCCL 2.21 and later choose the GID by
       O(ib_address_family), which still works after the index changes.

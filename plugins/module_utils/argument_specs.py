@@ -218,6 +218,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "ib_sl": {"type": "int", "required": True},
         "ib_pkey": {"type": "str", "required": True, "no_log": False},
         "sharp": {"type": "str", "choices": ["off", "wanted"], "default": "off"},
+        "adaptive_routing": {"type": "str", "choices": ["auto", "on", "off"], "default": "auto"},
         "ib_gid_index": {"type": "int", "default": -1},
         "ib_address_family": {"type": "str", "required": True, "choices": ["ipv4", "ipv6"]},
         "ib_address_range": {"type": "str", "default": ""},

@@ -37,6 +37,7 @@ def arguments(**changed: object) -> dict[str, Any]:
         "ib_tc": 106,
         "ib_address_family": "ipv4",
         "ib_sl": 0,
+        "adaptive_routing": "auto",
         "ib_pkey": "",
         "cross_nic": 0,
         **changed,

@@ -77,6 +77,15 @@ def test_sharp_that_is_wanted_turns_collnet_on(node: FakeMachine):
     assert not any("COLLNET" in line for line in body(node))
 
 
+@pytest.mark.parametrize("kind", ["infiniband", "roce"])
+def test_adaptive_routing_is_said_where_the_site_says_it(node: FakeMachine, kind: str):
+    tc = 106 if kind == "roce" else 0
+    for said, line in (("on", ["1"]), ("off", ["0"]), ("auto", [])):
+        converge(node, nccl, arguments(kind=kind, ib_tc=tc, adaptive_routing=said), check=False)
+        found = [line for line in body(node) if "ADAPTIVE" in line]
+        assert found == [f"NCCL_IB_ADAPTIVE_ROUTING={value}" for value in line]
+
+
 def test_infiniband_has_a_service_level_and_no_gid(node: FakeMachine):
     converge(node, nccl, arguments(kind="infiniband", ib_tc=0, ib_sl=2), check=False)
     assert body(node) == [ROCE[0], "NCCL_IB_SL=2", "NCCL_CROSS_NIC=0"]

@@ -19,6 +19,9 @@ SKIPPED = {
     "test_nccl.py::test_listed_names_after_reboot": (
         "nccl_ib_hca: [], so the rails' devices are found"
     ),
+    "test_nccl.py::test_adaptive_routing_is_the_sites": (
+        "fabric_adaptive_routing: auto, so NCCL decides"
+    ),
     "test_nccl.py::test_collnet_is_on_where_sharp_is_wanted": (
         "the site does not want SHARP (fabric_sharp)"
     ),
@@ -68,6 +71,7 @@ def test_infiniband_fleet_is_silent_and_all_of_a_subnet_is_judged(
     skipped = {o.test for o in outcomes if o.state == "skipped"}
     assert [test for test in skipped if test.startswith(of_a_subnet)] == []
     assert {
+        "test_nccl.py::test_adaptive_routing_is_the_sites",
         "test_nccl.py::test_partition_is_the_fabrics",
         "test_links.py::test_rate",
     } & skipped == set()

@@ -124,6 +124,8 @@ def _fabric(
             found["NCCL_IB_PKEY"] = partition_index(machine, hcas, arguments["ib_pkey"])
         if arguments["sharp"] == "wanted":
             found["NCCL_COLLNET_ENABLE"] = "1"
+    if arguments["adaptive_routing"] != "auto":
+        found["NCCL_IB_ADAPTIVE_ROUTING"] = str(int(arguments["adaptive_routing"] == "on"))
     if arguments["socket_ifname"]:
         found["NCCL_SOCKET_IFNAME"] = _socket(machine, arguments["socket_ifname"])
     found["NCCL_CROSS_NIC"] = str(arguments["cross_nic"])

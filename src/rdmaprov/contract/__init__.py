@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rdmaprov.contract import (
     acceptance,
+    adaptive_routing,
     causes,
     ets,
     launchers,
@@ -40,6 +41,7 @@ _RULES: tuple[Rule | FleetRule, ...] = (
     *subnet.RULES,
     *partitions.RULES,
     *sharp.RULES,
+    *adaptive_routing.RULES,
     *subnet_manager.RULES,
     *qos.RULES,
     *ets.RULES,
