@@ -7,12 +7,18 @@ import re
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, devices, subnet_port
-from rdmaprov.facts.devices import INFINIBAND
+from rdmaprov.facts import CouldNotTell, devices, link_files, subnet_port
+from rdmaprov.facts.devices import INFINIBAND, NET
 from rdmaprov.facts.subnet_port import UNICAST, SubnetPort
 from rdmaprov.inventory import Node, Rail, partitions
 from rdmaprov.inventory.partitions import shown_key
-from rdmaprov.validate.verdict import Setting, needs_infiniband, not_applicable
+from rdmaprov.validate.verdict import (
+    AFTER_REBOOT,
+    Setting,
+    needs_infiniband,
+    needs_ipoib,
+    not_applicable,
+)
 
 pytestmark = pytest.mark.links
 
@@ -85,6 +91,35 @@ def test_partition_keys(host: Host, node: Node, rail: Rail) -> None:
         _setting(node, rdma, "partition keys are", variable, "pkeys").reject(
             [shown_key(key) for key in sorted(has)], f"{', '.join(missing)} among them"
         )
+
+
+def test_ipoib_mode_running(host: Host, node: Node, rail: Rail) -> None:
+    """The rail's IPoIB network device is in the site's mode."""
+    wanted = _wanted_mode(node)
+    here = devices.read(host)
+    netdev = devices.port_of(here, rail).require_netdev()
+    path = f"{NET}/{netdev}/mode"
+    # A kernel without connected mode has no such file.
+    seen = here.files.value(path) or "datagram"
+    Setting(node, netdev, "IPoIB mode", "fabric_ipoib_mode", path).require(seen, wanted)
+
+
+def test_ipoib_mode_after_reboot(host: Host, node: Node, rail: Rail) -> None:
+    """The next boot sets the site's mode on the rail's IPoIB network device."""
+    wanted = _wanted_mode(node)
+    netdev = devices.port(host, rail).require_netdev()
+    boot = link_files.boot_settings(link_files.read(host), netdev)
+    Setting(node, netdev, "IPoIB mode", "fabric_ipoib_mode", boot.where, AFTER_REBOOT).require(
+        boot.ipoib_mode or None, wanted
+    )
+
+
+def _wanted_mode(node: Node) -> str:
+    needs_infiniband(node, "IPoIB")
+    needs_ipoib(node)
+    if node.get("fabric_ipoib_mode") == "keep":
+        not_applicable("fabric_ipoib_mode: keep")
+    return str(node.get("fabric_ipoib_mode"))
 
 
 def _port(host: Host, node: Node, rail: Rail) -> tuple[str, SubnetPort]:

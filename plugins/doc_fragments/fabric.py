@@ -19,6 +19,14 @@ options:
       them. Used on InfiniBand only.'
     type: bool
     default: true
+  ipoib_mode:
+    description: Mode of the rails' IPoIB network devices, running and at boot. connected
+      allows an MTU of 65520, and ConnectX-4 and later lack it, unless OFED's ib_ipoib
+      is loaded with ipoib_enhanced 0. keep leaves the mode alone. Used on InfiniBand
+      with O(ipoib) only.
+    type: str
+    choices: [keep, datagram, connected]
+    default: keep
   memory_bytes:
     description: Memory of the node, such as 2T. If set, a node with less is refused
       (apart from what the kernel reserves), and hugepages are checked against it.

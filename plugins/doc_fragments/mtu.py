@@ -19,6 +19,14 @@ options:
       them. Used on InfiniBand only.'
     type: bool
     default: true
+  ipoib_mode:
+    description: Mode of the rails' IPoIB network devices, running and at boot. connected
+      allows an MTU of 65520, and ConnectX-4 and later lack it, unless OFED's ib_ipoib
+      is loaded with ipoib_enhanced 0. keep leaves the mode alone. Used on InfiniBand
+      with O(ipoib) only.
+    type: str
+    choices: [keep, datagram, connected]
+    default: keep
   mtu_bytes:
     description: MTU of the rails' network devices. RoCE needs at least 4192 for an
       RDMA MTU of 4096; 2044 is the IPoIB MTU of a subnet manager's default partition.

@@ -50,6 +50,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
         "rails": RAILS,
         "ipoib": {"type": "bool", "default": True},
+        "ipoib_mode": {
+            "type": "str",
+            "choices": ["keep", "datagram", "connected"],
+            "default": "keep",
+        },
         "memory_bytes": {"type": "bytes"},
         "numa_nodes": {"type": "int"},
         "gpu_count": {"type": "int", "default": 0},
@@ -124,6 +129,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
         "rails": RAILS,
         "ipoib": {"type": "bool", "default": True},
+        "ipoib_mode": {
+            "type": "str",
+            "choices": ["keep", "datagram", "connected"],
+            "default": "keep",
+        },
         "mtu_bytes": {"type": "int", "required": True},
         "rdma_bytes": {"type": "int", "required": True, "choices": [256, 512, 1024, 2048, 4096]},
         "link_manager": {

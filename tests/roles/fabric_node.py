@@ -61,6 +61,8 @@ def arguments(**changed: object) -> dict[str, object]:
         "memory_bytes": None,
         "numa_nodes": None,
         "gpu_count": 0,
+        "ipoib": True,
+        "ipoib_mode": "keep",
         "source_routing": True,
         "routing_table_base": 1000,
         "link_manager": "auto",

@@ -39,6 +39,8 @@ ARGUMENTS: dict[str, Any] = {
     "memory_bytes": None,
     "numa_nodes": None,
     "gpu_count": 0,
+    "ipoib": True,
+    "ipoib_mode": "keep",
     "source_routing": True,
     "routing_table_base": 1000,
     "link_manager": "ifupdown",

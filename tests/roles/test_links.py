@@ -200,6 +200,7 @@ def test_mtu_has_a_file_of_its_own(node: FakeMachine, manager: object, path: str
         "rails": [{"netdev": "ens1"}],
         "mtu_bytes": 4200,
         "rdma_bytes": 4096,
+        "ipoib_mode": "keep",
         "link_manager": "auto",
         "guard_allowed_netdevs": [],
     }

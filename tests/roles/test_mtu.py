@@ -48,6 +48,7 @@ def arguments(**changed: object) -> dict[str, object]:
         "rails": [{"pci": "0000:18:00.0"}],
         "mtu_bytes": 4200,
         "rdma_bytes": 4096,
+        "ipoib_mode": "keep",
         "link_manager": "auto",
         "guard_allowed_netdevs": [],
         "guard_revert_s": 60,

@@ -54,5 +54,6 @@ def ipoib(node: FakeNode, netdev: str) -> None:
     """Have the network device be IPoIB's, in datagram mode."""
     for name, value in {"type": "32", "mtu": "2044", "mode": "datagram"}.items():
         node.put(f"/sys/class/net/{netdev}/{name}", value + "\n")
-    file = f"/etc/systemd/network/20-rdmaprov-{netdev}.network.d/rdmaprov-mtu.conf"
-    node.put(file, "[Link]\nMTUBytes=2044\n")
+    file = f"/etc/systemd/network/20-rdmaprov-{netdev}.network"
+    node.put(f"{file}.d/rdmaprov-mtu.conf", "[Link]\nMTUBytes=2044\n")
+    node.put(file, (node.root / file[1:]).read_text() + "\n[IPoIB]\nMode=datagram\n")

@@ -75,6 +75,7 @@ RIGHT = {
 # Not of this site; and rdma_cm's ToS is only shown where somebody opened its directory.
 SKIPPED = {
     *(f"test_infiniband.py::{test}" for test in (
+        "test_ipoib_mode_after_reboot", "test_ipoib_mode_running",
         "test_lanes_and_speed", "test_partition_keys", "test_port_has_a_lid",
         "test_port_knows_its_subnet_manager", "test_subnet_prefix",
     )),
@@ -82,6 +83,7 @@ SKIPPED = {
         "test_manager_after_reboot", "test_manager_configured", "test_manager_in_the_subnet",
         "test_manager_running", "test_no_other_manager", "test_routing_engine_in_force",
     )),
+    "test_nccl.py::test_adaptive_routing_is_the_sites",
     "test_nccl.py::test_collnet_is_on_where_sharp_is_wanted",
     "test_nccl.py::test_partition_is_the_fabrics",
     "test_uniformity.py::test_guids", "test_uniformity.py::test_subnets",

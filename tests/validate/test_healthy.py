@@ -38,6 +38,8 @@ SKIPPED = {
 
 # What RoCE has not, by the test that would judge it.
 _ABSENT = {
+    "test_infiniband.py::test_ipoib_mode_after_reboot": "IPoIB",
+    "test_infiniband.py::test_ipoib_mode_running": "IPoIB",
     "test_infiniband.py::test_lanes_and_speed": "generations of InfiniBand",
     "test_infiniband.py::test_partition_keys": "partition keys",
     "test_infiniband.py::test_port_has_a_lid": "subnet manager",

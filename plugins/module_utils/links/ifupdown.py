@@ -40,6 +40,9 @@ class Ifupdown(LinkManager):
         self._require_read()
         self._require_no_other(rail.netdev)
         lines = [f"auto {rail.netdev}", *_stanza(rail.netdev, wanted)]
+        if wanted.ipoib_mode:
+            path = f"/sys/class/net/{rail.netdev}/mode"
+            lines.append(f"    pre-up echo {wanted.ipoib_mode} > {path}")
         self.plan_address(plan, rail, wanted, self.own_file(rail.netdev), lines)
 
     def mtu(self, plan: Plan, rail: Rail, mtu_bytes: int) -> None:

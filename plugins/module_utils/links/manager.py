@@ -26,6 +26,7 @@ class Addressing:
         gateway: the router of its subnet; empty for none.
         table: the routing table of what is sent from the address; 0 for none of its own.
         priority: of the rule that leads there.
+        ipoib_mode: datagram or connected; empty to leave IPoIB's mode alone.
 
     """
 
@@ -33,6 +34,7 @@ class Addressing:
     gateway: str = ""
     table: int = 0
     priority: int = 0
+    ipoib_mode: str = ""
 
     @property
     def family(self) -> str:

@@ -62,6 +62,8 @@ class Netplan(LinkManager):
         if wanted.table:
             self._require_rules()
         lines = [*self._head(rail.netdev), "      optional: true"]
+        if wanted.ipoib_mode:
+            lines.append(f"      infiniband-mode: {wanted.ipoib_mode}")
         if wanted.address:
             lines += [
                 "      accept-ra: false",

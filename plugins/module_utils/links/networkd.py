@@ -16,6 +16,7 @@ from .manager import Addressing, LinkManager
 DIRECTORY = "/etc/systemd/network"
 _LINKS = "/run/systemd/netif/links/"
 _SETTLE_S = 15
+_HAS_IPOIB = 250  # systemd's NEWS: section [IPoIB] in .network files
 # It starts a moment after `networkctl reload` has ended, and writes down where it is after that.
 _START_S = 1
 # What matches one device, unless it has a wildcard (systemd.network(5), section [Match]).
@@ -51,6 +52,9 @@ class Networkd(LinkManager):
                 self.unread(plan, rail.netdev)
                 plan.absent(own)
             lines = ["[Network]", "ConfigureWithoutCarrier=yes", *_addressing(wanted)]
+        if wanted.ipoib_mode:
+            self._require_mode(rail)
+            lines = [*lines, "", "[IPoIB]", f"Mode={wanted.ipoib_mode}"]
         self.plan_address(plan, rail, wanted, path, lines)
 
     def fabric_file(self, netdev: str) -> str:
@@ -129,6 +133,16 @@ class Networkd(LinkManager):
                     f"{netdev}: {path} gives it {address}, expected {wanted.address} "
                     "(fabric_rails). Remove the line Address= there"
                 )
+
+    def _require_mode(self, rail: Rail) -> None:
+        """Refuse a systemd that does not know the section IPoIB of a .network file."""
+        shown = re.match(r"systemd (\d+)", self.machine.run(["networkctl", "--version"]))
+        if shown is None or int(shown[1]) < _HAS_IPOIB:
+            raise Refused(
+                f"{rail.netdev}: systemd {_HAS_IPOIB} is the first that sets IPoIB's mode "
+                f"(networkctl --version: {shown[1] if shown else 'unknown'}). Write "
+                "fabric_ipoib_mode: keep, or another fabric_link_manager"
+            )
 
     def _index(self, netdev: str) -> str:
         return self.machine.value(f"/sys/class/net/{netdev}/ifindex") or ""

@@ -52,6 +52,7 @@ class NetworkManager(LinkManager):
             self._require_in_profile(rail.netdev, wanted)
             return
         kind = self._kind(rail.netdev)
+        mode = f"transport-mode={wanted.ipoib_mode or 'datagram'}"
         self._addressed.append(rail.netdev)
         lines = [
             "[connection]",
@@ -62,7 +63,7 @@ class NetworkManager(LinkManager):
             "autoconnect-priority=999",  # before any profile of an admin's
             "",
             f"[{kind}]",
-            *(["transport-mode=datagram"] if kind == "infiniband" else []),
+            *([mode] if kind == "infiniband" else []),
             "",
             *_families(wanted),
         ]

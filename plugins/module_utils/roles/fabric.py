@@ -8,6 +8,7 @@ from .. import guard
 from ..fabric import fit
 from ..fabric.addresses import plan_addresses
 from ..fabric.arp import plan_arp
+from ..fabric.ipoib import mode_of, plan_mode
 from ..fabric.routing import plan_routing, table_of
 from ..links import Addressing, Links
 from ..machine import Machine
@@ -36,6 +37,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     addressed = [(rail, _addressing(rail, arguments)) for rail in rails]
     routed = [(rail, each) for rail, each in addressed if each.table]
     links = Links(machine, arguments["link_manager"])
+    plan_mode(plan, rails, mode_of(arguments))
     plan_addresses(
         plan,
         rails,
@@ -60,12 +62,13 @@ def _addressing(rail: Rail, arguments: dict[str, Any]) -> Addressing:
                 f"rail {rail.index}: a gateway ({rail.gateway}) is only used with an address and "
                 "fabric_source_routing: true. Remove it or write those"
             )
-        return Addressing(rail.address)
+        return Addressing(rail.address, ipoib_mode=mode_of(arguments))
     return Addressing(
         rail.address,
         rail.gateway,
         table_of(rail, arguments["routing_table_base"]),
         RULE_PRIORITY + rail.index,
+        mode_of(arguments),
     )
 
 

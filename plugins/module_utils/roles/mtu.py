@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .. import guard
+from ..fabric.ipoib import mode_of
 from ..links import Links
 from ..machine import Machine, NodeError
 from ..netdevs import vlan_parents
@@ -31,7 +32,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     # The kernel refuses a VLAN's MTU above that of the device below it (ERANGE), so that is first.
     below_vlans = [each for rail in rails for each in _below_vlan(machine, rail, arguments)]
     for rail in [*below_vlans, *rails]:
-        _running(plan, rail, arguments["mtu_bytes"])
+        _running(plan, rail, arguments["mtu_bytes"], mode_of(arguments))
     guard.require(plan, rails, arguments, below=True)
     for rail in [*below_vlans, *rails]:
         links.of(rail.netdev).mtu(plan, rail, arguments["mtu_bytes"])
@@ -55,12 +56,12 @@ def _below_vlan(machine: Machine, rail: Rail, arguments: dict[str, Any]) -> list
     ]
 
 
-def _running(plan: Plan, rail: Rail, mtu_bytes: int) -> None:
+def _running(plan: Plan, rail: Rail, mtu_bytes: int, wanted_mode: str) -> None:
     seen = plan.machine.value(f"/sys/class/net/{rail.netdev}/mtu") or ""
     if seen == str(mtu_bytes):
         return
 
-    mode = _ipoib_mode(plan.machine, rail, mtu_bytes)
+    mode = _ipoib_mode(plan.machine, rail, mtu_bytes, wanted_mode)
 
     def command(value: str) -> list[str]:
         return ["ip", "link", "set", "dev", rail.netdev, "mtu", value]
@@ -78,15 +79,15 @@ def _running(plan: Plan, rail: Rail, mtu_bytes: int) -> None:
     plan.interrupt(f"{rail.netdev} MTU", effect, "for under 1 s")
 
 
-def _ipoib_mode(machine: Machine, rail: Rail, mtu_bytes: int) -> str:
-    """Return the mode of IPoIB, empty for Ethernet.
+def _ipoib_mode(machine: Machine, rail: Rail, mtu_bytes: int, wanted: str) -> str:
+    """Return the mode of IPoIB, empty for Ethernet; the role fabric sets the site's before this.
 
     Raises:
         Refused: no partition allows this MTU in the mode.
 
     """
     path = f"/sys/class/net/{rail.netdev}/mode"
-    mode = machine.value(path) or ""
+    mode = wanted or machine.value(path) or ""
     most = _IPOIB_MOST.get(mode, mtu_bytes)
     if mtu_bytes > most:
         raise Refused(

@@ -70,13 +70,18 @@ def _mtu(node: Node) -> Iterator[Violation]:
     elif is_roce(node) and mtu > 10000:
         message = f"{mtu} is more than an Ethernet port supports"
         yield Violation("fabric_mtu_bytes", message, "write 9000")
-    elif not is_roce(node) and not 1280 <= mtu <= IPOIB_MOST_BYTES:
+    elif not is_roce(node) and not 1280 <= mtu <= _ipoib_most(node):
         message = f"{mtu} is not an MTU that IPoIB supports"
         if IPOIB_MOST_BYTES < mtu <= IPOIB_CONNECTED_BYTES:
             message = f"{mtu} needs IPoIB's connected mode, which ConnectX-4 and later do not have"
         yield Violation(
             "fabric_mtu_bytes", message, "write 2044 or 4092, whichever the partition allows"
         )
+
+
+def _ipoib_most(node: Node) -> int:
+    is_connected = node.get("fabric_ipoib_mode") == "connected"
+    return IPOIB_CONNECTED_BYTES if is_connected else IPOIB_MOST_BYTES
 
 
 def _rdma_mtu(node: Node) -> Iterator[Violation]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rdmaprov.facts import ifcfg, netplan, network_manager
+from rdmaprov.facts.devices import NET
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.network_manager import Section, rule, sections
@@ -40,6 +41,7 @@ class Boot:
         mtu_bytes: None if no file sets it.
         rules: source and table of each routing rule; the table is a text.
         files: those that say so, or the places where nothing was found.
+        ipoib_mode: datagram or connected; empty if no file sets IPoIB's mode.
 
     """
 
@@ -47,6 +49,7 @@ class Boot:
     mtu_bytes: int | None = None
     rules: tuple[tuple[str, str], ...] = ()
     files: tuple[str, ...] = ()
+    ipoib_mode: str = ""
 
     @property
     def where(self) -> str:
@@ -68,7 +71,7 @@ def boot_settings(files: Files, netdev: str) -> Boot:
     """
     for manager in (_netplan, _networkd, _network_manager, _ifupdown, _wicked):
         found = manager(files, netdev)
-        if found.addresses or found.mtu_bytes is not None:
+        if found.addresses or found.mtu_bytes is not None or found.ipoib_mode:
             return found
     _require_readable(files, "/")
     return Boot()
@@ -110,7 +113,9 @@ def _of_sections(read: list[Section], used: tuple[str, ...]) -> Boot:
         if title == "RoutingPolicyRule"
         for source, table in zip(keys.get("From", []), keys.get("Table", []), strict=False)
     ]
-    return Boot(tuple(addresses), _mtu(mtus[-1:], used), tuple(rules), used)
+    modes = [mode for title, keys in read if title == "IPoIB" for mode in keys.get("Mode", [])]
+    mode = "".join(modes[-1:])
+    return Boot(tuple(addresses), _mtu(mtus[-1:], used), tuple(rules), used, mode)
 
 
 def _mac(files: Files, netdev: str) -> str:
@@ -152,7 +157,7 @@ def _network_manager(files: Files, netdev: str) -> Boot:
         return Boot(mtu_bytes=_mtu([default] if default else [], places), files=places)
     used = (found.file, *(() if found.mtu else places))
     mtu = _mtu([found.mtu or default] if found.mtu or default else [], used)
-    return Boot(found.addresses, mtu, found.rules, used)
+    return Boot(found.addresses, mtu, found.rules, used, found.ipoib_mode)
 
 
 def _wicked(files: Files, netdev: str) -> Boot:
@@ -163,30 +168,34 @@ def _wicked(files: Files, netdev: str) -> Boot:
         return Boot()
     of = ifcfg.variables(text)
     mtu = [of["MTU"]] if of.get("MTU") else []
-    return Boot(ifcfg.addresses(of), _mtu(mtu, (path,)), files=(path,))
+    mode = of.get("IPOIB_MODE", "")
+    return Boot(ifcfg.addresses(of), _mtu(mtu, (path,)), files=(path,), ipoib_mode=mode)
 
 
 def _netplan(files: Files, netdev: str) -> Boot:
     addresses: list[str] = []
     rules: list[tuple[str, str]] = []
     mtu: list[str] = []
+    mode = ""
     used = []
     texts = [(match[0], text) for match, text in files.matching(r"/etc/netplan/.+\.yaml")]
     for path, entry in netplan.entries(texts, netdev):
         used.append(path)
         addresses += [str(each) for each in entry.get("addresses", []) or []]
+        mode = str(entry.get("infiniband-mode") or mode)
         mtu += [str(entry["mtu"])] if "mtu" in entry else []
         rules += [
             (str(each.get("from", "")), str(each.get("table", "")))
             for each in entry.get("routing-policy", []) or []
         ]
-    return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used))
+    return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used), mode)
 
 
 def _ifupdown(files: Files, netdev: str) -> Boot:
     addresses: list[str] = []
     rules: list[tuple[str, str]] = []
     mtu: list[str] = []
+    mode = ""
     used = []
     for match, text in files.matching(r"/etc/network/interfaces(?:\.d/[A-Za-z0-9_-]+)?"):
         for lines in _stanzas(text, netdev):
@@ -195,10 +204,12 @@ def _ifupdown(files: Files, netdev: str) -> Boot:
                 words = line.split()
                 addresses += words[1:2] if words[:1] == ["address"] else []
                 mtu += words[1:2] if words[:1] == ["mtu"] else []
+                written = re.search(rf"echo (\w+) > {NET}/{re.escape(netdev)}/mode$", line)
+                mode = written[1] if written else mode
                 set_by_ip = re.search(rf"link set dev {re.escape(netdev)} mtu (\d+)", line)
                 mtu += [set_by_ip[1]] if set_by_ip else []
                 rules += [rule(line)] if "rule add" in line else []
-    return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used))
+    return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used), mode)
 
 
 def _stanzas(text: str, netdev: str) -> Iterator[list[str]]:

@@ -21,6 +21,7 @@ PATHS = (
 Section = tuple[str, dict[str, list[str]]]
 # A profile's own MTU; these leave it to the default of conf.d (nm-settings-nmcli(5), ethernet.mtu).
 _OPEN = ("", "0", "auto")
+_CONNECTED = {"yes": "connected", "no": "datagram"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class ConnectionProfile:
         addresses: with prefix length.
         mtu: as written; empty if it leaves it open.
         rules: source and table of each routing rule.
+        ipoib_mode: datagram or connected; empty if it leaves it open.
 
     """
 
@@ -41,6 +43,7 @@ class ConnectionProfile:
     addresses: tuple[str, ...]
     mtu: str
     rules: tuple[tuple[str, str], ...]
+    ipoib_mode: str = ""
 
 
 def profile(files: Files, netdev: str, mac: str) -> ConnectionProfile | None:
@@ -56,7 +59,7 @@ def profile(files: Files, netdev: str, mac: str) -> ConnectionProfile | None:
         return None
     highest = max(each.priority for each in found)
     best = [each for each in found if each.priority == highest]
-    if len({(each.addresses, each.mtu, each.rules) for each in best}) > 1:
+    if len({(each.addresses, each.mtu, each.rules, each.ipoib_mode) for each in best}) > 1:
         names = ", ".join(each.file for each in best)
         raise CouldNotTell(f"{netdev}: profiles of one priority differ ({names})", "nmcli device")
     return best[0]
@@ -111,6 +114,7 @@ def _keyfiles(files: Files, netdev: str) -> Iterator[ConnectionProfile]:
             tuple(value.partition(",")[0] for value in _values(ips, r"address(es)?\d*")),
             "" if mtu in _OPEN else mtu,
             tuple(rule(value) for value in _values(ips, r"routing-rule\d+")),
+            _last(of.get("infiniband", {}), "transport-mode"),
         )
 
 
@@ -129,6 +133,7 @@ def _ifcfgs(files: Files, netdev: str, mac: str) -> Iterator[ConnectionProfile]:
             ifcfg.addresses(of),
             "" if mtu in _OPEN else mtu,
             tuple(rule(of[name]) for name in sorted(of) if name.startswith("ROUTING_RULE")),
+            _CONNECTED.get(of.get("CONNECTED_MODE", "").lower(), ""),
         )
 
 
