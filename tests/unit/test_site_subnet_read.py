@@ -152,6 +152,26 @@ def test_tool_that_crashes_is_asked_again(tmp_path):
     assert read(tmp_path, host).not_read == []
 
 
+UNANSWERED = (
+    "SubnGet(LFT) failed on switch 'leaf-p1-r0' Node GUID 0x200000 SMA LID 2; MAD status 0x6e"
+    " AM 0x24\n"
+)
+
+
+def test_switch_that_did_not_answer_is_asked_again(tmp_path):
+    """Its table would lack 64 LIDs, to which it would seem to have no route."""
+    whole = (HEALTHY / "dump_fts.txt").read_text()
+    partial = ToolOutput(whole.replace(" : (", " # (", 20), UNANSWERED, 0)
+    host = MadeUpHost("n1", dump_fts=[partial, ToolOutput(whole, "", 0)])
+    gathered = read(tmp_path / "again", host)
+    assert (gathered.not_read, gathered.subnets[""].verdict) == ([], SubnetVerdict.HEALTHY)
+    gathered = read(tmp_path / "never", MadeUpHost("n1", dump_fts=[partial]))
+    (why,) = gathered.not_read
+    assert why.text.startswith("dump_fts on n1 got no answer from a switch: SubnGet(LFT) failed")
+    assert gathered.subnets[""].loads == {}
+    assert gathered.subnets[""].problems == []
+
+
 def test_no_manager_is_a_verdict_and_no_failure(tmp_path):
     said = ToolOutput("sminfo: iberror: failed: query\n", "ibwarn: [2] mad_rpc", 255)
     gathered = read(tmp_path, MadeUpHost("n1", sminfo=[said]))

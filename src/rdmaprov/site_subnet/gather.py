@@ -128,7 +128,7 @@ class _Calls:
         tool = words[0]
         output = self._ask(words)
         for _ in range(_MOST_REPEATS):
-            if not output.has_crashed:
+            if not (output.has_crashed or output.is_partial):
                 break
             output = self._ask(words)
         known = tool in _OPTIONAL or _is_verdict(tool, output)
@@ -137,7 +137,8 @@ class _Calls:
             raise NoAccess(why, "Read from another host: --from NODE, or --here")
         if why:
             self.failed.setdefault(tool, []).append(why)
-        return output.text
+        # Without the routes that a switch did not tell, others would look lost.
+        return "" if output.is_partial else output.text
 
     def _ask(self, words: Sequence[str]) -> ToolOutput:
         output = self._host.run(words, self._limit_s)

@@ -43,6 +43,11 @@ class ToolOutput:
         """Return whether a signal of its own making ended it, as its shell says that."""
         return self.rc in _CRASHES
 
+    @property
+    def is_partial(self) -> bool:
+        """Return whether a switch did not answer: dump_fts leaves its LIDs out, and ends with 0."""
+        return "SubnGet(LFT) failed on switch" in self.errors
+
 
 def script(words: Sequence[str]) -> str:
     """Return what a shell of a host runs: the tool, its output compressed, with its exit code."""
@@ -86,6 +91,8 @@ def failure(tool: str, host: str, output: ToolOutput) -> str:
         return f"{tool} is not installed on {host}; install infiniband-diags there"
     if "UMAD" in said or "umad" in said:
         return f"{tool} cannot open the umad device on {host}: {_umad_reason(said)}"
+    if output.is_partial:
+        return f"{tool} on {host} got no answer from a switch: {_last_line(said)}"
     if output.rc == 0 and output.text.strip():
         return ""
     if output.rc == 0:
