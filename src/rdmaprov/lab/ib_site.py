@@ -28,9 +28,9 @@ def write_site(directory: Path, topology: Topology) -> None:
     variables: dict[str, Any] = {
         "fabric_kind": "infiniband",
         "fabric_link_gbps": RATE_GBPS,
+        "fabric_ipoib": False,
         "fabric_rails": [
             {
-                "netdev": f"ib{rail}",
                 "rdma": device_name(rail),
                 "leaf": leaf_name("{{ fabric_leaf }}", rail),
             }

@@ -33,7 +33,7 @@ def engine_findings(
         return  # that there are no tables is a problem already
     odd = _contradiction(plan.engine, subnet.fabric, subnet.routes)
     if odd:
-        text = f"the tables are not those of {plan.engine} ({_VARIABLE}): {odd}"
+        text = f"the tables are not those of {plan.engine}: {odd}"
         yield SubnetFinding(wrong(_KIND, _VARIABLE, None, text))
     elif log.engine and log.engine != plan.engine:
         text = f"{log.engine} wrote the last tables, expected {plan.engine} ({_VARIABLE})"
