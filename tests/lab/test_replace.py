@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from tests.cli.certified import make_key, public
 from tests.lab.fleet import FOUR, NODES, PATIENT, Fleet, leftovers_of_accept
 from tests.site_runs import WAIT_S
 from tests.unit.slurm_cluster import running_cluster
@@ -41,6 +42,20 @@ def scheduled(lab, directory):
         yield made, cluster
 
 
+def accept_signed(fleet, directory):
+    """Accept two nodes, which countersign what was measured; the certificate is valid."""
+    key = make_key(directory / "operator")
+    allowed = directory / "allowed_signers"
+    allowed.write_text(f"ops@example.com {public(key)}\n")
+    code, said = fleet.run("accept", "--limit", ",".join(NODES), *SIZES, "--sign", str(key))
+    assert code == 0, said
+    assert "countersigned by 2 of 2 nodes" in said
+    [certificate] = fleet.directory.glob("runs/*-accept/certificate.json")
+    words = ("certificate", "verify", str(certificate), "--allowed-signers", str(allowed))
+    code, said = fleet.execute(*words, "--site", str(fleet.site))
+    assert code == 0, said
+
+
 def service(slurm):
     """Return each node's name, its state in Slurm and the reason."""
     return slurm.ask("sinfo", "-h", "-N", "-o", "%N|%T|%E").splitlines()
@@ -64,8 +79,7 @@ def replace_machine(lab):
 
 def test_replaced_machine_is_drained_proven_and_returned(lab, tmp_path):
     with scheduled(lab, tmp_path) as (fleet, slurm):
-        code, said = fleet.run("accept", *SIZES)
-        assert fleet.results()["nodes"][WITNESS]["findings"] == 0, said
+        accept_signed(fleet, tmp_path)
         shown = replace_machine(lab)
         replace = ("replace", NODE, "--witnesses", WITNESS, *SIZES)
 
@@ -127,6 +141,7 @@ def test_controller_that_is_killed_in_each_step_leaves_the_reason_and_the_next_r
     lab = fleet_of_four.lab
     replace = ("replace", NODE, "--witnesses", WITNESS, *SIZES, "--wait", str(WAIT_S))
     with scheduled(lab, tmp_path) as (fleet, slurm):
+        accept_signed(fleet, tmp_path)
         job = slurm.ask(
             "sbatch", "--parsable", "--export=NONE", "-w", NODE, "-o", "/dev/null",
             "--wrap", "sleep 900",

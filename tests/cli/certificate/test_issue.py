@@ -51,6 +51,21 @@ def test_the_schema_describes_it(run):
 
 
 @pytest.mark.usefixtures("run")
+def test_a_host_key_without_its_public_file_countersigns(fleet, capfd):
+    """Sshd reads the private file alone, and some images have no other."""
+    public = fleet.roots["gpu001"] / "etc/ssh/ssh_host_ed25519_key.pub"
+    text = public.read_text()
+    public.unlink()
+    try:
+        made = fleet.accept(*SIZES, "--sign", "operator")
+    finally:
+        public.write_text(text)
+    assert "countersigned by 2 of 2 nodes" in capfd.readouterr().out
+    assert judge(made, fleet) == []
+    shutil.rmtree(made)
+
+
+@pytest.mark.usefixtures("run")
 def test_a_host_key_that_nobody_knows_is_said(fleet, capfd):
     hosts = fleet.directory / "known_hosts"
     old = hosts.read_text()

@@ -39,37 +39,49 @@ def countersign(request, root):
 def host_key(known, root):
     """Return the file of a host key that the controller knows, and its public part."""
     place = os.path.join(root, KEYS)
-    for name in names(place):
-        if not (name.startswith("ssh_host_") and name.endswith("_key.pub")):
+    found = {name[: -len(".pub")] if name.endswith(".pub") else name for name in names(place)}
+    for name in sorted(found):
+        if not (name.startswith("ssh_host_") and name.endswith("_key")):
             continue
-        try:
-            with open(os.path.join(place, name), "rb") as file:
-                key = " ".join(file.read(65536).decode("utf-8", "replace").split()[:2])
-        except OSError:
-            continue
+        path = os.path.join(place, name)
+        key = public_part(path)
         if key in known:
-            path = os.path.join(place, name[: -len(".pub")])
             if not os.access(path, os.R_OK):
                 raise CannotDo("only root can read {}".format(path))
             return path, key
     raise CannotDo("no host key in {} is the one in known_hosts".format(place))
 
 
+def public_part(path):
+    """Return type and key of a host key, of its .pub file or, as sshd needs none, of itself."""
+    try:
+        with open(path + ".pub", "rb") as file:
+            text = file.read(65536)
+    except OSError:
+        text = ssh_keygen("-y", "-P", "", "-f", path).stdout
+    return " ".join(text.decode("utf-8", "replace").split()[:2])
+
+
 def sign(text, key, namespace):
-    """Return the signature that ssh-keygen makes of a text, with a host key and no agent."""
+    """Return the signature that ssh-keygen makes of a text, with a host key."""
+    done = ssh_keygen("-Y", "sign", "-q", "-f", key, "-n", namespace, text=text)
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
+        raise CannotDo("ssh-keygen -Y sign (OpenSSH 8.1 or later): " + said[-1])
+    return done.stdout.decode()
+
+
+def ssh_keygen(*words, text=""):
+    """Run ssh-keygen, with no agent and no terminal to ask at."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SSH_A")}
     try:
-        done = subprocess.run(
-            ["ssh-keygen", "-Y", "sign", "-q", "-f", key, "-n", namespace],
+        return subprocess.run(
+            ["ssh-keygen", *words],
             input=text.encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30,
             env=environment, start_new_session=True,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CannotDo("ssh-keygen: {}".format(error)) from error
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
-        raise CannotDo("ssh-keygen -Y sign (OpenSSH 8.1 or later): " + said[-1])
-    return done.stdout.decode()
 
 
 def leave(request, root):
