@@ -2,7 +2,7 @@
 
     python bench/scaling.py --nodes 16 --trials 10 --seed 0 [--fault KIND]
 
-prints the table of docs/acceptance.md. The fleets and faults are those of bench/diagnosis.py. Only
+prints the table of docs/scaling.md. The fleets and faults are those of bench/diagnosis.py. Only
 state, preflight and scaling run, so nothing has taken out a bad node before.
 
 knee
