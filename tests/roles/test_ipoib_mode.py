@@ -14,7 +14,7 @@ from plugins.module_utils.plan import Plan, Refused
 from plugins.module_utils.rails import Rail
 from plugins.module_utils.roles import mtu
 from tests.roles.fake import FakeMachine
-from tests.roles.test_links import (
+from tests.roles.links_node import (
     apply,
     with_ifupdown,
     with_netplan,

@@ -55,7 +55,8 @@ def test_one_node_that_fails_ends_the_others(nodes, tmp_path):
     assert [node.left for node in ran.nodes.values()] == [(), ()]
 
 
-SAMPLED = {"n0": (("lo", ""),), "n1": (("lo", ""), ("no-such-device", ""))}
+LO, ABSENT = ({"netdev": name, "pci": ""} for name in ("lo", "no-such-device"))
+SAMPLED = {"n0": (LO,), "n1": (LO, ABSENT)}
 
 
 @pytest.mark.parametrize("ending", ["exit 0", "exec sleep 600"])
