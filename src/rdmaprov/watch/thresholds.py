@@ -53,8 +53,8 @@ LEAST_RDMA_PACKETS = 100
 # Priorities are judged over the whole time and over this one, so that a long watch names a change
 # as soon as a short one; two in a row, as counters are not read at the same moment. Our choice.
 PRIORITY_WINDOW_S = 3.0
-# Errors are allowed by their rate. Over hours, that is so many that a new fault would need minutes
-# to have more: so they are also counted over three of these, which slide. Our choice.
+# Errors are allowed by their rate. Over hours these add up, and a new fault would need minutes to
+# exceed them: so they are also counted over three of these, which slide. Our choice.
 ERROR_WINDOW_S = 3.0
 ERROR_WINDOWS = 3
 # No port comes near 80 Tb/s, so a node that counts more errs; as in acceptance.samples.track.
