@@ -24,8 +24,8 @@ STATE = "provisioned"
 NODE, WITNESS = "node2", "node1"
 SIZES = ("--sizes", "16K:64K")
 SLURM = "\nscheduler_kind: slurm\nscheduler_wait_s: 30\n"
-# Each of these steps takes an emulated node minutes: after this long, it is in the middle.
-AT_WORK_S = 15
+# Each of these steps takes an emulated node six seconds or more: now it is in the middle.
+AT_WORK_S = 2
 IN_PROGRESS = f"rdmaprov: replace {NODE} in progress"
 
 

@@ -45,12 +45,20 @@ class Scheduler:
         assert label.startswith("rdmaprov-")
         assert seconds > 0
         self.held.append(list(names))
+        self._set_idle(names, idle=False)
         for name in self.starts_on.intersection(names):
             self.now[name] = replace(IDLE, node=name, idle=False, busy=True)
 
     def release(self, names, label):
         assert label.startswith("rdmaprov-")
         self.released.append(list(names))
+        self._set_idle(names, idle=True)
+
+    def _set_idle(self, names, *, idle):
+        """Slurm calls a node reserved, not idle, as long as a reservation has it."""
+        for name in names:
+            if not self.now[name].busy:
+                self.now[name] = replace(self.now[name], idle=idle)
 
     def drain(self, node, reason):
         raise AssertionError(node, reason)
@@ -157,10 +165,12 @@ def test_interrupt_releases_the_witnesses(made):
 
 
 def test_witnesses_of_a_killed_run_are_released_first(made):
+    """Without that, none of them would be idle, and no run could go on until their time ends."""
     work, _ = made
-    work.journal.note("n1", held=["n5"])
+    work.scheduler.hold(NAMES[1:], "rdmaprov-killed", 60)
+    work.journal.note("n1", held=list(NAMES[1:]))
     assert Proofs(work).accept(["n1"]).is_ok
-    assert work.scheduler.released == [["n5"], ["n2", "n3"]]
+    assert work.scheduler.released == [list(NAMES[1:]), ["n2", "n3"]]
 
 
 def test_without_a_scheduler_a_user_names_who_is_idle(made):

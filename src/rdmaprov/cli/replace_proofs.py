@@ -40,6 +40,7 @@ class Proofs:
     def accept(self, nodes: Sequence[str]) -> StepOutcome:
         """Measure nodes with witnesses that are known good and idle, and the paths between them."""
         busy: list[str] = []
+        self._release_held()
         for _ in range(_TRIES):
             witnesses = self._work.witnesses(busy)
             if not witnesses:
@@ -74,15 +75,18 @@ class Proofs:
         at_fault = f"; findings about {fold_names(named)}" if named else ""
         return node_proofs.outcome_of_run(result.exit_code(), f"accept, {path}{at_fault}")
 
+    def _release_held(self) -> None:
+        """End what a killed run has held: a reserved node is not idle, and no witness."""
+        first = self._work.asked.nodes[0]
+        if before := self._work.journal.get(first, "held"):
+            self._work.scheduler.release(before, self._label())
+            self._work.journal.note(first, held=[])
+
     @contextmanager
     def _held(self, witnesses: Sequence[str]) -> Iterator[None]:
-        """Keep jobs off witnesses; first end what a killed run has held."""
+        """Keep jobs off witnesses."""
         scheduler, journal = self._work.witness_scheduler, self._work.journal
-        first = self._work.asked.nodes[0]
-        words = "\n".join([str(self._work.asked.site.resolve()), *self._work.asked.nodes])
-        label = f"rdmaprov-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
-        if before := journal.get(first, "held"):
-            self._work.scheduler.release(before, label)
+        first, label = self._work.asked.nodes[0], self._label()
         journal.note(first, held=list(witnesses))
         try:
             scheduler.hold(witnesses, label, _HOLD_S)
@@ -90,3 +94,8 @@ class Proofs:
         finally:
             scheduler.release(witnesses, label)
             journal.note(first, held=[])
+
+    def _label(self) -> str:
+        """Return the reservation's name, the same for a site and its nodes in each run."""
+        words = "\n".join([str(self._work.asked.site.resolve()), *self._work.asked.nodes])
+        return f"rdmaprov-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
