@@ -16,6 +16,7 @@ from tests.site_runs import WAIT_S
 from tests.unit.slurm_cluster import running_cluster
 from tests.unit.waiting import until
 
+from rdmaprov.acceptance.job_request import LEASE_S
 from rdmaprov.runs.groups import fold_names
 
 pytestmark = [pytest.mark.lab, pytest.mark.hours]
@@ -155,6 +156,8 @@ def test_controller_that_is_killed_in_each_step_leaves_the_reason_and_the_next_r
             kill_when(fleet, begun(fleet, verb), *replace)
             assert state_of(slurm) == f"drained|{IN_PROGRESS}", verb
 
+        # What the killed gate started on the nodes ends with its lease.
+        assert until(lambda: leftovers_of_accept(lab) == ["", ""], 2 * LEASE_S)
         code, said = fleet.run(*replace)
         assert code == 0, said
         assert "apply: passed before" in said
