@@ -91,6 +91,12 @@ def require_netdevs(rails: list[Rail]) -> None:
             )
 
 
+def named_by(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return what a rail is found by: its RDMA device only without another name."""
+    named = {name: entry[name] for name in ("netdev", "pci") if entry.get(name)}
+    return named or {"rdma": entry.get("rdma") or ""}
+
+
 def _rail(machine: Machine, index: int, entry: dict[str, Any]) -> Rail:
     netdev = entry.get("netdev") or ""
     rdma, pci = "", ""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..rails import named_by
+
 # Drivers' own patterns: "mlx5_%d", "mlx5_bond_%d", "bnxt_re%d", "irdma%d", "ionic_%d".
 _COUNTED = re.compile(r"(mlx[45]_(?:bond_)?|bnxt_re(?:_bond)?|irdma|ionic_)\d+")
-
-
 _BY_UDEV = "name them by udev rules (rdma_rename %k NAME_FIXED) unlike the kernel"
 
 
@@ -28,7 +28,7 @@ def warnings(arguments: dict[str, Any], there: list[str]) -> list[str]:
     listed = arguments["ib_hca"]
     if not listed:
         where, remedy = "fabric_rails", "Write pci in place of rdma"
-        listed = [each["rdma"] for each in arguments["rails"] if _is_named_alone(each)]
+        listed = [named_by(each).get("rdma", "") for each in arguments["rails"]]
     counters = {_counter(name) for name in listed} - {""}
     others = [name for name in there if name not in listed and _counter(name) in counters]
     if not others:
@@ -43,10 +43,6 @@ def warnings(arguments: dict[str, Any], there: list[str]) -> list[str]:
             _BY_UDEV,
         )
     ]
-
-
-def _is_named_alone(rail: dict[str, Any]) -> bool:
-    return bool(rail.get("rdma")) and not rail.get("netdev") and not rail.get("pci")
 
 
 def _counter(name: str) -> str:

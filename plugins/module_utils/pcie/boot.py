@@ -66,7 +66,7 @@ def at_boot(plan: Plan, arguments: dict[str, Any], found: list[rails.Rail]) -> N
     """
     _refuse_sysctl(plan, arguments["numa_balancing"])
     described = {name: arguments[name] for name in DESCRIBED}
-    described["rails"] = [_names(rail) for rail in arguments["rails"]]
+    described["rails"] = [rails.named_by(rail) for rail in arguments["rails"]]
     class_ = "net" if all(rail.netdev for rail in found) else "net|infiniband"
     unit = _UNIT.format(
         command=shipped.command(plan.machine, "pcie"), description=DESCRIPTION, jobs=systemd.JOBS
@@ -80,12 +80,6 @@ def at_boot(plan: Plan, arguments: dict[str, Any], found: list[rails.Rail]) -> N
         change = Change(CONFIGURED, UNIT, "start at boot", "disabled", "enabled")
         plan.command(change, ["systemctl", "enable", UNIT])
     plan.file(RULE, _RULE.format(unit=UNIT, class_=class_))
-
-
-def _names(rail: dict[str, Any]) -> dict[str, Any]:
-    """Return what a rail is found by."""
-    named = {name: rail[name] for name in ("netdev", "pci") if rail.get(name)}
-    return named or {"rdma": rail.get("rdma", "")}
 
 
 def _refuse_sysctl(plan: Plan, wanted: str) -> None:
