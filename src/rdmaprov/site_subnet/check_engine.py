@@ -13,7 +13,7 @@ from rdmaprov.site_subnet.engine_log import EngineLog
 from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.plan import SubnetPlan
 from rdmaprov.subnet.check_routes import is_tree
-from rdmaprov.subnet.fabric import Hca, SubnetGraph, TrunkHop
+from rdmaprov.subnet.fabric import Hca, SubnetGraph, TrunkHop, distances
 from rdmaprov.subnet.judge import Assessment
 from rdmaprov.subnet.problem import unknown, wrong
 from rdmaprov.subnet.routes import Routes
@@ -51,32 +51,23 @@ def _contradiction(engine: str, fabric: SubnetGraph, routes: Routes) -> str:
     if engine not in _UP_DOWN | _SHORTEST or not is_tree(fabric):
         return ""
     sources = [leaf for leaf in fabric.leaves() if routes.sources[leaf]]
+    ends = {target.switch for target in routes.targets} if engine in _SHORTEST else ()
+    far = len(fabric.by_port) + 1
+    fewest = {switch: distances(fabric.by_port, [switch], far) for switch in ends}
     for target in routes.targets:
-        near = _distances(fabric, target.switch) if engine in _SHORTEST else {}
         for source in sources:
             way = routes.way(source, target) or []
             if engine in _UP_DOWN and _goes_up_again(fabric, way):
                 return f"{_way(fabric, source, target, way)} goes up again after it went down"
-            if engine in _SHORTEST and len(way) > near.get(source, len(way)):
-                fewest = f"{near[source]} would do"
-                return f"{_way(fabric, source, target, way)} has {len(way)} hops, and {fewest}"
+            if engine in _SHORTEST and len(way) > (least := fewest[target.switch][source]):
+                said = f"has {len(way)} hops, and {least} would do"
+                return f"{_way(fabric, source, target, way)} {said}"
     return ""
 
 
 def _goes_up_again(fabric: SubnetGraph, way: Sequence[TrunkHop]) -> bool:
     ups = [fabric.is_up(hop) for hop in way]
     return any(not before and after for before, after in pairwise(ups))
-
-
-def _distances(fabric: SubnetGraph, start: int) -> dict[int, int]:
-    """Return for each switch the fewest hops from it to a switch."""
-    found, queue = {start: 0}, [start]
-    for switch in queue:
-        for hop in fabric.by_port[switch].values():
-            if hop.target not in found:
-                found[hop.target] = found[switch] + 1
-                queue.append(hop.target)
-    return found
 
 
 def _way(fabric: SubnetGraph, source: int, target: Hca, way: Sequence[TrunkHop]) -> str:

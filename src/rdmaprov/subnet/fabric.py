@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rdmaprov.subnet.model import Cable, Discovery, Kind, PortEnd
@@ -99,7 +99,8 @@ def build(discovery: Discovery) -> SubnetGraph:
     numbers = {end.guid: number for number, end in enumerate(switches)}
     hops, by_port, cables = _hops(discovery, numbers)
     hcas = _hcas(discovery.cables, numbers)
-    levels = _levels(len(switches), by_port, Counter(hca.switch for hca in hcas))
+    leaves = _leaves(by_port, Counter(hca.switch for hca in hcas))
+    levels = distances(by_port, sorted(leaves), _MOST_LEVELS)
     parts, aggregating = _parts(len(switches), by_port), _aggregating(discovery.cables, numbers)
     return SubnetGraph(switches, hops, by_port, hcas, levels, parts, cables, aggregating)
 
@@ -147,20 +148,21 @@ def _aggregating(cables: Iterable[Cable], numbers: dict[int, int]) -> frozenset[
     )
 
 
-def _levels(count: int, by_port: list[dict[int, TrunkHop]], hcas: Counter[int]) -> list[int]:
-    """Return the level of each switch: its distance to the next leaf."""
-    leaves = _leaves(by_port, hcas)
-    levels = [_MOST_LEVELS] * count
-    queue = deque(sorted(leaves))
-    for leaf in leaves:
-        levels[leaf] = 0
+def distances(
+    by_port: Sequence[Mapping[int, TrunkHop]], starts: Sequence[int], far: int
+) -> list[int]:
+    """Return for each switch the fewest hops to the next of some; FAR if there is no way."""
+    found = [far] * len(by_port)
+    queue = deque(starts)
+    for start in starts:
+        found[start] = 0
     while queue:
         switch = queue.popleft()
         for hop in by_port[switch].values():
-            if levels[hop.target] > levels[switch] + 1:
-                levels[hop.target] = levels[switch] + 1
+            if found[hop.target] > found[switch] + 1:
+                found[hop.target] = found[switch] + 1
                 queue.append(hop.target)
-    return levels
+    return found
 
 
 def _leaves(by_port: list[dict[int, TrunkHop]], hcas: Counter[int]) -> set[int]:

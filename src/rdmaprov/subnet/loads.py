@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil
 
-from rdmaprov.subnet.fabric import SubnetGraph, TrunkHop
+from rdmaprov.subnet.fabric import TrunkHop, distances
 from rdmaprov.subnet.flows import Flow
 from rdmaprov.subnet.routes import Routes
 
@@ -167,32 +167,20 @@ class Loads:
         """Return the hops out of a switch that begin a shortest way to a leaf."""
         found = self._nearer.get((switch, leaf))
         if found is None:
-            distances = self._distances_to(leaf)
+            away = self._distances_to(leaf)
             found = self._nearer[switch, leaf] = frozenset(
                 hop.number
                 for hop in self._fabric.by_port[switch].values()
-                if distances[hop.target] < distances[switch]
+                if away[hop.target] < away[switch]
             )
         return found
 
     def _distances_to(self, leaf: int) -> list[int]:
         found = self._distances.get(leaf)
         if found is None:
-            found = self._distances[leaf] = _breadth_first(self._fabric, leaf)
+            by_port = self._fabric.by_port
+            found = self._distances[leaf] = distances(by_port, [leaf], len(by_port) + 1)
         return found
-
-
-def _breadth_first(fabric: SubnetGraph, first: int) -> list[int]:
-    distances = [len(fabric.switches) + 1] * len(fabric.switches)
-    distances[first] = 0
-    queue = deque([first])
-    while queue:
-        switch = queue.popleft()
-        for hop in fabric.by_port[switch].values():
-            if distances[hop.target] > distances[switch] + 1:
-                distances[hop.target] = distances[switch] + 1
-                queue.append(hop.target)
-    return distances
 
 
 def fair_load(groups: Mapping[frozenset[int], int]) -> int:
