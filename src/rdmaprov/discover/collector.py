@@ -13,7 +13,17 @@ import re
 import subprocess
 import sys
 
-from rdmaprov.node.devices import INFINIBAND, NET, PCI, addresses, names, netdev_on, pci_path, read
+from rdmaprov.node.devices import (
+    INFINIBAND,
+    NET,
+    PCI,
+    addresses,
+    below,
+    names,
+    netdev_on,
+    pci_path,
+    read,
+)
 
 # VGA, 3D and other display controllers, accelerators such as MI300X.
 GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
@@ -63,8 +73,8 @@ def rail(root, device):
 
 def ports(root, netdev, most=4):
     """Return the ports that a network device stands on: those of a bond, else itself."""
-    lower = [name[6:] for name in names(root, NET, netdev) if name.startswith("lower_")]
-    found = [port for each in lower if most for port in ports(root, each, most - 1)]
+    lower = below(root, netdev) if most else ()
+    found = [port for each in lower for port in ports(root, each, most - 1)]
     return sorted(set(found)) or ([netdev] if netdev else [])
 
 

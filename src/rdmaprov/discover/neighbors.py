@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rdmaprov.facts.errors import CouldNotTell
-from rdmaprov.facts.lldp_daemons import Neighbors, parse_lldpad, parse_lldpd
-from rdmaprov.facts.neighbors import LLDPCTL, Neighborhood
+from rdmaprov.facts.lldp_daemons import parse_lldpad, parse_lldpd
+from rdmaprov.facts.neighbors import LLDPCTL, Neighborhood, of_lldpad, of_lldpd
 
 
 def neighbor_remarks(facts: Mapping[str, Any], rails: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -50,13 +50,9 @@ def _neighborhood(said: Mapping[str, str]) -> Neighborhood:
         CouldNotTell: it is not what such a daemon prints.
 
     """
-    found: Neighbors = {}
     if said["lldpd"]:
-        found = parse_lldpd(_text(said["lldpd"]), LLDPCTL)
-        return Neighborhood("lldpd", "lldpctl {}", found, {})
-    if said["lldpad"]:
-        found = parse_lldpad(_text(said["lldpad"]))
-    return Neighborhood("lldpad", "lldptool -t -n -i {}", found, {})
+        return of_lldpd(parse_lldpd(_text(said["lldpd"]), LLDPCTL))
+    return of_lldpad(parse_lldpad(_text(said["lldpad"])) if said["lldpad"] else {})
 
 
 def _text(digits: str) -> str:

@@ -99,7 +99,7 @@ def read(host: Host, *, listens: bool) -> Neighborhood:
         CouldNotTell: a daemon does not answer, or a program's output is cut.
 
     """
-    found = _of_lldpd(host) or _of_lldpad(host)
+    found = _ask_lldpd(host) or _ask_lldpad(host)
     if found is not None and not found.gaps:
         return found
     if listens:
@@ -107,7 +107,17 @@ def read(host: Host, *, listens: bool) -> Neighborhood:
     return found or Neighborhood("", "", {}, {}, "no LLDP daemon runs")
 
 
-def _of_lldpd(host: Host) -> Neighborhood | None:
+def of_lldpd(found: Neighbors, gaps: str = "") -> Neighborhood:
+    """Return neighbours that lldpd told of."""
+    return Neighborhood("lldpd", "lldpctl {}", found, {}, gaps)
+
+
+def of_lldpad(found: Neighbors) -> Neighborhood:
+    """Return neighbours that lldpad told of."""
+    return Neighborhood("lldpad", "lldptool -t -n -i {}", found, {})
+
+
+def _ask_lldpd(host: Host) -> Neighborhood | None:
     """Return what lldpd knows, None if it is not installed or does not run."""
     done = _run(host, LLDPCTL)
     if done is None or (done.rc != 0 and _is_not_running(done.stderr)):
@@ -115,7 +125,7 @@ def _of_lldpd(host: Host) -> Neighborhood | None:
     if done.rc != 0:
         raise CouldNotTell(f"{LLDPCTL}: {done.last}; it requires root: set ansible_become: true")
     found = parse_lldpd(done.stdout, LLDPCTL)
-    return Neighborhood("lldpd", "lldpctl {}", found, {}, _gaps(host))
+    return of_lldpd(found, _gaps(host))
 
 
 def _is_not_running(stderr: str) -> bool:
@@ -133,12 +143,12 @@ def _gaps(host: Host) -> str:
     return "" if version >= _KEEPS_DCBX else f"lldpd {numbers[0]} drops DCBX (1.0.15 keeps it)"
 
 
-def _of_lldpad(host: Host) -> Neighborhood | None:
+def _ask_lldpad(host: Host) -> Neighborhood | None:
     """Return what lldpad knows, None if it is not installed or does not run."""
     done = _run(host, f"sh -c {shlex.quote(_LLDPTOOL)}")
     if done is None or done.rc == 3:
         return None
-    return Neighborhood("lldpad", "lldptool -t -n -i {}", parse_lldpad(done.stdout), {})
+    return of_lldpad(parse_lldpad(done.stdout))
 
 
 def _run(host: Host, command: str) -> Output | None:

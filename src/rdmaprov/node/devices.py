@@ -39,6 +39,11 @@ def pci_path(root, *parts):
     return ADDRESS.findall(os.path.realpath(os.path.join(root, *parts)))
 
 
+def below(root, netdev):
+    """Return the network devices that a bond or a VLAN stands on, none for a port."""
+    return [name[len("lower_") :] for name in names(root, NET, netdev) if name[:6] == "lower_"]
+
+
 def is_port(root, netdev):
     """Return whether a network device is a port: no representor, no partition of IPoIB, no VLAN."""
     # A driver that names no ports has no representors: reading the name is EOPNOTSUPP.
@@ -90,8 +95,7 @@ def rdma_on(root, netdev):
             return device
     if not re.search(r"(?m)^DEVTYPE=(bond|vlan)$", read(root, NET, netdev, "uevent")):
         return ""
-    lower = [name[len("lower_") :] for name in names(root, NET, netdev) if name[:6] == "lower_"]
-    found = {rdma_on(root, name) for name in lower} - {""}
+    found = {rdma_on(root, name) for name in below(root, netdev)} - {""}
     return found.pop() if len(found) == 1 else ""
 
 

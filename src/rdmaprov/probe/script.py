@@ -10,7 +10,7 @@ from pathlib import Path
 import rdmaprov.node
 
 _NODE = Path(rdmaprov.node.__file__).parent
-_IMPORT = re.compile(r"^from rdmaprov\.node(?:\.(\w+))? import ([\w, ]+)", re.MULTILINE)
+_IMPORT = re.compile(r"^from rdmaprov\.node(?:\.(\w+))? import (\([^)]*\)|[\w, ]+)", re.MULTILINE)
 # The node has no rdmaprov: its modules are made from the sources that come along.
 _PROVIDE = """\
 import sys, types
@@ -39,7 +39,7 @@ def node_script(program: Path) -> bytes:
 def _needed(source: str) -> Iterator[str]:
     """Yield the modules that a source imports, each behind those that it imports itself."""
     for module, imported in _IMPORT.findall(source):
-        for part in [module] if module else imported.replace(" ", "").split(","):
+        for part in [module] if module else re.findall(r"\w+", imported):
             yield from _needed(_source(part))
             yield part
 
