@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
@@ -14,6 +15,9 @@ from tests.unit.ssh_node import Sshd
 from tests.unit.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.replace.journal import Journal, journal_directory
+
+IN_PROGRESS = "rdmaprov: replace in progress on"
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +58,14 @@ def test_job_on_the_node_ends_unharmed_and_nothing_is_applied_before(cluster, pl
     assert not list(place.directory.glob("runs/*-apply"))
 
 
-def test_killed_while_a_job_runs_it_leaves_the_reason_and_the_next_run_goes_on(cluster, place):
+def test_killed_while_a_job_runs_it_leaves_the_reason_and_the_next_run_goes_on(
+    cluster, place, tmp_path
+):
     patient = SLURM.replace("wait_s: 2", "wait_s: 300")
-    (place.directory / "site/group_vars/nodes.yml").write_text(patient)
+    site = place.directory / "site"
+    (site / "group_vars/nodes.yml").write_text(patient)
+    elsewhere = Place(tmp_path / "elsewhere", place.environment)
+    shutil.copytree(site, elsewhere.directory / "site")
     job = cluster.ask("sbatch", "--parsable", "--export=NONE", "-w", "n1", "-o", "/dev/null",
                       "--wrap", "sleep 600")  # fmt: skip
     running = ("squeue", "-h", "-j", job, "-o", "%T")
@@ -66,8 +75,11 @@ def test_killed_while_a_job_runs_it_leaves_the_reason_and_the_next_run_goes_on(c
         cwd=place.directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         env=place.environment,
     )  # fmt: skip
-    reason = "rdmaprov: replace n1 in progress"
+    reason = f"{IN_PROGRESS} {Journal(journal_directory(site, place.directory / 'runs'), ()).owner}"
     assert until(lambda: reasons(cluster)[0] == f"n1|draining|{reason}", 120)
+    code, said = elsewhere.replace("n1")
+    assert code == ExitCode.UNKNOWN, said
+    assert f"n1: another run has it: {reason}" in said
     killed.kill()
     killed.wait()
     assert reasons(cluster)[0] == f"n1|draining|{reason}"

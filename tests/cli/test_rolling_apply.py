@@ -45,17 +45,19 @@ def test_rolling_apply_stops_at_the_first_node_and_leaves_the_rest_in_service(cl
     assert reasons(cluster) == [stopped, "n2|idle|none"]
 
 
-def test_rolling_apply_drains_no_node_that_needs_nothing(cluster, place):
+@pytest.mark.parametrize("reason", ["bad board", "rdmaprov: replace stopped at accept: failed"])
+def test_rolling_apply_drains_no_node_that_needs_nothing(cluster, place, reason):
+    """A node that `replace` drained is left to it, which also measures what it returns."""
     if Path("/etc/sysctl.d/99-z-rdmaprov-limits.conf").exists():
         pytest.skip("this machine is a node")
     nothing = "limits_memlock_users: []\nlimits_memlock_services: []\n"
     (place.directory / "site/group_vars/nodes.yml").write_text(SLURM + nothing)
-    cluster.ask("scontrol", "update", "nodename=n2", "state=drain", "reason=bad board")
+    cluster.ask("scontrol", "update", "nodename=n2", "state=drain", f"reason={reason}")
     code, said = apply(place, "--roles", "limits")
     assert code == ExitCode.UNKNOWN, said
     assert "1 node: nothing to do" in said
     assert "n2: left alone: " in said
-    assert reasons(cluster) == ["n1|idle|none", "n2|drained|bad board"]
+    assert reasons(cluster) == ["n1|idle|none", f"n2|drained|{reason}"]
 
 
 def test_rolling_apply_refuses_what_it_does_not_have(cluster, place):

@@ -13,11 +13,12 @@ from tests.unit.test_scheduler_service import IDLE, Time
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.replace.journal import KEPT_S, Journal
-from rdmaprov.replace.machine import PROOFS, Replacement, Step
+from rdmaprov.replace.machine import PROOFS, Replacement, Step, runs_elsewhere
 from rdmaprov.scheduler.model import MARK
 from rdmaprov.scheduler.programs import SchedulerError
-from rdmaprov.scheduler.service import StepOutcome
+from rdmaprov.scheduler.service import StepOutcome, is_foreign
 
+OPERATORS = ("ann", "bob")
 POINTS = ("look", "drain", *PROOFS, "resume", "status")
 
 
@@ -41,11 +42,15 @@ class World:
         self.status_now = IDLE
         self.machine, self.healthy, self.asked = 1, True, []
         self.kill, self.is_after, self.is_away = "", False, False
+        self.meanwhile = ("", lambda: None)  # what another operator does, and when
         self.breaks_at = ""
         self.good: list[str] = []  # the proofs of this machine, as they are
         self.resumed_unproven = self.took_others = self.harmed = False
 
     def _at(self, point, effect=lambda: None):
+        if self.meanwhile[0] == point:
+            meet, self.meanwhile = self.meanwhile[1], ("", lambda: None)
+            meet()
         if self.kill == point and not self.is_after:
             raise Killed
         effect()
@@ -91,7 +96,8 @@ class World:
         # What comes after is broken by what comes before it.
         self.good = self.good[: PROOFS.index(step)]
         if self.healthy and step != self.breaks_at:
-            self._at(step, lambda: self.good.append(step))
+            before = PROOFS[: PROOFS.index(step)]
+            self._at(step, lambda: self.good.__setitem__(slice(len(before), None), [step]))
             return StepOutcome()
         self._at(step)
         return StepOutcome(ExitCode.FAILED, "broken")
@@ -102,47 +108,82 @@ class Replacing(RuleBasedStateMachine):
     def begin(self):
         self.place = tempfile.TemporaryDirectory()
         self.world, self.at = World(), 1e9
-        self.was_drained = False
 
     def teardown(self):
         self.place.cleanup()
 
+    def replacement(self, operator, take_over=False, clock=None):
+        """Return a replacement as one of two operators runs it, each on a controller of theirs."""
+        journal = Journal(Path(self.place.name) / operator, PROOFS, lambda: self.at)
+        looks = [Step("look", lambda _nodes: self.world.look(journal))]
+        return Replacement(
+            ("n1",), looks, proofs_of(self.world), self.world, journal, wait_s=5,
+            take_over=take_over and not is_foreign(self.world.status_now),
+            clock=clock or Time().clock,
+        )  # fmt: skip
+
     @rule(
+        operator=st.sampled_from(OPERATORS),
         kill=st.sampled_from(("", "", "", *POINTS)),
         is_after=st.booleans(),
         job_ends=st.booleans(),
         take_over=st.booleans(),
     )
-    def run(self, kill, is_after, job_ends, take_over):
-        world = self.world
-        world.kill, world.is_after = kill, is_after
-        journal = Journal(Path(self.place.name), PROOFS, lambda: self.at)
-        before = world.status_now
-        if take_over and before.drains and not before.is_ours:
-            return  # that is asked for by name; tested beside
-        steps = proofs_of(world)
-        looks = [Step("look", lambda _nodes: world.look(journal))]
+    def run(self, operator, kill, is_after, job_ends, take_over):
+        self.world.kill, self.world.is_after = kill, is_after
         time = Time()
         if job_ends:
             pause = time.clock.pause
 
             def end_job(seconds):
-                world.status_now = replace(world.status_now, busy=False)
+                self.world.status_now = replace(self.world.status_now, busy=False)
                 pause(seconds)
 
             time.clock = replace(time.clock, pause=end_job)
-        replacement = Replacement(("n1",), looks, steps, world, journal, wait_s=5, clock=time.clock)
         try:
-            ended = replacement.run()
+            self.end(self.replacement(operator, take_over, time.clock))
         except Killed:
-            return
+            pass
         finally:
-            world.kill = ""
+            self.world.kill = ""
+
+    @rule(
+        operators=st.permutations(OPERATORS),
+        meet=st.sampled_from([point for point in POINTS if point != "resume"]),
+        kill=st.sampled_from(("", *POINTS)),
+        is_after=st.booleans(),
+        take_over=st.booleans(),
+    )
+    def two_run(self, operators, meet, kill, is_after, take_over):
+        """Run the second one while the first one is at a point; the second may be killed.
+
+        Not within the resume itself: no scheduler resumes a node only if nobody else drained it.
+        """
+        world = self.world
+        first, second = operators
+
+        def meanwhile():
+            world.kill, world.is_after = kill, is_after
+            try:
+                self.end(self.replacement(second, take_over))
+            except Killed:
+                pass
+            finally:
+                world.kill = ""
+
+        world.meanwhile = (meet, meanwhile)
+        self.end(self.replacement(first))
+        world.meanwhile = ("", lambda: None)
+
+    def end(self, replacement):
+        world = self.world
+        ended = replacement.run()
+        elsewhere = runs_elsewhere({"n1": world.status_now}, "replace", replacement.journal)
         if ended.code is ExitCode.OK:
             assert world.good == list(PROOFS)
             assert not world.status_now.drains
-        elif world.status_now.is_ours and not world.is_away:
-            assert world.status_now.reason.startswith(f"{MARK} replace stopped at {ended.step}")
+        elif world.status_now.is_ours and not world.is_away and not elsewhere:
+            assert world.status_now.reason.startswith(f"{MARK} replace stopped at")
 
     @rule()
     def a_job_starts(self):
@@ -200,7 +241,7 @@ class Replacing(RuleBasedStateMachine):
         assert not world.status_now.drains or world.status_now.reason
 
 
-Replacing.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+Replacing.TestCase.settings = settings(max_examples=500, stateful_step_count=25, deadline=None)
 TestReplacing = Replacing.TestCase
 
 

@@ -16,7 +16,7 @@ from rdmaprov.replace.machine import APPLY, VALIDATE, Replacement, Step, Stopped
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler.batches import batches
 from rdmaprov.scheduler.choice import wait_s
-from rdmaprov.scheduler.model import NodeStatus, Scheduler
+from rdmaprov.scheduler.model import MARK, NodeStatus, Scheduler
 from rdmaprov.scheduler.service import StepOutcome, is_foreign
 from rdmaprov.terminal import Line
 from rdmaprov.words import quantity
@@ -48,7 +48,7 @@ class Rolling:
     def run(self, serial: Share) -> ExitCode:
         """Roll over the nodes that need it; return the exit code."""
         status = self.scheduler.status(self.ready.nodes)
-        others = [name for name, each in status.items() if is_foreign(each)]
+        others = [name for name, each in status.items() if _is_left_alone(each)]
         for name in others:
             self._show(f"{name}: left alone: {status[name].text}", "yellow")
         needed = self._needed(status, others)
@@ -112,6 +112,12 @@ class Rolling:
 
     def _show(self, text: str, style: str = "") -> None:
         self.ready.screen.remark(Line(text, style))
+
+
+def _is_left_alone(status: NodeStatus) -> bool:
+    """Return whether a node waits for somebody else, or for `replace`, which also measures it."""
+    other_verb = status.is_ours and not status.reason.startswith(f"{MARK} apply ")
+    return is_foreign(status) or other_verb
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from rdmaprov.discover import reach
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.probe.target import Targets
 from rdmaprov.replace import host_key
-from rdmaprov.replace.machine import PROOFS
+from rdmaprov.replace.machine import PROOFS, runs_elsewhere
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.scheduler.choice import wait_s
 from rdmaprov.scheduler.service import is_foreign
@@ -74,8 +74,12 @@ def _read(work: Work) -> ExitCode:
 
 def _drain(work: Work) -> Iterator[str]:
     limit = duration(wait_s(work.replaced.fleet.nodes))
-    for node, status in work.scheduler.status(work.asked.nodes).items():
-        if is_foreign(status):
+    found = work.scheduler.status(work.asked.nodes)
+    elsewhere = runs_elsewhere(found, "replace", work.journal)
+    for node, status in found.items():
+        if node in elsewhere:
+            yield f"{node}: {elsewhere[node].text}"
+        elif is_foreign(status):
             yield f"{node}: {status.text}: stays so, and is not resumed without --take-over"
         elif status.is_empty:
             yield f"{node}: {status.text}: nothing runs there"

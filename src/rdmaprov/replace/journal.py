@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 from rdmaprov.runs.directory import RUNS
 from rdmaprov.runs.files import write_whole
+from rdmaprov.scheduler.model import MARK
 
 _FORMAT = 1
 # Older proofs count no more: somebody may have had the machine open since. Our choice: a day.
@@ -42,10 +44,26 @@ class Journal:
     steps: tuple[str, ...]
     now: Callable[[], float] = time.time
 
+    @property
+    def owner(self) -> str:
+        """Return what tells the runs that share these proofs from all others: CONTROLLER/DIGITS."""
+        place = hashlib.sha256(str(self.directory.resolve()).encode()).hexdigest()[:6]
+        return f"{socket.gethostname()}/{place}"
+
     def bind(self, node: str, identity: str) -> None:
         """Drop a node's proofs unless they are of this identity."""
-        if self._read(node).get("identity") != identity:
-            self._write(node, {"identity": identity, "passed": {}})
+        kept = self._read(node)
+        if kept.get("identity") != identity:
+            self._write(node, {**kept, "identity": identity, "passed": {}})
+
+    def left(self, node: str, reason: str) -> bool:
+        """Return whether a reason in the scheduler is the one that we left there, or none."""
+        kept = self.get(node, "reason")
+        return reason == MARK or (isinstance(kept, str) and reason.startswith(kept))
+
+    def forget(self, node: str) -> None:
+        """Drop a node's proofs: somebody else's run has been at work on it since."""
+        self.note(node, passed={})
 
     def has(self, node: str, step: str) -> bool:
         """Return whether a step, and all before it, were passed and not too long ago."""

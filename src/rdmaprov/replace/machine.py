@@ -2,12 +2,13 @@
 
 A node that we drained keeps our reason until it is resumed, and it is resumed only with proofs of
 all steps, read again from the journal. Each step can fail or be killed at any point; the same
-command then goes on from there.
+command then goes on from there. The reason says which controller is at work, so that another
+operator's run does not begin beside it; what that one proved before, this one proves again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -15,12 +16,13 @@ from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.replace.journal import Journal
 from rdmaprov.scheduler import service
-from rdmaprov.scheduler.model import Scheduler
+from rdmaprov.scheduler.model import NodeStatus, Scheduler, our_reason
 from rdmaprov.scheduler.programs import SchedulerError
 from rdmaprov.scheduler.service import Clock, StepOutcome
 
 APPLY, VALIDATE, ACCEPT = PROOFS = ("apply", "validate", "accept")
 DRAIN, RETURN = "drain", "return"
+_IN_PROGRESS = "in progress on"
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,9 @@ class Replacement:
         return step.act(nodes)
 
     def _prove(self, step: Step) -> StepOutcome:
-        """Do a step on the nodes that have not passed it."""
+        """Do a step on the nodes that have not passed it, while no other run has them."""
+        if not (held := self._still_held()).is_ok:
+            return held
         left = [node for node in self.nodes if not self.journal.has(node, step.name)]
         if not left:
             self.tell(f"{step.name}: passed before")
@@ -117,12 +121,16 @@ class Replacement:
         return outcome
 
     def _drain(self, nodes: Sequence[str]) -> StepOutcome:
-        # Noted first: a kill in between leaves a note without a drain, which resumes nothing.
         before = self.scheduler.status(nodes)
+        if not self.take_over and (elsewhere := runs_elsewhere(before, self.verb, self.journal)):
+            return _worst(elsewhere.items())
+        why = in_progress(self.verb, self.journal)
+        # Noted first: a kill in between leaves a note without a drain, which resumes nothing.
         for node, status in before.items():
+            if status.is_ours and not self.journal.left(node, status.reason):
+                self.journal.forget(node)
             if self.take_over or not service.is_foreign(status):
-                self.journal.note(node, drained=True)
-        why = f"{self.verb} {','.join(nodes)} in progress"
+                self.journal.note(node, drained=True, reason=our_reason(why))
         found = service.take_out(
             self.scheduler,
             nodes,
@@ -134,11 +142,23 @@ class Replacement:
         )
         return _worst(found.items())
 
+    def _still_held(self) -> StepOutcome:
+        """Return OK if our nodes are as the drain left them: nobody took or resumed one."""
+        found = self.scheduler.status(self.nodes)
+        lost = runs_elsewhere(found, self.verb, self.journal)
+        for node, status in found.items():
+            if not (out := service.out_of_service(status)).is_ok:
+                lost.setdefault(node, out)
+        return _worst(lost.items())
+
     def _return(self, nodes: Sequence[str]) -> StepOutcome:
         unproven = [node for node in nodes if not self.journal.is_proven(node)]
         if unproven:  # a proof that grew too old while others were made
             text = f"{', '.join(unproven)}: not all steps are proven any more"
             return StepOutcome(ExitCode.UNKNOWN, text)
+        status = self.scheduler.status(nodes)
+        if taken := runs_elsewhere(status, self.verb, self.journal):
+            return _worst(taken.items())
         found = []
         for node in nodes:
             ours = bool(self.journal.get(node, "drained"))
@@ -151,9 +171,41 @@ class Replacement:
     def _leave_reason(self, step: Step, outcome: StepOutcome) -> None:
         """Say in the scheduler where each of our nodes stopped; its old reason is ours, too."""
         why = f"{self.verb} stopped at {step.name}: {outcome.code.name.lower()}"
-        for node in self.nodes:
-            with suppress(SchedulerError):
+        with suppress(SchedulerError):
+            found = self.scheduler.status(self.nodes)
+            elsewhere = runs_elsewhere(found, self.verb, self.journal)
+            for node in found.keys() - elsewhere.keys():
+                if found[node].is_ours:
+                    self.journal.note(node, reason=our_reason(why))
                 service.note(self.scheduler, node, why)
+
+
+def runs_elsewhere(
+    found: Mapping[str, NodeStatus], verb: str, journal: Journal
+) -> dict[str, StepOutcome]:
+    """Return the nodes that another run has, or had when it was killed.
+
+    Args:
+        found: what the scheduler has of each node.
+        verb: of our reasons.
+        journal: of our proofs.
+
+    """
+    own = our_reason(in_progress(verb, journal))
+    again = "It ends by itself, or was killed: then run it again where it ran, or"
+    return {
+        node: StepOutcome(
+            ExitCode.UNKNOWN,
+            f"another run has it: {each.reason}. {again} rdmaprov replace {node} --take-over",
+        )
+        for node, each in found.items()
+        if each.is_ours and _IN_PROGRESS in each.reason and not each.reason.startswith(own)
+    }
+
+
+def in_progress(verb: str, journal: Journal) -> str:
+    """Return the reason, without our mark, of nodes that a run has; it says which one."""
+    return f"{verb} {_IN_PROGRESS} {journal.owner}"
 
 
 def _worst(found: Iterable[tuple[str, StepOutcome]]) -> StepOutcome:

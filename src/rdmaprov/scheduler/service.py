@@ -86,7 +86,7 @@ def take_out(
             tell(f"{node}: {status.text}: somebody else's reason, which stays")
             if not status.drains:
                 continue
-        elif not status.is_ours:
+        elif not (status.is_ours and status.reason.startswith(our_reason(why))):
             was = f" (was: {status.reason})" if foreign and status.reason else ""
             scheduler.drain(node, our_reason(f"{why}{was}"))
     return _wait_until_empty(scheduler, nodes, wait_s, tell, clock)
@@ -118,11 +118,16 @@ def _is_in_use(status: NodeStatus) -> bool:
 
 
 def _out(status: NodeStatus, wait_s: float) -> StepOutcome:
-    if not _is_in_use(status):
-        return StepOutcome()
-    if status.drains:
+    if status.drains and _is_in_use(status):
         text = f"still in use after {duration(wait_s)}: {status.text}; it stays drained"
         return StepOutcome(ExitCode.UNKNOWN, text)
+    return out_of_service(status)
+
+
+def out_of_service(status: NodeStatus) -> StepOutcome:
+    """Return OK if nothing runs on a node that was drained, and nothing can start there."""
+    if not _is_in_use(status):
+        return StepOutcome()
     return StepOutcome(ExitCode.UNKNOWN, f"it was drained, and is not any more: {status.text}")
 
 
