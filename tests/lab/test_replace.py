@@ -5,6 +5,7 @@ Slurm is a real one on this machine; to it the lab's nodes are names, as it is n
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from contextlib import contextmanager
@@ -12,11 +13,13 @@ from contextlib import contextmanager
 import pytest
 from tests.cli.certified import make_key, public
 from tests.lab.fleet import FOUR, NODES, PATIENT, Fleet, leftovers_of_accept
-from tests.site_runs import WAIT_S
+from tests.site_runs import WAIT_S, SiteRuns
 from tests.unit.slurm_cluster import running_cluster
 from tests.unit.waiting import until
 
 from rdmaprov.acceptance.job_request import LEASE_S
+from rdmaprov.lab import monitor
+from rdmaprov.replace.journal import Journal, journal_directory
 from rdmaprov.runs.groups import fold_names
 
 pytestmark = [pytest.mark.lab, pytest.mark.hours]
@@ -27,7 +30,7 @@ SIZES = ("--sizes", "16K:64K")
 SLURM = "\nscheduler_kind: slurm\nscheduler_wait_s: 30\n"
 # Each of these steps takes an emulated node six seconds or more: now it is in the middle.
 AT_WORK_S = 2
-IN_PROGRESS = f"rdmaprov: replace {NODE} in progress"
+REPLACE = ("replace", NODE, "--witnesses", WITNESS, *SIZES, "--wait", str(WAIT_S))
 
 
 @contextmanager
@@ -140,7 +143,6 @@ def test_controller_that_is_killed_in_each_step_leaves_the_reason_and_the_next_r
 ):
     """Only the controller is killed, as a lack of memory does: what it started may live on."""
     lab = fleet_of_four.lab
-    replace = ("replace", NODE, "--witnesses", WITNESS, *SIZES, "--wait", str(WAIT_S))
     with scheduled(lab, tmp_path) as (fleet, slurm):
         accept_signed(fleet, tmp_path)
         job = slurm.ask(
@@ -148,17 +150,17 @@ def test_controller_that_is_killed_in_each_step_leaves_the_reason_and_the_next_r
             "--wrap", "sleep 900",
         )  # fmt: skip
         assert until(lambda: slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING")
-        kill_when(fleet, lambda: state_of(slurm) == f"draining|{IN_PROGRESS}", *replace)
+        kill_when(fleet, lambda: state_of(slurm) == f"draining|{in_progress(fleet)}", *REPLACE)
         assert slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"
         slurm.ask("scancel", job)
 
         for verb in ("apply", "validate", "accept"):
-            kill_when(fleet, begun(fleet, verb), *replace)
-            assert state_of(slurm) == f"drained|{IN_PROGRESS}", verb
+            kill_when(fleet, begun(fleet, verb), *REPLACE)
+            assert state_of(slurm) == f"drained|{in_progress(fleet)}", verb
 
         # What the killed gate started on the nodes ends with its lease.
         assert until(lambda: leftovers_of_accept(lab) == ["", ""], 2 * LEASE_S)
-        code, said = fleet.run(*replace)
+        code, said = fleet.run(*REPLACE)
         assert code == 0, said
         assert "apply: passed before" in said
         assert "validate: passed before" in said
@@ -166,6 +168,70 @@ def test_controller_that_is_killed_in_each_step_leaves_the_reason_and_the_next_r
         assert slurm.ask("scontrol", "show", "reservation", "-o").startswith("No reservations")
         assert leftovers_of_accept(lab) == ["", ""]
         assert slurm.ask("srun", "-w", NODE, "echo", "a job") == "a job"
+
+
+def test_connection_that_is_lost_in_each_step_and_a_second_operator(fleet_of_four, tmp_path):
+    """The management cable is pulled: nothing tells the controller, not even an end of TCP."""
+    lab = fleet_of_four.lab
+    with scheduled(lab, tmp_path) as (fleet, slurm):
+        accept_signed(fleet, tmp_path)
+        code, said = lose_when(lab, fleet, lambda: True)
+        assert code == 4, said
+        assert state_of(slurm) == "idle|none", said
+
+        for verb in ("apply", "validate", "accept"):
+            code, said = lose_when(lab, fleet, begun(fleet, verb))
+            assert code in (1, 4), said
+            assert f"{NODE}: stopped at {verb}" in said
+            assert state_of(slurm).startswith(f"drained|rdmaprov: replace stopped at {verb}: "), (
+                said
+            )
+
+        # What the gate started on the nodes ends with its lease.
+        assert until(lambda: leftovers_of_accept(lab) == ["", ""], 2 * LEASE_S)
+        elsewhere = SiteRuns(tmp_path / "elsewhere", tmp_path / "elsewhere/site")
+        shutil.copytree(fleet.site, elsewhere.site)
+        first = fleet.start(*REPLACE)
+        assert until(begun(fleet, "accept"), 2 * WAIT_S)
+        code, said = elsewhere.run("replace", NODE, "--witnesses", WITNESS, *SIZES)
+        assert code == 4, said
+        assert f"{NODE}: another run has it: {in_progress(fleet)}" in said
+        assert first.poll() is None
+        code, said = fleet.run("replace", NODE, *SIZES)
+        assert code == 4, said
+        assert "is held by" in said
+        assert first.poll() is None
+        said, _ = first.communicate(timeout=2 * WAIT_S)
+        assert first.returncode == 0, said
+        assert state_of(slurm) == "idle|none"
+        assert slurm.ask("scontrol", "show", "reservation", "-o").startswith("No reservations")
+        assert leftovers_of_accept(lab) == ["", ""]
+        assert slurm.ask("srun", "-w", NODE, "echo", "a job") == "a job"
+
+
+def in_progress(fleet):
+    """Return the reason of a node that a run of this site has."""
+    owner = Journal(journal_directory(fleet.site, fleet.directory / "runs"), ()).owner
+    return f"rdmaprov: replace in progress on {owner}"
+
+
+def lose_when(lab, fleet, is_time):
+    """Pull the node's management cable at a time; return how the run ended. Then plug it in."""
+    process = fleet.start(*REPLACE)
+    assert until(lambda: process.poll() is not None or is_time(), 2 * WAIT_S)
+    plug(lab, is_in=False)
+    try:
+        said, _ = process.communicate(timeout=2 * WAIT_S)
+    finally:
+        plug(lab, is_in=True)
+        lab.disconnect()
+    assert until(lambda: lab.call(NODE, "true").returncode == 0, WAIT_S)
+    return process.returncode, said
+
+
+def plug(lab, *, is_in):
+    with monitor.qemu(lab.layout.node(NODE)) as machine:
+        machine.ask("set_link", name="mgmt", up=is_in)
 
 
 def state_of(slurm):
