@@ -38,12 +38,12 @@ while :; do
     for each in gids/*; do
         case $(cat $each) in 0000:0000:0000:0000:0000:ffff:*) gid=${{each#gids/}} ;; esac
     done
-    timeout 60 ib_write_bw -F -d mlx5_{rail} -x $gid -p {port} -s 16384 -n 500 -t 4 -u 18 \\
+    timeout 90 ib_write_bw -F -d mlx5_{rail} -x $gid -p {port} -s 16384 -D 60 -t 4 -u 18 \\
         --tclass=106 {peer}
     sleep 0.5
 done
 """
-# A prepared rail, and what breaks it; $D is the network device.
+# A prepared rail, and what breaks it; $D is the network device, $PEER the other node's address.
 PRIORITY = "dcb app flush dev $D dscp-prio || true"
 LOSS = "tc qdisc replace dev $D root netem loss 20%"
 SLOW = "tc qdisc replace dev $D root netem rate 1mbit"
@@ -51,7 +51,11 @@ FLAP = (
     "systemd-run -q --collect --unit flap sh -c "
     "'while :; do ip link set '$D' down; sleep 1; ip link set '$D' up; sleep 2; done'"
 )
-NO_PFC = "dcb pfc set dev $D prio-pfc 3:off || true; sleep 5"
+# A write that loses a packet waits for a second, so others fill the buffer: the echoes of pings.
+NO_PFC = (
+    "dcb pfc set dev $D prio-pfc 3:off || true; sleep 5; "
+    "systemd-run -q --collect --unit pings ping -q -i 0.02 -Q 106 $PEER"
+)
 OVERFLOW = "echo 3 5 > /sys/kernel/standin_mlx5e/$D/rx_overflow"
 SENT = f"cat /sys/class/infiniband/mlx5_{RAIL}/ports/1/hw_counters/sent_pkts"
 SAMPLER = (
@@ -149,7 +153,8 @@ def start_load(lab):
 
 
 def break_rail(lab, command):
-    lab.run(BAD, f"D={lab.netdev(BAD, RAIL)}\n{command}")
+    peer = address(lab, NODES[0], RAIL)
+    lab.run(BAD, f"D={lab.netdev(BAD, RAIL)} PEER={peer}\n{command}")
 
 
 @pytest.fixture
