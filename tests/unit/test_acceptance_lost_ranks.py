@@ -65,6 +65,19 @@ def test_the_rank_that_a_group_waits_for_is_named():
     assert "rank 21 keeps the others waiting" in found.what
 
 
+def test_rank_that_is_late_in_a_group_of_its_own_waits_for_nobody():
+    ran = failed_run(ALL_NODES)
+    ran.tasks = {0: Task(0, "train", "all rails", tuple((rank,) for rank in range(64)), sizes=())}
+    for rank in set(range(64)) - {21}:
+        say(ran, rank, "finished", task=0)
+    late(ran, [21], where="<frozen importlib._bootstrap_external>:1131 get_data")
+    all_waited(ran)
+    (found,) = judge(ran)
+    assert (found.level, found.nodes, found.proven) == ("rank", ("n2",), True)
+    assert "rank 21 did not end 'x' in 60 s, in which it waits for no other rank" in found.what
+    assert "it was in <frozen importlib._bootstrap_external>:1131 get_data" in found.what
+
+
 def test_ranks_that_wait_for_their_gpus_are_victims_as_those_in_a_collective():
     ran = failed_run(ALL_NODES)
     late(ran, range(5))

@@ -47,7 +47,20 @@ def stuck_ranks(ran: JobRun, said: Statements) -> Iterator[Finding]:
     late = {event["rank"]: event for event in said.of("late")}
     for group in _waiting_groups(ran, said, late) if late else ():
         own = {rank: late[rank] for rank in group if rank in late}
-        yield from _stuck_in(ran, said, own, group)
+        if len(group) == 1:
+            yield from (_late_alone(ran, event) for event in own.values())
+        else:
+            yield from _stuck_in(ran, said, own, group)
+
+
+def _late_alone(ran: JobRun, event: RankEvent) -> Finding:
+    """Return that a rank did not end what it does without any other."""
+    name = ran.job.node_of(event["rank"])
+    what = (
+        f"rank {event['rank']} did not end {event['phase']!r} in {event['limit_s']:g} s, in which "
+        f"it waits for no other rank: it was in {event['where']}"
+    )
+    return Finding(what, read_errors_remedy(name), name, level="rank")
 
 
 def _waiting_groups(ran: JobRun, said: Statements, late: Collection[int]) -> list[Collection[int]]:

@@ -38,9 +38,7 @@ def _silences(fleet: WatchedFleet, name: str, node: NodeAccount) -> Iterator[Ver
         hint = node.lost.hint or "Check its console"
         yield Verdict(VerdictKind.UNKNOWN, what, hint, (name,), unreachable=away)
     elif not node.answers:
-        yield Verdict(
-            VerdictKind.UNKNOWN, "the watch ended before it answered", "Watch longer", (name,)
-        )
+        yield Verdict(VerdictKind.UNKNOWN, "it has not answered yet", "Watch longer", (name,))
     if node.reboots:
         at = ", ".join(duration(each) for each in node.reboots[:3])
         what = f"it booted anew during the watch (seen at {at}): what it counted until then is lost"
