@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, lower_ports, pci
+from rdmaprov.facts import devices, lower_ports, pci, rails
 from rdmaprov.facts.devices import Devices
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import Setting, not_applicable
@@ -68,7 +68,7 @@ def _gpus(node: Node, rail: Rail, functions: pci.Functions) -> dict[int, str]:
 
 
 def _way(here: Devices, rail: Rail) -> list[str]:
-    return here.way_to(lower_ports.ports_of(here, rail)[0])
+    return rails.way_to(here, lower_ports.ports_of(here, rail)[0])
 
 
 def _common(one: list[str], other: list[str]) -> int:

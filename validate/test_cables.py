@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import cables, devices, lower_ports, pci
+from rdmaprov.facts import cables, devices, lower_ports, pci, rails
 from rdmaprov.facts.cables import LinkModule
-from rdmaprov.facts.devices import Port
 from rdmaprov.facts.errors import NotInstalled
+from rdmaprov.facts.rails import Port
 from rdmaprov.facts.virtual_function import is_virtual_function
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import Setting, not_applicable
@@ -57,7 +57,7 @@ def _cables(host: Host, node: Node, rail: Rail) -> list[tuple[Port, LinkModule]]
     for each in node.rails:
         try:
             addresses += [port.pci for port in lower_ports.ports_of(here, each) if port.pci]
-        except devices.NoDevice:
+        except rails.NoDevice:
             continue  # its own tests say so
     nvidia = [each for each in dict.fromkeys(addresses) if functions.vendor(each) == _MELLANOX]
     found = []

@@ -7,7 +7,7 @@ import ipaddress
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, ip, link_files, memory, pci, sysctl
+from rdmaprov.facts import devices, ip, link_files, memory, pci, rails, sysctl
 from rdmaprov.facts.processors import processors
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
@@ -27,10 +27,10 @@ def test_rail_has_network_device(host: Host, node: Node, rail: Rail) -> None:
     """The rail's network device exists; on InfiniBand without IPoIB, its RDMA device."""
     here = devices.read(host)
     try:
-        port = devices.port_of(here, rail)
+        port = rails.port_of(here, rail)
         if node.uses_netdevs:
             port.require_netdev()
-    except devices.NoDevice as error:
+    except rails.NoDevice as error:
         Setting(
             node,
             f"rail {rail.index}",
@@ -43,7 +43,7 @@ def test_rail_has_network_device(host: Host, node: Node, rail: Rail) -> None:
 
 def test_rail_has_rdma_device(host: Host, node: Node, rail: Rail) -> None:
     """The rail has an RDMA device."""
-    port = devices.port(host, rail)
+    port = rails.port(host, rail)
     if not port.rdma:
         Setting(
             node,
@@ -58,7 +58,7 @@ def test_rail_has_rdma_device(host: Host, node: Node, rail: Rail) -> None:
 def test_rail_is_of_the_fabrics_kind(host: Host, node: Node, rail: Rail) -> None:
     """The rail's link layer is that of the fabric."""
     here = devices.read(host)
-    rdma = devices.port_of(here, rail).require_rdma()
+    rdma = rails.port_of(here, rail).require_rdma()
     Setting(
         node,
         rdma,
@@ -73,7 +73,7 @@ def test_rail_is_up(host: Host, node: Node, rail: Rail) -> None:
     """The rail's network device is administratively up; test_links.py checks the cable."""
     needs_ipoib(node)
     here = devices.read(host)
-    netdev = devices.port_of(here, rail).require_netdev()
+    netdev = rails.port_of(here, rail).require_netdev()
     flags = int(here.netdev(netdev, "flags"), 16)
     Setting(node, netdev, "link", "fabric_rails", where=f"{devices.NET}/{netdev}/flags").require(
         "up" if flags & _UP else "down", "up"
@@ -83,7 +83,7 @@ def test_rail_is_up(host: Host, node: Node, rail: Rail) -> None:
 def test_rail_has_its_address(host: Host, node: Node, rail: Rail) -> None:
     """The rail has the site's address, and so the GID that its peers use."""
     address = _address(rail)
-    netdev = devices.port(host, rail).require_netdev()
+    netdev = rails.port(host, rail).require_netdev()
     seen = ip.addresses(host).get(netdev, ())
     if not any(ip.same(each, str(address)) for each in seen):
         Setting(
@@ -94,7 +94,7 @@ def test_rail_has_its_address(host: Host, node: Node, rail: Rail) -> None:
 def test_rail_has_no_other_rails_address(host: Host, node: Node, rail: Rail) -> None:
     """The rail has no address of another rail: cables or names would be swapped."""
     needs_ipoib(node)
-    netdev = devices.port(host, rail).require_netdev()
+    netdev = rails.port(host, rail).require_netdev()
     others = {str(each.address.ip): each.index for each in node.rails if each.address}
     for seen in ip.addresses(host).get(netdev, ()):
         owner = others.get(str(ipaddress.ip_interface(seen).ip), rail.index)
@@ -107,7 +107,7 @@ def test_rail_has_no_other_rails_address(host: Host, node: Node, rail: Rail) -> 
 def test_address_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The next boot sets the rail's address."""
     address = _address(rail)
-    netdev = devices.port(host, rail).require_netdev()
+    netdev = rails.port(host, rail).require_netdev()
     boot = link_files.boot_settings(link_files.read(host), netdev)
     if not any(ip.same(each, str(address)) for each in boot.addresses):
         Setting(
@@ -118,7 +118,7 @@ def test_address_after_reboot(host: Host, node: Node, rail: Rail) -> None:
 def test_source_routing_rule_running(host: Host, node: Node, rail: Rail) -> None:
     """Packets from the rail's address use the rail's own routing table."""
     address, table = _routed(node, rail)
-    netdev = devices.port(host, rail).require_netdev()
+    netdev = rails.port(host, rail).require_netdev()
     wanted = ip.RoutingRule(_RULE_PRIORITY + rail.index, str(address.ip), table)
     seen = ip.rules(host, address.version)
     if wanted not in seen:
@@ -134,7 +134,7 @@ def test_source_routing_rule_running(host: Host, node: Node, rail: Rail) -> None
 def test_source_routing_table_running(host: Host, node: Node, rail: Rail) -> None:
     """The rail's routing table has its subnet, and its gateway if the site sets one."""
     address, table = _routed(node, rail)
-    netdev = devices.port(host, rail).require_netdev()
+    netdev = rails.port(host, rail).require_netdev()
     wanted = set()
     if address.network.prefixlen < address.max_prefixlen:
         wanted.add(ip.Route(str(address.network), "", netdev))
@@ -153,7 +153,7 @@ def test_source_routing_table_running(host: Host, node: Node, rail: Rail) -> Non
 def test_source_routing_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The next boot sets the rule that selects the rail's routing table."""
     address, table = _routed(node, rail)
-    netdev = devices.port(host, rail).require_netdev()
+    netdev = rails.port(host, rail).require_netdev()
     boot = link_files.boot_settings(link_files.read(host), netdev)
     if (str(address.ip), str(table)) not in boot.rules:
         Setting(
@@ -184,7 +184,7 @@ def test_rp_filter_running(host: Host, node: Node, rail: Rail) -> None:
 def test_arp_settings_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The next boot sets the rail's ARP settings."""
     _ipv4_routed(node, rail)
-    netdev = devices.port(host, rail).require_netdev()
+    netdev = rails.port(host, rail).require_netdev()
     at_boot = sysctl.at_boot(read_files(host, *sysctl.PATHS))
     for name, wanted in (("arp_ignore", "1"), ("arp_announce", "2"), ("rp_filter", "2")):
         path = f"/proc/sys/net/ipv4/conf/{netdev}/{name}"
@@ -264,7 +264,7 @@ def _ipv4_routed(node: Node, rail: Rail) -> None:
 
 def _arp_running(host: Host, node: Node, rail: Rail, name: str, wanted: str) -> None:
     _ipv4_routed(node, rail)
-    netdev = devices.port(host, rail).require_netdev()
+    netdev = rails.port(host, rail).require_netdev()
     conf = "/proc/sys/net/ipv4/conf/*/"
     files = read_files(host, *(conf + each for each in ("arp_ignore", "arp_announce", "rp_filter")))
     path = f"/proc/sys/net/ipv4/conf/{netdev}/{name}"

@@ -7,7 +7,7 @@ import re
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, devices, link_files, subnet_port
+from rdmaprov.facts import CouldNotTell, devices, link_files, rails, subnet_port
 from rdmaprov.facts.devices import INFINIBAND, NET
 from rdmaprov.facts.subnet_port import UNICAST, SubnetPort
 from rdmaprov.inventory import Node, Rail, partitions
@@ -47,7 +47,7 @@ def test_lanes_and_speed(host: Host, node: Node, rail: Rail) -> None:
     if "fabric_ib_generation" not in node.written or rail.link_gbps:
         not_applicable("the site names no fabric_ib_generation for this rail; test_rate judges it")
     here = devices.read(host)
-    rdma = devices.port_of(here, rail).require_rdma()
+    rdma = rails.port_of(here, rail).require_rdma()
     text = here.port(rdma, "rate")
     found = re.fullmatch(r"[\d.]+ Gb/sec \((\d+X(?: \w+)?)\)", text)
     if found is None:
@@ -97,7 +97,7 @@ def test_ipoib_mode_running(host: Host, node: Node, rail: Rail) -> None:
     """The rail's IPoIB network device is in the site's mode."""
     wanted = _wanted_mode(node)
     here = devices.read(host)
-    netdev = devices.port_of(here, rail).require_netdev()
+    netdev = rails.port_of(here, rail).require_netdev()
     path = f"{NET}/{netdev}/mode"
     # A kernel without connected mode has no such file.
     seen = here.files.value(path) or "datagram"
@@ -107,7 +107,7 @@ def test_ipoib_mode_running(host: Host, node: Node, rail: Rail) -> None:
 def test_ipoib_mode_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The next boot sets the site's mode on the rail's IPoIB network device."""
     wanted = _wanted_mode(node)
-    netdev = devices.port(host, rail).require_netdev()
+    netdev = rails.port(host, rail).require_netdev()
     boot = link_files.boot_settings(link_files.read(host), netdev)
     Setting(node, netdev, "IPoIB mode", "fabric_ipoib_mode", boot.where, AFTER_REBOOT).require(
         boot.ipoib_mode or None, wanted
@@ -124,7 +124,7 @@ def _wanted_mode(node: Node) -> str:
 
 def _port(host: Host, node: Node, rail: Rail) -> tuple[str, SubnetPort]:
     needs_infiniband(node, "subnet manager")
-    rdma = devices.port(host, rail).require_rdma()
+    rdma = rails.port(host, rail).require_rdma()
     return rdma, subnet_port.read(host, rdma)
 
 

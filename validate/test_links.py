@@ -7,8 +7,9 @@ import re
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, counters, devices, ip, lower_ports, pci, pci_links
-from rdmaprov.facts.devices import Devices, Port
+from rdmaprov.facts import CouldNotTell, counters, devices, ip, lower_ports, pci, pci_links, rails
+from rdmaprov.facts.devices import Devices
+from rdmaprov.facts.rails import Port
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import Setting, not_applicable
@@ -176,7 +177,7 @@ def _look(port: Port) -> str:
 
 def _port(host: Host, rail: Rail) -> tuple[Devices, Port, str]:
     here = devices.read(host)
-    port = devices.port_of(here, rail)
+    port = rails.port_of(here, rail)
     return here, port, port.require_rdma()
 
 
@@ -206,7 +207,7 @@ def _ways(host: Host, rail: Rail) -> list[tuple[Port, tuple[pci_links.Hop, ...]]
     here = devices.read(host)
     found = []
     for port in lower_ports.ports_of(here, rail):
-        path = here.way_to(port)
+        path = rails.way_to(here, port)
         if not path:
             not_applicable(f"{port.label} is not on PCI")
         if pci.Functions.read(host).vendor(path[-1]) == pci.VIRTIO:

@@ -16,6 +16,7 @@ from rdmaprov.facts import (
     kernel_modules,
     lower_ports,
     pci,
+    rails,
 )
 from rdmaprov.facts.kernel_modules import same_value
 from rdmaprov.facts.text import read_files
@@ -82,7 +83,7 @@ def test_firmware_version_running(host: Host, node: Node, rail: Rail) -> None:
     if not wanted:
         not_applicable("mlx5_firmware_version is empty: any version is accepted")
     here = devices.read(host)
-    rdma = devices.port_of(here, rail).require_rdma()
+    rdma = rails.port_of(here, rail).require_rdma()
     path = f"{devices.INFINIBAND}/{rdma}/fw_ver"
     Setting(
         node, rdma, "firmware", "mlx5_firmware_version", where=path, look="mlxfwmanager --query"

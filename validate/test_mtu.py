@@ -8,7 +8,7 @@ import shlex
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, devices, link_files, lower_ports
+from rdmaprov.facts import CouldNotTell, devices, link_files, lower_ports, rails
 from rdmaprov.facts.text import output
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import AFTER_REBOOT, Setting, needs_ipoib
@@ -20,7 +20,7 @@ def test_mtu_running(host: Host, node: Node, rail: Rail) -> None:
     """The rail's network device has the fabric's MTU."""
     needs_ipoib(node)
     here = devices.read(host)
-    netdev = devices.port_of(here, rail).require_netdev()
+    netdev = rails.port_of(here, rail).require_netdev()
     path = f"{devices.NET}/{netdev}/mtu"
     seen, wanted = here.files.number(path), node.get("fabric_mtu_bytes")
     # The kernel cuts an MTU to what the partition's multicast group has, without an error: Linux
@@ -37,7 +37,7 @@ def test_mtu_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """
     needs_ipoib(node)
     here, files = devices.read(host), link_files.read(host)
-    netdev = devices.port_of(here, rail).require_netdev()
+    netdev = rails.port_of(here, rail).require_netdev()
     wanted = node.get("fabric_mtu_bytes")
     for name in (*lower_ports.vlan_parents(here, netdev), netdev):
         boot = link_files.boot_settings(files, name)
@@ -50,7 +50,7 @@ def test_mtu_after_reboot(host: Host, node: Node, rail: Rail) -> None:
 
 def test_rdma_mtu_running(host: Host, node: Node, rail: Rail) -> None:
     """The active RDMA MTU is the site's; only ibv_devinfo shows it."""
-    rdma = devices.port(host, rail).require_rdma()
+    rdma = rails.port(host, rail).require_rdma()
     command = f"ibv_devinfo -d {shlex.quote(rdma)}"
     found = re.search(r"active_mtu:\s+(\d+)", output(host, command))
     if found is None:

@@ -14,6 +14,7 @@ from rdmaprov.facts import (
     nccl_conf,
     nccl_settings,
     nccl_tuner,
+    rails,
     rdma_names,
     subnet_port,
 )
@@ -48,7 +49,7 @@ def test_hcas_are_the_rails(host: Host, node: Node) -> None:
     wanted = node.get("nccl_ib_hca")
     if not wanted:
         here = devices.read(host)
-        wanted = [devices.port_of(here, rail).require_rdma() for rail in node.compute_rails]
+        wanted = [rails.port_of(here, rail).require_rdma() for rail in node.compute_rails]
     _variable(host, node, "NCCL_IB_HCA", "=" + ",".join(wanted), "fabric_rails")
 
 
@@ -120,7 +121,7 @@ def test_partition_is_the_fabrics(host: Host, node: Node, rail: Rail) -> None:
         not_applicable("nccl_ib_pkey is empty, so NCCL takes index 0")
     if rail not in node.compute_rails:
         not_applicable(f"rail {rail.index} is for storage, which NCCL leaves out")
-    rdma = devices.port(host, rail).require_rdma()
+    rdma = rails.port(host, rail).require_rdma()
     table = subnet_port.read(host, rdma).pkeys
     found = nccl_conf.read(host)
     text = "0" if found is None else found.values.get("NCCL_IB_PKEY", "0")
@@ -280,7 +281,7 @@ def test_every_line_is_read_as_it_looks(host: Host, node: Node) -> None:
 def test_rail_has_the_gid_that_nccl_takes(host: Host, node: Node, rail: Rail) -> None:
     """The rail has a RoCE v2 GID for its address, or at the site's index."""
     needs_roce(node, "a GID of RoCE v2")
-    rdma = devices.port(host, rail).require_rdma()
+    rdma = rails.port(host, rail).require_rdma()
     here = gids.read(host).get(rdma, ())
     index = node.get("nccl_ib_gid_index")
     if index != -1:

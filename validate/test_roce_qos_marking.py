@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, bluefield, congestion, devices, lower_ports, units
+from rdmaprov.facts import CouldNotTell, bluefield, congestion, devices, lower_ports, rails, units
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.validate.verdict import AFTER_REBOOT, RUNNING, Setting, needs_roce, not_applicable
@@ -73,7 +73,7 @@ def test_forced_traffic_class(host: Host, node: Node, rail: Rail) -> None:
     What is forced beats NCCL_IB_TC.
     """
     needs_roce(node, "a traffic class")
-    rdma = devices.port(host, rail).require_rdma()
+    rdma = rails.port(host, rail).require_rdma()
     path = f"{devices.INFINIBAND}/{rdma}/tc/1/traffic_class"
     files = read_files(host, path)
     forced = node.get("roce_qos_force_traffic_class")
@@ -103,7 +103,7 @@ def test_rdma_cm_marks_with_tos(host: Host, node: Node, rail: Rail) -> None:
     test_path.py has it in any case.
     """
     needs_roce(node, "a ToS")
-    rdma = devices.port(host, rail).require_rdma()
+    rdma = rails.port(host, rail).require_rdma()
     files = read_files(host, f"{_CM}/*/ports/1/default_roce_tos")
     path = f"{_CM}/{rdma}/ports/1/default_roce_tos"
     if files.get(path) is None:
@@ -218,7 +218,7 @@ def _netdevs(host: Host, node: Node, rail: Rail) -> tuple[str, ...]:
     needs_roce(node, "QoS")
     _needs_our_qos(node)
     here = devices.read(host)
-    return lower_ports.with_below(here, devices.port_of(here, rail).netdev)
+    return lower_ports.with_below(here, rails.port_of(here, rail).netdev)
 
 
 def _needs_our_qos(node: Node) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, managers, units
+from rdmaprov.facts import managers, rails, units
 from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node
 from rdmaprov.validate.verdict import AFTER_REBOOT, CONFIGURED, Setting, not_applicable
@@ -70,7 +70,7 @@ def test_manager_in_the_subnet(host: Host, node: Node) -> None:
     """The subnet has the manager as planned: its priority; the first host is the master."""
     place = node.get(_HOSTS).index(node.name) if _rails(node) else 0
     for rail in _rails(node):
-        device = devices.port(host, node.rails[rail]).require_rdma()
+        device = rails.port(host, node.rails[rail]).require_rdma()
         seen = managers.state(host, device)
         where = f"sminfo -C {device}"
         look = "look, on the node: journalctl -u " + managers.unit(rail)
@@ -92,7 +92,7 @@ def test_manager_in_the_subnet(host: Host, node: Node) -> None:
 def test_routing_engine_in_force(host: Host, node: Node) -> None:
     """The tables in the switches are those of one of the site's routing engines."""
     for rail in _rails(node):
-        device = devices.port(host, node.rails[rail]).require_rdma()
+        device = rails.port(host, node.rails[rail]).require_rdma()
         found = managers.state(host, device)
         if found is None or found.state != "MASTER":
             not_applicable("another manager is the master")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import devices, software, subnet_port, uniform
+from rdmaprov.facts import devices, rails, software, subnet_port, uniform
 from rdmaprov.facts.text import read_files
 from rdmaprov.facts.uniform import Sample
 from rdmaprov.inventory import Fleet, Node, Rail
@@ -65,7 +65,7 @@ def test_nic_firmware(fleet: Fleet, hosts: Mapping[str, Host]) -> None:
         here = devices.read(host)
         found = []
         for rail in node.rails:
-            rdma = devices.port_of(here, rail).require_rdma()
+            rdma = rails.port_of(here, rail).require_rdma()
             board = here.files.value(f"{devices.INFINIBAND}/{rdma}/board_id")
             if board is not None and not here.is_software(rdma):
                 version = here.files.must(f"{devices.INFINIBAND}/{rdma}/fw_ver")
@@ -201,7 +201,7 @@ def _each_port(
         try:
             here = devices.read(hosts[node.name])
             for rail in node.rails:
-                rdma = devices.port_of(here, rail).require_rdma()
+                rdma = rails.port_of(here, rail).require_rdma()
                 take(node, rail, rdma, subnet_port.read(hosts[node.name], rdma))
         except Exception as error:  # each kind of connection has its own
             unknown.append(f"{node.name}: {getattr(error, 'why', error)}")

@@ -20,7 +20,8 @@ from rdmaprov.discover import collector
 from rdmaprov.discover.facts import parse_facts
 from rdmaprov.discover.rails import choose_rails
 from rdmaprov.facts import devices, pci, pci_links, subnet_port
-from rdmaprov.facts.devices import INFINIBAND, NET, Port
+from rdmaprov.facts.devices import INFINIBAND, NET
+from rdmaprov.facts.rails import Port
 from rdmaprov.facts.virtual_function import is_virtual_function
 
 Said = dict[str, Any]

@@ -20,7 +20,7 @@ from tests.unit.museum_node import MuseumNode
 from tests.unit.museum_readers import READERS
 from tests.unit.museum_without_reader import NEVER, NO_READER, reason
 
-from rdmaprov.facts import devices, firmware, pci
+from rdmaprov.facts import devices, firmware, pci, rails
 from rdmaprov.facts.devices import NET
 from rdmaprov.inventory import Rail
 
@@ -107,7 +107,7 @@ def test_role_and_suite_find_the_same_devices(node: MuseumNode, name: str):
     for netdev in here.names(NET):
         if role_netdevs.master_of(node.machine, netdev):
             continue
-        port = devices.port_of(here, Rail(0, netdev, "", None, "", ()))
+        port = rails.port_of(here, Rail(0, netdev, "", None, "", ()))
         (rail,) = role_rails.find(node.machine, [{"netdev": netdev}])
         assert (rail.rdma, rail.pci) == (port.rdma, port.pci)
     gpus = {each.address for each in role_pci.gpus(node.machine)}

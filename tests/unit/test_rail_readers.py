@@ -15,7 +15,7 @@ from plugins.module_utils.plan import NotYet
 from tests.roles.fake import FakeMachine
 from tests.validate.fake_node import FakeNode
 
-from rdmaprov.facts import devices as suite
+from rdmaprov.facts import rails as suite
 from rdmaprov.inventory import Rail
 from rdmaprov.node import devices as node
 

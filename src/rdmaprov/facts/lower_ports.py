@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rdmaprov.facts import devices
-from rdmaprov.facts.devices import NET, Devices, NoDevice, Port
+from rdmaprov.facts import devices, rails
+from rdmaprov.facts.devices import NET, Devices
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.rails import NoDevice, Port
 from rdmaprov.inventory import Rail
 
 # Linux Documentation/networking/bonding.rst: modes in which a single port carries the data.
@@ -29,7 +30,7 @@ def ports_of(here: Devices, rail: Rail) -> tuple[Port, ...]:
         NoDevice: the rail's network device, or a bond's port, is not there.
 
     """
-    port = devices.port_of(here, rail)
+    port = rails.port_of(here, rail)
     if not port.netdev:
         return (port,)
     found = []

@@ -7,6 +7,7 @@ from itertools import chain
 
 from rdmaprov.facts import devices, lower_ports, pci
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.rails import way_to
 from rdmaprov.inventory import Rail
 
 Way = list[str]
@@ -32,7 +33,7 @@ def ways_to_nics(host: Host, rails: Iterable[Rail]) -> dict[str, Way]:
     """Return by PCI address the way to each port of rails; ports that are not on PCI are none."""
     here = devices.read(host)
     ports = chain.from_iterable(lower_ports.ports_of(here, rail) for rail in rails)
-    ways = [here.way_to(port) for port in ports]
+    ways = [way_to(here, port) for port in ports]
     return {way[-1]: way for way in ways if way}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rdmaprov.facts import devices, gids, lower_ports
+from rdmaprov.facts import devices, gids, lower_ports, rails
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import AnsweredHost, Result
 from rdmaprov.facts.text import files_command
@@ -109,7 +109,7 @@ def _ends(node: Node, host: AnsweredHost) -> dict[int, RailEnd]:
     for rail in node.rails:
         if rail.address is None:
             continue
-        port = devices.port_of(here, rail)
+        port = rails.port_of(here, rail)
         rdma, address = port.require_rdma(), str(rail.address.ip)
         mac, index = here.netdev(port.require_netdev(), "address"), None
         if node.get("fabric_kind") == "roce":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from rdmaprov.facts.devices import INFINIBAND, NET, Port
+from rdmaprov.facts.devices import INFINIBAND, NET
 from rdmaprov.facts.host import Host
+from rdmaprov.facts.rails import Port
 from rdmaprov.facts.text import END, whole
 
 # Linux drivers/net/ethernet/mellanox/mlx5/core/main.c: those with MLX5_PCI_DEV_IS_VF.

@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar
 
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, devices, firmware, lower_ports, neighbors
+from rdmaprov.facts import CouldNotTell, devices, firmware, lower_ports, neighbors, rails
 from rdmaprov.facts.lldp_unit import LldpNeighbor
 from rdmaprov.facts.neighbors import Neighborhood
 from rdmaprov.inventory import Node, Rail
@@ -87,7 +87,7 @@ def read(host: Host, node: Node) -> Neighborhood:
     return neighbors.read(host, listens=any(rail.leaf for rail in node.rails))
 
 
-def _why_silent(host: Host, here: devices.Devices, port: devices.Port, around: Neighborhood) -> str:
+def _why_silent(host: Host, here: devices.Devices, port: rails.Port, around: Neighborhood) -> str:
     """Return why nothing is known of a port's neighbour."""
     if not around.source:
         return f"{around.gaps}, and without a plan (fabric_rails, leaf) nothing listens on the wire"
@@ -101,7 +101,7 @@ def _why_silent(host: Host, here: devices.Devices, port: devices.Port, around: N
     return f"{port.netdev}: {heard}: is LLDP on at the switch's port?"
 
 
-def _firmware_listens(host: Host, here: devices.Devices, port: devices.Port) -> bool:
+def _firmware_listens(host: Host, here: devices.Devices, port: rails.Port) -> bool:
     """Return whether an NVIDIA NIC's firmware keeps LLDP; no if that cannot be read."""
     if not port.pci or here.files.value(f"{devices.NET}/{port.netdev}/device/vendor") != _NVIDIA:
         return False
