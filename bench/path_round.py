@@ -37,7 +37,8 @@ from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages_paths import message_bytes
 from rdmaprov.acceptance.stages_preflight import run_preflight
 from rdmaprov.inventory import Fleet, load_site
-from rdmaprov.probe.target import Target, Targets
+from rdmaprov.probe.ansible_targets import Targets
+from rdmaprov.probe.target import Target
 from rdmaprov.verbs.model import End, PathTest
 from rdmaprov.verbs.perftest import options
 from rdmaprov.verbs.perftest.options import Settings

@@ -15,7 +15,7 @@ import json, sys
 from pathlib import Path
 from rdmaprov.inventory import load_site
 from rdmaprov.probe.errors import NodeError
-from rdmaprov.probe.target import Targets
+from rdmaprov.probe.ansible_targets import Targets
 fleet, targets = load_site(Path("site")), Targets()
 for node in fleet.nodes:
     try:

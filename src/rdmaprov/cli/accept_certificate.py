@@ -20,8 +20,9 @@ from rdmaprov.certificate.statement import FILE, time_text
 from rdmaprov.cli.session import Prepared
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
+from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.errors import NodeUnreachable
-from rdmaprov.probe.target import Target, Targets
+from rdmaprov.probe.target import Target
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head
 

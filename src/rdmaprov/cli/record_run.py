@@ -17,11 +17,11 @@ from rdmaprov.drift.record import read_node
 from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Fleet
+from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.connection import Answer
 from rdmaprov.probe.fleet import open_probe
 from rdmaprov.probe.recorded import RecordingProbe
 from rdmaprov.probe.session import Limits
-from rdmaprov.probe.target import Targets
 from rdmaprov.record.anonymous import Pseudonyms
 from rdmaprov.record.document import new_document, parse_record, to_bytes
 from rdmaprov.record.scrub import Scrub

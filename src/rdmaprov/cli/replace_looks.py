@@ -14,7 +14,7 @@ from rdmaprov.discover import merge, reach, variables
 from rdmaprov.discover.variables import Difference
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Node
-from rdmaprov.probe.target import Targets
+from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.problem import printable
 from rdmaprov.replace import hardware, host_key
 from rdmaprov.replace.host_key import HostKey

@@ -16,7 +16,7 @@ from rdmaprov.cli.replace_looks import (
 from rdmaprov.cli.replace_work import Work
 from rdmaprov.discover import reach
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.probe.target import Targets
+from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.replace import host_key
 from rdmaprov.replace.machine import PROOFS, runs_elsewhere
 from rdmaprov.runs.groups import fold_names

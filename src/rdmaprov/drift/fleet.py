@@ -13,11 +13,12 @@ from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain
 from rdmaprov.drift.verdict import judge_answer
 from rdmaprov.inventory import Fleet
+from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.connection import Command
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits
-from rdmaprov.probe.target import Target, Targets
+from rdmaprov.probe.target import Target
 from rdmaprov.problem import printable
 
 # Listing a new initramfs takes about 20 s on one slow core.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from rdmaprov.inventory import Fleet
+from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits
-from rdmaprov.probe.target import Target, Targets
+from rdmaprov.probe.target import Target
 
 
 def open_probe(fleet: Fleet, limits: Limits, together: bool, become_password: str = "") -> Probe:

@@ -19,7 +19,8 @@ from rdmaprov.certificate.statement import (
     canonical,
 )
 from rdmaprov.inventory import load_site
-from rdmaprov.probe.target import Target, Targets
+from rdmaprov.probe.ansible_targets import Targets
+from rdmaprov.probe.target import Target
 
 
 def test_a_key_with_a_passphrase_goes_through_the_agent(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from tests.unit.discovered import FACTS
 from rdmaprov.drift.arguments import Arguments
 from rdmaprov.drift.fleet import request, survey_command
 from rdmaprov.inventory import load_site
-from rdmaprov.probe.target import Targets
+from rdmaprov.probe.ansible_targets import Targets
 
 CHANGE = {"layer": "running", "device": "kernel", "setting": "x", "seen": "1", "wanted": "2"}
 
