@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rdmaprov.validate.items import Check
+from rdmaprov.validate.check import Check
 
 # Stands for each report that the terminal need not keep: plugins look into all of its reports.
 _FORGOTTEN = pytest.TestReport("", ("", None, ""), {}, "passed", None, "call")

@@ -17,9 +17,10 @@ import pytest
 
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.validate import fixtures, items, loop, options, outcome
+from rdmaprov.validate.check import Check
 from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.garbage import collect_rarely
-from rdmaprov.validate.items import Check, node_by_node, target_of
+from rdmaprov.validate.items import node_by_node, target_of
 from rdmaprov.validate.progress import Progress
 
 MARKERS = {
