@@ -24,8 +24,7 @@ from tests.roles.sim_node import SimNode
 
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.lab.ib_subnet import LabSubnet
-from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.ib_daemons import SubnetDaemons
 
 pytestmark = pytest.mark.skipif(
     any(shutil.which(each, path="/usr/sbin:/usr/bin") is None for each in ("ibsim", "opensm")),
@@ -46,8 +45,7 @@ class Sim:
         self.place = place
         self._lab = ["lab", "--dir", str(place / "lab"), "subnet"]
         assert run([*self._lab, "up", "--rails", "2", "--fault", "manager-dead"]) == ExitCode.OK
-        lab = LabSubnet(Layout(place / "lab-subnet", place / "cache"))
-        pairs = [*lab._settings(), *lab._preload()]
+        pairs = SubnetDaemons(place / "lab-subnet").client_settings()
         self._settings = dict(pair.split("=", 1) for pair in pairs)
         self.nodes: list[SimNode] = []
 
