@@ -19,7 +19,7 @@ from plugins.module_utils.replay import Replay
 from plugins.module_utils.roles import ORDER
 from plugins.module_utils.survey import survey
 from tests.roles.fake import FakeMachine
-from tests.roles.test_mutations import CASES, Case, OfManager, carry_out
+from tests.roles.role_cases import CASES, Case, OfManager, carry_out
 
 from rdmaprov.record.anonymous import Pseudonyms
 from rdmaprov.record.scrub import Scrub

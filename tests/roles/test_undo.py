@@ -13,7 +13,7 @@ from plugins.module_utils.links import MANAGERS
 from plugins.module_utils.machine import Machine
 from plugins.module_utils.pcie import iommu
 from plugins.module_utils.roles import ORDER
-from tests.roles.test_mutations import CASES, Case, carry_out
+from tests.roles.role_cases import CASES, Case, carry_out
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "supported.md").read_text()
