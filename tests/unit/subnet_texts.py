@@ -14,6 +14,8 @@ FIXTURES = Path(__file__).parents[1] / "fixtures/subnet"
 HEALTHY = FIXTURES / "ibsim"
 DISCOVERY, TABLES, STATES = "ibnetdiscover-p.txt", "dump_fts.txt", "iblinkinfo-l.txt"
 ERRORS, MANAGERS = "ibqueryerrors.txt", "sminfo.txt"
+# What a tool says without access to a port.
+NO_PORT = "ibwarn: [1] mad_rpc_open_port: can't open UMAD port ((null):0)\n"
 _ENTRY = re.compile(r"(0x[0-9a-f]{4}) (\d{3}) : (.*)")
 
 
