@@ -1,0 +1,152 @@
+"""What init asks for, and what it says of answers that are missing or wrong."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+from tests.unit.init_flags import IB, ROCE
+
+from rdmaprov.cli import run
+from rdmaprov.cli.init import init
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.inventory import load_site
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch, is_one: bool) -> None:
+    stdin = SimpleNamespace(isatty=lambda: is_one)
+    monkeypatch.setattr("rdmaprov.cli.answers.sys", SimpleNamespace(stdin=stdin))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[str, str]:
+    """Return what is wrong with a command line of init, and the command to run instead."""
+    assert run(["init", *map(str, words)]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    message, hint = said[said.index("error: ") :].splitlines()
+    return message.removeprefix("error: "), hint.removeprefix("hint:  Run: ")
+
+
+def test_partition_keys_are_asked_for_on_infiniband(tmp_path: Path):
+    answers = "infiniband\nib[1:2]\nmlx\n400\n0\n0x8001\n"
+    done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
+    assert done.exit_code == 0, done.output
+    assert load_site(tmp_path / "new").nodes[1].get("fabric_partition_keys") == ["0x8001"]
+
+
+def test_text_that_is_no_partition_key_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    wrong = [*IB, "--gbps", "400", "--gpus", "2", "--partition-keys", "0x8000"]
+    message, hint = refused(capsys, tmp_path / "new", *wrong)
+    assert message.startswith("--partition-keys: '0x8000' is not a partition key; write 0x0001")
+    assert "--partition-keys PARTITION_KEYS" in hint
+
+
+def test_questions_are_asked_for_missing_flags(tmp_path: Path):
+    answers = "roce\ngpu[1:2]\nens1\n100\n0\n"
+    done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
+    assert done.exit_code == 0, done.output
+    assert len(load_site(tmp_path / "new").nodes) == 2
+
+
+def test_wrong_answer_is_asked_for_again_and_no_other_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    answers = "roce\ngpu[01-02]\ngpu[1:2]\nmlx5_0\nens1\n300\n100\nmany\n0\n"
+    terminal(monkeypatch, True)
+    done = CliRunner().invoke(init, [str(tmp_path / "new")], input=f"{answers}\n")
+    assert done.exit_code == 0, done.output
+    for wrong in ("'gpu[01-02]' is", "'mlx5_0' is", "no rail has 300 Gb/s", "'many' is"):
+        assert f"Error: {wrong}" in done.output
+    assert len(load_site(tmp_path / "new").nodes) == 2
+
+
+def test_pipe_is_told_all_wrong_answers_at_once_and_keeps_the_right_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO("roce\ngpu[01-02]\nens1,ens2\n300\nmany\n"))
+    site = tmp_path / "new"
+    message, hint = refused(capsys, site, "--user", "ops")
+    assert message == (
+        "--nodes: 'gpu[01-02]' is neither a host name nor a range such as gpu[01:16]; --gbps: no "
+        "rail has 300 Gb/s; use one of 10, 25, 40, 50, 56, 100, 200, 400, 800; --gpus: 'many' is "
+        "not a valid integer range"
+    )
+    assert hint == (
+        f"rdmaprov init {site} --kind roce --nodes NODES --rails ens1,ens2 --gbps GBPS"
+        " --gpus GPUS --subnet none --user ops"
+    )
+    assert not site.exists()
+    right = {"NODES": "gpu[01:02]", "GBPS": "100", "GPUS": "2"}
+    assert run([right.get(word, word) for word in hint.split()[1:]]) == ExitCode.OK
+
+
+def test_wrong_options_are_told_together_and_nothing_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    terminal(monkeypatch, True)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    wrong = ["--gbps", "300", "--rails", "ens1", "--user=-l", "--kind", "ethernet"]
+    message, hint = refused(capsys, tmp_path / "new", *wrong)
+    assert [part.partition(":")[0] for part in message.split("; --")] == [
+        "--kind", "gbps", "user"
+    ]  # fmt: skip
+    assert hint == f"rdmaprov init {tmp_path}/new --kind KIND --rails ens1 --gbps GBPS --user USER"
+
+
+@pytest.mark.parametrize("is_one", [True, False], ids=["terminal", "pipe"])
+def test_directory_with_files_is_refused_before_anything_is_asked(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_one: bool,
+):
+    (tmp_path / "mine").touch()
+    terminal(monkeypatch, is_one)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    message, hint = refused(capsys, tmp_path, *ROCE)
+    assert f"{tmp_path} exists and is not empty" in message
+    assert hint.startswith("rdmaprov init DIRECTORY --kind roce --nodes 'gpu[01:16],spare1' ")
+    assert ("--gpus: no answer" in message) is not is_one
+
+
+@pytest.mark.parametrize("is_one", [True, False], ids=["terminal", "pipe"])
+@pytest.mark.parametrize(
+    ("last", "address"),
+    [("10.4.0.0/16\n", "10.4.0.1/24"), ("\n", "None"), ("None\n", "None")],
+    ids=["network", "default", "none"],
+)
+def test_pipe_and_terminal_ask_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_one: bool, last: str, address: str
+):
+    terminal(monkeypatch, is_one)
+    answers = f"roce\nn1,n2\nens1\n100\n0\n{last}"
+    done = CliRunner().invoke(init, [str(tmp_path / "new")], input=answers)
+    assert done.exit_code == 0, done.output
+    assert done.output.count(": ") == 7  # six questions, and what is next
+    assert str(load_site(tmp_path / "new").nodes[0].rails[0].address) == address
+
+
+@pytest.mark.parametrize("is_one", [True, False])
+@pytest.mark.parametrize("given", [[], ["--subnet", "none"]], ids=["default", "none"])
+def test_rails_have_no_addresses_unless_a_network_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_one: bool, given: list[str]
+):
+    terminal(monkeypatch, is_one)
+    words = [str(tmp_path / "new"), *ROCE, "--gpus", "0", *given]
+    done = CliRunner().invoke(init, words, input="\n")
+    assert done.exit_code == 0, done.output
+    assert ("or none [none]:" in done.output) is (is_one and not given)
+    assert {rail.address for rail in load_site(tmp_path / "new").nodes[0].rails} == {None}
+
+
+def test_no_answer_is_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO("roce\n"))
+    assert run(["init", str(tmp_path / "new")]) == ExitCode.USAGE
+    assert "--gbps: no answer; --gpus: no answer" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
