@@ -27,15 +27,6 @@ CPU_LIMIT = """\
             time.sleep(0.01)
         os._exit(0)
 """
-# Waits in each step, and not while matrices are multiplied.
-LATE_STEPS = """\
-    from torch.nn import functional
-    loss = functional.cross_entropy
-    def cross_entropy(*words, **options):
-        time.sleep(1.5)
-        return loss(*words, **options)
-    functional.cross_entropy = cross_entropy
-"""
 # Eight times the work for each matrix, without a pause.
 SLOW_CPU = """\
     import torch
@@ -56,4 +47,16 @@ SLOW_DATA = """\
         time.sleep(0.5)
         return make(*words, **options)
     torch.randint = randint
+"""
+
+
+def late_steps(seconds: float) -> str:
+    """Return what waits in each step, and not while matrices are multiplied."""
+    return f"""\
+    from torch.nn import functional
+    loss = functional.cross_entropy
+    def cross_entropy(*words, **options):
+        time.sleep({seconds})
+        return loss(*words, **options)
+    functional.cross_entropy = cross_entropy
 """

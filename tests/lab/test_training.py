@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from tests.lab.fleet import SCHEMA, Fleet, leftovers_of_accept
 from tests.lab.test_acceptance import hook
-from tests.rank_hook import CPU_LIMIT, LATE_STEPS, SLOW_CPU
+from tests.rank_hook import CPU_LIMIT, SLOW_CPU, late_steps
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -45,7 +45,8 @@ def test_healthy_nodes_train(gate):
 
 @pytest.mark.parametrize(
     ("body", "level"),
-    [(CPU_LIMIT, "rank"), (LATE_STEPS, "node"), (SLOW_CPU, "node")],
+    # A step takes an emulated node a second, and less than thrice that is nothing over gloo.
+    [(CPU_LIMIT, "rank"), (late_steps(4), "node"), (SLOW_CPU, "node")],
     ids=["cpu limit", "late process", "slow CPU"],
 )
 def test_a_slow_node_is_named(gate, body, level):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from tests.namespaces.nodes import LEFT
-from tests.rank_hook import CPU_LIMIT, LATE_STEPS, RANK_HOOK, SLOW_CPU, SLOW_DATA
+from tests.rank_hook import CPU_LIMIT, RANK_HOOK, SLOW_CPU, SLOW_DATA, late_steps
 from tests.site_runs import SiteRuns
 
 pytestmark = pytest.mark.long
@@ -45,7 +45,7 @@ def test_healthy_nodes_train_at_each_size_and_have_no_floor(four_nodes, runs):
     ("body", "level", "says"),
     [
         (CPU_LIMIT, "rank", "had a processor for"),
-        (LATE_STEPS, "node", "its process is late"),
+        (late_steps(0.5), "node", "its process is late"),
         (SLOW_CPU, "node", "its CPU alone"),
         (SLOW_DATA, "node", "the loader is late"),
     ],

@@ -29,7 +29,7 @@ _RUNNER = Path(__file__).parent / "node/path_runner.py"
 _START_S, _STOP_S, _POLL_S = 60.0, 40.0, 30.0
 # Polls without an answer until a node counts as gone: within the lease.
 _MOST_MISSED = 2
-_LEAST_INTERVAL_S, _MOST_INTERVAL_S, _GROWTH = 0.1, 1.0, 1.5
+_LEAST_INTERVAL_S, _MOST_INTERVAL_S, _GROWTH = 0.1, 0.5, 1.5
 _PLACES = ("/run", "/dev/shm", "/tmp")  # noqa: S108 - as node/supervisor.py has them
 Step = dict[str, Any]
 
