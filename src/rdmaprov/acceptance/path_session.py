@@ -75,12 +75,15 @@ class PathSession:
             else:
                 self._directories[name] = answer["directory"]
 
-    def take(self, steps: Mapping[str, Step], limit_s: float) -> dict[str, list[Document]]:
+    def take(
+        self, steps: Mapping[str, Step], limit_s: float, least_s: float = 0.0
+    ) -> dict[str, list[Document]]:
         """Have nodes do a step each; return what came of it, without the nodes that are lost.
 
         Args:
             steps: by node.
             limit_s: seconds until a node that has not answered counts as lost.
+            least_s: seconds that it takes at least; nodes are not asked before.
 
         """
         found: dict[str, list[Document]] = {}
@@ -93,7 +96,8 @@ class PathSession:
             if late and time.monotonic() > end:
                 self.lost.update(dict.fromkeys(late, f"it did not finish a step in {limit_s:g} s"))
             elif late:
-                time.sleep(interval)
+                time.sleep(max(interval, least_s))
+                least_s = 0.0
                 interval = min(_MOST_INTERVAL_S, interval * _GROWTH)
         return found
 

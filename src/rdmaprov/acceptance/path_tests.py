@@ -112,7 +112,8 @@ class PathTests(PathMeasurer):
             address = self._surveys[test.receiver.node].address
             program["argv"].append(_LOOPBACK if test.is_loopback else address)
             steps.setdefault(test.sender.node, {"run": []})["run"].append(program)
-        return _by_number(self._session.take(steps, self._limit_s + _STEP_S))
+        least_s = 0.0 if self._settings.messages else float(self._settings.duration_s)
+        return _by_number(self._session.take(steps, self._limit_s + _STEP_S, least_s))
 
     def _end(self, tests: Mapping[int, PathTest]) -> dict[int, Document]:
         steps: dict[str, Step] = {}
