@@ -78,6 +78,16 @@ def test_rank_that_is_late_in_a_group_of_its_own_waits_for_nobody():
     assert "it was in <frozen importlib._bootstrap_external>:1131 get_data" in found.what
 
 
+def test_most_ranks_that_are_late_by_themselves_accuse_no_node():
+    ran = failed_run(ALL_NODES)
+    ran.tasks = {0: Task(0, "train", "all rails", tuple((rank,) for rank in range(64)), sizes=())}
+    late(ran, range(40), where="<frozen importlib._bootstrap_external>:1131 get_data")
+    all_waited(ran)
+    (found,) = judge(ran)
+    assert (found.nodes, found.proven) == ((), False)
+    assert "rank 0: it was in <frozen importlib" in found.what
+
+
 def test_ranks_that_wait_for_their_gpus_are_victims_as_those_in_a_collective():
     ran = failed_run(ALL_NODES)
     late(ran, range(5))

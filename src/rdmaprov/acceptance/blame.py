@@ -201,6 +201,9 @@ def _unknown_cause(ran: JobRun, said: Statements) -> Finding:
 def _first_words(nodes: Iterable[NodeRun], said: Statements) -> str:
     """Return the first thing that anybody said about the end."""
     if last := said.last_words:
-        return first_line(str(last[0].get("error", "all ranks wait for each other")))
+        if error := last[0].get("error"):
+            return first_line(str(error))
+        sign = waiting.elsewhere_sign(last[0])
+        return f"rank {last[0]['rank']}: {sign}" if sign else "all ranks wait for each other"
     deaths = (death_of(node, ()) for node in nodes if node.rc not in (None, 0))
     return next((death.why for death in deaths if death), "no rank reported")

@@ -47,10 +47,10 @@ def stuck_ranks(ran: JobRun, said: Statements) -> Iterator[Finding]:
     late = {event["rank"]: event for event in said.of("late")}
     for group in _waiting_groups(ran, said, late) if late else ():
         own = {rank: late[rank] for rank in group if rank in late}
-        if len(group) == 1:
-            yield from (_late_alone(ran, event) for event in own.values())
-        else:
+        if len(group) > 1:
             yield from _stuck_in(ran, said, own, group)
+        elif 2 * len(late) <= ran.job.world:  # what most do is nobody's own fault
+            yield from (_late_alone(ran, event) for event in own.values())
 
 
 def _late_alone(ran: JobRun, event: RankEvent) -> Finding:
@@ -92,7 +92,7 @@ def _stuck_in(
         lambda rank: _process_sign(str(places.get(rank, {}).get("process", ""))),
         lambda rank: "" if rank in words else "it reported nothing at its time limit",
         lambda rank: _behind_sign(entered.get(rank, most), most),
-        lambda rank: _elsewhere_sign(late.get(rank)),
+        lambda rank: elsewhere_sign(late.get(rank)),
     )
     first = next(iter(late.values()))
     for sign in signs:
@@ -127,7 +127,8 @@ def _behind_sign(entered: int, most: int) -> str:
     return f"it started {entered} collectives, the others {most}" if entered < most else ""
 
 
-def _elsewhere_sign(event: RankEvent | None) -> str:
+def elsewhere_sign(event: RankEvent | None) -> str:
+    """Return where a late rank was, if it did not wait for others there; else nothing."""
     where = str(event["where"]) if event else ""
     return (
         f"it was in {where}, not in torch.distributed"

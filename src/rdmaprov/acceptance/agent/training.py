@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .group import RankGroup
@@ -53,6 +55,12 @@ class PhaseClock:
         return [1e6 * each for each in (whole, own, self._data_s, *parts)]
 
 
+def _import_rest() -> None:
+    """Import what an optimizer imports in its first step: a slow disk takes a minute for it."""
+    with suppress(ImportError):  # a torch before 2.0 has none
+        import_module("torch._dynamo")
+
+
 class TrainingRun:
     """The steps of one task.
 
@@ -70,6 +78,8 @@ class TrainingRun:
         from .transformer import Transformer, has_fsdp, parallel
 
         group, strategy = self._group, self._sizes["strategy"]
+        with group.watch.importing(group.process.plan["limits_s"]["import"]):
+            _import_rest()
         if group.is_any(strategy == "fsdp" and not has_fsdp()):
             group.say("lacks", what="torch.distributed.fsdp.fully_shard")
             return
