@@ -82,7 +82,7 @@ class Connection:
         self._ids = itertools.count()
         self._waiting: dict[int, tuple[Command, Deliver]] = {}
         self._failure: NodeError | None = None
-        self._ending: asyncio.Task[NodeUnreachable] | None = None
+        self._ending: asyncio.Future[NodeError] | None = None
         self._pipes: list[asyncio.BaseTransport] = []
         self._sudo = Sudo(mark + _ASKS, target.password)
         self._is_up = False
@@ -176,10 +176,15 @@ class Connection:
         return NoAnswer(what, f"Run it by hand: {self._target.login_command}")
 
     def _end(self, is_odd: bool) -> None:
-        """Find out why the connection is at its end; that takes a moment."""
-        self._ending = asyncio.get_running_loop().create_task(self._find_reason(is_odd))
+        """Find out why the connection is at its end, unless we ended it; that takes a moment."""
+        loop = asyncio.get_running_loop()
+        if self._failure is None:
+            self._ending = loop.create_task(self._find_reason(is_odd))
+        else:
+            self._ending = loop.create_future()
+            self._ending.set_result(self._failure)
 
-    async def _find_reason(self, is_odd: bool) -> NodeUnreachable:
+    async def _find_reason(self, is_odd: bool) -> NodeError:
         error = self._odd_output() if is_odd else await self._end_reason()
         self.fail(error)
         return error
