@@ -10,6 +10,7 @@ from testinfra.host import Host
 from rdmaprov.facts import CouldNotTell, devices, link_files, rails, subnet_port
 from rdmaprov.facts.devices import INFINIBAND, NET
 from rdmaprov.facts.subnet_port import UNICAST, SubnetPort
+from rdmaprov.facts.text import read_files
 from rdmaprov.inventory import Node, Rail, partitions
 from rdmaprov.inventory.partitions import shown_key
 from rdmaprov.validate.verdict import (
@@ -25,6 +26,9 @@ pytestmark = pytest.mark.links
 # Lanes and speed of each generation, as the kernel writes them behind a port's rate. Linux
 # drivers/infiniband/core/sysfs.c, rate_show; HDR100 and NDR200 are two lanes of HDR and of NDR.
 _LANES = {"HDR100": "2X HDR", "NDR200": "2X NDR"}
+
+# RFC 4391, section 9.1.1
+_IPOIB_ADDRESS_BYTES = 20
 
 
 def test_port_has_a_lid(host: Host, node: Node, rail: Rail) -> None:
@@ -91,6 +95,26 @@ def test_partition_keys(host: Host, node: Node, rail: Rail) -> None:
         _setting(node, rdma, "partition keys are", variable, "pkeys").reject(
             [shown_key(key) for key in sorted(has)], f"{', '.join(missing)} among them"
         )
+
+
+def test_ipoib_partition(host: Host, node: Node, rail: Rail) -> None:
+    """The rail's IPoIB interface is in the partition that the site says."""
+    needs_infiniband(node, "IPoIB")
+    needs_ipoib(node)
+    wanted = partitions.partition_key(rail.ipoib_pkey)
+    if wanted is None:
+        not_applicable("the site sets no ipoib_pkey on this rail")
+    netdev = rails.port(host, rail).require_netdev()
+    # Not its file pkey, which an interface made by netlink lacks: Linux
+    # drivers/infiniband/ulp/ipoib/ipoib_vlan.c, __ipoib_vlan_add. RFC 4391, section 4, has the key
+    # in the broadcast address.
+    path = f"{NET}/{netdev}/broadcast"
+    octets = read_files(host, f"{NET}/*/broadcast").must(path).split(":")
+    if len(octets) != _IPOIB_ADDRESS_BYTES:
+        raise CouldNotTell(f"{path} shows {':'.join(octets)!r}, not 20 bytes of IPoIB's")
+    Setting(node, netdev, "IPoIB partition key", "fabric_rails", path).require(
+        "0x" + "".join(octets[8:10]), shown_key(wanted)
+    )
 
 
 def test_ipoib_mode_running(host: Host, node: Node, rail: Rail) -> None:

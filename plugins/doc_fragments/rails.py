@@ -79,6 +79,12 @@ options:
           Used on InfiniBand only.
         type: list
         elements: str
+      ipoib_pkey:
+        description: Partition key, in quotes, such as "0x8002", with which the rail's
+          network device is the IPoIB interface of that partition. netdev, pci or
+          rdma names the port, and the role makes PARENT.8002 over the port's own
+          IPoIB device, now and at boot. Used on InfiniBand with fabric_ipoib only.
+        type: str
       subnet_prefix:
         description: Subnet prefix of the rail's subnet, in quotes, as opensm's subnet_prefix
           has it, such as "0xfec0000000000001". Without it, the rail must have the

@@ -21,6 +21,7 @@ RAILS: dict[str, Any] = {
         "leaf": {"type": "str"},
         "switch_port": {"type": "str"},
         "pkeys": {"type": "list", "elements": "str", "no_log": False},
+        "ipoib_pkey": {"type": "str", "no_log": False},
         "subnet_prefix": {"type": "str"},
     },
 }

@@ -14,3 +14,12 @@ def partition_key(text: str) -> int | None:
     if not re.fullmatch(r"0x[0-9a-fA-F]{1,4}", text) or not int(text, 16) & NUMBER:
         return None
     return int(text, 16)
+
+
+def interface_of(netdev: str, key: int) -> str:
+    """Return the name of a partition's IPoIB interface on a port's network device.
+
+    Linux drivers/infiniband/ulp/ipoib/ipoib_vlan.c, ipoib_vlan_add: "%s.%04x". NetworkManager knows
+    no other [libnm, NMSettingInfiniband:p-key].
+    """
+    return f"{netdev}.{key:04x}"

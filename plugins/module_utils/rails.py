@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .machine import Machine, NodeError
 from .netdevs import below, kind_of, master_of
+from .partitions import interface_of, partition_key
 from .plan import NotYet, Refused
 
 _NET = "/sys/class/net/"
@@ -28,6 +29,8 @@ class Rail:
         pci: its PCI address, empty if it has none.
         address: the address that it must have, with prefix length; empty for none.
         gateway: the router of its subnet; empty for none.
+        parent: the port's own network device, if `netdev` is a partition's on it; else empty.
+        pkey: the key of that partition.
 
     """
 
@@ -37,11 +40,18 @@ class Rail:
     pci: str
     address: str
     gateway: str
+    parent: str = ""
+    pkey: int = 0
 
     @property
     def name(self) -> str:
         """Return what a message calls it."""
         return self.netdev or self.rdma
+
+    @property
+    def port(self) -> str:
+        """Return the port's own network device."""
+        return self.parent or self.netdev
 
 
 def find(machine: Machine, described: list[dict[str, Any]]) -> list[Rail]:
@@ -108,7 +118,13 @@ def _rail(machine: Machine, index: int, entry: dict[str, Any]) -> Rail:
         rdma, pci = rdma_of(machine, netdev), pci_of(machine, netdev)
     elif not rdma:
         raise NotYet(f"rail {index}: PCI device {pci} has no network device; is its driver loaded?")
-    return Rail(index, netdev, rdma, pci, entry.get("address") or "", entry.get("gateway") or "")
+    rail = Rail(index, netdev, rdma, pci, entry.get("address") or "", entry.get("gateway") or "")
+    if not (netdev and entry.get("ipoib_pkey")):
+        return rail
+    key = partition_key(entry["ipoib_pkey"])
+    if key is None:
+        raise Refused(f"rail {index}: ipoib_pkey {entry['ipoib_pkey']!r} is no partition key")
+    return replace(rail, netdev=interface_of(netdev, key), parent=netdev, pkey=key)
 
 
 def _named_by(machine: Machine, index: int, entry: dict[str, Any]) -> tuple[str, str]:

@@ -24,6 +24,7 @@ RAIL: dict[str, Any] = {
     "is_bond": False,
     "is_virtual": False,
     "addresses": ["198.18.0.1/24", "2001:db8::1/64"],
+    "partitions": [],
 }
 FACTS: dict[str, Any] = {
     "rails": [RAIL],

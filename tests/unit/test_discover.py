@@ -114,6 +114,28 @@ def test_node_becomes_variables_with_gpus_at_the_nearest_rail(machine: Path):
     }
 
 
+def test_partition_of_ipoib_is_named_with_its_key(machine: Path):
+    """Its address is the rail's, where the port itself has none."""
+    for name, lower, key in (("ens1", "5", "ff:ff"), ("ens1.8002", "5", "80:02")):
+        broadcast = f"00:ff:ff:ff:ff:12:40:1b:{key}:00:00:00:00:00:00:ff:ff:ff:ff"
+        values = {"type": "32", "ifindex": "5" if name == "ens1" else "6", "iflink": lower}
+        for file, value in {**values, "broadcast": broadcast}.items():
+            put(machine, f"sys/class/net/{name}/{file}", value)
+    facts = collector.collect(str(machine))
+    assert parse_facts(json.dumps(facts)) == facts
+    (found,) = facts["rails"][0]["partitions"]
+    assert found == {"netdev": "ens1.8002", "key": "0x8002", "addresses": []}
+    assert "mlx5_0: ens1.8002 is the IPoIB interface of partition 0x8002 on ens1" in list(
+        variables.remarks(facts)
+    )
+    assert "ipoib_pkey" not in variables.host_variables(facts)["fabric_rails"][0]
+    found["addresses"] = ["192.0.2.1/24"]
+    rail = variables.host_variables(facts)["fabric_rails"][0]
+    assert (rail["ipoib_pkey"], rail["address"]) == ("0x8002", "192.0.2.1/24")
+    found["netdev"] = "data"  # no name that the role gives
+    assert "ipoib_pkey" not in variables.host_variables(facts)["fabric_rails"][0]
+
+
 def test_soft_roce_is_found_by_its_netdev_and_not_the_way_to_the_node(tmp_path: Path):
     for device, netdev in (("rxe0", "enp0s2"), ("rxe1", "ens1"), ("rxe2", "ens2")):
         soft_roce(tmp_path, device, netdev)

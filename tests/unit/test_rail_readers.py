@@ -15,7 +15,9 @@ from plugins.module_utils.plan import NotYet
 from tests.roles.fake import FakeMachine
 from tests.validate.fake_node import FakeNode
 
+from rdmaprov.facts import lower_ports
 from rdmaprov.facts import rails as suite
+from rdmaprov.facts.devices import read
 from rdmaprov.inventory import Rail
 from rdmaprov.node import devices as node
 
@@ -140,6 +142,9 @@ SHAPES = [
     (partition, {"pci": PCI}, ("ibs1", "mlx5_0")),
     (partition, {"netdev": "ibs1.8001"}, ("ibs1.8001", "mlx5_0")),
     (partition, {"rdma": "mlx5_0"}, ("ibs1", "mlx5_0")),
+    (partition, {"pci": PCI, "ipoib_pkey": "0x8001"}, ("ibs1.8001", "mlx5_0")),
+    (partition, {"netdev": "ibs1", "ipoib_pkey": "0x8001"}, ("ibs1.8001", "mlx5_0")),
+    (partition, {"rdma": "mlx5_0", "ipoib_pkey": "0x8001"}, ("ibs1.8001", "mlx5_0")),
     (infiniband, {"rdma": "mlx5_0"}, ("", "mlx5_0")),
     (infiniband, {"pci": PCI}, ("", "mlx5_0")),
     (infiniband, {"pci": PCI, "rdma": "mlx5_7"}, ("", "mlx5_0")),
@@ -178,7 +183,8 @@ def on_node(root: Path, described: dict[str, str]) -> tuple[str, str]:
 
 def described_rail(described: dict[str, str]) -> Rail:
     netdev, pci, rdma = (described.get(key, "") for key in ("netdev", "pci", "rdma"))
-    return Rail(0, netdev, pci, None, "", (), rdma=rdma)
+    key = described.get("ipoib_pkey", "")
+    return Rail(0, netdev, pci, None, "", (), rdma=rdma, ipoib_pkey=key)
 
 
 @pytest.mark.parametrize("read", [by_roles, by_suite, on_node])
@@ -207,6 +213,27 @@ def test_function_with_two_ports_is_not_guessed(tree):
     net(tree, "ens1", PCI, 2)
     net(tree, "ens1d1", PCI, 3)
     assert node.netdev_at(str(tree.root), PCI) == ""
+
+
+def test_partition_has_the_card_of_its_port(tree):
+    """Wherever the kernel has its interface: one below no device is not on the function."""
+    net(tree, "ibs1", PCI, 2)
+    net(tree, "ibs1.8001", "", 3, lower=2)
+    rdma(tree, "mlx5_0", PCI, "")
+    rail = described_rail({"netdev": "ibs1", "ipoib_pkey": "0x8001"})
+    here = read(FakeNode(tree.root).host())
+    port = suite.port_of(here, rail)
+    assert port == suite.Port(0, "ibs1.8001", "mlx5_0", PCI, "ibs1")
+    assert suite.way_to(here, port)[-1] == PCI
+    assert [each.pci for each in lower_ports.ports_of(here, rail)] == [PCI]
+
+
+def test_partition_that_is_still_to_make_is_known_by_its_name(tree):
+    plain(tree)
+    described = {"pci": PCI, "ipoib_pkey": "0x8002"}
+    assert by_roles(tree.root, described) == ("ens1np0.8002", "mlx5_0")
+    with pytest.raises(suite.NoDevice, match=r"no network device ens1np0\.8002"):
+        by_suite(tree.root, described)
 
 
 def test_rdma_device_that_is_absent_is_no_rail(tree):

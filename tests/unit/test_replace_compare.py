@@ -41,7 +41,7 @@ NODE = {
         {**RAIL, "path": ["0000:18:00.0"], "link_layer": "Ethernet", "state": "4: ACTIVE",
          "mtu_bytes": 9000, "manages_nvswitch": False, "driver": "mlx5_core",
          "default_route": False, "is_bond": False, "is_virtual": False, "ports": [],
-         "addresses": []}
+         "addresses": [], "partitions": []}
     ],
     "gpus": [{"pci": "0000:1a:00.0", "path": ["0000:1a:00.0"], "numa_node": 0}],
 }  # fmt: skip

@@ -30,7 +30,7 @@ def judged(suite, fleet, nodes, changed, **values):
 
 def test_ipoib_that_is_not_used_is_not_judged(suite, infiniband_fleet, infiniband_nodes, changed):
     """Its devices are down, and have the MTU of the port: nobody brought them up."""
-    for netdev in ("ens1", "ens2"):
+    for netdev in ("ens1", "ens2.8001"):
         changed.put(f"/sys/class/net/{netdev}/flags", "0x1002\n")
         changed.put(f"/sys/class/net/{netdev}/mtu", "4092\n")
         changed.remove(f"/etc/systemd/network/20-rdmaprov-{netdev}.network.d")
@@ -56,12 +56,12 @@ def test_rails_named_by_their_rdma_devices_need_no_network_device(
     hosts, nodes = FakeHosts(), []
     for node in infiniband_fleet.nodes:
         fake = infiniband_nodes[node.name].like(tmp_path / node.name)
-        for netdev in ("ens1", "ens2"):
+        for netdev in ("ens1", "ens2", "ens2.8001"):
             fake.remove(f"/sys/class/net/{netdev}")
         fake.remove("/etc/systemd/network")
         hosts[node.name] = fake.host()
         rails = tuple(
-            replace(rail, netdev="", pci="", rdma=f"mlx5_{rail.index}", address=None)
+            replace(rail, netdev="", pci="", rdma=f"mlx5_{rail.index}", address=None, ipoib_pkey="")
             for rail in node.rails
         )
         nodes.append(replace(node, rails=rails, values={**node.values, "fabric_ipoib": False}))

@@ -31,6 +31,10 @@ class Link:
     duplicate: list[str]
 
 
+# A partition's interface that the plan makes.
+_NEW = Link(False, [], [], [])
+
+
 def read(machine: Machine) -> dict[str, Link]:
     """Return the node's network devices, by name."""
     shown = json.loads(machine.run(["ip", "-j", "address", "show"]) or "[]")
@@ -48,7 +52,7 @@ def plan_addresses(plan: Plan, rails: list[Rail], given: dict[str, list[str]]) -
             has a rail's.
 
     """
-    links = read(plan.machine)
+    links = {rail.netdev: _NEW for rail in rails if rail.parent} | read(plan.machine)
     owners = {host(rail.address): rail for rail in rails if rail.address}
     _require_known(links, rails, owners, given)
     wrong = [(rail, address) for rail in rails for address in _wrong(links[rail.netdev], rail)]

@@ -36,10 +36,10 @@ def require(machine: Machine, rails: list[Rail], arguments: dict[str, Any]) -> N
 
 def _require_kind(machine: Machine, rail: Rail, kind: str) -> None:
     hardware, layer = _KINDS[kind]
-    path = f"/sys/class/net/{rail.netdev}/type"
-    if rail.netdev and machine.value(path) != hardware:
+    path = f"/sys/class/net/{rail.port}/type"
+    if rail.port and machine.value(path) != hardware:
         raise Refused(
-            f"rail {rail.index}: {rail.netdev} has the hardware type {machine.value(path)}, "
+            f"rail {rail.index}: {rail.port} has the hardware type {machine.value(path)}, "
             f"expected {hardware} for fabric_kind: {kind} ({path}). Correct fabric_kind or the rail"
         )
     path = f"/sys/class/infiniband/{rail.rdma}/ports/1/link_layer"

@@ -7,6 +7,7 @@ from typing import Any
 from ..machine import Machine, NodeError
 from ..plan import RUNNING, Change, Plan, Refused
 from ..rails import Rail
+from .partition import is_there
 
 # The vendor's driver alone has it: 1 gives mlx5's ports enhanced IPoIB, which is datagram only.
 # [MLNX_OFED documentation, "IP over InfiniBand (IPoIB)"]
@@ -34,6 +35,8 @@ def plan_mode(plan: Plan, rails: list[Rail], mode: str) -> None:
     for rail in rails if mode else ():
         path = f"/sys/class/net/{rail.netdev}/mode"
         seen = plan.machine.value(path)
+        if rail.parent and not is_there(plan.machine, rail):
+            seen = plan.machine.value(f"/sys/class/net/{rail.parent}/mode") and "none"
         if seen is None and mode == "datagram":
             continue  # a kernel without CONFIG_INFINIBAND_IPOIB_CM has no other
         if seen is None or (mode == "connected" and _is_enhanced(plan.machine, rail)):
@@ -49,12 +52,12 @@ def _plan(plan: Plan, rail: Rail, path: str, seen: str, mode: str) -> None:
         except NodeError as error:
             raise NodeError(f"{error}: {_WHY}") from error
 
-    undo = [["sh", "-c", f"echo {seen} > {path}"]]
+    undo = [] if seen == "none" else [["sh", "-c", f"echo {seen} > {path}"]]
     plan.add(Change(RUNNING, rail.netdev, "IPoIB mode", seen, mode), do, undo=undo)
     effect = "the kernel forgets its paths and sets its MTU anew"
     plan.interrupt(f"{rail.netdev} IPoIB mode", effect, "for under 1 s")
 
 
 def _is_enhanced(machine: Machine, rail: Rail) -> bool:
-    driver = machine.real(f"/sys/class/net/{rail.netdev}/device/driver").rpartition("/")[2]
+    driver = machine.real(f"/sys/class/net/{rail.port}/device/driver").rpartition("/")[2]
     return driver == "mlx5_core" and machine.value(_ENHANCED) in ("1", "Y")

@@ -85,7 +85,7 @@ class Links:
 
     def leftovers(self, plan: Plan, rails: list[Rail]) -> None:
         """Have no files of the role fabric for devices that are no rails any more."""
-        for manager in {self.of(rail.netdev).name: self.of(rail.netdev) for rail in rails}.values():
+        for manager in {self.of(rail.port).name: self.of(rail.port) for rail in rails}.values():
             manager.leftovers(plan, rails)
 
     def settle(self, plan: Plan) -> None:

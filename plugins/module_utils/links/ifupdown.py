@@ -40,6 +40,11 @@ class Ifupdown(LinkManager):
         self._require_read()
         self._require_no_other(rail.netdev)
         lines = [f"auto {rail.netdev}", *_stanza(rail.netdev, wanted)]
+        if rail.parent:
+            # Linux Documentation/infiniband/ipoib.rst, "Partitions and P_Keys"
+            there, key = f"/sys/class/net/{rail.netdev}", f"0x{rail.pkey:04x}"
+            create = f"/sys/class/net/{rail.parent}/create_child"
+            lines.append(f"    pre-up test -e {there} || echo {key} > {create}")
         if wanted.ipoib_mode:
             path = f"/sys/class/net/{rail.netdev}/mode"
             lines.append(f"    pre-up echo {wanted.ipoib_mode} > {path}")

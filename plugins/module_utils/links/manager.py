@@ -143,7 +143,7 @@ class LinkManager(ABC):
 
     def leftovers(self, plan: Plan, rails: list[Rail]) -> None:
         """Have no files of ours for devices that are no rails any more."""
-        wanted = {rail.netdev for rail in rails}
+        wanted = {netdev for rail in rails for netdev in (rail.netdev, rail.port)}
         for name in self.machine.names(self.directory):
             if name.startswith(self.prefix) and name.endswith(self.suffix):
                 netdev = name[len(self.prefix) : len(name) - len(self.suffix)]

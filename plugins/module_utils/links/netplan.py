@@ -59,6 +59,11 @@ class Netplan(LinkManager):
 
         """
         wanted.require_not_mixed(rail, self.name)
+        if rail.parent:  # [netplan's YAML reference: it has infiniband-mode alone]
+            raise Refused(
+                f"{rail.netdev}: netplan makes no IPoIB interfaces of partitions (ipoib_pkey). "
+                "Name another fabric_link_manager"
+            )
         if wanted.table:
             self._require_rules()
         lines = [*self._head(rail.netdev), "      optional: true"]

@@ -7,16 +7,21 @@ import os
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..machine import Machine, NodeError
 from ..plan import Plan, Refused
 from ..rails import Rail
-from .manager import Addressing, LinkManager
+from .manager import HEADER, Addressing, LinkManager
 
 DIRECTORY = "/etc/systemd/network"
 _LINKS = "/run/systemd/netif/links/"
 _SETTLE_S = 15
-_HAS_IPOIB = 250  # systemd's NEWS: section [IPoIB] in .network files
+_NETDEV = ".netdev"
+# systemd's NEWS, "CHANGES WITH 250": "systemd-networkd and systemd-udevd now support IP over
+# InfiniBand interfaces. The Kind= setting in .netdev file accepts "ipoib". And systemd.netdev files
+# gained the [IPoIB] section." systemd.network(5) has the section since then, too.
+_HAS_IPOIB = 250
 # It starts a moment after `networkctl reload` has ended, and writes down where it is after that.
 _START_S = 1
 # What matches one device, unless it has a wildcard (systemd.network(5), section [Match]).
@@ -43,6 +48,8 @@ class Networkd(LinkManager):
 
     def address(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
         """Have the rail come up with its address, routes and rule at boot."""
+        if rail.parent:
+            self._plan_partition(plan, rail, wanted)
         path, own = self.fabric_file(rail.netdev), self.own_file(rail.netdev)
         if path == own:
             lines = _whole(rail.netdev, wanted)
@@ -53,9 +60,38 @@ class Networkd(LinkManager):
                 plan.absent(own)
             lines = ["[Network]", "ConfigureWithoutCarrier=yes", *_addressing(wanted)]
         if wanted.ipoib_mode:
-            self._require_mode(rail)
+            self._require_ipoib(rail)
             lines = [*lines, "", "[IPoIB]", f"Mode={wanted.ipoib_mode}"]
         self.plan_address(plan, rail, wanted, path, lines)
+
+    def _plan_partition(self, plan: Plan, rail: Rail, wanted: Addressing) -> None:
+        """Have a boot make the rail's partition interface on the port's own device."""
+        self._require_ipoib(rail)
+        if wanted.ipoib_mode == "connected":
+            raise Refused(
+                f"{rail.netdev}: systemd-networkd makes it without /sys/class/net/{rail.netdev}/"
+                "mode, which shows connected mode. Write fabric_ipoib_mode: datagram, or another "
+                "fabric_link_manager"
+            )
+        key = f"0x{rail.pkey:04x}"
+        lines = ["[NetDev]", f"Name={rail.netdev}", "Kind=ipoib", "", "[IPoIB]"]
+        text = HEADER.format(role="fabric") + "\n".join([*lines, f"PartitionKey={key}"]) + "\n"
+        path = self.own_file(rail.netdev)[: -len(self.suffix)] + _NETDEV
+        self.plan_file(plan, rail, "IPoIB partition", key, path, text)
+        path, link = self.fabric_file(rail.parent), f"IPoIB={rail.netdev}"
+        lines = ["[Network]", link]
+        if path == self.own_file(rail.parent):
+            lines = [*_whole(rail.parent, Addressing("")), link]
+        text = HEADER.format(role="fabric") + "\n".join(lines) + "\n"
+        self.plan_file(plan, replace(rail, netdev=rail.parent), "partition", key, path, text)
+
+    def leftovers(self, plan: Plan, rails: list[Rail]) -> None:
+        """Have no files of ours for devices that are no rails any more, nor a rail's partition."""
+        super().leftovers(plan, rails)
+        wanted = {f"{self.prefix}{rail.netdev}{_NETDEV}" for rail in rails if rail.parent}
+        for name in self.machine.names(DIRECTORY):
+            if name.startswith(self.prefix) and name.endswith(_NETDEV) and name not in wanted:
+                plan.absent(f"{DIRECTORY}/{name}")
 
     def fabric_file(self, netdev: str) -> str:
         """Return our own file, or our drop-in beside an admin's."""
@@ -134,14 +170,14 @@ class Networkd(LinkManager):
                     "(fabric_rails). Remove the line Address= there"
                 )
 
-    def _require_mode(self, rail: Rail) -> None:
-        """Refuse a systemd that does not know the section IPoIB of a .network file."""
+    def _require_ipoib(self, rail: Rail) -> None:
+        """Refuse a systemd that does not know IPoIB."""
         shown = re.match(r"systemd (\d+)", self.machine.run(["networkctl", "--version"]))
         if shown is None or int(shown[1]) < _HAS_IPOIB:
             raise Refused(
-                f"{rail.netdev}: systemd {_HAS_IPOIB} is the first that sets IPoIB's mode "
-                f"(networkctl --version: {shown[1] if shown else 'unknown'}). Write "
-                "fabric_ipoib_mode: keep, or another fabric_link_manager"
+                f"{rail.netdev}: systemd {_HAS_IPOIB} is the first that sets IPoIB's mode or makes "
+                f"partitions (networkctl --version: {shown[1] if shown else 'unknown'}). Write "
+                "fabric_ipoib_mode: keep without ipoib_pkey, or another fabric_link_manager"
             )
 
     def _index(self, netdev: str) -> str:

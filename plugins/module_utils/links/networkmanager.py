@@ -51,7 +51,8 @@ class NetworkManager(LinkManager):
         if kind_of(self.machine, rail.netdev) in _MADE:
             self._require_in_profile(rail.netdev, wanted)
             return
-        kind = self._kind(rail.netdev)
+        kind = self._kind(rail.port)
+        partition = [f"p-key={rail.pkey}", f"parent={rail.parent}"] if rail.parent else []
         mode = f"transport-mode={wanted.ipoib_mode or 'datagram'}"
         self._addressed.append(rail.netdev)
         lines = [
@@ -63,7 +64,7 @@ class NetworkManager(LinkManager):
             "autoconnect-priority=999",  # before any profile of an admin's
             "",
             f"[{kind}]",
-            *([mode] if kind == "infiniband" else []),
+            *([mode, *partition] if kind == "infiniband" else []),
             "",
             *_families(wanted),
         ]
@@ -81,7 +82,7 @@ class NetworkManager(LinkManager):
         lines = [
             f"[connection-rdmaprov-mtu-{rail.netdev}]",
             f"match-device=interface-name:={rail.netdev}",
-            f"{self._kind(rail.netdev)}.mtu={mtu_bytes}",
+            f"{self._kind(rail.port)}.mtu={mtu_bytes}",
         ]
         self.plan_mtu(plan, rail, mtu_bytes, path, lines)
 

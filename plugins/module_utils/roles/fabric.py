@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from .. import guard
@@ -9,6 +10,7 @@ from ..fabric import fit
 from ..fabric.addresses import plan_addresses
 from ..fabric.arp import plan_arp
 from ..fabric.ipoib import mode_of, plan_mode
+from ..fabric.partition import plan_partitions, require_used
 from ..fabric.routing import plan_routing, table_of
 from ..links import Addressing, Links
 from ..machine import Machine
@@ -29,6 +31,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     """
     plan = Plan(machine)
     rails = find(machine, arguments["rails"])
+    require_used(rails, arguments)
     fit.require(machine, rails, arguments)
     if arguments["kind"] == "infiniband" and not arguments["ipoib"]:
         _require_rdma(rails)
@@ -37,18 +40,20 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     addressed = [(rail, _addressing(rail, arguments)) for rail in rails]
     routed = [(rail, each) for rail, each in addressed if each.table]
     links = Links(machine, arguments["link_manager"])
+    plan_partitions(plan, rails)
     plan_mode(plan, rails, mode_of(arguments))
     plan_addresses(
         plan,
         rails,
-        {each.netdev: links.of(each.netdev).own_addresses(each.netdev) for each in rails},
+        {each.netdev: links.of(each.port).own_addresses(each.netdev) for each in rails},
     )
     plan_routing(plan, routed)
     plan_arp(plan, [rail for rail, each in routed if each.family == "-4"])
-    guard.require(plan, rails, arguments)
+    touched = [*rails, *(replace(each, netdev=each.parent) for each in rails if each.parent)]
+    guard.require(plan, touched, arguments)
     _plan_links(plan, addressed, links)
-    guard.require(plan, rails, arguments)
-    for netdev in plan.guarded:
+    guard.require(plan, touched, arguments)
+    for netdev in {rail.netdev for rail in rails}.intersection(plan.guarded):
         links.of(netdev).require_kept(netdev)
     if not plan.steps:
         _require_rdma(rails)
@@ -75,7 +80,7 @@ def _addressing(rail: Rail, arguments: dict[str, Any]) -> Addressing:
 def _plan_links(plan: Plan, addressed: list[tuple[Rail, Addressing]], links: Links) -> None:
     links.leftovers(plan, [rail for rail, _ in addressed])
     for rail, wanted in addressed:
-        links.of(rail.netdev).address(plan, rail, wanted)
+        links.of(rail.port).address(plan, rail, wanted)
     links.settle(plan)
 
 

@@ -35,7 +35,7 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
         _running(plan, rail, arguments["mtu_bytes"], mode_of(arguments))
     guard.require(plan, rails, arguments, below=True)
     for rail in [*below_vlans, *rails]:
-        links.of(rail.netdev).mtu(plan, rail, arguments["mtu_bytes"])
+        links.of(rail.port).mtu(plan, rail, arguments["mtu_bytes"])
     links.settle(plan)
     guard.require(plan, rails, arguments, below=True)
     if not plan.steps:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from rdmaprov.contract.rule import Rule, Violation
 from rdmaprov.inventory.model import Node
+from rdmaprov.inventory.partitions import interface_of, partition_key
 
 _HUGETLB = "Linux Documentation/admin-guide/mm/hugetlbpage.rst"
 _ARM = "Linux Documentation/arch/arm64/hugetlbpage.rst"
@@ -106,7 +107,9 @@ def _own_settings(node: Node) -> dict[str, str]:
     own = {name.replace(".", "/"): variable for name, variable in _OWN_SETTING.items()}
     for rail in node.rails if node.get("fabric_source_routing") else ():
         if rail.netdev and rail.address is not None and rail.address.version == _IPV4:
-            path = f"net/ipv4/conf/{rail.netdev}"
+            key = partition_key(rail.ipoib_pkey)
+            netdev = interface_of(rail.netdev, key) if key else rail.netdev
+            path = f"net/ipv4/conf/{netdev}"
             own |= {f"{path}/{name}": "fabric_source_routing" for name in _OF_RAILS}
     return own
 

@@ -68,7 +68,21 @@ def rail(root, device):
         "is_bond": bool(netdev) and os.path.exists(os.path.join(root, *net, "bonding")),
         "is_virtual": os.path.exists(os.path.join(root, *base, "device/physfn")),
         "addresses": addresses().get(netdev, []) if root == "/" else [],
+        "partitions": partitions(root, netdev),
     }
+
+
+def partitions(root, netdev):
+    """Return the IPoIB interfaces of partitions on a port's network device."""
+    index = read(root, NET, netdev, "ifindex") if netdev else ""
+    found = []
+    for name in names(root, NET) if index and read(root, NET, netdev, "type") == "32" else ():
+        octets = read(root, NET, name, "broadcast").split(":")
+        is_child = name != netdev and read(root, NET, name, "iflink") == index
+        if is_child and len(octets) == 20:  # the key is in there: RFC 4391, section 4
+            of = addresses().get(name, []) if root == "/" else []
+            found.append({"netdev": name, "key": "0x" + "".join(octets[8:10]), "addresses": of})
+    return found
 
 
 def ports(root, netdev, most=4):

@@ -22,6 +22,14 @@ _PCI_PATH = list_of(plain_text(_PCI), 32)
 _NETDEV = r"[^\s/:{}]{0,15}"  # IFNAMSIZ is 16, with the final zero
 _NUMA = integer(-1, 1023)  # MAX_NUMNODES of the largest kernels
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_ADDRESSES = list_of(plain_text(r"[0-9a-fA-F.:]{2,45}/[0-9]{1,3}"), 256)
+_PARTITION = fields(
+    {
+        "netdev": plain_text(_NETDEV),
+        "key": plain_text("0x[0-9a-f]{4}"),
+        "addresses": _ADDRESSES,
+    }
+)
 _RAIL = fields(
     {
         "device": plain_text(_NAME),  # IB_DEVICE_NAME_MAX is 64
@@ -42,7 +50,8 @@ _RAIL = fields(
         "default_route": boolean,
         "is_bond": boolean,
         "is_virtual": boolean,
-        "addresses": list_of(plain_text(r"[0-9a-fA-F.:]{2,45}/[0-9]{1,3}"), 256),
+        "addresses": _ADDRESSES,
+        "partitions": list_of(_PARTITION, 64),
     }
 )
 _GPU = fields({"pci": plain_text(_PCI), "path": _PCI_PATH, "numa_node": _NUMA})
@@ -69,7 +78,8 @@ def parse_facts(said: str) -> dict[str, Any]:
 
     """
     facts: dict[str, Any] = parse_answer(said, _FACTS)
-    for address in (address for rail in facts["rails"] for address in rail["addresses"]):
+    ports = [each for rail in facts["rails"] for each in (rail, *rail["partitions"])]
+    for address in (address for each in ports for address in each["addresses"]):
         try:
             ipaddress.ip_interface(address)
         except ValueError as error:

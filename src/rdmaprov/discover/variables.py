@@ -53,6 +53,9 @@ def remarks(facts: Mapping[str, Any], node: Node | None = None) -> Iterator[str]
     for rail in found:
         if is_down(rail):
             yield f"{rail['device']} is a rail without a link: its port is {rail['state']}"
+        for each in rail["partitions"]:
+            of = f"the IPoIB interface of partition {each['key']} on {rail['netdev']}"
+            yield f"{rail['device']}: {each['netdev']} is {of}"
     yield from neighbor_remarks(facts, found)
     is_in_site = node is not None and node.get("fabric_link_gbps")
     if found and not _common_rate(found) and not is_in_site:
@@ -134,6 +137,11 @@ def _rail(rail: Mapping[str, Any]) -> dict[str, Any]:
         entry["netdev"] = rail["netdev"]
     if rail["addresses"]:
         entry["address"] = rail["addresses"][0]
+        return entry
+    used = [each for each in rail["partitions"] if each["addresses"]]
+    # Of another name, it is not what ipoib_pkey would make.
+    if len(used) == 1 and used[0]["netdev"] == f"{rail['netdev']}.{used[0]['key'][2:]}":
+        entry |= {"ipoib_pkey": used[0]["key"], "address": used[0]["addresses"][0]}
     return entry
 
 

@@ -39,7 +39,8 @@ def ports_of(here: Devices, rail: Rail) -> tuple[Port, ...]:
             continue
         if here.files.value(f"{NET}/{name}/bonding/mode"):
             raise NoDevice(f"rail {rail.index}: {name} has no port ({NET}/{name}/bonding/slaves)")
-        pci = here.pci_of(f"{NET}/{name}")
+        # A partition's interface is the port's, wherever the kernel puts it in its tree.
+        pci = here.pci_of(f"{NET}/{port.parent or name}")
         found.append(replace(port, netdev=name, pci=pci[-1] if pci else ""))
     return tuple(found)
 

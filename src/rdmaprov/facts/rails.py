@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rdmaprov.facts.devices import INFINIBAND, NET, PCI, Devices, read
 from rdmaprov.facts.errors import CouldNotTell
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import Files
 from rdmaprov.inventory import Rail
+from rdmaprov.inventory.partitions import interface_of, partition_key
 
 # Linux Documentation/networking/switchdev.rst: a representor is a port of another function, such as
 # pf0vf3, or of another host's, such as c1pf0.
@@ -29,6 +30,8 @@ class Port:
         netdev: its network device; empty for a port of InfiniBand without IPoIB.
         rdma: its RDMA device, empty if there is none.
         pci: its PCI address, empty if it has none.
+        parent: the port's own network device, where `netdev` is the IPoIB interface of a partition
+            on it; empty for others.
 
     """
 
@@ -36,6 +39,7 @@ class Port:
     netdev: str
     rdma: str
     pci: str
+    parent: str = ""
 
     @property
     def label(self) -> str:
@@ -97,12 +101,23 @@ def port_of(devices: Devices, rail: Rail) -> Port:
         has = ", ".join(devices.names(NET)) or "none"
         raise NoDevice(f"rail {rail.index}: no network device {netdev} ({NET} has {has})")
     way = devices.pci_of(path)
-    return Port(rail.index, netdev, _rdma_on(devices, netdev), way[-1] if way else "")
+    found = Port(rail.index, netdev, _rdma_on(devices, netdev), way[-1] if way else "")
+    return _in_partition(devices, rail, found) if rail.ipoib_pkey else found
+
+
+def _in_partition(devices: Devices, rail: Rail, found: Port) -> Port:
+    """Return a rail's devices where its network device is the interface of a partition."""
+    key = partition_key(rail.ipoib_pkey)
+    netdev = interface_of(found.netdev, key or 0)
+    if f"{NET}/{netdev}" not in devices.paths:
+        has = ", ".join(devices.names(NET))
+        raise NoDevice(f"rail {rail.index}: no network device {netdev} ({NET} has {has})")
+    return replace(found, netdev=netdev, parent=found.netdev)
 
 
 def way_to(devices: Devices, port: Port) -> list[str]:
     """Return the PCI addresses on the way to a port, the root port first, its own last."""
-    path = f"{NET}/{port.netdev}" if port.netdev else f"{INFINIBAND}/{port.rdma}"
+    path = f"{NET}/{port.parent or port.netdev}" if port.netdev else f"{INFINIBAND}/{port.rdma}"
     return devices.pci_of(path)
 
 

@@ -127,6 +127,7 @@ def rails(
                 tuple(map(str, entry["pkeys"])) if "pkeys" in entry else None,
                 str(entry.get("subnet_prefix", "")),
                 str(entry.get("switch_port", "")),
+                str(entry.get("ipoib_pkey", "")),
             )
         )
     return tuple(found), problems

@@ -36,6 +36,8 @@ class Rail:
             fabric_partition_keys.
         subnet_prefix: of its InfiniBand subnet as the site writes it, empty if it does not.
         switch_port: the port of that switch, empty if the site does not say it.
+        ipoib_pkey: the partition whose IPoIB interface is its network device, as the site writes
+            it; empty if that is the port's own.
 
     """
 
@@ -53,6 +55,7 @@ class Rail:
     pkeys: tuple[str, ...] | None = None
     subnet_prefix: str = ""
     switch_port: str = ""
+    ipoib_pkey: str = ""
 
     @property
     def name(self) -> str:
@@ -63,6 +66,8 @@ class Rail:
     def described(self) -> dict[str, str]:
         """Return how the site names it, for programs on the node."""
         named = {"netdev": self.netdev, "pci": self.pci}
+        if self.ipoib_pkey:
+            named["ipoib_pkey"] = self.ipoib_pkey
         return named if self.netdev or self.pci else {**named, "rdma": self.rdma}
 
 

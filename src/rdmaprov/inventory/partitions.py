@@ -37,6 +37,14 @@ def partition_keys(node: Node, rail: Rail) -> tuple[int, ...]:
     return tuple(key for key in map(partition_key, written or ()) if key is not None)
 
 
+def interface_of(netdev: str, key: int) -> str:
+    """Return the name of a partition's IPoIB interface on a port's network device.
+
+    Linux drivers/infiniband/ulp/ipoib/ipoib_vlan.c, ipoib_vlan_add: "%s.%04x".
+    """
+    return f"{netdev}.{key:04x}"
+
+
 def shown_key(key: int) -> str:
     """Return a partition key as the kernel and opensm print it."""
     return f"0x{key:04x}"

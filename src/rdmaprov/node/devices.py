@@ -107,11 +107,18 @@ def rail_devices(root, described):
     netdev, pci = described["netdev"], described["pci"].lower()
     if netdev or pci:
         netdev = netdev or netdev_at(root, pci)
-        return netdev, rdma_on(root, netdev) if netdev else rdma_at(root, pci)
+        rdma = rdma_on(root, netdev) if netdev else rdma_at(root, pci)
+        return partition_on(netdev, described), rdma
     rdma = described.get("rdma", "")
     if rdma not in names(root, INFINIBAND):
         return "", ""
-    return netdev_on(root, rdma), rdma
+    return partition_on(netdev_on(root, rdma), described), rdma
+
+
+def partition_on(netdev, described):
+    """Return the IPoIB interface of a rail's partition, the port's own where it names none."""
+    key = described.get("ipoib_pkey")
+    return "{}.{:04x}".format(netdev, int(key, 16)) if key and netdev else netdev
 
 
 def addresses():
