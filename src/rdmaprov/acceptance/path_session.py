@@ -29,7 +29,9 @@ _RUNNER = Path(__file__).parent / "node/path_runner.py"
 _START_S, _STOP_S, _POLL_S = 60.0, 40.0, 30.0
 # Polls without an answer until a node counts as gone: within the lease.
 _MOST_MISSED = 2
-_LEAST_INTERVAL_S, _MOST_INTERVAL_S, _GROWTH = 0.1, 0.5, 1.5
+_INTERVAL_S = 0.1
+# A node itself waits for its result, tenths of a second: a poll costs more than they do.
+_TENTHS = 10
 _PLACES = ("/run", "/dev/shm", "/tmp")  # noqa: S108 - as node/supervisor.py has them
 Step = dict[str, Any]
 
@@ -89,16 +91,15 @@ class PathSession:
         found: dict[str, list[Document]] = {}
         missed: Counter[str] = Counter()
         pushed: set[str] = set()
-        end, interval = time.monotonic() + limit_s, _LEAST_INTERVAL_S
+        end = time.monotonic() + limit_s
         while waiting := [name for name in steps if name not in {*found, *self.lost}]:
             self._ask(waiting, steps, pushed, missed, found)
             late = {name for name in waiting if name not in found}
             if late and time.monotonic() > end:
                 self.lost.update(dict.fromkeys(late, f"it did not finish a step in {limit_s:g} s"))
             elif late:
-                time.sleep(max(interval, least_s))
+                time.sleep(max(_INTERVAL_S, least_s))
                 least_s = 0.0
-                interval = min(_MOST_INTERVAL_S, interval * _GROWTH)
         return found
 
     def _ask(
@@ -144,10 +145,11 @@ class PathSession:
             f"cat > {step}.new && [ $(wc -c < {step}.new) -eq {len(data)} ] && "
             f"mv {step}.new {step} && "
         )
+        wait = f"i=0; while [ ! -e {done} ] && [ $((i += 1)) -le {_TENTHS} ]; do sleep 0.1; done"
         text = (
             f"cd {shlex.quote(self._directories[name])} && touch lease && {push if data else ''}"
-            "{ cat status 2>/dev/null || echo '{}'; } && { cat "
-            f"{done} 2>/dev/null || :; }}"
+            f"{{ {wait}; }} && {{ cat status 2>/dev/null || echo '{{}}'; }} && "
+            f"{{ cat {done} 2>/dev/null || :; }}"
         )
         return Command(text, _POLL_S, data)
 
