@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import machine as machine_module
 from .. import netdevs as netdevs_module
+from .. import partitions as partitions_module
 from .. import plan as plan_module
 from .. import rails as rails_module
 from .. import shipped, systemd
@@ -39,6 +40,7 @@ MODULES = (
     machine_module,
     plan_module,
     netdevs_module,
+    partitions_module,
     rails_module,
     compare,
     congestion,

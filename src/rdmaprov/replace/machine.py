@@ -149,6 +149,9 @@ class Replacement:
         for node, status in found.items():
             if not (out := service.out_of_service(status)).is_ok:
                 lost.setdefault(node, out)
+            elif status.is_ours and not self.journal.left(node, status.reason):
+                text = f"another run has worked on it meanwhile: {status.reason}"
+                lost.setdefault(node, StepOutcome(ExitCode.UNKNOWN, text))
         return _worst(lost.items())
 
     def _return(self, nodes: Sequence[str]) -> StepOutcome:
@@ -173,11 +176,10 @@ class Replacement:
         why = f"{self.verb} stopped at {step.name}: {outcome.code.name.lower()}"
         with suppress(SchedulerError):
             found = self.scheduler.status(self.nodes)
-            elsewhere = runs_elsewhere(found, self.verb, self.journal)
-            for node in found.keys() - elsewhere.keys():
-                if found[node].is_ours:
+            for node, status in found.items():
+                if status.is_ours and self.journal.left(node, status.reason):
                     self.journal.note(node, reason=our_reason(why))
-                service.note(self.scheduler, node, why)
+                    service.note(self.scheduler, node, why)
 
 
 def runs_elsewhere(
