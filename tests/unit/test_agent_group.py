@@ -1,0 +1,107 @@
+"""What the ranks of a group decide together, and in which order a sweep goes, without torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from threading import Lock
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from rdmaprov.acceptance.agent.group import RankCommunicator, RankGroup
+from rdmaprov.acceptance.agent.sweep import Sweep
+
+RANKS = 5
+TASK = {"number": 3, "plane": "all rails", "groups": {"0": list(range(RANKS))}}
+
+
+class Store:
+    """The rendezvous' store; it counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.sums: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def set(self, key: str, text: str) -> None:
+        self.asked["set"] += 1
+        self.texts[key] = text
+
+    def get(self, key: str) -> bytes:
+        self.asked["get"] += 1
+        while key not in self.texts:
+            pass
+        return self.texts[key].encode()
+
+    def add(self, key: str, number: int) -> int:
+        with self._lock:
+            self.asked["add"] += number > 0
+            self.sums[key] += number
+            return self.sums[key]
+
+
+class NoCollectives:
+    """Stands for torch.distributed: nobody may ask it for anything."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"a decision went over the fabric: {name}")
+
+
+def groups(store: Store) -> list[RankGroup]:
+    watch = SimpleNamespace(begin_step=lambda: None, waiting_for=lambda _rank: nullcontext())
+    return [
+        RankGroup(
+            cast(
+                "Any",
+                SimpleNamespace(
+                    rank=rank, per_node=1, store=store, watch=watch, dist=NoCollectives(),
+                    torch=NoCollectives(), device=None, on_gpu=False,
+                ),
+            ),
+            TASK, 0, RankCommunicator(NoCollectives(), "all"),
+        )
+        for rank in range(RANKS)
+    ]  # fmt: skip
+
+
+def test_ranks_agree_by_the_store_and_ask_it_once_each():
+    """A ring over all ranks took a control plane of 4,096 ranks minutes."""
+    store = Store()
+    with ThreadPoolExecutor(RANKS) as pool:
+        said = list(pool.map(lambda group: group.agree(lambda: f"by {group.rank}"), groups(store)))
+    assert said == ["by 0"] * RANKS
+    assert store.asked == {"set": 1, "get": RANKS - 1}
+
+
+@pytest.mark.parametrize("who", [None, 0, 3])
+def test_what_one_rank_found_all_learn_by_the_store(who):
+    store = Store()
+    with ThreadPoolExecutor(RANKS) as pool:
+        said = list(pool.map(lambda group: group.is_any(group.rank == who), groups(store)))
+    assert said == [who is not None] * RANKS
+    assert store.asked == {"add": RANKS, "set": 1, "get": RANKS - 1}
+
+
+@pytest.mark.parametrize(("limit_s", "proven", "cut"), [(100, [512, 64, 8], []), (1, [512], [64])])
+def test_sweep_begins_with_the_largest_size(monkeypatch, limit_s, proven, cut):
+    """If time runs out, it is small sizes that are missing, which no floor judges."""
+    task = {"sizes": [8, 512, 64], "dtypes": ["float32"], "limit_s": limit_s}
+    told: list[tuple[str, int]] = []
+    group = SimpleNamespace(
+        task=task,
+        values=lambda: None,
+        is_any=lambda _found: False,
+        say=lambda event, **fields: told.append((event, fields["bytes"])),
+    )
+
+    def prove(sweep: Any, *_words: Any) -> None:
+        sweep._used_s += 2
+
+    monkeypatch.setattr(Sweep, "_prove", prove)
+    Sweep(cast("RankGroup", group)).run()
+    assert [size for event, size in told if event == "checked"] == proven
+    assert [size for event, size in told if event == "cut"] == cut
