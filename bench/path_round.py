@@ -26,12 +26,7 @@ from rdmaprov.acceptance import nodes as gate_nodes
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.path_plan import PathOptions, plan_paths
-from rdmaprov.acceptance.path_survey import (
-    SOFTWARE_BYTES,
-    NodeSurvey,
-    software_settings,
-    survey_nodes,
-)
+from rdmaprov.acceptance.path_survey import NodeSurvey, software_settings, survey_nodes
 from rdmaprov.acceptance.path_tests import open_path_tests
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages_paths import message_bytes
@@ -175,8 +170,7 @@ def main(site: Path, limit: str | None, rounds: int) -> None:
         settings = software_settings(settings) if is_software else settings
         plan = plan_paths(there.nodes, asked)
         rails = plan.rails[:1] if is_software else plan.rails
-        size = SOFTWARE_BYTES if is_software else message_bytes(asked)
-        tests = plan.few[0].tests(rails, measures="bandwidth", size=size)
+        tests = plan.few[0].tests(rails, measures="bandwidth", size=message_bytes(asked))
         click.echo(f"{len(plan.names)} nodes, {len(tests)} tests at once")
         own, hand = [], []
         with (
