@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.read_run import read_run
 from rdmaprov.lab.ib_site import write_site
 from rdmaprov.lab.ib_topology import Topology
+from rdmaprov.subnet.names import AGGREGATION
 
 SCHEMA = Path(__file__).parents[2] / "docs/results.schema.json"
 PRINTS = {
@@ -109,10 +111,54 @@ def test_saved_texts_are_judged_alike_without_the_site(judge, capfd):
     assert results()[0]["saved"] == "kept"
 
 
-def test_nodes_are_asked_over_their_own_connection(judge):
+def reach_nodes_locally():
+    """Have each node of the site be this machine."""
     hosts = Path("site/hosts.yml")
     local = "{ansible_connection: local, ansible_python_interpreter: '" + sys.executable + "'}"
     hosts.write_text(hosts.read_text() + f"  vars: {local}\n")
+
+
+def want_sharp(texts, tool):
+    """Have the site want SHARP, each switch be able to reduce, and sharp_hello run a script."""
+    variables = Path("site/group_vars/all.yml")
+    variables.write_text(variables.read_text() + "fabric_sharp: wanted\n")
+    discovered = texts.directory / DISCOVERY
+    near = re.compile(r"^SW +(\d+) +\d+ (0x\w+) .*\( '(\S+)' - ", re.MULTILINE)
+    with discovered.open("r+") as lines:
+        for number, (lid, guid, name) in enumerate(sorted(set(near.findall(lines.read())))):
+            own = f"CA {900 + number} 1 0x{0xA000 + number:016x}"
+            lines.write(f"{own} 4x HDR - SW {lid} 41 {guid} ( '{AGGREGATION}' - '{name}' )\n")
+    program = texts.directory.parent / "tools/sharp_hello"
+    program.write_text(f"#!/bin/sh\n{tool}\n")
+    program.chmod(0o755)
+
+
+def test_sharp_job_is_asked_for_on_each_rail_of_the_node_that_was_read(judge, texts):
+    reach_nodes_locally()
+    want_sharp(
+        texts, 'test "$2" != mlx5_1:1 || { echo "ERROR no tree"; exit 1; }; echo Test Passed.'
+    )
+    code, said, _ = judge("--from", "node007", here=())
+    assert code == ExitCode.FAILED, said
+    assert (
+        "wrong: sharp: node007 rail 1 gets no SHARP job, which the site wants (fabric_sharp):"
+        " sharp_hello on node007: ERROR no tree\n"
+    ) in said
+    data, _ = results()
+    assert [rail["state"] for rail in data["nodes"]["node007"]["rails"]] == ["passed", "failed"]
+    (log,) = Path("runs").glob("*-subnet/logs/tools.log")
+    assert "node007: sharp_hello: Test Passed." in log.read_text()
+
+
+def test_sharp_that_is_wanted_and_given_is_not_mentioned(judge, texts):
+    """The texts lack the other ends of the aggregation nodes' links, so the rest is unknown."""
+    want_sharp(texts, "echo Test Passed.")
+    _, said, _ = judge()
+    assert "SHARP" not in said
+
+
+def test_nodes_are_asked_over_their_own_connection(judge):
+    reach_nodes_locally()
     code, said, _ = judge("--from", "node007,node001", here=())
     assert code == ExitCode.OK, said
     assert "read from node007" in said

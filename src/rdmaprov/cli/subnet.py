@@ -61,7 +61,8 @@ def subnet(**given: Any) -> int:  # noqa: ANN401 - subnet_run.judge_subnet has t
     """Judge the InfiniBand subnet of SITE: rails against the plan, links, errors, routes.
 
     Reads the whole fabric once from one host with infiniband-diags, as root; changes nothing.
-    Results go to runs/.
+    Where SITE wants SHARP (fabric_sharp), sharp_hello takes a job for a moment. Results go to
+    runs/.
     """
     from rdmaprov.cli.subnet_run import judge_subnet
 

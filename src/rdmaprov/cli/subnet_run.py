@@ -30,6 +30,7 @@ from rdmaprov.site_subnet.hosts import FabricHost, NodeOfSite, ThisMachine
 from rdmaprov.site_subnet.judge_site import SiteAssessment, judge_site
 from rdmaprov.site_subnet.plan import SubnetPlan, host_keys, plan_of
 from rdmaprov.site_subnet.result import findings_data, nodes_data, subnets_data
+from rdmaprov.site_subnet.sharp_job import sharp_jobs
 from rdmaprov.subnet.collect import require_new
 from rdmaprov.terminal import Line
 
@@ -69,9 +70,12 @@ def judge_subnet(
                 gathered = gather(reached.hosts, named, directory, wait)
                 subnets = list(gathered.subnets.values())
                 logs = engine_logs(plan, subnets, reached.nodes.get)
+                by_name = {host.name: host for host in reached.hosts}
+                reader = by_name.get(gathered.host)
+                jobs = sharp_jobs(plan, subnets, reader, gathered.log) if reader else []
             if save is not None and gathered.host:
                 shutil.copytree(directory, save, dirs_exist_ok=True)
-        found = judge_site(plan, subnets, gathered.not_read, logs)
+        found = judge_site(plan, subnets, gathered.not_read, logs, jobs)
         head = Head("subnet", site, limit, started, ready.waivers)
         _conclude(ready, head, gathered, found, save, json_file)
     return found.exit_code

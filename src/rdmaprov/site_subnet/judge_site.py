@@ -16,12 +16,13 @@ from rdmaprov.site_subnet.check_ports import (
     slow_findings,
     unnamed_findings,
 )
-from rdmaprov.site_subnet.check_sharp import sharp_findings
+from rdmaprov.site_subnet.check_sharp import job_findings, sharp_findings
 from rdmaprov.site_subnet.engine_log import EngineLog
 from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.join import Joined, join
 from rdmaprov.site_subnet.peers import SiteNames, findings_of_peers
 from rdmaprov.site_subnet.plan import SubnetPlan
+from rdmaprov.site_subnet.sharp_job import SharpJob
 from rdmaprov.subnet.judge import Assessment
 from rdmaprov.subnet.problem import SubnetProblem
 
@@ -56,6 +57,7 @@ def judge_site(
     subnets: Sequence[Assessment],
     not_read: Sequence[SubnetProblem] = (),
     logs: Sequence[EngineLog] = (),
+    jobs: Sequence[SharpJob] = (),
 ) -> SiteAssessment:
     """Return what is wrong with the subnets of a site.
 
@@ -64,6 +66,7 @@ def judge_site(
         subnets: each judged alone.
         not_read: what no tool told.
         logs: what the master of each subnet says of its routing engine, if the site expects one.
+        jobs: what sharp_hello told, if the site wants SHARP.
 
     """
     joined = join(plan, [each.fabric for each in subnets])
@@ -75,6 +78,7 @@ def judge_site(
             for subnet, log in zip(subnets, logs, strict=False)
             for found in engine_findings(plan, subnet, log)
         ]
+        findings += job_findings(jobs)
     else:
         findings += [SubnetFinding(problem) for each in subnets for problem in each.problems]
     findings.sort(key=lambda each: not each.is_wrong)

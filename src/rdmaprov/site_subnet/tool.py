@@ -13,8 +13,9 @@ from rdmaprov.problem import printable
 # Our bound. dump_fts of 512 nodes with 8 rails is 46 MB; what a host sends is compressed.
 MOST_TEXT_BYTES = 512 << 20
 _GZIP = 31  # zlib, inflateInit2: a gzip head, and the largest window
-_SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
-_NOT_FOUND = 127
+_SBIN = "/usr/local/sbin:/usr/sbin:/sbin:/opt/mellanox/sharp/bin"  # the last: sharp_hello of OFED
+# Of a shell that finds no such program.
+NOT_FOUND = 127
 _MARK = "rdmaprov-exit"
 _END = re.compile(rf"\n{_MARK} (\d{{1,3}})\n\Z")
 _NOISE = re.compile(r"sim_connect: attached")  # ibsim's greeting to each client
@@ -53,7 +54,7 @@ def script(words: Sequence[str]) -> str:
     """Return what a shell of a host runs: the tool, its output compressed, with its exit code."""
     tool = shlex.quote(words[0])
     return (
-        f'PATH="$PATH:{_SBIN}"; command -v {tool} >/dev/null || exit {_NOT_FOUND};'
+        f'PATH="$PATH:{_SBIN}"; command -v {tool} >/dev/null || exit {NOT_FOUND};'
         f" {{ {shlex.join(words)}; printf '\\n{_MARK} %s\\n' $?; }} | gzip -1"
     )
 
@@ -65,8 +66,8 @@ def output_of(rc: int, data: bytes, errors: str) -> ToolOutput:
         ValueError: it is no compressed text, or too much of it.
 
     """
-    if rc == _NOT_FOUND:
-        return ToolOutput("", errors, _NOT_FOUND)
+    if rc == NOT_FOUND:
+        return ToolOutput("", errors, NOT_FOUND)
     engine = zlib.decompressobj(_GZIP)
     try:
         raw = engine.decompress(data, MOST_TEXT_BYTES)
@@ -87,7 +88,7 @@ def failure(tool: str, host: str, output: ToolOutput) -> str:
     if output.rc is None:
         why = _last_line(output.errors)
         return why if why.startswith(f"{host}: ") else f"{tool} on {host} gave no result: {why}"
-    if output.rc == _NOT_FOUND and not output.text:
+    if output.rc == NOT_FOUND and not output.text:
         return f"{tool} is not installed on {host}; install infiniband-diags there"
     if "UMAD" in said or "umad" in said:
         return f"{tool} cannot open the umad device on {host}: {_umad_reason(said)}"
