@@ -6,18 +6,21 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import ansible_runner
 from ansible import constants
 
 from rdmaprov import tuning
 from rdmaprov.interrupt import Interrupt
 
+if TYPE_CHECKING:
+    from ansible_runner import Runner
+
 # How often to look for a signal to stop.
 _POLL_S = 1
 
 
-def run_ansible(hosts: int = 0, **settings: object) -> ansible_runner.Runner:
+def run_ansible(hosts: int = 0, **settings: object) -> Runner:
     """Run Ansible with ansible-runner's settings and return its runner.
 
     It runs in the working directory, as ansible-playbook does, so that ansible.cfg and relative
@@ -30,6 +33,8 @@ def run_ansible(hosts: int = 0, **settings: object) -> ansible_runner.Runner:
         settings: of ansible-runner; paths must be absolute.
 
     """
+    import ansible_runner  # only where Ansible runs: verbs that run no playbook start without it
+
     given = settings.pop("envvars", {})
     with (
         tempfile.TemporaryDirectory(prefix="rdmaprov-", ignore_cleanup_errors=True) as directory,

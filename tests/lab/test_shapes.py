@@ -49,7 +49,7 @@ def test_shape_is_provisioned_and_stays_so(fleet):
     assert fleet.run("check") == (0, "")
     fleet.apply()
     assert fleet.pending() == {node: [] for node in NODES}
-    _reboot_all(fleet.lab)
+    reboot_all(fleet.lab)
     found = fleet.judge()
     assert found["failure"] + found["error"] == []
     assert found["passed"] != []
@@ -57,7 +57,7 @@ def test_shape_is_provisioned_and_stays_so(fleet):
     for node in NODES:
         for fault, rail, _ in FAULTS:
             fleet.lab.must("fault", node, fault, *rail)
-    in_parallel(lambda node: _find_faults_live_and_recorded(fleet, node), NODES)
+    in_parallel(lambda node: find_faults_live_and_recorded(fleet, node), NODES)
 
     fleet.apply()
     assert fleet.pending() == {node: [] for node in NODES}
@@ -65,7 +65,7 @@ def test_shape_is_provisioned_and_stays_so(fleet):
     assert found["failure"] + found["error"] == []
 
 
-def _reboot_all(lab):
+def reboot_all(lab):
     """Reboot the nodes side by side, where `lab reboot` boots one after the other."""
     before = [lab.run(node, BOOT_ID) for node in NODES]
     for node in NODES[1:]:
@@ -75,17 +75,17 @@ def _reboot_all(lab):
     assert not set(before) & {lab.run(node, BOOT_ID) for node in NODES}
 
 
-def _find_faults_live_and_recorded(fleet, node):
-    """Have plan and validate find the faults of a node, and the same in its record."""
+def find_faults_live_and_recorded(fleet, node, roles=ROLES):
+    """Have plan and validate find the faults of a node, by role, and the same in its record."""
     site, alone = [str(fleet.site)], ["--limit", node]
     record = fleet.directory / f"{node}.record.json.gz"
     code, said = fleet.execute("record", *site, *alone, "--output", str(record))
     assert code == 0, said
     changes = _plan(fleet, node, *site, *alone)
-    assert set(changes) >= ROLES
+    assert set(changes) >= roles
     assert _plan(fleet, node, "--record", str(record)) == changes
     found = _validate(fleet, node, *site, *alone)
-    assert {f"test_{role}" for role in ROLES} <= {
+    assert {f"test_{role}" for role in roles} <= {
         name.partition(".py::")[0] for name in found["failure"]
     }
     assert _validate(fleet, node, "--record", str(record)) == found

@@ -42,7 +42,8 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option(
     "--take-over",
     is_flag=True,
-    help="Return nodes too that somebody else drained; their reason is kept in ours.",
+    help="Take nodes that somebody else drained, or that another run left in progress. The reason"
+    " is kept in ours.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @wait_option("SITE or a node")

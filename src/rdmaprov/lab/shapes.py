@@ -31,7 +31,8 @@ class Shape:
         nics: the NICs of each rail; more than one for a bond.
         numa: the NUMA node of all rails; None to spread them.
         rails: how many rails a node has, unless `lab up` is told.
-        rail: what the site says of each rail, with {netdev}, {rail} and {node} to be filled in.
+        rail: what the site says of each rail, with {netdev}, {rail} and {node} to be filled in;
+            what has no value is left out.
         last_rail: what it says of the last one besides.
         variables: of the site.
         suite: of Debian; None for the lab's.
@@ -64,6 +65,7 @@ class Shape:
                 if isinstance(value, str)
                 else value
                 for name, value in {**self.rail, **(self.last_rail if rail == last else {})}.items()
+                if value is not None
             }
             for rail, netdev in enumerate(netdevs)
         ]

@@ -145,14 +145,20 @@ class Replacement:
     def _still_held(self) -> StepOutcome:
         """Return OK if our nodes are as the drain left them: nobody took or resumed one."""
         found = self.scheduler.status(self.nodes)
-        lost = runs_elsewhere(found, self.verb, self.journal)
+        lost = self._taken(found)
         for node, status in found.items():
             if not (out := service.out_of_service(status)).is_ok:
                 lost.setdefault(node, out)
-            elif status.is_ours and not self.journal.left(node, status.reason):
-                text = f"another run has worked on it meanwhile: {status.reason}"
-                lost.setdefault(node, StepOutcome(ExitCode.UNKNOWN, text))
         return _worst(lost.items())
+
+    def _taken(self, found: Mapping[str, NodeStatus]) -> dict[str, StepOutcome]:
+        """Return why nodes are not ours alone any more: another run has one, or had it since."""
+        taken = runs_elsewhere(found, self.verb, self.journal)
+        for node, status in found.items():
+            if status.is_ours and not self.journal.left(node, status.reason):
+                text = f"another run has worked on it meanwhile: {status.reason}"
+                taken.setdefault(node, StepOutcome(ExitCode.UNKNOWN, text))
+        return taken
 
     def _return(self, nodes: Sequence[str]) -> StepOutcome:
         unproven = [node for node in nodes if not self.journal.is_proven(node)]
@@ -160,7 +166,7 @@ class Replacement:
             text = f"{', '.join(unproven)}: not all steps are proven any more"
             return StepOutcome(ExitCode.UNKNOWN, text)
         status = self.scheduler.status(nodes)
-        if taken := runs_elsewhere(status, self.verb, self.journal):
+        if taken := self._taken(status):
             return _worst(taken.items())
         found = []
         for node in nodes:
