@@ -22,7 +22,7 @@ MEANINGS = {
     ExitCode.FAILED: "a check or a node failed",
     ExitCode.USAGE: "wrong usage",
     ExitCode.INVALID_SITE: "the site is invalid",
-    ExitCode.UNKNOWN: "unknown: a node is unreachable or timed out",
+    ExitCode.UNKNOWN: "unknown: a node is unreachable, or something is not verified",
     ExitCode.PENDING: "changes pending or a reboot required",
     ExitCode.INTERRUPTED: "interrupted",
 }

@@ -53,7 +53,8 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option(
     "--slurm-job",
     metavar="ID",
-    help="Run in this Slurm job, which has the nodes; without it, accept asks for an allocation.",
+    help="Run in this Slurm job, which must hold the nodes; without it, accept requests an"
+    " allocation.",
 )
 @click.option(
     "--stages",
@@ -73,15 +74,14 @@ from rdmaprov.cli.verbosity import verbosity_options
     type=click.Choice(["auto", "never"]),
     default="auto",
     show_default=True,
-    help="If a stage finds nodes at fault, leave them out of the next ones; or stop there.",
+    help="If a stage finds nodes at fault, go on without them (auto), or stop there (never).",
 )
 @click.option(
     "--resume",
     metavar="RUN",
     is_flag=False,
     flag_value="newest",
-    help="Take up an interrupted run after its last whole stage; RUN is its directory.  "
-    "[default of RUN: newest]",
+    help="Resume an interrupted run after its last completed stage; without RUN, the newest.",
 )
 @click.option(
     "--timeout",
@@ -104,7 +104,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     "--leave-certificate",
     "is_left",
     is_flag=True,
-    help="Write its part of the certificate on each node, and the program that checks it."
+    help="Write to each node its part of the certificate, and a program that checks that part."
     "  [default: fabric_certificate_on_nodes of SITE]",
 )
 @wait_option("SITE")
@@ -115,8 +115,8 @@ from rdmaprov.cli.verbosity import verbosity_options
 def accept(**given: Any) -> int:  # noqa: ANN401 - accept_run.measure has their types
     """Run all-reduces in nodes, pairs, groups and all of SITE; verify values, compare bandwidths.
 
-    Each stage takes the nodes that it finds at fault out of the next ones. Logs, results and, if
-    the fleet passes, a certificate go to runs/, without secrets.
+    Nodes that a stage finds at fault are left out of the later stages. Logs, results and, if the
+    fleet passes, a certificate go to runs/, without secrets.
     """
     from rdmaprov.cli.accept_run import measure
 

@@ -29,13 +29,13 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option(
     "--serial",
     metavar="N|N%",
-    help="Change this many nodes at a time; with scheduler_kind, drain them before, validate and"
-    " return them.  [default: all]",
+    help="Change this many nodes at a time; with scheduler_kind, drain them first, then validate"
+    " and undrain them.  [default: all]",
 )
 @click.option(
     "--max-failures",
     metavar="N|N%",
-    help="Stop when more than this many nodes of a batch have failed.",
+    help="Start no new node once more than this many of a batch have failed.",
 )
 @click.option(
     "--reboot",
@@ -61,13 +61,14 @@ from rdmaprov.cli.verbosity import verbosity_options
 def apply(**given: Any) -> int:  # noqa: ANN401 - apply_run.converge has their types
     """Bring nodes to the state that SITE describes, then verify it.
 
-    Nodes already in that state are only surveyed. A node on which a job runs is refused if a change
-    would interrupt its traffic. To resume an interrupted run, run the same command again. Logs and
+    Nodes already in that state are only surveyed. If a change would interrupt traffic, a node on
+    which a job runs is refused. To resume an interrupted run, run the same command again. Logs and
     results go to runs/, without secrets.
 
     With --serial, where scheduler_kind names a scheduler, nodes that differ are drained, changed,
-    rebooted if required, validated and returned, batch by batch: first one node alone, then never
-    two of one leaf or rack. It stops at the first batch that fails, which stays drained.
+    rebooted if required, validated and undrained, batch by batch: first one node alone, then never
+    two of one leaf or rack. It stops at the first batch that fails, which stays drained; --ask,
+    --json and --max-failures are refused.
     """
     from rdmaprov.cli.apply_run import converge
 

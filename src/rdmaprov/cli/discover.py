@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @limit_option
 @click.option("--merge", "write", is_flag=True, help="Write to host_vars instead of printing.")
 @click.option(
-    "--replace", is_flag=True, help="With --merge, overwrite what the site sets otherwise."
+    "--replace", is_flag=True, help="With --merge, overwrite values that differ from the node's."
 )
 @password_options
 @verbosity_options
@@ -49,7 +49,8 @@ def discover(
     Prints the host variables that the site does not set yet. With --merge, writes them to
     host_vars and keeps comments and order. Where a node differs from what the site sets, shows
     both and keeps the site's value, unless you pass --replace. Where an LLDP daemon runs, shows the
-    switch port of each rail, and does not write it: leaf and switch_port say where a cable must be.
+    switch port of each rail but does not write it, because leaf and switch_port say where a cable
+    must be.
     """
     from rdmaprov import contract
     from rdmaprov.discover import merge, variables

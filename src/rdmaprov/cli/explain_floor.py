@@ -43,7 +43,7 @@ from rdmaprov.exit_codes import ExitCode
     type=click.Choice(["auto", *ceiling.ALGORITHMS]),
     default="auto",
     show_default=True,
-    help="Algorithm that NCCL took, from its TUNING lines or NCCL_ALGO.",
+    help="Algorithm that NCCL chose, from its TUNING lines or NCCL_ALGO.",
 )
 @click.option("--pcie", metavar="GENxLANES", help="PCIe slot of each rail and GPU, such as 5x16.")
 @click.option(
@@ -51,7 +51,7 @@ from rdmaprov.exit_codes import ExitCode
     type=int,
     default=1,
     show_default=True,
-    help="Nodes in one NVLink domain that use it; 1 with NCCL_MNNVL_ENABLE=0.",
+    help="Nodes that NVLink connects in one domain; 1 with NCCL_MNNVL_ENABLE=0.",
 )
 @click.option(
     "--intra-node",
@@ -82,8 +82,8 @@ def floor(
     """Derive the floor and the ceiling of an all-reduce on these nodes; judge a measurement.
 
     Pass the bus bandwidth (busbw) of a message size of 1 GiB or more. A measurement above what
-    the links can carry is judged impossible. Without --algorithm, the floor is the least of the
-    algorithms that NCCL could take.
+    the links can carry is judged impossible. Without --algorithm, the floor is the lowest of
+    the algorithms that NCCL could choose.
     """
     fabric = Fabric(
         nodes,

@@ -26,7 +26,7 @@ from rdmaprov.exit_codes import ExitCode
     help="Type of gradients, gathered weights and activations.",
 )
 @click.option("--gpus", type=int, help="GPUs of the job.  [default: all of --nodes or --site]")
-@click.option("--step-s", type=float, metavar="SECONDS", help="Time that a step computes.")
+@click.option("--step-s", type=float, metavar="SECONDS", help="Compute time of a step.")
 @click.option("--gpu", metavar="NAME", help="GPU as nvidia-smi names it, instead of --step-s.")
 @click.option("--batch-tokens", type=float, metavar="N", help="Tokens of a step, of all replicas.")
 @click.option(
@@ -53,7 +53,7 @@ from rdmaprov.exit_codes import ExitCode
 @click.option(
     "--link-gbps", type=float, help="Line rate of one rail, in Gb/s.  [default: 400 for a step]"
 )
-@click.option("--ports", type=int, help="Ports of a switch, of the rate of --link-gbps.")
+@click.option("--ports", type=int, help="Ports per switch, each at the rate of --link-gbps.")
 @click.option(
     "--oversubscription",
     default="1",
@@ -65,7 +65,7 @@ from rdmaprov.exit_codes import ExitCode
     "--planes",
     type=int,
     default=0,
-    help="Fabrics that share no switch; 1 is one tree.  [default: one for each rail]",
+    help="Fabrics that share no switch; 1: all rails in one tree.  [default: one for each rail]",
 )
 @click.option(
     "--site",
@@ -77,7 +77,7 @@ from rdmaprov.exit_codes import ExitCode
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @html_option
 def sizing(as_json: bool, html_file: Path | None, **given: Any) -> int:  # noqa: ANN401 - click's values, by option
-    """Derive what a training step needs of a fabric, and which switches a fabric takes.
+    """Derive what a training step needs from the fabric, and how many switches that fabric has.
 
     \b
     A step:    --parameters, --gpus, and --step-s or --gpu with --batch-tokens

@@ -13,7 +13,7 @@ from rdmaprov.cli.options import limit_option, vault_options
 SYSTEMS = ("sonic", "arista", "cumulus", "openconfig")
 
 
-@click.command("switch", short_help="Judge the QoS of switches, from what they answer.")
+@click.command("switch", short_help="Judge the QoS of switches, from saved output.")
 @click.argument("paths", metavar="DIRECTORY|FILE...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--site",
@@ -25,21 +25,21 @@ SYSTEMS = ("sonic", "arista", "cumulus", "openconfig")
 @click.option(
     "--commands",
     type=click.Choice(SYSTEMS),
-    help="Print the commands whose answers to save, and read nothing.",
+    help="Print the commands whose output to save, and read nothing.",
 )
 @vault_options
 def switch(**given: Any) -> int:  # noqa: ANN401 - explain_switch_run has their types
-    """Judge PFC, ECN, DSCP maps, buffers and MTU of switches, from their saved answers.
+    """Judge PFC, ECN, DSCP maps, buffers and MTU of switches, from saved command output.
 
-    Each DIRECTORY has the answers of one switch, or one directory for each of several; a FILE is
-    a switch of its own. Reads SONiC's CONFIG_DB, Cumulus Linux' nv show, Arista's running
+    Each DIRECTORY has the output of one switch, or a directory for each switch; each FILE is one
+    switch. Reads SONiC's CONFIG_DB, Cumulus Linux' nv show, Arista's running
     configuration and a gnmic get of OpenConfig, whatever the files are called.
 
-    Connects to nothing and changes nothing. What no answer has is not verified.
+    Connects to nothing and changes nothing. Settings that no output shows are not verified.
 
     \b
     Exit codes:
-      0  right
+      0  healthy
       1  something is wrong
       2  wrong usage
       3  the site is invalid

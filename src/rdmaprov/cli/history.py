@@ -23,9 +23,9 @@ from rdmaprov.cli.publish import publish_options
 def history(site: Path, json_file: IO[str] | None, html_file: Path | None) -> int:
     """Show how SITE changed over all of its runs in runs/, without connecting to a node.
 
-    Names measurements that went to another level or drift, by stage, node and rail, with what
-    changed at the same time; versions, hardware and settings that changed; since when which check
-    or finding is there. Five runs must show a change before it is named.
+    Names measurements that changed, at once or gradually, by stage, node and rail, and what changed
+    with them; versions, hardware and settings that changed; the first run of each check or finding.
+    A change is named once five runs show it.
     """
     from rdmaprov.cli.history_run import show_history
 

@@ -139,8 +139,8 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     prompt="Partition keys of the rails, such as 0x8001, or none",
     default="none",
     show_default=True,
-    help="Partition keys of an InfiniBand site's rails, separated by commas, NCCL's first. "
-    "none: any.",
+    help="Partition keys of an InfiniBand site's rails, separated by commas, the one for NCCL"
+    " first; none accepts any.",
 )
 @click.option(
     "--user",

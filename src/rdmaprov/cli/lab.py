@@ -171,8 +171,8 @@ def status(cluster: Cluster, as_json: bool) -> None:
 def ssh_(cluster: Cluster, node: str, command: Sequence[str]) -> None:
     """Open a shell on NODE, or run COMMAND there (write it after `--`).
 
-    Input, output and the exit code pass through. Several words run as one command, as they
-    are; a single word is a line for the node's shell, such as 'ls | wc -l'.
+    Input, output and the exit code pass through. Several arguments run as one command, as they
+    are, without a shell's expansion; a single one is a line for the node's shell: 'ls | wc -l'.
     """
     from rdmaprov.lab import ssh
 

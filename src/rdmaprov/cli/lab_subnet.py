@@ -26,7 +26,7 @@ _DEFAULTS = Topology()
 def subnet(context: click.Context) -> None:
     """Run an InfiniBand subnet on ibsim, with real opensm and infiniband-diags, without root.
 
-    ibsim answers management packets alone: there is no data on it. It stands beside the nodes of
+    ibsim answers only management packets and carries no data. It is independent of the nodes of
     `rdmaprov lab up`.
     """
     cluster: Cluster = context.obj
@@ -63,7 +63,7 @@ def _faults(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]
     type=int,
     default=_DEFAULTS.cores,
     show_default=True,
-    help="Cores above the spines: three levels, each pod of nodes with spines of its own.",
+    help="Cores above the spines, for three levels; each pod of nodes then has its own spines.",
 )
 @click.option(
     "--planes",
@@ -71,7 +71,7 @@ def _faults(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]
     type=int,
     default=_DEFAULTS.planes,
     show_default=True,
-    help="Subnets; rail i is in the one of number i modulo PLANES.",
+    help="Number of subnets; rail i is in subnet i modulo PLANES.",
 )
 @click.option(
     "--engine",
@@ -102,8 +102,8 @@ def up(
 ) -> None:
     """Make a rail-optimised fat tree, start opensm, and wait until the subnet is up.
 
-    A leaf is of one rail. A subnet that is up already is made anew: without --fault, it is
-    repaired.
+    Each leaf connects one rail. A subnet that is already up is rebuilt, with the faults of --fault
+    alone.
     """
     topology = Topology(nodes, rails, nodes_per_leaf, spines, cables, cores, planes)
     topology.check()
@@ -161,8 +161,8 @@ def site_(lab: LabSubnet, directory: Path) -> None:
 def run_(lab: LabSubnet, command: Sequence[str]) -> int:
     """Run COMMAND (write it after `--`), and return its exit code.
 
-    The tools of infiniband-diags that it calls run on the first node's first rail; on another
-    one with -C DEVICE as their first option.
+    Tools of infiniband-diags in COMMAND use the first node's first rail; for another rail of it,
+    give them -C DEVICE as their first option.
     """
     return lab.call(command)
 

@@ -94,7 +94,7 @@ idle_option = click.option(
     "--idle",
     "is_idle",
     is_flag=True,
-    help="Take only nodes that the scheduler of SITE calls idle.",
+    help="Use only nodes that the scheduler of SITE reports as idle.",
 )
 sizes_option = click.option(
     "--sizes",

@@ -23,8 +23,8 @@ from rdmaprov.cli.verbosity import verbosity_options
 
 @click.command(
     short_help="Show what apply would change.",
-    epilog="Exit codes: 0 nothing to change, 1 a node does not match the site, 3 the site is"
-    " invalid, 4 a node is unreachable, 5 changes pending.",
+    epilog="Exit codes: 0 nothing to change, 1 a role failed on a node or refused it, 3 the site"
+    " is invalid, 4 a node is unreachable, 5 changes pending.",
 )
 @optional_site_argument
 @limit_option

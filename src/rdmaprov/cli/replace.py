@@ -25,7 +25,9 @@ from rdmaprov.cli.verbosity import verbosity_options
     metavar="[NODE=]SHA256:...",
     help="Accept this host key, as ssh-keygen -lf prints it on the node's console.",
 )
-@click.option("--yes", is_flag=True, help="Write host variables that the new machine contradicts.")
+@click.option(
+    "--yes", is_flag=True, help="Overwrite host variables that the new machine contradicts."
+)
 @click.option(
     "--witnesses",
     metavar="N|NODE[,NODE...]",
@@ -42,8 +44,8 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.option(
     "--take-over",
     is_flag=True,
-    help="Take nodes that somebody else drained, or that another run left in progress. The reason"
-    " is kept in ours.",
+    help="Take over nodes that another user drained or another run left in progress; the old drain"
+    " reason is kept inside the new one.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @wait_option("SITE or a node")
@@ -53,9 +55,9 @@ def replace(**given: Any) -> int:  # noqa: ANN401 - replace_run.return_nodes has
     """Return NODEs of SITE to service after their machines were replaced.
 
     Verifies the host key, compares the machine with the host variables, drains the node, applies
-    and reboots, validates, measures it with idle nodes that are known good, and resumes it. Stops
-    at the first step that fails and leaves the node drained with the reason; the same command goes
-    on from there.
+    and reboots, validates, measures it with idle nodes that are known good, and undrains it. Stops
+    at the first step that fails and leaves the node drained with the reason; the same command
+    resumes there.
     """
     from rdmaprov.cli.replace_run import return_nodes
 

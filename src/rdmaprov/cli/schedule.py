@@ -12,7 +12,7 @@ from rdmaprov.cli.options import VaultOptions, site_argument, vault_options
 
 @click.command(
     short_help="Write systemd timers that validate and accept SITE.",
-    epilog="Exit codes: 0 written, 2 wrong usage or a file is there with another text, 3 the site"
+    epilog="Exit codes: 0 written, 2 wrong usage or a unit exists with other content, 3 the site"
     " is invalid.",
 )
 @site_argument
@@ -36,7 +36,7 @@ from rdmaprov.cli.options import VaultOptions, site_argument, vault_options
     metavar="WHEN",
     default="Sun 03:00",
     show_default=True,
-    help="When to accept the idle nodes; empty for never.",
+    help="When to run accept on the idle nodes; empty: never.",
 )
 @click.option("--force", "is_forced", is_flag=True, help="Overwrite units that differ.")
 @vault_options
@@ -50,8 +50,8 @@ def schedule(
 ) -> int:
     """Write systemd services and timers that validate SITE and accept its idle nodes.
 
-    They run as this user in this directory, whose runs/ has the results. Nothing is started: the
-    commands for that are printed.
+    They run as the current user in the current directory; results go to its runs/. Nothing is
+    started: the commands for that are printed.
     """
     from rdmaprov.cli.schedule_run import write_units
 

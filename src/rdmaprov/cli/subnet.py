@@ -19,7 +19,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 
 @click.command(
     short_help="Judge the InfiniBand subnet of a site.",
-    epilog="Exit codes: 0 healthy and as planned, 1 something is wrong, 2 wrong usage,"
+    epilog="Exit codes: 0 healthy and as SITE says, 1 something is wrong, 2 wrong usage,"
     " 3 the site is invalid, 4 nothing is wrong, but something is not verified.",
 )
 @site_argument
@@ -30,9 +30,10 @@ from rdmaprov.cli.verbosity import verbosity_options
     metavar="NODE[,NODE...]",
     default="",
     callback=refuse_empty,
-    help="Read from the first of these nodes that has access.  [default: the first three of SITE]",
+    help="Read from the first of these nodes that can read the fabric.  [default: the first three"
+    " of SITE]",
 )
-@click.option("--here", is_flag=True, help="Read from this machine, which is in the subnet.")
+@click.option("--here", is_flag=True, help="Read from this machine, which must be in the subnet.")
 @click.option(
     "--device",
     "devices",
@@ -58,11 +59,10 @@ from rdmaprov.cli.verbosity import verbosity_options
 @password_options
 @verbosity_options
 def subnet(**given: Any) -> int:  # noqa: ANN401 - subnet_run.judge_subnet has their types
-    """Judge the InfiniBand subnet of SITE: rails against the plan, links, errors, routes.
+    """Judge the InfiniBand subnet of SITE: rails against SITE, links, errors, routes.
 
     Reads the whole fabric once from one host with infiniband-diags, as root; changes nothing.
-    Where SITE wants SHARP (fabric_sharp), sharp_hello takes a job for a moment. Results go to
-    runs/.
+    With fabric_sharp: wanted, sharp_hello runs a SHARP job for a moment. Results go to runs/.
     """
     from rdmaprov.cli.subnet_run import judge_subnet
 

@@ -20,7 +20,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 @click.command(
     short_help="Measure which NCCL settings beat the defaults.",
     epilog="Exit codes: 0 the answer is printed, 1 the nodes are not ready or give wrong values,"
-    " 3 the site is invalid, 4 a node is unreachable, no job ended well or another run holds SITE.",
+    " 3 the site is invalid, 4 a node is unreachable, no job succeeded or another run holds SITE.",
 )
 @site_argument
 @limit_option
@@ -29,17 +29,21 @@ from rdmaprov.cli.verbosity import verbosity_options
     "size_range",
     metavar="MIN:MAX",
     default="",
-    help="Message sizes, such as 1M:8G, each eight times the last.  [default: 64 KiB and up]",
+    help="Message sizes, such as 1M:8G, each eight times the one before.  [default: 64 KiB and up]",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Order of the jobs."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the jobs' random order.",
 )
 @click.option(
     "--launcher",
     type=click.Choice(["ssh", "slurm", "command"]),
     help="How ranks are started.  [default: torch_runtime_launcher of SITE]",
 )
-@click.option("--slurm-job", metavar="ID", help="Run in this Slurm job, which has the nodes.")
+@click.option("--slurm-job", metavar="ID", help="Run in this Slurm job, which must hold the nodes.")
 @click.option(
     "--tuner-file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -53,8 +57,8 @@ from rdmaprov.cli.verbosity import verbosity_options
 def tune(**given: Any) -> int:  # noqa: ANN401 - tune_run.measure has their types
     """Compare settings of NCCL with those that the nodes of SITE have, by size; change nothing.
 
-    All nodes run some 200 jobs, for hours on a large fleet; no other job may run meanwhile. A gain
-    is printed only if it is beyond the noise. Usually none is, and the answer is to leave the
+    Runs some 200 jobs, each on all nodes, for hours on a large fleet; keep other jobs off these
+    nodes. A gain is printed only if it is beyond the noise. Usually there is none: leave the
     defaults. Trials, results and a page go to runs/, without secrets.
     """
     from rdmaprov.cli.tune_run import measure

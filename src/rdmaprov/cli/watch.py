@@ -43,8 +43,9 @@ def watch(
 ) -> int:
     """Read the counters of all rails of SITE each second, beside whatever runs; change nothing.
 
-    Names congestion, who pauses a switch, who suffers from it, loss, uneven rails, lost links and
-    symbol errors, as soon as they are seen and at the end. Ctrl-C ends the watch well.
+    Names congestion, rails that pause their switch, their victims, loss, uneven rails, lost links
+    and symbol errors, as soon as they are seen and at the end. Ctrl-C ends the watch, and the exit
+    code is that of what was seen.
     """
     from rdmaprov.cli.watch_run import watch_site
 
