@@ -32,7 +32,7 @@ OF_PORT = (
     ("lid", "0x0", "test_port_has_a_lid"),
     ("sm_lid", "0x0", "test_port_knows_its_subnet_manager"),
     ("pkeys/0", "0x0001", "test_partition_keys"),
-    ("rate", "100 Gb/sec (2X HDR)", "test_rate"),
+    ("rate", "100 Gb/sec (2X HDR)", "test_lanes_and_speed"),
     ("state", "2: INIT", "test_port_is_active"),
 )
 # Of inventory/ib: what says how the fabric is, and not what the hardware of its nodes is.
@@ -92,7 +92,7 @@ def test_what_subnet_manager_and_cable_do_to_a_port_is_named(fleet):
     found = fleet.judge()
     for _, value, check in OF_PORT:
         (failure,) = [name for name in found["failure"] if check in name]
-        assert "node1 rail 1" in failure, (check, value)
+        assert "[node1-rail1]" in failure, (check, value)
     assert {name for name in found["failure"] if "node2" in name.partition(" ")[0]} == set()
 
 

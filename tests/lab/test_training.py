@@ -1,30 +1,34 @@
-"""The stage `training` on two real nodes over gloo: a slow process, CPU and rail are each named."""
+"""The stage `training` on real nodes over gloo: a slow process, CPU and rail are each named."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import jsonschema
 import pytest
-from tests.lab.fleet import SCHEMA, Fleet, leftovers_of_accept
+from tests.lab.fleet import FOUR, NODES, SCHEMA, Fleet, leftovers_of_accept
 from tests.lab.test_acceptance import hook
 from tests.rank_hook import CPU_LIMIT, SLOW_CPU, late_steps
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.hours]
 
 STATE = "provisioned"
+# A step takes an emulated node a second, and less than thrice that is nothing over gloo.
+LATE = late_steps(4)
 
 
 class TrainingGate:
-    """`rdmaprov accept --stages training` on the lab's nodes."""
+    """`rdmaprov accept --stages training` on nodes of a lab."""
 
-    def __init__(self, lab, fleet: Fleet) -> None:
-        self.lab, self.fleet = lab, fleet
+    def __init__(self, lab, fleet: Fleet, nodes=NODES) -> None:
+        self.lab, self.fleet, self.nodes = lab, fleet, nodes
 
     def train(self):
         """Return exit code, what was printed, and node, level and rail of proven findings."""
         code, said = self.fleet.run("accept", "--stages", "training")
         results = self.fleet.results()
         jsonschema.validate(results, SCHEMA)
-        assert leftovers_of_accept(self.lab) == ["", ""]
+        assert leftovers_of_accept(self.lab, self.nodes) == ["" for _ in self.nodes]
         proven = (f for f in results["findings"] if f["proven"])
         return code, said, {(f["node"], f["level"], f["rail"]) for f in proven}
 
@@ -34,19 +38,50 @@ def gate(lab, tmp_path):
     return TrainingGate(lab, Fleet(lab, tmp_path))
 
 
-def test_healthy_nodes_train(gate):
+@pytest.fixture
+def gate_of_four(fleet_of_four, tmp_path):
+    lab = fleet_of_four.lab
+    yield TrainingGate(lab, Fleet(lab, tmp_path), FOUR)
+    for node in FOUR:
+        lab.must("heal", node)
+
+
+def healthy(gate, counts):
     code, said, found = gate.train()
     assert (code, found) == (4, set()), said  # the stage fleet was not selected
     points = gate.fleet.results()["training"]["points"]
-    assert {(p["nodes"], p["strategy"]) for p in points} == {
-        (1, "ddp"), (1, "fsdp"), (2, "ddp"), (2, "fsdp"),
-    }  # fmt: skip
+    strategies = ("ddp", "fsdp")
+    assert {(p["nodes"], p["strategy"]) for p in points} == set(product(counts, strategies))
+
+
+def test_healthy_nodes_train(gate):
+    healthy(gate, (1, 2))
+
+
+def test_four_healthy_nodes_train(gate_of_four):
+    healthy(gate_of_four, (1, 2, 4))
+
+
+@pytest.mark.parametrize(
+    ("node", "body"), [("node2", SLOW_CPU), ("node3", LATE)], ids=["slow CPU", "late process"]
+)
+def test_a_slow_node_of_four_is_named(gate_of_four, node, body):
+    hook(gate_of_four, node, body)
+    code, said, found = gate_of_four.train()
+    assert code == 1, said
+    assert {(where, rail) for where, _, rail in found} == {(node, None)}, said
+
+
+def test_a_slow_rail_of_four_nodes_is_named(gate_of_four):
+    gate_of_four.lab.must("fault", "node4", "rail-slow", "--rail", "1")
+    code, said, found = gate_of_four.train()
+    assert code == 1, said
+    assert {(node, rail) for node, _, rail in found} == {("node4", 1)}, said
 
 
 @pytest.mark.parametrize(
     ("body", "level"),
-    # A step takes an emulated node a second, and less than thrice that is nothing over gloo.
-    [(CPU_LIMIT, "rank"), (late_steps(4), "node"), (SLOW_CPU, "node")],
+    [(CPU_LIMIT, "rank"), (LATE, "node"), (SLOW_CPU, "node")],
     ids=["cpu limit", "late process", "slow CPU"],
 )
 def test_a_slow_node_is_named(gate, body, level):
