@@ -7,7 +7,14 @@ import re
 import pytest
 from testinfra.host import Host
 
-from rdmaprov.facts import CouldNotTell, devices, link_files, rails, subnet_port
+from rdmaprov.facts import (
+    CouldNotTell,
+    boot_partition,
+    devices,
+    link_files,
+    rails,
+    subnet_port,
+)
 from rdmaprov.facts.devices import INFINIBAND, NET
 from rdmaprov.facts.subnet_port import UNICAST, SubnetPort
 from rdmaprov.facts.text import read_files
@@ -114,6 +121,22 @@ def test_ipoib_partition(host: Host, node: Node, rail: Rail) -> None:
         raise CouldNotTell(f"{path} shows {':'.join(octets)!r}, not 20 bytes of IPoIB's")
     Setting(node, netdev, "IPoIB partition key", "fabric_rails", path).require(
         "0x" + "".join(octets[8:10]), shown_key(wanted)
+    )
+
+
+def test_ipoib_partition_after_reboot(host: Host, node: Node, rail: Rail) -> None:
+    """The next boot makes the rail's IPoIB interface in the partition that the site says."""
+    needs_infiniband(node, "IPoIB")
+    needs_ipoib(node)
+    wanted = partitions.partition_key(rail.ipoib_pkey)
+    if wanted is None:
+        not_applicable("the site sets no ipoib_pkey on this rail")
+    port = rails.port(host, rail)
+    netdev = port.require_netdev()
+    boot = boot_partition.read(host, netdev, port.parent)
+    seen = None if boot.key is None else shown_key(boot.key)
+    Setting(node, netdev, "IPoIB partition key", "fabric_rails", boot.where, AFTER_REBOOT).require(
+        seen, shown_key(wanted)
     )
 
 

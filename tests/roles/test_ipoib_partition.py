@@ -21,7 +21,7 @@ from tests.roles.iproute import IpRoute
 from tests.roles.links_node import with_ifupdown, with_netplan, with_network_manager
 from tests.roles.links_node import with_networkd as with_systemd
 
-from rdmaprov.facts import link_files
+from rdmaprov.facts import boot_partition, link_files
 from rdmaprov.facts.text import Files
 
 PORT, CHILD, KEY = "mlx5_ib0", "mlx5_ib0.8002", "0x8002"
@@ -201,6 +201,31 @@ def test_suite_reads_what_boots_set(
         step.do()
     boot = link_files.boot_settings(Files({path: node.read(path) or ""}, {}), CHILD)
     assert (boot.addresses, boot.ipoib_mode) == (("192.0.2.1/24",), "datagram")
+    paths = [f"{NETWORKD}{CHILD}.netdev", f"{NETWORKD}{PORT}.network", PROFILE, STANZA]
+    texts = {each: text for each in paths if (text := node.read(each))}
+    assert boot_partition.parse(Files(texts, {}), CHILD, PORT).key == int(KEY, 16)
+    for missing in texts:
+        rest = {each: text for each, text in texts.items() if each != missing}
+        assert boot_partition.parse(Files(rest, {}), CHILD, PORT).key is None
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        # Red Hat's "Configuring IPoIB", RHEL 7: a partition's interface by initscripts.
+        (
+            "DEVICE=mlx5_ib0.8002\nTYPE=InfiniBand\nONBOOT=yes\nPHYSDEV=mlx5_ib0\nPKEY=yes\nPKEY_ID=0x2",
+            KEY,
+        ),
+        ("DEVICE=mlx5_ib0.8002\nONBOOT=no\nPHYSDEV=mlx5_ib0\nPKEY=yes\nPKEY_ID=0x2", None),
+        ("DEVICE=mlx5_ib0.8002\nPHYSDEV=mlx5_ib1\nPKEY=yes\nPKEY_ID=0x2", None),
+        ("DEVICE=mlx5_ib0.8002\nPHYSDEV=mlx5_ib0\nPKEY=yes\nPKEY_ID=two", None),
+    ],
+)
+def test_suite_reads_a_partition_of_red_hats_files(text, key):
+    files = Files({"/etc/sysconfig/network-scripts/ifcfg-mlx5_ib0.8002": text}, {})
+    found = boot_partition.parse(files, CHILD, PORT).key
+    assert found == (int(key, 16) if key else None)
 
 
 def test_rail_that_leaves_its_partition_leaves_no_files(node: FakeMachine):

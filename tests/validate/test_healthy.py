@@ -41,6 +41,7 @@ _ABSENT = {
     "test_infiniband.py::test_ipoib_mode_after_reboot": "IPoIB",
     "test_infiniband.py::test_ipoib_mode_running": "IPoIB",
     "test_infiniband.py::test_ipoib_partition": "IPoIB",
+    "test_infiniband.py::test_ipoib_partition_after_reboot": "IPoIB",
     "test_infiniband.py::test_lanes_and_speed": "generations of InfiniBand",
     "test_infiniband.py::test_partition_keys": "partition keys",
     "test_infiniband.py::test_port_has_a_lid": "subnet manager",
@@ -73,9 +74,12 @@ def test_infiniband_fleet_is_silent_and_all_of_a_subnet_is_judged(
     of_a_subnet = ("test_infiniband.py", "test_cables.py", "test_uniformity.py", "test_mtu.py")
     skipped = {o.test for o in outcomes if o.state == "skipped"}
     # Rail 1 alone is on a partition's interface.
-    of_partition = "test_infiniband.py::test_ipoib_partition"
-    assert [o.state for o in outcomes if o.test == of_partition] == ["skipped", "passed"] * 2
-    assert [t for t in skipped - {of_partition} if t.startswith(of_a_subnet)] == []
+    of_partition = {
+        f"test_infiniband.py::test_ipoib_partition{when}" for when in ("", "_after_reboot")
+    }
+    for test in of_partition:
+        assert [o.state for o in outcomes if o.test == test] == ["skipped", "passed"] * 2
+    assert [t for t in skipped - of_partition if t.startswith(of_a_subnet)] == []
     assert {
         "test_nccl.py::test_adaptive_routing_is_the_sites",
         "test_nccl.py::test_partition_is_the_fabrics",

@@ -85,18 +85,26 @@ def _require_readable(files: Files, start: str) -> None:
 
 
 def _networkd(files: Files, netdev: str) -> Boot:
-    """Return what networkd takes: the first file by name that matches, with its drop-ins."""
+    read, used = networkd_sections(files, netdev)
+    return _of_sections(read, used) if used else Boot()
+
+
+def networkd_sections(files: Files, netdev: str) -> tuple[list[Section], tuple[str, ...]]:
+    """Return what networkd takes for a device, and from which files.
+
+    The first file by name that matches, with its drop-ins; nothing if none does.
+    """
     mac = _mac(files, netdev)
-    for name, path in _by_name(files, r"[^/]+\.network"):
+    for name, path in networkd_files(files, r"[^/]+\.network"):
         read = list(sections(files.must(path)))
         if not _matches([keys for title, keys in read if title == "Match"], netdev, mac):
             continue
         used = [path]
-        for _, drop_in in _by_name(files, re.escape(name) + r"\.d/[^/]+\.conf"):
+        for _, drop_in in networkd_files(files, re.escape(name) + r"\.d/[^/]+\.conf"):
             read += sections(files.must(drop_in))
             used.append(drop_in)
-        return _of_sections(read, tuple(used))
-    return Boot()
+        return read, tuple(used)
+    return [], ()
 
 
 def _of_sections(read: list[Section], used: tuple[str, ...]) -> Boot:
@@ -122,7 +130,7 @@ def _mac(files: Files, netdev: str) -> str:
     return (files.get(_ADDRESS.format(netdev)) or "").strip().lower()
 
 
-def _by_name(files: Files, pattern: str) -> Iterator[tuple[str, str]]:
+def networkd_files(files: Files, pattern: str) -> Iterator[tuple[str, str]]:
     """Yield name below its directory and path, by name; an earlier directory hides a later one."""
     chosen: dict[str, str] = {}
     for directory in NETWORKD:
@@ -198,7 +206,7 @@ def _ifupdown(files: Files, netdev: str) -> Boot:
     mode = ""
     used = []
     for match, text in files.matching(r"/etc/network/interfaces(?:\.d/[A-Za-z0-9_-]+)?"):
-        for lines in _stanzas(text, netdev):
+        for lines in stanzas(text, netdev):
             used.append(match[0])
             for line in lines:
                 words = line.split()
@@ -212,7 +220,8 @@ def _ifupdown(files: Files, netdev: str) -> Boot:
     return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used), mode)
 
 
-def _stanzas(text: str, netdev: str) -> Iterator[list[str]]:
+def stanzas(text: str, netdev: str) -> Iterator[list[str]]:
+    """Yield the lines of each of ifupdown's stanzas for a device."""
     lines: list[str] | None = None
     for line in text.splitlines():
         words = line.split()

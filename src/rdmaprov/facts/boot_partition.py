@@ -1,0 +1,102 @@
+"""Which partition the next boot gives an IPoIB interface, by the files of the node's link manager.
+
+Sources: systemd.netdev(5) and systemd.network(5), NetworkManager's NMSettingInfiniband, Red Hat's
+"Configuring IPoIB" (PKEY, PKEY_ID, PHYSDEV), Linux Documentation/infiniband/ipoib.rst.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rdmaprov.facts import ifcfg, link_files
+from rdmaprov.facts.devices import NET
+from rdmaprov.facts.host import Host
+from rdmaprov.facts.link_files import NETWORKD
+from rdmaprov.facts.network_manager import sections
+from rdmaprov.facts.text import Files, read_files
+
+PATHS = (*link_files.PATHS, *(f"{each}/*.netdev" for each in NETWORKD), f"{NET}/*/address")
+_NUMBER = re.compile(r"0x[0-9a-fA-F]{1,4}|[0-9]{1,5}")
+# Of a partition's interface, whatever the file says: RFC 4391, section 4. Linux
+# drivers/infiniband/ulp/ipoib/ipoib_vlan.c sets the bit.
+_FULL = 0x8000
+
+
+@dataclass(frozen=True)
+class BootPartition:
+    """What makes an IPoIB interface at boot.
+
+    Args:
+        key: the partition's; None if nothing makes it.
+        where: the files that say so, or what is missing.
+
+    """
+
+    key: int | None
+    where: str
+
+
+def read(host: Host, netdev: str, parent: str) -> BootPartition:
+    """Return which partition the next boot gives an interface over a port's own device."""
+    return parse(read_files(host, *PATHS), netdev, parent)
+
+
+def parse(files: Files, netdev: str, parent: str) -> BootPartition:
+    """Return what these files say; the first manager that makes it counts."""
+    missing = ""
+    for found in _made(files, netdev, parent):
+        if found.key is not None:
+            return found
+        missing = missing or found.where
+    return BootPartition(None, missing or "link managers' files, none of which makes it")
+
+
+def _made(files: Files, netdev: str, parent: str) -> Iterator[BootPartition]:
+    yield from _networkd(files, netdev, parent)
+    for match, text in files.matching(r"/etc/NetworkManager/system-connections/.+"):
+        of = dict(sections(text))
+        connection, link = of.get("connection", {}), of.get("infiniband", {})
+        is_on = _last(connection, "autoconnect") != "false"
+        names = _last(connection, "interface-name"), _last(link, "parent")
+        if names == (netdev, parent) and is_on:
+            yield BootPartition(_key(_last(link, "p-key")), match[0])
+    for match, text in files.matching(re.escape(ifcfg.RED_HAT) + r"/ifcfg-[^/]+"):
+        words = ifcfg.variables(text)
+        is_on = words.get("ONBOOT", "yes").lower() not in ("no", "false", "0")
+        if (words.get("DEVICE"), words.get("PHYSDEV")) == (netdev, parent) and is_on:
+            yield BootPartition(_key(words.get("PKEY_ID", "")), match[0])
+    child = re.escape(f"{NET}/{parent}/create_child")
+    for match, text in files.matching(r"/etc/network/interfaces(?:\.d/[A-Za-z0-9_-]+)?"):
+        for line in (line for lines in link_files.stanzas(text, netdev) for line in lines):
+            if written := re.search(rf"echo (\w+) > {child}$", line):
+                yield BootPartition(_key(written[1]), match[0])
+
+
+def _networkd(files: Files, netdev: str, parent: str) -> Iterator[BootPartition]:
+    """Yield what networkd makes: a device's file, which the port's own has to name."""
+    for _, path in link_files.networkd_files(files, r"[^/]+\.netdev"):
+        of = dict(sections(files.must(path)))
+        if _last(of.get("NetDev", {}), "Name") != netdev:
+            continue
+        on_parent, used = link_files.networkd_sections(files, parent)
+        named = [
+            name
+            for title, keys in on_parent
+            if title == "Network"
+            for name in keys.get("IPoIB", [])
+        ]
+        if netdev in named:
+            yield BootPartition(_key(_last(of.get("IPoIB", {}), "PartitionKey")), path)
+        else:
+            place = ", ".join(used) or f"no .network file of {parent}"
+            yield BootPartition(None, f"{path}; {place} has no IPoIB={netdev}")
+
+
+def _last(keys: Mapping[str, list[str]], name: str) -> str:
+    return keys.get(name, [""])[-1]
+
+
+def _key(text: str) -> int | None:
+    return int(text, 0) | _FULL if _NUMBER.fullmatch(text) else None
