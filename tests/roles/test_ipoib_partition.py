@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.links import Addressing, Links
+from plugins.module_utils.machine import NodeError
 from plugins.module_utils.plan import Plan, Refused
 from plugins.module_utils.rails import find
 from plugins.module_utils.roles import fabric, mtu
@@ -96,6 +97,13 @@ def test_bare_node_can_be_planned(node, shown):  # noqa: ARG001
     sizes = {"mtu_bytes": 2044, "rdma_bytes": 4096}
     assert converge(node, mtu, {**wanted(), **sizes}, check=True)["changed"]
     assert not node.exists(NET + CHILD)
+
+
+def test_mtu_alone_says_that_the_interface_is_not_there(node, shown):  # noqa: ARG001
+    with_ifupdown(node)
+    sizes = {"mtu_bytes": 2044, "rdma_bytes": 4096}
+    with pytest.raises(NodeError, match=rf"{CHILD}: there is no such .* --roles fabric,mtu"):
+        converge(node, mtu, {**wanted(), **sizes}, check=False)
 
 
 def test_interface_with_another_key_is_named(node, shown):

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import guard
 from ..fabric.ipoib import mode_of
+from ..fabric.partition import is_there
 from ..links import Links
 from ..machine import Machine, NodeError
 from ..netdevs import vlan_parents
@@ -67,6 +68,11 @@ def _running(plan: Plan, rail: Rail, mtu_bytes: int, wanted_mode: str) -> None:
         return ["ip", "link", "set", "dev", rail.netdev, "mtu", value]
 
     def do() -> None:
+        if rail.parent and not is_there(plan.machine, rail):
+            raise NodeError(
+                f"{rail.netdev}: there is no such network device: the role fabric makes a "
+                "partition's interface (ipoib_pkey). Run: rdmaprov apply SITE --roles fabric,mtu"
+            )
         plan.machine.run(command(str(mtu_bytes)))
         if mode == "datagram":
             _require_partition(plan.machine, rail, mtu_bytes)
