@@ -48,7 +48,7 @@ def subnet(tmp_path):
 
 
 def judged(subnet, node, *, sharp=True):
-    plan, log = replace(planned(), sharp=sharp), []
+    plan, log = replace(planned(), sharp=sharp), list[str]()
     site = judge_site(plan, [subnet], jobs=sharp_jobs(plan, [subnet], node, log))
     told = [(str(each.problem.level), each.where, each.problem.text) for each in site.findings]
     return site, told, log
