@@ -32,6 +32,15 @@ class FakeRunner:
         self.jobs: list[GateJob] = []
         self.tasks: list[Task] = []
 
+    def times(self, run, task, ranks, size):
+        """Return the times of a rank's row, in µs, by the least share of its group."""
+        shares = [
+            self.share(run.job.node_of(rank), task.plane, rank % run.job.per_node) for rank in ranks
+        ]
+        factor = 2 * (len(ranks) - 1) / len(ranks)
+        us = size * factor / (RATE_GB_S * min(share or 0 for share in shares)) / 1e3
+        return {"median_us": us, "p99_us": us, "min_us": us}
+
     def run(self, jobs, limit_s=None):
         with self.open(jobs, limit_s) as session:
             for place in range(max(len(job.tasks) for job in jobs)):
@@ -90,12 +99,11 @@ class FakeSession:
             us = self.runner.us(run.job.node_of(one), run.job.node_of(other))
             at = {"plane": task.plane, "task": task.number, "group": group}
             say(run, one, "pair", **at, to=other, us=us, gb_s=1.0, reduce_us=us)
-        factor = 2 * (len(ranks) - 1) / len(ranks)
-        for rank in ranks:
-            for size in task.sizes:
-                us = size * factor / (RATE_GB_S * min(shares)) / 1e3
-                times = {"median_us": us, "p99_us": us, "min_us": us}
+        for size in task.sizes:
+            times = self.runner.times(run, task, ranks, size)
+            for rank in ranks:
                 at = {"plane": task.plane, "task": task.number, "group": group}
                 row = {**at, "dtype": "float32", "bytes": size, "in_place": True}
                 say(run, rank, "row", **row, count=20, **times)
+        for rank in ranks:
             run.take_event({"event": "finished", "rank": rank, "task": task.number})
