@@ -31,6 +31,10 @@ NAMED = {
 }
 
 
+# `rdmaprov subnet SITE` alone sees them: no text that `explain subnet` reads has partition tables.
+BY_SITE_ALONE = ("pkey-missing",)
+
+
 class LabSubnetVerb:
     """Runs `rdmaprov lab subnet WORDS`; returns exit code, output and errors.
 

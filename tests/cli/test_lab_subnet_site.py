@@ -21,6 +21,7 @@ BY_PLAN = {
     "wrong-leaf": {("cabling", "node003", 0), ("cabling", "node011", 0)},
     "narrow-hca": {("rate", "node003", 1)},
     "errors": {("errors", "node003", 0)},
+    "pkey-missing": {("partition", "node003", 1)},
     "manager-dead": NAMED["manager-dead"],
 }
 

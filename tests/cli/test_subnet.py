@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -20,12 +21,14 @@ from rdmaprov.lab.ib_topology import Topology
 from rdmaprov.subnet.names import AGGREGATION
 
 SCHEMA = Path(__file__).parents[2] / "docs/results.schema.json"
+PKEYS = Path(__file__).parents[1] / "fixtures/subnet/ibsim/smpquery-pkeys.txt"
 PRINTS = {
     "ibnetdiscover": DISCOVERY,
     "dump_fts": TABLES,
     "iblinkinfo": STATES,
     "ibqueryerrors": ERRORS,
     "sminfo": MANAGERS,
+    "smpquery": PKEYS.name,
 }
 # Of all ports of a LID: as perfquery answers `-l LID FIRST-LAST`.
 PERFQUERY = """\
@@ -44,6 +47,7 @@ def texts(tmp_path, monkeypatch):
     texts = Texts(tmp_path)
     tools = tmp_path / "tools"
     tools.mkdir()
+    shutil.copy(PKEYS, texts.directory)
     scripts = {name: f"cat '{texts.directory}/{file}'" for name, file in PRINTS.items()}
     for name, script in {**scripts, "perfquery": PERFQUERY}.items():
         (tools / name).write_text(f"#!/bin/sh\n{script}\n")

@@ -28,6 +28,7 @@ from rdmaprov.site_subnet.engine_log import engine_logs
 from rdmaprov.site_subnet.gather import Gathered, gather
 from rdmaprov.site_subnet.hosts import FabricHost, NodeOfSite, ThisMachine
 from rdmaprov.site_subnet.judge_site import SiteAssessment, judge_site
+from rdmaprov.site_subnet.partition_tables import partition_tables
 from rdmaprov.site_subnet.plan import SubnetPlan, host_keys, plan_of
 from rdmaprov.site_subnet.result import findings_data, nodes_data, subnets_data
 from rdmaprov.site_subnet.sharp_job import sharp_jobs
@@ -73,9 +74,14 @@ def judge_subnet(
                 by_name = {host.name: host for host in reached.hosts}
                 reader = by_name.get(gathered.host)
                 jobs = sharp_jobs(plan, subnets, reader, gathered.log) if reader else []
+                tables = (
+                    partition_tables(plan, gathered.subnets, reader, gathered.log)
+                    if reader
+                    else None
+                )
             if save is not None and gathered.host:
                 shutil.copytree(directory, save, dirs_exist_ok=True)
-        found = judge_site(plan, subnets, gathered.not_read, logs, jobs)
+        found = judge_site(plan, subnets, gathered.not_read, logs, jobs, tables)
         head = Head("subnet", site, limit, started, ready.waivers)
         _conclude(ready, head, gathered, found, save, json_file)
     return found.exit_code

@@ -22,6 +22,8 @@ class SubnetFault:
         console: what ibsim is told once the subnet is up.
         tables: changes the tables of dump_fts, which opensm then loads.
         without_manager: the subnet manager ends once the subnet is up.
+        limited: the HCA that the manager makes a limited member of the default partition. No text
+            of `lab subnet save` shows it: `rdmaprov subnet` asks each port.
 
     """
 
@@ -30,6 +32,7 @@ class SubnetFault:
     console: Callable[[Topology], str] | None = None
     tables: Callable[[str, Topology], str] | None = None
     without_manager: bool = False
+    limited: str = ""
 
 
 def _swap(net: Net, one: tuple[str, int], other: tuple[str, int]) -> None:
@@ -134,6 +137,9 @@ FAULTS = {
     "errors": SubnetFault("port 3 of leaf-p1-r0 has symbol errors", console=_errors),
     "uneven-routes": SubnetFault("half of all routes leave leaves by one port", tables=_uneven),
     "credit-loop": SubnetFault("routes go down and up again in a ring", tables=_credit_loop),
+    "pkey-missing": SubnetFault(
+        "node003 mlx5_1 is a limited member of its partition", limited=hca_name(3, 1)
+    ),
     "manager-dead": SubnetFault("the subnet manager has ended", without_manager=True),
 }
 # The least fabric that has what faults change: two pods, two rails, two spines.

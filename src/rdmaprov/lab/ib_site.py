@@ -14,6 +14,9 @@ from rdmaprov.lab.ib_topology import (
     pod_name,
 )
 
+# Full membership of the default partition, which opensm gives every port: opensm(8), PARTITION
+# CONFIGURATION.
+_DEFAULT_KEY = "0xffff"
 _HEADER = "---\n# Written by `rdmaprov lab subnet site`.\n"
 
 
@@ -29,6 +32,7 @@ def write_site(directory: Path, topology: Topology) -> None:
         "fabric_kind": "infiniband",
         "fabric_link_gbps": RATE_GBPS,
         "fabric_ipoib": False,
+        "fabric_partition_keys": [_DEFAULT_KEY],
         "fabric_rails": [
             {
                 "rdma": device_name(rail),

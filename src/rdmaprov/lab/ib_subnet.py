@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -85,7 +86,19 @@ class LabSubnet:
             daemons.start_manager(engine, plane=plane)
         for fault in faults:
             self._apply(fault, topology)
+            if fault.limited:
+                self._limit(fault.limited, engine)
         return daemons.engine()
+
+    def _limit(self, hca: str, engine: str) -> None:
+        """Have an HCA be a limited member of the default partition, and all others full ones."""
+        found = re.search(rf"(0x[0-9a-f]+) [^(]*\( '{hca}' - ", self.run(["ibnetdiscover", "-p"]))
+        if found is None:
+            raise SubnetNotUp(f"{hca} is not in the subnet", "Run: rdmaprov lab subnet up")
+        partitions = self._root / "partitions"
+        partitions.write_text(f"Default=0x7fff : ALL=full, {found[1]}=limited;\n")
+        self._daemons.stop_manager()
+        self._daemons.start_manager(engine, "-P", str(partitions))
 
     def _apply(self, fault: SubnetFault, topology: Topology) -> None:
         if fault.tables:
@@ -179,7 +192,7 @@ class LabSubnet:
 
     def _stop(self) -> None:
         self._daemons.stop()
-        for name in ("net", "tables", _TOPOLOGY):
+        for name in ("net", "tables", "partitions", _TOPOLOGY):
             (self._root / name).unlink(missing_ok=True)
         for name in ("work", "bin"):
             shutil.rmtree(self._root / name, ignore_errors=True)

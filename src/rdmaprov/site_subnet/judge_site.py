@@ -9,6 +9,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.site_subnet.check_engine import engine_findings
 from rdmaprov.site_subnet.check_leaves import expected_leaves, leaf_findings, spine_findings
 from rdmaprov.site_subnet.check_managers import manager_findings
+from rdmaprov.site_subnet.check_partitions import partition_findings
 from rdmaprov.site_subnet.check_ports import (
     extra_findings,
     is_partial,
@@ -20,6 +21,7 @@ from rdmaprov.site_subnet.check_sharp import job_findings, sharp_findings
 from rdmaprov.site_subnet.engine_log import EngineLog
 from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.join import Joined, join
+from rdmaprov.site_subnet.partition_tables import PartitionTables
 from rdmaprov.site_subnet.peers import SiteNames, findings_of_peers
 from rdmaprov.site_subnet.plan import SubnetPlan
 from rdmaprov.site_subnet.sharp_job import SharpJob
@@ -58,6 +60,7 @@ def judge_site(
     not_read: Sequence[SubnetProblem] = (),
     logs: Sequence[EngineLog] = (),
     jobs: Sequence[SharpJob] = (),
+    tables: PartitionTables | None = None,
 ) -> SiteAssessment:
     """Return what is wrong with the subnets of a site.
 
@@ -67,6 +70,7 @@ def judge_site(
         not_read: what no tool told.
         logs: what the master of each subnet says of its routing engine, if the site expects one.
         jobs: what sharp_hello told, if the site wants SHARP.
+        tables: the partition keys of the rails for which the site names some.
 
     """
     joined = join(plan, [each.fabric for each in subnets])
@@ -79,6 +83,7 @@ def judge_site(
             for found in engine_findings(plan, subnet, log)
         ]
         findings += job_findings(jobs)
+        findings += partition_findings(joined, tables) if tables else ()
     else:
         findings += [SubnetFinding(problem) for each in subnets for problem in each.problems]
     findings.sort(key=lambda each: not each.is_wrong)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory.model import Fleet
+from rdmaprov.inventory.partitions import partition_keys
 from rdmaprov.problem import display_path
 
 
@@ -24,6 +25,7 @@ class PlannedRail:
         leaf: the node description of its leaf; empty if the site does not say it.
         group: the node's fabric_leaf: nodes with the same one share the leaf of this rail.
         gbps: its line rate, in Gb/s; 0 if the site does not say it.
+        pkeys: the partition keys that its port must have; none if any are right.
 
     """
 
@@ -33,6 +35,7 @@ class PlannedRail:
     leaf: str = ""
     group: str = ""
     gbps: int = 0
+    pkeys: tuple[int, ...] = ()
 
     @property
     def label(self) -> str:
@@ -113,6 +116,7 @@ def plan_of(fleet: Fleet, *, is_whole: bool) -> SubnetPlan:
             rail.leaf,
             str(node.get("fabric_leaf") or ""),
             node.link_gbps(rail),
+            partition_keys(node, rail),
         )
         for node in nodes
         for rail in node.rails

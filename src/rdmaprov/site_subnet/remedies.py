@@ -19,6 +19,8 @@ _REMEDIES = {
     " root GUIDs, and for tables or weights written by hand",
     "engine": "Look at the engines that the manager was given, and at its log: where an engine does"
     " not suit the fabric, opensm takes the next one",
+    "partition": "Give the port this key in the subnet manager's partitions.conf, with its"
+    " membership (=full or =limited), and have the manager read it again",
     "sharp": "Look at the switch's firmware and its SHARP setting, and at the log of sharp_am",
     "not verified": "Remove the cause, then run the same command again",
 }
