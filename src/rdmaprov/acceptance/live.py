@@ -200,13 +200,14 @@ def _ranks(job: GateJob, nodes: Group) -> tuple[int, ...]:
 
 
 def _rates(run: JobRun, task: Task, first: int) -> dict[int, float]:
-    """Return the bus bandwidth of each group that finished, in GB/s, by the events since one.
-
-    By the median of its iterations. The fastest one says more of the others: over gloo, a pair that
-    goes on when all else has ended has the processors to itself.
-    """
+    """Return the bus bandwidth of each group that finished, in GB/s, by the events since one."""
+    rate: Callable[[measure.SweepRow], float] = (
+        (lambda row: row.busbw_gb_s)
+        if run.job.backend == "nccl"
+        else (lambda row: row.best_gb_s)  # what else a machine does only slows it down
+    )
     rows = [row for row in measure.rows(run, first) if row.task == task.number and row.in_place]
-    return {row.group: row.busbw_gb_s for row in rows}
+    return {row.group: rate(row) for row in rows}
 
 
 def _sweeps(run: JobRun, task: Task, first: int) -> dict[int, dict[int, SweepRow]]:
