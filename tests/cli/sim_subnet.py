@@ -31,8 +31,9 @@ NAMED = {
 }
 
 
-# `rdmaprov subnet SITE` alone sees them: no text that `explain subnet` reads has partition tables.
-BY_SITE_ALONE = ("pkey-missing",)
+# `rdmaprov subnet SITE` alone sees them: no text that `explain subnet` reads has partition tables,
+# and whose the managers are a site alone says.
+BY_SITE_ALONE = ("pkey-missing", "second-manager")
 
 
 class LabSubnetVerb:

@@ -22,6 +22,7 @@ BY_PLAN = {
     "narrow-hca": {("rate", "node003", 1)},
     "errors": {("errors", "node003", 0)},
     "pkey-missing": {("partition", "node003", 1)},
+    "second-manager": {("manager", "node002 mlx5_0")},
     "manager-dead": NAMED["manager-dead"],
 }
 

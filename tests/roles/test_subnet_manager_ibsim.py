@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from plugins.module_utils.converge import converge
 from plugins.module_utils.plan import Refused
 from plugins.module_utils.roles import subnet_manager
@@ -62,7 +63,8 @@ class Sim:
         if not (self.place / "site").exists():
             assert run([*self._lab, "site", str(self.place / "site")]) == ExitCode.OK
             variables = self.place / "site/group_vars/all.yml"
-            variables.write_text(variables.read_text() + f"subnet_manager_hosts: {HOSTS}\n")
+            site = yaml.safe_load(variables.read_text()) | {"subnet_manager_hosts": HOSTS}
+            variables.write_text(yaml.safe_dump(site))
         words = ["subnet", str(self.place / "site"), "--here", "--json", "-"]
         capfd.readouterr()
         code = run([*self._lab, "run", "--", sys.executable, "-m", "rdmaprov", *words])

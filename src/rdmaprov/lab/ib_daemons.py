@@ -19,6 +19,7 @@ from rdmaprov.lab.process import STOP_TIMEOUT_S, Daemon
 UP_TIMEOUT_S = 120.0
 _POLL_S = 0.1
 _CONFIGURED = re.compile(r"(\S+) tables configured")
+_SECOND = "opensm-second"
 _PRELOAD = "umad2sim/libumad2sim.so"
 
 
@@ -97,11 +98,25 @@ class SubnetDaemons:
         log.unlink(missing_ok=True)
         (self.root / "opensm.conf").write_text(f"routing_engine {engine}\n")
         # -d2: write each line of the log at once.
-        argv = ["-F", str(self.root / "opensm.conf"), "-d2", *more, "-f", str(log)]
-        host = f"SIM_HOST={hca_name(1, plane)}"
-        found = tools.find("opensm") or "opensm"
-        self._start(name, ["env", *self.client_settings(), host, found, *argv], f"{name}.out")
+        argv = ["-F", str(self.root / "opensm.conf"), "-d2", *more]
+        self._start_opensm(name, hca_name(1, plane), argv)
         self._wait(name, ("tables configured", "SUBNET UP"))
+
+    def start_second_manager(self) -> None:
+        """Start an opensm on the second node's first rail, and wait until it stands by.
+
+        Raises:
+            SubnetNotUp: it does not within UP_TIMEOUT_S.
+
+        """
+        (self.root / f"{_SECOND}.log").unlink(missing_ok=True)
+        self._start_opensm(_SECOND, hca_name(2, 0), ["-d2"])
+        self._wait(_SECOND, ("STANDBY",))
+
+    def _start_opensm(self, name: str, hca: str, argv: Sequence[str]) -> None:
+        found = tools.find("opensm") or "opensm"
+        words = ["env", *self.client_settings(), f"SIM_HOST={hca}", found, *argv]
+        self._start(name, [*words, "-f", str(self.root / f"{name}.log")], f"{name}.out")
 
     def stop_manager(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop the opensm of the first plane; kill it after timeout_s."""
@@ -135,8 +150,7 @@ class SubnetDaemons:
     def stop(self) -> None:
         """Stop all at once, and remove what they wrote."""
         # opensm does not end by SIGTERM while the fabric is gone, so it goes first.
-        for plane in PLANES_RANGE:
-            name = _manager(plane)
+        for name in (*map(_manager, PLANES_RANGE), _SECOND):
             self._daemon(name).stop(0)
             for suffix in ("log", "out"):
                 (self.root / f"{name}.{suffix}").unlink(missing_ok=True)

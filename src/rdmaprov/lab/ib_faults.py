@@ -22,6 +22,7 @@ class SubnetFault:
         console: what ibsim is told once the subnet is up.
         tables: changes the tables of dump_fts, which opensm then loads.
         without_manager: the subnet manager ends once the subnet is up.
+        second_manager: the second node runs one, too; wrong by a site that names its managers.
         limited: the HCA that the manager makes a limited member of the default partition. No text
             of `lab subnet save` shows it: `rdmaprov subnet` asks each port.
 
@@ -32,6 +33,7 @@ class SubnetFault:
     console: Callable[[Topology], str] | None = None
     tables: Callable[[str, Topology], str] | None = None
     without_manager: bool = False
+    second_manager: bool = False
     limited: str = ""
 
 
@@ -139,6 +141,9 @@ FAULTS = {
     "credit-loop": SubnetFault("routes go down and up again in a ring", tables=_credit_loop),
     "pkey-missing": SubnetFault(
         "node003 mlx5_1 is a limited member of its partition", limited=hca_name(3, 1)
+    ),
+    "second-manager": SubnetFault(
+        "node002 mlx5_0 runs a second subnet manager", second_manager=True
     ),
     "manager-dead": SubnetFault("the subnet manager has ended", without_manager=True),
 }

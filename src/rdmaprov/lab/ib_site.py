@@ -33,6 +33,7 @@ def write_site(directory: Path, topology: Topology) -> None:
         "fabric_link_gbps": RATE_GBPS,
         "fabric_ipoib": False,
         "fabric_partition_keys": [_DEFAULT_KEY],
+        "subnet_manager_hosts": [node_name(1)],
         "fabric_rails": [
             {
                 "rdma": device_name(rail),

@@ -109,6 +109,8 @@ class LabSubnet:
             self._daemons.start_manager("file", "-U", str(tables))
         if fault.console:
             self._daemons.type_commands(fault.console(topology))
+        if fault.second_manager:
+            self._daemons.start_second_manager()
         if fault.without_manager:
             self._daemons.stop_manager(0)
 
