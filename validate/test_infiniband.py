@@ -106,11 +106,7 @@ def test_partition_keys(host: Host, node: Node, rail: Rail) -> None:
 
 def test_ipoib_partition(host: Host, node: Node, rail: Rail) -> None:
     """The rail's IPoIB interface is in the partition that the site says."""
-    needs_infiniband(node, "IPoIB")
-    needs_ipoib(node)
-    wanted = partitions.partition_key(rail.ipoib_pkey)
-    if wanted is None:
-        not_applicable("the site sets no ipoib_pkey on this rail")
+    wanted = _wanted_partition(node, rail)
     netdev = rails.port(host, rail).require_netdev()
     # Not its file pkey, which an interface made by netlink lacks: Linux
     # drivers/infiniband/ulp/ipoib/ipoib_vlan.c, __ipoib_vlan_add. RFC 4391, section 4, has the key
@@ -120,23 +116,19 @@ def test_ipoib_partition(host: Host, node: Node, rail: Rail) -> None:
     if len(octets) != _IPOIB_ADDRESS_BYTES:
         raise CouldNotTell(f"{path} shows {':'.join(octets)!r}, not 20 bytes of IPoIB's")
     Setting(node, netdev, "IPoIB partition key", "fabric_rails", path).require(
-        "0x" + "".join(octets[8:10]), shown_key(wanted)
+        "0x" + "".join(octets[8:10]), wanted
     )
 
 
 def test_ipoib_partition_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     """The next boot makes the rail's IPoIB interface in the partition that the site says."""
-    needs_infiniband(node, "IPoIB")
-    needs_ipoib(node)
-    wanted = partitions.partition_key(rail.ipoib_pkey)
-    if wanted is None:
-        not_applicable("the site sets no ipoib_pkey on this rail")
+    wanted = _wanted_partition(node, rail)
     port = rails.port(host, rail)
     netdev = port.require_netdev()
     boot = boot_partition.read(host, netdev, port.parent)
     seen = None if boot.key is None else shown_key(boot.key)
     Setting(node, netdev, "IPoIB partition key", "fabric_rails", boot.where, AFTER_REBOOT).require(
-        seen, shown_key(wanted)
+        seen, wanted
     )
 
 
@@ -159,6 +151,15 @@ def test_ipoib_mode_after_reboot(host: Host, node: Node, rail: Rail) -> None:
     Setting(node, netdev, "IPoIB mode", "fabric_ipoib_mode", boot.where, AFTER_REBOOT).require(
         boot.ipoib_mode or None, wanted
     )
+
+
+def _wanted_partition(node: Node, rail: Rail) -> str:
+    needs_infiniband(node, "IPoIB")
+    needs_ipoib(node)
+    wanted = partitions.partition_key(rail.ipoib_pkey)
+    if wanted is None:
+        not_applicable("the site sets no ipoib_pkey on this rail")
+    return shown_key(wanted)
 
 
 def _wanted_mode(node: Node) -> str:

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.hours]
 STATE = "provisioned"
 # A step takes an emulated node a second, and less than thrice that is nothing over gloo.
 LATE = late_steps(4)
+STRATEGIES = ("ddp", "fsdp")
 
 
 class TrainingGate:
@@ -46,20 +47,20 @@ def gate_of_four(fleet_of_four, tmp_path):
         lab.must("heal", node)
 
 
-def healthy(gate, counts):
+def healthy_points(gate):
+    """Return number of nodes and strategy of each point of healthy nodes."""
     code, said, found = gate.train()
     assert (code, found) == (4, set()), said  # the stage fleet was not selected
     points = gate.fleet.results()["training"]["points"]
-    strategies = ("ddp", "fsdp")
-    assert {(p["nodes"], p["strategy"]) for p in points} == set(product(counts, strategies))
+    return {(point["nodes"], point["strategy"]) for point in points}
 
 
 def test_healthy_nodes_train(gate):
-    healthy(gate, (1, 2))
+    assert healthy_points(gate) == set(product((1, 2), STRATEGIES))
 
 
 def test_four_healthy_nodes_train(gate_of_four):
-    healthy(gate_of_four, (1, 2, 4))
+    assert healthy_points(gate_of_four) == set(product((1, 2, 4), STRATEGIES))
 
 
 @pytest.mark.parametrize(

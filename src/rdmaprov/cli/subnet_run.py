@@ -28,10 +28,10 @@ from rdmaprov.site_subnet.engine_log import engine_logs
 from rdmaprov.site_subnet.gather import Gathered, gather
 from rdmaprov.site_subnet.hosts import FabricHost, NodeOfSite, ThisMachine
 from rdmaprov.site_subnet.judge_site import SiteAssessment, judge_site
-from rdmaprov.site_subnet.partition_tables import partition_tables
+from rdmaprov.site_subnet.partition_tables import PartitionTables, partition_tables
 from rdmaprov.site_subnet.plan import SubnetPlan, host_keys, plan_of
 from rdmaprov.site_subnet.result import findings_data, nodes_data, subnets_data
-from rdmaprov.site_subnet.sharp_job import sharp_jobs
+from rdmaprov.site_subnet.sharp_job import SharpJob, sharp_jobs
 from rdmaprov.subnet.collect import require_new
 from rdmaprov.terminal import Line
 
@@ -71,20 +71,22 @@ def judge_subnet(
                 gathered = gather(reached.hosts, named, directory, wait)
                 subnets = list(gathered.subnets.values())
                 logs = engine_logs(plan, subnets, reached.nodes.get)
-                by_name = {host.name: host for host in reached.hosts}
-                reader = by_name.get(gathered.host)
-                jobs = sharp_jobs(plan, subnets, reader, gathered.log) if reader else []
-                tables = (
-                    partition_tables(plan, gathered.subnets, reader, gathered.log)
-                    if reader
-                    else None
-                )
+                jobs, tables = _asked(plan, gathered)
             if save is not None and gathered.host:
                 shutil.copytree(directory, save, dirs_exist_ok=True)
         found = judge_site(plan, subnets, gathered.not_read, logs, jobs, tables)
         head = Head("subnet", site, limit, started, ready.waivers)
         _conclude(ready, head, gathered, found, save, json_file)
     return found.exit_code
+
+
+def _asked(plan: SubnetPlan, gathered: Gathered) -> tuple[list[SharpJob], PartitionTables]:
+    """Return what the host that was read from is asked for the site's sake alone."""
+    reader, subnets = gathered.reader, gathered.subnets
+    if reader is None:
+        return [], PartitionTables()
+    jobs = sharp_jobs(plan, list(subnets.values()), reader, gathered.log)
+    return jobs, partition_tables(plan, subnets, reader, gathered.log)
 
 
 def _devices(text: str) -> list[str]:

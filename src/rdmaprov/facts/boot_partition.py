@@ -7,21 +7,19 @@ Sources: systemd.netdev(5) and systemd.network(5), NetworkManager's NMSettingInf
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rdmaprov.facts import ifcfg, link_files
 from rdmaprov.facts.devices import NET
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.link_files import NETWORKD
-from rdmaprov.facts.network_manager import sections
+from rdmaprov.facts.network_manager import last, sections
 from rdmaprov.facts.text import Files, read_files
+from rdmaprov.inventory.partitions import FULL
 
 PATHS = (*link_files.PATHS, *(f"{each}/*.netdev" for each in NETWORKD), f"{NET}/*/address")
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,4}|[0-9]{1,5}")
-# Of a partition's interface, whatever the file says: RFC 4391, section 4. Linux
-# drivers/infiniband/ulp/ipoib/ipoib_vlan.c sets the bit.
-_FULL = 0x8000
 
 
 @dataclass(frozen=True)
@@ -58,27 +56,27 @@ def _made(files: Files, netdev: str, parent: str) -> Iterator[BootPartition]:
     for match, text in files.matching(r"/etc/NetworkManager/system-connections/.+"):
         of = dict(sections(text))
         connection, link = of.get("connection", {}), of.get("infiniband", {})
-        is_on = _last(connection, "autoconnect") != "false"
-        names = _last(connection, "interface-name"), _last(link, "parent")
+        is_on = last(connection, "autoconnect") != "false"
+        names = last(connection, "interface-name"), last(link, "parent")
         if names == (netdev, parent) and is_on:
-            yield BootPartition(_key(_last(link, "p-key")), match[0])
+            yield BootPartition(_key(last(link, "p-key")), match[0])
     for match, text in files.matching(re.escape(ifcfg.RED_HAT) + r"/ifcfg-[^/]+"):
         words = ifcfg.variables(text)
-        is_on = words.get("ONBOOT", "yes").lower() not in ("no", "false", "0")
-        if (words.get("DEVICE"), words.get("PHYSDEV")) == (netdev, parent) and is_on:
+        named = words.get("DEVICE"), words.get("PHYSDEV")
+        if named == (netdev, parent) and ifcfg.starts_at_boot(words):
             yield BootPartition(_key(words.get("PKEY_ID", "")), match[0])
     child = re.escape(f"{NET}/{parent}/create_child")
-    for match, text in files.matching(r"/etc/network/interfaces(?:\.d/[A-Za-z0-9_-]+)?"):
-        for line in (line for lines in link_files.stanzas(text, netdev) for line in lines):
+    for path, lines in link_files.stanzas(files, netdev):
+        for line in lines:
             if written := re.search(rf"echo (\w+) > {child}$", line):
-                yield BootPartition(_key(written[1]), match[0])
+                yield BootPartition(_key(written[1]), path)
 
 
 def _networkd(files: Files, netdev: str, parent: str) -> Iterator[BootPartition]:
     """Yield what networkd makes: a device's file, which the port's own has to name."""
     for _, path in link_files.networkd_files(files, r"[^/]+\.netdev"):
         of = dict(sections(files.must(path)))
-        if _last(of.get("NetDev", {}), "Name") != netdev:
+        if last(of.get("NetDev", {}), "Name") != netdev:
             continue
         on_parent, used = link_files.networkd_sections(files, parent)
         named = [
@@ -88,15 +86,15 @@ def _networkd(files: Files, netdev: str, parent: str) -> Iterator[BootPartition]
             for name in keys.get("IPoIB", [])
         ]
         if netdev in named:
-            yield BootPartition(_key(_last(of.get("IPoIB", {}), "PartitionKey")), path)
+            yield BootPartition(_key(last(of.get("IPoIB", {}), "PartitionKey")), path)
         else:
             place = ", ".join(used) or f"no .network file of {parent}"
             yield BootPartition(None, f"{path}; {place} has no IPoIB={netdev}")
 
 
-def _last(keys: Mapping[str, list[str]], name: str) -> str:
-    return keys.get(name, [""])[-1]
-
-
 def _key(text: str) -> int | None:
-    return int(text, 0) | _FULL if _NUMBER.fullmatch(text) else None
+    """Return a key with full membership, which the interface has whatever the file says.
+
+    RFC 4391, section 4; Linux drivers/infiniband/ulp/ipoib/ipoib_vlan.c sets the bit.
+    """
+    return int(text, 0) | FULL if _NUMBER.fullmatch(text) else None

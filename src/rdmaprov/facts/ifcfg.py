@@ -25,6 +25,11 @@ def variables(text: str) -> dict[str, str]:
     return found
 
 
+def starts_at_boot(of: Mapping[str, str]) -> bool:
+    """Return whether the Red Hat family's file is for the boot (ONBOOT)."""
+    return of.get("ONBOOT", "yes").lower() not in ("no", "false", "0")
+
+
 def addresses(of: Mapping[str, str]) -> tuple[str, ...]:
     """Return the addresses with prefix length; one without is left out."""
     found = []

@@ -205,23 +205,28 @@ def _ifupdown(files: Files, netdev: str) -> Boot:
     mtu: list[str] = []
     mode = ""
     used = []
-    for match, text in files.matching(r"/etc/network/interfaces(?:\.d/[A-Za-z0-9_-]+)?"):
-        for lines in stanzas(text, netdev):
-            used.append(match[0])
-            for line in lines:
-                words = line.split()
-                addresses += words[1:2] if words[:1] == ["address"] else []
-                mtu += words[1:2] if words[:1] == ["mtu"] else []
-                written = re.search(rf"echo (\w+) > {NET}/{re.escape(netdev)}/mode$", line)
-                mode = written[1] if written else mode
-                set_by_ip = re.search(rf"link set dev {re.escape(netdev)} mtu (\d+)", line)
-                mtu += [set_by_ip[1]] if set_by_ip else []
-                rules += [rule(line)] if "rule add" in line else []
+    for path, lines in stanzas(files, netdev):
+        used.append(path)
+        for line in lines:
+            words = line.split()
+            addresses += words[1:2] if words[:1] == ["address"] else []
+            mtu += words[1:2] if words[:1] == ["mtu"] else []
+            written = re.search(rf"echo (\w+) > {NET}/{re.escape(netdev)}/mode$", line)
+            mode = written[1] if written else mode
+            set_by_ip = re.search(rf"link set dev {re.escape(netdev)} mtu (\d+)", line)
+            mtu += [set_by_ip[1]] if set_by_ip else []
+            rules += [rule(line)] if "rule add" in line else []
     return Boot(tuple(addresses), _mtu(mtu[-1:], tuple(used)), tuple(rules), tuple(used), mode)
 
 
-def stanzas(text: str, netdev: str) -> Iterator[list[str]]:
-    """Yield the lines of each of ifupdown's stanzas for a device."""
+def stanzas(files: Files, netdev: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield file and lines of each of ifupdown's stanzas for a device."""
+    for match, text in files.matching(r"/etc/network/interfaces(?:\.d/[A-Za-z0-9_-]+)?"):
+        for lines in _stanzas(text, netdev):
+            yield match[0], lines
+
+
+def _stanzas(text: str, netdev: str) -> Iterator[list[str]]:
     lines: list[str] | None = None
     for line in text.splitlines():
         words = line.split()

@@ -69,11 +69,11 @@ def default_mtu(files: Files, netdev: str) -> tuple[str, tuple[str, ...]]:
     """Return the MTU of profiles that leave it open, empty for none, and the files that say so."""
     for match, text in files.matching(r"/etc/NetworkManager/conf\.d/.+"):
         for _, keys in sections(text):
-            if _last(keys, "match-device").removeprefix("interface-name:").lstrip("=") != netdev:
+            if last(keys, "match-device").removeprefix("interface-name:").lstrip("=") != netdev:
                 continue
             for key in ("ethernet.mtu", "infiniband.mtu"):
-                if _last(keys, key) not in _OPEN:
-                    return _last(keys, key), (match[0],)
+                if last(keys, key) not in _OPEN:
+                    return last(keys, key), (match[0],)
     return "", ()
 
 
@@ -101,20 +101,20 @@ def _keyfiles(files: Files, netdev: str) -> Iterator[ConnectionProfile]:
     for match, text in files.matching(r"/etc/NetworkManager/system-connections/.+"):
         of = dict(sections(text))
         connection = of.get("connection", {})
-        if _last(connection, "interface-name") != netdev:
+        if last(connection, "interface-name") != netdev:
             continue
-        if _last(connection, "autoconnect") == "false":
+        if last(connection, "autoconnect") == "false":
             continue
         ips = [of.get(family, {}) for family in ("ipv4", "ipv6")]
         links = [of.get(kind, {}) for kind in ("ethernet", "802-3-ethernet", "infiniband")]
-        mtu = next((_last(each, "mtu") for each in links if _last(each, "mtu")), "")
+        mtu = next((last(each, "mtu") for each in links if last(each, "mtu")), "")
         yield ConnectionProfile(
             match[0],
-            _number(_last(connection, "autoconnect-priority")),
+            _number(last(connection, "autoconnect-priority")),
             tuple(value.partition(",")[0] for value in _values(ips, r"address(es)?\d*")),
             "" if mtu in _OPEN else mtu,
             tuple(rule(value) for value in _values(ips, r"routing-rule\d+")),
-            _last(of.get("infiniband", {}), "transport-mode"),
+            last(of.get("infiniband", {}), "transport-mode"),
         )
 
 
@@ -124,7 +124,7 @@ def _ifcfgs(files: Files, netdev: str, mac: str) -> Iterator[ConnectionProfile]:
         hardware = of.get("HWADDR", "").lower()
         if of.get("DEVICE", "") != netdev and not (mac and hardware == mac):
             continue
-        if of.get("ONBOOT", "yes").lower() in ("no", "false", "0"):
+        if not ifcfg.starts_at_boot(of):
             continue
         mtu = of.get("MTU", "")
         yield ConnectionProfile(
@@ -144,7 +144,8 @@ def _values(of: Iterable[dict[str, list[str]]], pattern: str) -> Iterator[str]:
                 yield from (value for value in values if value)
 
 
-def _last(keys: dict[str, list[str]], key: str) -> str:
+def last(keys: dict[str, list[str]], key: str) -> str:
+    """Return the value of a section's key that counts, empty for none."""
     return keys.get(key, [""])[-1]
 
 

@@ -85,9 +85,7 @@ class LabSubnet:
         for plane in range(topology.planes):
             daemons.start_manager(engine, plane=plane)
         for fault in faults:
-            self._apply(fault, topology)
-            if fault.limited:
-                self._limit(fault.limited, engine)
+            self._apply(fault, topology, engine)
         return daemons.engine()
 
     def _limit(self, hca: str, engine: str) -> None:
@@ -100,7 +98,7 @@ class LabSubnet:
         self._daemons.stop_manager()
         self._daemons.start_manager(engine, "-P", str(partitions))
 
-    def _apply(self, fault: SubnetFault, topology: Topology) -> None:
+    def _apply(self, fault: SubnetFault, topology: Topology, engine: str) -> None:
         if fault.tables:
             tables = self._root / "tables"
             tables.write_text(fault.tables(self.run(["dump_fts"]), topology))
@@ -109,6 +107,8 @@ class LabSubnet:
             self._daemons.start_manager("file", "-U", str(tables))
         if fault.console:
             self._daemons.type_commands(fault.console(topology))
+        if fault.limited:
+            self._limit(fault.limited, engine)
         if fault.second_manager:
             self._daemons.start_second_manager()
         if fault.without_manager:

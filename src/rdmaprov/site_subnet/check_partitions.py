@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rdmaprov.inventory.partitions import shown_key
-from rdmaprov.problem import printable
 from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.join import Joined
-from rdmaprov.site_subnet.partition_tables import PartitionTables, missing_keys
+from rdmaprov.site_subnet.partition_tables import PartitionTables
 from rdmaprov.subnet.problem import unknown, wrong
 
 
 def partition_findings(joined: Joined, tables: PartitionTables) -> Iterator[SubnetFinding]:
     """Yield the ports that lack a key; one finding for those that told none."""
     for rail, keys in tables.keys.items():
-        if lacks := missing_keys(rail, keys):
+        if lacks := [key for key in rail.pkeys if key not in keys]:
             hca = joined.ports[rail].hca
             has = ", ".join(map(shown_key, sorted(keys))) or "none"
             text = f"lacks the partition key {', '.join(map(shown_key, lacks))}; it has {has}"
@@ -24,5 +23,5 @@ def partition_findings(joined: Joined, tables: PartitionTables) -> Iterator[Subn
     if tables.why:
         rail, why = next(iter(tables.why.items()))
         more = f" and {len(tables.why) - 1} more" if len(tables.why) > 1 else ""
-        text = f"the partition keys of {rail.label}{more}: {printable(why)}"
+        text = f"the partition keys of {rail.label}{more}: {why}"
         yield SubnetFinding(unknown("fabric_partition_keys", text))

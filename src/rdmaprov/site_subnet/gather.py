@@ -32,17 +32,22 @@ class Gathered:
     """What was read.
 
     Attributes:
-        host: the host that was asked; empty if none has access.
+        reader: the host that was asked; None if none has access.
         subnets: by the device that was asked through, empty for the tools' own choice.
         not_read: what no tool told, and which hosts have no access.
         log: what the tools said beside their texts.
 
     """
 
-    host: str = ""
+    reader: FabricHost | None = None
     subnets: dict[str, Assessment] = field(default_factory=dict)
     not_read: list[SubnetProblem] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
+
+    @property
+    def host(self) -> str:
+        """Return the name of the host that was asked, empty for none."""
+        return self.reader.name if self.reader else ""
 
 
 def gather(
@@ -70,7 +75,7 @@ def gather(
         except NoAccess as error:
             refused.append(unknown(host.name, error.message))
             continue
-        gathered.host = host.name
+        gathered.reader = host
         return gathered
     gathered.not_read = refused
     return gathered

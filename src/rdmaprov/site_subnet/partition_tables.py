@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rdmaprov.site_subnet.hosts import FabricHost
 from rdmaprov.site_subnet.join import join
 from rdmaprov.site_subnet.plan import PlannedRail, SubnetPlan
+from rdmaprov.site_subnet.tool import last_line
 from rdmaprov.subnet.judge import Assessment
 
 # infiniband-diags, src/smpquery.c, pkey_table: rows of eight keys, then how many there can be.
@@ -47,6 +48,8 @@ def partition_tables(
 
     """
     found = PartitionTables()
+    if not any(rail.pkeys for rail in plan.rails):
+        return found
     ports = join(plan, [each.fabric for each in subnets.values()]).ports
     for device, subnet in subnets.items():
         rails = {
@@ -75,13 +78,12 @@ def _read(
     )
     words = [str(number) for lid, (_, port) in rails.items() for number in (lid, port)]
     output = host.run(("sh", "-c", loop, "sh", *words), _LIMIT_S)
-    lines = output.errors.splitlines()
-    log += [f"{host.name}: smpquery: {line}" for line in lines]
+    log += [f"{host.name}: smpquery: {line}" for line in output.errors.splitlines()]
     tables = dict(read_tables(output.text.splitlines()))
-    why = next((line.strip() for line in reversed(lines) if "attached as client" not in line), "")
+    why = last_line(output.errors) or "smpquery printed no table"
     for lid, (rail, _) in rails.items():
         if (keys := tables.get(lid)) is None:
-            found.why[rail] = why or "smpquery printed no table"
+            found.why[rail] = why
         else:
             found.keys[rail] = keys
 
@@ -97,8 +99,3 @@ def read_tables(lines: Iterable[str]) -> Iterator[tuple[int, frozenset[int]]]:
         elif _END.match(line) and lid:
             yield lid, frozenset(keys - {0})
             lid = 0
-
-
-def missing_keys(rail: PlannedRail, keys: frozenset[int]) -> Sequence[int]:
-    """Return the partition keys of a rail that its port has not, with their membership."""
-    return [key for key in rail.pkeys if key not in keys]

@@ -86,19 +86,19 @@ def failure(tool: str, host: str, output: ToolOutput) -> str:
     """Return why a tool's text is not the whole truth; nothing if it is."""
     said = f"{output.errors}\n{output.text}" if output.rc else output.errors
     if output.rc is None:
-        why = _last_line(output.errors)
+        why = last_line(output.errors)
         return why if why.startswith(f"{host}: ") else f"{tool} on {host} gave no result: {why}"
     if output.rc == NOT_FOUND and not output.text:
         return f"{tool} is not installed on {host}; install infiniband-diags there"
     if "UMAD" in said or "umad" in said:
         return f"{tool} cannot open the umad device on {host}: {_umad_reason(said)}"
     if output.is_partial:
-        return f"{tool} on {host} got no answer from a switch: {_last_line(said)}"
+        return f"{tool} on {host} got no answer from a switch: {last_line(said)}"
     if output.rc == 0 and output.text.strip():
         return ""
     if output.rc == 0:
-        return f"{tool} on {host} printed nothing: {_last_line(said) or 'no reason given'}"
-    return f"{tool} on {host} ended with code {output.rc}: {_last_line(said) or 'no reason given'}"
+        return f"{tool} on {host} printed nothing: {last_line(said) or 'no reason given'}"
+    return f"{tool} on {host} ended with code {output.rc}: {last_line(said) or 'no reason given'}"
 
 
 def _umad_reason(said: str) -> str:
@@ -108,7 +108,8 @@ def _umad_reason(said: str) -> str:
     return "run as root there, and look whether a port is active (ibstat)"
 
 
-def _last_line(text: str) -> str:
+def last_line(text: str) -> str:
+    """Return the last line that says something, as it can be shown; empty for none."""
     lines = [line.strip() for line in text.splitlines() if not _NOISE.search(line)]
     found = next((line for line in reversed(lines) if line), "")
     return printable(found[:_LONGEST])
