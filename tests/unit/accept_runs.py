@@ -67,7 +67,8 @@ def healthy(made: GateJob | None = None, median_us: float = 1000.0) -> JobRun:
                 say(ran, rank, "pair", **at, to=to, us=50.0, gb_s=1.0, reduce_us=80.0)
             else:
                 _say_sweep(ran, rank, task, at, median_us)
-                _say_links(ran, rank, planes[task.plane], at)
+                _say_moved(ran, rank, planes[task.plane], at)
+            _say_links(ran, rank, planes[task.plane], at)
         for rank in range(made.world):
             say(ran, rank, "finished", task=task.number)
     for rank in range(made.world):
@@ -86,10 +87,13 @@ def _say_sweep(ran, rank, task, at, median_us):
     say(ran, rank, "waits", **at, us=[100.0 + (rank + i) % 7 for i in range(9)])
 
 
+def _say_moved(ran, rank, plane, at):
+    netdev = plane.netdevs.get(ran.job.node_of(rank), "")
+    say(ran, rank, "moved", **at, due_bytes=10**9, bytes={netdev: 11 * 10**8})
+
+
 def _say_links(ran, rank, plane, at):
     node = ran.job.node_of(rank)
-    netdev = plane.netdevs.get(node, "")
-    say(ran, rank, "moved", **at, due_bytes=10**9, bytes={netdev: 11 * 10**8})
     say(ran, rank, "links", **at, links=[
         {"from": plane.addresses[node], "to": address, "segments": 100_000, "again": 0}
         for other, address in plane.addresses.items() if other != node

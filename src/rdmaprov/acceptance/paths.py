@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rdmaprov.acceptance import measure
@@ -20,6 +20,9 @@ from rdmaprov.bandwidth.rates import format_gb_s
 # 1,460 B); a busy healthy one repeats 1 of 10,000 for timers that fired early.
 MIN_LOSS = 0.002
 MIN_RETRANSMISSIONS = 5
+# A link that loses packets loses them in each task. In one task alone a timer fired or a queue of
+# the kernel ran over: 89 segments, one burst, were seen between good nodes that shared processors.
+MIN_LOSSY_TASKS = 2
 # Rails of one machine are alike; on a machine that does much else, the fastest of 50 all-reduces
 # was seen to differ twofold between them.
 MIN_RATIO = 1 / 3
@@ -33,6 +36,7 @@ _DUE_SHARE = 0.45
 
 
 Ends = tuple[str, str]  # who sends, who receives
+Sent = tuple[int, int]  # segments, and those that were sent again
 
 
 @dataclass(frozen=True)
@@ -90,37 +94,61 @@ def faulty_sides(bad: Collection[Ends], known: Collection[Ends]) -> list[Side]:
 def lossy_paths(ran: JobRun) -> Iterator[Finding]:
     """Yield the nodes whose data TCP retransmitted, the worst of each rail."""
     for plane in ran.job.planes:
-        counted = _segments(ran, plane)
-        shares = {ends: again / max(1, segments) for ends, (segments, again) in counted.items()}
-        least = max(MIN_LOSS, _NEAR_WORST * max(shares.values(), default=0.0))
+        tasks = _segments(ran, plane)
+        counted = {ends: _total(by_task.values()) for ends, by_task in tasks.items()}
+        least = max(MIN_LOSS, _NEAR_WORST * max(map(_share, counted.values()), default=0.0))
+        lossy = {
+            ends: {task for task, sent in by_task.items() if _share(sent) > MIN_LOSS}
+            for ends, by_task in tasks.items()
+        }
         bad = [
-            e
-            for e, (_, again) in counted.items()
-            if again >= MIN_RETRANSMISSIONS and shares[e] > least
+            ends
+            for ends, each in counted.items()
+            if each[1] >= MIN_RETRANSMISSIONS
+            and _share(each) > least
+            and _lossy_tasks(lossy, ends) >= MIN_LOSSY_TASKS
         ]
         for side in faulty_sides(bad, counted):
             segments, again = counted[side.ends]
             what = (
-                f"{side.text}: {100 * shares[side.ends]:.1f} % TCP retransmissions "
+                f"{side.text}: {100 * _share((segments, again)):.2g} % TCP retransmissions "
                 f"({again} of {segments} segments, TCP_INFO), expected under {100 * MIN_LOSS:g} %"
             )
             remedy = "Check the cable, the switch port and the MTU along this rail"
             yield Finding(what, remedy, side.node, plane.rail)
 
 
-def _segments(ran: JobRun, plane: JobPlane) -> dict[Ends, tuple[int, int]]:
-    """Return segments sent and retransmitted between nodes of a plane."""
+def _segments(ran: JobRun, plane: JobPlane) -> dict[Ends, dict[int, Sent]]:
+    """Return what was sent between nodes of a plane, by task."""
     owners = {address: node for node, address in plane.addresses.items()}
-    counted: dict[Ends, tuple[int, int]] = {}
+    counted: dict[Ends, dict[int, Sent]] = defaultdict(dict)
     for event in ran.events_of("links"):
         if event["plane"] != plane.name:
             continue
         for link in event["links"]:
             ends = ran.job.node_of(event["rank"]), owners.get(link["to"], link["to"])
             if ends[0] != ends[1]:
-                segments, again = counted.get(ends, (0, 0))
-                counted[ends] = segments + link["segments"], again + link["again"]
+                before = counted[ends].get(event["task"], (0, 0))
+                now = link["segments"], link["again"]
+                counted[ends][event["task"]] = _total((before, now))
     return counted
+
+
+def _lossy_tasks(lossy: Mapping[Ends, set[int]], ends: Ends) -> int:
+    """Return in how many tasks the sender of two nodes lost too much, or the receiver."""
+    return max(
+        len(set().union(*(tasks for each, tasks in lossy.items() if each[side] == ends[side])))
+        for side in (0, 1)
+    )
+
+
+def _total(sent: Iterable[Sent]) -> Sent:
+    segments, again = map(sum, zip(*sent, strict=True))
+    return segments, again
+
+
+def _share(sent: Sent) -> float:
+    return sent[1] / max(1, sent[0])
 
 
 def stray_traffic(ran: JobRun) -> Iterator[Finding]:

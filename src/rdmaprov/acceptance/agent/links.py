@@ -54,9 +54,10 @@ class LinkCounter:
         for peer, (segments, again) in self._before.items():
             old_segments, old_again = before.get(peer, (0, 0))
             # Fewer than before: a connection was closed, and another one made.
-            if segments < old_segments or again < old_again:
+            if segments < old_segments:
                 old_segments = old_again = 0
-            change = {"segments": segments - old_segments, "again": again - old_again}
+            # Word that a segment was sent again needlessly may come after the last look.
+            change = {"segments": segments - old_segments, "again": max(0, again - old_again)}
             if change["segments"]:
                 found.append({"from": self._address, "to": peer, **change})
         return found
