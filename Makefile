@@ -15,6 +15,8 @@ TORCH := .torch
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.ansible
+# Tests start the program a thousand times: without, each start compiles it anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: generate venv lab-tools test-tools demo lab check lint unit program test test-all test-hours gpu gpu-there lock clean
 

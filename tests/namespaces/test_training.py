@@ -10,7 +10,7 @@ from tests.namespaces.nodes import LEFT
 from tests.rank_hook import CPU_LIMIT, RANK_HOOK, SLOW_CPU, SLOW_DATA, late_steps
 from tests.site_runs import SiteRuns
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.hours  # with those of the lab: one subject, one set
 
 
 @pytest.fixture
