@@ -19,8 +19,8 @@ options:
     type: str
     default: '2.30'
   ib_hca:
-    description: RDMA devices for NCCL, by exact name. Empty uses the devices of O(rails),
-      as found on the node.
+    description: NCCL_IB_HCA, the RDMA devices for NCCL, by exact name. Empty uses
+      the devices of O(rails), as found on the node.
     type: list
     elements: str
     default: []
@@ -61,7 +61,8 @@ options:
     type: int
     default: -1
   ib_address_family:
-    description: Address family by which NCCL chooses the GID.
+    description: NCCL_IB_ADDR_FAMILY, the address family by which NCCL chooses the
+      GID.
     type: str
     choices: [ipv4, ipv6]
     required: true

@@ -318,4 +318,4 @@ def test_users_pipe_is_not_read(node: FakeMachine):
 
 
 def test_settings_of_their_own_are_those_of_the_contract():
-    assert {**nccl.OWN, **nccl.TUNER} == contract._OWN
+    assert contract.own_settings() == {**nccl.OWN, **nccl.TUNER}

@@ -11,12 +11,14 @@ from functools import cache
 from pathlib import Path
 
 from rdmaprov.contract.rule import Rule, Violation, is_roce
+from rdmaprov.inventory import schema
 from rdmaprov.inventory.model import Node
 from rdmaprov.tuner.lines import is_library, tuner_file_fault
 
 _ENV = "nccl_environment"
 _SOURCE = "NCCL sources 2.12 to 2.30: src/, docs/userguide/source/env.rst"
 _CONF = "NCCL src/misc/param.cc"
+_NAME = re.compile(r"\bNCCL_[A-Z]\w*")
 Version = tuple[int, int]
 # Variables that never existed or were removed → what to write. [NCCL's history]
 _OBSOLETE = {
@@ -31,20 +33,6 @@ _OBSOLETE = {
     "NCCL_ASYNC_ERROR_HANDLING": "set TORCH_NCCL_ASYNC_ERROR_HANDLING in the job: torch reads it",
     "NCCL_BLOCKING_WAIT": "set TORCH_NCCL_BLOCKING_WAIT in the job: torch reads it",
 }
-# NCCL variable → the rdmaprov variable that sets it.
-_OWN = {
-    "NCCL_IB_HCA": "nccl_ib_hca",
-    "NCCL_IB_TC": "nccl_ib_tc",
-    "NCCL_IB_SL": "nccl_ib_sl",
-    "NCCL_IB_PKEY": "nccl_ib_pkey",
-    "NCCL_IB_GID_INDEX": "nccl_ib_gid_index",
-    "NCCL_IB_ADDR_FAMILY": "nccl_ib_address_family",
-    "NCCL_IB_ADDR_RANGE": "nccl_ib_address_range",
-    "NCCL_SOCKET_IFNAME": "nccl_socket_ifname",
-    "NCCL_CROSS_NIC": "nccl_cross_nic",
-    "NCCL_TUNER_PLUGIN": "nccl_tuner_plugin",
-    "NCCL_TUNER_CONFIG_FILE": "nccl_tuner_config",
-}
 # Variables of NCCL's plugins, which it passes on: HPC-X's, the OFI plugin's, Google's FasTrak and
 # TCPX, which also read the names that begin with these.
 _PLUGINS = (
@@ -52,6 +40,17 @@ _PLUGINS = (
     "NCCL_GPUDIRECTTCPX_", "NCCL_GPUVIZ_", "NCCL_SHIMNET_", "NCCL_SHARP_",
 )  # fmt: skip
 RDMA_NAME = re.compile(r"^[\^=]*(mlx[45]_(bond_)?\d+|bnxt_re\d+|irdma\d+|roce[px]\w+|ibp\w+)")
+
+
+@cache
+def own_settings() -> dict[str, str]:
+    """Return the variable of the role nccl that sets each NCCL variable which has one.
+
+    The description of such a setting names the NCCL variable first.
+    """
+    settings = schema.load_shipped().roles["nccl"].variables
+    named = ((_NAME.search(each.description), name) for name, each in settings.items())
+    return {found[0]: name for found, name in named if found}
 
 
 @cache
@@ -109,8 +108,8 @@ def _named_plugins(node: Node) -> tuple[str, ...]:
 def _unknown_variables(node: Node) -> Iterator[Violation]:
     version = _node_version(node)
     for name in map(str, node.get(_ENV) or {}):
-        if name in _OWN:
-            message, remedy = f"{name} has its own variable", f"set {_OWN[name]} instead"
+        if setting := own_settings().get(name):
+            message, remedy = f"{name} has its own variable", f"set {setting} instead"
         elif name in _OBSOLETE:
             message, remedy = f"NCCL has no variable {name}", _OBSOLETE[name]
         elif not name.startswith("NCCL_") or name.startswith((*_PLUGINS, *_named_plugins(node))):
