@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
+import sys
+import time
 
 import pytest
 
 from rdmaprov.facts import pings, wire
 from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.text import END
 
 NEAR = wire.RailEnd("lo", "mlx5_0", "", "127.0.0.1", 1, ("lo",))
+IPV6 = wire.RailEnd("lo", "mlx5_0", "", "::1", 1, ("lo",))
+# As the tools meet: at IPv4 alone; the server has no address on its command line.
+MEETS = f"""#!{sys.executable}
+import socket, sys
+port = int(sys.argv[sys.argv.index("-p") + 1])
+if "." in sys.argv[-1]:
+    with socket.create_connection((sys.argv[-1], port)) as other:
+        other.sendall(b"QPN 7")
+        sys.exit(other.recv(9) != b"QPN 8")
+with socket.create_server(("0.0.0.0", port)) as server, server.accept()[0] as other:
+    sys.exit(other.recv(9) != b"QPN 7" or other.sendall(b"QPN 8"))
+"""
 
 
 def said(command: str) -> str:
@@ -31,6 +47,65 @@ def test_client_ends_when_no_server_can_listen_any_more(monkeypatch, tmp_path, p
     client = wire.client_command(f"sh -c 'echo try >>{tmp_path}/tries; {program}'")
     assert said(client).startswith("rc 1\n" if tries else "rc 127\n")
     assert (len((tmp_path / "tries").read_text().split()) > 1) is tries
+
+
+@pytest.fixture
+def meeting(monkeypatch, tmp_path):
+    """Provide the client's and the server's command of tools that meet over TCP."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("ibv_rc_pingpong", "ib_write_bw"):
+        programs.joinpath(name).write_text(MEETS)
+        programs.joinpath(name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+    monkeypatch.setattr(wire, "SERVER_S", 10)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        monkeypatch.setattr(wire, "_PORT", free.getsockname()[1])
+
+    def commands(tool):
+        if tool == "ibv_rc_pingpong":
+            return wire.pingpong(IPV6, IPV6, 0, 4096)
+        return wire.rdma_writes(IPV6, IPV6, 0, 4096, 106, ["lo"])
+
+    return commands
+
+
+@pytest.mark.parametrize("tool", ["ibv_rc_pingpong", "ib_write_bw"])
+def test_client_that_knows_no_ipv6_reaches_a_server_there(meeting, tool):
+    client, _ = meeting(tool)
+    with socket.create_server(("::1", wire._PORT), family=socket.AF_INET6) as server:
+        running = subprocess.Popen(["/bin/sh", "-c", client], stdout=subprocess.PIPE, text=True)
+        server.settimeout(30)
+        with server.accept()[0] as other:
+            assert other.recv(9) == b"QPN 7"
+            other.sendall(b"QPN 8")
+        assert running.communicate(timeout=30)[0].startswith("rc 0\n")
+
+
+@pytest.mark.parametrize("tool", ["ibv_rc_pingpong", "ib_write_bw"])
+def test_server_that_knows_no_ipv6_is_reached_there(meeting, tool):
+    _, server = meeting(tool)
+    with subprocess.Popen(["/bin/sh", "-c", server], stdout=subprocess.PIPE, text=True) as running:
+        answer = b""
+        end = time.monotonic() + 30
+        while not answer and time.monotonic() < end:
+            try:
+                with socket.create_connection(("::1", wire._PORT)) as other:
+                    other.sendall(b"QPN 7")
+                    answer = other.recv(9)
+            except OSError:
+                time.sleep(0.1)
+        assert answer == b"QPN 8"
+        assert running.communicate(timeout=30)[0].endswith(f"{END}\n")
+
+
+def test_reason_of_a_pingpong_is_its_error_and_not_its_address():
+    client = (
+        "rc 1\nCouldn't connect to 198.18.0.2:18700\n"
+        f"  local address:  LID 0x0000, QPN 0x000069, PSN 0x37b424, GID ::\n{END}\n"
+    )
+    found = wire.parse_exchange(client, f"@before\n@after\n{END}\n")
+    assert found.error == "Couldn't connect to 198.18.0.2:18700 (exit code 1)"
 
 
 @pytest.fixture

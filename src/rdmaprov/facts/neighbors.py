@@ -10,18 +10,15 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
-import rdmaprov.node
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.lldp_daemons import Neighbors, parse_lldpad, parse_lldpd
 from rdmaprov.facts.lldp_dcbx import OddUnit
 from rdmaprov.facts.lldp_unit import LldpNeighbor, parse_frame
 from rdmaprov.facts.memo import remember
+from rdmaprov.facts.node_program import node_command
 from rdmaprov.facts.text import Output, run_program
-from rdmaprov.probe.script import node_script
 
 LLDPCTL = "lldpctl -f json0"
 _VERSION = "lldpctl -v"
@@ -35,7 +32,6 @@ FRAMES = "frames"
 _MARGIN_S = 14  # for a node that is slow to start Python
 # lldpd's NEWS: from 1.0.15 on, DCBX's TLVs are kept.
 _KEEPS_DCBX = (1, 0, 15)
-_LISTENER = Path(rdmaprov.node.__file__).with_name("lldp_frames.py")
 
 
 @dataclass(frozen=True)
@@ -166,12 +162,9 @@ def _of_frames(host: Host) -> Neighborhood:
     return parse_frames(done.stdout)
 
 
-@cache
 def listen_command(*netdevs: str, seconds: float = LISTEN_S) -> str:
     """Return the command that listens at ports for LLDP; at all that may be rails by default."""
-    source = shlex.quote(node_script(_LISTENER).decode())
-    python = '"$(command -v python3 || echo /usr/libexec/platform-python)"'
-    return " ".join([python, "-I", "-S", "-c", source, f"{seconds:g}", *map(shlex.quote, netdevs)])
+    return node_command("lldp_frames.py", f"{seconds:g}", *netdevs)
 
 
 @remember

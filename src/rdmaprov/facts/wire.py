@@ -2,6 +2,9 @@
 
 Each exchange is one command on each of the two nodes, run at the same time. What a server prints
 is of no interest but its counters; the client tries again until the server listens.
+
+The tools agree on their queue pairs over TCP. ibv_rc_pingpong listens at IPv4 alone, and perftest
+4.5 of Debian 12 knows no IPv6 there: over IPv6 rails a relay at each end carries what they say.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rdmaprov.facts.errors import CouldNotTell
+from rdmaprov.facts.node_program import node_command
 from rdmaprov.facts.text import END, whole
 
 # Enough that what else is on the wire (ARP, the tools' own TCP connection) is small beside it.
@@ -19,6 +23,8 @@ MESSAGES, MESSAGE_BYTES = 1000, 1024
 SERVER_S = 30
 # perftest's and the ping-pong's own ports are 18515 and later; each rail has one.
 _PORT = 18700
+_LOOPBACK = "127.0.0.1"
+_SAYS_WHY = re.compile(r"\s*(?!(local|remote) address:)\S")
 _COUNTED = (
     "^ +(rx_prio[0-7]_(packets|discards|buf_discard)|tx_prio[0-7]_pause"
     "|rx_discards_phy|rx_out_of_buffer):"
@@ -76,7 +82,7 @@ def pingpong(near: RailEnd, far: RailEnd, rail: int, mtu_bytes: int) -> tuple[st
         word.format(shlex.quote(end.rdma), "" if end.gid_index is None else f"-g {end.gid_index}")
         for word, end in zip(words, (near, far), strict=True)
     )
-    return client_command(f"{client} {shlex.quote(far.address)}"), server_command(server, [])
+    return _exchange(client, server, far, rail, [])
 
 
 def rdma_writes(
@@ -97,7 +103,7 @@ def rdma_writes(
     words = f"--tclass={traffic_class} {common}"
     client = f"ib_write_bw -d {shlex.quote(near.rdma)} -x {near.gid_index} {words}"
     server = f"ib_write_bw -d {shlex.quote(far.rdma)} -x {far.gid_index} {words}"
-    return client_command(f"{client} {shlex.quote(far.address)}"), server_command(server, netdevs)
+    return _exchange(client, server, far, rail, netdevs)
 
 
 def rdma_cm_exchange(
@@ -108,6 +114,27 @@ def rdma_cm_exchange(
     client = f"rping -c -I {shlex.quote(near.address)} -a {shlex.quote(far.address)} {words}"
     server = f"rping -s -a {shlex.quote(far.address)} {words}"
     return client_command(client), server_command(server, netdevs)
+
+
+def _exchange(
+    client: str, server: str, far: RailEnd, rail: int, netdevs: Sequence[str]
+) -> tuple[str, str]:
+    """Return both commands, of a client that lacks the server's address, and a server."""
+    if ":" not in far.address:
+        address = shlex.quote(far.address)
+        return client_command(f"{client} {address}"), server_command(server, netdevs)
+    return (
+        _with_relay(_LOOPBACK, far.address, rail, client_command(f"{client} {_LOOPBACK}")),
+        _with_relay(far.address, _LOOPBACK, rail, server_command(server, netdevs)),
+    )
+
+
+def _with_relay(listen: str, to: str, rail: int, command: str) -> str:
+    relay = node_command("relay.py", listen, str(_PORT + rail), to)
+    return (
+        f"timeout {2 * SERVER_S} {relay} < /dev/null > /dev/null 2>&1 & relay=$!; {command}; "
+        "kill $relay 2> /dev/null || :"
+    )
 
 
 def client_command(command: str) -> str:
@@ -148,7 +175,10 @@ def parse_exchange(client: str, server: str) -> Exchange:
     found = re.fullmatch(r"rc (\d+)", said[0]) if said else None
     if found is None:
         raise CouldNotTell(f"the client of the test traffic printed {client[:60]!r}")
-    last = next((line.strip() for line in reversed(said[1:]) if line.strip()), "no message")
+    # What the ping-pong writes of itself comes after its error, as that is not buffered.
+    last = next(
+        (line.strip() for line in reversed(said[1:]) if _SAYS_WHY.match(line)), "no message"
+    )
     if found[1] == "127":
         raise CouldNotTell(f"{last}", "apt-get install ibverbs-utils rdmacm-utils perftest")
     before, mark, after = whole(server, "the server").partition("@after\n")
