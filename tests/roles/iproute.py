@@ -51,6 +51,10 @@ class IpRoute:
         prefix = interface.network.prefixlen
         return {"local": str(interface.ip), "prefixlen": prefix, "scope": scope, **flags}
 
+    def _address_replace(self, family: str, words: list[str]) -> None:
+        if words[0] not in self.links[words[-1]]:
+            self._address_add(family, words)
+
     def _address_add(self, family: str, words: list[str]) -> None:  # noqa: ARG002
         self.links[words[-1]].append(words[0])
 
@@ -91,7 +95,10 @@ class IpRoute:
         ]
 
     def _rule_add(self, family: str, words: list[str]) -> None:
-        self.rules[family].append((int(words[5]), words[1], words[3]))
+        rule = (int(words[5]), words[1], words[3])
+        if rule in self.rules[family]:
+            raise CommandFailed(["ip", "rule", "add"], 2, "RTNETLINK answers: File exists")
+        self.rules[family].append(rule)
 
     def _rule_del(self, family: str, words: list[str]) -> None:
         self.rules[family].remove((int(words[5]), words[1], words[3]))

@@ -7,7 +7,7 @@ import copy
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.fabric import arp
-from plugins.module_utils.machine import CommandFailed
+from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import NotYet
 from plugins.module_utils.roles import fabric
 from tests.roles.fabric_node import (
@@ -171,6 +171,35 @@ def test_rule_of_an_old_address_goes(node: FakeMachine, ip: IpRoute):
     ip.rules["-4"] = [(1000, "198.18.0.9", "1000"), (5, "198.18.0.9", "77")]
     apply(node)
     assert ip.rules["-4"] == [(5, "198.18.0.9", "77"), (1000, "198.18.0.1", "1000")]
+
+
+def test_rule_that_networkd_adds_when_the_link_comes_up_is_no_failure(
+    node: FakeMachine, ip: IpRoute, monkeypatch: pytest.MonkeyPatch
+):
+    apply(node)
+    rules = copy.deepcopy(ip.rules)
+    ip.up["ens1"] = False
+    ip.rules["-4"].clear()
+    link_set = ip._link_set
+
+    def comes_up(family: str, words: list[str]) -> None:
+        link_set(family, words)
+        ip.rules["-4"] = list(rules["-4"])
+
+    monkeypatch.setattr(ip, "_link_set", comes_up)
+    assert apply(node)
+    assert (ip.rules, ip.up["ens1"]) == (rules, True)
+
+
+def test_rule_that_cannot_be_added_is_a_failure(
+    node: FakeMachine, ip: IpRoute, monkeypatch: pytest.MonkeyPatch
+):
+    def refuses(family: str, words: list[str]) -> None:  # noqa: ARG001
+        raise CommandFailed(["ip", "rule", "add"], 2, "RTNETLINK answers: Operation not permitted")
+
+    monkeypatch.setattr(ip, "_rule_add", refuses)
+    with pytest.raises(NodeError, match="Operation not permitted"):
+        apply(node)
 
 
 def test_advertised_address_stays(node: FakeMachine, ip: IpRoute):

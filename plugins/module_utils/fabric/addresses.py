@@ -149,9 +149,11 @@ def _add(plan: Plan, rail: Rail) -> None:
     is_broadcast = interface.version == 4 and interface.network.prefixlen < 31
     words = ["dev", rail.netdev]
     change = Change(RUNNING, rail.netdev, "address", "none", str(interface))
+    broadcast = ["brd", "+"] if is_broadcast else []
     plan.command(
         change,
-        ["ip", "address", "add", str(interface), *(["brd", "+"] if is_broadcast else []), *words],
+        # The node's link manager may have added it when the link came up before.
+        ["ip", "address", "replace", str(interface), *broadcast, *words],
         [["ip", "address", "del", str(interface), *words]],
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..links import Addressing
@@ -153,7 +154,16 @@ def _plan_rules(plan: Plan, family: str, routed: list[tuple[Rail, Addressing]]) 
     for rule in sorted(wanted - set(seen)):
         words = _rule_words(rule)
         change = Change(RUNNING, netdevs[rule[2]], "rule", "no rule", _said(rule))
-        plan.command(change, [*ip, "add", *words, *_STATIC], [[*ip, "del", *words]])
+        plan.add(change, partial(_add_rule, plan.machine, family, rule), [[*ip, "del", *words]])
+
+
+def _add_rule(machine: Machine, family: str, rule: tuple[int, str, int]) -> None:
+    """Add a rule; the node's link manager may have done so when the link came up before."""
+    try:
+        machine.run(["ip", family, "rule", "add", *_rule_words(rule), *_STATIC])
+    except CommandFailed:
+        if rule not in _rules(machine, family):
+            raise
 
 
 def _rules(machine: Machine, family: str) -> list[tuple[int, str, int]]:
