@@ -145,15 +145,12 @@ def _require_known(
 
 def _add(plan: Plan, rail: Rail) -> None:
     interface = ipaddress.ip_interface(rail.address)
-    # What link managers give too; a subnet of two or one has no broadcast address (RFC 3021).
-    is_broadcast = interface.version == 4 and interface.network.prefixlen < 31
     words = ["dev", rail.netdev]
     change = Change(RUNNING, rail.netdev, "address", "none", str(interface))
-    broadcast = ["brd", "+"] if is_broadcast else []
     plan.command(
         change,
         # The node's link manager may have added it when the link came up before.
-        ["ip", "address", "replace", str(interface), *broadcast, *words],
+        ["ip", "address", "replace", str(interface), *_broadcast(interface), *words],
         [["ip", "address", "del", str(interface), *words]],
     )
 
@@ -161,8 +158,12 @@ def _add(plan: Plan, rail: Rail) -> None:
 def _remove(plan: Plan, rail: Rail, address: str) -> None:
     words = [address, "dev", rail.netdev]
     change = Change(RUNNING, rail.netdev, "address", address, "not here")
-    interface = ipaddress.ip_interface(address)
-    has_broadcast = interface.version == 4 and interface.network.prefixlen < 31
-    undo = [["ip", "address", "add", *words, *(["brd", "+"] if has_broadcast else [])]]
+    undo = [["ip", "address", "add", *words, *_broadcast(ipaddress.ip_interface(address))]]
     plan.command(change, ["ip", "address", "del", *words], undo)
     plan.interrupt(f"{rail.netdev} {address}", "connections from this address break", "for good")
+
+
+def _broadcast(interface: ipaddress.IPv4Interface | ipaddress.IPv6Interface) -> list[str]:
+    """Return the words for a broadcast address, which link managers give too."""
+    # A subnet of two or one has none (RFC 3021).
+    return ["brd", "+"] if interface.version == 4 and interface.network.prefixlen < 31 else []

@@ -97,16 +97,13 @@ def lossy_paths(ran: JobRun) -> Iterator[Finding]:
         tasks = _segments(ran, plane)
         counted = {ends: _total(by_task.values()) for ends, by_task in tasks.items()}
         least = max(MIN_LOSS, _NEAR_WORST * max(map(_share, counted.values()), default=0.0))
-        lossy = {
-            ends: {task for task, sent in by_task.items() if _share(sent) > MIN_LOSS}
-            for ends, by_task in tasks.items()
-        }
+        senders, receivers = _lossy_tasks(tasks)
         bad = [
             ends
             for ends, each in counted.items()
             if each[1] >= MIN_RETRANSMISSIONS
             and _share(each) > least
-            and _lossy_tasks(lossy, ends) >= MIN_LOSSY_TASKS
+            and max(len(senders[ends[0]]), len(receivers[ends[1]])) >= MIN_LOSSY_TASKS
         ]
         for side in faulty_sides(bad, counted):
             segments, again = counted[side.ends]
@@ -134,12 +131,17 @@ def _segments(ran: JobRun, plane: JobPlane) -> dict[Ends, dict[int, Sent]]:
     return counted
 
 
-def _lossy_tasks(lossy: Mapping[Ends, set[int]], ends: Ends) -> int:
-    """Return in how many tasks the sender of two nodes lost too much, or the receiver."""
-    return max(
-        len(set().union(*(tasks for each, tasks in lossy.items() if each[side] == ends[side])))
-        for side in (0, 1)
-    )
+def _lossy_tasks(
+    tasks: Mapping[Ends, Mapping[int, Sent]],
+) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
+    """Return the tasks in which too much was lost, by sender and by receiver."""
+    senders: dict[str, set[int]] = defaultdict(set)
+    receivers: dict[str, set[int]] = defaultdict(set)
+    for (source, target), by_task in tasks.items():
+        lossy = {task for task, sent in by_task.items() if _share(sent) > MIN_LOSS}
+        senders[source] |= lossy
+        receivers[target] |= lossy
+    return senders, receivers
 
 
 def _total(sent: Iterable[Sent]) -> Sent:
