@@ -15,7 +15,6 @@ from typing import Any
 from ansible import constants
 from ansible._internal._datatag._tags import Origin
 from ansible._internal._templating._engine import TemplateEngine
-from ansible.cli import CLI
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 from ansible.inventory.helpers import get_group_vars, sort_groups
 from ansible.inventory.host import Host
@@ -138,14 +137,7 @@ class Inventory:
         _forget()
         self._loader = _CachingLoader()
         self._loader.set_basedir(str(site))
-        with one_reader(vault_password_file):
-            secrets = CLI.setup_vault_secrets(
-                self._loader,
-                vault_ids=list(constants.DEFAULT_VAULT_IDENTITY_LIST),
-                vault_password_files=[str(vault_password_file)] if vault_password_file else [],
-                auto_prompt=False,
-                initialize_context=False,
-            )
+        secrets = _read_secrets(self._loader, vault_password_file)
         self._loader.set_vault_secrets(secrets)
         VaultSecretsContext.initialize(VaultSecretsContext(secrets))
         self._sources = [str(site)]
@@ -231,6 +223,24 @@ def _combine(layers: list[dict[str, Any]]) -> dict[str, Any]:
             merged[key] = value
         result = merged
     return result
+
+
+def _read_secrets(loader: DataLoader, password_file: Path | None) -> list[Any]:
+    """Return the vault passwords that the configuration and a file give."""
+    identities = list(constants.DEFAULT_VAULT_IDENTITY_LIST)
+    if not (identities or password_file or constants.DEFAULT_VAULT_PASSWORD_FILE):
+        return []
+    from ansible.cli import CLI  # its import takes a fifth of a start, and few sites need it
+
+    with one_reader(password_file):
+        secrets: list[Any] = CLI.setup_vault_secrets(
+            loader,
+            vault_ids=identities,
+            vault_password_files=[str(password_file)] if password_file else [],
+            auto_prompt=False,
+            initialize_context=False,
+        )
+    return secrets
 
 
 @cache

@@ -25,6 +25,7 @@ class Batch:
         self.commands = commands
         self._found: dict[str, Answer | NodeError] = {}
         self._more = threading.Condition()
+        self._is_awaited = False
         self._whole: asyncio.Future[None] | None = None
 
     def wait(self, text: str) -> Answer | NodeError:
@@ -32,8 +33,10 @@ class Batch:
         found = self._found.get(text)
         if found is None:
             with self._more:
+                self._is_awaited = True
                 while (found := self._found.get(text)) is None:
                     self._more.wait()
+                self._is_awaited = False
         return found
 
     async def ask(self, connection: Connection, limit_s: float) -> int:
@@ -50,9 +53,10 @@ class Batch:
                 self._put(command.text, error)
 
     def _put(self, text: str, found: Answer | NodeError) -> None:
-        with self._more:
-            self._found[text] = found
-            self._more.notify_all()
+        self._found[text] = found
+        if self._is_awaited:  # which is said before the answer is looked for once more
+            with self._more:
+                self._more.notify_all()
         whole = self._whole
         if whole is not None and len(self._found) == len(self.commands) and not whole.done():
             whole.set_result(None)

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
@@ -57,9 +57,14 @@ class Command:
 
     def request(self, number: int) -> bytes:
         """Return the command as the agent reads it."""
+        return b"".join((b"%d" % number, self._head, self.shared, self.given))
+
+    @cached_property
+    def _head(self) -> bytes:
+        """What follows the number: limit, lengths and the command, the same for all nodes."""
         command = self.text.encode("utf-8", "surrogateescape")
-        head = f"{number} {self.limit_s} {len(command)} {len(self.shared) + len(self.given)}\n"
-        return b"".join((head.encode(), command, self.shared, self.given))
+        lengths = f"{len(command)} {len(self.shared) + len(self.given)}"
+        return f" {self.limit_s} {lengths}\n".encode() + command
 
     @property
     def label(self) -> str:

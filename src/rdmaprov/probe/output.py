@@ -131,6 +131,8 @@ class AgentOutput(asyncio.Protocol):
 
 def _text(data: bytearray) -> str:
     """Return bytes as text that has each of them; many nodes say the same, which is kept once."""
+    if not data:
+        return ""
     text = data.decode("utf-8", "surrogateescape")
     return intern(text) if len(text) <= _MOST_SHARED else text
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rdmaprov.terminal import Meter, progress_console
 from rdmaprov.validate import outcome
 from rdmaprov.validate.kinds import Kinds
+
+if TYPE_CHECKING:
+    from rdmaprov.terminal import Meter
 
 # What pytest's own summary would say of each check.
 _OURS = "fEs"
@@ -55,6 +57,10 @@ class Progress:
             return
         # A copy: pytest captures what is written to the original.
         file = self._open.enter_context(os.fdopen(os.dup(2), "w"))
+        if not file.isatty():
+            return
+        from rdmaprov.terminal import Meter, progress_console  # rich takes a while to import
+
         console = progress_console(file=file)
         if not console.quiet:
             self._meter = Meter(console, "validating", len(session.items), "checks")
