@@ -16,7 +16,13 @@ from xdist.scheduler import LoadScopeScheduling
 
 # Two labs share the tests of the lab. One begins with all that needs provisioned nodes, so that
 # they are provisioned once, after what tests that. Each takes a module of the rest when free.
-PROVISIONED = ("test_acceptance", "test_provision", "test_validate")
+PROVISIONED = (
+    "test_acceptance",
+    "test_false_greens",
+    "test_provision",
+    "test_validate",
+    "test_watch",
+)
 # Where the tests of a run write down the directories of their labs.
 LABS = "RDMAPROV_TESTS_LABS"
 END_LAB_S = 120

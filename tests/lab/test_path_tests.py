@@ -6,7 +6,7 @@ import pytest
 from tests.lab.fleet import Fleet
 from tests.lab.test_acceptance import Gate
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = [pytest.mark.lab, pytest.mark.hours]  # with the paths between nodes
 
 STATE = "provisioned"
 
