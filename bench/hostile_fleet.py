@@ -32,6 +32,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from fleet import KEX
 from memory import FILES, rails
 from processes import Finished, measure
 
@@ -145,7 +146,7 @@ class HostileFleet:
             "ansible_user": getpass.getuser(),
             "ansible_ssh_timeout": self.connect_s,
             "ansible_ssh_common_args": (
-                f"-F none -oIdentitiesOnly=yes -oKexAlgorithms=curve25519-sha256 {known}"
+                f"-F none -oIdentitiesOnly=yes -oKexAlgorithms={KEX} {known}"
             ),
             "ansible_python_interpreter": shutil.which("python3", path="/usr/bin:/bin"),
         }

@@ -54,7 +54,7 @@ class Batch:
 
     def _put(self, text: str, found: Answer | NodeError) -> None:
         self._found[text] = found
-        if self._is_awaited:  # which is said before the answer is looked for once more
+        if self._is_awaited:  # `wait` sets it before it looks once more, so it misses no answer
             with self._more:
                 self._more.notify_all()
         whole = self._whole

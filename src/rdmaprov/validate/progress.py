@@ -55,12 +55,12 @@ class Progress:
             reporter.showfspath = False  # no dots follow a file's name
         if not self._moves or session.config.option.collectonly or reporter is None:
             return
+        if not os.isatty(2):
+            return  # before rich is imported, which takes a while
+        from rdmaprov.terminal import Meter, progress_console
+
         # A copy: pytest captures what is written to the original.
         file = self._open.enter_context(os.fdopen(os.dup(2), "w"))
-        if not file.isatty():
-            return
-        from rdmaprov.terminal import Meter, progress_console  # rich takes a while to import
-
         console = progress_console(file=file)
         if not console.quiet:
             self._meter = Meter(console, "validating", len(session.items), "checks")
