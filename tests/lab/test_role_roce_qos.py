@@ -134,7 +134,7 @@ def test_vendors_driver_has_congestion_control_and_marks_again(lab, play):
 @pytest.mark.usefixtures("lossless")
 def test_marked_rdma_rides_the_lossless_priority_alone(lab):
     near, far = Rail(lab, NODE), Rail(lab, "node2")
-    bandwidth = f"timeout 100 ib_write_bw -d {near.rdma} -x 0 -n 100 -s 4096 --tclass=106"
+    bandwidth = f"timeout 100 ib_write_bw -F -d {near.rdma} -x 0 -n 100 -s 4096 --tclass=106"
     far.run(
         "ip link set $D up; ip addr add 192.0.2.1/30 dev $D\n"
         f"nohup {bandwidth} > /dev/null 2>&1 & sleep 4"
