@@ -83,6 +83,18 @@ def test_rail_has_an_rdma_device_named_after_it(lab):
     }
 
 
+def test_bytecode_of_what_is_sent_as_an_archive_is_kept(lab):
+    seen = lab.run(
+        "node1",
+        'cd $(mktemp -d); echo "print(6 * 7)  # $PWD" > sent.py;'
+        "python3 -m zipfile -c sent.zip sent.py;"
+        "ls /run/rdmaprov-lab/bytecode > before 2>/dev/null; PYTHONPATH=sent.zip python3 -m sent;"
+        "PYTHONPATH=sent.zip python3 -c 'import sent'; ls /run/rdmaprov-lab/bytecode > after;"
+        "diff before after | grep -c '^>'",
+    )
+    assert seen.split() == ["42", "42", "1"]
+
+
 @pytest.mark.parametrize("rail", [0, 1])
 def test_jumbo_frame_passes_unfragmented(fabric, rail):
     seen = fabric.run("node1", f"ping -M do -s {PING_BYTES} -c 2 -i 0.3 {address('node2', rail)}")
