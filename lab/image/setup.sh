@@ -24,6 +24,7 @@ build /usr/lib/rdmaprov-lab/modules/older \
 apt-get -qq -y purge --auto-remove $BUILD_PACKAGES 'linux-headers-*'
 depmod "$kernel"
 
+find $lab/image/files -name __pycache__ -prune -exec rm -r {} + # pip's, in a wheel
 cp -r --no-preserve=ownership $lab/image/files/. /
 sed -i "s|@KERNEL_COMMAND_LINE@|$KERNEL_COMMAND_LINE|" /etc/default/grub
 rm -r $lab

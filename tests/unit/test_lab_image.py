@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import shutil
 from pathlib import Path
 
@@ -115,6 +116,14 @@ def test_recipe_key_changes_with_an_execute_bit(recipe):
 
 def test_recipe_key_changes_with_the_suite(recipe):
     assert Recipe(recipe.directory, "trixie").key() != recipe.key()
+
+
+def test_recipe_key_leaves_out_the_bytecode_of_an_installed_wheel(recipe):
+    before = recipe.key()
+    python = recipe.directory / "image/files/usr/lib/python3/dist-packages"
+    assert compileall.compile_dir(python, quiet=2)
+    assert list(python.glob("__pycache__/*.pyc"))
+    assert recipe.key() == before
 
 
 def test_recipe_key_leaves_the_fault_catalogue_out(recipe):

@@ -64,7 +64,12 @@ class Recipe:
             root = self.directory / part
             if root.is_file():
                 yield root
-            yield from (path for path in root.rglob("*") if path.is_file())
+            # Not the bytecode that pip adds to a wheel: setup.sh leaves it out of the image too.
+            yield from (
+                path
+                for path in root.rglob("*")
+                if path.is_file() and path.parent.name != "__pycache__"
+            )
 
 
 class ImageStore:
