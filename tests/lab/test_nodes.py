@@ -87,7 +87,7 @@ def test_bytecode_of_what_is_sent_as_an_archive_is_kept(lab):
     seen = lab.run(
         "node1",
         'cd $(mktemp -d); echo "print(6 * 7)  # $PWD" > sent.py;'
-        "python3 -m zipfile -c sent.zip sent.py;"
+        "python3 -m zipfile -c sent.zip sent.py; rm sent.py;"
         "ls /run/rdmaprov-lab/bytecode > before 2>/dev/null; PYTHONPATH=sent.zip python3 -m sent;"
         "PYTHONPATH=sent.zip python3 -c 'import sent'; ls /run/rdmaprov-lab/bytecode > after;"
         "diff before after | grep -c '^>'",
