@@ -9,6 +9,7 @@ import pytest
 
 PLACE = Path(__file__).parents[2] / "lab/image/files/usr/lib/python3/dist-packages"
 HOOK = "rdmaprov_lab_bytecode"
+ROOT = "import os; os.geteuid = lambda: 0"
 MODULE = "def fail():\n    raise ValueError('from the source')\n"
 
 
@@ -21,11 +22,11 @@ def run(tmp_path):
     """
     kept = tmp_path / "kept"
 
-    def run_(source, code, archive="first.zip", before=""):
+    def run_(source, code, archive="first.zip", before=ROOT):
         with zipfile.ZipFile(tmp_path / archive, "w") as written:
             written.writestr("sent.py", source)
         program = (
-            f"import sys, zipimport; sys.path.insert(0, {str(PLACE)!r}); {before}\n"
+            f"import sys; sys.path.insert(0, {str(PLACE)!r}); {before}\n"
             f"import {HOOK} as hook; hook._DIRECTORY = {str(kept)!r}\n"
             "def compiled(path, source, compile_=hook._compile_source):\n"
             "    print('compiled'); return compile_(path, source)\n"
@@ -40,12 +41,9 @@ def run(tmp_path):
     return run_
 
 
-ROOT = "import os; os.geteuid = lambda: 0"
-
-
 def test_source_is_compiled_once_and_names_the_archive_that_it_came_in(run):
-    first, _, files = run(MODULE, "", before=ROOT)
-    second, error, _ = run(MODULE, "sent.fail()", archive="second.zip", before=ROOT)
+    first, _, files = run(MODULE, "")
+    second, error, _ = run(MODULE, "sent.fail()", archive="second.zip")
     assert (first, second, len(files)) == (["compiled"], [], 1)
     assert "second.zip/sent.py" in error
     assert "ValueError: from the source" in error
@@ -53,16 +51,16 @@ def test_source_is_compiled_once_and_names_the_archive_that_it_came_in(run):
 
 
 def test_other_source_is_compiled(run):
-    run("value = 1\n", "", before=ROOT)
-    printed, _, files = run("value = 2\n", "print(sent.value)", before=ROOT)
+    run("value = 1\n", "")
+    printed, _, files = run("value = 2\n", "print(sent.value)")
     assert (printed, len(files)) == (["compiled", "2"], 2)
 
 
 @pytest.mark.parametrize("rest", [b"", b"\x00", b"no bytecode"])
 def test_what_is_no_bytecode_is_compiled_again(run, rest):
-    *_, (file,) = run("value = 1\n", "", before=ROOT)
+    *_, (file,) = run("value = 1\n", "")
     file.write_bytes(rest)
-    printed, error, _ = run("value = 1\n", "print(sent.value)", before=ROOT)
+    printed, error, _ = run("value = 1\n", "print(sent.value)")
     assert (printed, error) == (["compiled", "1"], "")
 
 
