@@ -33,18 +33,25 @@ OWN = f"{BAD} rail {RAIL}"
 NOT_PROVEN = ("unknown", "unreachable")
 # Few messages in flight, and a packet is sent again after a second only, as accept has it for
 # Soft-RoCE: a processor that waits for its turn loses no packet. Both ends find each other over the
-# other rail, so that the fault meets RDMA alone; whatever ends a run, the next one begins.
+# other rail, so that the fault meets RDMA alone; whatever ends a run, the next one begins. A device
+# of Soft-RoCE has 1,024 GIDs: a process for each would take a busy emulated node over a minute.
 LOAD = """
 cd /sys/class/infiniband/mlx5_{rail}/ports/1
 while :; do
     for each in gids/*; do
-        case $(cat $each) in 0000:0000:0000:0000:0000:ffff:*) gid=${{each#gids/}} ;; esac
+        read -r value < $each || true
+        case $value in 0000:0000:0000:0000:0000:ffff:*) gid=${{each#gids/}}; break ;; esac
     done
-    timeout 90 ib_write_bw -F -d mlx5_{rail} -x $gid -p {port} -s 16384 -D 60 -t 4 -u 18 \\
-        --tclass=106 {peer}
+    timeout 90 stdbuf -oL ib_write_bw -F -d mlx5_{rail} -x $gid -p {port} \\
+        -s 16384 -D 60 -t 4 -u 18 --tclass=106 {peer}
     sleep 0.5
 done
 """
+# What tells why no load runs: what perftest printed, and where its two connections stand.
+STUCK = (
+    "journalctl -n 40 -u 'load*'; ps -C sh,ib_write_bw -o etime,args; ss -tnp; "
+    "ip -br addr; ip neigh; rdma link; true"
+)
 # A prepared rail, and what breaks it; $D is the network device, $PEER the other node's address.
 PRIORITY = "dcb app flush dev $D dscp-prio || true"
 LOSS = "tc qdisc replace dev $D root netem loss 20%"
@@ -150,7 +157,7 @@ def start_load(lab):
     for node in NODES:
         first, end = int(lab.run(node, SENT)), time.monotonic() + LOAD_S
         while int(lab.run(node, SENT)) < first + 1000:
-            assert time.monotonic() < end, lab.run(node, "journalctl -n 40 -u 'load*'")
+            assert time.monotonic() < end, "\n".join(lab.run(each, STUCK) for each in NODES)
             time.sleep(1)
 
 
