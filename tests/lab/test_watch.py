@@ -38,10 +38,7 @@ NOT_PROVEN = ("unknown", "unreachable")
 LOAD = """
 cd /sys/class/infiniband/mlx5_{rail}/ports/1
 while :; do
-    for each in gids/*; do
-        read -r value < $each || true
-        case $value in 0000:0000:0000:0000:0000:ffff:*) gid=${{each#gids/}}; break ;; esac
-    done
+    gid=$(grep -l '^0000:0000:0000:0000:0000:ffff:' gids/* | sed 's,gids/,,; q')
     timeout 90 stdbuf -oL ib_write_bw -F -d mlx5_{rail} -x $gid -p {port} \\
         -s 16384 -D 60 -t 4 -u 18 --tclass=106 {peer}
     sleep 0.5
@@ -50,7 +47,7 @@ done
 # What tells why no load runs: what perftest printed, and where its two connections stand.
 STUCK = (
     "journalctl -n 40 -u 'load*'; ps -C sh,ib_write_bw -o etime,args; ss -tnp; "
-    "ip -br addr; ip neigh; rdma link; true"
+    "ip -br addr; ip neigh; rdma link"
 )
 # A prepared rail, and what breaks it; $D is the network device, $PEER the other node's address.
 PRIORITY = "dcb app flush dev $D dscp-prio || true"
