@@ -2,7 +2,7 @@
 #   make check     lint, types, unit tests: the inner loop
 #   make test      what every change must pass, on the virtual cluster too
 #   make test-all  and what takes the virtual cluster long
-#   make test-hours  each shape of the cluster, and fleets of four: ten minutes to an hour each
+#   make test-hours  each shape of the cluster, fleets of four, the gate once more: ten minutes to an hour each
 #   make gpu       ranks over NCCL, where there is an NVIDIA GPU
 #   make generate  write the files that repeat what is declared once
 #   make demo      the whole job on a virtual cluster, step by step

@@ -19,6 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 PROVISIONED = (
     "test_acceptance",
     "test_false_greens",
+    "test_neighbors",
     "test_provision",
     "test_validate",
     "test_watch",

@@ -15,6 +15,15 @@ def change():
     import torch.distributed as dist
     reduce, gather, calls = dist.all_reduce, dist.all_gather_into_tensor, []
 """
+# A rank that waits for ever in Python itself, in its sweep.
+HANG = """\
+    def all_reduce(*words, **options):
+        calls.append(1)
+        if len(calls) == 40:
+            time.sleep(36000)
+        return reduce(*words, **options)
+    dist.all_reduce = all_reduce
+"""
 # What follows makes the ranks of one node slow. Ten milliseconds of each hundred, as cpulimit does.
 CPU_LIMIT = """\
     import signal

@@ -1,6 +1,8 @@
 """The acceptance gate on two real nodes over gloo: each fault is named and cleaned up.
 
-That it accepts healthy nodes by its last stage is in the demonstration, in test_provision.
+That it accepts healthy nodes by its last stage is in the demonstration, in test_provision. Each run
+imports torch twice on each node, a minute and a half of an emulated processor: what
+tests/namespaces has as well is marked `hours`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import jsonschema
 import pytest
 import yaml
 from tests.lab.fleet import LEFT, SCHEMA, Fleet, leftovers_of_accept
-from tests.rank_hook import RANK_HOOK
+from tests.rank_hook import HANG, RANK_HOOK
 from tests.site_runs import TIMEOUT_S
 
 pytestmark = pytest.mark.lab
@@ -20,14 +22,6 @@ pytestmark = pytest.mark.lab
 STATE = "provisioned"
 SIZES = "16K:64K"
 # Changes of a rank's all_reduce.
-HANG = """\
-    def all_reduce(*words, **options):
-        calls.append(1)
-        if len(calls) == 40:
-            time.sleep(36000)
-        return reduce(*words, **options)
-    dist.all_reduce = all_reduce
-"""
 WRONG = """\
     def all_reduce(buffer, *words, **options):
         if buffer.numel() > 1000:
@@ -103,7 +97,7 @@ def use_python(gate, node, python):
     (directory / f"{node}.yml").write_text(f"torch_runtime_python: {python}\n")
 
 
-@pytest.mark.long
+@pytest.mark.hours
 def test_healthy_nodes_pass_each_stage(gate):
     """Each node alone with two ranks, then both as a pair, then all collectives of the fleet."""
     code, said = gate.run(stages="host,pairs,groups")
@@ -115,13 +109,12 @@ def test_healthy_nodes_pass_each_stage(gate):
     assert gate.leftovers() == ["", ""]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "says", "sizes"),
     [
         # Smaller ones take emulated processors longer than a slow rail.
-        ("rail-slow", "slow", "512K:1M"),
-        ("rail-drops-packets", "TCP retransmissions", SIZES),
+        pytest.param("rail-slow", "slow", "512K:1M", marks=pytest.mark.hours),
+        pytest.param("rail-drops-packets", "TCP retransmissions", SIZES, marks=pytest.mark.long),
     ],
 )
 def test_a_bad_rail_is_named(gate, name, says, sizes):
@@ -152,7 +145,7 @@ def test_a_python_without_torch_is_named(gate):
     assert gate.leftovers() == ["", ""]
 
 
-@pytest.mark.long
+@pytest.mark.hours
 def test_a_rank_that_hangs_is_named(gate):
     hook(gate, "node2", HANG)
     code, said = gate.run()
@@ -162,7 +155,7 @@ def test_a_rank_that_hangs_is_named(gate):
     assert gate.leftovers() == ["", ""]
 
 
-@pytest.mark.long
+@pytest.mark.hours
 def test_a_rank_that_hangs_alone_is_named_before_the_fleet_runs(gate):
     """Its node is left out of what follows, and one node is no fleet."""
     hook(gate, "node2", HANG)
@@ -174,7 +167,7 @@ def test_a_rank_that_hangs_alone_is_named_before_the_fleet_runs(gate):
     assert gate.leftovers() == ["", ""]
 
 
-@pytest.mark.long
+@pytest.mark.hours
 def test_a_rank_that_sends_wrong_values_is_named(gate):
     hook(gate, "node2", WRONG)
     code, said = gate.run()

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from tests.namespaces.nodes import LEFT
-from tests.rank_hook import RANK_HOOK
+from tests.rank_hook import HANG, RANK_HOOK
 from tests.site_runs import TIMEOUT_S, SiteRuns
 
 SIZES = ("--sizes", "16K:64K")
@@ -83,6 +83,15 @@ def test_a_rank_that_gets_a_signal_in_the_sweep_is_named_alone(four_nodes, runs,
     found = proven(runs)
     assert {node for node, _ in found} == {"node2"}, said
     assert says in found[0][1]
+    assert left(four_nodes) == [""] * 4
+
+
+def test_a_rank_that_hangs_in_python_is_named_alone(four_nodes, runs):
+    four_nodes.hook("node2", RANK_HOOK + HANG)
+    code, said, found = accept(runs, "--stages", "fleet")
+    assert code == 1, said
+    assert {node for node, _ in found} == {"node2"}, said
+    assert "rank 1 keeps the others waiting during 'rail 0: sweep'" in said
     assert left(four_nodes) == [""] * 4
 
 
