@@ -7,7 +7,7 @@ import copy
 import pytest
 from plugins.module_utils.converge import converge
 from plugins.module_utils.fabric import arp
-from plugins.module_utils.machine import CommandFailed, NodeError
+from plugins.module_utils.machine import CommandFailed
 from plugins.module_utils.plan import NotYet
 from plugins.module_utils.roles import fabric
 from tests.roles.fabric_node import (
@@ -189,24 +189,6 @@ def test_rule_that_networkd_adds_when_the_link_comes_up_is_no_failure(
     monkeypatch.setattr(ip, "_link_set", comes_up)
     assert apply(node)
     assert (ip.rules, ip.up["ens1"]) == (rules, True)
-
-
-def test_rule_that_cannot_be_added_is_a_failure(
-    node: FakeMachine, ip: IpRoute, monkeypatch: pytest.MonkeyPatch
-):
-    def refuses(family: str, words: list[str]) -> None:  # noqa: ARG001
-        raise CommandFailed(["ip", "rule", "add"], 2, "RTNETLINK answers: Operation not permitted")
-
-    monkeypatch.setattr(ip, "_rule_add", refuses)
-    with pytest.raises(NodeError, match="Operation not permitted"):
-        apply(node)
-
-
-def test_advertised_address_stays(node: FakeMachine, ip: IpRoute):
-    ip.links["ens1"] = ["2001:db8::5/64"]
-    ip.flags["2001:db8::5/64"] = ["dynamic"]
-    apply(node)
-    assert "2001:db8::5/64" in ip.links["ens1"]
 
 
 def test_without_source_routing_nothing_but_addresses_is_set(node: FakeMachine, ip: IpRoute):

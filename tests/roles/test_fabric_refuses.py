@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from plugins.module_utils.fabric import arp
-from plugins.module_utils.machine import CommandFailed
+from plugins.module_utils.machine import CommandFailed, NodeError
 from plugins.module_utils.plan import Refused
 from tests.roles.fabric_node import (
     RAILS,
@@ -111,3 +111,21 @@ def test_profile_that_has_the_way_to_the_node_is_not_replaced(node: FakeMachine,
         apply(node, rails=rails, guard_allowed_netdevs=["eno1"])
     assert ip.links["eno1"] == ["10.0.2.15/24"]
     assert not node.exists("/etc/NetworkManager")
+
+
+def test_rule_that_cannot_be_added_is_a_failure(
+    node: FakeMachine, ip: IpRoute, monkeypatch: pytest.MonkeyPatch
+):
+    def refuses(family: str, words: list[str]) -> None:  # noqa: ARG001
+        raise CommandFailed(["ip", "rule", "add"], 2, "RTNETLINK answers: Operation not permitted")
+
+    monkeypatch.setattr(ip, "_rule_add", refuses)
+    with pytest.raises(NodeError, match="Operation not permitted"):
+        apply(node)
+
+
+def test_advertised_address_stays(node: FakeMachine, ip: IpRoute):
+    ip.links["ens1"] = ["2001:db8::5/64"]
+    ip.flags["2001:db8::5/64"] = ["dynamic"]
+    apply(node)
+    assert "2001:db8::5/64" in ip.links["ens1"]
