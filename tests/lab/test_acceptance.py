@@ -21,7 +21,7 @@ pytestmark = pytest.mark.lab
 
 STATE = "provisioned"
 SIZES = "16K:64K"
-# Changes of a rank's all_reduce.
+# A rank that sends wrong values, each time.
 WRONG = """\
     def all_reduce(buffer, *words, **options):
         if buffer.numel() > 1000:
