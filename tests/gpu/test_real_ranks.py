@@ -11,7 +11,6 @@ from tests.gpu import ranks as made
 from tests.gpu.ranks import PLANE, task
 
 from rdmaprov.acceptance import blame, measure, wrong_sums
-from rdmaprov.acceptance.agent import ras
 from rdmaprov.acceptance.plan import DTYPES
 from rdmaprov.bandwidth.ceiling import ALGORITHMS
 from rdmaprov.nccl_log import transport
@@ -77,21 +76,8 @@ class Signal:
         if event["event"] == "soak" and event["rank"] not in self.seen:
             self.seen.add(event["rank"])
             if self.seen == {0, 1, 2}:
-                # The first process of a machine has RAS's port, and answers for the others there.
-                processes = self.ranks.processes
-                free = [rank for rank in (1, 2, 0) if not has_port(processes[rank], ras.PORT)]
-                self.victim = free[0]
-                os.kill(processes[self.victim], self.number)
-
-
-def has_port(pid, port):
-    """Return whether a process listens on a TCP port."""
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    listening = {
-        f"socket:[{row[9]}]" for row in rows if row[3] == "0A" and int(row[1][-4:], 16) == port
-    }
-    held = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
-    return bool(listening & held)
+                self.victim = 1
+                os.kill(self.ranks.processes[self.victim], self.number)
 
 
 def soak():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import socket
@@ -233,6 +234,32 @@ def test_a_rank_without_ras_says_nothing(answering):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         free = closed.getsockname()[1]
     assert ask(free, 10) == ""
+
+
+def test_a_rank_asks_again_where_a_stopped_one_of_its_node_was_asked():
+    """As NCCL's ranks of a node do, these share a port; of three, two never answer."""
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for _ in range(3):
+            server = stack.enter_context(socket.socket())
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            server.bind(servers[0].getsockname() if servers else ("127.0.0.1", 0))
+            server.listen()
+            servers.append(server)
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = servers[1].accept()
+                    with connection:
+                        connection.sendall(b"SERVER PROTOCOL 2\nOK\n" + INCOMPLETE.encode())
+                        connection.recv(100)
+
+        threading.Thread(target=serve, daemon=True).start()
+        port = servers[0].getsockname()[1]
+        reports = [parse_report(ask(port, 20)) for _ in range(3)]
+        servers[1].shutdown(socket.SHUT_RDWR)
+    assert reports == [parse_report(INCOMPLETE)] * 3
 
 
 @pytest.mark.parametrize(("node", "local"), [("3", "0"), ("500", "0")])
