@@ -35,9 +35,12 @@ ONCE = ("rendezvous", "connect")
 def run_rank(rank: int, world: int, port: int, directory: Path) -> None:
     """Measure as one rank, and write the times."""
     os.environ.update(
-        RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK="1",
-        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-    )  # fmt: skip
+        RANK=str(rank),
+        WORLD_SIZE=str(world),
+        LOCAL_RANK="1",
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+    )
     from agent.rank import RankProcess
     from agent.watch import Watch
 

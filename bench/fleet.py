@@ -132,13 +132,26 @@ class Fleet:
         name, state = f"rdmaprov{index}", self.directory / f"n{index:03}"
         state.mkdir()
         _run("ip", "netns", "add", name)
-        _run("ip", "link", "add", f"rdmap{index}", "type", "veth", "peer", "name", "eth0",
-             "netns", name)  # fmt: skip
+        _run(
+            "ip",
+            "link",
+            "add",
+            f"rdmap{index}",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            name,
+        )
         _run("ip", "link", "set", f"rdmap{index}", "master", BRIDGE, "up")
         script = NODE.format(
-            dir=state, address=self.address(index), prefix=PREFIX,
+            dir=state,
+            address=self.address(index),
+            prefix=PREFIX,
             conf=self.directory / "sshd_config",
-        )  # fmt: skip
+        )
         with (state / "log").open("wb") as log:
             self._processes.append(
                 subprocess.Popen(
@@ -162,8 +175,9 @@ class Fleet:
             process.kill()
             process.wait()
         for index in range(self.count):
-            subprocess.run(["ip", "netns", "del", f"rdmaprov{index}"], check=False,
-                           stderr=subprocess.DEVNULL)  # fmt: skip
+            subprocess.run(
+                ["ip", "netns", "del", f"rdmaprov{index}"], check=False, stderr=subprocess.DEVNULL
+            )
         subprocess.run(["ip", "link", "del", BRIDGE], check=False, stderr=subprocess.DEVNULL)
         shutil.rmtree(self.directory, ignore_errors=True)
 

@@ -17,8 +17,13 @@ from rdmaprov.history.shift import shifts
 RUNS = (10, 15, 30, 100)
 NOISES = (0.01, 0.02, 0.05, 0.1)
 SPIKES, SPIKE = 1 / 20, 8
-CHANGES = (("at once", 0.05), ("at once", 0.08), ("at once", 0.1), ("each run", 0.01),
-           ("each run", 0.02))  # fmt: skip
+CHANGES = (
+    ("at once", 0.05),
+    ("at once", 0.08),
+    ("at once", 0.1),
+    ("each run", 0.01),
+    ("each run", 0.02),
+)
 AT, LENGTH, NOISE = 16, 30, 0.01
 
 
@@ -40,8 +45,9 @@ def found(kind: str, size: float, series: int) -> tuple[float, float, float]:
     chance = random.Random(f"{kind} {size}")  # noqa: S311
     seen = right = near = 0
     for _ in range(series):
-        lost = [size * (max(0, n - AT + 1) if kind == "each run" else n >= AT)
-                for n in range(LENGTH)]  # fmt: skip
+        lost = [
+            size * (max(0, n - AT + 1) if kind == "each run" else n >= AT) for n in range(LENGTH)
+        ]
         got = shifts([noisy(chance, 46 * (1 - each), NOISE, spikes=False) for each in lost])
         seen += bool(got)
         right += bool(got) and got[0].is_drift == (kind == "each run")

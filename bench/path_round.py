@@ -114,8 +114,11 @@ class Hand:
         text = shlex.join(["stdbuf", "-oL", *argv, *address])
         return subprocess.Popen(
             self._ssh(end.node, text),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
 
 @contextmanager

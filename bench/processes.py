@@ -83,9 +83,13 @@ def measure(
     start = time.perf_counter()
     with (at / "stdout").open("w+") as out, (at / "stderr").open("w+") as err:
         process = subprocess.Popen(
-            [*limit, *argv], cwd=at, env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-        )  # fmt: skip
+            [*limit, *argv],
+            cwd=at,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+        )
         watch.start()
         code = process.wait()
         seconds = time.perf_counter() - start

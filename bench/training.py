@@ -214,9 +214,17 @@ def _is_same_knee(seen: Efficiencies, own: Efficiencies, strategy: str) -> bool:
 
 
 _COLUMNS = (
-    "fault", "level", "trials", "touched", "efficiency", "knee", "named", "false", "rounds",
+    "fault",
+    "level",
+    "trials",
+    "touched",
+    "efficiency",
+    "knee",
+    "named",
+    "false",
+    "rounds",
     "seconds",
-)  # fmt: skip
+)
 HEAD = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
 
 

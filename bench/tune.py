@@ -73,10 +73,13 @@ class MadeUpNccl:
         self._state = 1 + (self._state - 1) * 0.95 + self._chance.gauss(0, DRIFT * 0.3)
         slow = 1 - self._chance.uniform(0, SLOWER) * (self._chance.random() < SLOW)
         found = {
-            size: self._gb_s(size) * (1 + self.effect(setting, size)) * self._state * slow
+            size: self._gb_s(size)
+            * (1 + self.effect(setting, size))
+            * self._state
+            * slow
             * (1 + self._chance.gauss(0, NOISE))
             for size in SIZES
-        }  # fmt: skip
+        }
         return Trial(found, setting.name != self.wrong)
 
     @staticmethod

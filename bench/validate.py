@@ -81,9 +81,17 @@ class Bench:
     def pytest(self, suite: str, *options: str, fails: bool = False, **more: str) -> Cost:
         """Return what a run of pytest cost, with more in its environment."""
         command = [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-            "-p", "no:hypothesispytest", str(self.fleet.directory / suite), *options,
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:hypothesispytest",
+            str(self.fleet.directory / suite),
+            *options,
+        ]
         return time_command(command, self.fleet.directory, 1 if fails else 0, **more)
 
     def ours(self, *words: str, fails: bool = False, **more: str) -> Cost:
@@ -113,9 +121,13 @@ class Bench:
         async def one(address: str) -> None:
             async with gate:
                 process = await asyncio.create_subprocess_exec(
-                    "ssh", "-F", str(self.fleet.directory / "ssh"), "-oBatchMode=yes", address,
+                    "ssh",
+                    "-F",
+                    str(self.fleet.directory / "ssh"),
+                    "-oBatchMode=yes",
+                    address,
                     "true",
-                )  # fmt: skip
+                )
                 if await process.wait():
                     raise SystemExit(f"{address} does not answer")
 
@@ -145,9 +157,14 @@ def time_command(command: list[str], directory: Path, code: int = 0, **more: str
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before, start = processor_s(), time.perf_counter()
     done = subprocess.run(
-        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+        command,
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     wall, cpu = time.perf_counter() - start, processor_s() - before
     if done.returncode != code:
         raise SystemExit(f"{command}: {done.returncode}\n{done.stdout[-3000:]}{done.stderr}")
@@ -237,8 +254,9 @@ def trouble(bench: Bench, ours: float) -> None:
             if index < TROUBLED:
                 listener.listen()  # the kernel accepts, and nobody answers
             troubled[f"{'hung' if index < TROUBLED else 'refused'}{index}"] = {
-                "ansible_host": f"{NETWORK}.1", "ansible_port": listener.getsockname()[1],
-            }  # fmt: skip
+                "ansible_host": f"{NETWORK}.1",
+                "ansible_port": listener.getsockname()[1],
+            }
         hosts["nodes"]["hosts"].update(troubled)
         hosts["nodes"]["vars"]["ansible_ssh_timeout"] = CONNECT_S
         (bench.fleet.site / "hosts.yml").write_text(json.dumps(hosts))

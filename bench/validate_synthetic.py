@@ -61,8 +61,16 @@ def prepared() -> Path:
 def command(at: Path) -> list[str]:
     """Return the command that judges them all."""
     return [
-        sys.executable, "-c",
+        sys.executable,
+        "-c",
         "import sys; sys.path.insert(0, '.'); import answers, pytest; sys.exit(pytest.main())",
-        "-q", "-p", "no:hypothesispytest", "-p", "no:cacheprovider",
-        "-p", "rdmaprov.validate.plugin", "suite", f"--inventory={at / 'site'}",
-    ]  # fmt: skip
+        "-q",
+        "-p",
+        "no:hypothesispytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "rdmaprov.validate.plugin",
+        "suite",
+        f"--inventory={at / 'site'}",
+    ]

@@ -175,8 +175,10 @@ def measure_fleet(count: int, seconds: int) -> None:
     _, steps = recorded_answers(10)
     size = statistics.fmean(len(text) for own in steps for text in own)
     memory = (_resident() - before) / count / 1024
-    print("| nodes | answers of each in | processor for an answer | of one core | memory a node |"
-          " bytes of an answer |")  # fmt: skip
+    print(
+        "| nodes | answers of each in | processor for an answer | of one core | memory a node |"
+        " bytes of an answer |"
+    )
     print("|---|---|---|---|---|---|")
     print(
         f"| {count:,} | {answers / count:.0f} in {wall:.0f} s | {1e3 * cpu / answers:.2f} ms | "
@@ -202,10 +204,12 @@ def _connect(pipes: dict[str, tuple[int, int]], source: bytes) -> Any:  # noqa: 
         (to, back), (errors, other) = pipes[name], os.pipe()
         os.close(other)
         process = SimpleNamespace(
-            stdin=os.fdopen(to, "wb", 0), stdout=os.fdopen(back, "rb", 0),
+            stdin=os.fdopen(to, "wb", 0),
+            stdout=os.fdopen(back, "rb", 0),
             stderr=os.fdopen(errors, "rb", 0),
-            poll=lambda: 0, wait=lambda _limit=0: 0,
-        )  # fmt: skip
+            poll=lambda: 0,
+            wait=lambda _limit=0: 0,
+        )
         connection = Connection(Target(name, "", (), "", 10), "MARK", cast(Any, process))
         await connection.start(source)
         return connection

@@ -39,9 +39,19 @@ _FAMILIES = {"ipv4": "AF_INET", "ipv6": "AF_INET6"}
 
 _ADAPTIVE = "NCCL_IB_ADAPTIVE_ROUTING"
 # Set by variables of the site's own; the other tests verify their values.
-_OWN = frozenset({"NCCL_IB_HCA", "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_PKEY",
-                  "NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE",
-                  "NCCL_SOCKET_IFNAME", "NCCL_CROSS_NIC"})  # fmt: skip
+_OWN = frozenset(
+    {
+        "NCCL_IB_HCA",
+        "NCCL_IB_TC",
+        "NCCL_IB_SL",
+        "NCCL_IB_PKEY",
+        "NCCL_IB_GID_INDEX",
+        "NCCL_IB_ADDR_FAMILY",
+        "NCCL_IB_ADDR_RANGE",
+        "NCCL_SOCKET_IFNAME",
+        "NCCL_CROSS_NIC",
+    }
+)
 
 
 def test_hcas_are_the_rails(host: Host, node: Node) -> None:

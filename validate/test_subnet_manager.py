@@ -150,10 +150,12 @@ def _wanted(node: Node) -> dict[str, tuple[str, str]]:
     engines = ",".join(node.get("subnet_manager_routing_engines"))
     roots = node.get("subnet_manager_root_guids")
     more = {
-        str(name): (str(value).upper() if isinstance(value, bool) else str(value).strip(),
-                    "subnet_manager_settings")
+        str(name): (
+            str(value).upper() if isinstance(value, bool) else str(value).strip(),
+            "subnet_manager_settings",
+        )
         for name, value in node.get("subnet_manager_settings").items()
-    }  # fmt: skip
+    }
     return {
         "sm_priority": (str(_FIRST_PRIORITY - place), _HOSTS),
         **({"routing_engine": (engines, "subnet_manager_routing_engines")} if engines else {}),

@@ -32,9 +32,14 @@ class Recorder(Machine):
         self._asking = False
         mine = machine.own(0)
         self.record: dict[str, Any] = {
-            "root": machine.root, "user": [mine.user, mine.group],
-            "files": {}, "directories": {}, "facts": {}, "errors": {}, "commands": [],
-        }  # fmt: skip
+            "root": machine.root,
+            "user": [mine.user, mine.group],
+            "files": {},
+            "directories": {},
+            "facts": {},
+            "errors": {},
+            "commands": [],
+        }
         self._commands: dict[str, int] = {}
 
     def path(self, name: str) -> str:

@@ -104,8 +104,11 @@ class CertifiedFleet(MadeUpNodes):
             f"ansible_ssh_common_args: -F none -oUserKnownHostsFile={hosts}",
         ]
         put(self.directory, "site/group_vars/all.yml", "---\n" + "\n".join(lines) + "\n")
-        put(self.directory, "site/hosts.yml", "---\nnodes:\n  hosts:\n" + "".join(
-            f"    {name}:\n" for name in self.roots))  # fmt: skip
+        put(
+            self.directory,
+            "site/hosts.yml",
+            "---\nnodes:\n  hosts:\n" + "".join(f"    {name}:\n" for name in self.roots),
+        )
         for number, name in enumerate(self.roots):
             rails = "".join(
                 f"  - {{netdev: rail{rail}, address: {rail_address(rail, number)}/16,"

@@ -132,8 +132,11 @@ FILES = [
     Hostile("link-loop", "is a link", make=_link("group_vars/nodes", "../group_vars")),
     Hostile("link-itself", "is a link", make=_link("self.yml", "self.yml")),
     Hostile("link-hidden", "README.md: is a link", make=_link("README.md", "/dev/zero")),
-    Hostile("directory-as-file", "hosts.yml: is a directory", {"hosts.yml": None,
-            "hosts.yml/a.yml": HOSTS}),
+    Hostile(
+        "directory-as-file",
+        "hosts.yml: is a directory",
+        {"hosts.yml": None, "hosts.yml/a.yml": HOSTS},
+    ),
     Hostile("deep-directories", "is too deep", make=_deep),
     Hostile("many-files", "more than 25,000 files", make=_many),
     Hostile("sparse", "more than 33,554,432 bytes", make=lambda site: _sparse(site, 100_000_000)),
@@ -142,7 +145,7 @@ FILES = [
     Hostile("name-bidi", "\\u202e", {"group_vars/\u202etxt.yml": "a: 1\n"}),
     Hostile("name-newline", "\\n", {"host_vars/n1\n::error::x": "a: 1\n"}),
     Hostile("orphan", "there is no group nodse", {"group_vars/nodse.yml": "a: 1\n"}),
-]  # fmt: skip
+]
 
 TEXTS = [
     Hostile("binary", "U+0000", _vars(b"a: 1\n\0\1\2")),

@@ -31,9 +31,14 @@ class Place:
         """Return the exit code, and what was printed."""
         done = subprocess.run(
             [sys.executable, "-m", "rdmaprov", "replace", "site", *words],
-            cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=600, check=False, env=self.environment,
-        )  # fmt: skip
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+            env=self.environment,
+        )
         return done.returncode, done.stdout + done.stderr
 
 

@@ -39,15 +39,29 @@ def site(tmp_path):
 
 
 def argv(*words):
-    return [sys.executable, "-m", "rdmaprov", "apply", "site", "--drifted", "--roles", "limits",
-            *words]  # fmt: skip
+    return [
+        sys.executable,
+        "-m",
+        "rdmaprov",
+        "apply",
+        "site",
+        "--drifted",
+        "--roles",
+        "limits",
+        *words,
+    ]
 
 
 def drifted(site, *words):
     return subprocess.run(
-        argv(*words), cwd=site.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
+        argv(*words),
+        cwd=site.parent,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def results(site):

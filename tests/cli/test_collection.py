@@ -50,9 +50,14 @@ def built(tmp_path_factory):
     """Provide a directory with the collection's archive, built as production.md says."""
     place = tmp_path_factory.mktemp("collection")
     done = ansible(
-        "ansible-galaxy", "collection", "build", str(CHECKOUT), "--output-path", str(place),
+        "ansible-galaxy",
+        "collection",
+        "build",
+        str(CHECKOUT),
+        "--output-path",
+        str(place),
         cwd=place,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return place
 
@@ -102,15 +107,25 @@ def test_validate_modules_finds_only_the_license(installed):
     (checker,) = Path(ansible_test.__file__).parent.glob("_util/**/validate-modules/validate.py")
     collection = installed / "collections/ansible_collections/rdmaprov/node"
     done = subprocess.run(
-        [sys.executable, checker, "--format=json", "--arg-spec",
-         "--collection", "ansible_collections/rdmaprov/node", "plugins/modules"],
-        cwd=collection, capture_output=True, text=True, check=False,
+        [
+            sys.executable,
+            checker,
+            "--format=json",
+            "--arg-spec",
+            "--collection",
+            "ansible_collections/rdmaprov/node",
+            "plugins/modules",
+        ],
+        cwd=collection,
+        capture_output=True,
+        text=True,
+        check=False,
         env={
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(installed / "collections"),
             "PYTHONPATH": f"{checker.parent}:{installed / 'collections'}",
         },
-    )  # fmt: skip
+    )
     assert done.stdout, done.stderr
     errors = {
         Path(path).name: {error["code"] for error in found["errors"]}

@@ -161,8 +161,16 @@ def test_page_has_inputs_and_each_number_with_its_formula(sizing, tmp_path):
 
 def test_page_that_cannot_be_written_is_one_line(sizing, tmp_path):
     code, _, error = sizing(
-        "--nodes", "512", "--rails", "8", "--link-gbps", "400", "--ports", "64",
-        "--html", str(tmp_path / "none/sizing.html"),
-    )  # fmt: skip
+        "--nodes",
+        "512",
+        "--rails",
+        "8",
+        "--link-gbps",
+        "400",
+        "--ports",
+        "64",
+        "--html",
+        str(tmp_path / "none/sizing.html"),
+    )
     assert code == ExitCode.UNKNOWN
     assert "none/sizing.html" in error

@@ -101,9 +101,14 @@ class Site:
         """Return how a verb ended, and its results by node."""
         argv = [sys.executable, "-m", "rdmaprov", verb, "site", "--roles", "limits"]
         done = subprocess.run(
-            argv, cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=300, check=False,
-        )  # fmt: skip
+            argv,
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
         (kept,) = (self.directory / "runs").glob("*/results.json")
         said = done.stdout + done.stderr
         assert "Traceback" not in said
@@ -126,8 +131,9 @@ def test_each_odd_survey_fails_its_own_node_alone(tmp_path):
     code, said, nodes = Site(tmp_path, surveys).run("plan")
     assert code == 1, said
     assert {name: own["state"] for name, own in nodes.items()} == {
-        HONEST: "unchanged", **{f"n{number + 1}": "failed" for number in range(len(surveys))},
-    }  # fmt: skip
+        HONEST: "unchanged",
+        **{f"n{number + 1}": "failed" for number in range(len(surveys))},
+    }
     for number, (_, says) in enumerate(ODD_SURVEYS, 1):
         assert says in " ".join(nodes[f"n{number}"]["problems"])
 
@@ -165,8 +171,9 @@ def test_each_odd_answer_of_a_role_fails_its_own_node_alone(tmp_path):
     code, said, nodes = Site(tmp_path, [SURVEY] * len(answers), answers).run("apply")
     assert code == 1, said
     assert {name: own["state"] for name, own in nodes.items()} == {
-        HONEST: "unchanged", **{f"n{number}": "failed" for number in answers},
-    }  # fmt: skip
+        HONEST: "unchanged",
+        **{f"n{number}": "failed" for number in answers},
+    }
 
 
 def test_no_escape_of_a_node_s_reaches_the_terminal_or_the_results(tmp_path):
@@ -183,9 +190,13 @@ def test_closed_standard_output_ends_the_run_and_its_results_are_kept(tmp_path, 
     Site(tmp_path, [SURVEY])
     argv = [sys.executable, "-m", "rdmaprov", verb, "site", "--roles", "limits", *words]
     with subprocess.Popen(
-        argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        argv,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stdout
         assert process.stderr
         process.stdout.close()

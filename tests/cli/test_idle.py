@@ -36,18 +36,28 @@ def cluster():
 @pytest.fixture
 def site(cluster, tmp_path):
     """Return a function that runs a verb on a site whose node n2 has a job."""
-    write(tmp_path / "site", {
-        **GOOD, "hosts.yml": HOSTS, "group_vars/nodes.yml": "---\nscheduler_kind: slurm\n",
-    })  # fmt: skip
+    write(
+        tmp_path / "site",
+        {
+            **GOOD,
+            "hosts.yml": HOSTS,
+            "group_vars/nodes.yml": "---\nscheduler_kind: slurm\n",
+        },
+    )
     names = ("SLURM_CONF", "PATH")
     environment = {**os.environ, **{name: cluster.environment[name] for name in names}}
 
     def run(verb, *words):
         done = subprocess.run(
             [sys.executable, "-m", "rdmaprov", verb, "site", *words],
-            cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=300, check=False, env=environment,
-        )  # fmt: skip
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            env=environment,
+        )
         return done.returncode, done.stdout + done.stderr
 
     yield run
@@ -57,8 +67,17 @@ def site(cluster, tmp_path):
 
 def begin_jobs(cluster, *nodes):
     for node in nodes:
-        job = cluster.ask("sbatch", "--parsable", "--export=NONE", "-w", node, "-o", "/dev/null",
-                          "--wrap", "sleep 120")  # fmt: skip
+        job = cluster.ask(
+            "sbatch",
+            "--parsable",
+            "--export=NONE",
+            "-w",
+            node,
+            "-o",
+            "/dev/null",
+            "--wrap",
+            "sleep 120",
+        )
         asked = ("squeue", "-h", "-j", job, "-o", "%T")
         assert until(lambda: cluster.ask(*asked) == "RUNNING")  # noqa: B023 - asked at once
 
@@ -96,7 +115,11 @@ def test_scheduler_that_cannot_say_or_reserve_is_wrong_usage(tmp_path, variables
     write(tmp_path / "site", files)
     done = subprocess.run(
         [sys.executable, "-m", "rdmaprov", verb, "site", "--idle"],
-        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, says in done.stderr) == (ExitCode.USAGE, True), done.stderr
     assert not (tmp_path / "runs").exists()

@@ -32,8 +32,12 @@ LINE = "waived (qos.trust: old <b>switch</b>): roce_qos_trust: ports trust PCP"
 def run(site, *words):
     return subprocess.run(
         [sys.executable, "-m", "rdmaprov", *words],
-        cwd=site.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=site.parent,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.fixture

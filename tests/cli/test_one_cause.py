@@ -27,9 +27,12 @@ def site_of(tmp_path, everyone=EVERYONE, connection="ansible_connection: local")
 def rdmaprov(tmp_path, *words):
     return subprocess.run(
         [sys.executable, "-m", "rdmaprov", *words],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "COLUMNS": "300"},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(

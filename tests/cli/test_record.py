@@ -107,8 +107,9 @@ def test_verdicts_of_the_record_are_the_nodes(place: Path):
     record = ("--record", "n1.record.json.gz")
     live = results(place, "validate", "site", "--limit", "n1")
     again = results(place, "validate", *record)
-    named = {test: (one, why.replace(" SITE ", " site ")) for test, (one, why) in
-             outcomes(again).items()}  # fmt: skip
+    named = {
+        test: (one, why.replace(" SITE ", " site ")) for test, (one, why) in outcomes(again).items()
+    }
     assert named == outcomes(live)
     assert again["counts"] == live["counts"]
     assert live["counts"]["passed"] >= 3

@@ -46,8 +46,17 @@ def test_node_whose_apply_fails_stays_drained_with_the_reason(cluster, place):
 
 
 def test_job_on_the_node_ends_unharmed_and_nothing_is_applied_before(cluster, place):
-    job = cluster.ask("sbatch", "--parsable", "--export=NONE", "-w", "n1", "-o", "/dev/null",
-                      "--wrap", "sleep 120")  # fmt: skip
+    job = cluster.ask(
+        "sbatch",
+        "--parsable",
+        "--export=NONE",
+        "-w",
+        "n1",
+        "-o",
+        "/dev/null",
+        "--wrap",
+        "sleep 120",
+    )
     running = ("squeue", "-h", "-j", job, "-o", "%T")
     assert until(lambda: cluster.ask(*running) == "RUNNING")
     code, said = place.replace("n1")
@@ -66,15 +75,26 @@ def test_killed_while_a_job_runs_it_leaves_the_reason_and_the_next_run_goes_on(
     (site / "group_vars/nodes.yml").write_text(patient)
     elsewhere = Place(tmp_path / "elsewhere", place.environment)
     shutil.copytree(site, elsewhere.directory / "site")
-    job = cluster.ask("sbatch", "--parsable", "--export=NONE", "-w", "n1", "-o", "/dev/null",
-                      "--wrap", "sleep 600")  # fmt: skip
+    job = cluster.ask(
+        "sbatch",
+        "--parsable",
+        "--export=NONE",
+        "-w",
+        "n1",
+        "-o",
+        "/dev/null",
+        "--wrap",
+        "sleep 600",
+    )
     running = ("squeue", "-h", "-j", job, "-o", "%T")
     assert until(lambda: cluster.ask(*running) == "RUNNING")
     killed = subprocess.Popen(
         [sys.executable, "-m", "rdmaprov", "replace", "site", "n1"],
-        cwd=place.directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        cwd=place.directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
         env=place.environment,
-    )  # fmt: skip
+    )
     reason = f"{IN_PROGRESS} {Journal(journal_directory(site, place.directory / 'runs'), ()).owner}"
     assert until(lambda: reasons(cluster)[0] == f"n1|draining|{reason}", 120)
     code, said = elsewhere.replace("n1")
@@ -157,8 +177,10 @@ def sshd(tmp_path):
 def fingerprint(keys, name):
     said = subprocess.run(
         ["ssh-keygen", "-l", "-f", str(keys / f"{name}.pub")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return said.stdout.split()[1]
 
 

@@ -169,10 +169,14 @@ def test_page_of_1024_nodes_that_all_differ_stays_small(make):
             continue
         node["subjects"] = {"mtu": {"failed": number + 1}}
         data["checks"] += [
-            {"test": f"test_mtu.py::test_{number}_{n}[{name}]", "node": name, "outcome": "failed",
-             "message": f"{name} ens{n}: {number} {n} {'x' * 200}. Fix, on {name}: x"}
+            {
+                "test": f"test_mtu.py::test_{number}_{n}[{name}]",
+                "node": name,
+                "outcome": "failed",
+                "message": f"{name} ens{n}: {number} {n} {'x' * 200}. Fix, on {name}: x",
+            }
             for n in range(16)
-        ]  # fmt: skip
+        ]
     page = html(data)
     assert len(page.encode()) < 4_000_000
     assert "more in results.json" in page

@@ -23,9 +23,14 @@ def apply(place, *words):
     """Return the exit code of a rolling apply, and what was printed."""
     done = subprocess.run(
         [sys.executable, "-m", "rdmaprov", "apply", "site", "--serial", "1", *words],
-        cwd=place.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=600, check=False, env=place.environment,
-    )  # fmt: skip
+        cwd=place.directory,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=place.environment,
+    )
     return done.returncode, done.stdout + done.stderr
 
 

@@ -33,9 +33,13 @@ class Place:
     def schedule(self, *words: str) -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, "-m", "rdmaprov", "schedule", "$prod", "--directory", "units", *words],
-            cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=120, check=False,
-        )  # fmt: skip
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert "Traceback" not in done.stderr
         return done.returncode, done.stdout + done.stderr
 

@@ -172,9 +172,13 @@ def test_lock_of_another_user_is_seen():
         site.chmod(0o755)
         with site_lock(site, 0):
             done = subprocess.run(
-                holding(site, user=65534), capture_output=True, text=True, timeout=TIMEOUT_S,
-                stdin=subprocess.DEVNULL, check=False,
-            )  # fmt: skip
+                holding(site, user=65534),
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
     assert f"{site} is held by {getpass.getuser()} on " in done.stderr
     assert f"(pid {os.getpid()})" in done.stderr
 

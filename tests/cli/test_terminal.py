@@ -113,9 +113,12 @@ def test_pipe_gets_nothing_that_moves_and_no_colour(place):
     """FORCE_COLOR, which many CI systems set, makes no terminal of a pipe."""
     done = subprocess.run(
         [sys.executable, "-m", "rdmaprov", "validate", "site", "test_own.py", "-k", "passes"],
-        cwd=place, capture_output=True, text=True, check=True,
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "FORCE_COLOR": "", "TTY_COMPATIBLE": "1"},
-    )  # fmt: skip
+    )
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
     assert "2 nodes: 2 passed; 2 checks passed" in done.stdout
@@ -220,8 +223,11 @@ def test_thousand_nodes_that_cannot_be_judged_are_one_line(tmp_path):
     )
     done = subprocess.run(
         [sys.executable, "-m", "rdmaprov", "validate", "site", "test_own.py"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == ExitCode.FAILED
     lines = done.stdout.splitlines()
     assert "300 nodes: NODE ens1: running: MTU is 1500 [test_mtu]" in lines

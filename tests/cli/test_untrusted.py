@@ -98,9 +98,13 @@ def check_after(program: str, directory: Path, **environment: str) -> Any:
     Hostile("good", "").write(site, directory / "canary")
     return subprocess.run(
         [sys.executable, "-c", program, "check", "--untrusted", str(site)],
-        capture_output=True, text=True, check=False, timeout=TIMEOUT_S, cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+        cwd=directory,
         env={**os.environ, **environment},
-    )  # fmt: skip
+    )
 
 
 def test_settings_of_ansible_mean_nothing(tmp_path: Path):

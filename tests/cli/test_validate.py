@@ -52,9 +52,12 @@ def place(tmp_path):
 def validate(place, *words, **environment):
     return subprocess.run(
         [sys.executable, "-m", "rdmaprov", "validate", "site", "test_own.py", *words],
-        cwd=place, capture_output=True, text=True, check=False,
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "COLUMNS": "300", **environment},
-    )  # fmt: skip
+    )
 
 
 def kept(place):

@@ -114,9 +114,17 @@ def test_wheel_s_suite_runs_by_its_package_name(installed, tmp_path):
     """As `pytest --pyargs` on what is installed, in a directory that knows nothing of it."""
     site = installed / "rdmaprov/_data/inventory/prod"
     command = [
-        sys.executable, "-m", "pytest", "-p", "rdmaprov.validate.plugin", "--pyargs",
-        "rdmaprov.suite", f"--inventory={site}", "--collect-only", "-q",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "rdmaprov.validate.plugin",
+        "--pyargs",
+        "rdmaprov.suite",
+        f"--inventory={site}",
+        "--collect-only",
+        "-q",
+    ]
     path = {**os.environ, "PYTHONPATH": str(installed)}
     done = subprocess.run(
         command, cwd=tmp_path, env=path, capture_output=True, text=True, check=False
@@ -197,10 +205,18 @@ VERBS = [
     ("check", ["here"], ExitCode.OK, ""),
     ("schema", [], ExitCode.OK, "fabric_rails"),
     ("completion", ["bash"], ExitCode.OK, "_RDMAPROV_COMPLETE"),
-    ("explain", ["floor", "--nodes=2", "--gpus-per-node=8", "--rails=8", "--link-gbps=400"],
-     ExitCode.OK, "floor 339"),
-    ("explain", ["sizing", "--parameters=7e9", "--gpus=256", "--step-s=1"],
-     ExitCode.OK, "27.9 GB/s"),
+    (
+        "explain",
+        ["floor", "--nodes=2", "--gpus-per-node=8", "--rails=8", "--link-gbps=400"],
+        ExitCode.OK,
+        "floor 339",
+    ),
+    (
+        "explain",
+        ["sizing", "--parameters=7e9", "--gpus=256", "--step-s=1"],
+        ExitCode.OK,
+        "27.9 GB/s",
+    ),
     ("schedule", ["away", "--directory", "."], ExitCode.OK, "start them: systemctl"),
     ("lab", ["--dir", "lab", "--cache", "cache", "fault", "--list"], ExitCode.OK, "mtu-wrong"),
     ("discover", ["here"], ExitCode.OK, "# host_vars/here1.yml"),
@@ -217,7 +233,7 @@ VERBS = [
     ("report", [], ExitCode.OK, "report.html"),
     ("history", ["away"], ExitCode.OK, "away: "),
     ("compare", ["runs/*-validate"] * 2, ExitCode.UNKNOWN, "not compared: 2 nodes: unknown"),
-]  # fmt: skip
+]
 
 
 def test_wheel_s_verbs_work_on_a_site_of_the_user_s_own(program, own_site):

@@ -72,9 +72,13 @@ class Packages:
     ) -> None:
         """Build a package."""
         tree = self.directory / f"{name}.tree"
-        control = [f"Package: {name}", f"Version: {version}", "Architecture: all",
-                   "Maintainer: Lab <lab@example.org>",
-                   f"Description: stand-in for {name}"]  # fmt: skip
+        control = [
+            f"Package: {name}",
+            f"Version: {version}",
+            "Architecture: all",
+            "Maintainer: Lab <lab@example.org>",
+            f"Description: stand-in for {name}",
+        ]
         control += [f"Depends: {depends}"] if depends else []
         control += [more] if more else []
         texts = {"DEBIAN/control": "\n".join(control) + "\n", **(files or {})}

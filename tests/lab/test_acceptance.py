@@ -50,8 +50,9 @@ class Gate:
 
     def start_sweep(self):
         """Return a run that is in a sweep."""
-        return self.fleet.start_until("accept", "ranks.jsonl", "rail 0: sweep", "--sizes", SIZES,
-                                      "--stages", "fleet")  # fmt: skip
+        return self.fleet.start_until(
+            "accept", "ranks.jsonl", "rail 0: sweep", "--sizes", SIZES, "--stages", "fleet"
+        )
 
     def wait_for(self, started):
         """Return the exit code of a run, and what it printed."""
@@ -104,8 +105,13 @@ def test_healthy_nodes_pass_each_stage(gate):
     assert code == 4, said
     assert "not accepted: the stage fleet was not selected" in said
     states = {stage["name"]: stage["state"] for stage in gate.results["stages"]}
-    assert states == {"state": "passed", "preflight": "passed", "host": "passed",
-                      "pairs": "passed", "groups": "skipped"}  # fmt: skip
+    assert states == {
+        "state": "passed",
+        "preflight": "passed",
+        "host": "passed",
+        "pairs": "passed",
+        "groups": "skipped",
+    }
     assert gate.leftovers() == ["", ""]
 
 

@@ -35,8 +35,9 @@ def announce(lab):
     """Provide what has node1 announce a frame each second at each rail, until the test ends."""
 
     def start(*frames):
-        pairs = [word for rail, each in enumerate(frames)
-                 for word in (lab.netdev(SWITCH, rail), each)]  # fmt: skip
+        pairs = [
+            word for rail, each in enumerate(frames) for word in (lab.netdev(SWITCH, rail), each)
+        ]
         words = shlex.join(["python3", "-c", SEND, str(SECONDS), *pairs])
         lab.run(SWITCH, f"systemd-run -q --collect --unit {UNIT} {words}")
 

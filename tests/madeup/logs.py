@@ -24,10 +24,12 @@ from rdmaprov.acceptance.plan import GateJob, Task
 
 _VERSION = "2.27.5"
 _CONNECTED = {
-    "RING": "Connected all rings, use ring PXN 0 GDR 1", "TREE": "Connected all trees",
-    "NVLS_TREE": "Connected NVLS tree", "NVLS": "Connected NVLS tree",
+    "RING": "Connected all rings, use ring PXN 0 GDR 1",
+    "TREE": "Connected all trees",
+    "NVLS_TREE": "Connected NVLS tree",
+    "NVLS": "Connected NVLS tree",
     "COLLNET_DIRECT": "rank 0 Connected CollNet",
-}  # fmt: skip
+}
 
 
 # What NCCL 2.23 and nccl-rdma-sharp-plugins wrote where SHARP was not used, by what was wrong:
@@ -221,8 +223,11 @@ class JobLogs:
         return next(near, own[0])
 
     def _list_tuning(self, task: Task, done: WorkDone) -> None:
-        names = {"all_reduce": "AllReduce", "all_gather": "AllGather",
-                 "reduce_scatter": "ReduceScatter"}  # fmt: skip
+        names = {
+            "all_reduce": "AllReduce",
+            "all_gather": "AllGather",
+            "reduce_scatter": "ReduceScatter",
+        }
         name = names.get(task.collective)
         for group, ranks in enumerate(task.groups if name else ()):
             cost = done.costs[group]

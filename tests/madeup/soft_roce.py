@@ -15,16 +15,26 @@ from rdmaprov.watch.verdict import Verdict
 
 # As `open` of watch/node/counters.py lists them on a node of the lab.
 NAMES = (
-    "hw_counters.sent_pkts", "hw_counters.rcvd_pkts", "hw_counters.out_of_seq_request",
-    "hw_counters.rcvd_seq_err", "hw_counters.completer_retry_err",
-    "hw_counters.retry_exceeded_err", "hw_counters.link_downed", "down",
-    "statistics.tx_bytes", "statistics.rx_bytes", "carrier_changes",
-    "ethtool.tx_bytes_phy", "ethtool.rx_bytes_phy", "ethtool.rx_discards_phy",
+    "hw_counters.sent_pkts",
+    "hw_counters.rcvd_pkts",
+    "hw_counters.out_of_seq_request",
+    "hw_counters.rcvd_seq_err",
+    "hw_counters.completer_retry_err",
+    "hw_counters.retry_exceeded_err",
+    "hw_counters.link_downed",
+    "down",
+    "statistics.tx_bytes",
+    "statistics.rx_bytes",
+    "carrier_changes",
+    "ethtool.tx_bytes_phy",
+    "ethtool.rx_bytes_phy",
+    "ethtool.rx_discards_phy",
     "ethtool.link_down_events_phy",
     *(f"ethtool.tx_prio{each}_{unit}" for each in range(8) for unit in ("bytes", "packets")),
-    "ethtool.rx_prio3_discards", "ethtool.rx_prio3_pause_duration",
+    "ethtool.rx_prio3_discards",
+    "ethtool.rx_prio3_pause_duration",
     "ethtool.tx_prio3_pause_duration",
-)  # fmt: skip
+)
 Counts = Mapping[str, int]
 PACKET = 4170  # 4 KiB and headers
 
@@ -39,10 +49,16 @@ def load(packets: int, sent: int = -1, priority: int = 3) -> dict[str, int]:
 
     """
     sent = packets if sent < 0 else sent
-    moved = {f"ethtool.tx_prio{priority}_packets": sent,
-             f"ethtool.tx_prio{priority}_bytes": sent * PACKET}  # fmt: skip
-    both = {"statistics.tx_bytes": sent, "ethtool.tx_bytes_phy": sent,
-            "statistics.rx_bytes": packets, "ethtool.rx_bytes_phy": packets}  # fmt: skip
+    moved = {
+        f"ethtool.tx_prio{priority}_packets": sent,
+        f"ethtool.tx_prio{priority}_bytes": sent * PACKET,
+    }
+    both = {
+        "statistics.tx_bytes": sent,
+        "ethtool.tx_bytes_phy": sent,
+        "statistics.rx_bytes": packets,
+        "ethtool.rx_bytes_phy": packets,
+    }
     moved |= {name: count * PACKET for name, count in both.items()}
     return {**moved, "hw_counters.sent_pkts": packets, "hw_counters.rcvd_pkts": packets}
 
@@ -59,11 +75,19 @@ class SoftRoceWatch:
         self.accounts = {node.name: NodeAccount(node) for node in nodes}
         self.second = 0
         for node in nodes:
-            rails = [{"rdma": f"mlx5_{number}", "netdev": f"ens{number}"}
-                     for number in range(len(node.rails))]  # fmt: skip
+            rails = [
+                {"rdma": f"mlx5_{number}", "netdev": f"ens{number}"}
+                for number in range(len(node.rails))
+            ]
             keys = [f"{number}/{name}" for number in range(len(rails)) for name in NAMES]
-            opened = {"us": 0, "cpu_us": 0, "boot": "1", "names": keys, "counts": [7] * len(keys),
-                      "rails": rails}  # fmt: skip
+            opened = {
+                "us": 0,
+                "cpu_us": 0,
+                "boot": "1",
+                "names": keys,
+                "counts": [7] * len(keys),
+                "rails": rails,
+            }
             self.accounts[node.name].start(parse_names(json.dumps(opened), len(rails)), 0.0)
 
     def pass_seconds(self, seconds: int, told: Mapping[tuple[str, int], Counts]) -> None:
@@ -71,11 +95,17 @@ class SoftRoceWatch:
         for _ in range(seconds):
             self.second += 1
             for name, account in self.accounts.items():
-                grown = [(place, told.get((name, rail), {}).get(counter, 0))
-                         for place, (rail, counter) in enumerate(account.keys)]  # fmt: skip
-                step = {"us": 1_000_000 * self.second, "cpu_us": 900 * self.second, "gone": [],
-                        "at": [place for place, by in grown if by],
-                        "by": [by for _, by in grown if by]}  # fmt: skip
+                grown = [
+                    (place, told.get((name, rail), {}).get(counter, 0))
+                    for place, (rail, counter) in enumerate(account.keys)
+                ]
+                step = {
+                    "us": 1_000_000 * self.second,
+                    "cpu_us": 900 * self.second,
+                    "gone": [],
+                    "at": [place for place, by in grown if by],
+                    "by": [by for _, by in grown if by],
+                }
                 steps = parse_steps(json.dumps(step), len(account.keys))
                 account.add(steps, float(self.second))
 

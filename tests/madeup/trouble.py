@@ -91,9 +91,14 @@ class Trouble:
         first = 0 if 0 not in self.ranks else 1
         for event in (
             {"event": "missing", "rank": first, "error": error},
-            {"event": "failed", "rank": first, "phase": "rendezvous",
-             "error": f"RuntimeError: {error}", "entered": 0},
-        ):  # fmt: skip
+            {
+                "event": "failed",
+                "rank": first,
+                "phase": "rendezvous",
+                "error": f"RuntimeError: {error}",
+                "entered": 0,
+            },
+        ):
             run.take_event(event)
             say(event)
         self._stop_others(run)
@@ -112,8 +117,14 @@ class Trouble:
             if silent:
                 continue
             where = _STUCK_AT if self.what == "mixed" else _WAITS_AT
-            event = {"event": "late", "rank": rank, "phase": self.phase, "limit_s": limit,
-                     "where": where, "entered": self.entered}  # fmt: skip
+            event = {
+                "event": "late",
+                "rank": rank,
+                "phase": self.phase,
+                "limit_s": limit,
+                "where": where,
+                "entered": self.entered,
+            }
             run.take_event(event)
             say(event)
         for name in dict.fromkeys(run.job.node_of(rank) for rank in waits):
@@ -139,8 +150,13 @@ class Trouble:
                 "DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited"
                 f" or there was a network error, NCCL version 2.27.5. Last error: {said}"
             )
-            event = {"event": "failed", "rank": each, "phase": self.phase, "error": error,
-                     "entered": self.entered}  # fmt: skip
+            event = {
+                "event": "failed",
+                "rank": each,
+                "phase": self.phase,
+                "error": error,
+                "entered": self.entered,
+            }
             run.take_event(event)
             say(event)
             node = run.nodes[run.job.node_of(each)]

@@ -83,12 +83,16 @@ class MadeUpWatch:
         self.used = [name for name in NAMES if NAMES[name] not in self.left_out]
         self.levels = [
             [
-                {name: self.chance.randrange(1 << 40) if name in _BIG else self.chance.randrange(9)
-                 for name in NAMES}
+                {
+                    name: self.chance.randrange(1 << 40)
+                    if name in _BIG
+                    else self.chance.randrange(9)
+                    for name in NAMES
+                }
                 for _ in range(self.rails)
             ]
             for _ in self.nodes
-        ]  # fmt: skip
+        ]
         self.boots = [f"{number:08x}" for number in range(len(self.nodes))]
         self.silent: set[int] = set()
         self.odd_answers: dict[int, str] = {}
@@ -130,17 +134,23 @@ class MadeUpWatch:
         packets = received * line / PACKET_BYTES
         wrong = _poisson(self.chance, second.bit_errors * 8 * line)
         grown = {
-            "sent": second.load * line / 4, "received": received * line / 4,
-            "sent_phy": second.load * line * 1.02, "received_phy": received * line * 1.02,
+            "sent": second.load * line / 4,
+            "received": received * line / 4,
+            "sent_phy": second.load * line * 1.02,
+            "received_phy": received * line * 1.02,
             "priority": (1 - second.astray) * second.load * line * 1.02,
             "other_priority": second.astray * second.load * line * 1.02,
             "marked": second.marked * packets,
             "cnps_sent": min(40_000.0, second.marked * packets / 4),
             "cnps_handled": second.cnps_handled,
-            "paused_us": 1e6 * second.paused, "paused": 2e3 * second.paused,
-            "pausing_us": 1e6 * second.pausing, "pausing": 2e3 * second.pausing,
-            "symbols": wrong, "old_symbols": wrong, **second.counts,
-        }  # fmt: skip
+            "paused_us": 1e6 * second.paused,
+            "paused": 2e3 * second.paused,
+            "pausing_us": 1e6 * second.pausing,
+            "pausing": 2e3 * second.pausing,
+            "symbols": wrong,
+            "old_symbols": wrong,
+            **second.counts,
+        }
         for name, count in grown.items():
             at[name] += int(count)
 
@@ -149,8 +159,19 @@ class MadeUpWatch:
         return [self.levels[number][rail][name] for rail in range(self.rails) for name in self.used]
 
 
-_BIG = {"sent", "received", "sent_phy", "received_phy", "paused_us", "pausing_us", "marked",
-        "cnps_sent", "cnps_handled", "out_of_sequence", "waits"}  # fmt: skip
+_BIG = {
+    "sent",
+    "received",
+    "sent_phy",
+    "received_phy",
+    "paused_us",
+    "pausing_us",
+    "marked",
+    "cnps_sent",
+    "cnps_handled",
+    "out_of_sequence",
+    "waits",
+}
 
 
 def _poisson(chance: random.Random, mean: float) -> int:
@@ -199,13 +220,19 @@ class MadeUpLink:
         # Its clock: a little after the second, as a busy node answers late.
         late = watch.chance.randrange(1000)
         document: dict[str, Any] = {
-            "us": (watch.second - self._began) * 1_000_000 + late, "cpu_us": 400 * self._answers,
-        }  # fmt: skip
+            "us": (watch.second - self._began) * 1_000_000 + late,
+            "cpu_us": 400 * self._answers,
+        }
         if asked == "open":
-            devices = [{"rdma": f"mlx5_{rail}", "netdev": f"ens{rail}"}
-                       for rail in range(watch.rails)]  # fmt: skip
-            document |= {"boot": watch.boots[number], "names": watch.names, "counts": now,
-                         "rails": devices}  # fmt: skip
+            devices = [
+                {"rdma": f"mlx5_{rail}", "netdev": f"ens{rail}"} for rail in range(watch.rails)
+            ]
+            document |= {
+                "boot": watch.boots[number],
+                "names": watch.names,
+                "counts": now,
+                "rails": devices,
+            }
         else:
             at = [place for place, each in enumerate(now) if each != self._last[place]]
             by = [now[place] - self._last[place] for place in at]

@@ -187,10 +187,14 @@ class _Work:
         for rank, share in zip(ranks, own.tolist(), strict=True):
             mine = us * share * self._lie(rank)
             self._say(
-                "row", rank, group, **row, median_us=round(mine, 1) or 0.1,
+                "row",
+                rank,
+                group,
+                **row,
+                median_us=round(mine, 1) or 0.1,
                 p99_us=round(mine * (1 + late) + stall_us, 1) or 0.1,
                 min_us=round(mine / (1 + early), 1) or 0.1,
-            )  # fmt: skip
+            )
 
     def _stall_us(self, team: Team, seconds: float) -> float:
         """Return what a link that goes down adds to one run: until NCCL's retries get through."""
@@ -256,10 +260,14 @@ class _Work:
             for at in (0, 1):
                 gb_s = 1 / (1 / rate + 2 * us * 1e-6 / _BURST_BYTES * 1e9) * self._noise()
                 self._say(
-                    "pair", ranks[at], group, to=ranks[1 - at],
+                    "pair",
+                    ranks[at],
+                    group,
+                    to=ranks[1 - at],
                     us=round(us * self._noise(), 1),
-                    gb_s=gb_s, reduce_us=round(2.2 * us * self._noise(), 1),
-                )  # fmt: skip
+                    gb_s=gb_s,
+                    reduce_us=round(2.2 * us * self._noise(), 1),
+                )
         self._count(flows, lost, bytes_of)
         self.done.seconds += 0.1
 
@@ -314,14 +322,24 @@ class _Work:
     ) -> None:
         compute = min(us, alone) - data
         optimizer = training.OPTIMIZER_SHARE * compute
-        phases = {"data_us": data, "forward_us": training.FORWARD * compute,
-                  "optimizer_us": optimizer}  # fmt: skip
+        phases = {
+            "data_us": data,
+            "forward_us": training.FORWARD * compute,
+            "optimizer_us": optimizer,
+        }
         phases["backward_us"] = max(0.0, us - sum(phases.values()))
         self._say(
-            "step", rank, group, mode=mode, count=count, median_us=us,
-            best_us=us / (1 + self.fleet.noise), worst_us=us * (1 + 3 * self.fleet.noise),
-            own_us=us, **phases,
-        )  # fmt: skip
+            "step",
+            rank,
+            group,
+            mode=mode,
+            count=count,
+            median_us=us,
+            best_us=us / (1 + self.fleet.noise),
+            worst_us=us * (1 + 3 * self.fleet.noise),
+            own_us=us,
+            **phases,
+        )
 
     def _soak(self) -> None:
         """Report intervals of ten seconds, each in the condition that holds then."""
@@ -335,10 +353,15 @@ class _Work:
                 bytes_of[group] = size * count
                 for rank in ranks:
                     self._say(
-                        "soak", rank, group, interval=interval, count=count,
-                        median_us=round(us, 1), min_us=round(us * 0.99, 1),
+                        "soak",
+                        rank,
+                        group,
+                        interval=interval,
+                        count=count,
+                        median_us=round(us, 1),
+                        min_us=round(us * 0.99, 1),
                         max_us=round(us * (1 + 3 * self.fleet.noise), 1),
-                    )  # fmt: skip
+                    )
             self._count(flows, lost, bytes_of)
         self.done.seconds += self.task.soak_s
         self.done.events += wrong_events(self.fleet, self.job, self.task)

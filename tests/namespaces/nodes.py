@@ -111,9 +111,18 @@ class NamespaceFleet:
     def _connect(self, name: str, device: str, address: str) -> None:
         node, port = self.nodes[name], f"{name}-{device}"
         self._switch.enter(
-            "ip", "link", "add", port, "type", "veth",
-            "peer", "name", device, "netns", str(node.pid),
-        )  # fmt: skip
+            "ip",
+            "link",
+            "add",
+            port,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            device,
+            "netns",
+            str(node.pid),
+        )
         self._switch.enter("ip", "link", "set", port, "master", device, "up")
         node.enter("ip", "address", "add", address, "dev", device)
         node.enter("ip", "link", "set", device, "up")
@@ -148,9 +157,20 @@ class NamespaceFleet:
     def slow_down(self, name: str, device: str, rate: str) -> None:
         """Limit what a node sends on a rail, in tc's words for a rate."""
         self.nodes[name].enter(
-            "tc", "qdisc", "add", "dev", device, "root", "tbf",
-            "rate", rate, "burst", "64kb", "latency", "400ms",
-        )  # fmt: skip
+            "tc",
+            "qdisc",
+            "add",
+            "dev",
+            device,
+            "root",
+            "tbf",
+            "rate",
+            rate,
+            "burst",
+            "64kb",
+            "latency",
+            "400ms",
+        )
 
     def hook(self, name: str, source: str) -> None:
         """Have the ranks of a node run this source when their Python starts."""

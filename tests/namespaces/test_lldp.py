@@ -86,8 +86,10 @@ class NamespaceBackend(BaseBackend):  # type: ignore[misc] # testinfra has no ty
         done = subprocess.run(
             ["nsenter", "-t", str(self.node.pid), "-a", "--", "sh", "-c", text],
             env={"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin", "LC_ALL": "C"},
-            capture_output=True, check=False, timeout=LIMIT_S,
-        )  # fmt: skip
+            capture_output=True,
+            check=False,
+            timeout=LIMIT_S,
+        )
         return self.result(done.returncode, text.encode(), done.stdout, done.stderr)
 
 
@@ -268,8 +270,12 @@ def test_validate_names_the_switch_and_says_what_is_not_verified(fabric):
     fabric.wait_for("rail1")
     program = Path(sys.executable).with_name("rdmaprov")
     done = subprocess.run(
-        [program, "validate", fabric.site(), *FILES], cwd=fabric.directory,
-        capture_output=True, text=True, check=False, timeout=LIMIT_S,
-    )  # fmt: skip
+        [program, "validate", fabric.site(), *FILES],
+        cwd=fabric.directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "gpu1 rail1: running: neighbour is leaf-r0 swp1" in done.stdout

@@ -18,9 +18,14 @@ from rdmaprov.report.page import html
 pytestmark = pytest.mark.browser
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
 WIDE, NARROW = 1200, 420
 PAGES: dict[str, Callable[[], dict[str, Any]]] = {
     "validate 4": lambda: runs.validated(4),
@@ -37,9 +42,11 @@ PAGES: dict[str, Callable[[], dict[str, Any]]] = {
     "accept 1024": lambda: gate_runs.accepted(1024, per_node=2),
 }
 HEADLINES = {
-    "validate": ("Failed", "Passed"), "apply": ("Failed", ""), "plan": ("Unknown", ""),
+    "validate": ("Failed", "Passed"),
+    "apply": ("Failed", ""),
+    "plan": ("Unknown", ""),
     "accept": ("Refused", "Accepted"),
-}  # fmt: skip
+}
 PLOTS = ["bandwidth", "pairs", "rails", "samples", "ranks"]
 WITHOUT_SAMPLES = {"accept 1024"}  # as an older rdmaprov wrote results
 

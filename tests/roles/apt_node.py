@@ -177,8 +177,11 @@ class AptNode(FakeMachine):
         rows = []
         for url, offered in self._offers().items():
             if only != (url == DEBIAN):
-                rows += [f" {name} | {version} | {url} ./ Packages\n"
-                         for name, version in offered if name in argv]  # fmt: skip
+                rows += [
+                    f" {name} | {version} | {url} ./ Packages\n"
+                    for name, version in offered
+                    if name in argv
+                ]
         return "".join(rows)
 
     def _modinfo(self, argv: list[str]) -> str:

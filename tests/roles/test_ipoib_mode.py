@@ -156,10 +156,17 @@ def test_older_systemd_is_refused(node: FakeMachine):
 
 def mtu_arguments(**changed: object) -> dict[str, Any]:
     return {
-        "kind": "infiniband", "ipoib": True, "ipoib_mode": "connected",
-        "rails": [{"netdev": "ens1"}], "mtu_bytes": 65520, "rdma_bytes": 4096,
-        "link_manager": "ifupdown", "guard_allowed_netdevs": [], "guard_revert_s": 60, **changed,
-    }  # fmt: skip
+        "kind": "infiniband",
+        "ipoib": True,
+        "ipoib_mode": "connected",
+        "rails": [{"netdev": "ens1"}],
+        "mtu_bytes": 65520,
+        "rdma_bytes": 4096,
+        "link_manager": "ifupdown",
+        "guard_allowed_netdevs": [],
+        "guard_revert_s": 60,
+        **changed,
+    }
 
 
 def test_mtu_of_the_mode_to_come_is_planned_with_it(node: FakeMachine):

@@ -76,9 +76,13 @@ def shown(node: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> IpRoute:
 
 def wanted(**changed: object) -> dict[str, object]:
     return {
-        **arguments(), "kind": "infiniband", "rails": [ENTRY], "ipoib_mode": "datagram",
-        "link_manager": "ifupdown", **changed,
-    }  # fmt: skip
+        **arguments(),
+        "kind": "infiniband",
+        "rails": [ENTRY],
+        "ipoib_mode": "datagram",
+        "link_manager": "ifupdown",
+        **changed,
+    }
 
 
 def test_interface_is_made_and_addressed_and_a_second_run_changes_nothing(node, shown):
@@ -157,16 +161,26 @@ def with_manager_of_red_hat(node: FakeMachine) -> None:
 
 
 MANAGERS = [
-    (with_networkd, f"{NETWORKD}{CHILD}.netdev", "[NetDev]\nName=mlx5_ib0.8002\nKind=ipoib\n\n"
-     "[IPoIB]\nPartitionKey=0x8002\n"),
+    (
+        with_networkd,
+        f"{NETWORKD}{CHILD}.netdev",
+        "[NetDev]\nName=mlx5_ib0.8002\nKind=ipoib\n\n[IPoIB]\nPartitionKey=0x8002\n",
+    ),
     (with_networkd, f"{NETWORKD}{PORT}.network", "IPoIB=mlx5_ib0.8002\n"),
     (with_networkd, f"{NETWORKD}{CHILD}.network", "Name=mlx5_ib0.8002\n"),
     (with_manager_of_red_hat, PROFILE, "type=infiniband\ninterface-name=mlx5_ib0.8002\n"),
-    (with_manager_of_red_hat, PROFILE, "[infiniband]\ntransport-mode=datagram\np-key=32770\n"
-     "parent=mlx5_ib0\n"),
-    (with_ifupdown, STANZA, "    pre-up test -e /sys/class/net/mlx5_ib0.8002 || "
-     "echo 0x8002 > /sys/class/net/mlx5_ib0/create_child\n"),
-]  # fmt: skip
+    (
+        with_manager_of_red_hat,
+        PROFILE,
+        "[infiniband]\ntransport-mode=datagram\np-key=32770\nparent=mlx5_ib0\n",
+    ),
+    (
+        with_ifupdown,
+        STANZA,
+        "    pre-up test -e /sys/class/net/mlx5_ib0.8002 || "
+        "echo 0x8002 > /sys/class/net/mlx5_ib0/create_child\n",
+    ),
+]
 
 
 ADDRESS = Addressing("192.0.2.1/24")

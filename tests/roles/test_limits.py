@@ -37,8 +37,9 @@ def test_factory_node_gets_its_limits(node: Node):
     assert node.value(SWAPPINESS) == "1"
     assert "vm.swappiness = 1\n" in (node.read(SYSCTL) or "")
     logins = (node.read(LOGINS) or "").splitlines()[1:]
-    assert logins == [f"{who} {kind} memlock unlimited" for who in ["*", "root"]
-                      for kind in ("soft", "hard")]  # fmt: skip
+    assert logins == [
+        f"{who} {kind} memlock unlimited" for who in ["*", "root"] for kind in ("soft", "hard")
+    ]
     assert (node.read(DROP_IN) or "").endswith("[Service]\nLimitMEMLOCK=infinity\n")
     assert "prlimit --pid=7 --memlock=unlimited:unlimited" in node.ran
     assert not [line for line in node.ran if "restart" in line]

@@ -91,9 +91,14 @@ def test_what_no_plugin_reads_as_it_looks_is_refused(node: FakeMachine, changed,
 
 
 GOOD_LINES = (
-    "", "# text = anything, of any form", LINE, LINE[:-3], LINE[:-6],
-    "allgather,0,0,nvls_tree,simple,64,-1,-1,1,0", "reduce,1,999999999999999999,pat,ll,-1,2,16",
-)  # fmt: skip
+    "",
+    "# text = anything, of any form",
+    LINE,
+    LINE[:-3],
+    LINE[:-6],
+    "allgather,0,0,nvls_tree,simple,64,-1,-1,1,0",
+    "reduce,1,999999999999999999,pat,ll,-1,2,16",
+)
 BAD_LINES = (
     LINE + ",1", LINE[:-9], LINE.replace("tree", "Tree"), LINE.replace("ll128", "LL128"),
     LINE.replace("allreduce", "all_reduce"), LINE.replace("allreduce", "alltoall"), " " + LINE,

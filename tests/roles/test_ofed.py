@@ -28,8 +28,14 @@ def test_factory_node_gets_the_vendors_drivers(node: AptNode):
     assert node.packages["doca-ofed"] == ("ii", "3.1.0-091513")
     lines = (node.read(Apt.repository_file) or "").splitlines()
     assert lines[1:] == [f"# Signed by {KEY}", f"deb [signed-by={Apt.key_file}] {DOCA} ./"]
-    assert node.holds == {"doca-ofed", KERNEL_DKMS, "ofed-scripts", "rdma-core",
-                          "linux-image-amd64", f"linux-headers-{KERNEL}"}  # fmt: skip
+    assert node.holds == {
+        "doca-ofed",
+        KERNEL_DKMS,
+        "ofed-scripts",
+        "rdma-core",
+        "linux-image-amd64",
+        f"linux-headers-{KERNEL}",
+    }
     assert node.said("update-initramfs -u -k", KERNEL)
     assert not node.exists(STALE)
     assert not run(node)["changed"]
@@ -133,18 +139,22 @@ def test_package_that_would_go_along_stops_it(node: AptNode):
     ("lose", "device"),
     [
         (lambda node: node.remove(Apt.key_file), Apt.key_file),
-        (lambda node: node.put(Apt.repository_file, "deb [trusted=yes] http://x ./\n"),
-         Apt.repository_file),
+        (
+            lambda node: node.put(Apt.repository_file, "deb [trusted=yes] http://x ./\n"),
+            Apt.repository_file,
+        ),
         (lambda node: node.packages.update({"doca-ofed": ("ii", "3.1.01-1")}), "doca-ofed"),
         (lambda node: node.packages.pop("doca-ofed"), "doca-ofed"),
         (lambda node: node.remove(f"/lib/modules/{KERNEL}/build/Makefile"), "doca-ofed"),
         (lambda node: next(iter(node.dkms.values())).clear(), f"kernel {KERNEL}"),
         (lambda node: node.holds.discard(KERNEL_DKMS), "packages"),
         (lambda node: node.put(STALE), "initramfs"),
-        (lambda node: node.packages.update({"ofed-scripts": ("iU", "25.07.OFED.25-1")}),
-         "packages"),
+        (
+            lambda node: node.packages.update({"ofed-scripts": ("iU", "25.07.OFED.25-1")}),
+            "packages",
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_part_is_seen_alone(node: AptNode, lose: Any, device: str):
     run(node)
     lose(node)

@@ -65,22 +65,31 @@ def test_node_without_ofed_info_has_no_ofed(machine: FakeMachine):
     ("line", "source"),
     [
         ("mlnx-ofed-kernel/25.07.OFED, 6.1.0-41-amd64, x86_64: installed", {"6.1.0-41-amd64"}),
-        ("mlnx-ofed-kernel/25.07.OFED, 6.1.0, x86_64: installed (original_module exists)",
-         {"6.1.0"}),
+        (
+            "mlnx-ofed-kernel/25.07.OFED, 6.1.0, x86_64: installed (original_module exists)",
+            {"6.1.0"},
+        ),
         ("mlnx-ofed-kernel, 25.07.OFED, 5.15.0, x86_64: installed", {"5.15.0"}),
         ("mlnx-ofed-kernel/25.07.OFED: added", set()),
         ("mlnx-ofed-kernel/25.07.OFED, 6.1.0, x86_64: built", set()),
     ],
-)  # fmt: skip
+)
 def test_dkms_of_both_generations_is_understood(line: str, source: set[str]):
     assert dkms.parse(line) == [dkms.Source("mlnx-ofed-kernel", "25.07.OFED", frozenset(source))]
 
 
 @pytest.mark.parametrize(
     ("status", "whole"),
-    [("ii ", True), ("hi ", True), ("it ", True), ("iU ", False), ("iF ", False),
-     ("iHR", False), ("iiR", False)],
-)  # fmt: skip
+    [
+        ("ii ", True),
+        ("hi ", True),
+        ("it ", True),
+        ("iU ", False),
+        ("iF ", False),
+        ("iHR", False),
+        ("iiR", False),
+    ],
+)
 def test_package_that_is_halfway_is_seen(status: str, whole: bool):
     text = f"{status}\tmft\t4.30\nrc \told\t1\nun \tnever\t\n"
     assert apt.statuses(text) == {"mft": Package("mft", "4.30", whole)}
@@ -130,12 +139,17 @@ def test_holder_of_the_lock_is_named(machine: FakeMachine):
     ("said", "where"),
     [
         ("dpkg: error: failed to write: No space left on device", "the root file system"),
-        ("E: You don't have enough free space in /var/cache/apt/archives/.",
-         "/var/cache/apt/archives/"),
-        ("At least 12MB more space needed on the / filesystem.\n   needs 12MB more space on the /",
-         "/"),
+        (
+            "E: You don't have enough free space in /var/cache/apt/archives/.",
+            "/var/cache/apt/archives/",
+        ),
+        (
+            "At least 12MB more space needed on the / filesystem.\n"
+            "   needs 12MB more space on the /",
+            "/",
+        ),
     ],
-)  # fmt: skip
+)
 def test_full_disk_is_named(said: str, where: str):
     assert str(manager.disk_full(said)).startswith(f"{where}: the disk is full")
 
@@ -189,8 +203,16 @@ def test_flavour_is_told_by_packages(names: list[str], flavours: set[str]):
 
 
 def test_drivers_kernel_and_gpu_driver_are_held_together():
-    names = ["doca-ofed", "linux-image-amd64", "linux-headers-6.1.0-41-amd64", "vim",
-             "nvidia-driver", "libnvidia-ml1", "linux-libc-dev", "linux-base"]  # fmt: skip
+    names = [
+        "doca-ofed",
+        "linux-image-amd64",
+        "linux-headers-6.1.0-41-amd64",
+        "vim",
+        "nvidia-driver",
+        "libnvidia-ml1",
+        "linux-libc-dev",
+        "linux-base",
+    ]
     assert package_names.to_hold({name: Package(name, "1") for name in names}) == [
         "doca-ofed",
         "libnvidia-ml1",

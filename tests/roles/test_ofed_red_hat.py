@@ -60,9 +60,11 @@ def test_dnf_changes_by_exact_versions(rhel: FakeMachine):
 
 def test_dnf_names_what_would_go_along(rhel: FakeMachine):
     rhel.programs["rpm -e --test"] = CommandFailed(
-        ["rpm"], 1, "error: Failed dependencies:\n"
+        ["rpm"],
+        1,
+        "error: Failed dependencies:\n"
         "\tlibibverbs.so.1()(64bit) is needed by (installed) slurm-slurmd-23.02-1.el9.x86_64\n",
-    )  # fmt: skip
+    )
     assert packages.of(rhel).lost_with(["rdma-core"], []) == ["slurm-slurmd"]
     assert packages.of(rhel).lost_with([], []) == []
 

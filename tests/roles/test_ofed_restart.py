@@ -66,14 +66,21 @@ def test_drivers_are_restarted_where_that_is_allowed(node: AptNode):
     [
         (lambda node: node.put(f"{LOADED}/holders/ko2iblnd"), "mlx5_core is held by ko2iblnd"),
         (lambda node: node.put(f"{LOADED}/refcnt", "2\n"), "refcnt has 2 besides its holders"),
-        (lambda node: node.programs.update(
-            {"rdma -j resource show": '[{"ifname":"mlx5_0","ctx":3}]'}), "3 contexts"),
-        (lambda node: node.programs.update(
-            {"ip -j -4 route show default": '[{"dst":"default","dev":"ens1"}]'}),
-         "mlx5_core is ens1's driver, and the default gateway uses that"),
+        (
+            lambda node: node.programs.update(
+                {"rdma -j resource show": '[{"ifname":"mlx5_0","ctx":3}]'}
+            ),
+            "3 contexts",
+        ),
+        (
+            lambda node: node.programs.update(
+                {"ip -j -4 route show default": '[{"dst":"default","dev":"ens1"}]'}
+            ),
+            "mlx5_core is ens1's driver, and the default gateway uses that",
+        ),
         (lambda node: node.remove("/etc/init.d/openibd"), "there is no /etc/init.d/openibd"),
     ],
-)  # fmt: skip
+)
 def test_drivers_in_use_are_not_restarted(node: AptNode, use: Any, why: str):
     node.load("")
     openibd(node)

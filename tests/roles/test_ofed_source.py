@@ -75,8 +75,9 @@ def test_repository_that_another_key_signed_is_not_kept(node: AptNode):
 def test_key_from_another_place_is_taken(node: AptNode, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(vendor_repository, "VENDORS_KEYS", (FINGERPRINT, RSA2048))
     run(node)
-    other = run(node, repository_key_url=str(FIXTURES / "rsa2048.asc"),
-                repository_key_fingerprint="")  # fmt: skip
+    other = run(
+        node, repository_key_url=str(FIXTURES / "rsa2048.asc"), repository_key_fingerprint=""
+    )
     assert devices(other) == [Apt.repository_file]
     assert (node.read(Apt.key_file) or "") == (FIXTURES / "rsa2048.asc").read_text()
 
@@ -110,8 +111,7 @@ def test_archive_becomes_a_repository_if_its_checksum_is_right(
         run(node, "mlnx_ofed", **given, package_sha256="0" * 64)
     assert not node.exists(Apt.repository_file)
     url = f"file:///var/lib/rdmaprov/ofed/{sha256}/repository/"
-    monkeypatch.setitem(apt_node.OFFERS, url,
-                        apt_node.OFFERS[MLNX])  # fmt: skip
+    monkeypatch.setitem(apt_node.OFFERS, url, apt_node.OFFERS[MLNX])
     result = run(node, "mlnx_ofed", **given, package_sha256=sha256)
     assert devices(result) == [str(path), Apt.repository_file, "mlnx-ofed-all"]
     assert (node.read(Apt.repository_file) or "").endswith(f"\ndeb [trusted=yes] {url} ./\n")

@@ -105,7 +105,7 @@ def test_loaded_module_that_is_no_client_is_an_error(node: FakeMachine):
         ),
     ],
     ids=["parameter", "no-symbols", "versions", "inbox", "secure-boot", "no-gpu", "other"],
-)  # fmt: skip
+)
 def test_module_that_does_not_load_is_explained(node: FakeMachine, prepare: Any, says: str):
     node.programs["modprobe nvidia_peermem"] = EINVAL
     prepare(node)

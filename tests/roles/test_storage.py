@@ -36,19 +36,23 @@ def node(tmp_path: Path) -> FakeMachine:
         ("//nas1/share /data cifs rw,addr=10.1.0.5 0 0", ["10.1.0.5"]),
         ("10.1.0.5:6789,10.1.0.6:6789:/ /data ceph rw,acl 0 0", ["10.1.0.5", "10.1.0.6"]),
         ("[fd00::5]:6789,[fd00::6]:6789:/ /data ceph rw 0 0", ["fd00::5", "fd00::6"]),
-        ("a@8f2e.fs=/ /data ceph rw,mon_addr=10.1.0.5:3300/10.1.0.6:3300 0 0",
-         ["10.1.0.5", "10.1.0.6"]),
+        (
+            "a@8f2e.fs=/ /data ceph rw,mon_addr=10.1.0.5:3300/10.1.0.6:3300 0 0",
+            ["10.1.0.5", "10.1.0.6"],
+        ),
         ("10.1.0.5@tcp:10.1.0.6@o2ib1:/fs /data lustre rw 0 0", ["10.1.0.5", "10.1.0.6"]),
         ("10.1.0.5@o2ib,10.1.0.6@o2ib:/fs /data lustre rw 0 0", ["10.1.0.5", "10.1.0.6"]),
         ("nas1:/vol /data fuse.glusterfs rw 0 0", ["10.9.0.30"]),
         ("gone:/vol /data fuse.glusterfs rw 0 0", []),
-        ("beegfs_nodev /data beegfs rw,cfgFile=/etc/beegfs/client.conf 0 0",
-         ["10.9.0.20", "fd00::23"]),
+        (
+            "beegfs_nodev /data beegfs rw,cfgFile=/etc/beegfs/client.conf 0 0",
+            ["10.9.0.20", "fd00::23"],
+        ),
         ("gpfs0 /data gpfs rw 0 0", ["10.9.0.21"]),
         ("nas1/default /data wekafs rw 0 0", ["10.9.0.30", "10.9.0.22"]),
         ("/dev/sda1 /data ext4 rw 0 0", []),
     ],
-)  # fmt: skip
+)
 def test_mount_depends_on_its_servers(node: FakeMachine, mount: str, servers: list[str]):
     node.put("/proc/mounts", mount + "\n")
     assert storage.servers(node) == [(each, "the filesystem on /data") for each in servers]

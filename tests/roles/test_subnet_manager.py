@@ -229,8 +229,13 @@ def test_port_that_cannot_be_asked_starts_nothing(node: OpensmNode):
 def test_node_that_is_no_manager_any_more_loses_its_own(node: OpensmNode):
     apply(node)
     result = apply(node, hosts=["ib02"])
-    assert {"device": NAME, "layer": "running", "setting": "unit", "seen": "running",
-            "wanted": "absent"} in result["changes"]  # fmt: skip
+    assert {
+        "device": NAME,
+        "layer": "running",
+        "setting": "unit",
+        "seen": "running",
+        "wanted": "absent",
+    } in result["changes"]
     assert "it ends; the next manager takes over" in result["interrupts"][0]
     assert node.names("/etc/opensm") == []
     assert not node.exists(UNIT)

@@ -94,10 +94,17 @@ def _say_moved(ran, rank, plane, at):
 
 def _say_links(ran, rank, plane, at):
     node = ran.job.node_of(rank)
-    say(ran, rank, "links", **at, links=[
-        {"from": plane.addresses[node], "to": address, "segments": 100_000, "again": 0}
-        for other, address in plane.addresses.items() if other != node
-    ])  # fmt: skip
+    say(
+        ran,
+        rank,
+        "links",
+        **at,
+        links=[
+            {"from": plane.addresses[node], "to": address, "segments": 100_000, "again": 0}
+            for other, address in plane.addresses.items()
+            if other != node
+        ],
+    )
 
 
 def say(ran: JobRun, rank: int, kind: str, **fields) -> None:
@@ -106,8 +113,9 @@ def say(ran: JobRun, rank: int, kind: str, **fields) -> None:
 
 def change(ran: JobRun, kind: str, where, **fields) -> None:
     """Change events of a kind for which `where` holds; there must be some."""
-    hit = [number for number, event in enumerate(ran.events)
-           if event["event"] == kind and where(event)]  # fmt: skip
+    hit = [
+        number for number, event in enumerate(ran.events) if event["event"] == kind and where(event)
+    ]
     assert hit
     for number in hit:
         ran.events[number] = {**ran.events[number], **fields}
@@ -118,8 +126,15 @@ def broken(count: int = 4) -> JobRun:
     ran = healthy(job(count))
     for number, node in enumerate(ran.nodes.values()):
         node.rc = 1
-        node.ranks = {number: {"communicator": 7, "entered": 500, "left": 499,
-                               "phase": "rail 1: sweep", "process": "S"}}  # fmt: skip
+        node.ranks = {
+            number: {
+                "communicator": 7,
+                "entered": 500,
+                "left": 499,
+                "phase": "rail 1: sweep",
+                "process": "S",
+            }
+        }
     return ran
 
 

@@ -33,9 +33,13 @@ def pack(
         {"every_s": 1.0, "rows": slow_rows, "columns": list(slow), "still": []},
     ]
     document = {
-        "wall": [wall, wall + seconds], "lasted_us": round(1e6 * seconds), "longest_us": 900,
-        "cpu_s": 0.004 * seconds, "tables": tables, **head,
-    }  # fmt: skip
+        "wall": [wall, wall + seconds],
+        "lasted_us": round(1e6 * seconds),
+        "longest_us": 900,
+        "cpu_s": 0.004 * seconds,
+        "tables": tables,
+        **head,
+    }
     columns = [times, *fast.values(), [1_000_000] * slow_rows, *slow.values()]
     data = b"".join(struct.pack(f"<{len(column)}Q", *column) for column in columns)
     return gzip.compress(json.dumps(document).encode() + b"\n" + data, mtime=0)

@@ -135,9 +135,11 @@ def pcie(node: MuseumNode, wanted: Mapping[str, Mapping[str, float]]) -> Said:
     for address, of in wanted.items():
         hop = pci_links.hops(node.host, [full(address)])[0]
         every = {
-            "speed_gt_s": hop.current.gt_s, "width": hop.current.width,
-            "max_speed_gt_s": hop.most.gt_s, "max_width": hop.most.width,
-        }  # fmt: skip
+            "speed_gt_s": hop.current.gt_s,
+            "width": hop.current.width,
+            "max_speed_gt_s": hop.most.gt_s,
+            "max_width": hop.most.width,
+        }
         found[address] = {key: every[key] for key in of}
     return {"suite": found}
 

@@ -14,16 +14,26 @@ from dataclasses import dataclass, field
 Attributes = defaultdict[str, dict[str, str]]
 ADDRESS = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 _VENDORS = {
-    "Mellanox": "0x15b3", "NVIDIA": "0x10de", "Advanced Micro Devices": "0x1002",
-    "Intel": "0x8086", "Broadcom": "0x14e4",
-}  # fmt: skip
+    "Mellanox": "0x15b3",
+    "NVIDIA": "0x10de",
+    "Advanced Micro Devices": "0x1002",
+    "Intel": "0x8086",
+    "Broadcom": "0x14e4",
+}
 # The names of the PCI ID database (pci.ids, section of device classes).
 _CLASSES = {
-    "VGA compatible controller": "0300", "3D controller": "0302", "Display controller": "0380",
-    "Processing accelerators": "1200", "Ethernet controller": "0200",
-    "Infiniband controller": "0207", "InfiniBand controller": "0207", "Bridge": "0680",
-    "PCI bridge": "0604", "DMA controller": "0801", "Memory controller": "0580",
-}  # fmt: skip
+    "VGA compatible controller": "0300",
+    "3D controller": "0302",
+    "Display controller": "0380",
+    "Processing accelerators": "1200",
+    "Ethernet controller": "0200",
+    "Infiniband controller": "0207",
+    "InfiniBand controller": "0207",
+    "Bridge": "0680",
+    "PCI bridge": "0604",
+    "DMA controller": "0801",
+    "Memory controller": "0580",
+}
 
 
 @dataclass

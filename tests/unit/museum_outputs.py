@@ -14,18 +14,26 @@ from tests.unit import museum_links
 from tests.unit.museum_hardware import ADDRESS, Hardware, full, lspci, nvidia_smi, rocm_smi
 
 _STATES = {
-    "down": "1: DOWN", "init": "2: INIT", "initializing": "2: INIT", "armed": "3: ARMED",
+    "down": "1: DOWN",
+    "init": "2: INIT",
+    "initializing": "2: INIT",
+    "armed": "3: ARMED",
     "active": "4: ACTIVE",
-}  # fmt: skip
+}
 _PHYSICAL = {
-    "linkup": "5: LinkUp", "link_up": "5: LinkUp", "disabled": "3: Disabled",
-    "polling": "2: Polling", "sleep": "1: Sleep",
-}  # fmt: skip
+    "linkup": "5: LinkUp",
+    "link_up": "5: LinkUp",
+    "disabled": "3: Disabled",
+    "polling": "2: Polling",
+    "sleep": "1: Sleep",
+}
 
 
 _DEVICE = {
-    "ca type": "hca_type", "node guid": "node_guid", "system image guid": "sys_image_guid",
-}  # fmt: skip
+    "ca type": "hca_type",
+    "node guid": "node_guid",
+    "system image guid": "sys_image_guid",
+}
 
 
 def _ibstat(hardware: Hardware, text: str) -> None:
@@ -211,8 +219,19 @@ def _lsmod(hardware: Hardware, text: str) -> None:
 
 
 PROGRAMS: dict[str, Callable[[Hardware, str], None]] = {
-    "lspci": lspci, "ibstat": _ibstat, "ibstatus": _ibstatus, "ibv_devinfo": _ibv_devinfo,
-    "ibdev2netdev": _ibdev2netdev, "rdma": _rdma_link, "mst": _mst_status, "ip": _ip, "ls": _ls,
-    "lsmod": _lsmod, "show_gids": _show_gids, "wicked": museum_links.wicked,
-    "nvidia-smi": nvidia_smi, "rocm-smi": rocm_smi, "amd-smi": rocm_smi,
-}  # fmt: skip
+    "lspci": lspci,
+    "ibstat": _ibstat,
+    "ibstatus": _ibstatus,
+    "ibv_devinfo": _ibv_devinfo,
+    "ibdev2netdev": _ibdev2netdev,
+    "rdma": _rdma_link,
+    "mst": _mst_status,
+    "ip": _ip,
+    "ls": _ls,
+    "lsmod": _lsmod,
+    "show_gids": _show_gids,
+    "wicked": museum_links.wicked,
+    "nvidia-smi": nvidia_smi,
+    "rocm-smi": rocm_smi,
+    "amd-smi": rocm_smi,
+}

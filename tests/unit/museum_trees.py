@@ -25,9 +25,13 @@ def _pci(hardware: Hardware, pci: ET.Element, above: tuple[str, ...], numa_node:
     # NCCL's GPUs are NVIDIA's; a file that was written by hand may leave the vendor out.
     vendor = pci.get("vendor") or {"0x0302": "0x10de", "0x0207": "0x15b3"}.get(kind[:6], "")
     shown = {
-        "class": kind, "vendor": vendor, "device": pci.get("device"), "numa_node": numa_node,
-        "current_link_speed": pci.get("link_speed"), "current_link_width": pci.get("link_width"),
-    }  # fmt: skip
+        "class": kind,
+        "vendor": vendor,
+        "device": pci.get("device"),
+        "numa_node": numa_node,
+        "current_link_speed": pci.get("link_speed"),
+        "current_link_width": pci.get("link_width"),
+    }
     found = {key: value for key, value in shown.items() if value}
     hardware.functions[address].update(found)
     hardware.ways[address] = above

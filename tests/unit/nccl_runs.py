@@ -70,9 +70,12 @@ def failed_run(nodes: int) -> JobRun:
         for rank in range(index * GPUS, (index + 1) * GPUS):
             say(ran, rank, "phase", phase="all rails: sweep")
             ran.nodes[name].ranks[rank] = {
-                "communicator": 7, "entered": 500, "left": 499,
-                "phase": "all rails: sweep", "process": "S",
-            }  # fmt: skip
+                "communicator": 7,
+                "entered": 500,
+                "left": 499,
+                "phase": "all rails: sweep",
+                "process": "S",
+            }
     return ran
 
 

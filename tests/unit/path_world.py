@@ -64,9 +64,13 @@ class World:
             self.paths.get((path.sender, path.receiver, path.rail), 1.0),
             self.rails.get(path.rail, 1.0),
         ]
-        shares += [self.blocks.get(each, 1.0) for each in
-                   ((up, down, path.rail), *(((up, "*", path.rail), ("*", down, path.rail))
-                                             if up != down else ()))]  # fmt: skip
+        shares += [
+            self.blocks.get(each, 1.0)
+            for each in (
+                (up, down, path.rail),
+                *(((up, "*", path.rail), ("*", down, path.rail)) if up != down else ()),
+            )
+        ]
         words = [share for share in shares if isinstance(share, str)]
         if words and shows:
             return PathResult(test, error=words[0])

@@ -11,8 +11,19 @@ from pathlib import Path
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/perftest"
 AVERAGE = {"": 97.28, "5": 11024.71, "24": 11030.45}
-BAD = ("silent", "hangs", "fails", "garbage", "flood", "killed", "completion", "takes-port", "late",
-       "unsteady", "clockless")  # fmt: skip
+BAD = (
+    "silent",
+    "hangs",
+    "fails",
+    "garbage",
+    "flood",
+    "killed",
+    "completion",
+    "takes-port",
+    "late",
+    "unsteady",
+    "clockless",
+)
 _SOURCE = """#!{python}
 import os, signal, socket, subprocess, sys, time
 words = sys.argv[1:]

@@ -55,9 +55,13 @@ def swept(nodes, gpus, busbw_gb_s, size, algorithm="", environment=None):
     world = nodes * gpus
     task = Task(0, "fleet", "all rails", (tuple(range(world)),), sizes=(size,))
     made = job(
-        nodes, per_node=gpus, planes=(JobPlane("all rails"),), backend="nccl", tasks=(task,),
+        nodes,
+        per_node=gpus,
+        planes=(JobPlane("all rails"),),
+        backend="nccl",
+        tasks=(task,),
         environment=environment or {},
-    )  # fmt: skip
+    )
     ran = JobRun(made)
     us = size * 2 * (world - 1) / world / busbw_gb_s / 1e3
     times = {"median_us": us, "p99_us": us, "min_us": us, "count": 5, "dtype": "float32"}

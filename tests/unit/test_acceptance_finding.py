@@ -45,8 +45,19 @@ def test_the_line_of_a_large_leaf_stays_short():
 
 def test_a_wrong_sum_names_a_rank():
     ran = healthy()
-    say(ran, 3, "wrong", task=0, group=0, plane="rail 0", dtype="float32", bytes=4096,
-        in_place=True, first=[3, 777, 5.0, 2.0], of=1024)  # fmt: skip
+    say(
+        ran,
+        3,
+        "wrong",
+        task=0,
+        group=0,
+        plane="rail 0",
+        dtype="float32",
+        bytes=4096,
+        in_place=True,
+        first=[3, 777, 5.0, 2.0],
+        of=1024,
+    )
     (found,) = wrong_sums.findings(ran)
     assert (found.level, found.node) == ("rank", "n3")
 

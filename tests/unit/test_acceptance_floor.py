@@ -21,9 +21,13 @@ def judged(item):
     """Return what the gate finds on the fleet of a published measurement."""
     fabric, size = item.fabric, item.size_bytes
     site = gate_site(
-        fabric.nodes, fabric.gpus_per_node, item.row.get("gpu", ""), fabric.nvlink_nodes,
-        rails=fabric.rails, gbps=fabric.link_gbps,
-    )  # fmt: skip
+        fabric.nodes,
+        fabric.gpus_per_node,
+        item.row.get("gpu", ""),
+        fabric.nvlink_nodes,
+        rails=fabric.rails,
+        gbps=fabric.link_gbps,
+    )
     said = NVLINK[item.algorithm] if item.algorithm != "auto" else ""
     return floor_of(site, swept(fabric.nodes, fabric.gpus_per_node, item.busbw, size, said))[1]
 

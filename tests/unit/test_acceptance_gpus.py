@@ -44,9 +44,12 @@ def test_eight_whole_gpus():
     found, lost = parse_gpus(ROWS)
     assert (len(found), lost) == (8, [])
     assert found[7] == {
-        "index": "7", "name": "NVIDIA H100 80GB HBM3", "total_mib": "81559", "free_mib": "81008",
+        "index": "7",
+        "name": "NVIDIA H100 80GB HBM3",
+        "total_mib": "81559",
+        "free_mib": "81008",
         "mig": False,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("gone", [LOST_ROW, LOST_LINE])

@@ -27,8 +27,15 @@ def test_the_rank_that_lags_behind_others_that_timed_out_is_named():
     ran = failed_run(ALL_NODES)
     for rank in range(ran.job.world):
         if rank != 21:
-            say(ran, rank, "late", phase="all rails: sweep", limit_s=60,
-                where="/lib/torch/distributed/c10d.py:1 all_reduce", entered=500)  # fmt: skip
+            say(
+                ran,
+                rank,
+                "late",
+                phase="all rails: sweep",
+                limit_s=60,
+                where="/lib/torch/distributed/c10d.py:1 all_reduce",
+                entered=500,
+            )
     ran.nodes["n2"].ranks[21] = {**ran.nodes["n2"].ranks[21], "process": "T"}
     all_waited(ran, "n2")
     ran.nodes["n2"].rc = None

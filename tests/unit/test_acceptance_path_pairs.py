@@ -32,9 +32,11 @@ ABLE = NodeSurvey(
     "192.0.2.1",
     {"ib_write_bw": cast(Abilities, object())},
     {0: cast(RdmaPort, object())},
-    {"rails": [{"device": "mlx5_0", "path": [{"address": "0000:17:00.0", "link": [""] * 4}]}],
-     "gpus": []},
-)  # fmt: skip
+    {
+        "rails": [{"device": "mlx5_0", "path": [{"address": "0000:17:00.0", "link": [""] * 4}]}],
+        "gpus": [],
+    },
+)
 SOFTWARE = NodeSurvey(
     ABLE.address,
     ABLE.abilities,
@@ -68,8 +70,10 @@ def test_without_two_nodes_that_can_nothing_is_tested(surveys):
 def test_nodes_with_perftest_are_tested_and_the_others_are_a_note():
     report, opened = measured([ABLE, ABLE, NONE, ABLE])
     assert {name for path in report.bandwidth.samples for name in path[:2]} == {
-        "gpu001", "gpu002", "gpu004",
-    }  # fmt: skip
+        "gpu001",
+        "gpu002",
+        "gpu004",
+    }
     assert report.stage.notes == ["paths of 1 node not verified: no perftest"]
     assert list(opened.call_args.args[1]) == ["gpu001", "gpu002", "gpu004"]
 

@@ -104,8 +104,10 @@ def test_a_leaf_that_carries_a_strangers_node_is_not_accused():
     own = FaultyPart("pair", ("a", "x"), "high", "slow", rail=2)
     found = join_parts((leaf, port, path, own), (far,))
     assert [(part.kind, part.confidence) for part in found] == [
-        ("leaf", "low"), ("pair", "low"), ("node", "high"),
-    ]  # fmt: skip
+        ("leaf", "low"),
+        ("pair", "low"),
+        ("node", "high"),
+    ]
     assert join_parts((leaf, port), ()) == (leaf, port)
 
 

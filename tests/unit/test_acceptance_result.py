@@ -187,8 +187,13 @@ def test_the_schema_refuses_what_it_does_not_know():
 
 def test_nothing_that_is_wrong_or_unknown_is_accepted():
     codes = [result.exit_code() for _, result in results()]
-    assert codes == [ExitCode.OK, ExitCode.FAILED, ExitCode.UNKNOWN, ExitCode.UNKNOWN,
-                     ExitCode.INTERRUPTED]  # fmt: skip
+    assert codes == [
+        ExitCode.OK,
+        ExitCode.FAILED,
+        ExitCode.UNKNOWN,
+        ExitCode.UNKNOWN,
+        ExitCode.INTERRUPTED,
+    ]
 
 
 def test_a_finding_is_one_line():

@@ -40,8 +40,10 @@ def test_an_interrupted_run_gives_its_whole_stages_again(tmp_path):
     assert resume.find_run(same, tmp_path / "runs") == run
     again = resume.read_stages(run, resume.identity(site, ("n1", "n2"), Options()))["host"]
     assert (again.findings, again.left_out, again.notes) == (
-        report.findings, report.left_out, report.notes,
-    )  # fmt: skip
+        report.findings,
+        report.left_out,
+        report.notes,
+    )
     assert (again.text, again.intra_node_gb_s) == (report.text, 455.5)
     assert again.paths == report.paths
 

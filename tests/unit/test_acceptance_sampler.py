@@ -42,8 +42,11 @@ def start(tmp_path):
     program.write_bytes(node_script(PROGRAM))
 
     def begin(netdevs=("lo",), every_s=0.01, limit_s=60.0, around=()):
-        request = {"rails": [{"netdev": name, "pci": ""} for name in netdevs],
-                   "every_s": every_s, "limit_s": limit_s}  # fmt: skip
+        request = {
+            "rails": [{"netdev": name, "pci": ""} for name in netdevs],
+            "every_s": every_s,
+            "limit_s": limit_s,
+        }
         words = [*around, sys.executable, "-I", str(program), str(tmp_path), json.dumps(request)]
         started.append(subprocess.Popen(words))
         return started[-1]

@@ -41,15 +41,18 @@ def fleet(nodes=6, together=True, **changed):
 
 
 def with_rail(rail, rates):
-    return {"fast": {
-        name.replace("0/", f"{rail}/"): column
-        for name, column in made_samples.rails(rates).items()
-    }}  # fmt: skip
+    return {
+        "fast": {
+            name.replace("0/", f"{rail}/"): column
+            for name, column in made_samples.rails(rates).items()
+        }
+    }
 
 
 def without(rates, begin_s, end_s, share=0.0):
-    return [rate * share if begin_s <= place / 10 < end_s else rate
-            for place, rate in enumerate(rates)]  # fmt: skip
+    return [
+        rate * share if begin_s <= place / 10 < end_s else rate for place, rate in enumerate(rates)
+    ]
 
 
 def test_healthy_fleet_shows_nothing():
@@ -104,8 +107,13 @@ def test_rail_that_stops_without_a_link_is_named_once():
 def test_links_that_go_down_together_name_the_switch():
     downs = [0] * len(SWEEP)
     downs[31:40] = [1] * 9
-    found = verdicts.findings(fleet(n0={"fast": {"1/down": downs}}, n2={"fast": {"1/down": downs}},
-                                    n4={"fast": {"1/down": downs}}))  # fmt: skip
+    found = verdicts.findings(
+        fleet(
+            n0={"fast": {"1/down": downs}},
+            n2={"fast": {"1/down": downs}},
+            n4={"fast": {"1/down": downs}},
+        )
+    )
     assert [(each.level, each.rail, each.nodes) for each in found] == [
         ("leaf", 1, ("n0", "n2", "n4"))
     ]
@@ -155,11 +163,15 @@ def hang(n4_stops_s):
     rates = steps((0, 1), (45, 5), (0, 9))
     files = {
         f"n{number}": made_samples.pack(
-            made_samples.rails(*[without(rates, n4_stops_s, 99) if (number, rail) == (4, 1)
-                                 else rates for rail in range(RAILS)])
+            made_samples.rails(
+                *[
+                    without(rates, n4_stops_s, 99) if (number, rail) == (4, 1) else rates
+                    for rail in range(RAILS)
+                ]
+            )
         )
         for number in range(6)
-    }  # fmt: skip
+    }
     return collect_samples(files, dict.fromkeys(files, RAILS), together=False)
 
 
@@ -175,10 +187,11 @@ def test_run_that_ended_well_has_no_silence():
 def soak(after, seed=1):
     rates = steps((0, 3), (45, 40), (after, 40), (0, 3))
     files = {
-        f"n{n}": made_samples.pack(made_samples.rails(*(noisy(rates, seed * n + r)
-                                                       for r in range(2))))
+        f"n{n}": made_samples.pack(
+            made_samples.rails(*(noisy(rates, seed * n + r) for r in range(2)))
+        )
         for n in range(4)
-    }  # fmt: skip
+    }
     return collect_samples(files, dict.fromkeys(files, 2), together=True)
 
 

@@ -199,8 +199,10 @@ def test_host_with_gloo_has_two_ranks_on_the_loopback(tmp_path):
     assert (report.state, report.intra_node_gb_s) == ("passed", 0.0)
     job = runner.jobs[0]
     assert (job.per_node, job.control, job.planes[0].addresses) == (
-        2, {"n1": "lo"}, {"n1": "127.0.0.1"},
-    )  # fmt: skip
+        2,
+        {"n1": "lo"},
+        {"n1": "127.0.0.1"},
+    )
 
 
 def test_host_of_one_gpu_is_skipped(site):

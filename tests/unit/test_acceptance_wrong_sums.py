@@ -11,8 +11,19 @@ from rdmaprov.acceptance.agent import pattern
 
 def wrong(ran, *ranks):
     for rank in ranks:
-        say(ran, rank, "wrong", plane="rail 0", task=0, group=0, dtype="float32", bytes=4096,
-            in_place=True, first=[3, 777, 5.0, 2.0], of=1024)  # fmt: skip
+        say(
+            ran,
+            rank,
+            "wrong",
+            plane="rail 0",
+            task=0,
+            group=0,
+            dtype="float32",
+            bytes=4096,
+            in_place=True,
+            first=[3, 777, 5.0, 2.0],
+            of=1024,
+        )
 
 
 def arrives_wrong(ran, source, *ranks):

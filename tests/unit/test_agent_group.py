@@ -58,14 +58,22 @@ def groups(store: Store) -> list[RankGroup]:
             cast(
                 "Any",
                 SimpleNamespace(
-                    rank=rank, per_node=1, store=store, watch=watch, dist=NoCollectives(),
-                    torch=NoCollectives(), device=None, on_gpu=False,
+                    rank=rank,
+                    per_node=1,
+                    store=store,
+                    watch=watch,
+                    dist=NoCollectives(),
+                    torch=NoCollectives(),
+                    device=None,
+                    on_gpu=False,
                 ),
             ),
-            TASK, 0, RankCommunicator(NoCollectives(), "all"),
+            TASK,
+            0,
+            RankCommunicator(NoCollectives(), "all"),
         )
         for rank in range(RANKS)
-    ]  # fmt: skip
+    ]
 
 
 def test_ranks_agree_by_the_store_and_ask_it_once_each():

@@ -96,9 +96,15 @@ class Cluster:
 
     def batch(self, names):
         return Replacement(
-            tuple(names), (), (Step("apply", self.apply), Step("validate", self.validate)), self,
-            self.journal, 5, clock=Time().clock, verb="apply",
-        ).run()  # fmt: skip
+            tuple(names),
+            (),
+            (Step("apply", self.apply), Step("validate", self.validate)),
+            self,
+            self.journal,
+            5,
+            clock=Time().clock,
+            verb="apply",
+        ).run()
 
 
 def test_fault_on_the_third_of_four_nodes_leaves_the_rest_in_service(tmp_path):

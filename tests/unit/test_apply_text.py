@@ -60,12 +60,14 @@ def test_layers_are_merged_where_they_agree(changes, lines):
         (["r1-n1.x", "r1-n2.x", "r1-n3.x", "r2-n4.x"], "r1-n[1-3].x,r2-n4.x"),
         ([f"n{2 * i}" for i in range(9)], "n[0,2,4,6,8,10] and 3 more"),
         ([f"n{i}" for i in range(300) if i % 50], "n[1-49,51-99,101-149,151-199,201-249,251-299]"),
-        ([f"n{i}" for i in range(301) if i % 42], "n[1-41,43-83,85-125,127-167,169-209,211-251]"
-         " and 47 more"),
+        (
+            [f"n{i}" for i in range(301) if i % 42],
+            "n[1-41,43-83,85-125,127-167,169-209,211-251] and 47 more",
+        ),
         (["login", "10.0.0.2", "10.0.0.1"], "10.0.0.[1-2],login"),
         ([], ""),
     ],
-)  # fmt: skip
+)
 def test_names_are_folded(names, text):
     assert groups.fold_names(names) == text
 

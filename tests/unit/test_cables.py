@@ -36,8 +36,10 @@ def test_optical_module_has_limits_of_its_own():
     assert by_name["Temperature [C]"].values == (54,)
     received = by_name["Rx Power Current [dBm]"]
     assert (received.values, received.low, received.high) == (
-        (1.886, 1.989, 2.281, 1.976), -10.41, 6
-    )  # fmt: skip
+        (1.886, 1.989, 2.281, 1.976),
+        -10.41,
+        6,
+    )
     assert len(found.readings) == 5
     assert all(each.is_within_limits for each in found.readings)
     assert (found.part, found.serial) == ("T-F4GS-BV0", "CWJH05025502589")
@@ -78,13 +80,17 @@ def test_tools_that_print_at_once_are_told_apart(tmp_path, shell):
     said = subprocess.run(
         [shell, "-c", cables.command(ports)],
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
     for port in ports:
         own = [line for line in said if line.startswith(f"{port} ")]
         assert own == [
-            *(f"{port} {n} of {port}  " for n in range(1, 201)), f"{port} ", f"{port} exit 3"
-        ]  # fmt: skip
+            *(f"{port} {n} of {port}  " for n in range(1, 201)),
+            f"{port} ",
+            f"{port} exit 3",
+        ]
 
 
 def of_port(address, said, code=0):

@@ -30,11 +30,15 @@ def chosen(devices: list[dict[str, Any]], gpus: list[dict[str, Any]] | None = No
 # As nvidia-smi topo -m of a DGX H100 has it: each compute NIC shares a switch with a GPU; the two
 # for storage and the management port are elsewhere.
 SWITCHES = [f"00{number:02x}:00:01.0" for number in (0x16, 0x3A, 0x4E, 0x96)]
-COMPUTE = [device(f"mlx5_{n}", f"{s[:5]}10:00.0", [s, f"{s[:5]}02:00.0"])
-           for n, s in zip((0, 3, 4, 10), SWITCHES, strict=True)]  # fmt: skip
+COMPUTE = [
+    device(f"mlx5_{n}", f"{s[:5]}10:00.0", [s, f"{s[:5]}02:00.0"])
+    for n, s in zip((0, 3, 4, 10), SWITCHES, strict=True)
+]
 GPUS = [gpu(s, f"{s[:5]}02:00.0", f"{s[:5]}12:00.0") for s in SWITCHES]
-STORAGE = [device("mlx5_1", "0000:29:00.0", ["0000:26:01.0"]),
-           device("mlx5_7", "0000:aa:00.0", ["0000:a7:01.0"])]  # fmt: skip
+STORAGE = [
+    device("mlx5_1", "0000:29:00.0", ["0000:26:01.0"]),
+    device("mlx5_7", "0000:aa:00.0", ["0000:a7:01.0"]),
+]
 
 
 def test_storage_nics_away_from_the_gpus_are_no_rails():
@@ -50,8 +54,12 @@ def test_nics_without_any_switch_are_all_rails():
 
 
 def test_rails_are_in_the_order_of_pci_addresses():
-    devices = [device("mlx5_10", "0000:1a:00.0"), device("mlx5_2", "0000:18:00.1"),
-               device("mlx5_1", "10000:01:00.0"), device("mlx5_0", "0000:18:00.0")]  # fmt: skip
+    devices = [
+        device("mlx5_10", "0000:1a:00.0"),
+        device("mlx5_2", "0000:18:00.1"),
+        device("mlx5_1", "10000:01:00.0"),
+        device("mlx5_0", "0000:18:00.0"),
+    ]
     assert chosen(devices)[0] == ["mlx5_0", "mlx5_2", "mlx5_10", "mlx5_1"]
 
 
@@ -68,10 +76,12 @@ def test_devices_without_pci_are_in_natural_order():
         ({"is_virtual": True}, "it is a virtual function of another device here"),
         ({"state": "1: DOWN", "model": "15b3:101d"}, "its port is not active (1: DOWN)"),
         ({"gbps": 25.0}, "it is Ethernet of 25 Gb/s, most others are Ethernet of 400 Gb/s"),
-        ({"link_layer": "InfiniBand"},
-         "it is InfiniBand of 400 Gb/s, most others are Ethernet of 400 Gb/s"),
+        (
+            {"link_layer": "InfiniBand"},
+            "it is InfiniBand of 400 Gb/s, most others are Ethernet of 400 Gb/s",
+        ),
     ],
-)  # fmt: skip
+)
 def test_device_that_is_no_rail_is_named_with_the_reason(changed: dict[str, Any], why: str):
     others = [device("mlx5_0", "0000:18:00.0"), device("mlx5_1", "0000:19:00.0")]
     rails, out = chosen([*others, device("mlx5_9", "0000:01:00.0", **changed)])
@@ -149,6 +159,7 @@ def test_rail_of_the_site_stays_one(tmp_path, named):
 )
 def test_what_is_missing_on_a_rail_is_said(states, said):
     rails = [device("mlx5_2", "0000:30:00.0")] * (states[0] != states[1])
-    rails += [device(f"mlx5_{n}", f"0000:{n + 1}0:00.0", state=state)
-              for n, state in enumerate(states)]  # fmt: skip
+    rails += [
+        device(f"mlx5_{n}", f"0000:{n + 1}0:00.0", state=state) for n, state in enumerate(states)
+    ]
     assert list(remarks({**FACTS, "rails": rails, "gpus": []})) == said

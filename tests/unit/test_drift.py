@@ -222,10 +222,19 @@ print(json.dumps(shipped.sources(install.OWNER, install.MODULES)))
 def test_survey_runs_from_its_input():
     """As on a node: no file, no Ansible."""
     target = Target("n1", "", ("/bin/sh", "-c"), sys.executable, 10, sys.executable)
-    asked = survey_command(target, request({"limits": {
-        "memlock": "unlimited", "memlock_users": [], "memlock_services": [],
-        "sysctl": {"kernel.ostype": "Linux"},
-    }}))  # fmt: skip
+    asked = survey_command(
+        target,
+        request(
+            {
+                "limits": {
+                    "memlock": "unlimited",
+                    "memlock_users": [],
+                    "memlock_services": [],
+                    "sysctl": {"kernel.ostype": "Linux"},
+                }
+            }
+        ),
+    )
     done = subprocess.run(
         ["/bin/sh", "-c", asked.text],
         input=asked.shared + asked.given,

@@ -34,8 +34,9 @@ def test_setting_and_rail_are_shown(capsys):
     assert code == data["exit_code"] == ExitCode.FAILED
     (setting,) = data["settings"]
     assert (setting["what"], setting["was"], setting["now"]) == (
-        "NVIDIA driver", *fleet_runs.DRIVERS,
-    )  # fmt: skip
+        "NVIDIA driver",
+        *fleet_runs.DRIVERS,
+    )
     worse = [each for each in data["measured"] if each["worse"]]
     assert {(each["rail"], each["what"]) for each in worse} == {(3, "sent while busy")}
     assert "NVIDIA driver: 570.86.15 → 580.65.06 on 4 nodes" in text
@@ -79,8 +80,13 @@ def test_check_that_fails_now_is_new(place, capsys):
     code, data, text = compare(capsys, *names)
     assert code == ExitCode.FAILED
     assert "new: gpu1 ens1: running: MTU is 1500, expected 9000" in text
-    assert {"what": "state", "was": "passed", "now": "failed", "nodes": ["gpu1", "gpu3", "gpu4"],
-            "worse": True} in data["states"]  # fmt: skip
+    assert {
+        "what": "state",
+        "was": "passed",
+        "now": "failed",
+        "nodes": ["gpu1", "gpu3", "gpu4"],
+        "worse": True,
+    } in data["states"]
     code, data, text = compare(capsys, *reversed(names))
     assert code == ExitCode.OK
     assert "gone: gpu1 ens1: running: MTU is 1500, expected 9000" in text

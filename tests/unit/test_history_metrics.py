@@ -40,8 +40,15 @@ NAMES = {
     "rdmaprov_measurements_worse": {"site"},
     "rdmaprov_certificate_expiry_timestamp_seconds": {"site"},
 }
-STAGE = {"name": "pairs", "state": "passed", "seconds": 1, "said": "", "findings": 0,
-         "left_out": {}, "numbers": []}  # fmt: skip
+STAGE = {
+    "name": "pairs",
+    "state": "passed",
+    "seconds": 1,
+    "said": "",
+    "findings": 0,
+    "left_out": {},
+    "numbers": [],
+}
 
 
 @pytest.fixture
@@ -89,9 +96,11 @@ def test_reference_parsers_read_the_metrics():
     }
     assert (state["gpu1", "failed"], state["gpu1", "passed"], state["gpu2", "unknown"]) == (1, 0, 1)
     ended = {own["verb"]: value for own, value in found["rdmaprov_run_timestamp_seconds"]}
-    proof = {own["node"]: value
-             for own, value in found["rdmaprov_node_last_proof_timestamp_seconds"]
-             if own["verb"] == "accept"}  # fmt: skip
+    proof = {
+        own["node"]: value
+        for own, value in found["rdmaprov_node_last_proof_timestamp_seconds"]
+        if own["verb"] == "accept"
+    }
     assert proof == dict.fromkeys(("gpu1", "gpu2", "gpu3", "gpu4"), ended["accept"])
     assert all(1e10 < value < 1e11 for _, value in found["rdmaprov_rail_sent_bytes_per_second"])
     assert len(found["rdmaprov_rail_sent_bytes_per_second"]) == 4 * 8
@@ -188,8 +197,10 @@ def test_dashboard_asks_for_metrics_that_exist():
     names = set(re.findall(r"rdmaprov_\w+", " ".join(asked)))
     assert names <= NAMES.keys()
     assert NAMES.keys() - names <= {
-        "rdmaprov_info", "rdmaprov_run_duration_seconds", "rdmaprov_unreadable_runs",
-    }  # fmt: skip
+        "rdmaprov_info",
+        "rdmaprov_run_duration_seconds",
+        "rdmaprov_unreadable_runs",
+    }
     for expression in asked:
         name = re.search(r"rdmaprov_\w+", expression)
         assert name is not None

@@ -93,9 +93,11 @@ def test_change_is_sent_once(place, receiver, capsys):
     assert [(each["was"], each["now"]) for each in second["runs"]] == [("ok", "failed")]
     nodes = {each["node"]: (each["was"], each["now"]) for each in second["nodes"]}
     assert nodes == {
-        "gpu1": ("good", "failed"), "gpu2": ("good", "unknown"),
-        "gpu3": ("good", "failed"), "gpu4": ("good", "failed"),
-    }  # fmt: skip
+        "gpu1": ("good", "failed"),
+        "gpu2": ("good", "unknown"),
+        "gpu3": ("good", "failed"),
+        "gpu4": ("good", "failed"),
+    }
     validated(place, 3, bad=False)
     notify(receiver.url)
     assert {each["now"] for each in json.loads(receiver.bodies[2])["nodes"]} == {"good"}

@@ -78,7 +78,7 @@ DAMAGED = {
     "infinite": GOOD.replace('"mean_gb_s": ', '"mean_gb_s": Infinity, "x": ', 1),
     "rail": GOOD.replace('"rail": 3', '"rail": "3"'),
     "paths": json.dumps({**json.loads(GOOD), "paths": ODD_PATHS}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DAMAGED)

@@ -62,8 +62,11 @@ def test_both_directions_carry_headers_and_one_the_requests_of_reads():
 def test_each_rail_has_a_cell_with_each_memory_and_knows_what_is_near():
     cells = by_memory("a", survey())
     assert {name: cell.place.is_near for name, cell in cells.items()} == {
-        "numa0": True, "numa1": False, "gpu0": True, "gpu1": False,
-    }  # fmt: skip
+        "numa0": True,
+        "numa1": False,
+        "gpu0": True,
+        "gpu1": False,
+    }
     assert cells["gpu1"].place.reason == "far GPU: NUMA node 1"
     assert "NUMA node 0" in cells["numa1"].place.reason
 

@@ -91,9 +91,7 @@ def test_wrong_options_are_told_together_and_nothing_is_asked(
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     wrong = ["--gbps", "300", "--rails", "ens1", "--user=-l", "--kind", "ethernet"]
     message, hint = refused(capsys, tmp_path / "new", *wrong)
-    assert [part.partition(":")[0] for part in message.split("; --")] == [
-        "--kind", "gbps", "user"
-    ]  # fmt: skip
+    assert [part.partition(":")[0] for part in message.split("; --")] == ["--kind", "gbps", "user"]
     assert hint == f"rdmaprov init {tmp_path}/new --kind KIND --rails ens1 --gbps GBPS --user USER"
 
 

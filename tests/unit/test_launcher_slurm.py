@@ -158,14 +158,15 @@ def test_a_controller_that_is_killed_gives_its_nodes_back(slurm):
     words = allocation_command(NAMES, 0, None, ())
     process = subprocess.Popen(
         [
-            sys.executable, "-c",
+            sys.executable,
+            "-c",
             "import subprocess, sys, time\n"
             "each = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, start_new_session=True)\n"
             "time.sleep(600)",
             *words,
         ],
         stdout=subprocess.PIPE,
-    )  # fmt: skip
+    )
     assert process.stdout is not None
     assert process.stdout.readline().decode().strip() == slurm.jobs()
     os.kill(process.pid, signal.SIGKILL)

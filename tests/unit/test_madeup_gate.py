@@ -33,8 +33,13 @@ def job(nodes=4, **more):
 
 def tasks(world):
     whole = (tuple(range(world)),)
-    yield Task(0, "host", "all rails", tuple(tuple(range(n, n + 8)) for n in range(0, world, 8)),
-               sizes=(1 << 20,))  # fmt: skip
+    yield Task(
+        0,
+        "host",
+        "all rails",
+        tuple(tuple(range(n, n + 8)) for n in range(0, world, 8)),
+        sizes=(1 << 20,),
+    )
     yield Task(1, "pairs", "all rails", ((0, 8), (16, 24)), "exchange")
     yield Task(2, "groups", "all rails", whole, "all_to_all", (1 << 20,))
     yield Task(3, "fleet", "all rails", whole, sizes=(8, 1 << 20, 8 << 30))

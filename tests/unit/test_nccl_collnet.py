@@ -43,15 +43,21 @@ def test_channels_that_could_not_be_set_up_are_no_proof(tmp_path: Path):
             "disabling CollNet",
             "the communicator has too few nodes",
         ),
-        ("sharp_plugin.c:302 NCCL WARN SHARP group create: Streaming Tree lock failed (-18)",
-         "the trees gave no group"),
-        ("NCCL INFO SHARP: Group size:2 is less than threshold:4. fallback to non-sharp",
-         "the group is too small"),
-        ("sharp_plugin.c:382 NCCL WARN SHARP int8,uint8,bfloat16 Datatypes not supported",
-         "the switches do not reduce this data type"),
+        (
+            "sharp_plugin.c:302 NCCL WARN SHARP group create: Streaming Tree lock failed (-18)",
+            "the trees gave no group",
+        ),
+        (
+            "NCCL INFO SHARP: Group size:2 is less than threshold:4. fallback to non-sharp",
+            "the group is too small",
+        ),
+        (
+            "sharp_plugin.c:382 NCCL WARN SHARP int8,uint8,bfloat16 Datatypes not supported",
+            "the switches do not reduce this data type",
+        ),
         ("NCCL INFO Rank 0: 0 CollNet devices", "the SHARP plugin found no device"),
     ],
-)  # fmt: skip
+)
 def test_likely_cause(tmp_path: Path, line: str, cause: str):
     """Lines of nccl-rdma-sharp-plugins#151 and its src/sharp_plugin.c, and NCCL's src/init.cc."""
     log = tmp_path / "log"

@@ -67,8 +67,9 @@ def test_the_report_is_read_beside_the_log_of_the_job():
     matrix = of(HEALTHY + Job().text())
     assert len(matrix.channels) == 8
     assert [(each.check, each.is_ok) for each in matrix.diagnostics] == [
-        ("net bw", True), ("p2p", True),
-    ]  # fmt: skip
+        ("net bw", True),
+        ("p2p", True),
+    ]
 
 
 def test_what_differs_between_ranks_on_purpose_is_a_note():

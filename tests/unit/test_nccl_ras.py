@@ -136,8 +136,9 @@ def ran_ras(ran, rank, report):
 
 
 def silent(*processes):
-    said = "".join(f"  Process {pid} on node {node} managing GPU {gpu}\n"
-                   for node, pid, gpu in processes)  # fmt: skip
+    said = "".join(
+        f"  Process {pid} on node {node} managing GPU {gpu}\n" for node, pid, gpu in processes
+    )
     return f"INCOMPLETE\n  Missing communicator data from n job processes\n{said}\n"
 
 
@@ -164,8 +165,9 @@ def test_the_ranks_that_lag_are_named_once_though_two_nodes_were_asked():
         ran_ras(ran, rank, ONE_BEHIND.format(node="172.16.0.3"))
     found = blame.findings(ran, places)
     assert [each.what.split(":")[0] for each in found] == [
-        "rank 21 keeps the others waiting", "rank 22 keeps the others waiting",
-    ]  # fmt: skip
+        "rank 21 keeps the others waiting",
+        "rank 22 keeps the others waiting",
+    ]
 
 
 def test_most_ranks_are_no_culprits():

@@ -18,8 +18,9 @@ from rdmaprov.validate import cabling
 from rdmaprov.validate.cabling import CabledRail
 from rdmaprov.validate.neighbor import PortNeighbor
 
-LEAF = LldpNeighbor("8a:78:6e:77:a8:04", "Ethernet1/1", 120, "gpu1-rail0", "leaf01.dc.example",
-                    forwards=True)  # fmt: skip
+LEAF = LldpNeighbor(
+    "8a:78:6e:77:a8:04", "Ethernet1/1", 120, "gpu1-rail0", "leaf01.dc.example", forwards=True
+)
 ABSENT = "[WARN/control] unable to connect to socket /run/lldpd.socket: No such file or directory"
 DENIED = "sh: 1: lldpctl: Permission denied"
 FRAME = "0180c200000e02000000000188cc0207040011223344550403056531060200780000"
@@ -143,9 +144,16 @@ def test_without_rdma_all_that_have_a_cable_are_listened_at(tmp_path, monkeypatc
 
 @pytest.mark.parametrize(
     ("planned", "is_it"),
-    [("leaf01", True), ("LEAF01.dc.example", True), ("leaf01.other.example", False),
-     ("leaf02", False), ("8A:78:6E:77:A8:04", True), ("leaf", False), ("leaf01.dc", False)],
-)  # fmt: skip
+    [
+        ("leaf01", True),
+        ("LEAF01.dc.example", True),
+        ("leaf01.other.example", False),
+        ("leaf02", False),
+        ("8A:78:6E:77:A8:04", True),
+        ("leaf", False),
+        ("leaf01.dc", False),
+    ],
+)
 def test_planned_name_is_the_switch_with_or_without_its_domain(planned, is_it):
     assert cabling.is_switch(planned, LEAF) is is_it
 

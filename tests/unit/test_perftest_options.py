@@ -89,8 +89,10 @@ def test_no_other_memory_is_taken(text: str) -> None:
 
 def test_memories_are_a_kind_and_a_number() -> None:
     assert [memory_of(each) for each in ("host", "numa1", "gpu12")] == [
-        ("host", -1), ("numa", 1), ("gpu", 12),
-    ]  # fmt: skip
+        ("host", -1),
+        ("numa", 1),
+        ("gpu", 12),
+    ]
 
 
 def test_a_longer_time_until_packets_are_sent_again_is_asked_for_by_its_exponent():

@@ -157,9 +157,14 @@ def test_what_perftest_says_is_shown_without_control_characters_and_cut() -> Non
 
 @pytest.mark.parametrize(
     ("name", "mtu"),
-    [("bw-25-duration-gbits.txt", 4096), ("bw-6-soft-roce-mb.txt", 1024), ("bw-24.json", 1024),
-     ("bw-4.5-no-json.txt", 4096), ("fail-connect.txt", 0)],
-)  # fmt: skip
+    [
+        ("bw-25-duration-gbits.txt", 4096),
+        ("bw-6-soft-roce-mb.txt", 1024),
+        ("bw-24.json", 1024),
+        ("bw-4.5-no-json.txt", 4096),
+        ("fail-connect.txt", 0),
+    ],
+)
 def test_the_mtu_of_the_path_is_read(name, mtu):
     assert read_mtu((FIXTURES / name).read_text()) == mtu
 

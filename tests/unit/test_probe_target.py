@@ -35,9 +35,13 @@ def reached(place, *, cfg="", environment=None, **variables):
         (place / "ansible.cfg").write_text(cfg)
     own = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     done = subprocess.run(
-        [sys.executable, "-c", SHOW], cwd=place, capture_output=True, text=True, check=True,
+        [sys.executable, "-c", SHOW],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=True,
         env={**own, "HOME": str(place), **(environment or {})},
-    )  # fmt: skip
+    )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -13,11 +13,16 @@ RULE = 'SUBSYSTEM=="infiniband", PROGRAM="rdma_rename %k NAME_FIXED {}"\n'
 @pytest.mark.parametrize(
     ("name", "counter"),
     [
-        ("mlx5_0", "mlx5_"), ("mlx5_11", "mlx5_"), ("mlx5_bond_0", "mlx5_bond_"),
-        ("bnxt_re1", "bnxt_re"), ("irdma0", "irdma"), ("mlx5_an0", ""), ("roce_rail0", ""),
+        ("mlx5_0", "mlx5_"),
+        ("mlx5_11", "mlx5_"),
+        ("mlx5_bond_0", "mlx5_bond_"),
+        ("bnxt_re1", "bnxt_re"),
+        ("irdma0", "irdma"),
+        ("mlx5_an0", ""),
+        ("roce_rail0", ""),
         ("rocep24s0f0", ""),
     ],
-)  # fmt: skip
+)
 def test_kernel_names_count(name: str, counter: str):
     assert rdma_names.counter(name) == counter
 
@@ -26,11 +31,18 @@ def test_kernel_names_count(name: str, counter: str):
     ("name", "is_by_place"),
     [
         # Those of rdma-core, kernel-boot/rdma_rename.c.
-        ("ibp0s12f4", True), ("rocex525400c0fe123455", True), ("opao3", True),
-        ("rocep24s0", True), ("rocep129s0f0v1", True), ("ibP2p1s0", True), ("ibs3", True),
-        ("mlx5_0", False), ("roce_rail0", False), ("rocex52", False),
+        ("ibp0s12f4", True),
+        ("rocex525400c0fe123455", True),
+        ("opao3", True),
+        ("rocep24s0", True),
+        ("rocep129s0f0v1", True),
+        ("ibP2p1s0", True),
+        ("ibs3", True),
+        ("mlx5_0", False),
+        ("roce_rail0", False),
+        ("rocex52", False),
     ],
-)  # fmt: skip
+)
 def test_names_by_place_are_known(name: str, is_by_place: bool):
     assert rdma_names.is_by_place(name) is is_by_place
 

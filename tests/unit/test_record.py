@@ -20,11 +20,14 @@ from rdmaprov.record.site import written_site
 NOT_CURED = "/var/lib/rdmaprov/not-cured-by-reboot.json"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 READINGS: dict[str, Any] = {
-    "root": "/", "user": [0, 0],
+    "root": "/",
+    "user": [0, 0],
     "files": {"/etc/fstab": "none\n", NOT_CURED: None, BOOT_ID: "67b5\n"},
-    "directories": {"/etc": ["fstab"]}, "facts": {"has sh": True}, "errors": {},
+    "directories": {"/etc": ["fstab"]},
+    "facts": {"has sh": True},
+    "errors": {},
     "commands": [{"argv": ["uname", "-r"], "stdout": "6.1\n", "exit_code": 0}],
-}  # fmt: skip
+}
 ANSWERS: dict[str, Answer | str] = {
     "uname -r": Answer(0, "6.1\n", ""),
     "false": Answer(1, "", "no\udcff"),

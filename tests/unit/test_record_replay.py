@@ -18,10 +18,12 @@ from rdmaprov.probe.recorded import RecordedProbe, RecordingProbe
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = {
     "limits": {
-        "memlock": "unlimited", "memlock_users": [], "memlock_services": [],
+        "memlock": "unlimited",
+        "memlock_users": [],
+        "memlock_services": [],
         "sysctl": {"kernel.ostype": "Linux"},
     }
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(

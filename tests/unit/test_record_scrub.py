@@ -110,7 +110,7 @@ TEXTS = {
     "/pci": "0000:18:00.0 12:34:56 GPU-aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee",
     "/ipoib": "80:00:02:08:fe:80:00:00:00:00:00:00:b8:3f:d2:03:00:55:66:77 brd "
     "00:ff:ff:ff:ff:12:40:1b:ff:ff:00:00:00:00:00:00:ff:ff:ff:ff",
-}  # fmt: skip
+}
 
 
 def other_texts() -> dict[str, str]:

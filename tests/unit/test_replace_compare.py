@@ -38,13 +38,24 @@ NODE = {
     **FACTS,
     "gpu_module": "",
     "rails": [
-        {**RAIL, "path": ["0000:18:00.0"], "link_layer": "Ethernet", "state": "4: ACTIVE",
-         "mtu_bytes": 9000, "manages_nvswitch": False, "driver": "mlx5_core",
-         "default_route": False, "is_bond": False, "is_virtual": False, "ports": [],
-         "addresses": [], "partitions": []}
+        {
+            **RAIL,
+            "path": ["0000:18:00.0"],
+            "link_layer": "Ethernet",
+            "state": "4: ACTIVE",
+            "mtu_bytes": 9000,
+            "manages_nvswitch": False,
+            "driver": "mlx5_core",
+            "default_route": False,
+            "is_bond": False,
+            "is_virtual": False,
+            "ports": [],
+            "addresses": [],
+            "partitions": [],
+        }
     ],
     "gpus": [{"pci": "0000:1a:00.0", "path": ["0000:1a:00.0"], "numa_node": 0}],
-}  # fmt: skip
+}
 
 
 class Lines(Screen):
@@ -84,8 +95,10 @@ def test_own_variable_of_the_old_machine_is_shown_and_not_written_unasked(work):
 
 
 def test_own_variable_is_written_on_a_yes_and_a_group_s_demand_stays(work, monkeypatch):
-    monkeypatch.setattr("rdmaprov.cli.session.check_site", lambda site, *_: replace(
-        work.ready, fleet=load_site(site)))  # fmt: skip
+    monkeypatch.setattr(
+        "rdmaprov.cli.session.check_site",
+        lambda site, *_: replace(work.ready, fleet=load_site(site)),
+    )
     work.asked = replace(work.asked, yes=True)
     assert Looks(work).compare(["n1"]).is_ok
     said = text_of(work)

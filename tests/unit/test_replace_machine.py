@@ -129,10 +129,15 @@ class Replacing(RuleBasedStateMachine):
         journal = Journal(Path(self.place.name) / operator, PROOFS, lambda: self.at)
         looks = [Step("look", lambda _nodes: self.world.look(journal))]
         return Replacement(
-            ("n1",), looks, proofs_of(self.world), self.world, journal, wait_s=5,
+            ("n1",),
+            looks,
+            proofs_of(self.world),
+            self.world,
+            journal,
+            wait_s=5,
             take_over=take_over and not is_foreign(self.world.status_now),
             clock=clock or Time().clock,
-        )  # fmt: skip
+        )
 
     @rule(
         operator=st.sampled_from(OPERATORS),
@@ -305,8 +310,16 @@ def test_run_that_is_taken_over_stops_at_its_next_step_and_returns_nothing(tmp_p
     """Whoever takes over says that it will not come back; here it does."""
     world = World()
     journal = Journal(tmp_path / "bob", PROOFS)
-    bob = Replacement(("n1",), [], proofs_of(world)[:1], world, journal, wait_s=5, take_over=True,
-                      clock=Time().clock)  # fmt: skip
+    bob = Replacement(
+        ("n1",),
+        [],
+        proofs_of(world)[:1],
+        world,
+        journal,
+        wait_s=5,
+        take_over=True,
+        clock=Time().clock,
+    )
     world.meanwhile = ("validate", bob.run)
     ended = made(tmp_path, world).run()
     assert (ended.code, ended.step) == (ExitCode.UNKNOWN, "accept")

@@ -114,14 +114,22 @@ def test_witnesses_are_idle_and_of_each_leaf(site):
 
 
 RAIL = {
-    "device": "mlx5_0", "pci": "0000:18:00.0", "netdev": "ens1", "model": "15b3:1021",
-    "card": "a088:c203:0012:3456", "firmware": "28.39.1002", "numa_node": 0, "gbps": 400,
-}  # fmt: skip
+    "device": "mlx5_0",
+    "pci": "0000:18:00.0",
+    "netdev": "ens1",
+    "model": "15b3:1021",
+    "card": "a088:c203:0012:3456",
+    "firmware": "28.39.1002",
+    "numa_node": 0,
+    "gbps": 400,
+}
 FACTS = {
     "rails": [RAIL],
-    "gpus": [{"pci": "0000:1a:00.0"}], "memory_bytes": 2 << 40, "numa_nodes": 2,
+    "gpus": [{"pci": "0000:1a:00.0"}],
+    "memory_bytes": 2 << 40,
+    "numa_nodes": 2,
     "kernel": "6.1.0-18-amd64",
-}  # fmt: skip
+}
 
 
 def test_machines_are_compared_part_by_part(tmp_path):
@@ -148,8 +156,18 @@ def is_known(target):
 
 def test_key_that_a_certificate_authority_signed_is_known(tmp_path):
     sshd = Sshd(tmp_path)
-    sign = ["ssh-keygen", "-q", "-s", tmp_path / "other_key", "-I", "n1", "-h", "-n", "n1",
-            tmp_path / "host_key.pub"]  # fmt: skip
+    sign = [
+        "ssh-keygen",
+        "-q",
+        "-s",
+        tmp_path / "other_key",
+        "-I",
+        "n1",
+        "-h",
+        "-n",
+        "n1",
+        tmp_path / "host_key.pub",
+    ]
     subprocess.run(sign, check=True)
     target = target_of(sshd, "", f"HostCertificate {tmp_path}/host_key-cert.pub")
     assert not is_known(target)

@@ -101,8 +101,11 @@ def test_grid_has_odd_nodes_first_and_those_alike_in_one_row():
     cells |= {"gpu03": (GOOD, WRONG), "gpu07": (LOST, GOOD), "gpu09": (WRONG, WRONG)}
     found = grid("subject", ["a", "b"], cells, (), (GOOD, Cell(Tone.NONE, "", "")))
     assert [(row.label, row.tone) for row in found.rows][:4] == [
-        ("gpu09", "bad"), ("gpu03", "bad"), ("gpu07", "unknown"), (ALL, "good"),
-    ]  # fmt: skip
+        ("gpu09", "bad"),
+        ("gpu03", "bad"),
+        ("gpu07", "unknown"),
+        (ALL, "good"),
+    ]
     assert len(found.rows[4].nodes) == 17
     assert sorted(name for row in found.rows for name in row.nodes) == sorted(FLEET)
 
@@ -135,8 +138,11 @@ def test_nodes_by_roles():
         "gpu4": (Tone.UNKNOWN, ""),
     }
     assert [(each.tone, each.label) for each in view.issues] == [
-        ("bad", "gpu3"), ("unknown", "gpu2"), ("unknown", "gpu4"), ("due", "gpu1"),
-    ]  # fmt: skip
+        ("bad", "gpu3"),
+        ("unknown", "gpu2"),
+        ("unknown", "gpu4"),
+        ("due", "gpu1"),
+    ]
     assert view.issues[-1].remedy.endswith("--limit gpu1 --reboot if-needed")
 
 
@@ -145,8 +151,9 @@ def test_plan_that_was_refused_is_no_apply():
     assert (view.headline, view.changes_title) == ("Changes pending", "Pending changes")
     applied = of_apply.view(runs.applied(2, bad=False))
     assert (applied.headline, applied.changes_title) == (
-        "All nodes match the site", "Changes made",
-    )  # fmt: skip
+        "All nodes match the site",
+        "Changes made",
+    )
 
 
 def test_nodes_that_a_probe_proved_are_counted():
@@ -160,8 +167,9 @@ def test_plan_names_each_setting_with_its_nodes():
     view = of_apply.view(runs.applied(4, "plan"))
     changes = {each.role: each.lines for each in view.changes}
     assert changes["mtu"][0] == (
-        "3 nodes (gpu[1,3-4])", "ens1 MTU 1500 → 9000 (running, configured)",
-    )  # fmt: skip
+        "3 nodes (gpu[1,3-4])",
+        "ens1 MTU 1500 → 9000 (running, configured)",
+    )
     assert changes["nccl"] == (
         ("gpu3", "waits for an earlier role: the rails' addresses, which fabric sets"),
     )

@@ -85,13 +85,19 @@ def test_late_ranks_are_named_with_their_node():
 
 def test_run_that_ended_before_it_measured_has_a_page_without_plots():
     data = gate_runs.accepted(2) | {
-        "planes": [], "rails": [], "floor": None, "world_size": 0, "samples": None,
-    }  # fmt: skip
+        "planes": [],
+        "rails": [],
+        "floor": None,
+        "world_size": 0,
+        "samples": None,
+    }
     view = of_accept.view(data)
     assert view.plots == ()
     assert {cell.tone for row in view.grid.rows for cell in row.cells} <= {
-        Tone.BAD, Tone.UNKNOWN, Tone.IDLE,
-    }  # fmt: skip
+        Tone.BAD,
+        Tone.UNKNOWN,
+        Tone.IDLE,
+    }
 
 
 def test_picture_takes_colours_from_the_page_and_names_as_they_are():

@@ -63,8 +63,9 @@ CHANGED = {"mtu": MTU.changes}
         (NodeResult("n", before=SURVEY), ["unchanged", "pending", "waiting"]),
         (NodeResult("n", before=SURVEY, running="mtu"), ["unchanged", "half_done", "waiting"]),
         (
-            NodeResult("n", before=SURVEY, roles_started=("mtu",),
-                       failed="mtu: Set it", problem="disk"),
+            NodeResult(
+                "n", before=SURVEY, roles_started=("mtu",), failed="mtu: Set it", problem="disk"
+            ),
             ["unchanged", "failed", "waiting"],
         ),
         (
@@ -72,8 +73,9 @@ CHANGED = {"mtu": MTU.changes}
             ["unchanged", "half_done", "waiting"],
         ),
         (
-            NodeResult("n", before=SURVEY, after=Survey(),
-                       roles_started=("mtu", "nccl"), changes=CHANGED),
+            NodeResult(
+                "n", before=SURVEY, after=Survey(), roles_started=("mtu", "nccl"), changes=CHANGED
+            ),
             ["unchanged", "changed", "unchanged"],
         ),
         (
@@ -81,12 +83,15 @@ CHANGED = {"mtu": MTU.changes}
             ["unchanged", "half_done", "waiting"],
         ),
         (
-            NodeResult("n", before=Survey(SURVEY.roles, problems=("fabric: no rail",)),
-                       failed="Read what the node is"),
+            NodeResult(
+                "n",
+                before=Survey(SURVEY.roles, problems=("fabric: no rail",)),
+                failed="Read what the node is",
+            ),
             ["failed", "unchanged", "unchanged"],
         ),
     ],
-)  # fmt: skip
+)
 def test_role_s_state_is_what_became_of_it(node, states):
     assert role_states(node) == dict(zip(("fabric", "mtu", "nccl"), states, strict=False))
 

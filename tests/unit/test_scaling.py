@@ -83,11 +83,14 @@ def curve(*rates, in_order=0.0, healthy=300.0, leaves=2):
         count = 2 << place
         sets = [
             made_set(
-                names[at * count : (at + 1) * count], rate, in_order if place > 1 else 0.0,
-                leaves if place > 1 else 1, healthy,
+                names[at * count : (at + 1) * count],
+                rate,
+                in_order if place > 1 else 0.0,
+                leaves if place > 1 else 1,
+                healthy,
             )
             for at, rate in enumerate(own)
-        ]  # fmt: skip
+        ]
         points.append(ScalePoint(count, tuple(sets), GIB))
     return points
 
@@ -103,10 +106,17 @@ FLAT = ([350] * 8, [350] * 4, [350] * 2, [350])
 
 def test_what_a_healthy_model_loses_with_nodes_is_no_knee():
     falling = [
-        replace(point, sets=tuple(replace(s, gb_s=350 - 20 * at, in_order_gb_s=350 - 20 * at,
-                                          healthy_gb_s=340 - 20 * at) for s in point.sets))
+        replace(
+            point,
+            sets=tuple(
+                replace(
+                    s, gb_s=350 - 20 * at, in_order_gb_s=350 - 20 * at, healthy_gb_s=340 - 20 * at
+                )
+                for s in point.sets
+            ),
+        )
         for at, point in enumerate(curve(*FLAT))
-    ]  # fmt: skip
+    ]
     assert judge_curve(falling).knee is None
 
 

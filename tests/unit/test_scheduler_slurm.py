@@ -36,8 +36,18 @@ def slurm(cluster, monkeypatch):
 
 def begin_job(slurm, node, command="sleep 60"):
     """Return the number of a job that runs on a node."""
-    job = slurm.ask("sbatch", "--parsable", "--export=NONE", "-w", node, "--exclusive", "-o",
-                    "/dev/null", "--wrap", command)  # fmt: skip
+    job = slurm.ask(
+        "sbatch",
+        "--parsable",
+        "--export=NONE",
+        "-w",
+        node,
+        "--exclusive",
+        "-o",
+        "/dev/null",
+        "--wrap",
+        command,
+    )
     assert until(lambda: slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"), slurm.log()
     return job
 
@@ -106,8 +116,9 @@ def test_held_node_gets_no_job_of_others_until_it_is_released(slurm):
     Slurm().hold(["n1"], "rdmaprov-test", 300)  # what a killed run left is replaced
     assert "ReservationName=rdmaprov-test " in slurm.ask("scontrol", "-o", "show", "reservation")
     assert until(lambda: not Slurm().status(["n1"])["n1"].idle)
-    job = slurm.ask("sbatch", "--parsable", "--export=NONE", "-w", "n1", "-o", "/dev/null",
-                    "--wrap", "true")  # fmt: skip
+    job = slurm.ask(
+        "sbatch", "--parsable", "--export=NONE", "-w", "n1", "-o", "/dev/null", "--wrap", "true"
+    )
     asked = ("squeue", "-h", "-j", job, "-o", "%T %r")
     assert until(lambda: "reserv" in slurm.ask(*asked).lower(), 60), slurm.ask(*asked)
     Slurm().release(["n1"], "rdmaprov-test")
@@ -118,8 +129,17 @@ def test_held_node_gets_no_job_of_others_until_it_is_released(slurm):
 @pytest.fixture
 def reserved(slurm):
     """Return a reservation of the site's for its tests, with the node n1."""
-    slurm.ask("scontrol", "create", "reservation", "reservationname=tests", "users=root",
-              "nodes=n1", "starttime=now", "duration=60", "flags=ignore_jobs")  # fmt: skip
+    slurm.ask(
+        "scontrol",
+        "create",
+        "reservation",
+        "reservationname=tests",
+        "users=root",
+        "nodes=n1",
+        "starttime=now",
+        "duration=60",
+        "flags=ignore_jobs",
+    )
     assert until(lambda: not Slurm().status(["n1"])["n1"].idle)
     yield choose_witness_scheduler(Slurm(), "tests")
     slurm.ask("scontrol", "delete", "reservationname=tests")
@@ -128,8 +148,9 @@ def reserved(slurm):
 
 def test_idle_nodes_of_a_reservation_are_witnesses_and_no_others(slurm, reserved):
     assert {name: each.idle for name, each in reserved.status(NAMES).items()} == {
-        "n0": False, "n1": True,
-    }  # fmt: skip
+        "n0": False,
+        "n1": True,
+    }
     reserved.hold(["n1"], "rdmaprov-test", 300)
     assert "rdmaprov-test" not in slurm.ask("scontrol", "-o", "show", "reservation")
     reserved.release(["n1"], "tests")
@@ -137,8 +158,16 @@ def test_idle_nodes_of_a_reservation_are_witnesses_and_no_others(slurm, reserved
 
 
 def test_node_of_a_reservation_with_a_job_is_no_witness(slurm, reserved):
-    job = slurm.ask("sbatch", "--parsable", "--export=NONE", "--reservation=tests", "-o",
-                    "/dev/null", "--wrap", "sleep 60")  # fmt: skip
+    job = slurm.ask(
+        "sbatch",
+        "--parsable",
+        "--export=NONE",
+        "--reservation=tests",
+        "-o",
+        "/dev/null",
+        "--wrap",
+        "sleep 60",
+    )
     assert until(lambda: slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"), slurm.log()
     assert not reserved.status(["n1"])["n1"].idle
     slurm.ask("scancel", job)
@@ -149,8 +178,16 @@ def test_node_of_a_reservation_with_a_job_is_no_witness(slurm, reserved):
 def test_reservation_that_is_not_there_or_has_not_begun_is_an_error(slurm):
     with pytest.raises(SchedulerError, match="Reservation nobody not found"):
         choose_witness_scheduler(Slurm(), "nobody").status(["n1"])
-    slurm.ask("scontrol", "create", "reservation", "reservationname=later", "users=root",
-              "nodes=n1", "starttime=now+1hour", "duration=60")  # fmt: skip
+    slurm.ask(
+        "scontrol",
+        "create",
+        "reservation",
+        "reservationname=later",
+        "users=root",
+        "nodes=n1",
+        "starttime=now+1hour",
+        "duration=60",
+    )
     with pytest.raises(SchedulerError, match="the reservation later is not active"):
         choose_witness_scheduler(Slurm(), "later").status(["n1"])
     slurm.ask("scontrol", "delete", "reservationname=later")
@@ -173,8 +210,10 @@ def test_slurmctld_that_is_away_is_one_clear_error(slurm, monkeypatch, tmp_path)
     with pytest.raises(SchedulerError) as error:
         Slurm().status(["n0"])
     assert "Unable to contact slurm controller" in error.value.message
-    assert (error.value.hint, error.value.exit_code) == ("Run: sinfo -N; names in the inventory "
-            "must be Slurm's NodeName", ExitCode.UNKNOWN)  # fmt: skip
+    assert (error.value.hint, error.value.exit_code) == (
+        "Run: sinfo -N; names in the inventory must be Slurm's NodeName",
+        ExitCode.UNKNOWN,
+    )
 
 
 def test_machine_without_slurm_says_where_to_run(monkeypatch, tmp_path):

@@ -83,9 +83,12 @@ def test_answer_that_does_not_say_a_node_s_state_is_an_error(text):
 def test_jobs_are_given_to_each_of_their_nodes():
     text = "12|n1\n13_4|n[2-3]\n14+1|gpu-1-[01,03]\n"
     assert parse_jobs(text) == {
-        "n1": ("12",), "n2": ("13_4",), "n3": ("13_4",),
-        "gpu-1-01": ("14+1",), "gpu-1-03": ("14+1",),
-    }  # fmt: skip
+        "n1": ("12",),
+        "n2": ("13_4",),
+        "n3": ("13_4",),
+        "gpu-1-01": ("14+1",),
+        "gpu-1-03": ("14+1",),
+    }
     assert parse_jobs("") == {}
 
 

@@ -215,8 +215,10 @@ def test_hcas_without_a_host_name_leave_missing_rails_unknown(texts):
     texts.edit(DISCOVERY, "node003 mlx5_1", "MT4123 ConnectX6 Mellanox Technologies")
     site = judged(texts, planned())
     assert "wrong" not in {each[0] for each in found(site)}
-    assert any("have no host name" in str(each) or "has no host name" in str(each)
-               for each in site.findings)  # fmt: skip
+    assert any(
+        "have no host name" in str(each) or "has no host name" in str(each)
+        for each in site.findings
+    )
     assert site.exit_code == ExitCode.UNKNOWN
 
 

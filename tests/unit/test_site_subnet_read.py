@@ -20,9 +20,10 @@ class MadeUpHost:
     def run(self, words, _limit_s):
         self.asked.append(words)
         files = {
-            "ibnetdiscover": "ibnetdiscover-p", "iblinkinfo": "iblinkinfo-l",
+            "ibnetdiscover": "ibnetdiscover-p",
+            "iblinkinfo": "iblinkinfo-l",
             "saquery": "saquery-smir",
-        }  # fmt: skip
+        }
         own = self.outputs.get(words[0])
         if own:
             return own.pop(0) if len(own) > 1 else own[0]
@@ -151,8 +152,10 @@ def test_other_managers_that_the_master_knows_are_asked(tmp_path):
     )
     subnet = read(tmp_path, host).subnets[""]
     assert [words for words in host.asked if words[0] == "sminfo"] == [
-        ("sminfo",), ("sminfo", "7"), ("sminfo", "9"),
-    ]  # fmt: skip
+        ("sminfo",),
+        ("sminfo", "7"),
+        ("sminfo", "9"),
+    ]
     assert [(each.lid, each.state) for each in subnet.managers] == [(1, "MASTER"), (7, "STANDBY")]
     assert (subnet.knows_managers, subnet.verdict) == (True, SubnetVerdict.HEALTHY)
     assert (tmp_path / "texts/saquery-smir.txt").exists()

@@ -119,10 +119,14 @@ def test_a_step_computes_six_operations_for_each_weight_and_token():
 @pytest.mark.parametrize(
     ("name", "peak"),
     [
-        ("NVIDIA H100 PCIe", 756), ("NVIDIA H100 80GB HBM3", 989), ("NVIDIA H200", 989),
-        ("NVIDIA A100-SXM4-80GB", 312), ("NVIDIA GB200", 2500), ("NVIDIA B200", 2250),
+        ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H200", 989),
+        ("NVIDIA A100-SXM4-80GB", 312),
+        ("NVIDIA GB200", 2500),
+        ("NVIDIA B200", 2250),
     ],
-)  # fmt: skip
+)
 def test_peak_of_a_gpu_is_that_of_its_data_sheet(name, peak):
     assert peak_tflops(name) == peak
 

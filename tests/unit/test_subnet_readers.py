@@ -114,5 +114,8 @@ def test_counters_of_perfquery():
 
 def test_names_sort_by_their_numbers():
     assert sorted(["node10", "node9", "a2b", "a10b"], key=natural) == [
-        "a2b", "a10b", "node9", "node10",
-    ]  # fmt: skip
+        "a2b",
+        "a10b",
+        "node9",
+        "node10",
+    ]

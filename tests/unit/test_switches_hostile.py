@@ -31,12 +31,28 @@ from rdmaprov.switches.saved import SavedSwitch, find_switches, split_answers
 from rdmaprov.switches.wanted import usual_settings
 
 WANTED = usual_settings()
-LEAVES = one_of(none(), booleans(), integers(), floats(), text(max_size=12), sampled_from(
-    ["3", "on", "9" * 5000, "0-7", "-", "\x1b[31m", "[A|B]", "NULL", "up", "\u202e", "1e400"],
-))  # fmt: skip
-JSON = recursive(LEAVES, lambda inner: lists(inner, max_size=4) | dictionaries(
-    sampled_from(["3", "26", "mtu", "link", "qos", "Ethernet0", "swp1", "cmds", "x"]), inner,
-    max_size=4), max_leaves=12)  # fmt: skip
+LEAVES = one_of(
+    none(),
+    booleans(),
+    integers(),
+    floats(),
+    text(max_size=12),
+    sampled_from(
+        ["3", "on", "9" * 5000, "0-7", "-", "\x1b[31m", "[A|B]", "NULL", "up", "\u202e", "1e400"],
+    ),
+)
+JSON = recursive(
+    LEAVES,
+    lambda inner: (
+        lists(inner, max_size=4)
+        | dictionaries(
+            sampled_from(["3", "26", "mtu", "link", "qos", "Ethernet0", "swp1", "cmds", "x"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
 
 
 def judge(*files: tuple[str, str]) -> SwitchAssessment:
@@ -66,9 +82,11 @@ RIGHT = {
         (name, content.replace("qos prof", f"{EOS_MAP}qos prof"))
         for name, content in files_of("arista-7388")
     ],
-    "cumulus": [*files_of("cumulus-roce"), ("nv_show_interface.json",
-                '{"swp16": {"link": {"mtu": 9216, "oper-status": "up"}}}')],
-}  # fmt: skip
+    "cumulus": [
+        *files_of("cumulus-roce"),
+        ("nv_show_interface.json", '{"swp16": {"link": {"mtu": 9216, "oper-status": "up"}}}'),
+    ],
+}
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -108,8 +126,10 @@ def test_garbled_text_is_read_without_an_error(name, draw):
         number = draw.draw(integers(0, len(files) - 1))
         file, content = files[number]
         at = draw.draw(integers(0, len(content)))
-        noise = draw.draw(text(characters(codec="utf-8"), max_size=3) | sampled_from(
-            ["\0", "\x1b[2J", "\u202e", "9" * 5000, "---- ----\n", "\n", "}"]))  # fmt: skip
+        noise = draw.draw(
+            text(characters(codec="utf-8"), max_size=3)
+            | sampled_from(["\0", "\x1b[2J", "\u202e", "9" * 5000, "---- ----\n", "\n", "}"])
+        )
         files[number] = file, content[:at] + noise + content[at + draw.draw(integers(0, 40)) :]
     assert is_harmless(judge(*files))
 
@@ -141,12 +161,22 @@ def test_value_of_any_type_is_read_without_an_error(path, value):
     assert is_harmless(judge(altered(path, value)))
 
 
-@pytest.mark.parametrize("path", [
-    ("PORT", "Ethernet0", "mtu"), ("PORT_QOS_MAP", "Ethernet0", "pfc_enable"),
-    ("DSCP_TO_TC_MAP", "ROCE", "26"), ("WRED_PROFILE", "ROCE", "green_min_threshold"),
-    ("DSCP_TO_TC_MAP", "ROCE"), ("WRED_PROFILE", "ROCE"), ("PORT_QOS_MAP", "Ethernet0"),
-    ("QUEUE",), ("PORT_QOS_MAP",), ("DSCP_TO_TC_MAP",), ("TC_TO_QUEUE_MAP",),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("PORT", "Ethernet0", "mtu"),
+        ("PORT_QOS_MAP", "Ethernet0", "pfc_enable"),
+        ("DSCP_TO_TC_MAP", "ROCE", "26"),
+        ("WRED_PROFILE", "ROCE", "green_min_threshold"),
+        ("DSCP_TO_TC_MAP", "ROCE"),
+        ("WRED_PROFILE", "ROCE"),
+        ("PORT_QOS_MAP", "Ethernet0"),
+        ("QUEUE",),
+        ("PORT_QOS_MAP",),
+        ("DSCP_TO_TC_MAP",),
+        ("TC_TO_QUEUE_MAP",),
+    ],
+)
 @pytest.mark.parametrize("value", [[], "x", 1.5, -1, True, "9" * 5000, {"a": []}, "\x1b[31m"])
 def test_needed_value_of_another_type_is_never_right(path, value):
     found = judge(altered(path, value))
@@ -157,14 +187,24 @@ def test_needed_value_of_another_type_is_never_right(path, value):
 @settings(max_examples=80, deadline=None)
 def test_any_json_under_known_names_is_read_without_an_error(value):
     for shape in (
-        {"PORT": value}, {"PORT_QOS_MAP": {"Ethernet0": value}}, {"qos": value, "interface": value},
-        [{"set": value}], {"swp1": {"link": value}}, {"cmds": {"interface Ethernet1": value}},
+        {"PORT": value},
+        {"PORT_QOS_MAP": {"Ethernet0": value}},
+        {"qos": value, "interface": value},
+        [{"set": value}],
+        {"swp1": {"link": value}},
+        {"cmds": {"interface Ethernet1": value}},
         {"interfaces": {"Ethernet1": {"lineProtocolStatus": value, "txQueues": value}}},
         {"openconfig-interfaces:interfaces": {"interface": [value]}, "openconfig-qos:qos": value},
         [{"updates": [{"values": {"interfaces": {"interface": [{"name": "a", "state": value}]}}}]}],
-        {"pfc": value, "trust": value, "congestion-control": value, "prio-map": value,
-         "tc-map": {"0": value}, "mode": "lossless"},
-    ):  # fmt: skip
+        {
+            "pfc": value,
+            "trust": value,
+            "congestion-control": value,
+            "prio-map": value,
+            "tc-map": {"0": value},
+            "mode": "lossless",
+        },
+    ):
         found = judge(("a.json", json.dumps(shape)))
         assert found.verdict is not SwitchVerdict.RIGHT
 
@@ -174,8 +214,9 @@ def test_deep_json_and_endless_ports_have_bounds(tmp_path):
     (tmp_path / "wide.json").write_text(
         json.dumps({"PORT": {f"Ethernet{n}": {"mtu": "9216"} for n in range(9000)}})
     )
-    deep, wide = (read_switch(find_switches([tmp_path / name])[0]) for name in
-                  ("deep.json", "wide.json"))  # fmt: skip
+    deep, wide = (
+        read_switch(find_switches([tmp_path / name])[0]) for name in ("deep.json", "wide.json")
+    )
     assert deep.ports == ()
     assert deep.not_read[0] == "deep.json: cut, or no JSON"
     assert len(wide.ports) == 4096

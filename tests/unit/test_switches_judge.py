@@ -29,8 +29,10 @@ def arista(tmp_path):
 def test_right_switch_is_right(request, name):
     found = request.getfixturevalue(name).judge()
     assert (found.verdict, sentences(found, WRONG), sentences(found, UNKNOWN)) == (
-        SwitchVerdict.RIGHT, [], [],
-    )  # fmt: skip
+        SwitchVerdict.RIGHT,
+        [],
+        [],
+    )
 
 
 PFC = "usual for RoCE; read:"
@@ -116,12 +118,15 @@ def test_mtu_of_cumulus(cumulus):
 def test_real_wrong_switches(tmp_path):
     lossy = SavedAnswers(tmp_path, "cumulus-lossy-multi-tc").judge()
     assert [each.partition(",")[0] for each in sentences(lossy, WRONG)] == [
-        "PFC is off", "DSCP 26 (RoCE data) has class 4",
-    ]  # fmt: skip
+        "PFC is off",
+        "DSCP 26 (RoCE data) has class 4",
+    ]
     plain = SavedAnswers(tmp_path, "cumulus-no-roce").judge()
     assert [each.partition(",")[0] for each in sentences(plain, WRONG)] == [
-        "PFC is off", "the port does not trust DSCP", "ECN is off for queue 3",
-    ]  # fmt: skip
+        "PFC is off",
+        "the port does not trust DSCP",
+        "ECN is off for queue 3",
+    ]
     storage = SavedAnswers(tmp_path, "arista-7050").judge()
     assert [each.partition(",")[0] for each in sentences(storage, WRONG)] == [
         "ECN is off for all queues"
@@ -159,9 +164,10 @@ def test_what_is_not_read_is_not_right(arista, tmp_path):
     short = SavedAnswers(tmp_path / "short", "arista-7388").judge()
     assert short.verdict is SwitchVerdict.UNKNOWN
     assert sentences(short, UNKNOWN) == [
-        "the class of DSCP 26 (RoCE data)", "the class of DSCP 48 (CNPs)",
+        "the class of DSCP 26 (RoCE data)",
+        "the class of DSCP 48 (CNPs)",
         "ECN of the queue of RoCE data",
-    ]  # fmt: skip
+    ]
     assert short.not_read == (SwitchFact.BUFFERS, SwitchFact.WEIGHTS, SwitchFact.DROPS)
     cut = arista.alter(("end\n", "")).judge()
     assert cut.verdict is SwitchVerdict.UNKNOWN

@@ -63,8 +63,9 @@ def test_sonic_references_of_old_releases(answers):
     found = answers("sonic-guide").alter(
         ('"dscp_to_tc_map": "AZURE"', '"dscp_to_tc_map": "[DSCP_TO_TC_MAP|AZURE]"'),
         ('"wred_profile": "AZURE_LOSSLESS"', '"wred_profile": "[WRED_PROFILE|AZURE_LOSSLESS]"'),
-        ('"profile": "ing', '"profile": "[BUFFER_PROFILE|ing'), ('_profile"}', '_profile]"}'),
-    )  # fmt: skip
+        ('"profile": "ing', '"profile": "[BUFFER_PROFILE|ing'),
+        ('_profile"}', '_profile]"}'),
+    )
     port = found.port()
     assert (port.class_of(26), port.ecn[3].is_on, port.lossless_groups) == (3, True, {3, 4})
 
@@ -150,8 +151,9 @@ def test_terminal_with_several_commands_is_several_answers():
     text = "admin@leaf01:~$ show pfc counters\na\nb\nleaf01#show interfaces | json\n{}\n"
     found = split_answers("x.txt", text, print)
     assert [(each.command, each.text.strip()) for each in found] == [
-        ("show pfc counters", "a\nb"), ("show interfaces | json", "{}"),
-    ]  # fmt: skip
+        ("show pfc counters", "a\nb"),
+        ("show interfaces | json", "{}"),
+    ]
 
 
 def test_table_with_wide_cells_and_a_title():

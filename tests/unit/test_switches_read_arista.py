@@ -10,14 +10,17 @@ from rdmaprov.switches.model import EcnCurve, PfcWatchdog
 INTERFACES = {
     "interfaces": {
         "Ethernet2/5/1": {
-            "name": "Ethernet2/5/1", "description": "gpu001 rail 0", "mtu": 9214,
-            "bandwidth": 200_000_000_000, "lineProtocolStatus": "up",
+            "name": "Ethernet2/5/1",
+            "description": "gpu001 rail 0",
+            "mtu": 9214,
+            "bandwidth": 200_000_000_000,
+            "lineProtocolStatus": "up",
             "interfaceCounters": {"inDiscards": 3, "outDiscards": 42},
         },
         "Ethernet2/5/5": {"mtu": 1500, "bandwidth": 0, "lineProtocolStatus": "down"},
         "Management1": {"mtu": 1500, "lineProtocolStatus": "up"},
     }
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -36,9 +39,12 @@ def test_arista_profile_of_a_port(answers):
 
 def test_arista_port_wins_over_its_profile(answers):
     saved = answers("arista-7388").alter(
-        ("   phy link training\n   service-profile", "   priority-flow-control priority 3 drop\n"
-         "   priority-flow-control priority 4 no-drop\n   service-profile"),
-    )  # fmt: skip
+        (
+            "   phy link training\n   service-profile",
+            "   priority-flow-control priority 3 drop\n"
+            "   priority-flow-control priority 4 no-drop\n   service-profile",
+        ),
+    )
     assert saved.port().pfc_tx == {4}
 
 

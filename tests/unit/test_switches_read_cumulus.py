@@ -29,21 +29,31 @@ def test_cumulus_json_says_the_same_as_the_text(tmp_path):
     view = {
         "mode": "lossless",
         "congestion-control": {
-            "congestion-mode": "ECN", "enabled-tc": "0,3", "max-threshold": "1.43 MB",
-            "min-threshold": "146.48 KB", "probability": 100,
+            "congestion-mode": "ECN",
+            "enabled-tc": "0,3",
+            "max-threshold": "1.43 MB",
+            "min-threshold": "146.48 KB",
+            "probability": 100,
         },
         "pfc": {"pfc-priority": "3", "rx-enabled": "enabled", "tx-enabled": "enabled"},
         "trust": {"trust-mode": "pcp,dscp"},
         "prio-map": {
-            str(n): {"pcp": n, "dscp": ",".join(map(str, range(8 * n, 8 * n + 8))),
-                     "switch-prio": n} for n in range(8)
-        },
-        "tc-map": {
-            str(n): {"switch-prio": n, "traffic-class": n if n in (3, 6) else 0,
-                     "scheduler-weight": "strict-priority" if n == 6 else "DWRR-50%"}
+            str(n): {
+                "pcp": n,
+                "dscp": ",".join(map(str, range(8 * n, 8 * n + 8))),
+                "switch-prio": n,
+            }
             for n in range(8)
         },
-    }  # fmt: skip
+        "tc-map": {
+            str(n): {
+                "switch-prio": n,
+                "traffic-class": n if n in (3, 6) else 0,
+                "scheduler-weight": "strict-priority" if n == 6 else "DWRR-50%",
+            }
+            for n in range(8)
+        },
+    }
     text = SavedAnswers(tmp_path, "cumulus-roce")
     whole = (text.path / "terminal.txt").read_text()
     part = whole[: whole.index("RoCE pool config")] + "\n"
@@ -58,9 +68,11 @@ def test_cumulus_interfaces_and_watchdog(answers):
     saved = answers("cumulus-roce")
     saved.write(
         "nv_show_interface_-o_json.txt",
-        {"swp16": {"link": {"mtu": 9216, "speed": "400G", "state": {"up": {}}}, "type": "swp"},
-         "eth0": {"link": {"mtu": 1500}}},
-    )  # fmt: skip
+        {
+            "swp16": {"link": {"mtu": 9216, "speed": "400G", "state": {"up": {}}}, "type": "swp"},
+            "eth0": {"link": {"mtu": 1500}},
+        },
+    )
     saved.write(
         "nv_show_interface_swp16_qos_pfc-watchdog.txt",
         "                 operational  applied \n---------------  -----------  ------- \n"
@@ -79,11 +91,14 @@ def test_cumulus_profiles_of_a_configuration(answers):
     assert saved.port().pfc_rx == frozenset()
     config["qos"]["pfc"] = {"mine": {"switch-priority": {"3": {}}, "rx": "enable", "tx": "disable"}}
     config["qos"]["mapping"]["default-global"] = {
-        "trust": "both", "dscp": {"26": {"switch-priority": 4}},
-    }  # fmt: skip
+        "trust": "both",
+        "dscp": {"26": {"switch-priority": 4}},
+    }
     config["interface"]["swp1"] = {
-        "link": {"mtu": 1500}, "qos": {"pfc": {"profile": "mine"}}, "description": "gpu001",
-    }  # fmt: skip
+        "link": {"mtu": 1500},
+        "qos": {"pfc": {"profile": "mine"}},
+        "description": "gpu001",
+    }
     port = saved.write("applied.json", config).port()
     assert (port.name, port.mtu_bytes, port.description) == ("swp1", 1500, "gpu001")
     assert (port.pfc_rx, port.pfc_tx) == (LOSSLESS, frozenset())

@@ -53,8 +53,11 @@ def test_each_device_is_alone_first_and_groups_train_side_by_side(tmp_path):
     plan = training_plan(made_site(tmp_path, 6))
     first, *rest = plan.job.tasks
     assert (first.collective, len(first.groups)) == ("gemm", 1)
-    trains = [(len(t.groups), len(t.groups[0]), t.work["strategy"]) for t in rest
-              if t.collective == "train"]  # fmt: skip
+    trains = [
+        (len(t.groups), len(t.groups[0]), t.work["strategy"])
+        for t in rest
+        if t.collective == "train"
+    ]
     assert trains == [(n, w, s) for n, w in ((6, 8), (3, 16), (1, 32), (1, 48)) for s in STRATEGIES]
     assert [t.sizes[-1] for t in rest if t.collective == "all_reduce"] == [1 << 30] * 4
 
@@ -83,11 +86,26 @@ def test_sizes_of_the_models():
     assert model.flops == 8192 * (6 * weights + 6 * 16 * 4096 * 4096)
 
 
-STEP = {**AT, "event": "step", "mode": "alone", "count": 5, "median_us": 5.0, "best_us": 4.0,
-        "worst_us": 9.0, "own_us": 5.0,
-        **{f"{name}_us": 1.0 for name in rank_events.STEP_PHASES}}  # fmt: skip
-GEMM = {**AT, "event": "gemm", "flops": 2, "count": 5, "median_us": 5.0, "best_us": 4.0,
-        "cpu_us": 3.0}  # fmt: skip
+STEP = {
+    **AT,
+    "event": "step",
+    "mode": "alone",
+    "count": 5,
+    "median_us": 5.0,
+    "best_us": 4.0,
+    "worst_us": 9.0,
+    "own_us": 5.0,
+    **{f"{name}_us": 1.0 for name in rank_events.STEP_PHASES},
+}
+GEMM = {
+    **AT,
+    "event": "gemm",
+    "flops": 2,
+    "count": 5,
+    "median_us": 5.0,
+    "best_us": 4.0,
+    "cpu_us": 3.0,
+}
 
 
 @pytest.mark.parametrize("event", [STEP, GEMM, {**AT, "event": "lacks", "what": "fully_shard"}])

@@ -74,10 +74,15 @@ def names(done):
 def test_each_test_runs_for_what_it_asks_for_node_by_node(suite, site):
     ran = names(run(suite(), site, "-v"))
     first = [
-        "test_node[n1]", "test_rail[n1-rail0]", "test_rail[n1-rail1]", "test_own_fixture[n1]",
-        "test_parametrized[n1-rail0-a]", "test_parametrized[n1-rail0-b]",
-        "test_parametrized[n1-rail1-a]", "test_parametrized[n1-rail1-b]",
-    ]  # fmt: skip
+        "test_node[n1]",
+        "test_rail[n1-rail0]",
+        "test_rail[n1-rail1]",
+        "test_own_fixture[n1]",
+        "test_parametrized[n1-rail0-a]",
+        "test_parametrized[n1-rail0-b]",
+        "test_parametrized[n1-rail1-a]",
+        "test_parametrized[n1-rail1-b]",
+    ]
     assert sorted(ran[:8]) == sorted(first)
     assert sorted(ran[8:16]) == sorted(name.replace("n1", "n2") for name in first)
     assert ran[16:] == ["test_fleet"]
@@ -249,12 +254,14 @@ def test_nodes_in_trouble_are_errors_with_their_reason_and_others_are_judged(sui
             "ansible_ssh_private_key_file": str(tmp_path / "other_key"),
         },
         "sudo": {
-            **sshd.variables("sudo"), "ansible_become": True, "ansible_become_exe": str(asking),
+            **sshd.variables("sudo"),
+            "ansible_become": True,
+            "ansible_become_exe": str(asking),
         },
         "refused": {"ansible_host": "127.0.0.1", "ansible_port": 1},
         "nameless": {"ansible_host": "rdmaprov.invalid", "ansible_user": "x"},
         "password": {"ansible_password": "secret"},
-    }  # fmt: skip
+    }
     hosts = {name: {"unit": index + 1, **own} for index, (name, own) in enumerate(nodes.items())}
     files = {"hosts.yml": "---\n" + json.dumps({"nodes": {"hosts": hosts}})}
     site = sites.write(tmp_path / "site", {**sites.GOOD, **files})

@@ -13,10 +13,14 @@ REFUSED = "ssh: connection refused. Is sshd running there? Try: ssh -p 2222 root
 
 def report(test, node, text, outcome="failed", when="call", lost=False):
     made = pytest.TestReport(
-        f"test_it.py::{test}[{node}]", ("test_it.py", 1, test), {}, outcome,
-        ("test_it.py", 1, f"Skipped: {text}") if outcome == "skipped" else text, when,
+        f"test_it.py::{test}[{node}]",
+        ("test_it.py", 1, test),
+        {},
+        outcome,
+        ("test_it.py", 1, f"Skipped: {text}") if outcome == "skipped" else text,
+        when,
         user_properties=[("node", node)] if node else [],
-    )  # fmt: skip
+    )
     vars(made)["rdmaprov_unreachable"] = lost
     return made
 

@@ -42,8 +42,9 @@ def test_two_ports_at_fault_are_both_named_although_they_met():
     sends = {("n01", 0): 0.5, ("n02", 0): 0.4}
     parts = World(8, sends=sends, receives=sends).solve()
     assert {(part.kind, part.nodes, part.confidence) for part in parts} == {
-        ("rail", ("n01",), "high"), ("rail", ("n02",), "high"),
-    }  # fmt: skip
+        ("rail", ("n01",), "high"),
+        ("rail", ("n02",), "high"),
+    }
 
 
 def test_a_little_slower_is_seen_by_many_paths_together():

@@ -81,9 +81,12 @@ def test_paths_slow_by_chance_accuse_no_port():
     chance = random.Random(3)
     world = World(32, 8)
     world.paths = {
-        (one, other, rail): 0.5 for one in world.nodes for other in world.nodes for rail in RAILS
+        (one, other, rail): 0.5
+        for one in world.nodes
+        for other in world.nodes
+        for rail in RAILS
         if world.leaf_of[one] != world.leaf_of[other] and chance.random() < 0.4
-    }  # fmt: skip
+    }
     parts = world.solve()
     assert {part.kind for part in parts} == {"fleet"}
     assert {part.confidence for part in parts} == {"low"}

@@ -162,8 +162,14 @@ def test_rate_that_no_port_has_is_odd(watching):
         watching.pass_seconds(1)
 
 
-NAMED = {"us": 5, "cpu_us": 5, "boot": "ab-1", "names": ["0/down", "0/counters.x"],
-         "counts": [1, None], "rails": [{"rdma": "mlx5_0", "netdev": ""}]}  # fmt: skip
+NAMED = {
+    "us": 5,
+    "cpu_us": 5,
+    "boot": "ab-1",
+    "names": ["0/down", "0/counters.x"],
+    "counts": [1, None],
+    "rails": [{"rdma": "mlx5_0", "netdev": ""}],
+}
 STEPS = {"us": 5, "cpu_us": 5, "at": [0], "by": [-3], "gone": [1]}
 
 
@@ -175,12 +181,21 @@ def test_answers_of_the_right_shape_are_taken():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"us": -1}, {"us": "5"}, {"boot": "x" * 99}, {"names": ["0/down"]}, {"surprise": 1},
-        {"names": ["1/down", "0/counters.x"]}, {"names": ["0/down", "0/\x1b[2J"]},
-        {"names": ["0/down", "0/down"]}, {"counts": [1, 2.5]}, {"counts": [1, True]},
-        {"counts": [1, 1 << 70]}, {"rails": []}, {"rails": [{"rdma": "{{ x }}", "netdev": ""}]},
+        {"us": -1},
+        {"us": "5"},
+        {"boot": "x" * 99},
+        {"names": ["0/down"]},
+        {"surprise": 1},
+        {"names": ["1/down", "0/counters.x"]},
+        {"names": ["0/down", "0/\x1b[2J"]},
+        {"names": ["0/down", "0/down"]},
+        {"counts": [1, 2.5]},
+        {"counts": [1, True]},
+        {"counts": [1, 1 << 70]},
+        {"rails": []},
+        {"rails": [{"rdma": "{{ x }}", "netdev": ""}]},
     ],
-)  # fmt: skip
+)
 def test_odd_names_are_refused(wrong):
     with pytest.raises(OddAnswer):
         parse_names(json.dumps({**NAMED, **wrong}), 1)
@@ -189,10 +204,18 @@ def test_odd_names_are_refused(wrong):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"at": [2]}, {"at": [0, 0], "by": [1, 1]}, {"at": [0, 1]}, {"at": [True]}, {"by": [0.5]},
-        {"by": [1 << 70]}, {"at": [-1]}, {"gone": [9]}, {"gone": None}, {"cpu_us": None},
+        {"at": [2]},
+        {"at": [0, 0], "by": [1, 1]},
+        {"at": [0, 1]},
+        {"at": [True]},
+        {"by": [0.5]},
+        {"by": [1 << 70]},
+        {"at": [-1]},
+        {"gone": [9]},
+        {"gone": None},
+        {"cpu_us": None},
     ],
-)  # fmt: skip
+)
 def test_odd_steps_are_refused(wrong):
     with pytest.raises(OddAnswer):
         parse_steps(json.dumps({**STEPS, **wrong}), 2)

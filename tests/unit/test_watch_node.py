@@ -101,8 +101,10 @@ def test_counters_of_an_rdma_device_fall_vanish_and_lose_their_link(tree):
     grown = dict(zip(steps.at, steps.by, strict=True))
     assert names.counts[named["counters.symbol_error"]] == 7
     assert grown == {
-        named["counters.port_xmit_data"]: 60, named["counters.symbol_error"]: -7, named["down"]: 1,
-    }  # fmt: skip
+        named["counters.port_xmit_data"]: 60,
+        named["counters.symbol_error"]: -7,
+        named["down"]: 1,
+    }
     assert steps.gone == [named["hw_counters.np_cnp_sent"]]
     assert names.devices == (("mlx5_0", "ens1"),)
 

@@ -64,8 +64,11 @@ def test_packets_that_a_queue_drops_have_no_priority(watch):
 def test_flap_between_two_reads_is_named_with_its_own_node_alone(watch):
     """The peer's connections end meanwhile; each read finds the link up."""
     flap = {**load(PACKETS), "hw_counters.link_downed": 1}
-    near = {**load(PACKETS), "hw_counters.completer_retry_err": 9,
-            "hw_counters.retry_exceeded_err": 1}  # fmt: skip
+    near = {
+        **load(PACKETS),
+        "hw_counters.completer_retry_err": 9,
+        "hw_counters.retry_exceeded_err": 1,
+    }
     assert watch.seconds_until_named(bad(flap, near), BAD, RAIL) <= 3
     assert proven(watch) == [(VerdictKind.LINK, (BAD,), RAIL)]
     (text,) = (each.text for each in watch.verdicts() if each.proven)
@@ -82,8 +85,11 @@ def test_link_that_is_seen_down_each_other_second_flaps(watch):
 def test_path_that_loses_packets_is_named_with_both_ends(watch):
     """Gaps are NAKed to the sender, whose own answers are lost, too, and time out at the peer."""
     far = {**load(PACKETS), "hw_counters.rcvd_seq_err": 20, "hw_counters.completer_retry_err": 24}
-    near = {**load(PACKETS), "hw_counters.out_of_seq_request": 20,
-            "hw_counters.completer_retry_err": 5}  # fmt: skip
+    near = {
+        **load(PACKETS),
+        "hw_counters.out_of_seq_request": 20,
+        "hw_counters.completer_retry_err": 5,
+    }
     assert watch.seconds_until_named(bad(far, near), BAD, RAIL) <= 9
     assert proven(watch) == [(VerdictKind.LOSS, (NEAR, BAD), RAIL)]
     (text,) = (each.text for each in watch.verdicts() if each.proven)
@@ -91,8 +97,11 @@ def test_path_that_loses_packets_is_named_with_both_ends(watch):
 
 
 def test_connection_whose_retries_are_used_up_accuses_no_end(watch):
-    near = {**load(PACKETS), "hw_counters.completer_retry_err": 1,
-            "hw_counters.retry_exceeded_err": 1}  # fmt: skip
+    near = {
+        **load(PACKETS),
+        "hw_counters.completer_retry_err": 1,
+        "hw_counters.retry_exceeded_err": 1,
+    }
     watch.pass_seconds(9, bad({}, near))
     (found,) = [each for each in watch.verdicts() if each.proven]
     assert (found.kind, found.rail) == (VerdictKind.LOSS, RAIL)
@@ -116,8 +125,11 @@ def test_slow_rail_of_nodes_that_carry_little_is_not_verified(watch):
 def test_slow_rail_of_busy_nodes_is_named_as_one_of_two(watch):
     """Both nodes move less on it, as they exchange packets with each other alone."""
     many = 4_000_000  # a third of 400 Gb/s
-    told = {(node, rail): load(many if rail == 0 else many // 4)
-            for node in (NEAR, BAD) for rail in (0, 1)}  # fmt: skip
+    told = {
+        (node, rail): load(many if rail == 0 else many // 4)
+        for node in (NEAR, BAD)
+        for rail in (0, 1)
+    }
     # A rail on its own is not low while nothing runs on the other.
     assert watch.seconds_until_named(told, BAD, RAIL) <= 9
     assert {kind for kind, *_ in proven(watch)} == {VerdictKind.IMBALANCE}

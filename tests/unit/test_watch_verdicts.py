@@ -89,10 +89,13 @@ def test_fault_of_every_other_second_is_named_too(name):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("storm of pause", "slow rail"), ("incast", "bad cable"), ("slow receiver", "no buffer"),
-        ("narrow uplinks", "flapping link"), ("paused from outside", "wrong priority"),
+        ("storm of pause", "slow rail"),
+        ("incast", "bad cable"),
+        ("slow receiver", "no buffer"),
+        ("narrow uplinks", "flapping link"),
+        ("paused from outside", "wrong priority"),
     ],
-)  # fmt: skip
+)
 def test_two_faults_at_once_are_both_named(one, other):
     assert is_pair_right((FAULTS[one], FAULTS[other]), (PLACE, (2, 6)), 1, 12)
 

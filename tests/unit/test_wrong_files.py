@@ -60,9 +60,20 @@ def site_with(tmp_path: Path, name: str, content: bytes) -> Path:
         ("group_vars/nodes.yml", VAULTED_FILE.encode(), "group_vars/nodes.yml:1:1: nodes.yml: the"),
         ("group_vars/nodes.yml", VAULTED_VALUE.encode(), "group_vars/nodes.yml:1:19: fabric_mtu"),
     ],
-    ids=["utf8", "latin1", "utf16", "elf", "binary", "10MB", "deep", "loop", "laughs", "vault",
-         "inline-vault"],
-)  # fmt: skip
+    ids=[
+        "utf8",
+        "latin1",
+        "utf16",
+        "elf",
+        "binary",
+        "10MB",
+        "deep",
+        "loop",
+        "laughs",
+        "vault",
+        "inline-vault",
+    ],
+)
 def test_wrong_file_is_named(tmp_path: Path, name: str, content: bytes, line: str):
     found = lines(site_with(tmp_path, name, content))
     assert any(text.startswith(line) for text in found), found

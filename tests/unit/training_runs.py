@@ -38,8 +38,14 @@ def _events(task, rank, many, slow):
     message = slow.get("message", {}).get(task.plane, 1.0)
     if task.collective == "gemm":
         us = GEMM_US * of["gemm"] * of["cpu"]
-        yield {"event": "gemm", "flops": 10**7, "count": 9, "median_us": 1.2 * us, "best_us": us,
-               "cpu_us": GEMM_US * of["cpu"]}  # fmt: skip
+        yield {
+            "event": "gemm",
+            "flops": 10**7,
+            "count": 9,
+            "median_us": 1.2 * us,
+            "best_us": us,
+            "cpu_us": GEMM_US * of["cpu"],
+        }
     elif task.collective == "train":
         work = STEP_US * of["gemm"] * of["cpu"] * of["step"] + data
         yield _step("alone", work, data)
@@ -52,15 +58,30 @@ def _events(task, rank, many, slow):
         for size in task.sizes:
             us = MESSAGE_US * message * size / task.sizes[-1]
             for in_place in (True, False):
-                yield {"event": "row", "dtype": "float32", "bytes": size, "in_place": in_place,
-                       "count": 5, "median_us": 1.1 * us, "p99_us": 2 * us,
-                       "min_us": us}  # fmt: skip
+                yield {
+                    "event": "row",
+                    "dtype": "float32",
+                    "bytes": size,
+                    "in_place": in_place,
+                    "count": 5,
+                    "median_us": 1.1 * us,
+                    "p99_us": 2 * us,
+                    "min_us": us,
+                }
 
 
 def _step(mode, us, data):
     rest = (us - data) / 4
     return {
-        "event": "step", "mode": mode, "count": 5, "median_us": 1.1 * us, "best_us": us,
-        "worst_us": 2 * us, "own_us": us, "data_us": data,
-        "forward_us": rest, "backward_us": 2 * rest, "optimizer_us": rest,
-    }  # fmt: skip
+        "event": "step",
+        "mode": mode,
+        "count": 5,
+        "median_us": 1.1 * us,
+        "best_us": us,
+        "worst_us": 2 * us,
+        "own_us": us,
+        "data_us": data,
+        "forward_us": rest,
+        "backward_us": 2 * rest,
+        "optimizer_us": rest,
+    }

@@ -169,10 +169,16 @@ class FakeNode:
     def unit(self, name: str, **properties: str) -> None:
         """Have a unit of systemd's."""
         given = {
-            "Id": name, "LoadState": "loaded", "ActiveState": "active", "MainPID": "0",
-            "UnitFileState": "enabled", "NeedDaemonReload": "no", "LimitMEMLOCK": "infinity",
-            "LimitMEMLOCKSoft": "infinity", **properties,
-        }  # fmt: skip
+            "Id": name,
+            "LoadState": "loaded",
+            "ActiveState": "active",
+            "MainPID": "0",
+            "UnitFileState": "enabled",
+            "NeedDaemonReload": "no",
+            "LimitMEMLOCK": "infinity",
+            "LimitMEMLOCKSoft": "infinity",
+            **properties,
+        }
         self.put(f"/.answers/units/{name}", "".join(f"{k}={v}\n" for k, v in given.items()))
         self.program("systemctl")
 

@@ -15,10 +15,16 @@ def nic(
     number = str(int(way[-1][5:7], 16))
     used = bool(address)
     net = {
-        "mtu": "9000", "flags": "0x1003" if used else "0x1002", "type": "1", "ifindex": number,
-        "iflink": number, "address": mac(address),
-        "speed": "400000" if used else "-1", "carrier": str(int(used)), "carrier_changes": "2",
-    }  # fmt: skip
+        "mtu": "9000",
+        "flags": "0x1003" if used else "0x1002",
+        "type": "1",
+        "ifindex": number,
+        "iflink": number,
+        "address": mac(address),
+        "speed": "400000" if used else "-1",
+        "carrier": str(int(used)),
+        "carrier_changes": "2",
+    }
     for name, value in net.items():
         node.put(f"{place}/net/{netdev}/{name}", value + "\n")
     node.link(f"/sys/class/net/{netdev}", f"{place}/net/{netdev}")
@@ -62,11 +68,14 @@ def function(node: FakeNode, way: tuple[str, ...], numa: int, vendor: str, kind:
         place = f"{place}/{address}"
         last = depth == len(way) - 1
         values = {
-            "vendor": vendor if last else "0x1000", "class": kind if last else "0x060400",
-            "numa_node": str(numa), "current_link_speed": "32.0 GT/s PCIe",
-            "current_link_width": "16", "max_link_speed": "32.0 GT/s PCIe",
+            "vendor": vendor if last else "0x1000",
+            "class": kind if last else "0x060400",
+            "numa_node": str(numa),
+            "current_link_speed": "32.0 GT/s PCIe",
+            "current_link_width": "16",
+            "max_link_speed": "32.0 GT/s PCIe",
             "max_link_width": "16",
-        }  # fmt: skip
+        }
         if not (node.root / f"sys/bus/pci/devices/{address}").is_symlink():
             for name, value in values.items():
                 node.put(f"{place}/{name}", value + "\n")
@@ -101,8 +110,14 @@ def mac(address: str) -> str:
 def counted(node: FakeNode, netdev: str, rdma: str) -> None:
     """Have counters that a good link has, and what traffic adds to them."""
     names = {f"rx_prio{n}_{what}": 0 for n in range(8) for what in ("packets", "discards")}
-    more = {"rx_bytes_phy": 10**12, "rx_crc_errors_phy": 0, "rx_symbol_err_phy": 2,
-            "rx_discards_phy": 12, "rx_out_of_buffer": 0, "tx_prio3_pause": 5}  # fmt: skip
+    more = {
+        "rx_bytes_phy": 10**12,
+        "rx_crc_errors_phy": 0,
+        "rx_symbol_err_phy": 2,
+        "rx_discards_phy": 12,
+        "rx_out_of_buffer": 0,
+        "tx_prio3_pause": 5,
+    }
     body = "".join(f"     {name}: {value}\n" for name, value in {**names, **more}.items())
     node.answer(f"ethtool -S {netdev}", f"NIC statistics:\n{body}")
     port = f"/sys/class/infiniband/{rdma}/ports/1"
@@ -120,14 +135,19 @@ def qos(node: FakeNode, netdev: str, rdma: str) -> None:
         "app": {"dscp_prio": entries},
         "pfc": {"pfc_cap": 8, "macsec_bypass": False, "delay": 7, "prio_pfc": pfc},
         "ets": {
-            "willing": False, "ets_cap": 8, "tc_bw": [50, 0, 0, 50, 0, 0, 0, 0],
+            "willing": False,
+            "ets_cap": 8,
+            "tc_bw": [50, 0, 0, 50, 0, 0, 0, 0],
             "tc_tsa": ["strict" if tc == 6 else "ets" for tc in range(8)],
             "prio_tc": [0, 0, 0, 3, 0, 0, 6, 0],
         },
-        "buffer": {"prio_buffer": [0, 0, 0, 3, 0, 0, 0, 0],
-                   "buffer_size": [262144, 0, 0, 524288, 0, 0, 0, 0], "total_size": 1048576},
+        "buffer": {
+            "prio_buffer": [0, 0, 0, 3, 0, 0, 0, 0],
+            "buffer_size": [262144, 0, 0, 524288, 0, 0, 0, 0],
+            "total_size": 1048576,
+        },
         "dcbx": {"host": True, "ieee": True},
-    }  # fmt: skip
+    }
     for name, value in shown.items():
         node.answer(f"dcb -N -j {name} show dev {netdev}", json.dumps(value) + "\n")
     pause = f"Pause parameters for {netdev}:\nAutonegotiate:\toff\nRX:\t\toff\nTX:\t\toff\n\n"
@@ -139,9 +159,11 @@ def qos(node: FakeNode, netdev: str, rdma: str) -> None:
         for priority in range(8):
             node.put(f"{ecn}/{end}/enable/{priority}", f"{int(priority == 3)}\n")
     values = {
-        "roce_np/cnp_dscp": 48, "roce_np/cnp_802p_prio": 6, "roce_np/min_time_between_cnps": 4,
+        "roce_np/cnp_dscp": 48,
+        "roce_np/cnp_802p_prio": 6,
+        "roce_np/min_time_between_cnps": 4,
         "roce_rp/rpg_ai_rate": 10,
-    }  # fmt: skip
+    }
     for name, value in values.items():
         node.put(f"{ecn}/{name}", f"{value}\n")
     node.put(f"/sys/class/infiniband/{rdma}/tc/1/traffic_class", "")

@@ -167,27 +167,34 @@ def _address(netdev: str, address: str, length: int, scope: str) -> dict[str, ob
 def kernel(node: FakeNode) -> None:
     """Have NUMA nodes, memory, hugepages, modules and what a kernel shows of them."""
     files = {
-        "/proc/sys/kernel/osrelease": KERNEL, "/proc/sys/kernel/numa_balancing": "0",
-        "/proc/sys/vm/swappiness": "10", "/proc/sys/net/ipv4/tcp_rmem": "4096\t87380\t16777216",
+        "/proc/sys/kernel/osrelease": KERNEL,
+        "/proc/sys/kernel/numa_balancing": "0",
+        "/proc/sys/vm/swappiness": "10",
+        "/proc/sys/net/ipv4/tcp_rmem": "4096\t87380\t16777216",
         "/proc/kallsyms": "0000000000000000 t ib_umem_dmabuf_get\t[ib_uverbs]",
-        "/proc/uptime": "864000.00 1.00", "/proc/cmdline": f"BOOT_IMAGE=/x ro quiet {ARGUMENTS}",
+        "/proc/uptime": "864000.00 1.00",
+        "/proc/cmdline": f"BOOT_IMAGE=/x ro quiet {ARGUMENTS}",
         "/proc/meminfo": "MemTotal:       65000000 kB\nHugepagesize:       2048 kB",
         "/sys/devices/system/node/online": "0-1",
         "/sys/devices/system/node/has_normal_memory": "0-1",
         "/sys/devices/system/node/node0/cpulist": "0-31",
         "/sys/devices/system/node/node1/cpulist": "32-63",
         "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor": "performance",
-        "/sys/class/dmi/id/bios_version": "2.4.1", "/sys/class/dmi/id/product_name": "XE9680",
-        "/sys/class/iommu/dmar0/name": "dmar0", "/sys/firmware/acpi/tables/DMAR": "",
+        "/sys/class/dmi/id/bios_version": "2.4.1",
+        "/sys/class/dmi/id/product_name": "XE9680",
+        "/sys/class/iommu/dmar0/name": "dmar0",
+        "/sys/firmware/acpi/tables/DMAR": "",
         "/sys/module/mlx5_core/parameters/prof_sel": "3",
         "/sys/kernel/mm/memory_peers/nv_mem/version": "1.0",
         "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64",
         "/etc/os-release": "ID=ubuntu\nVERSION_ID=24.04",
-        f"/lib/modules/{KERNEL}/modules.dep": "", f"/boot/vmlinuz-{KERNEL}": "",
+        f"/lib/modules/{KERNEL}/modules.dep": "",
+        f"/boot/vmlinuz-{KERNEL}": "",
         "/proc/700/limits": "Max locked memory   unlimited   unlimited   bytes",
-        "/proc/700/comm": "sshd", "/var/lib/dpkg/lock-frontend": "",
+        "/proc/700/comm": "sshd",
+        "/var/lib/dpkg/lock-frontend": "",
         "/proc/locks": "1: POSIX  ADVISORY  WRITE 700 08:01:1 0 EOF",
-    }  # fmt: skip
+    }
     for name, text in files.items():
         node.put(name, text + "\n")
     for numa, (small, large) in enumerate(((512, 2), (256, 2))):
@@ -202,8 +209,9 @@ def kernel(node: FakeNode) -> None:
         node.answer(f"modinfo -F version {module}", "25.07-0.9.7\n")
         node.answer(f"modinfo -F srcversion {module}", f"AB{module.upper()}\n")
         node.answer(f"modinfo -n {module}", f"/lib/modules/{KERNEL}/updates/dkms/{module}.ko\n")
-    node.answer(f"modinfo -k {KERNEL} -n mlx5_core",
-                f"/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko\n")  # fmt: skip
+    node.answer(
+        f"modinfo -k {KERNEL} -n mlx5_core", f"/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko\n"
+    )
 
 
 TUNER = """\
@@ -218,8 +226,11 @@ def software(node: FakeNode) -> None:
     node.put("/.bin/dpkg-query", f"#!/bin/sh\ncat <<'E'\n{PACKAGES}E\n")
     node.put("/.bin/ofed_info", "#!/bin/sh\necho OFED-internal-25.07-0.9.7:\n")
     # 39 GiB are free.
-    node.put("/.bin/df", "#!/bin/sh\necho 'Filesystem 1024-blocks Used Available Capacity "
-             "Mounted on'\necho '/dev/sda1 51200000 10240000 40960000 20% /'\n")  # fmt: skip
+    node.put(
+        "/.bin/df",
+        "#!/bin/sh\necho 'Filesystem 1024-blocks Used Available Capacity "
+        "Mounted on'\necho '/dev/sda1 51200000 10240000 40960000 20% /'\n",
+    )
     for name in ("dpkg-query", "ofed_info", "df"):
         node.executable(f"/.bin/{name}")
     for _, way, _, _ in RAILS.values():
@@ -245,8 +256,11 @@ def boots(node: FakeNode) -> None:
     )
     node.answer(f"lsinitramfs {image}", inside)
     node.put("/.answers/initramfs", "options mlx5_core prof_sel=3\n")
-    node.put("/.bin/unmkinitramfs", '#!/bin/sh\nmkdir -p "$2/etc/modprobe.d"\n'
-             'cp "$ROOT/.answers/initramfs" "$2/etc/modprobe.d/rdmaprov.conf"\n')  # fmt: skip
+    node.put(
+        "/.bin/unmkinitramfs",
+        '#!/bin/sh\nmkdir -p "$2/etc/modprobe.d"\n'
+        'cp "$ROOT/.answers/initramfs" "$2/etc/modprobe.d/rdmaprov.conf"\n',
+    )
     node.put("/.bin/mktemp", '#!/bin/sh\nmkdir -p "$ROOT/dev/shm/x"; echo "$ROOT/dev/shm/x"\n')
     for name in ("unmkinitramfs", "mktemp"):
         node.executable(f"/.bin/{name}")
@@ -259,9 +273,13 @@ def boots(node: FakeNode) -> None:
     node.unit("rdmaprov-pcie.service", ActiveState="inactive")
     node.put("/.answers/units/failed", "")
     described = {
-        "rails": [], "max_read_request_bytes": "4096", "acs_redirect": "off",
-        "numa_balancing": "off", "irq_affinity": "local", "cpu_governor": "performance",
-    }  # fmt: skip
+        "rails": [],
+        "max_read_request_bytes": "4096",
+        "acs_redirect": "off",
+        "numa_balancing": "off",
+        "irq_affinity": "local",
+        "cpu_governor": "performance",
+    }
     node.put("/etc/rdmaprov/pcie.json", json.dumps(described))
 
 
@@ -272,8 +290,10 @@ def limits(node: FakeNode) -> None:
         f"{user} {kind} memlock unlimited\n" for user in ("*", "root") for kind in ("soft", "hard")
     ]
     node.put("/etc/security/limits.d/99-rdmaprov-memlock.conf", "".join(lines))
-    node.put("/etc/sysctl.d/99-z-rdmaprov-limits.conf",
-             "net.ipv4.tcp_rmem = 4096 87380 16777216\nvm.swappiness = 10\n")  # fmt: skip
+    node.put(
+        "/etc/sysctl.d/99-z-rdmaprov-limits.conf",
+        "net.ipv4.tcp_rmem = 4096 87380 16777216\nvm.swappiness = 10\n",
+    )
     node.put("/.answers/ulimit", "-S unlimited\n-H unlimited\n")
     node.unit("ssh.service", MainPID="700")
     node.unit("slurmd.service", MainPID="701")

@@ -45,10 +45,14 @@ def in_subnet(node: FakeNode, rdma: str, number: int, rail: int) -> None:
     node.remove(f"{port}/gid_attrs")
     guid = f"9c63:c003:00ab:{number:02x}{rail:02x}"
     values = {
-        "link_layer": "InfiniBand", "lid": f"0x{0x10 * number + rail:x}", "sm_lid": "0x1",
-        "gids/0": f"fec0:0000:0000:{rail:04x}:{guid}", "pkeys/0": "0xffff",
-        "pkeys/1": "0x8001", "pkeys/2": "0x0000",
-    }  # fmt: skip
+        "link_layer": "InfiniBand",
+        "lid": f"0x{0x10 * number + rail:x}",
+        "sm_lid": "0x1",
+        "gids/0": f"fec0:0000:0000:{rail:04x}:{guid}",
+        "pkeys/0": "0xffff",
+        "pkeys/1": "0x8001",
+        "pkeys/2": "0x0000",
+    }
     for name, value in values.items():
         node.put(f"{port}/{name}", value + "\n")
 
@@ -65,17 +69,26 @@ def partition(node: FakeNode) -> None:
         node.replace_all(path, port, child)
     place = "/sys/devices/pci0000:38/0000:38:01.0/0000:3e:00.0/0000:3f:00.0/0000:40:00.0"
     values = {
-        "ifindex": "64", "iflink": "64", "type": "32", "mtu": "4092", "mode": "datagram",
-        "flags": "0x1003", "carrier": "1", "carrier_changes": "2", "speed": "400000",
+        "ifindex": "64",
+        "iflink": "64",
+        "type": "32",
+        "mtu": "4092",
+        "mode": "datagram",
+        "flags": "0x1003",
+        "carrier": "1",
+        "carrier_changes": "2",
+        "speed": "400000",
         "broadcast": BROADCAST.format("ff:ff"),
-    }  # fmt: skip
+    }
     for name, value in values.items():
         node.put(f"{place}/net/{port}/{name}", value + "\n")
     node.link(f"/sys/class/net/{port}", f"{place}/net/{port}")
     node.link(f"{place}/net/{port}/device", place)
     for name, value in {
-        "ifindex": "65", "iflink": "64", "broadcast": BROADCAST.format("80:01"),
-    }.items():  # fmt: skip
+        "ifindex": "65",
+        "iflink": "64",
+        "broadcast": BROADCAST.format("80:01"),
+    }.items():
         node.put(f"/sys/class/net/{child}/{name}", value + "\n")
     node.remove(f"/sys/class/net/{child}/mode")
     path = "/etc/systemd/network/20-rdmaprov-{}.{}"

@@ -22,10 +22,17 @@ def stacked(node: FakeNode, name: str, port: str, **files: str) -> None:
     node.remove(f"/sys/class/net/{name}")
     node.link(f"/sys/class/net/{port}", f"{PLACE}/net/{port}")
     attributes = {
-        "mtu": "9000", "flags": "0x1003", "type": "1", "ifindex": "90", "iflink": "90",
-        "address": mac("198.18.0.1"), "speed": "400000", "carrier": "1", "carrier_changes": "2",
+        "mtu": "9000",
+        "flags": "0x1003",
+        "type": "1",
+        "ifindex": "90",
+        "iflink": "90",
+        "address": mac("198.18.0.1"),
+        "speed": "400000",
+        "carrier": "1",
+        "carrier_changes": "2",
         **files,
-    }  # fmt: skip
+    }
     for file, text in attributes.items():
         node.put(f"/sys/devices/virtual/net/{name}/{file}", text + "\n")
     node.link(f"/sys/class/net/{name}", f"/sys/devices/virtual/net/{name}")
@@ -40,9 +47,12 @@ def bonded(node: FakeNode) -> str:
         node.replace_all(path, "mlx5_0", "mlx5_bond_0")
     node.rename_all("mlx5_0", "mlx5_bond_0")
     stacked(
-        node, "bond0", "ens1f0", uevent="DEVTYPE=bond",
+        node,
+        "bond0",
+        "ens1f0",
+        uevent="DEVTYPE=bond",
         **{"bonding/slaves": "ens1f0 ens1f1", "bonding/mode": "802.3ad 4"},
-    )  # fmt: skip
+    )
     nic(node, "ens1f1", (*WAY[:-1], SECOND), "mlx5_9x", 0, "198.18.0.1")
     for netdev, rdma in (("ens1f0", "mlx5_bond_0"), ("ens1f1", "mlx5_9x")):
         qos(node, netdev, rdma)

@@ -132,9 +132,7 @@ FAULTS = {
         "of data, expected 400 Gb/s",
     ),
     "read-request": (
-        lambda node: node.put(
-            f"{FUNCTION}/config", config_space(bridge=False, read_request=2)
-        ),
+        lambda node: node.put(f"{FUNCTION}/config", config_space(bridge=False, read_request=2)),
         "test_pcie.py::test_max_read_request",
         "gpu1 0000:18:00.1: running: MaxReadReq bytes is 512, expected 4096",
     ),
@@ -152,7 +150,7 @@ FAULTS = {
         "test_links.py::test_nothing_holds_packets_back",
         "gpu1 ens1f1: running: queueing discipline that shapes is netem",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

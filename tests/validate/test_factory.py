@@ -99,11 +99,20 @@ SKIPPED = {
     "test_roce_qos_marking.py::test_rdma_cm_marks_with_tos",
 }  # fmt: skip
 REMOVED = (
-    "/etc/rdmaprov", "/etc/systemd/network", "/etc/systemd/system", "/etc/modprobe.d/rdmaprov.conf",
-    "/etc/modules-load.d", "/etc/sysctl.d", "/etc/security/limits.d", "/etc/nccl.conf",
-    "/opt/rdmaprov", "/sys/module/nvidia_peermem", "/sys/kernel/mm/memory_peers/nv_mem",
-    "/sys/kernel/config/rdma_cm/mlx5_0", "/sys/kernel/config/rdma_cm/mlx5_1",
-)  # fmt: skip
+    "/etc/rdmaprov",
+    "/etc/systemd/network",
+    "/etc/systemd/system",
+    "/etc/modprobe.d/rdmaprov.conf",
+    "/etc/modules-load.d",
+    "/etc/sysctl.d",
+    "/etc/security/limits.d",
+    "/etc/nccl.conf",
+    "/opt/rdmaprov",
+    "/sys/module/nvidia_peermem",
+    "/sys/kernel/mm/memory_peers/nv_mem",
+    "/sys/kernel/config/rdma_cm/mlx5_0",
+    "/sys/kernel/config/rdma_cm/mlx5_1",
+)
 PFC = {"delay": 0, "prio_pfc": [False] * 8}
 ETS = {"tc_tsa": ["vendor"] * 8, "tc_bw": [0] * 8, "prio_tc": [1, 0, 2, 3, 4, 5, 6, 7]}
 BUFFER = {"prio_buffer": [0] * 8, "buffer_size": [1, 0, 0, 0, 0, 0, 0, 0]}
@@ -113,8 +122,12 @@ def factory(node):
     """Undo what the roles do."""
     for path in REMOVED:
         node.remove(path)
-    for unit in ("rdmaprov-hugepages.service", "rdmaprov-pcie.service",
-                 "rdmaprov-roce-qos@ens1.service", "rdmaprov-roce-qos@ens2.service"):  # fmt: skip
+    for unit in (
+        "rdmaprov-hugepages.service",
+        "rdmaprov-pcie.service",
+        "rdmaprov-roce-qos@ens1.service",
+        "rdmaprov-roce-qos@ens2.service",
+    ):
         node.remove(f"/.answers/units/{unit}")
     node.put("/.answers/initramfs", "")
     node.put("/.answers/ulimit", "-S 8192\n-H 8192\n")
@@ -162,8 +175,12 @@ def bare_rail(node, netdev, rail, pci, rdma):
         node.answer(f"dcb -N -j {name} show dev {netdev}", json.dumps(shown))
     node.answer(f"ethtool -a {netdev}", "RX:\t\ton\nTX:\t\ton\n")
     ecn = f"/sys/class/net/{netdev}/ecn"
-    for path, value in {"roce_np/enable/3": 0, "roce_np/cnp_dscp": 0, "roce_np/cnp_802p_prio": 0,
-                        "roce_rp/rpg_ai_rate": 5}.items():  # fmt: skip
+    for path, value in {
+        "roce_np/enable/3": 0,
+        "roce_np/cnp_dscp": 0,
+        "roce_np/cnp_802p_prio": 0,
+        "roce_rp/rpg_ai_rate": 5,
+    }.items():
         node.put(f"{ecn}/{path}", f"{value}\n")
     node.put(f"/sys/bus/pci/devices/{pci}/iommu_group/type", "DMA-FQ\n")
     node.put(f"/proc/irq/{100 + rail}/smp_affinity_list", "0-63\n")

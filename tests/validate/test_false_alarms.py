@@ -86,8 +86,10 @@ def test_rails_are_in_another_order(suite, fleet, nodes, changed):
         replace(other, index=0, gpus=other.gpus),
         replace(one, index=1, gpus=one.gpus),
     )
-    for path in ("/etc/systemd/network/20-rdmaprov-ens1.network",
-                 "/etc/systemd/network/20-rdmaprov-ens2.network"):  # fmt: skip
+    for path in (
+        "/etc/systemd/network/20-rdmaprov-ens1.network",
+        "/etc/systemd/network/20-rdmaprov-ens2.network",
+    ):
         changed.replace_all(path, "1000", "x")
         changed.replace_all(path, "1001", "1000")
         changed.replace_all(path, "x", "1001")

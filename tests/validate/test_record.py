@@ -25,9 +25,14 @@ from rdmaprov.record.site import variables_of, written_site
 from rdmaprov.runs.masks import Mask
 
 NO_READINGS: dict[str, Any] = {
-    "root": "/", "user": [0, 0], "files": {}, "directories": {}, "facts": {}, "errors": {},
+    "root": "/",
+    "user": [0, 0],
+    "files": {},
+    "directories": {},
+    "facts": {},
+    "errors": {},
     "commands": [],
-}  # fmt: skip
+}
 _BETWEEN = ("test_path.py", "test_uniformity.py")
 # Of one RoCE node, not between two, and not of the site, which a record keeps as it was.
 ALONE = [
@@ -41,10 +46,15 @@ ALONE = [
 
 def answers(known: Mapping[str, CommandResult]) -> dict[str, Answer | str]:
     return {
-        text: Answer(one.rc, *(each.decode("utf-8", "surrogateescape") for each in
-                               (one.stdout_bytes, one.stderr_bytes)))
+        text: Answer(
+            one.rc,
+            *(
+                each.decode("utf-8", "surrogateescape")
+                for each in (one.stdout_bytes, one.stderr_bytes)
+            ),
+        )
         for text, one in known.items()
-    }  # fmt: skip
+    }
 
 
 def recorded(fleet: Fleet, known: Mapping[str, CommandResult]) -> NodeRecord:

@@ -14,8 +14,13 @@ PFC = "test_switch_qos.py::test_switch_has_pfc_on_lossless_priority"
 # Chassis, port swp1, time to live, the name leaf-r0; PFC for priority 3; the end.
 FRAME = (
     "0180c200000e02000000000188cc"
-    "0207048a786e77a804" "04050573777031" "06020078" "0a076c6561662d7230" "fe060080c20b0808" "0000"
-)  # fmt: skip
+    "0207048a786e77a804"
+    "04050573777031"
+    "06020078"
+    "0a076c6561662d7230"
+    "fe060080c20b0808"
+    "0000"
+)
 
 
 @pytest.fixture

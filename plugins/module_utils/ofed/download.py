@@ -54,8 +54,10 @@ def file(machine: Machine, url: str, sha256: str, name: str) -> None:
             os.fsync(target.fileno())
         seen = digest(temporary)
         if seen != sha256.lower():
-            raise NodeError(f"{url} has SHA-256 {seen}, expected {sha256.lower()} "
-                            "(ofed_package_sha256); it was not installed")  # fmt: skip
+            raise NodeError(
+                f"{url} has SHA-256 {seen}, expected {sha256.lower()} "
+                "(ofed_package_sha256); it was not installed"
+            )
         os.replace(temporary, path)
     except (OSError, ValueError) as error:
         raise NodeError(f"{url} cannot be copied to {name}: {_reason(error)}") from error

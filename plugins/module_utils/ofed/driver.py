@@ -118,9 +118,11 @@ def refuse_strangers(machine: Machine) -> None:
     for kernel in kernels(machine):
         if is_vendors(machine, kernel):
             path = _modinfo(machine, kernel, DRIVER)["filename"]
-            raise Refused(f"kernel {kernel}: {DRIVER} is {path}, not the kernel's own "
-                          "(ofed_source is inbox), and no package of a vendor is installed. "
-                          f"Remove it, and run: depmod {kernel}")  # fmt: skip
+            raise Refused(
+                f"kernel {kernel}: {DRIVER} is {path}, not the kernel's own "
+                "(ofed_source is inbox), and no package of a vendor is installed. "
+                f"Remove it, and run: depmod {kernel}"
+            )
 
 
 def in_initramfs(plan: Plan) -> None:

@@ -42,8 +42,9 @@ def work(machine: Machine, manager: Manager, arguments: dict[str, Any]) -> Work:
             plan.add(change, lambda: _exchange(machine, manager, theirs, [*shared, *lacking]))
             exchanges(plan)
         elif lacking:
-            change = Change(CONFIGURED, "packages", "RDMA tools", "absent: " + ", ".join(lacking),
-                            "installed")  # fmt: skip
+            change = Change(
+                CONFIGURED, "packages", "RDMA tools", "absent: " + ", ".join(lacking), "installed"
+            )
             plan.add(change, lambda: _exchange(machine, manager, [], lacking))
         else:
             _uninstall_unpackaged(plan)
@@ -60,8 +61,10 @@ def _exchange(machine: Machine, manager: Manager, remove: list[str], names: list
             offers.setdefault(offer.name, offer)
     lacking = [name for name in manager.rdma_tools() if name in names and name not in offers]
     if lacking:
-        raise Refused(f"{', '.join(lacking)}: no repository of the node has it; add the "
-                      "distribution's own repository")  # fmt: skip
+        raise Refused(
+            f"{', '.join(lacking)}: no repository of the node has it; add the "
+            "distribution's own repository"
+        )
     gone = [name for name in names if name not in offers]
     exchange(machine, manager, remove + gone, list(offers.values()))
 
@@ -92,8 +95,10 @@ def _kernels(plan: Plan, manager: Manager) -> None:
             continue
         package = manager.more_modules(kernel)
         if not package or package in manager.installed():
-            raise Refused(f"kernel {kernel} has no {', '.join(lacking)}; is it a cloud kernel? "
-                          "Install the distribution's usual one, and boot it")  # fmt: skip
+            raise Refused(
+                f"kernel {kernel} has no {', '.join(lacking)}; is it a cloud kernel? "
+                "Install the distribution's usual one, and boot it"
+            )
         _more_modules(plan, manager, kernel, package, lacking)
 
 
@@ -103,8 +108,10 @@ def _more_modules(
     def do() -> None:
         offers = manager.distribution([package])
         if not offers:
-            raise Refused(f"kernel {kernel} has no {', '.join(lacking)}, and no repository of the "
-                          f"node has {package}; boot a newer kernel")  # fmt: skip
+            raise Refused(
+                f"kernel {kernel} has no {', '.join(lacking)}, and no repository of the "
+                f"node has {package}; boot a newer kernel"
+            )
         exchange(plan.machine, manager, [], offers[:1])
 
     change = Change(CONFIGURED, f"kernel {kernel}", "modules", "no " + ", ".join(lacking), package)

@@ -22,8 +22,9 @@ def fingerprints(text: str) -> list[str]:
     """
     found = []
     for block in re.findall(_BLOCK, text.replace("\r", ""), re.S):
-        found += [_fingerprint(body) for tag, body in _packets(_dearmor(block))
-                  if tag == _PUBLIC_KEY]  # fmt: skip
+        found += [
+            _fingerprint(body) for tag, body in _packets(_dearmor(block)) if tag == _PUBLIC_KEY
+        ]
     if not found:
         raise ValueError("there is no armored OpenPGP public key in it")
     return found

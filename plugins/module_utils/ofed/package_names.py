@@ -17,8 +17,10 @@ _SHARED = re.compile(
 _VENDOR_VERSION = re.compile(r"mlnx|OFED|\.2\d{6}(?!\d)")
 # Only the vendor has these.
 _DOCA = re.compile(r"(lib)?doca-[\w.-]+|(lib)?flexio[\w.-]*|dpa-[\w.-]+|dpaeumgmt[\w.-]*")
-_MLNX_META = re.compile(r"mlnx-ofed-(all|basic|guest|hpc|hypervisor|kernel-only|vma|dpdk|bluefield)"
-                        r"[\w-]*|mlnx-en[\w-]*")  # fmt: skip
+_MLNX_META = re.compile(
+    r"mlnx-ofed-(all|basic|guest|hpc|hypervisor|kernel-only|vma|dpdk|bluefield)"
+    r"[\w-]*|mlnx-en[\w-]*"
+)
 _VENDOR = re.compile(
     r"mlnx-(ofed|ofa)[\w.-]*|ofed-(scripts|docs)|mlnx-(nvme|nfsrdma|fw-updater)[\w-]*|mft|mft-\w+"
     r"|kernel-mft[\w-]*|kmod-(mlnx|kernel-mft|knem|iser|isert|srp|xpmem|fwctl)[\w-]*"

@@ -67,8 +67,10 @@ def check(machine: Machine, arguments: dict[str, Any]) -> None:
     if info is None and source == "doca":
         return  # a profile may come without it
     if info is None:
-        raise Refused("ofed_info is not there, though mlnx-ofed-all is installed. Run on the node: "
-                      "apt-get install --reinstall ofed-scripts")  # fmt: skip
+        raise Refused(
+            "ofed_info is not there, though mlnx-ofed-all is installed. Run on the node: "
+            "apt-get install --reinstall ofed-scripts"
+        )
     # DOCA's own version is not OFED's: 3.1.0 has OFED-internal-25.07-0.9.7.
     same = source == "doca" or matches(info.version, version) or matches(version, info.version)
     if info.flavour != source or not same:
@@ -87,9 +89,11 @@ def _others(installed: dict[str, Package], source: str) -> list[str]:
 
 def _is_there(installed: dict[str, Package], name: str, version: str) -> bool:
     package = installed.get(name)
-    return package is not None and package.whole and (
-        version == LATEST or matches(package.version, version)
-    )  # fmt: skip
+    return (
+        package is not None
+        and package.whole
+        and (version == LATEST or matches(package.version, version))
+    )
 
 
 def _origin(plan: Plan, manager: Manager, origin: Origin, name: str, version: str) -> None:
@@ -150,8 +154,11 @@ def _install(
     """Install, after everything that can be known beforehand is known to be right."""
     name, installed = meta(arguments), manager.installed()
     headers = list(_headers(machine, manager).values())
-    shared = [each for each, package in installed.items()
-              if remove and package_names.is_shared_from_vendor(package)]  # fmt: skip
+    shared = [
+        each
+        for each, package in installed.items()
+        if remove and package_names.is_shared_from_vendor(package)
+    ]
     offers = manager.offers(origin.repository, [name, *headers, *shared, *remove])
     chosen = [_offer(offers, origin, name, arguments["version"])]
     chosen += _first(offers, shared)

@@ -80,8 +80,10 @@ def vendors_url(machine: Machine, source: str, version: str) -> str:
     if name not in ("debian", "ubuntu") and re.search("rhel|fedora", like or name):
         name = "rhel"
     if not release or name not in ("debian", "ubuntu", "rhel"):
-        raise Refused(f"the vendor has no repository for {name or 'this distribution'} {release} "
-                      "(/etc/os-release); write ofed_repository_url")  # fmt: skip
+        raise Refused(
+            f"the vendor has no repository for {name or 'this distribution'} {release} "
+            "(/etc/os-release); write ofed_repository_url"
+        )
     if name == "rhel" and source == "doca" and not re.match(r"[12]\.|3\.[01](\.|$)", version):
         release = release.partition(".")[0]  # from 3.2 on, one repository serves rhel9
     machine_type = machine.run(["uname", "-m"]).strip()
@@ -139,8 +141,10 @@ def candidate(machine: Machine, origin: Origin) -> Iterator[Repository]:
         wanted = origin.fingerprint or "a known key of the vendor; for another one, write its"
         name = "(ofed_repository_key_fingerprint)"
         name = name if origin.fingerprint else "ofed_repository_key_fingerprint"
-        raise NodeError(f"{origin.key_url}: {problem}, expected {wanted} {name}; "
-                        "write the URL of the armored key that signs the repository")  # fmt: skip
+        raise NodeError(
+            f"{origin.key_url}: {problem}, expected {wanted} {name}; "
+            "write the URL of the armored key that signs the repository"
+        )
     machine.write(CANDIDATE_KEY, key)
     try:
         yield Repository(origin.repository.url, CANDIDATE_KEY)
@@ -198,8 +202,10 @@ def _index(root: str) -> str:
 def _check(arguments: dict[str, Any]) -> None:
     for name in ("repository_url", "repository_key_url", "package_url"):
         if arguments[name] and not _URL.fullmatch(arguments[name]):
-            raise Refused(f"ofed_{name}: '{arguments[name]}' is neither a URL nor a path; write "
-                          "https://... or file:///...")  # fmt: skip
+            raise Refused(
+                f"ofed_{name}: '{arguments[name]}' is neither a URL nor a path; write "
+                "https://... or file:///..."
+            )
     for name, digits in (("package_sha256", 64), ("repository_key_fingerprint", 40)):
         value = arguments[name].replace(" ", "")
         if value and not re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", value):
@@ -210,5 +216,7 @@ def _check(arguments: dict[str, Any]) -> None:
         raise Refused("ofed_package_url: a file without ofed_package_sha256 is not verified")
     plain = arguments["repository_key_url"].startswith("http:")
     if plain and not arguments["repository_key_fingerprint"]:
-        raise Refused("ofed_repository_key_url: a key over http can be anyone's; write "
-                      "https://..., or ofed_repository_key_fingerprint")  # fmt: skip
+        raise Refused(
+            "ofed_repository_key_url: a key over http can be anyone's; write "
+            "https://..., or ofed_repository_key_fingerprint"
+        )

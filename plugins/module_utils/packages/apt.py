@@ -60,8 +60,17 @@ class Apt(Manager):
         try:
             if drop:
                 self._run(["dpkg", *forced, *drop])
-            self._run(["env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "-a",
-                       "--force-confdef", "--force-confold"])  # fmt: skip
+            self._run(
+                [
+                    "env",
+                    "DEBIAN_FRONTEND=noninteractive",
+                    "dpkg",
+                    "--configure",
+                    "-a",
+                    "--force-confdef",
+                    "--force-confold",
+                ]
+            )
             self._run([*_QUIET, "--fix-broken", "install"])
         except CommandFailed as error:
             if not tolerate:
@@ -229,5 +238,6 @@ def _repository_error(url: str, error: CommandFailed) -> NodeError:
         )
     if re.search(r"is not signed|BADSIG|EXPKEYSIG|INVALIDARGUMENT|couldn't be verified", said):
         return NodeError(f"{url}: its signature cannot be verified: {one_line(said)}")
-    return NodeError(f"{url}: the repository cannot be read: {one_line(said)}; is "
-                     "ofed_repository_url right?")  # fmt: skip
+    return NodeError(
+        f"{url}: the repository cannot be read: {one_line(said)}; is ofed_repository_url right?"
+    )

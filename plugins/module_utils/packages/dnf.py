@@ -49,12 +49,24 @@ class Dnf(Manager):
         """Return what a repository has, given on the command line: the node's are left alone."""
         only = ["--disablerepo=*", f"--repofrompath={REPOSITORY},{repository.url}"]
         try:
-            said = self._run([*_QUIET, *only, f"--enablerepo={REPOSITORY}", "--refresh",
-                              "repoquery", "--qf", _OFFER, *names])  # fmt: skip
+            said = self._run(
+                [
+                    *_QUIET,
+                    *only,
+                    f"--enablerepo={REPOSITORY}",
+                    "--refresh",
+                    "repoquery",
+                    "--qf",
+                    _OFFER,
+                    *names,
+                ]
+            )
         except CommandFailed as error:
             why = one_line(error.output)
-            raise NodeError(f"{repository.url}: the repository cannot be read: {why}; is "
-                            "ofed_repository_url right?") from error  # fmt: skip
+            raise NodeError(
+                f"{repository.url}: the repository cannot be read: {why}; is "
+                "ofed_repository_url right?"
+            ) from error
         return parse_offers(said, names)
 
     def distribution(self, names: list[str]) -> list[Offer]:

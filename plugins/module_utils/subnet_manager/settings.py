@@ -151,8 +151,18 @@ def _line(key: int) -> str:
 
 
 def _setting(name: str, ours: dict[str, str]) -> str:
-    taken = {*ours, "guid", "sm_priority", "routing_engine", "partition_config_file",
-             "root_guid_file", "subnet_prefix", "log_file", "dump_files_dir", "daemon"}  # fmt: skip
+    taken = {
+        *ours,
+        "guid",
+        "sm_priority",
+        "routing_engine",
+        "partition_config_file",
+        "root_guid_file",
+        "subnet_prefix",
+        "log_file",
+        "dump_files_dir",
+        "daemon",
+    }
     if name in taken:
         raise Refused(f"subnet_manager_settings: {name} is the role's own; use its variable")
     if not _NAME.fullmatch(name):

@@ -182,8 +182,9 @@ class StageRun:
     def _check_state(self) -> StageReport:
         found = list(self.gate.state)
         said = f"{quantity(len(self.nodes), 'node')}: the last validate of {len(found)} failed"
-        return StageReport("state", said if found else "no node failed its last validate",
-                           findings=found)  # fmt: skip
+        return StageReport(
+            "state", said if found else "no node failed its last validate", findings=found
+        )
 
     def _check_nodes(self) -> StageReport:
         """Ask each node for its facts, and find where ranks join."""

@@ -74,13 +74,19 @@ def task_file(job: GateJob, node: str, place: int, task: Task | None) -> tuple[s
 def _torchrun_command(job: GateJob, node: str) -> list[str]:
     """Return torchrun's command line: its static rendezvous, where rank follows from the order."""
     return [
-        job.pythons[node], "-m", "torch.distributed.run",
-        f"--nnodes={len(job.nodes)}", f"--node-rank={job.nodes.index(node)}",
-        f"--nproc-per-node={job.per_node}", "--max-restarts=0",
-        f"--master-addr={job.address}", f"--master-port={job.port}",
+        job.pythons[node],
+        "-m",
+        "torch.distributed.run",
+        f"--nnodes={len(job.nodes)}",
+        f"--node-rank={job.nodes.index(node)}",
+        f"--nproc-per-node={job.per_node}",
+        "--max-restarts=0",
+        f"--master-addr={job.address}",
+        f"--master-port={job.port}",
         f"--rdzv-conf=timeout={int(job.limits.load + job.limits.rendezvous)}",
-        "{directory}/" + bundle.AGENT, "{directory}/plan.json",
-    ]  # fmt: skip
+        "{directory}/" + bundle.AGENT,
+        "{directory}/plan.json",
+    ]
 
 
 def _agent_plan(job: GateJob, node: str) -> dict[str, Any]:

@@ -65,9 +65,15 @@ def _fleet_tasks(job: GateJob, wanted: tuple[int, ...], pairs: bool) -> Iterator
         yield Task(next(numbers), "fleet", plane.name, everyone, sizes=wanted, limit_s=limit_s)
         for name in OTHERS:
             yield Task(
-                next(numbers), "fleet", plane.name, everyone, name, wanted[-_OTHER_SIZES:],
-                dtypes=("float32",), limit_s=limit_s,
-            )  # fmt: skip
+                next(numbers),
+                "fleet",
+                plane.name,
+                everyone,
+                name,
+                wanted[-_OTHER_SIZES:],
+                dtypes=("float32",),
+                limit_s=limit_s,
+            )
         for each in rounds:
             groups = tuple((one * job.per_node, other * job.per_node) for one, other in each)
             yield Task(next(numbers), "pairs", plane.name, groups, "exchange")
@@ -139,9 +145,15 @@ def group_task(
 
     """
     return Task(
-        number, stage, plane or job.planes[0].name, groups, sizes=sizes, dtypes=("float32",),
-        repeat=GROUP_REPEAT, limit_s=GROUP_S,
-    )  # fmt: skip
+        number,
+        stage,
+        plane or job.planes[0].name,
+        groups,
+        sizes=sizes,
+        dtypes=("float32",),
+        repeat=GROUP_REPEAT,
+        limit_s=GROUP_S,
+    )
 
 
 def group_bytes(site: GateSite) -> int:

@@ -20,9 +20,14 @@ _REMEDY = "Check counters and PFC of the switch ports on this rail, then the cab
 # What a sender counts for packets that were lost anywhere on the path: "Understanding mlx5 Linux
 # counters" of NVIDIA; rxe: sw/rxe/rxe_hw_counters.c.
 COUNTERS = (
-    "hw.packet_seq_err", "hw.rcvd_seq_err", "hw.implied_nak_seq_err", "hw.local_ack_timeout_err",
-    "hw.rnr_nak_retry_err", "hw.roce_adp_retrans", "hw.completer_retry_err",
-)  # fmt: skip
+    "hw.packet_seq_err",
+    "hw.rcvd_seq_err",
+    "hw.implied_nak_seq_err",
+    "hw.local_ack_timeout_err",
+    "hw.rnr_nak_retry_err",
+    "hw.roce_adp_retrans",
+    "hw.completer_retry_err",
+)
 
 
 def findings(rails: Sequence[RailTraffic], leaves: Mapping[str, str]) -> list[Finding]:

@@ -51,8 +51,9 @@ def add_gpu_paths(
 
     def make(matching: Matching) -> Sequence[PathTest]:
         tests = matching.tests(plan.rails, size=BANDWIDTH_BYTES, memory=memory)
-        ends = ((t, (t.sender.node, t.sender.rail), (t.receiver.node, t.receiver.rail))
-                for t in tests)  # fmt: skip
+        ends = (
+            (t, (t.sender.node, t.sender.rail), (t.receiver.node, t.receiver.rail)) for t in tests
+        )
         return [test for test, *ports in ends if memory.keys() >= set(ports)]
 
     parts = plan.search(measurer, gpu, make).run(plan.few[:_MATCHINGS])

@@ -53,9 +53,12 @@ def findings(verdict: ScalingVerdict) -> Iterator[Finding]:
             "sets of as many nodes; larger sets with them are not judged"
         )
         yield Finding(
-            what, "Run rdmaprov accept SITE --stages pairs", proven=False, level="pair",
+            what,
+            "Run rdmaprov accept SITE --stages pairs",
+            proven=False,
+            level="pair",
             nodes=each.nodes,
-        )  # fmt: skip
+        )
 
 
 def _knee_finding(knee: Knee) -> Finding:

@@ -162,9 +162,14 @@ class ScalingStage:
         spans, reached = scaling_sets.spanned(group, leaves), across.gb_s(group, size)
         healthy_gb_s, healthy_us = self._healthy(group, spans, size)
         return SetRate(
-            group, spans, across.us(group), reached, in_order.gb_s(group, size) or reached,
-            healthy_gb_s, healthy_us,
-        )  # fmt: skip
+            group,
+            spans,
+            across.us(group),
+            reached,
+            in_order.gb_s(group, size) or reached,
+            healthy_gb_s,
+            healthy_us,
+        )
 
     def _healthy(self, group: Group, leaves: int, size: int) -> tuple[float, float]:
         """Return bus bandwidth and latency that the floor's model allows a set; 0 without one."""

@@ -24,11 +24,17 @@ def run_soak(site: GateSite, runner: JobRunner, seconds: float) -> StageReport:
     everyone = (tuple(range(job.world)),)
     tasks = tuple(
         Task(
-            number, "soak", plane.name, everyone, sizes=(jobs.group_bytes(site),),
-            dtypes=("float32",), soak_s=seconds, limit_s=seconds,
+            number,
+            "soak",
+            plane.name,
+            everyone,
+            sizes=(jobs.group_bytes(site),),
+            dtypes=("float32",),
+            soak_s=seconds,
+            limit_s=seconds,
         )
         for number, plane in enumerate(job.planes)
-    )  # fmt: skip
+    )
     (ran,) = runner.run([replace(job, tasks=tasks)])
     report = StageReport("soak")
     report.findings += blame.findings(ran, rail_map.site_map(site.nodes, site.facts))

@@ -9,9 +9,16 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import printable
 
 KINDS = (
-    "shape", "altered", "signer", "countersignature", "verdict", "expired", "log", "site",
+    "shape",
+    "altered",
+    "signer",
+    "countersignature",
+    "verdict",
+    "expired",
+    "log",
+    "site",
     "replaced",
-)  # fmt: skip
+)
 VERDICTS = {ExitCode.OK: "valid", ExitCode.FAILED: "refused", ExitCode.UNKNOWN: "unknown"}
 
 

@@ -125,9 +125,14 @@ def _ask(words: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes
     """
     try:
         return subprocess.run(
-            ["ssh-keygen", "-Y", *words], input=data, capture_output=True, timeout=_LIMIT_S,
-            env={**os.environ, "SSH_ASKPASS_REQUIRE": "never"}, start_new_session=True, check=False,
-        )  # fmt: skip
+            ["ssh-keygen", "-Y", *words],
+            input=data,
+            capture_output=True,
+            timeout=_LIMIT_S,
+            env={**os.environ, "SSH_ASKPASS_REQUIRE": "never"},
+            start_new_session=True,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotSigned(f"ssh-keygen: {error}") from error
 

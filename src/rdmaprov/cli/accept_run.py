@@ -61,9 +61,16 @@ def measure(
     """Run the gate over the nodes of a site; return the exit code."""
     wanted = sizes.parse_sizes(size_range) if size_range else ()
     options = Options(
-        backend, wanted, pairs, isolate == "auto", timeout,
-        parse_stages(stages), parse_duration(soak), keep_going == "auto", cross_rail,
-    )  # fmt: skip
+        backend,
+        wanted,
+        pairs,
+        isolate == "auto",
+        timeout,
+        parse_stages(stages),
+        parse_duration(soak),
+        keep_going == "auto",
+        cross_rail,
+    )
     with (
         site_lock(site, wait_s),
         session.prepare(site, limit, json_file, passwords) as whole,
@@ -73,10 +80,17 @@ def measure(
         ready = stack.enter_context(_idle(whole, site, options, chosen)) if is_idle else whole
         limit = ",".join(ready.nodes) if is_idle else limit
         result, _ = run_gate(
-            site, limit, ready, options, chosen,
-            resume=resume, ignore_validate=ignore_validate, key=key, is_left=is_left,
+            site,
+            limit,
+            ready,
+            options,
+            chosen,
+            resume=resume,
+            ignore_validate=ignore_validate,
+            key=key,
+            is_left=is_left,
             json_file=json_file,
-        )  # fmt: skip
+        )
     return result.exit_code()
 
 

@@ -24,9 +24,19 @@ from rdmaprov.sizing.switches import FleetPorts
 
 # Options of each question, with what they are if they are not given.
 _OF_STEP = {
-    "gpus": None, "step_s": None, "gpu": None, "batch_tokens": None, "mfu": None, "layers": 0,
-    "hidden": 0, "dtype": "bf16", "strategy": "ddp", "tp": 1, "pp": 1, "gpus_per_node": None,
-}  # fmt: skip
+    "gpus": None,
+    "step_s": None,
+    "gpu": None,
+    "batch_tokens": None,
+    "mfu": None,
+    "layers": 0,
+    "hidden": 0,
+    "dtype": "bf16",
+    "strategy": "ddp",
+    "tp": 1,
+    "pp": 1,
+    "gpus_per_node": None,
+}
 _OF_SWITCHES = {"oversubscription": "1", "planes": 0}
 
 

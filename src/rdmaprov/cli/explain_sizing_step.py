@@ -60,9 +60,12 @@ def _spread(given: Given, site: Fabric | None) -> Spread:
         gpus = nodes * per_node
     spread = Spread(gpus, per_node, rails, given["strategy"], given["tp"], given["pp"])
     for option, value, least in (
-        ("--gpus", gpus, 2), ("--gpus-per-node", given["gpus_per_node"], 1),
-        ("--rails", given["rails"], 1), ("--tp", given["tp"], 1), ("--pp", given["pp"], 1),
-    ):  # fmt: skip
+        ("--gpus", gpus, 2),
+        ("--gpus-per-node", given["gpus_per_node"], 1),
+        ("--rails", given["rails"], 1),
+        ("--tp", given["tp"], 1),
+        ("--pp", given["pp"], 1),
+    ):
         if value is not None and not least <= value <= 10**7:
             raise SizingError(
                 f"{option} must be at least {least}, not {value}", f"Pass {option} {least} or more."

@@ -85,9 +85,12 @@ class ScheduledVerb:
             f"Environment={quote(f'{name}={value}')}\n" for name, value in self.environment.items()
         )
         service = _SERVICE.format(
-            **names, user=self.user, directory=_escape(str(self.directory)),
-            environment=environment, run=" ".join(quote(word, command=True) for word in self.argv),
-        )  # fmt: skip
+            **names,
+            user=self.user,
+            directory=_escape(str(self.directory)),
+            environment=environment,
+            run=" ".join(quote(word, command=True) for word in self.argv),
+        )
         stem = f"rdmaprov-{self.verb}-{_ODD_IN_NAME.sub('-', site)}"
         return {f"{stem}.service": service, f"{stem}.timer": _TIMER.format(**names)}
 

@@ -85,9 +85,12 @@ def _document(head: Head, ready: session.Prepared, answer: _Answer) -> dict[str,
     more = {"backend": "", "sizes": [], **result_as_data(TuneResult(), ()), "said": answer.lines}
     nodes: dict[str, Any] = {name: {} for name in ready.nodes}
     return results_document(
-        head, datetime.now(UTC), answer.code, nodes, {**more, "leave_defaults": False}
-        | answer.data,
-    )  # fmt: skip
+        head,
+        datetime.now(UTC),
+        answer.code,
+        nodes,
+        {**more, "leave_defaults": False} | answer.data,
+    )
 
 
 def _answer(

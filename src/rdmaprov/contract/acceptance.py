@@ -45,8 +45,14 @@ def _floor_reason(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
 
 
 RULES = (
-    FleetRule("acceptance.floor", "A site's own floor is at most the ceiling, and has a reason "
-              "if it is below the derived floor.", _DOCS, _site_floor),
-    FleetRule("acceptance.reason", "A site that gives a reason also sets a floor.",
-              _DOCS, _floor_reason),
-)  # fmt: skip
+    FleetRule(
+        "acceptance.floor",
+        "A site's own floor is at most the ceiling, and has a reason "
+        "if it is below the derived floor.",
+        _DOCS,
+        _site_floor,
+    ),
+    FleetRule(
+        "acceptance.reason", "A site that gives a reason also sets a floor.", _DOCS, _floor_reason
+    ),
+)

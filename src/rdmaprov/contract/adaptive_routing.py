@@ -32,8 +32,16 @@ def _once(node: Node) -> Iterator[Violation]:
 
 
 RULES = (
-    Rule("adaptive-routing.service-level", "With adaptive routing, the site names the service level"
-         " that has it.", _NCCL, _service_level),
-    Rule("adaptive-routing.once", "NCCL is told once whether to allow adaptive routing.",
-         _NCCL, _once),
-)  # fmt: skip
+    Rule(
+        "adaptive-routing.service-level",
+        "With adaptive routing, the site names the service level that has it.",
+        _NCCL,
+        _service_level,
+    ),
+    Rule(
+        "adaptive-routing.once",
+        "NCCL is told once whether to allow adaptive routing.",
+        _NCCL,
+        _once,
+    ),
+)

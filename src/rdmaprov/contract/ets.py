@@ -12,12 +12,24 @@ _SHARES = "roce_qos_tc_percent"
 _8021Q = "IEEE 802.1Q-2022, clause 37; iproute2 dcb/dcb_ets.c"
 # Linux drivers/infiniband/hw/mlx5/cong.c
 DCQCN = (
-    "rp_clamp_tgt_rate", "rp_clamp_tgt_rate_ati", "rp_time_reset", "rp_byte_reset",
-    "rp_threshold", "rp_ai_rate", "rp_max_rate", "rp_hai_rate", "rp_min_dec_fac", "rp_min_rate",
-    "rp_rate_to_set_on_first_cnp", "rp_dce_tcp_g", "rp_dce_tcp_rtt",
-    "rp_rate_reduce_monitor_period", "rp_initial_alpha_value", "rp_gd",
+    "rp_clamp_tgt_rate",
+    "rp_clamp_tgt_rate_ati",
+    "rp_time_reset",
+    "rp_byte_reset",
+    "rp_threshold",
+    "rp_ai_rate",
+    "rp_max_rate",
+    "rp_hai_rate",
+    "rp_min_dec_fac",
+    "rp_min_rate",
+    "rp_rate_to_set_on_first_cnp",
+    "rp_dce_tcp_g",
+    "rp_dce_tcp_rtt",
+    "rp_rate_reduce_monitor_period",
+    "rp_initial_alpha_value",
+    "rp_gd",
     "np_min_time_between_cnps",
-)  # fmt: skip
+)
 _DCQCN_OWN = {
     "np_cnp_dscp": "fabric_cnp_dscp",
     "np_cnp_prio": "fabric_cnp_priority",

@@ -74,10 +74,18 @@ def _one_launcher(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
 
 
 RULES = (
-    Rule("acceptance.launcher", "The settings of a launcher belong to the one that is chosen.",
-         _DOCS, _together),
+    Rule(
+        "acceptance.launcher",
+        "The settings of a launcher belong to the one that is chosen.",
+        _DOCS,
+        _together,
+    ),
     Rule("acceptance.command", "The command of a launcher names the node.", _DOCS, _command),
-    Rule("acceptance.slurm", "Options of Slurm are options, and none that accept sets itself.",
-         _DOCS, _options),
+    Rule(
+        "acceptance.slurm",
+        "Options of Slurm are options, and none that accept sets itself.",
+        _DOCS,
+        _options,
+    ),
     FleetRule("acceptance.one_launcher", "All nodes have one launcher.", _DOCS, _one_launcher),
-)  # fmt: skip
+)

@@ -46,8 +46,11 @@ def _memory_left(node: Node) -> Iterator[Violation]:
             f"hugepages take {taken / gib:.1f} of {memory / gib:.1f} GiB, "
             f"which leaves less than {left / gib:.1f} GiB (hugepages_left_bytes)"
         )
-        names = [f"hugepages_{size}_{kind}" for size in ("16g", "1g", "512m", "2m")
-                 for kind in ("per_numa_node", "count")]  # fmt: skip
+        names = [
+            f"hugepages_{size}_{kind}"
+            for size in ("16g", "1g", "512m", "2m")
+            for kind in ("per_numa_node", "count")
+        ]
         used = [name for name in names if node.get(name)]
         yield Violation(used[0], message, "write a lower page count", (), tuple(used[1:]))
 

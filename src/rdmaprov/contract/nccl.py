@@ -36,9 +36,16 @@ _OBSOLETE = {
 # Variables of NCCL's plugins, which it passes on: HPC-X's, the OFI plugin's, Google's FasTrak and
 # TCPX, which also read the names that begin with these.
 _PLUGINS = (
-    "NCCL_IBEXT_", "NCCL_PLUGIN_", "NCCL_UCX_", "NCCL_OFI_", "NCCL_FASTRAK_",
-    "NCCL_GPUDIRECTTCPX_", "NCCL_GPUVIZ_", "NCCL_SHIMNET_", "NCCL_SHARP_",
-)  # fmt: skip
+    "NCCL_IBEXT_",
+    "NCCL_PLUGIN_",
+    "NCCL_UCX_",
+    "NCCL_OFI_",
+    "NCCL_FASTRAK_",
+    "NCCL_GPUDIRECTTCPX_",
+    "NCCL_GPUVIZ_",
+    "NCCL_SHIMNET_",
+    "NCCL_SHARP_",
+)
 RDMA_NAME = re.compile(r"^[\^=]*(mlx[45]_(bond_)?\d+|bnxt_re\d+|irdma\d+|roce[px]\w+|ibp\w+)")
 
 
@@ -210,9 +217,12 @@ def _tuner(node: Node) -> Iterator[Violation]:
     if plugin and version is not None and version < (2, 19):
         message = f"NCCL {version[0]}.{version[1]} has no tuner plugins (2.19 and later have)"
         yield Violation(
-            "nccl_tuner_plugin", message, "remove it, or correct nccl_version", (),
+            "nccl_tuner_plugin",
+            message,
+            "remove it, or correct nccl_version",
+            (),
             ("nccl_version",),
-        )  # fmt: skip
+        )
     if plugin and not is_library(plugin):
         message = f"'{plugin}' is no library's name or path"
         yield Violation("nccl_tuner_plugin", message, "write a name or a path, such as example")

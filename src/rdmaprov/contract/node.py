@@ -10,9 +10,17 @@ from rdmaprov.inventory.model import Node, Rail
 _IB_TA = "InfiniBand Architecture Specification 1.7, volume 1, PortInfo"
 # InfiniBand generation → Gb/s of a port, four lanes wide; HDR100 and NDR200 have two.
 GENERATIONS = {
-    "SDR": 10, "QDR": 40, "FDR10": 40, "FDR": 56, "EDR": 100, "HDR100": 100, "HDR": 200,
-    "NDR200": 200, "NDR": 400, "XDR": 800,
-}  # fmt: skip
+    "SDR": 10,
+    "QDR": 40,
+    "FDR10": 40,
+    "FDR": 56,
+    "EDR": 100,
+    "HDR100": 100,
+    "HDR": 200,
+    "NDR200": 200,
+    "NDR": 400,
+    "XDR": 800,
+}
 _IB_ONLY_GBPS = (56,)
 _ETHERNET_ONLY_GBPS = (25, 50)
 ROCE_MTU_BYTES = 4096

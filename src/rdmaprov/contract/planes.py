@@ -77,11 +77,20 @@ def _switch_ports(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
 
 
 RULES = (
-    FleetRule("rails.addresses", "Each address is used once in the fleet.",
-              "RFC 5227, section 1", _addresses),
-    FleetRule("rails.plane", "Rail i of all nodes is in one subnet, or has gateways.",
-              PLAN, _planes),
-    FleetRule("rails.switch-ports", "Each port of a switch has one rail.",
-              "IEEE 802.1AB, 9.5.3: a port ID is unique within its chassis", _switch_ports),
+    FleetRule(
+        "rails.addresses",
+        "Each address is used once in the fleet.",
+        "RFC 5227, section 1",
+        _addresses,
+    ),
+    FleetRule(
+        "rails.plane", "Rail i of all nodes is in one subnet, or has gateways.", PLAN, _planes
+    ),
+    FleetRule(
+        "rails.switch-ports",
+        "Each port of a switch has one rail.",
+        "IEEE 802.1AB, 9.5.3: a port ID is unique within its chassis",
+        _switch_ports,
+    ),
     FleetRule("rails.apart", "Different rails are in different subnets.", PLAN, _separate_subnets),
-)  # fmt: skip
+)

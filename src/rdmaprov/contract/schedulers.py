@@ -43,7 +43,11 @@ def _one(nodes: Sequence[Node]) -> Iterator[tuple[Node, Violation]]:
 
 
 RULES = (
-    Rule("scheduler.programs", "The site's own programs belong to scheduler_kind: command.",
-         _DOCS, _programs),
+    Rule(
+        "scheduler.programs",
+        "The site's own programs belong to scheduler_kind: command.",
+        _DOCS,
+        _programs,
+    ),
     FleetRule("scheduler.one", "All nodes have one scheduler.", _DOCS, _one),
-)  # fmt: skip
+)

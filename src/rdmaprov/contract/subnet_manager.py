@@ -22,10 +22,17 @@ _ADAPTIVE = re.compile(r"ar_[a-z0-9_]+")
 _MOST_HOSTS = 15
 # Variables in which all managers must agree: two masters in turn would write different tables.
 _SHARED = (
-    _HOSTS, _RAILS, _ENGINES, _ROOTS, "subnet_manager_partitions", "subnet_manager_qos",
-    "subnet_manager_settings", "subnet_manager_polling_timeout_ms",
-    "subnet_manager_polling_retries", "subnet_manager_beside",
-)  # fmt: skip
+    _HOSTS,
+    _RAILS,
+    _ENGINES,
+    _ROOTS,
+    "subnet_manager_partitions",
+    "subnet_manager_qos",
+    "subnet_manager_settings",
+    "subnet_manager_polling_timeout_ms",
+    "subnet_manager_polling_retries",
+    "subnet_manager_beside",
+)
 _IBTA = "InfiniBand Architecture 1.5, 14.4.1: initialization of subnet managers"
 _MAN = "opensm(8)"
 

@@ -16,9 +16,18 @@ from rdmaprov.inventory import Node
 
 # The RDMA stack, and what stands on it.
 STACK = (
-    "mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "ib_umad", "mlx_compat",
-    "rdma_rxe", "nvidia", "nvidia_peermem",
-)  # fmt: skip
+    "mlx5_core",
+    "mlx5_ib",
+    "ib_core",
+    "ib_uverbs",
+    "rdma_cm",
+    "rdma_ucm",
+    "ib_umad",
+    "mlx_compat",
+    "rdma_rxe",
+    "nvidia",
+    "nvidia_peermem",
+)
 # Others that hook into it are found: what holds ib_core.
 _MODULES = (
     f"for m in {' '.join(STACK)} $(ls /sys/module/ib_core/holders 2>&1); do "
@@ -33,9 +42,20 @@ _DRIVERS = (
     f'echo "$k|$(modinfo -k "$k" -n mlx5_core 2>&1)"; done; echo {END}'
 )
 _PATTERNS = (
-    "rdma-core", "ibverbs-*", "libibverbs*", "rdmacm-*", "librdmacm*", "perftest", "doca-*",
-    "mlnx-*", "ofed-*", "linux-image-*", "kernel-core", "nvidia-*", "libnccl2",
-)  # fmt: skip
+    "rdma-core",
+    "ibverbs-*",
+    "libibverbs*",
+    "rdmacm-*",
+    "librdmacm*",
+    "perftest",
+    "doca-*",
+    "mlnx-*",
+    "ofed-*",
+    "linux-image-*",
+    "kernel-core",
+    "nvidia-*",
+    "libnccl2",
+)
 _PACKAGES = (
     "if command -v dpkg-query > /dev/null; then "
     "dpkg-query -W -f '${Package}|${Version}|${db:Status-Want}|${db:Status-Status}\\n' "

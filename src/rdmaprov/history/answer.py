@@ -115,10 +115,20 @@ def read_history(site: Path, runs: Path) -> History:
         events = all_events(connection, found)
         changes.add_events(moved, events, found)
         return History(
-            site, began, time.time() - began, found, site_runs.unread_runs(connection), moved,
-            events, seen_troubles(connection, found), node_standing(connection, found),
-            fleet, worse, newest_of(connection, found), count,
-        )  # fmt: skip
+            site,
+            began,
+            time.time() - began,
+            found,
+            site_runs.unread_runs(connection),
+            moved,
+            events,
+            seen_troubles(connection, found),
+            node_standing(connection, found),
+            fleet,
+            worse,
+            newest_of(connection, found),
+            count,
+        )
 
 
 def _follow(

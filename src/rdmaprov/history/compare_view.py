@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 _MOST = 40  # lines of a kind; our choice
 _HEADLINES = {
-    ExitCode.OK: "Not worse", ExitCode.FAILED: "Worse", ExitCode.UNKNOWN: "Unknown",
-}  # fmt: skip
+    ExitCode.OK: "Not worse",
+    ExitCode.FAILED: "Worse",
+    ExitCode.UNKNOWN: "Unknown",
+}
 _WORSE, _NOT_WORSE = Cell(Tone.BAD, "", "worse"), Cell(Tone.GOOD, "", "not worse")
 _SIGNS = ((Tone.BAD, "worse"), (Tone.GOOD, "not worse"))
 
@@ -57,9 +59,13 @@ def document(found: Comparison, took_s: float) -> dict[str, Any]:
 
 def _head(run: RunDigest) -> dict[str, Any]:
     return {
-        "name": run.name, "verb": run.verb, "site": run.site, "limit": run.limit or None,
-        "started": run.started, "exit_code": run.exit_code,
-    }  # fmt: skip
+        "name": run.name,
+        "verb": run.verb,
+        "site": run.site,
+        "limit": run.limit or None,
+        "started": run.started,
+        "exit_code": run.exit_code,
+    }
 
 
 def lines(found: Comparison) -> Iterator[Line]:
@@ -225,6 +231,9 @@ def _what(each: Measured) -> str:
 def _row(each: Measured) -> tuple[str, ...]:
     own = each.series
     return (
-        _what(each), format_size(own.bytes), amount(each.was, own.unit),
-        amount(each.now, own.unit), f"{100 * each.share:+.1f} %",
-    )  # fmt: skip
+        _what(each),
+        format_size(own.bytes),
+        amount(each.was, own.unit),
+        amount(each.now, own.unit),
+        f"{100 * each.share:+.1f} %",
+    )

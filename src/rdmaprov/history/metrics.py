@@ -16,9 +16,12 @@ NODE_STATES = ("passed", "failed", "pending", "unknown")
 STAGE_STATES = ("passed", "failed", "unknown", "skipped")
 # In the words of all verbs; whatever else a node is, nobody knows.
 _NODE_STATE = {
-    "passed": "passed", "unchanged": "passed", "changed": "passed", "failed": "failed",
+    "passed": "passed",
+    "unchanged": "passed",
+    "changed": "passed",
+    "failed": "failed",
     "pending": "pending",
-}  # fmt: skip
+}
 
 
 def metrics_text(found: History) -> str:
@@ -61,9 +64,10 @@ def _of_runs(found: History, site: str) -> list[Gauge]:
         "rdmaprov_run_duration_seconds", "seconds", "How long the newest run of a verb took."
     )
     troubles = Gauge(
-        "rdmaprov_run_findings", "",
+        "rdmaprov_run_findings",
+        "",
         "Checks and findings of the newest run of a verb, each once for a node.",
-    )  # fmt: skip
+    )
     for verb, run in found.newest.runs.items():
         state.add_state(RUN_STATES, run.verdict, site=site, verb=verb)
         ended.add(run.started + run.seconds, site=site, verb=verb)
@@ -79,9 +83,10 @@ def _of_nodes(found: History, site: str) -> list[Gauge]:
         "rdmaprov_node_state", "", "Whether a node was in this state in the newest run: 1, else 0."
     )
     proof = Gauge(
-        "rdmaprov_node_last_proof_timestamp_seconds", "seconds",
+        "rdmaprov_node_last_proof_timestamp_seconds",
+        "seconds",
         "When the newest run ended in which a node passed; missing if none did.",
-    )  # fmt: skip
+    )
     for node, verbs in found.nodes.items():
         for verb, own in verbs.items():
             now = _NODE_STATE.get(str(own["state"]), "unknown")
@@ -93,15 +98,17 @@ def _of_nodes(found: History, site: str) -> list[Gauge]:
 
 def _of_fabric(found: History, site: str) -> list[Gauge]:
     stage = Gauge(
-        "rdmaprov_stage_state", "",
+        "rdmaprov_stage_state",
+        "",
         "Whether a stage of the newest acceptance ended in this state: 1, else 0.",
-    )  # fmt: skip
+    )
     for name, now in found.newest.stages.items():
         stage.add_state(STAGE_STATES, now, site=site, stage=name)
     busbw = Gauge(
-        "rdmaprov_bus_bandwidth_bytes_per_second", "bytes_per_second",
+        "rdmaprov_bus_bandwidth_bytes_per_second",
+        "bytes_per_second",
         "Bus bandwidth of the largest message of all nodes together, by plane.",
-    )  # fmt: skip
+    )
     for track in found.fleet:
         own = track.series
         if own.bytes and track.runs[-1].id == found.newest.runs["accept"].id:
@@ -109,9 +116,10 @@ def _of_fabric(found: History, site: str) -> list[Gauge]:
             size = str(own.bytes)
             busbw.add(track.values[-1] * _GB, site=site, plane=plane, message_bytes=size)
     rail = Gauge(
-        "rdmaprov_rail_sent_bytes_per_second", "bytes_per_second",
+        "rdmaprov_rail_sent_bytes_per_second",
+        "bytes_per_second",
         "What a rail sent while it was busy, in the newest acceptance.",
-    )  # fmt: skip
+    )
     for (node, number), rate in found.newest.rails.items():
         rail.add(rate * _GB, site=site, node=node, rail=str(number))
     worse = Gauge(
@@ -120,9 +128,10 @@ def _of_fabric(found: History, site: str) -> list[Gauge]:
     count = sum(each.is_worse and each.holds for each in found.changes)
     worse.add(float(count), site=site)
     until = Gauge(
-        "rdmaprov_certificate_expiry_timestamp_seconds", "seconds",
+        "rdmaprov_certificate_expiry_timestamp_seconds",
+        "seconds",
         "Until when the newest certificate is valid; missing without one.",
-    )  # fmt: skip
+    )
     if found.newest.valid_until is not None:
         until.add(found.newest.valid_until, site=site)
     return [stage, busbw, rail, worse, until]

@@ -37,7 +37,7 @@ def snapshot(found: History) -> Snapshot:
             for each in found.changes
             if each.is_worse and each.holds
         },
-    }  # fmt: skip
+    }
 
 
 def _drop_key(each: SeriesChange) -> str:
@@ -50,8 +50,10 @@ def message(found: History, was: Snapshot, now: Snapshot) -> dict[str, Any] | No
     """Return the notification; None if nothing changed but the words of a drop."""
     runs = _differences(was, now, "runs")
     nodes = _differences(was, now, "nodes")
-    drops = {key: now["worse"].get(key, "") or was["worse"][key]
-             for key in was["worse"].keys() ^ now["worse"].keys()}  # fmt: skip
+    drops = {
+        key: now["worse"].get(key, "") or was["worse"][key]
+        for key in was["worse"].keys() ^ now["worse"].keys()
+    }
     if not (runs or nodes or drops):
         return None
     return {

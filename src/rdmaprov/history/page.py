@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TONES = {
-    "passed": Tone.GOOD, "unchanged": Tone.GOOD, "changed": Tone.GOOD, "pending": Tone.DUE,
+    "passed": Tone.GOOD,
+    "unchanged": Tone.GOOD,
+    "changed": Tone.GOOD,
+    "pending": Tone.DUE,
     "failed": Tone.BAD,
-}  # fmt: skip
+}
 _SIGNS = (
     (Tone.BAD, "failed in the newest run of the verb"),
     (Tone.UNKNOWN, "unknown, incomplete or unreachable"),
@@ -70,8 +73,9 @@ def _issue(each: SeriesChange, total: int, found: History) -> Issue:
 
 def _grid(found: History) -> Grid:
     verbs = list(dict.fromkeys(run.verb for run in found.runs))
-    cells = {name: tuple(_cell(own.get(verb)) for verb in verbs)
-             for name, own in found.nodes.items()}  # fmt: skip
+    cells = {
+        name: tuple(_cell(own.get(verb)) for verb in verbs) for name, own in found.nodes.items()
+    }
     return grid("verb", verbs, cells, _SIGNS)
 
 

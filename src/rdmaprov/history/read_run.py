@@ -100,9 +100,15 @@ def _head(name: str, data: dict[str, Any]) -> RunDigest:
         if (value := parts.text(data, key))
     ]
     return RunDigest(
-        printable(name), verb, site, parts.text(data, "limit"),
-        started, parts.number(data, "seconds") or 0.0, code, facts=facts,
-    )  # fmt: skip
+        printable(name),
+        verb,
+        site,
+        parts.text(data, "limit"),
+        started,
+        parts.number(data, "seconds") or 0.0,
+        code,
+        facts=facts,
+    )
 
 
 def _seconds(text: str) -> float:

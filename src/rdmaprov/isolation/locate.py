@@ -108,9 +108,11 @@ def _search_across(fleet: FleetSearch, inside: Meetings) -> None:
         return
     across = Meetings(fleet.share)
     by_leaf = WitnessSearch(
-        list(leaves), _leaf_measure(fleet, leaves, across), round_robin(list(leaves)),
+        list(leaves),
+        _leaf_measure(fleet, leaves, across),
+        round_robin(list(leaves)),
         meetings=Meetings(fleet.share),
-    )  # fmt: skip
+    )
     by_leaf.run(len(leaves) if len(leaves) <= _ALL_LEAVES else fleet.rounds)
     if accuse_all(fleet, inside, across, leaves):
         return
@@ -120,9 +122,12 @@ def _search_across(fleet: FleetSearch, inside: Meetings) -> None:
     if len({known[node] for node in rest}) < 2:
         return
     by_node = WitnessSearch(
-        rest, fleet.test, _across_schedule(leaves, rest),
-        lambda one, other: known[one] != known[other], across,
-    )  # fmt: skip
+        rest,
+        fleet.test,
+        _across_schedule(leaves, rest),
+        lambda one, other: known[one] != known[other],
+        across,
+    )
     by_node.run(2 + (len(rest) if len(rest) <= _ALL_PAIRS else 0))
     accuse_nodes(fleet, by_node)
     accuse_intermittent(fleet, by_node, inside)

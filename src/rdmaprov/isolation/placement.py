@@ -52,8 +52,10 @@ def misplaced(us: Mapping[Pair, float], leaf_of: Mapping[str, str]) -> list[Faul
 
     """
     near, far = _by_node(us, leaf_of, same=True), _by_node(us, leaf_of, same=False)
-    limits = _limits([us for own in near.values() for us in own.values()],
-                     [us for own in far.values() for us in own.values()])  # fmt: skip
+    limits = _limits(
+        [us for own in near.values() for us in own.values()],
+        [us for own in far.values() for us in own.values()],
+    )
     if limits is None:
         return []
     middle, most = limits

@@ -20,9 +20,12 @@ def ask_driver(words, limit_s=20):
     try:
         done = subprocess.run(
             ["nvidia-smi", "--format=csv,noheader,nounits", *words],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            universal_newlines=True, timeout=limit_s,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+            timeout=limit_s,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return "", 1, str(error)
     return done.stdout, done.returncode, done.stderr.strip()[-300:]

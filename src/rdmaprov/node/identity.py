@@ -111,9 +111,12 @@ def ask_uuids(limit_s=20):
     try:
         done = subprocess.run(
             ["nvidia-smi", "--query-gpu=pci.bus_id,uuid", "--format=csv,noheader"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            universal_newlines=True, timeout=limit_s,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            universal_newlines=True,
+            timeout=limit_s,
+        )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return {}
     found = {}

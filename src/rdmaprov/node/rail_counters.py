@@ -10,11 +10,20 @@ from rdmaprov.node.kept_counters import ETHTOOL, CounterFile, Ethtool, LinkState
 FAST = {
     "counters": ("port_xmit_data", "port_rcv_data", "port_xmit_wait"),
     "hw_counters": (
-        "np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets", "out_of_sequence",
-        "packet_seq_err", "local_ack_timeout_err", "roce_adp_retrans", "sent_pkts", "rcvd_pkts",
-        "out_of_seq_request", "rcvd_seq_err", "completer_retry_err",
+        "np_cnp_sent",
+        "rp_cnp_handled",
+        "np_ecn_marked_roce_packets",
+        "out_of_sequence",
+        "packet_seq_err",
+        "local_ack_timeout_err",
+        "roce_adp_retrans",
+        "sent_pkts",
+        "rcvd_pkts",
+        "out_of_seq_request",
+        "rcvd_seq_err",
+        "completer_retry_err",
     ),
-}  # fmt: skip
+}
 SLOW = {"counters": ("port_xmit_discards", "port_rcv_errors", "symbol_error", "link_downed")}
 
 

@@ -24,9 +24,15 @@ LIMIT_S = 30
 ALONE = ("DefaultDependencies=no", "Conflicts=shutdown.target", "Before=shutdown.target")
 PLAIN = re.compile(r"[\w./-]+")
 SHOWN = (
-    "LoadState", "ActiveState", "SubState", "Result", "ExecMainCode", "ExecMainStatus", "MainPID",
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "Result",
+    "ExecMainCode",
+    "ExecMainStatus",
+    "MainPID",
     "ControlGroup",
-)  # fmt: skip
+)
 HIERARCHIES = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
 EXITED = "1"  # CLD_EXITED of waitid(2)
 
@@ -35,9 +41,12 @@ def run(*argv):
     """Return a command's exit status and what it wrote to both of its streams."""
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             timeout=LIMIT_S,
-        )  # fmt: skip
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return 127, str(error)
     return done.returncode, done.stdout.decode("utf-8", "replace")

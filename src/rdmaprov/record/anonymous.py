@@ -24,10 +24,13 @@ _SAYS_ADDRESS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _IPV6 = re.compile(r"(?<![\w:.])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(/\d{1,3})?(?![\w:.])")
-_MAC = re.compile(r"(?<![\w:.-])(?:[0-9a-fA-F]{2}:){5}(?:(?:[0-9a-fA-F]{2}:){2}|(?:[0-9a-fA-F]{2}:)"
-                  r"{14})?[0-9a-fA-F]{2}(?![\w:.-])")  # fmt: skip
-_IN_NAME = re.compile(r"\b(enx|wlx|\w*(?:guid|mac)\W{0,24}(?:0x)?)((?:[0-9a-f]{4})?[0-9a-f]{12})\b",
-                      re.IGNORECASE)  # fmt: skip
+_MAC = re.compile(
+    r"(?<![\w:.-])(?:[0-9a-fA-F]{2}:){5}(?:(?:[0-9a-fA-F]{2}:){2}|(?:[0-9a-fA-F]{2}:)"
+    r"{14})?[0-9a-fA-F]{2}(?![\w:.-])"
+)
+_IN_NAME = re.compile(
+    r"\b(enx|wlx|\w*(?:guid|mac)\W{0,24}(?:0x)?)((?:[0-9a-f]{4})?[0-9a-f]{12})\b", re.IGNORECASE
+)
 _GUID = re.compile(r"(?<![\w:.])(?:[0-9a-fA-F]{4}:){3}[0-9a-fA-F]{4}(?![\w:.])")
 _HEX_GUID = re.compile(r"\b(?:0x)?([0-9a-fA-F]{16})\b")
 _UUID = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")

@@ -16,12 +16,17 @@ def describe(facts: Mapping[str, Any]) -> dict[str, str]:
         str(rail["device"]): ", ".join(
             f"{name} {rail[key] or 'unknown'}"
             for name, key in (
-                ("PCI", "pci"), ("netdev", "netdev"), ("model", "model"), ("GUID", "card"),
-                ("firmware", "firmware"), ("NUMA node", "numa_node"), ("Gb/s", "gbps"),
+                ("PCI", "pci"),
+                ("netdev", "netdev"),
+                ("model", "model"),
+                ("GUID", "card"),
+                ("firmware", "firmware"),
+                ("NUMA node", "numa_node"),
+                ("Gb/s", "gbps"),
             )
         )
         for rail in facts["rails"]
-    }  # fmt: skip
+    }
     gpus = [str(gpu["pci"]) for gpu in facts["gpus"]]
     memory = f"{facts['memory_bytes'] / 2**30:.0f} GiB"
     more = {"GPUs": f"{len(gpus)} at {', '.join(gpus)}" if gpus else "none", "memory": memory}

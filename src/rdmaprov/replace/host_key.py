@@ -19,9 +19,15 @@ from rdmaprov.probe.target import Target
 
 _STRICT = ("-o", "StrictHostKeyChecking=yes")
 _LOOK = (
-    "-o", "LogLevel=DEBUG1", "-o", "PreferredAuthentications=none", "-o", "ControlPath=none",
-    "-o", "BatchMode=yes",
-)  # fmt: skip
+    "-o",
+    "LogLevel=DEBUG1",
+    "-o",
+    "PreferredAuthentications=none",
+    "-o",
+    "ControlPath=none",
+    "-o",
+    "BatchMode=yes",
+)
 _END_S = 10  # behind the time for the connection
 # The client's own lines [OpenSSH, sshconnect.c and sshconnect2.c]. What a server says is in lines
 # that begin otherwise; before the key it is one line with its version.

@@ -22,9 +22,14 @@ DUE: Final = "#010105"
 PAPER: Final = "#010106"
 SERIES: Final = tuple(f"#0102{number:02x}" for number in range(8))
 _VARIABLES = {
-    INK: "--ink", MUTED: "--muted", LINES: "--line", BAD: "--bad", DUE: "--due", PAPER: "--paper",
+    INK: "--ink",
+    MUTED: "--muted",
+    LINES: "--line",
+    BAD: "--bad",
+    DUE: "--due",
+    PAPER: "--paper",
     **{colour: f"--series-{number}" for number, colour in enumerate(SERIES)},
-}  # fmt: skip
+}
 _LONGEST = 20
 DASHES: Final = ("-", "--", "-.", ":")
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")

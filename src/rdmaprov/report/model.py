@@ -23,8 +23,13 @@ class Tone(StrEnum):
 
 
 _SYMBOLS = {
-    Tone.BAD: "✗", Tone.UNKNOWN: "?", Tone.DUE: "↻", Tone.IDLE: "○", Tone.GOOD: "✓", Tone.NONE: "",
-}  # fmt: skip
+    Tone.BAD: "✗",
+    Tone.UNKNOWN: "?",
+    Tone.DUE: "↻",
+    Tone.IDLE: "○",
+    Tone.GOOD: "✓",
+    Tone.NONE: "",
+}
 ORDER = {tone: place for place, tone in enumerate(Tone)}
 
 

@@ -67,9 +67,12 @@ def _exposed(data: Mapping[str, Any]) -> Plot:
 def _draw(axes: Axes, ratios: Sequence[str], shares: Mapping[str, Mapping[str, float]]) -> None:
     for number, (label, own) in enumerate(shares.items()):
         axes.plot(
-            range(len(ratios)), [100 * own[ratio] for ratio in ratios],
-            color=SERIES[number], marker=MARKERS[number], label=label,
-        )  # fmt: skip
+            range(len(ratios)),
+            [100 * own[ratio] for ratio in ratios],
+            color=SERIES[number],
+            marker=MARKERS[number],
+            label=label,
+        )
     axes.set_xticks(range(len(ratios)), ratios)
     axes.set_xlabel("oversubscription")
     axes.set_ylabel("share of the step (%)")

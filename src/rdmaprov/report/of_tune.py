@@ -139,9 +139,13 @@ def _defaults(trials: _Tests) -> Plot:
 def _draw_defaults(axes: Axes, ranges: Mapping[int, list[float]]) -> None:
     xs = list(ranges)
     axes.fill_between(
-        xs, [v[0] for v in ranges.values()], [v[-1] for v in ranges.values()],
-        color=SERIES[0], alpha=0.2, linewidth=0,
-    )  # fmt: skip
+        xs,
+        [v[0] for v in ranges.values()],
+        [v[-1] for v in ranges.values()],
+        color=SERIES[0],
+        alpha=0.2,
+        linewidth=0,
+    )
     axes.plot(xs, [v[len(v) // 2] for v in ranges.values()], color=SERIES[0], marker=MARKERS[0])
     axes.set_xscale("log", base=2)
     axes.set_xticks(xs, minor=False)

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 _HEADLINES = {"ok": "Nothing is wrong", "failed": "Something is wrong", "unknown": "Unknown"}
 _STATES = {
-    "failed": "with a fault", "victim": "only a victim", "unknown": "unknown",
+    "failed": "with a fault",
+    "victim": "only a victim",
+    "unknown": "unknown",
     "ok": "without a fault",
-}  # fmt: skip
+}
 _SIGNS = (
     (Tone.BAD, "at fault"),
     (Tone.UNKNOWN, "unknown"),
@@ -31,12 +33,22 @@ _TONES = {VerdictKind.VICTIM: Tone.IDLE, VerdictKind.UNKNOWN: Tone.UNKNOWN}
 _WORST = (Tone.BAD, Tone.UNKNOWN, Tone.IDLE)
 _MOST_ROWS = 256
 _MOST_DRAWN = 16
-_HEAD = ("node", "rail", "sent GB", "received GB", "marked for", "paused for", "pausing for",
-         "no link for")  # fmt: skip
+_HEAD = (
+    "node",
+    "rail",
+    "sent GB",
+    "received GB",
+    "marked for",
+    "paused for",
+    "pausing for",
+    "no link for",
+)
 _STATE_WORDS = {
-    "congested": "receives marked packets", "paused": "paused by its switch",
-    "pausing": "pauses its switch", "down": "no link",
-}  # fmt: skip
+    "congested": "receives marked packets",
+    "paused": "paused by its switch",
+    "pausing": "pauses its switch",
+    "down": "no link",
+}
 
 
 def view(data: Mapping[str, Any]) -> View:

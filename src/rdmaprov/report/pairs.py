@@ -131,9 +131,13 @@ def _draw(axes: Axes, found: HeatMap) -> None:
     square = len(found.rows) == len(found.columns) and bool(found.down)
     # The same colours in both schemes; cividis is readable without colour vision.
     image = axes.imshow(
-        grid, cmap="cividis", vmin=0, vmax=most, interpolation="none",
+        grid,
+        cmap="cividis",
+        vmin=0,
+        vmax=most,
+        interpolation="none",
         aspect="equal" if square else "auto",
-    )  # fmt: skip
+    )
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     if found.marked:
@@ -142,9 +146,15 @@ def _draw(axes: Axes, found: HeatMap) -> None:
         ring = min(70.0, max(6.0, (330 / len(found.columns)) ** 2))
         for colour, width in (("#ffffff", 2.6), ("#b3202a", 1.3)):
             axes.scatter(
-                columns, rows, s=ring, marker="o", facecolors="none", edgecolors=colour,
-                linewidths=width, clip_on=False,
-            )  # fmt: skip
+                columns,
+                rows,
+                s=ring,
+                marker="o",
+                facecolors="none",
+                edgecolors=colour,
+                linewidths=width,
+                clip_on=False,
+            )
     _label(axes, found)
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.9)
     bar.set_label("GB/s")
@@ -153,8 +163,13 @@ def _draw(axes: Axes, found: HeatMap) -> None:
 
 def _label(axes: Axes, found: HeatMap) -> None:
     across = range(0, len(found.columns), -(-len(found.columns) // _MOST_LABELS))
-    axes.set_xticks(list(across), [short(found.columns[place]) for place in across], rotation=60,
-                    ha="right", rotation_mode="anchor")  # fmt: skip
+    axes.set_xticks(
+        list(across),
+        [short(found.columns[place]) for place in across],
+        rotation=60,
+        ha="right",
+        rotation_mode="anchor",
+    )
     down = range(0, len(found.rows), -(-len(found.rows) // (2 * _MOST_LABELS)))
     names = [short(name) if found.down else name for name in found.rows]
     axes.set_yticks(list(down), [names[place] for place in down])

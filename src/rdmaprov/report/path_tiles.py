@@ -108,9 +108,15 @@ def draw_tiles(axes: Axes, tiles: Sequence[Tile], limit: float) -> None:
         size = min(60.0, max(4.0, (360 / len(grid[0])) ** 2))
         for colour, line in (("#ffffff", 2.2), ("#b3202a", 1.1)):
             axes.scatter(
-                [column for _, column in marked], [row for row, _ in marked], s=size, marker="o",
-                facecolors="none", edgecolors=colour, linewidths=line, clip_on=False,
-            )  # fmt: skip
+                [column for _, column in marked],
+                [row for row, _ in marked],
+                s=size,
+                marker="o",
+                facecolors="none",
+                edgecolors=colour,
+                linewidths=line,
+                clip_on=False,
+            )
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.set_xticks([])

@@ -46,9 +46,14 @@ def plots(data: Mapping[str, Any]) -> Iterator[Plot]:
     if zoomed:
         said = f"the {quantity(len(zoomed), 'block')} with most bad paths, node by node"
         yield _plot(
-            "paths-zoom", "The worst blocks, by node", zoomed, said,
-            f"{said[0].upper()}{said[1:]}.", _worst_table(bad, rows), limit,
-        )  # fmt: skip
+            "paths-zoom",
+            "The worst blocks, by node",
+            zoomed,
+            said,
+            f"{said[0].upper()}{said[1:]}.",
+            _worst_table(bad, rows),
+            limit,
+        )
     if bad:
         yield _node_plot(bad, known, limit)
 
@@ -57,10 +62,16 @@ def _path(row: Sequence[Any], nodes: Sequence[str], limit: float) -> _Path:
     """Return a row of results.json by its names."""
     sender, receiver, rail, into, gb_s, share, usec, error = row
     return {
-        "from": nodes[sender], "to": nodes[receiver], "rail": rail, "into": into, "gb_s": gb_s,
-        "share": share, "usec": usec, "error": error,
+        "from": nodes[sender],
+        "to": nodes[receiver],
+        "rail": rail,
+        "into": into,
+        "gb_s": gb_s,
+        "share": share,
+        "usec": usec,
+        "error": error,
         "bad": share is not None and share < limit,
-    }  # fmt: skip
+    }
 
 
 def _plot(
@@ -109,18 +120,28 @@ def _node_plot(bad: Sequence[_Path], known: Sequence[_Path], limit: float) -> Pl
                     cells[way, place] = sorted(own)[len(own) // 2]
                     said = "sends" if end == "from" else "receives"
                     lines.append(
-                        (node, f"rail {rail}", said, format_percent(cells[way, place]),
-                         format_percent(min(own)), str(len(own)))
-                    )  # fmt: skip
+                        (
+                            node,
+                            f"rail {rail}",
+                            said,
+                            format_percent(cells[way, place]),
+                            format_percent(min(own)),
+                            str(len(own)),
+                        )
+                    )
         names = tuple(f"rail {rail}" for rail in rails)
         tiles.append(Tile(node, ("sends", "receives"), names, cells))
     words = f"median of each rail of {quantity(len(worst), 'node')} that most bad paths have"
     head = ("node", "rail", "way", "median", "slowest", "paths")
     return _plot(
-        "path-nodes", "Nodes in bad paths", tiles, words,
+        "path-nodes",
+        "Nodes in bad paths",
+        tiles,
+        words,
         f"Above what it sends, below what it receives, rail by rail: {words}.",
-        Table(head, tuple(lines)), limit,
-    )  # fmt: skip
+        Table(head, tuple(lines)),
+        limit,
+    )
 
 
 def _name_worst(bad: Sequence[_Path]) -> str:

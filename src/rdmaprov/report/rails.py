@@ -65,9 +65,14 @@ def _draw(axes: Axes, found: _Shares) -> None:
     axes.axhline(100, color=LINES, linewidth=1)
     axes.axhline(100 * MIN_SHARE, color=BAD, linestyle="--", linewidth=1.5)
     axes.annotate(
-        f"limit {MIN_SHARE:.0%}", (0, 100 * MIN_SHARE), (4, -4), va="top", color=BAD,
-        xycoords=("axes fraction", "data"), textcoords="offset points",
-    )  # fmt: skip
+        f"limit {MIN_SHARE:.0%}",
+        (0, 100 * MIN_SHARE),
+        (4, -4),
+        va="top",
+        color=BAD,
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+    )
     labelled = 0
     for place, own in enumerate(found.values()):
         values = {node: 100 * share for node, share in own.items()}
@@ -77,8 +82,14 @@ def _draw(axes: Axes, found: _Shares) -> None:
             if value < 100 * MIN_SHARE:
                 axes.plot(place, value, marker="X", color=BAD, markersize=8, linestyle="none")
                 if labelled < _MOST_NAMED:
-                    axes.annotate(short(node), (place, value), (9, 0), textcoords="offset points",
-                                  va="center", color=INK)  # fmt: skip
+                    axes.annotate(
+                        short(node),
+                        (place, value),
+                        (9, 0),
+                        textcoords="offset points",
+                        va="center",
+                        color=INK,
+                    )
                     labelled += 1
     axes.set_xticks(range(len(found)), [f"rail {rail}" for rail in found])
     axes.set_xlim(-0.5, len(found) - 0.3)
@@ -94,12 +105,25 @@ def _spread(axes: Axes, place: int, values: list[float]) -> None:
     if not values:
         return
     if len(values) <= _MOST_POINTS:
-        axes.plot([place] * len(values), values, linestyle="none", marker=MARKERS[0], markersize=5,
-                  color=SERIES[0], alpha=0.6)  # fmt: skip
+        axes.plot(
+            [place] * len(values),
+            values,
+            linestyle="none",
+            marker=MARKERS[0],
+            markersize=5,
+            color=SERIES[0],
+            alpha=0.6,
+        )
         return
     axes.vlines(place, min(values), max(values), color=SERIES[0], linewidth=8, alpha=0.5)
-    axes.plot(place, statistics.median(values), marker="_", markersize=22, color=SERIES[0],
-              markeredgewidth=2.5)  # fmt: skip
+    axes.plot(
+        place,
+        statistics.median(values),
+        marker="_",
+        markersize=22,
+        color=SERIES[0],
+        markeredgewidth=2.5,
+    )
 
 
 def _table(found: _Shares) -> Table:

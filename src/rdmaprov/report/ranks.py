@@ -98,12 +98,16 @@ def _table(planes: list[Mapping[str, Any]]) -> Table:
     ranks.sort(key=lambda each: -(each[1]["late_us"] or 0))
     rows = tuple(
         (
-            plane["name"], str(rank["rank"]), rank["node"], _us(rank["late_us"]),
-            _us(rank["median_us"]), _us(rank["p99_us"]),
+            plane["name"],
+            str(rank["rank"]),
+            rank["node"],
+            _us(rank["late_us"]),
+            _us(rank["median_us"]),
+            _us(rank["p99_us"]),
             "straggler" if rank["rank"] in plane["late_ranks"] else "",
         )
         for plane, rank in ranks[:_MOST_ROWS]
-    )  # fmt: skip
+    )
     rest = len(ranks) - len(rows)
     left_out = f"The slowest {len(rows)} of {len(ranks):,}; results.json has all." if rest else ""
     head = ("rails", "rank", "node", "delay", "all-reduce, median", "99th percentile", "")

@@ -15,9 +15,16 @@ if TYPE_CHECKING:
 
 _Points = Sequence[Mapping[str, Any]]
 _HEAD = (
-    "nodes", "sets", "across leaves", "latency", "busbw", "slowest set", "leaf by leaf",
-    "healthy, at least", "of the first",
-)  # fmt: skip
+    "nodes",
+    "sets",
+    "across leaves",
+    "latency",
+    "busbw",
+    "slowest set",
+    "leaf by leaf",
+    "healthy, at least",
+    "of the first",
+)
 
 
 def plots(data: Mapping[str, Any]) -> Iterator[Plot]:
@@ -73,9 +80,12 @@ def _draw(axes: Axes, points: _Points, knee: Mapping[str, Any] | None) -> None:
     if knee:
         axes.axvline(knee["nodes"], color=BAD, linestyle="--", linewidth=1.5)
         axes.annotate(
-            f"knee: {knee['nodes']} nodes", (knee["nodes"], 0), (4, 6),
-            textcoords="offset points", color=BAD,
-        )  # fmt: skip
+            f"knee: {knee['nodes']} nodes",
+            (knee["nodes"], 0),
+            (4, 6),
+            textcoords="offset points",
+            color=BAD,
+        )
     axes.set_xscale("log", base=2)
     axes.set_xticks(xs, minor=False)
     axes.xaxis.set_major_formatter(lambda count, _: f"{round(count)}")

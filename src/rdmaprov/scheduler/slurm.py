@@ -44,10 +44,16 @@ class Slurm:
         self.release(nodes, label)
         # Not MAGNETIC, which would draw this user's own jobs in.
         ask_slurm(
-            "scontrol", "create", "reservation", f"reservationname={label}",
-            f"users={getpass.getuser()}", f"nodes={','.join(nodes)}", "flags=maint,ignore_jobs",
-            "starttime=now", f"duration={math.ceil(seconds / 60)}",
-        )  # fmt: skip
+            "scontrol",
+            "create",
+            "reservation",
+            f"reservationname={label}",
+            f"users={getpass.getuser()}",
+            f"nodes={','.join(nodes)}",
+            "flags=maint,ignore_jobs",
+            "starttime=now",
+            f"duration={math.ceil(seconds / 60)}",
+        )
 
     def release(self, nodes: Sequence[str], label: str) -> None:  # noqa: ARG002 - it knows its own
         """Delete the reservation, if it is there."""

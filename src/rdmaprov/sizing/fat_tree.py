@@ -79,9 +79,15 @@ class FatTree:
     def times(self, planes: int) -> FatTree:
         """Return that many of this tree, which share no switch."""
         return FatTree(
-            self.endpoints * planes, self.levels, self.leaves * planes, self.spines * planes,
-            self.cores * planes, self.leaf, self.leaf_cables * planes, self.core_cables * planes,
-        )  # fmt: skip
+            self.endpoints * planes,
+            self.levels,
+            self.leaves * planes,
+            self.spines * planes,
+            self.cores * planes,
+            self.leaf,
+            self.leaf_cables * planes,
+            self.core_cables * planes,
+        )
 
 
 def fat_tree(endpoints: int, ports: int, oversubscription: Fraction) -> FatTree:
@@ -141,9 +147,15 @@ def _three_levels(endpoints: int, ports: int, leaf: Tier) -> Iterator[FatTree]:
     for up in range(in_pod * leaf.up // spines, half + 1):
         if cores := _equal_shares(pods, up, ports):
             yield FatTree(
-                endpoints, 3, leaves, pods * spines, spines * cores, leaf,
-                leaves * leaf.up, pods * spines * up,
-            )  # fmt: skip
+                endpoints,
+                3,
+                leaves,
+                pods * spines,
+                spines * cores,
+                leaf,
+                leaves * leaf.up,
+                pods * spines * up,
+            )
 
 
 def _equal_shares(below: int, uplinks: int, ports: int) -> int:

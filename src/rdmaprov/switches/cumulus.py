@@ -29,9 +29,13 @@ _OF_PORT = re.compile(
 )
 _ROCE_KEYS = {"congestion-control", "trust", "mode", "lldp-app-tlv", "prio-map", "tc-map"}
 _ROCE_FACTS = (
-    SwitchFact.PFC, SwitchFact.TRUST, SwitchFact.DSCP_MAP, SwitchFact.ECN, SwitchFact.WEIGHTS,
+    SwitchFact.PFC,
+    SwitchFact.TRUST,
+    SwitchFact.DSCP_MAP,
+    SwitchFact.ECN,
+    SwitchFact.WEIGHTS,
     SwitchFact.BUFFERS,
-)  # fmt: skip
+)
 _DISCARDS = {
     "rx RoCE": ("rx-stats", "rx-roce-stats", "no-buffer-discard"),
     "tx RoCE": ("tx-stats", "tx-roce-stats", "unicast-no-buffer-discard"),

@@ -32,8 +32,9 @@ def _bare(document: object) -> Any:  # noqa: ANN401 - JSON
         if left < 0 or depth > _MOST_DEPTH:
             return None
         if isinstance(value, dict):
-            return {str(key).rpartition(":")[2]: bare(each, depth + 1)
-                    for key, each in value.items()}  # fmt: skip
+            return {
+                str(key).rpartition(":")[2]: bare(each, depth + 1) for key, each in value.items()
+            }
         return [bare(each, depth + 1) for each in value] if isinstance(value, list) else value
 
     return bare(document, 0)

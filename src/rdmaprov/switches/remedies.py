@@ -43,7 +43,7 @@ _COMMANDS = {
     ),
     (_A, SwitchFact.MTU): "interface PORT; mtu {mtu}",
     (_A, SwitchFact.WATCHDOG): "priority-flow-control pause watchdog default timeout 0.2",
-}  # fmt: skip
+}
 
 
 def remedy(system: SwitchSystem | None, fact: SwitchFact, **values: object) -> str:

@@ -45,9 +45,17 @@ def _lines(gains: Sequence[Gain], sizes: Sequence[int], nodes: int, ranks: int) 
         setting = gain.setting
         yield f"# {format_size(gain.size)}: {words(gain)}"
         fields = (
-            "allreduce", low, high, ALGORITHMS[setting.algorithm], PROTOCOLS[setting.protocol],
-            setting.channels, nodes, ranks, _ANY, _ANY,
-        )  # fmt: skip
+            "allreduce",
+            low,
+            high,
+            ALGORITHMS[setting.algorithm],
+            PROTOCOLS[setting.protocol],
+            setting.channels,
+            nodes,
+            ranks,
+            _ANY,
+            _ANY,
+        )
         yield ",".join(map(str, fields))
 
 

@@ -15,9 +15,13 @@ from rdmaprov.errors import UsageError
 
 # They take NCCL's choice by size away from it; ClusterMAX asks that they are not set.
 NEVER_FLEET_WIDE = (
-    "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",
+    "NCCL_ALGO",
+    "NCCL_PROTO",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_CTAS",
     "NCCL_MAX_CTAS",
-)  # fmt: skip
+)
 # NCCL's names for NCCL_ALGO and NCCL_PROTO → those of the tuner file.
 ALGORITHMS = {"Ring": "ring", "Tree": "tree", "NVLSTree": "nvls_tree"}
 PROTOCOLS = {"LL": "ll", "LL128": "ll128", "Simple": "simple"}

@@ -27,34 +27,49 @@ WAIVED = pytest.StashKey[list[str]]()  # not of a preloaded site, which showed t
 _FLEET = pytest.StashKey[Fleet]()
 _PROBE = pytest.StashKey[AnyProbe]()
 _TESTINFRA_OPTIONS = (
-    "connection", "ssh_config", "ssh_identity_file", "sudo", "sudo_user", "force_ansible",
-)  # fmt: skip
+    "connection",
+    "ssh_config",
+    "ssh_identity_file",
+    "sudo",
+    "sudo_user",
+    "force_ansible",
+)
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Add what testinfra's own options lack; --hosts is testinfra's."""
     group = parser.getgroup("rdmaprov")
     group.addoption(
-        "--inventory", metavar="SITE", default=os.environ.get("RDMAPROV_INVENTORY", ""),
+        "--inventory",
+        metavar="SITE",
+        default=os.environ.get("RDMAPROV_INVENTORY", ""),
         help="Verify nodes against this inventory directory (default: RDMAPROV_INVENTORY).",
-    )  # fmt: skip
+    )
     limits = Limits()
     group.addoption(
-        "--command-timeout", metavar="S", type=float, default=limits.command_s,
+        "--command-timeout",
+        metavar="S",
+        type=float,
+        default=limits.command_s,
         help="Time out a command on a node after S seconds (default: %(default)g).",
-    )  # fmt: skip
+    )
     group.addoption(
-        "--node-timeout", metavar="S", type=float, default=limits.node_s,
+        "--node-timeout",
+        metavar="S",
+        type=float,
+        default=limits.node_s,
         help="Time out all commands of a node after S seconds (default: %(default)g).",
-    )  # fmt: skip
+    )
     group.addoption(
-        "--vault-password-file", metavar="FILE",
+        "--vault-password-file",
+        metavar="FILE",
         help="Decrypt vaulted values of the site with the password in FILE.",
-    )  # fmt: skip
+    )
     group.addoption(
-        "--become-password-file", metavar="FILE",
+        "--become-password-file",
+        metavar="FILE",
         help="Answer sudo with the password in FILE on nodes that have none of their own.",
-    )  # fmt: skip
+    )
 
 
 class Preloaded:

@@ -125,8 +125,11 @@ def leaf_suspects(evidence: Evidence) -> list[Suspect]:
         found.append(worst)
         evidence.explain(worst.paths)
         # What met a bad leaf may be as good as others with those that are left.
-        tried = [_leaf_suspect(evidence, (s.name, s.rail or 0), groups[s.name, s.rail or 0], limits)
-                 for s in slow if s is not worst]  # fmt: skip
+        tried = [
+            _leaf_suspect(evidence, (s.name, s.rail or 0), groups[s.name, s.rail or 0], limits)
+            for s in slow
+            if s is not worst
+        ]
         slow = [each for each in tried if each is not None]
     return found
 

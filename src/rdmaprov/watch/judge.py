@@ -24,8 +24,9 @@ def judge(fleet: WatchedFleet) -> list[Verdict]:
     suffer = list(victims(fleet, sources, are_marks))
     bad_links = {place for each in links for place in _places(each)}
     lost = list(losses(fleet, bad_links, [place for place, _ in sources]))
-    explained = bad_links | {place for each in (*pauses, *crowds, *suffer, *lost)
-                             for place in _places(each)}  # fmt: skip
+    explained = bad_links | {
+        place for each in (*pauses, *crowds, *suffer, *lost) for place in _places(each)
+    }
     uneven = list(imbalances(fleet, explained))
     wrong = wrong_priorities(fleet)
     return [*links, *pauses, *crowds, *wrong, *lost, *uneven, *suffer, *unknowns(fleet)]

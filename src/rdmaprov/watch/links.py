@@ -26,9 +26,15 @@ _DOWNS = ("counters.link_downed", "hw_counters.link_downed", "ethtool.link_down_
 # A connection ends then; its sender may be healthy, and its receiver gone.
 _RETRIES = "hw_counters.retry_exceeded_err"
 # Judged here by themselves.
-_APART = {"port.symbol_error", "ethtool.rx_symbol_err_phy", "ethtool.rx_pcs_symbol_err_phy",
-          "port.link_downed", "ethtool.link_down_events_phy", "hw.link_downed",
-          "hw.retry_exceeded_err"}  # fmt: skip
+_APART = {
+    "port.symbol_error",
+    "ethtool.rx_symbol_err_phy",
+    "ethtool.rx_pcs_symbol_err_phy",
+    "port.link_downed",
+    "ethtool.link_down_events_phy",
+    "hw.link_downed",
+    "hw.retry_exceeded_err",
+}
 _FEWEST = 3  # of fewer senders, nothing tells at whose end packets are lost
 
 

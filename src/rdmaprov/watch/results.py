@@ -104,8 +104,12 @@ class WatchResult:
 
     def _summary(self) -> str:
         states = [node["state"] for node in self.nodes_as_data().values()]
-        words = (("failed", "with a fault"), ("victim", "victims"), ("unknown", "unknown"),
-                 ("ok", "without a fault"))  # fmt: skip
+        words = (
+            ("failed", "with a fault"),
+            ("victim", "victims"),
+            ("unknown", "unknown"),
+            ("ok", "without a fault"),
+        )
         parts = [f"{states.count(state):,} {word}" for state, word in words if state in states]
         busy = f"{self.busy_nodes():,} had traffic"
         total = quantity(len(states), "node")
@@ -114,8 +118,9 @@ class WatchResult:
 
 def is_busy(node: NodeAccount) -> bool:
     """Return whether a node moved data: a second's worth of one hundredth of a slow rail."""
-    return any(max(rail.sums[Column.SENT], rail.sums[Column.RECEIVED]) > 10**7
-               for rail in node.rails)  # fmt: skip
+    return any(
+        max(rail.sums[Column.SENT], rail.sums[Column.RECEIVED]) > 10**7 for rail in node.rails
+    )
 
 
 def with_idleness(fleet: WatchedFleet, verdicts: list[Verdict]) -> list[Verdict]:
@@ -147,8 +152,10 @@ def _rail(node: NodeAccount, number: int) -> dict[str, Any]:
         "seen_s": round(rail.seen_s, 1),
         "sent_bytes": rail.sums[Column.SENT],
         "received_bytes": rail.sums[Column.RECEIVED],
-        "states_s": {state.value: round(rail.seconds(state), 1) for state in RailState
-                     if rail.seconds(state)},
-        "counted": {name: count for (own, name), count in node.totals.items()
-                    if own == number and count},
-    }  # fmt: skip
+        "states_s": {
+            state.value: round(rail.seconds(state), 1) for state in RailState if rail.seconds(state)
+        },
+        "counted": {
+            name: count for (own, name), count in node.totals.items() if own == number and count
+        },
+    }

@@ -12,8 +12,17 @@ from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailAccount, RailRow
 
 ROWS = 12
-_HEAD = ("rail", "leaf", "sent GB/s", "received GB/s", "marked", "CNPs/s", "paused", "pausing",
-         "errors")  # fmt: skip
+_HEAD = (
+    "rail",
+    "leaf",
+    "sent GB/s",
+    "received GB/s",
+    "marked",
+    "CNPs/s",
+    "paused",
+    "pausing",
+    "errors",
+)
 _ERRORS = ("symbol", "discard", "crc", "seq_err", "timeout", "rcv_errors", "icrc", "downed")
 
 

@@ -50,12 +50,17 @@ def _no_floor(predicate):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (_slow, "is slow"), (_below_least, "is below the least"), (_fast_rank, "slowest rank"),
-        (_lost_rank, "each rank"), (_fast_row, "as bytes and time make"),
-        (_impossible, "is impossible"), (_no_fleet, "lack the stage fleet"),
-        (_failed, "is failed"), (_no_floor, "has a floor"),
+        (_slow, "is slow"),
+        (_below_least, "is below the least"),
+        (_fast_rank, "slowest rank"),
+        (_lost_rank, "each rank"),
+        (_fast_row, "as bytes and time make"),
+        (_impossible, "is impossible"),
+        (_no_fleet, "lack the stage fleet"),
+        (_failed, "is failed"),
+        (_no_floor, "has a floor"),
     ],
-)  # fmt: skip
+)
 def test_verdicts_are_computed_from_the_numbers(run, change, says):
     predicate = read(run)["predicate"]
     assert list(verdict_objections(predicate)) == []

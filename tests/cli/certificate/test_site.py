@@ -18,7 +18,7 @@ def verify_site(fleet, run):
         ("sys/class/infiniband/mlx5_0/fw_ver", "28.44.1036", "rail 0: NIC firmware was 28.43.2026"),
         ("sys/module/nvidia/version", "580.1", "NVIDIA driver was 570.86.15, is 580.1"),
     ],
-)  # fmt: skip
+)
 def test_what_was_replaced_since_is_named(fleet, run, file, text, says, capfd):
     assert verify_site(fleet, run) == 0
     path = fleet.roots["gpu002"] / file

@@ -61,17 +61,23 @@ class Node:
         counters = {"netdev.tx_bytes": 10**9, "hw.out_of_sequence": 0}
         return [
             {
-                "netdev": each["netdev"], "there": True, "carrier": True,
-                "addresses": [self._address(each["netdev"])], "rdma": "mlx5_0",
-                "state": "ACTIVE", "counters": counters,
+                "netdev": each["netdev"],
+                "there": True,
+                "carrier": True,
+                "addresses": [self._address(each["netdev"])],
+                "rdma": "mlx5_0",
+                "state": "ACTIVE",
+                "counters": counters,
             }
             for each in asked
-        ]  # fmt: skip
+        ]
 
     def _counters(self, document: dict[str, Any], _mark: str) -> dict[str, Any]:
         return {
-            "time": time.time(), "rails": self._rails(document["rails"]), "others": {"eth0": 10**6},
-        }  # fmt: skip
+            "time": time.time(),
+            "rails": self._rails(document["rails"]),
+            "others": {"eth0": 10**6},
+        }
 
     def _preflight(self, document: dict[str, Any], mark: str) -> dict[str, Any]:
         rails = {each["netdev"]: [self._address(each["netdev"])] for each in document["rails"]}
@@ -175,11 +181,19 @@ class Node:
             yield "phase", {"phase": f"{task['plane']}: sweep"}
             for size in task["sizes"]:
                 for in_place in (True, False):
-                    yield "row", {
-                        **at, "dtype": "float32", "bytes": size, "in_place": in_place,
-                        "count": 20, "median_us": MEDIAN_US, "p99_us": 2 * MEDIAN_US,
-                        "min_us": MEDIAN_US,
-                    }  # fmt: skip
+                    yield (
+                        "row",
+                        {
+                            **at,
+                            "dtype": "float32",
+                            "bytes": size,
+                            "in_place": in_place,
+                            "count": 20,
+                            "median_us": MEDIAN_US,
+                            "p99_us": 2 * MEDIAN_US,
+                            "min_us": MEDIAN_US,
+                        },
+                    )
                 yield "checked", {**at, "bytes": size, "dtypes": task["dtypes"]}
             yield "waits", {**at, "us": [100.0 + i for i in range(9)]}
             moved = {plane["netdev"]: 11 * DUE_BYTES // 10}

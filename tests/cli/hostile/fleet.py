@@ -70,9 +70,14 @@ class Fleet:
     """
 
     def __init__(
-        self, directory: Path, lies: Sequence[Lie], data: Mapping[str, Any], seed: int,
-        variables: Mapping[str, Any] | None = None, replayed: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        directory: Path,
+        lies: Sequence[Lie],
+        data: Mapping[str, Any],
+        seed: int,
+        variables: Mapping[str, Any] | None = None,
+        replayed: int = 0,
+    ) -> None:
         self.here = directory / "work"
         self._away = directory
         self.lies = {f"liar{number:03}": lie for number, lie in enumerate(lies, start=1)}
@@ -126,9 +131,14 @@ class Fleet:
             "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=5s",
         }
         done = subprocess.run(
-            [sys.executable, str(HERE / "impatient.py"), *words], cwd=self.here, env=environment,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
+            [sys.executable, str(HERE / "impatient.py"), *words],
+            cwd=self.here,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
         said = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
         ran = Ran(done.returncode, said)
         for kept in (self.here / "runs").glob("*/results.json"):

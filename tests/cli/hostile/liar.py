@@ -136,9 +136,11 @@ def known(lie: dict[str, Any], request: Request) -> tuple[int, bytes, bytes]:
     if lie["verb"] == "apply --drifted":
         wrong.mark_told(lie)
         said = lie["kind"] == "saying" and not lie.get("places")
-        return (3, b"", wrong.SAYINGS[lie["name"]].encode("utf-8", "surrogatepass")) if said else (
-            0, make(lie, lie["good"]), b""
-        )  # fmt: skip
+        return (
+            (3, b"", wrong.SAYINGS[lie["name"]].encode("utf-8", "surrogatepass"))
+            if said
+            else (0, make(lie, lie["good"]), b"")
+        )
     rc, out, err = lie["good"].get(request.command, [0, "", ""])
     return rc, framing.garbled(lie, out.encode("latin-1")), err.encode("latin-1")
 

@@ -12,8 +12,18 @@ from tests.cli.hostile import framing, wrong
 
 SEED_VARIABLE = "RDMAPROV_FUZZ_SEED"
 VERBS = ("plan", "validate", "apply --drifted", "discover", "accept")
-_ENDS = ("exit 1", "exit 77", "exit 127", "exit 255", "signal 9", "signal 11", "signal 15",
-         "silence", "drip 5", "errors 100")  # fmt: skip
+_ENDS = (
+    "exit 1",
+    "exit 77",
+    "exit 127",
+    "exit 255",
+    "signal 9",
+    "signal 11",
+    "signal 15",
+    "silence",
+    "drip 5",
+    "errors 100",
+)
 
 
 @dataclass(frozen=True)
@@ -104,17 +114,32 @@ def of_frames(after: int = 0, stage: str = "") -> list[Lie]:
 
 
 SURVEY = (
-    ("roles",), ("roles", "limits"), ("roles", "limits", "changes"), ("roles", "limits", "reboot"),
-    ("roles", "limits", "changes", 0, "seen"), ("pending",), ("problems",), ("boot_id",),
-)  # fmt: skip
+    ("roles",),
+    ("roles", "limits"),
+    ("roles", "limits", "changes"),
+    ("roles", "limits", "reboot"),
+    ("roles", "limits", "changes", 0, "seen"),
+    ("pending",),
+    ("problems",),
+    ("boot_id",),
+)
 # A text there may be any; so only what is no list, no mapping, or has a pattern.
 STRICT_SURVEY = (*(place for place in SURVEY if place[-1] != "seen"),)
 SURVEY_SAYS = (("problems", 0), ("roles", "limits", "changes", 0, "seen"))
 FACTS = (
-    ("rails",), ("rails", 0, "pci"), ("rails", 0, "netdev"), ("rails", 0, "path"),
-    ("rails", 0, "numa_node"), ("rails", 0, "gbps"), ("rails", 0, "addresses"), ("gpus",),
-    ("gpus", 0, "pci"), ("memory_bytes",), ("numa_nodes",), ("kernel",),
-)  # fmt: skip
+    ("rails",),
+    ("rails", 0, "pci"),
+    ("rails", 0, "netdev"),
+    ("rails", 0, "path"),
+    ("rails", 0, "numa_node"),
+    ("rails", 0, "gbps"),
+    ("rails", 0, "addresses"),
+    ("gpus",),
+    ("gpus", 0, "pci"),
+    ("memory_bytes",),
+    ("numa_nodes",),
+    ("kernel",),
+)
 PREFLIGHT = (
     ("time",), ("rails",), ("rails", 0, "there"), ("rails", 0, "addresses"),
     ("rails", 0, "counters"), ("others",), ("torch",), ("gpus",), ("port",), ("addresses",),

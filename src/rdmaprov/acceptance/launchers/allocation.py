@@ -54,11 +54,21 @@ def allocation_command(
     """
     minutes = [] if limit_s is None else [f"--time={-(-int(limit_s) // 60) + 5}"]
     return [
-        "salloc", "--quiet", "--job-name=rdmaprov-accept", f"--nodes={len(names)}",
-        f"--nodelist={','.join(names)}", "--exclusive", "--mem=0", f"--immediate={WAIT_S}",
-        *([f"--gres=gpu:{gpus}"] if gpus else []), *minutes, *options,
-        "/bin/sh", "-c", 'echo "$SLURM_JOB_ID"; exec cat',
-    ]  # fmt: skip
+        "salloc",
+        "--quiet",
+        "--job-name=rdmaprov-accept",
+        f"--nodes={len(names)}",
+        f"--nodelist={','.join(names)}",
+        "--exclusive",
+        "--mem=0",
+        f"--immediate={WAIT_S}",
+        *([f"--gres=gpu:{gpus}"] if gpus else []),
+        *minutes,
+        *options,
+        "/bin/sh",
+        "-c",
+        'echo "$SLURM_JOB_ID"; exec cat',
+    ]
 
 
 @contextmanager

@@ -92,9 +92,13 @@ class Program:
             return
         try:
             self.process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                start_new_session=True, preexec_fn=prepare,
-            )  # fmt: skip
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=prepare,
+            )
         except (OSError, subprocess.SubprocessError) as error:
             self.rc, self.why = 126, "cannot start: {}".format(error)
             return

@@ -40,9 +40,13 @@ def run_command(argv, limit_s=20):
     """Return what a command printed, None if it failed; why is in the second place."""
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            universal_newlines=True, timeout=limit_s,
-        )  # fmt: skip
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+            timeout=limit_s,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, str(error)
     if done.returncode:
@@ -195,9 +199,11 @@ def ping_targets(targets, wanted, limit_s):
         ]
         try:
             running[number] = subprocess.Popen(
-                [*words, address], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                [*words, address],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-            )  # fmt: skip
+            )
         except OSError:
             break
     end, found = time.monotonic() + limit_s, set()

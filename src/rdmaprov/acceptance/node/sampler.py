@@ -117,10 +117,14 @@ class Sampler:
         for table in self.tables:
             grown = [i for i, column in enumerate(table.rows[1:], 1) if any(column)]
             columns = [table.names[i - 1] for i in grown]
-            head["tables"].append({
-                "every_s": table.every_s, "rows": len(table.rows[0]), "columns": columns,
-                "still": sorted(set(table.names) - set(columns)),
-            })  # fmt: skip
+            head["tables"].append(
+                {
+                    "every_s": table.every_s,
+                    "rows": len(table.rows[0]),
+                    "columns": columns,
+                    "still": sorted(set(table.names) - set(columns)),
+                }
+            )
             for i in [0, *grown]:
                 column = array.array("Q", table.rows[i])
                 if sys.byteorder == "big":

@@ -109,9 +109,17 @@ def digest_samples(
         own = into_bins(track, edges[track.every_s], step, bins) if track else array("d")
         digests.append(_digest_rail(node, rail, track, own))
     return NodeDigest(
-        name, first * step, step, node.began, node.lasted_s, node.clock_step_s, node.longest_s,
-        node.cpu_share, tuple(digests), tuple(rail_events(node, tracks, rails, together)),
-    )  # fmt: skip
+        name,
+        first * step,
+        step,
+        node.began,
+        node.lasted_s,
+        node.clock_step_s,
+        node.longest_s,
+        node.cpu_share,
+        tuple(digests),
+        tuple(rail_events(node, tracks, rails, together)),
+    )
 
 
 def bin_step(every_s: float, lasted_s: float, most_bins: int) -> float:

@@ -103,8 +103,10 @@ def pause_share(table: SampleTable, rail: int, way: str) -> list[float]:
     mlx5 counts microseconds (counters.rst in the kernel's documentation): `rx` as its switch asked,
     `tx` as it asked its switch.
     """
-    names = (f"ethtool.{way}_{which}_pause_duration" for which in (*map("prio{}".format, range(8)),
-             "global"))  # fmt: skip
+    names = (
+        f"ethtool.{way}_{which}_pause_duration"
+        for which in (*map("prio{}".format, range(8)), "global")
+    )
     columns = [each for name in names if (each := table.grown.get((rail, name))) is not None]
     rows = zip(*columns, strict=True) if columns else [(0,)] * len(table.ends_s)
     return [

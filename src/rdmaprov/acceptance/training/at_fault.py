@@ -200,8 +200,10 @@ def slow_groups(times: TrainingTimes) -> list[str]:
                     f"{plane}: {bad} of {quantity(len(rates), 'group')} of {nodes} nodes reach "
                     f"{format_gb_s(min(rates.values()))}, the others {usual}"
                 )
-    whole = {plane: max(times.rates(times.plan.sizes[-1], plane).values(), default=0.0)
-             for plane in planes}  # fmt: skip
+    whole = {
+        plane: max(times.rates(times.plan.sizes[-1], plane).values(), default=0.0)
+        for plane in planes
+    }
     best = max(whole.values(), default=0.0)
     found += [
         f"{plane}: all nodes reach {format_gb_s(rate)}, on another rail {format_gb_s(best)}"

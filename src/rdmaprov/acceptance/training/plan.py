@@ -81,16 +81,28 @@ def _tasks(
         if len(groups[0]) > 1:
             for plane in job.planes:
                 yield Task(
-                    next(numbers), STAGE, plane.name, groups, sizes=messages,
-                    dtypes=(model.dtype,), repeat=_REPEAT, limit_s=_LIMIT_S,
-                )  # fmt: skip
+                    next(numbers),
+                    STAGE,
+                    plane.name,
+                    groups,
+                    sizes=messages,
+                    dtypes=(model.dtype,),
+                    repeat=_REPEAT,
+                    limit_s=_LIMIT_S,
+                )
         # gloo has a rail at a time: that of the first one stands for all, but for all nodes.
         planes = job.planes if size == sizes[-1] else job.planes[:1]
         for plane, strategy in itertools.product(planes, STRATEGIES):
             yield Task(
-                next(numbers), STAGE, plane.name, groups, "train", repeat=STEPS[site.backend],
-                limit_s=_LIMIT_S, work=model.as_work(strategy),
-            )  # fmt: skip
+                next(numbers),
+                STAGE,
+                plane.name,
+                groups,
+                "train",
+                repeat=STEPS[site.backend],
+                limit_s=_LIMIT_S,
+                work=model.as_work(strategy),
+            )
 
 
 def node_groups(job: GateJob, size: int) -> tuple[tuple[int, ...], ...]:

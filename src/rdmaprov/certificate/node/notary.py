@@ -77,9 +77,13 @@ def ssh_keygen(*words, text=""):
     try:
         return subprocess.run(
             ["ssh-keygen", *words],
-            input=text.encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30,
-            env=environment, start_new_session=True,
-        )  # fmt: skip
+            input=text.encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=30,
+            env=environment,
+            start_new_session=True,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CannotDo("ssh-keygen: {}".format(error)) from error
 

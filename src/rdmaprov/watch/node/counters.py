@@ -21,14 +21,21 @@ from rdmaprov.node.rail_counters import FAST, SLOW, RailCounters
 
 IDLE_S = 60  # the controller asks each second; ssh may not know that it is gone
 WATCHED = {
-    "counters": FAST["counters"] + SLOW["counters"] + (
-        "link_error_recovery", "local_link_integrity_errors",
+    "counters": FAST["counters"]
+    + SLOW["counters"]
+    + (
+        "link_error_recovery",
+        "local_link_integrity_errors",
     ),
-    "hw_counters": FAST["hw_counters"] + (
-        "implied_nak_seq_err", "rnr_nak_retry_err", "retry_exceeded_err", "rx_icrc_encapsulated",
+    "hw_counters": FAST["hw_counters"]
+    + (
+        "implied_nak_seq_err",
+        "rnr_nak_retry_err",
+        "retry_exceeded_err",
+        "rx_icrc_encapsulated",
         "link_downed",
     ),
-}  # fmt: skip
+}
 # Behind what a run of accept reads: of errors what the acceptance judges, and bytes by priority.
 MORE = r"|tx_prio\d_bytes|rx_symbol_err_phy|rx_crc_errors_phy|tx_discards_phy"
 # Soft-RoCE counts its packets and not their bytes.
