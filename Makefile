@@ -82,7 +82,7 @@ generate: venv
 	$(BIN)/python -m rdmaprov.contract.document > docs/contract.md
 	$(BIN)/python -m rdmaprov.cli.document > docs/cli.md
 	$(BIN)/python -m tests.validate.document > docs/checks.md
-	$(BIN)/python -m tests.unit.museum_document > docs/machines.md
+	$(BIN)/python -m tests.unit.helpers.museum_document > docs/machines.md
 
 # Two labs at a time: a lab under emulation mostly keeps one processor busy. Not beside the unit tests,
 # some of which have to tell what is slow from what hangs.

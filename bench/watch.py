@@ -224,7 +224,7 @@ def _resident() -> int:
 
 def measure_ssh(count: int, seconds: int) -> None:
     """Print what the ssh of a node takes of the controller each second."""
-    from tests.unit.ssh_node import Sshd
+    from tests.unit.helpers.ssh_node import Sshd
 
     with tempfile.TemporaryDirectory() as place:
         variables = Sshd(Path(place)).variables("node")

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
-from tests.unit.sites import GOOD, write
-from tests.unit.waiting import until
+from tests.unit.helpers.sites import GOOD, write
+from tests.unit.helpers.waiting import until
 
 NAMES = ("n1", "n2")
 HOSTS = f"""\

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 SETTING = "kernel.randomize_va_space"
 NOTHING = "limits_memlock_users: []\nlimits_memlock_services: []\n"

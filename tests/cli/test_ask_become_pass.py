@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pexpect
 import pytest
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli import VERBS, cli
 

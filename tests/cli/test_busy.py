@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.namespaced import hosts, needs_namespace, rdmaprov
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.exit_codes import ExitCode
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.nccl_jobs import Job
+from tests.unit.helpers.nccl_jobs import Job
 
 from rdmaprov import cli
 from rdmaprov.exit_codes import ExitCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.subnet_texts import DISCOVERY, ERRORS, TABLES, Texts
+from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, TABLES, Texts
 
 from rdmaprov import cli
 from rdmaprov.exit_codes import ExitCode

@@ -7,8 +7,8 @@ import re
 import shutil
 
 import pytest
-from tests.unit.sites import GOOD, write
-from tests.unit.switch_answers import FIXTURES, NAMES, SavedAnswers
+from tests.unit.helpers.sites import GOOD, write
+from tests.unit.helpers.switch_answers import FIXTURES, NAMES, SavedAnswers
 
 from rdmaprov import cli
 from rdmaprov.cli.explain_switch import SYSTEMS

@@ -11,7 +11,7 @@ import click
 import pytest
 from tests.full_disk import full_disk
 from tests.report import runs
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli import discover, run, session
 from rdmaprov.discover import merge, reach, variables

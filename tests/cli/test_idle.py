@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from tests.unit.sites import GOOD, write
-from tests.unit.slurm_cluster import running_cluster
-from tests.unit.waiting import until
+from tests.unit.helpers.sites import GOOD, write
+from tests.unit.helpers.slurm_cluster import running_cluster
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
 

@@ -8,7 +8,7 @@ import sys
 
 import jsonschema
 import pytest
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 from tests.unit.test_acceptance_result import SCHEMA
 
 from rdmaprov.exit_codes import ExitCode

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from tests.unit import sites
-from tests.unit.ssh_node import Sshd
+from tests.unit.helpers import sites
+from tests.unit.helpers.ssh_node import Sshd
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.resources import data_dir

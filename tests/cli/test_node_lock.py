@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from plugins.plugin_utils.holder import Holder, of_process
 from tests.cli.namespaced import hosts, needs_namespace, rdmaprov
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.exit_codes import ExitCode
 

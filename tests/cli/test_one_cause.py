@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.unit import sites
+from tests.unit.helpers import sites
 
 from rdmaprov.exit_codes import ExitCode
 

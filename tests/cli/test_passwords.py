@@ -16,7 +16,7 @@ import pexpect
 import pytest
 from ansible.cli import CLI
 from ansible.parsing.dataloader import DataLoader
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli.password_pipe import password_pipe
 from rdmaprov.inventory.password_file import read_password

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.cli.namespaced import hosts, needs_namespace, rdmaprov
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 SETTING = "kernel.randomize_va_space"
 VALUE = "/proc/sys/kernel/randomize_va_space"

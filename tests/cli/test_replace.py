@@ -9,10 +9,10 @@ import sys
 import pytest
 import yaml
 from tests.cli.slurm_place import HOSTS, NAMES, SLURM, Place, fresh_place, reasons
-from tests.unit.sites import GOOD, write
-from tests.unit.slurm_cluster import running_cluster
-from tests.unit.ssh_node import Sshd
-from tests.unit.waiting import until
+from tests.unit.helpers.sites import GOOD, write
+from tests.unit.helpers.slurm_cluster import running_cluster
+from tests.unit.helpers.ssh_node import Sshd
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.replace.journal import Journal, journal_directory

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.slurm_place import NAMES, SLURM, fresh_place, reasons
-from tests.unit.slurm_cluster import running_cluster
+from tests.unit.helpers.slurm_cluster import running_cluster
 
 from rdmaprov.exit_codes import ExitCode
 

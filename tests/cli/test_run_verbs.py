@@ -14,7 +14,7 @@ from pathlib import Path
 import pexpect
 import pytest
 from tests.lab.handle import processes_with
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 HIDDEN = "127.0.0.1"
 CLOSED = "    ansible_port: 1\n    ansible_ssh_timeout: 5\n"

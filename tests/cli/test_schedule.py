@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli.schedule_units import ScheduledVerb
 from rdmaprov.exit_codes import ExitCode

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli.site_lock import SiteHeld, site_lock
 from rdmaprov.exit_codes import ExitCode

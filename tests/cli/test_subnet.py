@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.unit.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES, Texts
+from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES, Texts
 
 from rdmaprov import cli
 from rdmaprov.exit_codes import ExitCode

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 from rich.console import Console
-from tests.unit import sites
+from tests.unit.helpers import sites
 
 from rdmaprov import terminal
 from rdmaprov.apply.events import Change, NodeEvent

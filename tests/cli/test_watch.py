@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from tests.madeup.watch_faults import FAULTS
 from tests.madeup.watched import MadeUpLink, MadeUpWatch
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 from tests.unit.test_report_results import VALIDATOR
 
 from rdmaprov import cli

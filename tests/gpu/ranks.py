@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from tests.unit.local_node import here
+from tests.unit.helpers.local_node import here
 
 from rdmaprov.acceptance import bundle
 from rdmaprov.acceptance.job_run import JobRun

@@ -14,8 +14,8 @@ import pytest
 from tests.cli.certified import make_key, public
 from tests.lab.fleet import FOUR, NODES, PATIENT, Fleet, leftovers_of_accept
 from tests.site_runs import WAIT_S, SiteRuns
-from tests.unit.slurm_cluster import running_cluster
-from tests.unit.waiting import until
+from tests.unit.helpers.slurm_cluster import running_cluster
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.acceptance.job_request import LEASE_S
 from rdmaprov.lab import monitor

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.report.runs import SITE, STARTED, names, plain
-from tests.unit import accept_runs, made_samples
+from tests.unit.helpers import accept_runs, made_samples
 
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding

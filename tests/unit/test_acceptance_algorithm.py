@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.accept_runs import say
-from tests.unit.swept_fleets import GIB, choices, floor_of, gate_site, judge, swept
+from tests.unit.helpers.accept_runs import say
+from tests.unit.helpers.swept_fleets import GIB, choices, floor_of, gate_site, judge, swept
 
 from rdmaprov.acceptance import evidence, fleet_floor
 from rdmaprov.acceptance.plan import Task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.accept_runs import broken, healthy, say
+from tests.unit.helpers.accept_runs import broken, healthy, say
 
 from rdmaprov.acceptance import blame, waiting
 

@@ -8,7 +8,7 @@ import itertools
 import math
 
 import pytest
-from tests.unit.preflight_facts import facts, four_nodes
+from tests.unit.helpers.preflight_facts import facts, four_nodes
 
 from rdmaprov.acceptance import counters, link_errors
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit import accept_runs
+from tests.unit.helpers import accept_runs
 
 from rdmaprov.acceptance import blame, measure, paths, proof, wrong_sums
 from rdmaprov.acceptance.rank_events import parse_event

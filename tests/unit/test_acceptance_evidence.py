@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.unit.accept_runs import change, found, healthy, job
+from tests.unit.helpers.accept_runs import change, found, healthy, job
 
 from rdmaprov.acceptance import measure, paths, wrong_sums
 from rdmaprov.acceptance.job_run import JobRun

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests import published
-from tests.unit.nccl_jobs import Job
-from tests.unit.swept_fleets import GIB, archive, floor_of, gate_site, judge, swept
+from tests.unit.helpers.nccl_jobs import Job
+from tests.unit.helpers.swept_fleets import GIB, archive, floor_of, gate_site, judge, swept
 
 from rdmaprov.acceptance import evidence
 from rdmaprov.acceptance.node_logs import read_run

@@ -6,8 +6,8 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from tests.unit.gate_sites import made_site
-from tests.unit.live_ranks import FakeRunner
+from tests.unit.helpers.gate_sites import made_site
+from tests.unit.helpers.live_ranks import FakeRunner
 
 from rdmaprov.acceptance import stages_groups
 from rdmaprov.acceptance.live import LiveRanks

@@ -6,7 +6,7 @@ import os
 import sys
 
 import pytest
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance import evidence, gpu_checks, jobs, shapes
 from rdmaprov.acceptance.finding import Finding

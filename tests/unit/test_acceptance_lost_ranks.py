@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.accept_runs import say
-from tests.unit.blamed_runs import ALL_NODES, all_waited, judge, named
-from tests.unit.nccl_runs import (
+from tests.unit.helpers.accept_runs import say
+from tests.unit.helpers.blamed_runs import ALL_NODES, all_waited, judge, named
+from tests.unit.helpers.nccl_runs import (
     GPUS,
     failed_run,
     summary,

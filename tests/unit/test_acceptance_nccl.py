@@ -7,8 +7,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.unit.accept_runs import change, healthy, job
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.accept_runs import change, healthy, job
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance import evidence, fleet_floor, node_logs, stages_fleet
 from rdmaprov.acceptance.gate_site import GateSite

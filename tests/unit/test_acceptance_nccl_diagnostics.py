@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.unit.accept_runs import job
-from tests.unit.nccl_runs import GPUS, failed_run
-from tests.unit.swept_fleets import gate_site
+from tests.unit.helpers.accept_runs import job
+from tests.unit.helpers.nccl_runs import GPUS, failed_run
+from tests.unit.helpers.swept_fleets import gate_site
 from tests.unit.test_nccl_diagnostics import HEALTHY, line, mismatch, outlier, pair
 
 from rdmaprov.acceptance.job_request import start_request

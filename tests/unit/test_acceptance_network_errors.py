@@ -6,9 +6,9 @@ import io
 import tarfile
 
 import pytest
-from tests.unit.accept_runs import say
-from tests.unit.blamed_runs import ALL_NODES, all_waited, judge, named
-from tests.unit.nccl_runs import (
+from tests.unit.helpers.accept_runs import say
+from tests.unit.helpers.blamed_runs import ALL_NODES, all_waited, judge, named
+from tests.unit.helpers.nccl_runs import (
     GPUS,
     REMOTE_ERROR,
     aborted,

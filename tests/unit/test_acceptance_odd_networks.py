@@ -6,7 +6,7 @@ import io
 import tarfile
 
 import pytest
-from tests.unit.accept_runs import job
+from tests.unit.helpers.accept_runs import job
 
 from rdmaprov.acceptance import odd_networks
 from rdmaprov.acceptance.job_run import JobRun, NodeRun

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from tests.unit import made_samples
-from tests.unit.accept_runs import healthy, job
+from tests.unit.helpers import made_samples
+from tests.unit.helpers.accept_runs import healthy, job
 
 from rdmaprov.acceptance import over_time, sampling
 from rdmaprov.acceptance.gate_site import GateSite

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.preflight_facts import facts, four_nodes, tries
+from tests.unit.helpers.preflight_facts import facts, four_nodes, tries
 
 from rdmaprov.acceptance import preflight, reach, shapes
 from rdmaprov.acceptance.nodes import ask_nodes, program_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis.strategies import data, integers, sampled_from
-from tests.unit import accept_runs
+from tests.unit.helpers import accept_runs
 
 from rdmaprov.acceptance import proof
 from rdmaprov.acceptance.result import GateResult

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
-from tests.unit.preflight_facts import facts, tries
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.preflight_facts import facts, tries
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance import rail_reach, shapes
 from rdmaprov.acceptance.nodes import ask_nodes, program_command

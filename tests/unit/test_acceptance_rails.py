@@ -15,7 +15,7 @@ from tests.madeup.faults import kinds
 from tests.madeup.runner import MadeUpRunner
 from tests.madeup.shape import usual_shape
 from tests.madeup.site import site_nodes
-from tests.unit.swept_fleets import archive, floor_of, gate_site, swept, tuning
+from tests.unit.helpers.swept_fleets import archive, floor_of, gate_site, swept, tuning
 
 from rdmaprov.acceptance import jobs, stages_fleet, stages_rails
 from rdmaprov.acceptance.options import Options

@@ -17,7 +17,7 @@ from hypothesis.strategies import (
     sampled_from,
     text,
 )
-from tests.unit import accept_runs
+from tests.unit.helpers import accept_runs
 
 from rdmaprov.acceptance import blame
 from rdmaprov.acceptance.job_run import NodeRun

@@ -11,8 +11,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import CliRunner
-from tests.unit.accept_runs import broken, change, healthy
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.accept_runs import broken, change, healthy
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance import blame, bundle, job_request, paths, state, summary
 from rdmaprov.acceptance.finding import Finding

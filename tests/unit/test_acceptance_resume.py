@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.gate_sites import made_site
+from tests.unit.helpers.gate_sites import made_site
 
 from rdmaprov.acceptance import (
     resume,

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.unit.waiting import until
+from tests.unit.helpers.waiting import until
 
 from rdmaprov import acceptance, node
 from rdmaprov.acceptance.samples.packed import MOST_PACKED, parse_samples

@@ -7,7 +7,7 @@ import json
 import zlib
 
 import pytest
-from tests.unit import made_samples
+from tests.unit.helpers import made_samples
 
 from rdmaprov.acceptance.samples import packed
 from rdmaprov.acceptance.samples.digest import bin_edges, digest_samples, into_bins

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.unit import made_samples
+from tests.unit.helpers import made_samples
 
 from rdmaprov.acceptance.samples import verdicts
 from rdmaprov.acceptance.samples.changes import change_point

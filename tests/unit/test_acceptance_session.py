@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from tests.unit.accept_runs import job
+from tests.unit.helpers.accept_runs import job
 
 from rdmaprov.acceptance import blame, jobs, stages_fleet
 from rdmaprov.acceptance.job_request import task_file

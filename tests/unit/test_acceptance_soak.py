@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.unit.accept_runs import change, healthy, job, say
+from tests.unit.helpers.accept_runs import change, healthy, job, say
 
 from rdmaprov.acceptance import (
     measure,

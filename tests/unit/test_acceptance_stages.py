@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 import pytest
-from tests.unit.gate_sites import GPUS, made_site, slow
-from tests.unit.live_ranks import RATE_GB_S, FakeRunner
+from tests.unit.helpers.gate_sites import GPUS, made_site, slow
+from tests.unit.helpers.live_ranks import RATE_GB_S, FakeRunner
 
 from rdmaprov.acceptance import isolate, stages_groups, stages_host, stages_path_pairs
 from rdmaprov.acceptance.gate import Gate, StageRun

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.accept_runs import job
-from tests.unit.supervised import command_lines, supervised_units, two_nodes
+from tests.unit.helpers.accept_runs import job
+from tests.unit.helpers.supervised import command_lines, supervised_units, two_nodes
 
 from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.rank_events import RankEvent

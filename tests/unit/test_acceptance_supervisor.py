@@ -11,8 +11,8 @@ import os
 import signal
 
 import pytest
-from tests.unit.supervised import Kept, command_lines, marked, supervised_units, two_nodes
-from tests.unit.waiting import until
+from tests.unit.helpers.supervised import Kept, command_lines, marked, supervised_units, two_nodes
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.acceptance import sampling
 

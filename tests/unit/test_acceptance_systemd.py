@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
-from tests.unit.supervised import Kept, alter, marked, use_systemd
-from tests.unit.waiting import until
+from tests.unit.helpers.supervised import Kept, alter, marked, use_systemd
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.accept_runs import change, found, healthy, job, say
+from tests.unit.helpers.accept_runs import change, found, healthy, job, say
 
 from rdmaprov.acceptance import wrong_sums
 from rdmaprov.acceptance.agent import pattern

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.apply_events import results_of, run, shown
+from tests.unit.helpers.apply_events import results_of, run, shown
 
 from rdmaprov.apply import summary
 from rdmaprov.apply.events import Change, parse_event

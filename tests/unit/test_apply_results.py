@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.apply_events import events, results_of, run, shown
+from tests.unit.helpers.apply_events import events, results_of, run, shown
 
 from rdmaprov.apply import summary
 from rdmaprov.apply.events import NodeEvent, RolePlan, Survey, parse_event

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 from tests.unit.test_scheduler_service import IDLE, Time
 
 from rdmaprov.cli.apply_rolling import PROOFS, roll

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.accept_runs import healthy, job
+from tests.unit.helpers.accept_runs import healthy, job
 
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages import StageReport

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli import cli
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.unit import sites
-from tests.unit.discovered import RAIL
+from tests.unit.helpers import sites
+from tests.unit.helpers.discovered import RAIL
 
 from rdmaprov import contract
 from rdmaprov.cli import run

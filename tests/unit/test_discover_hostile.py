@@ -18,8 +18,8 @@ from hypothesis.strategies import (
     recursive,
 )
 from hypothesis.strategies import text as st_text
-from tests.unit import sites
-from tests.unit.discovered import FACTS
+from tests.unit.helpers import sites
+from tests.unit.helpers.discovered import FACTS
 
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.cli import run

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.discovered import FACTS, RAIL
+from tests.unit.helpers.discovered import FACTS, RAIL
 from tests.validate.switches import announced
 
 from rdmaprov.discover import collector, variables

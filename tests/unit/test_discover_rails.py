@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit import sites
-from tests.unit.discovered import FACTS, RAIL
+from tests.unit.helpers import sites
+from tests.unit.helpers.discovered import FACTS, RAIL
 
 from rdmaprov.discover.rails import choose_rails
 from rdmaprov.discover.variables import remarks

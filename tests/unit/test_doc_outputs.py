@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.doc_outputs import output_of, shown_commands
-from tests.unit.fleet_month import PAGE, FleetMonth, refreshed
+from tests.unit.helpers.doc_outputs import output_of, shown_commands
+from tests.unit.helpers.fleet_month import PAGE, FleetMonth, refreshed
 
 ROOT = Path(__file__).resolve().parents[2]
 SWITCHES = list(shown_commands((ROOT / "docs/switches.md").read_text()))
@@ -19,7 +19,7 @@ def test_page_on_switches_shows_what_is_printed(shown, capsys, monkeypatch):
 
 
 def test_month_of_a_fleet_shows_what_is_printed(tmp_path):
-    """Refresh with: python -m tests.unit.fleet_month."""
+    """Refresh with: python -m tests.unit.helpers.fleet_month."""
     page = PAGE.read_text()
     assert refreshed(page, FleetMonth(tmp_path)) == page
     metrics = [line for line in page.splitlines() if line.startswith("rdmaprov_")]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.unit.doc_commands import FENCE, commands, wrong_command
-from tests.unit.doc_sites import PageSites
+from tests.unit.helpers.doc_commands import FENCE, commands, wrong_command
+from tests.unit.helpers.doc_sites import PageSites
 from tests.validate import document as checks
 
 from rdmaprov.cli import cli, document

@@ -16,7 +16,7 @@ from ansible.template import Templar
 from ansible.vars.manager import VariableManager
 from plugins.module_utils import shipped
 from plugins.module_utils.qos import install
-from tests.unit import sites
+from tests.unit.helpers import sites
 
 from rdmaprov.drift import collection
 from rdmaprov.drift.arguments import Arguments, NotCertain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.floors import H100, causes, verdict
+from tests.unit.helpers.floors import H100, causes, verdict
 
 from rdmaprov.bandwidth.fabric import Fabric, FabricError, check_fabric, parse_slot
 from rdmaprov.bandwidth.floor import derive, judge

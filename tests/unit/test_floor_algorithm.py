@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.floors import H100, verdict
+from tests.unit.helpers.floors import H100, verdict
 
 from rdmaprov.bandwidth import efficiency
 from rdmaprov.bandwidth.choice import possible_algorithms

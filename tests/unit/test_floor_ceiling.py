@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.unit.floors import H100
+from tests.unit.helpers.floors import H100
 
 from rdmaprov.bandwidth import ceiling
 from rdmaprov.bandwidth.fabric import Fabric, parse_slot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.floors import verdict
+from tests.unit.helpers.floors import verdict
 
 from rdmaprov.bandwidth import gpus
 from rdmaprov.bandwidth.fabric import Fabric, FabricError, parse_slot

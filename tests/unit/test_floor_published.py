@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests import published
-from tests.unit.floors import DOCS, H100
+from tests.unit.helpers.floors import DOCS, H100
 
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.bandwidth.floor import derive

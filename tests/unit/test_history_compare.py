@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.report import runs
-from tests.unit import fleet_runs
+from tests.unit.helpers import fleet_runs
 
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 from tests.report import runs
-from tests.unit import fleet_runs
+from tests.unit.helpers import fleet_runs
 
 from rdmaprov.cli import cli, publish, run, session
 from rdmaprov.exit_codes import ExitCode

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from tests.report import runs
-from tests.unit import fleet_runs
+from tests.unit.helpers import fleet_runs
 
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode

@@ -8,8 +8,8 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from tests.unit import perftest_standin, verbs_tree
-from tests.unit.surveyed_node import FULL, NDR, device
+from tests.unit.helpers import perftest_standin, verbs_tree
+from tests.unit.helpers.surveyed_node import FULL, NDR, device
 
 from rdmaprov.acceptance.path_survey import survey_nodes
 from rdmaprov.acceptance.shapes import path_step, path_survey

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.init_flags import IB, ROCE
+from tests.unit.helpers.init_flags import IB, ROCE
 
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
-from tests.unit.init_flags import IB, ROCE
+from tests.unit.helpers.init_flags import IB, ROCE
 
 from rdmaprov.cli import run
 from rdmaprov.cli.init import init

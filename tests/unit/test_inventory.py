@@ -13,7 +13,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.template import trust_as_template
 from ansible.vars.manager import VariableManager
-from tests.unit import sites
+from tests.unit.helpers import sites
 
 from rdmaprov.inventory import SiteError, load_site
 from rdmaprov.inventory.ansible_api import Engine, Inventory

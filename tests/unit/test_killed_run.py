@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.unit.waiting import until
+from tests.unit.helpers.waiting import until
 
 from rdmaprov import interrupt
 from rdmaprov.marked import marked_processes, signal_marked

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.unit.waiting import until
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.lab.process import CommandError, Daemon, run
 

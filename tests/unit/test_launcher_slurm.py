@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.accept_runs import job
-from tests.unit.slurm_cluster import running_cluster
-from tests.unit.waiting import until
+from tests.unit.helpers.accept_runs import job
+from tests.unit.helpers.slurm_cluster import running_cluster
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.acceptance import shapes
 from rdmaprov.acceptance.launch import Launcher

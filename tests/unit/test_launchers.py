@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.unit import sites
+from tests.unit.helpers import sites
 
 from rdmaprov.acceptance import preflight
 from rdmaprov.acceptance.launchers.allocation import allocation_command, gpus_of

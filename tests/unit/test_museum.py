@@ -14,11 +14,11 @@ from plugins.module_utils import netdevs as role_netdevs
 from plugins.module_utils import nic_firmware
 from plugins.module_utils import pci as role_pci
 from plugins.module_utils import rails as role_rails
-from tests.unit import museum
-from tests.unit.museum import MACHINES, Museum
-from tests.unit.museum_node import MuseumNode
-from tests.unit.museum_readers import READERS
-from tests.unit.museum_without_reader import NEVER, NO_READER, reason
+from tests.unit.helpers import museum
+from tests.unit.helpers.museum import MACHINES, Museum
+from tests.unit.helpers.museum_node import MuseumNode
+from tests.unit.helpers.museum_readers import READERS
+from tests.unit.helpers.museum_without_reader import NEVER, NO_READER, reason
 
 from rdmaprov.facts import devices, firmware, pci, rails
 from rdmaprov.facts.devices import NET

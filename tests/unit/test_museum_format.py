@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.unit import museum, museum_document
-from tests.unit.museum import WrongMachine
+from tests.unit.helpers import museum, museum_document
+from tests.unit.helpers.museum import WrongMachine
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = {
@@ -88,5 +88,5 @@ def test_museum_has_the_classes_that_it_must_have():
 def test_page_is_current():
     wanted = museum_document.markdown()
     assert (ROOT / "docs/machines.md").read_text() == wanted, (
-        "run: python -m tests.unit.museum_document > docs/machines.md"
+        "run: python -m tests.unit.helpers.museum_document > docs/machines.md"
     )

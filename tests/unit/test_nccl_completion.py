@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.nccl_jobs import Job, of
+from tests.unit.helpers.nccl_jobs import Job, of
 
 from rdmaprov.nccl_log.completion import CompletionError, find_completions, parse_completion
 

@@ -9,7 +9,7 @@ fault was found.
 from __future__ import annotations
 
 import pytest
-from tests.unit.nccl_jobs import Job, of
+from tests.unit.helpers.nccl_jobs import Job, of
 
 from rdmaprov.nccl_log.diagnosis import conclude
 from rdmaprov.nccl_log.judgement import diagnosed

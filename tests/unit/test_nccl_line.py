@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.nccl_jobs import Job, of
+from tests.unit.helpers.nccl_jobs import Job, of
 
 from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.transport import Transport

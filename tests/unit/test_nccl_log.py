@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.nccl_jobs import VERSIONS, Job, judge, of
+from tests.unit.helpers.nccl_jobs import VERSIONS, Job, judge, of
 
 from rdmaprov.errors import UsageError
 from rdmaprov.nccl_log import reader as log_reader

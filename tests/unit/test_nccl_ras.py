@@ -9,8 +9,8 @@ import socket
 import threading
 
 import pytest
-from tests.unit.accept_runs import say
-from tests.unit.nccl_runs import GPUS, failed_run
+from tests.unit.helpers.accept_runs import say
+from tests.unit.helpers.nccl_runs import GPUS, failed_run
 
 from rdmaprov.acceptance import blame
 from rdmaprov.acceptance.agent.ras import ask, ask_or_wait
@@ -241,7 +241,7 @@ def test_a_rank_without_ras_says_nothing(answering):
 def test_a_rank_asks_again_where_a_stopped_one_of_its_node_was_asked():
     """As NCCL's ranks of a node do, these share a port; of three, two never answer."""
     with contextlib.ExitStack() as stack:
-        servers = []
+        servers: list[socket.socket] = []
         for _ in range(3):
             server = stack.enter_context(socket.socket())
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

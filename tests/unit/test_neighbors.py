@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from testinfra.backend.base import CommandResult
-from tests.unit import sites
+from tests.unit.helpers import sites
 from tests.validate.switches import announced
 
 from rdmaprov.facts import CouldNotTell, neighbors

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
-from tests.unit import verbs_tree
-from tests.unit.verbs_tree import PATH, write
+from tests.unit.helpers import verbs_tree
+from tests.unit.helpers.verbs_tree import PATH, write
 
 from rdmaprov.acceptance import shapes
 from rdmaprov.acceptance.nodes import ask_nodes, program_command

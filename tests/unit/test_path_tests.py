@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit import perftest_standin
-from tests.unit.waiting import until
+from tests.unit.helpers import perftest_standin
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.acceptance import path_session, path_tests
 from rdmaprov.acceptance.path_survey import NodeSurvey

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
-from tests.unit.surveyed_node import FULL, HALF, device, survey
+from tests.unit.helpers.surveyed_node import FULL, HALF, device, survey
 
 from rdmaprov.acceptance.path_ceilings import site_ceilings
 from rdmaprov.acceptance.pci_paths import near_gpus, usual_slots

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from tests.unit.local_node import here
-from tests.unit.waiting import has_ended
+from tests.unit.helpers.local_node import here
+from tests.unit.helpers.waiting import has_ended
 
 from rdmaprov.probe.connection import Answer, Command, open_connection
 from rdmaprov.probe.errors import NoAnswer, NodeUnreachable
@@ -208,7 +208,7 @@ import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (290, 290))
 from rdmaprov.probe.connection import Command
 from rdmaprov.probe.probe import Probe
-from tests.unit.local_node import here
+from tests.unit.helpers.local_node import here
 names = [f"n{index}" for index in range(100)]
 probe = Probe({name: here(name) for name in names})
 answers = probe.run_all({name: Command("echo hi", 20) for name in names})

@@ -11,8 +11,8 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis.strategies import text
-from tests.unit.local_node import here
-from tests.unit.waiting import has_ended
+from tests.unit.helpers.local_node import here
+from tests.unit.helpers.waiting import has_ended
 
 from rdmaprov.probe.agent import words
 from rdmaprov.probe.connection import AGENT, Answer, Command

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from tests.unit.local_node import here
+from tests.unit.helpers.local_node import here
 
 from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.probe.probe import Probe

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 from tests.unit.test_scheduler_service import IDLE
 
 from rdmaprov.acceptance.finding import Finding

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 from tests.unit.test_replace_accept import Scheduler
 from tests.unit.test_replace_parts import FACTS, RAIL
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.sites import GOOD, write
-from tests.unit.ssh_node import Sshd
+from tests.unit.helpers.sites import GOOD, write
+from tests.unit.helpers.ssh_node import Sshd
 from tests.unit.test_scheduler_service import IDLE
 
 from rdmaprov.errors import UsageError

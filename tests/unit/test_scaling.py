@@ -13,8 +13,8 @@ from tests.madeup.accept import accept
 from tests.madeup.faults import kinds
 from tests.madeup.shape import usual_shape
 from tests.report import gate_runs, runs
-from tests.unit.gate_sites import made_site, slow
-from tests.unit.live_ranks import FakeRunner
+from tests.unit.helpers.gate_sites import made_site, slow
+from tests.unit.helpers.live_ranks import FakeRunner
 
 from rdmaprov.acceptance import scaling_sets
 from rdmaprov.acceptance.scaling_view import findings

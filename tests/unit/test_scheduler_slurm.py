@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.slurm_cluster import running_cluster
-from tests.unit.waiting import until
+from tests.unit.helpers.slurm_cluster import running_cluster
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.scheduler.choice import choose_witness_scheduler

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from plugins.module_utils.roles import ORDER
-from tests.unit import sites
+from tests.unit.helpers import sites
 
 from rdmaprov.cli import run
 from rdmaprov.contract import document as contract_document

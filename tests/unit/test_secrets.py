@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.inventory import load_site
 from rdmaprov.inventory.secrets import is_secret_name

@@ -6,7 +6,7 @@ import subprocess
 from datetime import UTC, datetime
 
 import pytest
-from tests.unit.accept_runs import healthy
+from tests.unit.helpers.accept_runs import healthy
 
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.exit_codes import ExitCode

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit import sites
+from tests.unit.helpers import sites
 
 from rdmaprov import contract
 from rdmaprov.inventory import SiteError, load_site, schema

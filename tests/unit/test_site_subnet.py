@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from tests.unit.subnet_texts import DISCOVERY, MANAGERS, Texts
+from tests.unit.helpers.subnet_texts import DISCOVERY, MANAGERS, Texts
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.site_subnet.judge_site import judge_site

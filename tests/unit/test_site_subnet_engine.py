@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit import sites
-from tests.unit.subnet_texts import Texts
+from tests.unit.helpers import sites
+from tests.unit.helpers.subnet_texts import Texts
 from tests.unit.test_site_subnet import planned
 
 from rdmaprov.exit_codes import ExitCode

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.subnet_texts import Texts
+from tests.unit.helpers.subnet_texts import Texts
 from tests.unit.test_site_subnet import planned
 
 from rdmaprov.exit_codes import ExitCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.subnet_texts import HEALTHY, NO_PORT
+from tests.unit.helpers.subnet_texts import HEALTHY, NO_PORT
 
 from rdmaprov.site_subnet.gather import gather
 from rdmaprov.site_subnet.tool import ToolOutput

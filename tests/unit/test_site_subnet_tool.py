@@ -7,7 +7,7 @@ import os
 import time
 
 import pytest
-from tests.unit.subnet_texts import NO_PORT
+from tests.unit.helpers.subnet_texts import NO_PORT
 
 from rdmaprov.site_subnet import tool
 from rdmaprov.site_subnet.hosts import ThisMachine

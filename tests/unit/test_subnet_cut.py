@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.subnet_texts import DISCOVERY, STATES, TABLES, Texts
+from tests.unit.helpers.subnet_texts import DISCOVERY, STATES, TABLES, Texts
 
 from rdmaprov.subnet.judge import SubnetVerdict
 

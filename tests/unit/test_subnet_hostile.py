@@ -6,7 +6,7 @@ import random
 import re
 
 import pytest
-from tests.unit.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES, Texts
+from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES, Texts
 
 from rdmaprov.subnet.judge import SubnetVerdict
 

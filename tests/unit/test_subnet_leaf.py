@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.subnet_texts import Texts
+from tests.unit.helpers.subnet_texts import Texts
 
 
 def test_hosts_of_a_leaf_that_is_off_are_named(tmp_path):

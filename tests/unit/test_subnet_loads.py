@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.subnet_texts import HEALTHY
+from tests.unit.helpers.subnet_texts import HEALTHY
 
 from rdmaprov.subnet.check_routes import lost_share
 from rdmaprov.subnet.directory import read_directory

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from itertools import pairwise
 
 import pytest
-from tests.unit.subnet_texts import DISCOVERY, Texts
+from tests.unit.helpers.subnet_texts import DISCOVERY, Texts
 
 from rdmaprov.report.subnet_matrix import MOST_COLUMNS, MOST_ROWS, matrix_of
 from rdmaprov.report.subnet_picture import plots

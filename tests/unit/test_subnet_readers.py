@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.subnet_texts import FIXTURES, HEALTHY
+from tests.unit.helpers.subnet_texts import FIXTURES, HEALTHY
 
 from rdmaprov.subnet.fabric import build
 from rdmaprov.subnet.model import NO_PORT, Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.local_node import here
+from tests.unit.helpers.local_node import here
 
 from rdmaprov.apply.events import parse_event
 from rdmaprov.discover import reach

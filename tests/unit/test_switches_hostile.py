@@ -21,7 +21,7 @@ from hypothesis.strategies import (
     sampled_from,
     text,
 )
-from tests.unit.switch_answers import EOS_MAP, FIXTURES, NAMES
+from tests.unit.helpers.switch_answers import EOS_MAP, FIXTURES, NAMES
 
 from rdmaprov.cli.switch_view import switch_lines
 from rdmaprov.switches.as_data import document

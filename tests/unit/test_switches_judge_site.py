@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.sites import GOOD, write
-from tests.unit.switch_answers import SavedAnswers, sentences
-from tests.unit.switch_judgements import NOTE, WRONG, right_switch
+from tests.unit.helpers.sites import GOOD, write
+from tests.unit.helpers.switch_answers import SavedAnswers, sentences
+from tests.unit.helpers.switch_judgements import NOTE, WRONG, right_switch
 
 from rdmaprov.errors import UsageError
 from rdmaprov.inventory import load_site

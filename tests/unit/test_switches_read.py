@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.switch_answers import FIXTURES, LOSSLESS, SavedAnswers
+from tests.unit.helpers.switch_answers import FIXTURES, LOSSLESS, SavedAnswers
 
 from rdmaprov.switches.model import EcnCurve, PfcWatchdog, QueueShare, SwitchSystem
 from rdmaprov.switches.saved import split_answers

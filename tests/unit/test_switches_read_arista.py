@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.switch_answers import EOS_MAP, LOSSLESS, SavedAnswers
+from tests.unit.helpers.switch_answers import EOS_MAP, LOSSLESS, SavedAnswers
 
 from rdmaprov.switches.model import EcnCurve, PfcWatchdog
 

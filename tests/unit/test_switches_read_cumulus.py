@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.switch_answers import LOSSLESS, SavedAnswers
+from tests.unit.helpers.switch_answers import LOSSLESS, SavedAnswers
 
 from rdmaprov.switches.model import EcnCurve, PfcWatchdog, QueueShare
 

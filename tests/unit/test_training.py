@@ -6,8 +6,8 @@ import json
 
 import pytest
 import yaml
-from tests.unit.gate_sites import made_site
-from tests.unit.training_stages import AT, ROOT
+from tests.unit.helpers.gate_sites import made_site
+from tests.unit.helpers.training_stages import AT, ROOT
 
 from rdmaprov.acceptance import rank_events
 from rdmaprov.acceptance.jobs import node_counts

@@ -9,7 +9,7 @@ from bench.training import judge
 from tests.madeup.accept import accept
 from tests.madeup.shape import usual_shape
 from tests.madeup.training_faults import training_kinds
-from tests.unit.training_stages import STAGES, of_gloo, stage
+from tests.unit.helpers.training_stages import STAGES, of_gloo, stage
 
 from rdmaprov.acceptance.training.at_fault import node_findings, slow_groups
 from rdmaprov.acceptance.training.scaling import knees, scale_points

@@ -10,8 +10,8 @@ import pytest
 from bench.training import judge, last_line, row
 from tests.madeup.accept import accept
 from tests.madeup.shape import usual_shape
-from tests.unit.gate_sites import made_site
-from tests.unit.training_stages import AT, ROOT, STAGES, of_gloo, stage
+from tests.unit.helpers.gate_sites import made_site
+from tests.unit.helpers.training_stages import AT, ROOT, STAGES, of_gloo, stage
 
 from rdmaprov.acceptance.stages import stage_from, stage_to_keep
 from rdmaprov.report import training as pages

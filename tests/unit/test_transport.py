@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.nccl_jobs import VERSIONS, Job, judge, of
+from tests.unit.helpers.nccl_jobs import VERSIONS, Job, judge, of
 
 from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.transport import Gdr, Transport

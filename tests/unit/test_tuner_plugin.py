@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.accept_runs import healthy, job
-from tests.unit.sites import GOOD, write
+from tests.unit.helpers.accept_runs import healthy, job
+from tests.unit.helpers.sites import GOOD, write
 from tests.unit.test_acceptance_nccl import packed
 
 from rdmaprov.acceptance.gate_site import GateSite

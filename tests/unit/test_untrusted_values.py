@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit import sites
-from tests.unit.sites import Wrong
+from tests.unit.helpers import sites
+from tests.unit.helpers.sites import Wrong
 
 from rdmaprov import contract
 from rdmaprov.inventory import Fleet, load_site

@@ -8,9 +8,9 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
-from tests.unit import sites
-from tests.unit.ssh_node import Sshd
-from tests.unit.validate_suite import run, write_suite
+from tests.unit.helpers import sites
+from tests.unit.helpers.ssh_node import Sshd
+from tests.unit.helpers.validate_suite import run, write_suite
 
 LOCAL = (
     "    n1: {unit: 1, ansible_connection: local}\n    n2: {unit: 2, ansible_connection: local}\n"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.unit import sites
-from tests.unit.validate_suite import run, write_suite
+from tests.unit.helpers import sites
+from tests.unit.helpers.validate_suite import run, write_suite
 
 
 def large_site(tmp_path, many=300):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.path_world import RAILS, World, both, only
+from tests.unit.helpers.path_world import RAILS, World, both, only
 
 from rdmaprov.verbs.locate import RETESTS, good_share
 from rdmaprov.verbs.matchings import MATCHINGS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.unit.path_world import RAILS, World, only
+from tests.unit.helpers.path_world import RAILS, World, only
 
 from rdmaprov.verbs.locate import RETESTS
 from rdmaprov.verbs.matchings import MATCHINGS, few_matchings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit import sites
+from tests.unit.helpers import sites
 
 from rdmaprov import contract
 from rdmaprov.contract.waivers import NOT_WAIVABLE

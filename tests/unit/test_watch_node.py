@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.local_node import here
-from tests.unit.waiting import until
+from tests.unit.helpers.local_node import here
+from tests.unit.helpers.waiting import until
 
 from rdmaprov import node
 from rdmaprov.probe.connection import Command, open_connection

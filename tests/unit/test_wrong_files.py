@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit import sites
+from tests.unit.helpers import sites
 
 from rdmaprov import contract
 from rdmaprov.cli import run

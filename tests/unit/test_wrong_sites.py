@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.unit import sites
-from tests.unit.sites import Wrong
+from tests.unit.helpers import sites
+from tests.unit.helpers.sites import Wrong
 
 from rdmaprov import contract
 from rdmaprov.inventory import load_site

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from tests.cli.certified import make_key, public, put
-from tests.unit.ssh_node import Sshd
+from tests.unit.helpers.ssh_node import Sshd
 
 from rdmaprov.acceptance.nodes import connect
 from rdmaprov.certificate import notary, ssh_signature

@@ -1,8 +1,8 @@
 """A node of `accept` without torch, replayed: good answers to each stage. The liar imports it.
 
-torch cannot run where these tests do. So what a node prints is written here as tests/unit/
-accept_runs.py has it, from the requests: addresses of tests/unit/sites.GOOD, and the events of one
-rank that took part in every all-reduce.
+torch cannot run where these tests do. So what a node prints is written here as tests/unit/helpers
+has it (accept_runs.py), from the requests: addresses of sites.GOOD, and the events of one rank that
+took part in every all-reduce.
 """
 
 from __future__ import annotations

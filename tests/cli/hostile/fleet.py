@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.hostile.lies import Lie
-from tests.unit.sites import GOOD, write
-from tests.unit.ssh_node import Sshd
+from tests.unit.helpers.sites import GOOD, write
+from tests.unit.helpers.ssh_node import Sshd
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import CONTROL

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.unit.discovered import FACTS
+from tests.unit.helpers.discovered import FACTS
 
 from rdmaprov.drift.arguments import Arguments
 from rdmaprov.drift.fleet import request, survey_command

@@ -1,0 +1,118 @@
+"""What the commands of a page name: sites, hosts, roles, faults and files of the suite."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tests.unit.helpers.doc_commands import Parsed, parse, words
+
+from rdmaprov import cli
+from rdmaprov.inventory import SiteError, load_site
+from rdmaprov.lab import faults
+
+ROOT = Path(__file__).resolve().parents[3]
+LAB = "inventory/lab"
+LAB_NODES = ("node1", "node2")
+
+
+class PageSites:
+    """The sites that a page's reader has: those of the repository, and those the page makes."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._sites = {
+            f"inventory/{path.name}": path
+            for path in (ROOT / "inventory").iterdir()
+            if path.is_dir()
+        }
+        self._sites[LAB] = _lab_site(directory / "lab")
+
+    def wrong_name(self, line: str) -> str:
+        """Return what a command names that does not exist, empty if all exists."""
+        program, *rest = words(line)
+        if program == "pytest":
+            return self._wrong_pytest(rest)
+        return self._wrong_verb(parse(rest), rest) if program == "rdmaprov" else ""
+
+    def _wrong_verb(self, parsed: Parsed, arguments: list[str]) -> str:
+        given = parsed.given
+        if parsed.verb == "init":
+            self._init(arguments, given)
+        elif parsed.verb.startswith("lab"):
+            return _wrong_lab(given)
+        elif site := given.get("site"):
+            roles = (given.get("roles") or "").replace(",", " ").split()
+            return (
+                self._wrong_hosts(site, given.get("limit"))
+                or _missing("role", ROOT / "roles", roles)
+                or _missing("file", ROOT / "validate", _files(given.get("options")))
+            )
+        return ""
+
+    def _init(self, arguments: list[str], given: dict[str, Any]) -> None:
+        """Make the site, or, of one that asks its user for the nodes, remember the name."""
+        site = str(given["directory"])
+        self._sites[site] = self._directory / "made" / site
+        place = ["init", str(self._sites[site])]
+        if given.get("nodes") or any(word.startswith("--from") for word in arguments):
+            options = [word for word in arguments if word not in ("init", site)]
+            assert cli.run([*place, *options]) == 0
+
+    def _wrong_pytest(self, arguments: list[str]) -> str:
+        options = dict(re.findall(r"^(--hosts|--inventory)=(.*)$", "\n".join(arguments), re.M))
+        hosts = options.get("--hosts", "")
+        site = options.get("--inventory")
+        wrong = self._wrong_hosts(site, None if "://" in hosts else hosts) if site else ""
+        return wrong or _missing("file", ROOT / "validate", _files(arguments))
+
+    def _wrong_hosts(self, site: str, pattern: str | None) -> str:
+        """Return what is wrong with a site, or with the first part of a pattern for its hosts."""
+        path = self._sites.get(site.rstrip("/"))
+        if path is None:
+            return f"there is no site {site}"
+        parts = [part.lstrip("!&") for part in re.split(r"[,:](?![^\[]*\])", pattern or "")]
+        for part in [*parts, pattern or ""]:
+            if part and not _has(path, part):
+                return f"{site} has no {part}"
+        return ""
+
+
+def _has(site: Path, pattern: str) -> bool:
+    try:
+        return bool(load_site(site, pattern).nodes)
+    except SiteError:
+        return False
+
+
+def _lab_site(site: Path) -> Path:
+    """Make the site that `rdmaprov lab up` leaves, with its two nodes."""
+    ignored = shutil.ignore_patterns("hosts.yml")
+    shutil.copytree(ROOT / LAB, site, ignore=ignored)
+    hosts: dict[str, Any] = {"lab": {"hosts": {name: {} for name in LAB_NODES}}}
+    (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    return site
+
+
+def _wrong_lab(given: dict[str, Any]) -> str:
+    """Return which node or fault the lab does not have, empty if it has them."""
+    names = given.get("nodes", ())
+    # --nodes of `lab up` and `lab subnet up` is their number.
+    nodes = [given.get("node"), *(() if isinstance(names, str | int) else names)]
+    for node in nodes:
+        if node and node not in LAB_NODES:
+            return f"the lab has no {node}"
+    fault = given.get("name") if given.get("node") else None
+    return f"there is no fault {fault}" if fault and fault not in faults.catalogue() else ""
+
+
+def _files(arguments: list[str] | tuple[str, ...] | None) -> list[str]:
+    return [word for word in arguments or () if re.fullmatch(r"test_\w+\.py", word)]
+
+
+def _missing(kind: str, directory: Path, names: list[str]) -> str:
+    found = [name for name in names if not (directory / name).exists()]
+    return f"there is no {kind} {found[0]}" if found else ""

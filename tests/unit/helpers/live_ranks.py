@@ -1,0 +1,109 @@
+"""A runner whose ranks answer at once, as slow as a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import replace
+
+from tests.unit.helpers.accept_runs import say
+
+from rdmaprov.acceptance.job_run import JobRun, NodeRun
+from rdmaprov.acceptance.plan import GateJob, Task
+
+RATE_GB_S = 400.0
+
+
+class FakeRunner:
+    """Has groups reach the least share of their members.
+
+    Args:
+        share: by a node, a rail's plane and a GPU; 0 for one that hangs, None for one that dies.
+        us: half a round trip of two nodes.
+
+    """
+
+    def __init__(
+        self,
+        share: Callable[[str, str, int], float | None],
+        us: Callable[[str, str], float] = lambda _one, _other: 9.0,
+    ) -> None:
+        self.share, self.us = share, us
+        self.jobs: list[GateJob] = []
+        self.tasks: list[Task] = []
+
+    def times(self, run, task, ranks, size):
+        """Return the times of a rank's row, in µs, by the least share of its group."""
+        shares = [
+            self.share(run.job.node_of(rank), task.plane, rank % run.job.per_node) for rank in ranks
+        ]
+        factor = 2 * (len(ranks) - 1) / len(ranks)
+        us = size * factor / (RATE_GB_S * min(share or 0 for share in shares)) / 1e3
+        return {"median_us": us, "p99_us": us, "min_us": us}
+
+    def run(self, jobs, limit_s=None):
+        with self.open(jobs, limit_s) as session:
+            for place in range(max(len(job.tasks) for job in jobs)):
+                session.perform({n: job.tasks[place] for n, job in enumerate(jobs)})
+        return session.runs
+
+    @contextmanager
+    def open(self, jobs, limit_s=None):
+        del limit_s
+        self.jobs += jobs
+        session = FakeSession(self, [JobRun(replace(job, tasks=())) for job in jobs])
+        yield session
+        for run in session.runs:
+            for node in run.nodes.values():
+                if not run.has_failed:
+                    node.rc = 0
+
+
+class FakeSession:
+    def __init__(self, runner, runs):
+        self.runner, self.runs = runner, runs
+        for run in runs:
+            for name in run.job.nodes:
+                own = run.job.ranks_of(name)
+                run.nodes[name] = NodeRun(
+                    directory="/run/x", own=own, world=run.job.world, tasks=run.tasks, left=()
+                )
+
+    def perform(self, tasks):
+        for index, task in tasks.items():
+            run = self.runs[index]
+            assert not run.has_failed, "a job that failed gets no task"
+            run.tasks[task.number] = task
+            self.runner.tasks.append(task)
+            for group in range(len(task.groups)):
+                self._measure(run, task, group)
+
+    def _measure(self, run, task, group):
+        ranks = task.groups[group]
+        shares = [
+            self.runner.share(run.job.node_of(rank), task.plane, rank % run.job.per_node)
+            for rank in ranks
+        ]
+        if None in shares:
+            name = run.job.node_of(ranks[shares.index(None)])
+            run.nodes[name].lost, run.nodes[name].why = True, f"{name}: no answer in 20 s"
+            return
+        if 0 in shares:
+            for rank in ranks:
+                say(
+                    run, rank, "late", phase="x", limit_s=1, where="/torch/distributed/x", entered=1
+                )
+            return
+        if task.collective == "exchange":
+            one, other = ranks
+            us = self.runner.us(run.job.node_of(one), run.job.node_of(other))
+            at = {"plane": task.plane, "task": task.number, "group": group}
+            say(run, one, "pair", **at, to=other, us=us, gb_s=1.0, reduce_us=us)
+        for size in task.sizes:
+            times = self.runner.times(run, task, ranks, size)
+            for rank in ranks:
+                at = {"plane": task.plane, "task": task.number, "group": group}
+                row = {**at, "dtype": "float32", "bytes": size, "in_place": True}
+                say(run, rank, "row", **row, count=20, **times)
+        for rank in ranks:
+            run.take_event({"event": "finished", "rank": rank, "task": task.number})

@@ -1,0 +1,91 @@
+"""Runs over NCCL that fail as NCCL and torch say it, for tests of blame.
+
+NCCL's line is that of github.com/NVIDIA/nccl/issues/1814 with the HCA that NCCL 2.22 and later add;
+torch's words are those of github.com/tatsu-lab/stanford_alpaca/issues/207, torchrun's summary is
+printed by torch.distributed.elastic.multiprocessing.errors of torch 2.13.
+"""
+
+from __future__ import annotations
+
+from tests.unit.helpers.accept_runs import job, say
+
+from rdmaprov.acceptance.job_run import JobRun, NodeRun
+from rdmaprov.acceptance.plan import JobPlane
+from rdmaprov.acceptance.rail_map import Place, RailMap
+
+GPUS = 8
+WATCHDOG = (
+    "[rank{rank}]:[E1218 20:27:21.433063423 ProcessGroupNCCL.cpp:2168] [Rank {rank}] "
+    "Process group watchdog thread terminated with exception: "
+)
+REMOTE_ERROR = (
+    "NCCL error: remote process exited or there was a network error, NCCL version 2.27.5\n"
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
+    "prematurely.\nLast error:\n"
+)
+TIMEOUT = (
+    "[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, "
+    "OpType=ALLREDUCE, NumelIn=131072000, NumelOut=131072000, Timeout(ms)=600000) ran for 600081 "
+    "milliseconds before timing out.\n"
+)
+
+
+def completion(one: int, other: int, rail: int, hca: str = "", status: int = 12) -> str:
+    """Return NCCL's line of node `one` about a path to node `other`."""
+    return (
+        f"NET/IB : Got completion from peer 172.16.0.{other + 1}<44206> with status={status} "
+        f"opcode=129 len=65536 vendor err 129 (Recv) localGid ::ffff:198.18.{rail}.{one + 1} "
+        f"remoteGids::ffff:198.18.{rail}.{other + 1} hca {hca or f'mlx5_{rail}'}"
+    )
+
+
+def summary(rank: int, code: int) -> str:
+    """Return how torchrun says that a rank failed."""
+    return (
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-01-01_00:00:00\n"
+        f"  host      : n\n  rank      : {rank} (local_rank: {rank % GPUS})\n"
+        f"  exitcode  : {code} (pid: 4711) \n  error_file: <N/A>\n"
+    )
+
+
+def aborted(rank: int, *words: str) -> str:
+    """Return the standard error of a node on which torch's watchdog ended a rank."""
+    said = "".join(WATCHDOG.format(rank=rank) + REMOTE_ERROR + each + "\n" for each in words)
+    return said + summary(rank, -6)
+
+
+def timed_out(rank: int) -> str:
+    """Return the standard error of a node on which torch's watchdog lost patience with others."""
+    return WATCHDOG.format(rank=rank) + TIMEOUT.format(rank=rank) + summary(rank, -6)
+
+
+def failed_run(nodes: int) -> JobRun:
+    """Return a run over NCCL that ended during its sweep, and nobody has said why."""
+    names = tuple(f"n{index}" for index in range(nodes))
+    planes = (JobPlane("all rails"),)
+    made = job(nodes, nodes=names, per_node=GPUS, backend="nccl", planes=planes, rounds=())
+    ran = JobRun(made)
+    for index, name in enumerate(names):
+        ran.nodes[name] = NodeRun(directory="/run/x", rc=1, left=())
+        for rank in range(index * GPUS, (index + 1) * GPUS):
+            say(ran, rank, "phase", phase="all rails: sweep")
+            ran.nodes[name].ranks[rank] = {
+                "communicator": 7,
+                "entered": 500,
+                "left": 499,
+                "phase": "all rails: sweep",
+                "process": "S",
+            }
+    return ran
+
+
+def places(nodes: int, rails: int = GPUS, per_leaf: int = 0) -> RailMap:
+    """Return where the addresses of such a fleet are."""
+    addresses: dict[str, Place] = {f"172.16.0.{n + 1}": (f"n{n}", None) for n in range(nodes)}
+    addresses |= {
+        f"198.18.{rail}.{n + 1}": (f"n{n}", rail) for n in range(nodes) for rail in range(rails)
+    }
+    hcas = {(f"n{n}", f"mlx5_{rail}"): rail for n in range(nodes) for rail in range(rails)}
+    counts = {f"n{n}": rails for n in range(nodes)}
+    leaves = {f"n{n}": f"leaf{n // per_leaf}" for n in range(nodes)} if per_leaf else {}
+    return RailMap(addresses, hcas, counts, leaves)

@@ -1,0 +1,164 @@
+"""A Slurm of this machine's own: its munged, slurmctld and a slurmd for each made-up node."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.unit.helpers.waiting import until
+
+_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc")
+CONFIGURATION = """\
+ClusterName=made-up
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={place}/munge.socket
+CredType=cred/munge
+StateSaveLocation={place}/state
+SlurmdSpoolDir={place}/spool.%n
+SlurmctldPidFile={place}/slurmctld.pid
+SlurmdPidFile={place}/slurmd.%n.pid
+SlurmctldLogFile={place}/slurmctld.log
+SlurmdLogFile={place}/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+
+
+def missing_programs() -> list[str]:
+    return [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return TCP ports that are free now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Slurm:
+    """Slurm's daemons, all of them children of this process.
+
+    Args:
+        place: a directory with a short name, as a socket's may not be long.
+        names: of the nodes.
+
+    """
+
+    def __init__(self, place: Path, names: tuple[str, ...]) -> None:
+        self.place, self.names = place, names
+        self.environment = {**os.environ, "SLURM_CONF": str(place / "slurm.conf"), "PATH": _PATH}
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Start all daemons; nodes are idle when this returns."""
+        self._start_munge()
+        self._configure()
+        (self.place / "state").mkdir()
+        self._run("slurmctld", "-D")
+        for name in self.names:
+            self._run("slurmd", "-D", "-N", name)
+        idle = f"{len(self.names)} idle"
+        assert until(lambda: self.ask("sinfo", "-h", "-o", "%D %T") == idle), self.log()
+
+    def _start_munge(self) -> None:
+        key = self.place / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o600)
+        files = {"key": key, "socket": self.place / "munge.socket"}
+        files |= {f"{name}-file": self.place / f"munge.{name}" for name in ("pid", "log", "seed")}
+        files["key-file"] = files.pop("key")
+        self._run("munged", "-F", "--force", *(f"--{name}={at}" for name, at in files.items()))
+        assert until(lambda: files["socket"].exists()), self.log()
+
+    def _configure(self) -> None:
+        host = socket.gethostname().partition(".")[0]
+        port, *ports = free_ports(1 + len(self.names))
+        text = CONFIGURATION.format(host=host, port=port, place=self.place)
+        text += "".join(
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={own} CPUs=2"
+            f" RealMemory=100\n"
+            for name, own in zip(self.names, ports, strict=True)
+        )
+        (self.place / "slurm.conf").write_text(text)
+
+    def _run(self, *words: str) -> None:
+        log = (self.place / "output").open("ab")
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment
+        )
+        self._processes.append(process)
+
+    def log(self) -> str:
+        """Return what the daemons said."""
+        return (self.place / "output").read_text(errors="replace")[-3000:]
+
+    def ask(self, *words: str) -> str:
+        """Return what one of Slurm's commands prints."""
+        done = subprocess.run(
+            words, capture_output=True, text=True, env=self.environment, check=False
+        )
+        return done.stdout.strip()
+
+    def jobs(self) -> str:
+        """Return the jobs that run or wait."""
+        return self.ask("squeue", "-h", "-t", "R,PD,CF", "-o", "%A")
+
+    def make_idle(self) -> bool:
+        """End all jobs and undrain all nodes; return whether the nodes become idle."""
+        self.ask("scancel", "--full", "--state=RUNNING")
+        self.ask("scontrol", "update", f"nodename={','.join(self.names)}", "state=resume")
+        return until(lambda: self.ask("sinfo", "-h", "-o", "%T") == "idle")
+
+    def stop(self) -> None:
+        """End all daemons, the newest first."""
+        self.make_idle()
+        for process in reversed(self._processes):
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def running_cluster(names: tuple[str, ...]) -> Iterator[Slurm]:
+    """Start a cluster of these nodes, and end it; skip a test where there is none to start."""
+    need_slurm()
+    with tempfile.TemporaryDirectory(prefix="slurm") as place:
+        cluster = Slurm(Path(place), names)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()
+
+
+def need_slurm() -> None:
+    """Skip a test where Slurm is missing, or this user cannot start jobs of root's."""
+    if missing := missing_programs():
+        pytest.skip(f"needs {', '.join(missing)} (Debian's slurmctld, slurmd, slurm-client, munge)")
+    if os.getuid():
+        pytest.skip("needs root: Slurm's daemons run jobs as their users")

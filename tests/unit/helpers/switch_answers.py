@@ -1,0 +1,54 @@
+"""The answers of switches in tests/fixtures/switches, whole or altered, read and judged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from rdmaprov.switches.judge import SwitchAssessment, judge_switch
+from rdmaprov.switches.model import SwitchPort, SwitchReading
+from rdmaprov.switches.read import read_switch
+from rdmaprov.switches.saved import find_switches
+from rdmaprov.switches.wanted import WantedSwitch, usual_settings
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/switches"
+NAMES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
+LOSSLESS = frozenset({3})
+# Of `show running-config all`, which writes the map of DSCP that a shorter one leaves out.
+EOS_MAP = "qos map dscp 26 to traffic-class 3\nqos map dscp 48 to traffic-class 6\n"
+
+
+class SavedAnswers:
+    """A copy of a fixture's directory, to alter."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.path = directory / name
+        shutil.copytree(FIXTURES / name, self.path)
+
+    def alter(self, *pairs: tuple[str, str]) -> SavedAnswers:
+        """Replace texts, each of which one file must have."""
+        for before, after in pairs:
+            (file,) = [each for each in self.path.iterdir() if before in each.read_text()]
+            file.write_text(file.read_text().replace(before, after))
+        return self
+
+    def write(self, name: str, content: object) -> SavedAnswers:
+        text = content if isinstance(content, str) else json.dumps(content)
+        (self.path / name).write_text(text)
+        return self
+
+    def read(self) -> SwitchReading:
+        (saved,) = find_switches([self.path])
+        return read_switch(saved)
+
+    def port(self) -> SwitchPort:
+        return self.read().ports[0]
+
+    def judge(self, wanted: WantedSwitch | None = None) -> SwitchAssessment:
+        return judge_switch(self.read(), wanted or usual_settings())
+
+
+def sentences(found: SwitchAssessment, level: str) -> list[str]:
+    """Return what was found of a level."""
+    return [each.problem.sentence for each in found.problems if each.problem.level == level]

@@ -1,0 +1,33 @@
+"""A suite of our own, run by `pytest` with the plugin of `pytest validate/`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.unit.helpers import sites
+
+
+def write_suite(directory: Path, text: str) -> Path:
+    """Write tests; return the directory of the suite."""
+    files = {
+        "conftest.py": 'pytest_plugins = ["rdmaprov.validate.plugin"]\n',
+        "pytest.ini": "[pytest]\naddopts = --strict-markers\n",
+        "test_it.py": text,
+    }
+    return sites.write(directory / "suite", files)
+
+
+def run(
+    suite: Path, site: Path | None, *options: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Return how pytest ended."""
+    words = [sys.executable, "-m", "pytest", str(suite), "-p", "no:hypothesispytest", *options]
+    if site is not None:
+        words.append(f"--inventory={site}")
+    wide = {**os.environ, "COLUMNS": "400", **environment}
+    return subprocess.run(
+        words, cwd=suite.parent, env=wide, capture_output=True, text=True, check=False
+    )
