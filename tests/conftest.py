@@ -40,7 +40,7 @@ def pytest_configure(config) -> None:
 
 @pytest.fixture(scope="session")
 def at_large():
-    """Provide what writes down a lab's directory, so that no lab outlives the run."""
+    """Provide what writes down a lab's directory, so that no machine of it outlives the run."""
 
     def remember(directory):
         (Path(os.environ[LABS]) / str(uuid.uuid4())).write_text(str(directory))
@@ -54,10 +54,10 @@ def pytest_unconfigure(config) -> None:
         return
     labs = Path(os.environ.pop(LABS))
     for lab in labs.iterdir():
-        directory = lab.read_text()
-        if Path(directory).exists():
-            end = [sys.executable, "-m", "rdmaprov", "lab", "--dir", directory, "down"]
-            subprocess.run(end, timeout=END_LAB_S, check=False)
+        directory = Path(lab.read_text())
+        if directory.exists():
+            end = [sys.executable, "-m", "tests.lab.handle", str(directory)]
+            subprocess.run(end, cwd=Path(__file__).parents[1], timeout=END_LAB_S, check=False)
     shutil.rmtree(labs)
 
 

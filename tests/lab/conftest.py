@@ -11,35 +11,23 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.lab import kept
 from tests.lab.fleet import FOUR, Fleet
-from tests.lab.handle import FACTORY, LabHandle
+from tests.lab.handle import FACTORY, PROVISIONED, LabHandle
 from tests.lab.play import Play
 from tests.lab.rail import Rail
 
-PROVISIONED = "provisioned"
-
-
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory, at_large):
-    """Provide a lab: the one of RDMAPROV_LAB_DIR, brought up if it is not, or one of its own."""
+    """Provide a lab: the one of RDMAPROV_LAB_DIR, brought up if it is not, or one that is kept."""
     given = os.environ.get("RDMAPROV_LAB_DIR")
-    directory = Path(given) if given else tmp_path_factory.mktemp("lab") / "lab"
     if not given:
-        at_large(directory)
-    handle = LabHandle(directory, tmp_path_factory.mktemp("site"))
-    try:
-        handle.must("up", *([] if given else ["--site", str(handle.site)]))
-        if not given:
-            handle.keep(FACTORY)
-        yield handle
-    finally:
-        if not given:
-            handle.must("down")
-
-
-def pytest_collection_modifyitems(items):
-    """Have the tests come first that provision nodes themselves: the others use what they saved."""
-    items.sort(key=lambda item: item.path.stem != "test_provision")
+        with kept.kept_lab(kept.directory(), kept.key(kept.ROOT), at_large) as handle:
+            yield handle
+        return
+    handle = LabHandle(Path(given), tmp_path_factory.mktemp("site"))
+    handle.must("up")
+    yield handle
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.lab import ssh
+from rdmaprov.lab.image import ImageStore
 from rdmaprov.lab.layout import Layout, default_cache
+from rdmaprov.lab.machines import Machines
 from rdmaprov.lab.model import Lab, LabNode
 from rdmaprov.resources import data_dir
 
@@ -25,6 +27,7 @@ ENDS_CONNECTIONS = ("up", "down", "reboot", "reset", "replace", "restore")
 SSH_FAILED = 255
 CONNECTION = "connection-"
 FACTORY = "factory"
+PROVISIONED = "provisioned"
 
 
 class LabHandle:
@@ -36,7 +39,7 @@ class LabHandle:
         self.site = site
         self.cache = cache
         self._rails: dict[tuple[str, int], str] = {}
-        self._states: set[str] = set()  # of this session; an earlier one had other code
+        self._states: set[str] = set()  # that were made by the code of today
         self._in_state: dict[str, str] = {}  # the nodes that nothing changed since they were in it
 
     def begin_from(
@@ -73,6 +76,14 @@ class LabHandle:
             self.must("save", state)
             self._states.add(state)
             self._in_state = dict.fromkeys(self.names(), state)
+
+    def adopt(self, states: Collection[str]) -> None:
+        """Take states that an earlier run saved for those of the code of today."""
+        self._states.update(states)
+
+    def stop(self) -> None:
+        """End the lab's machines; their disks and what is saved stay."""
+        Machines(self.layout, ImageStore(self.layout.cache / "images", print), print).stop_all()
 
     def names(self) -> list[str]:
         """Return the names of the nodes."""
@@ -221,3 +232,7 @@ def processes_with(text: str) -> list[str]:
         if text.encode() in said or text in where:
             found.append(process.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode())
     return found
+
+
+if __name__ == "__main__":
+    LabHandle(Path(sys.argv[1]), Path(sys.argv[1])).stop()
