@@ -1,7 +1,7 @@
 # Every target makes what it needs, the virtual environment included.
 #   make check     lint, types, unit tests: the inner loop
-#   make test      what every change must pass, on the virtual cluster too
-#   make test-all  and what takes the virtual cluster long
+#   make test      what every change must pass: also the program, and one whole pass on virtual machines
+#   make test-lab  the rest of the virtual cluster's tests; make test-all: both
 #   make test-hours  each shape of the cluster, fleets of four, the gate once more: ten minutes to an hour each
 #   make gpu       ranks over NCCL, where there is an NVIDIA GPU
 #   make generate  write the files that repeat what is declared once
@@ -18,7 +18,7 @@ export ANSIBLE_HOME := $(CURDIR)/.ansible
 # Tests start the program a thousand times: without, each start compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: generate venv lab-tools test-tools demo lab check lint unit program test test-all test-hours gpu gpu-there lock clean
+.PHONY: generate venv lab-tools test-tools demo lab check lint unit program pass test test-lab test-all test-hours gpu gpu-there lock clean
 
 # As requires-python in pyproject.toml; pip would say so only after it made half an environment.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -84,15 +84,22 @@ generate: venv
 	$(BIN)/python -m tests.validate.document > docs/checks.md
 	$(BIN)/python -m tests.unit.helpers.museum_document > docs/machines.md
 
+# The whole pass on virtual machines, from factory nodes to an accepted fleet; and the pages.
+pass: test-tools
+	$(BIN)/pytest -v -m "lab or browser" tests/lab/test_pass.py tests/report
+
+test: test-tools check
+	$(MAKE) --jobs=2 --output-sync=target pass program
+
 # Two labs at a time: a lab under emulation mostly keeps one processor busy. Not beside the unit tests,
 # some of which have to tell what is slow from what hangs.
-LAB = $(BIN)/pytest tests/lab tests/report tests/cli tests/namespaces -n 2 --dist loadscope --no-loadscope-reorder -v --durations=40
+LAB = $(BIN)/pytest tests -n 2 --dist loadscope --no-loadscope-reorder -v --durations=40
 
-test: test-tools check program
-	$(LAB) -m "(lab or browser) and not (long or hours)"
+test-lab: test-tools
+	$(LAB) -m "(lab or long) and not hours" --ignore tests/lab/test_pass.py
 
-test-all: test-tools check program
-	$(LAB) -m "(lab or browser or long) and not hours"
+test-all: test
+	$(MAKE) test-lab
 
 test-hours: test-tools
 	$(LAB) -m hours

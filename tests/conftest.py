@@ -15,12 +15,11 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 # Two labs share the tests of the lab. One begins with all that needs provisioned nodes, so that
-# they are provisioned once, after what tests that. Each takes a module of the rest when free.
+# they are provisioned once at most. Each takes a module of the rest when free.
 PROVISIONED = (
     "test_acceptance",
     "test_false_greens",
     "test_neighbors",
-    "test_provision",
     "test_validate",
     "test_watch",
 )

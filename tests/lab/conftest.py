@@ -17,6 +17,7 @@ from tests.lab.handle import FACTORY, PROVISIONED, LabHandle
 from tests.lab.play import Play
 from tests.lab.rail import Rail
 
+
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory, at_large):
     """Provide a lab: the one of RDMAPROV_LAB_DIR, brought up if it is not, or one that is kept."""

@@ -1,4 +1,4 @@
-"""The labs of the tests, kept between runs with the factory and the provisioned state of their nodes.
+"""The labs of the tests, kept between runs with the factory and the provisioned state of nodes.
 
 A lab that is kept is of one image, one set of roles, plugins and playbooks, and one inventory: a
 change to any of them has another key, and the next run makes its lab anew.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import fcntl
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import IO
 
 from tests.lab.handle import FACTORY, PROVISIONED, LabHandle
 
@@ -75,15 +76,24 @@ def kept_lab(
 
 @contextmanager
 def _free_slot(within: Path) -> Iterator[Path]:
+    """Provide a directory that no other process has."""
     within.mkdir(parents=True, exist_ok=True)
     for number in count():
-        slot = within / str(number)
-        slot.mkdir(exist_ok=True)
         with (within / f"{number}.lock").open("w") as lock:
-            with suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_locked(lock):
+                slot = within / str(number)
+                slot.mkdir(exist_ok=True)
                 yield slot
                 return
+
+
+def _is_locked(lock: IO[str]) -> bool:
+    """Return whether this process has the lock now."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _has(key_file: Path, own_key: str) -> bool:

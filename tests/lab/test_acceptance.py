@@ -120,7 +120,7 @@ def test_healthy_nodes_pass_each_stage(gate):
     [
         # Smaller ones take emulated processors longer than a slow rail.
         pytest.param("rail-slow", "slow", "512K:1M", marks=pytest.mark.hours),
-        pytest.param("rail-drops-packets", "TCP retransmissions", SIZES, marks=pytest.mark.long),
+        ("rail-drops-packets", "TCP retransmissions", SIZES),
     ],
 )
 def test_a_bad_rail_is_named(gate, name, says, sizes):
@@ -183,7 +183,6 @@ def test_a_rank_that_sends_wrong_values_is_named(gate):
     assert gate.leftovers() == ["", ""]
 
 
-@pytest.mark.long
 def test_an_interrupt_leaves_nothing_behind(gate):
     started = gate.start_sweep()
     started.send_signal(signal.SIGINT)
@@ -193,7 +192,6 @@ def test_an_interrupt_leaves_nothing_behind(gate):
     assert gate.leftovers() == ["", ""]
 
 
-@pytest.mark.long
 def test_a_node_that_dies_in_the_middle_is_named(gate):
     started = gate.start_sweep()
     gate.lab.call("node2", "(sleep 1; echo b >/proc/sysrq-trigger) >/dev/null 2>&1 &")

@@ -96,7 +96,6 @@ def test_interrupted_apply_says_what_is_half_done_and_the_next_one_converges(lab
         assert lab.run(node, f"cat /sys/class/net/{device}/mtu").strip() == "4200"
 
 
-@pytest.mark.long
 def test_apply_goes_on_without_a_node_that_cannot_be_reached(lab, site):
     hosts = yaml.safe_load((site / "hosts.yml").read_text())
     hosts["lab"]["hosts"]["node2"]["ansible_port"] = 1

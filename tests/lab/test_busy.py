@@ -76,7 +76,6 @@ def test_busy_node_is_refused_by_name_and_changed_by_force(lab, fleet, job):
 LINK = "cat /sys/class/net/$D/carrier /sys/class/net/$D/carrier_changes"
 
 
-@pytest.mark.long
 def test_flap_of_a_pfc_change_is_waited_for(lab, lossless):
     rail = Rail(lab, NODE)
     wrong = "dcb pfc set dev $D prio-pfc all:off 5:on; sleep 4"
@@ -93,7 +92,6 @@ def test_flap_of_a_pfc_change_is_waited_for(lab, lossless):
 
 
 @pytest.mark.usefixtures("lossless")
-@pytest.mark.long
 def test_jobs_daemon_starts_after_qos_at_boot(lab):
     lab.run(
         NODE,

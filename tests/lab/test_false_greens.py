@@ -37,7 +37,6 @@ def validate(fleet, words):
     return code, said
 
 
-@pytest.mark.long
 def test_nccl_turned_off_beside_its_file_is_found(lab, fleet):
     words = "nothing_else_is_set or nothing_overrides"
     assert validate(fleet, words)[0] == 0
@@ -49,7 +48,6 @@ def test_nccl_turned_off_beside_its_file_is_found(lab, fleet):
         lab.run(NODE, MEND)
 
 
-@pytest.mark.long
 def test_links_lost_on_disk_are_found(lab, fleet):
     lab.run(NODE, UNLINK)
     code, said = validate(fleet, "test_roce_qos_marking and enabled_after_reboot")
@@ -57,7 +55,6 @@ def test_links_lost_on_disk_are_found(lab, fleet):
     assert "after reboot: QoS unit is enabled in systemd's memory, not linked on the disk" in said
 
 
-@pytest.mark.long
 def test_ets_with_one_weighted_class_converges(fleet):
     variables = fleet.site / "host_vars" / f"{NODE}.yml"
     variables.parent.mkdir(exist_ok=True)

@@ -195,13 +195,7 @@ def heal(lab, node):
     return done.stderr.strip().partition(": ")[2]
 
 
-# A busy emulated processor answers as late as a slow rail does.
-LONG = {"rail-slow": [pytest.mark.long]}
-
-
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.name, marks=LONG.get(case.name, ())) for case in CASES]
-)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_fault_shows_and_is_healed(lab, node, case):
     def observe():
         run = lab.login if case.by_login else lab.run
@@ -285,7 +279,6 @@ def test_fault_with_nothing_to_break_is_refused_and_leaves_no_record(lab):
     assert healed.stderr.strip() == f"{PEER}: nothing to heal"
 
 
-@pytest.mark.long
 def test_reboot_ends_what_it_ends_on_metal(lab, configured_again):
     node = configured_again
     for name in ("mtu-wrong", "sshd-hangs", "nccl-conf-stale"):

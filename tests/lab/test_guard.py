@@ -78,7 +78,6 @@ def test_way_to_the_node_is_refused_before_anything_happens(lab, apply):
     assert lab.run(NODE, SEEN) == before
 
 
-@pytest.mark.long
 def test_allowed_change_is_confirmed_over_a_new_connection(lab, apply):
     done = apply(fabric_guard_allowed_netdevs=[MANAGEMENT])
     assert done.returncode == 0, done.stdout
@@ -141,7 +140,6 @@ print(said.count("new"), said.count("old"), wrong)
 """
 
 
-@pytest.mark.long
 def test_race_of_confirmation_and_timer_has_one_winner(lab):
     send = base64.b64encode(collection.archive()).decode()
     lab.run(NODE, f"echo {send} | base64 -d > /root/survey.zip")

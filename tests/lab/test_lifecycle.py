@@ -48,7 +48,6 @@ def machines(lab):
     return [each for each in processes_with(str(lab.directory)) if "qemu-system" in each]
 
 
-@pytest.mark.long
 def test_up_after_being_killed_at_any_moment_is_a_working_lab(own):
     for after_s in KILL_AFTER_S:
         kill_up(own, after_s)
@@ -133,7 +132,6 @@ def renewed(lab):
     lab.keep(FACTORY)
 
 
-@pytest.mark.long
 def test_reset_brings_a_new_disk_and_keeps_the_machine(lab, renewed):
     lab.run(renewed, "touch /root/mark")
     before = lab.nodes()["node2"]
@@ -146,7 +144,6 @@ def test_reset_brings_a_new_disk_and_keeps_the_machine(lab, renewed):
     assert lab.nodes()["node2"] == before
 
 
-@pytest.mark.long
 def test_replace_brings_another_machine_of_the_same_name(lab, renewed):
     host_keys = (lab.directory / "known_hosts").read_text().splitlines()
     lab.run(renewed, "touch /root/mark")

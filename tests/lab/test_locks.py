@@ -75,7 +75,6 @@ def must_end_well(process):
     assert process.returncode == ExitCode.OK, said
 
 
-@pytest.mark.long
 def test_second_run_on_a_site_is_refused_and_the_first_one_ends_well(lab, tmp_path):
     fleet = Fleet(lab, tmp_path)
     first = start_until_held(lab, fleet)
@@ -89,7 +88,6 @@ def test_second_run_on_a_site_is_refused_and_the_first_one_ends_well(lab, tmp_pa
     assert lab.run(NODE, LEFT) == ""
 
 
-@pytest.mark.long
 def test_node_of_another_controller_s_run_is_not_changed(lab, tmp_path):
     """Two copies of a site are what two controllers have: only the node knows of both."""
     ours, theirs = Fleet(lab, tmp_path / "ours"), Fleet(lab, tmp_path / "theirs")
@@ -105,7 +103,6 @@ def test_node_of_another_controller_s_run_is_not_changed(lab, tmp_path):
     assert lab.run(NODE, LEFT) == ""
 
 
-@pytest.mark.long
 def test_run_that_was_killed_holds_nothing_and_leaves_nothing_half_written(lab, tmp_path):
     """Its record may stay if the next run finds nothing to change: see docs/security.md."""
     fleet = Fleet(lab, tmp_path)

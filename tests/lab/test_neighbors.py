@@ -14,7 +14,7 @@ import yaml
 from tests.lab.fleet import PATIENT, Fleet, read_report
 from tests.lldp_switch import SEND, frame
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = pytest.mark.lab
 
 STATE, SHARED = "provisioned", True
 SWITCH, NODE = "node1", "node2"

@@ -52,7 +52,6 @@ def refused(lab, fabric, *words):
     assert lab.run(NODE, SEEN) == before
 
 
-@pytest.mark.long
 def test_broken_file_of_the_admins_is_refused_and_the_node_boots(lab, fabric):
     write(lab, ADMINS, "network:\n  version: 2\n  ethernets:\n    eno9:\n      adresses: []\n")
     refused(lab, fabric, "netplan does not take", f"{ADMINS}:5:", "Nothing was changed")
@@ -63,7 +62,6 @@ def test_broken_file_of_the_admins_is_refused_and_the_node_boots(lab, fabric):
     assert settled(lab) == ["198.18.0.1/24", "198.18.1.1/24"]
 
 
-@pytest.mark.long
 def test_file_of_ours_that_breaks_is_refused_and_the_node_boots(lab, fabric):
     """One of the role mtu has the rail in another section, as a bond that was taken apart."""
     netdev = lab.netdev(NODE, 0)
@@ -77,7 +75,6 @@ def test_file_of_ours_that_breaks_is_refused_and_the_node_boots(lab, fabric):
     assert not fabric.changes({})
 
 
-@pytest.mark.long
 def test_files_are_taken_back_if_netplan_fails_after_all(lab, fabric):
     """The files pass on a copy, and `netplan generate` fails on the node itself."""
     write(lab, ADMINS, "network:\n  version: 2\n")
@@ -96,7 +93,6 @@ def test_files_are_taken_back_if_netplan_fails_after_all(lab, fabric):
     assert not fabric.changes({})
 
 
-@pytest.mark.long
 def test_rail_keeps_the_admins_definition_over_a_reboot(lab, fabric):
     """It has another name there, and an MTU that the role fabric does not set."""
     netdev = lab.netdev(NODE, 0)

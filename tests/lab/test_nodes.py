@@ -142,7 +142,6 @@ def received_bytes(lab, rail):
     return [int(named[f"rx_prio{prio}_bytes"]) for prio in range(8)]
 
 
-@pytest.mark.long
 def test_reboot_loses_what_was_only_set_and_keeps_what_was_written(fabric):
     netdev = fabric.netdev("node1", 0)
     fabric.run(

@@ -136,7 +136,6 @@ def test_driver_that_is_loaded_again_gives_the_same_rail(lab, nodes):
     assert facts(lab, "node1") == before
 
 
-@pytest.mark.long
 def test_reboot_keeps_all(lab, site, nodes):  # noqa: ARG001
     before = facts(lab, "node1")
     lab.must("reboot", "node1")

@@ -16,7 +16,6 @@ def pools(lab):
     return [int(count) for count in lab.run(NODE, POOLS).split()]
 
 
-@pytest.mark.long
 def test_pages_are_given_and_faults_repaired(lab, play):
     assert play.changes(COUNTS)
     assert pools(lab) == [40, 30]
@@ -28,7 +27,6 @@ def test_pages_are_given_and_faults_repaired(lab, play):
         assert pools(lab) == [40, 30]
 
 
-@pytest.mark.long
 def test_kernel_argument_waits_for_a_boot_and_goes_again(lab, play):
     wanted = {**COUNTS, "hugepages_default_size": "1G", "apply_reboot": "never"}
     assert play.changes(wanted)

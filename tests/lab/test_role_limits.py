@@ -20,7 +20,6 @@ cat /proc/sys/vm/swappiness
 RIGHT = "unlimited\nunlimited unlimited\n7\n"
 
 
-@pytest.mark.long
 def test_limits_are_lifted_and_a_fault_is_repaired(lab, play):
     daemon = lab.run(NODE, "systemctl show --property MainPID ssh")
     assert lab.login(NODE, SEEN) != RIGHT

@@ -40,7 +40,6 @@ def test_parameter_that_the_module_lacks_is_refused(lab, play):
     assert lab.call(NODE, "ls /etc/modprobe.d/rdmaprov.conf").returncode != 0
 
 
-@pytest.mark.long
 def test_full_disk_is_named_and_the_next_run_repairs(lab, play):
     lab.must("fault", NODE, "disk-full")
     done = play.run({**WANTED, "apply_reboot": "never"})
@@ -52,7 +51,6 @@ def test_full_disk_is_named_and_the_next_run_repairs(lab, play):
     assert parameters(lab) == ["1", "2"]
 
 
-@pytest.mark.long
 def test_reboot_that_is_due_is_done_once(lab, play):
     variables = {**WANTED, "apply_reboot": "if-needed", "mlx5_initramfs": "always"}
     before = lab.run(NODE, BOOT)
@@ -68,7 +66,6 @@ def test_reboot_that_is_due_is_done_once(lab, play):
 FAULTS = ("module-parameter-not-configured", "module-parameter-not-running")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_is_repaired_without_a_reboot(lab, play, fault):
     variables = {**WANTED, "apply_reboot": "never"}

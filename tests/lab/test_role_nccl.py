@@ -17,7 +17,6 @@ DEVICES = "ls /sys/class/infiniband | paste -sd,"
 FILES = "find /etc -type f -exec sha256sum {} +"
 
 
-@pytest.mark.long
 def test_stale_file_is_repaired_and_what_overrides_it_is_said(lab, play):
     devices = lab.run(NODE, DEVICES).strip()
     right = (

@@ -117,7 +117,6 @@ def test_version_that_is_not_there_is_refused(lab, play, site):
     assert "doca-ofed" not in lab.run(NODE, STATUS)
 
 
-@pytest.mark.long
 def test_lock_that_is_held_is_named(lab, play, site):
     lab.must("fault", NODE, "dpkg-lock-held")
     assert play.run(doca(site)).returncode != 0
@@ -125,7 +124,6 @@ def test_lock_that_is_held_is_named(lab, play, site):
     lab.must("heal", NODE)
 
 
-@pytest.mark.long
 def test_kernel_that_dkms_cannot_compile_for_is_told(lab, play, site):
     lab.run(NODE, f"touch {UNSUPPORTED}")
     assert play.run(doca(site)).returncode != 0
@@ -135,7 +133,6 @@ def test_kernel_that_dkms_cannot_compile_for_is_told(lab, play, site):
     lab.keep(state("halfway", site))
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("halfway")
 def test_halfway_installation_is_repaired(lab, play, site):
     assert play.changes(doca(site))
@@ -147,7 +144,6 @@ def test_halfway_installation_is_repaired(lab, play, site):
     lab.keep(state("doca", site))
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("doca_installed")
 def test_drivers_are_restarted_where_that_is_allowed(lab, play, site):
     wanted = doca(site, ofed_restart="if-needed")
@@ -158,7 +154,6 @@ def test_drivers_are_restarted_where_that_is_allowed(lab, play, site):
     assert lab.run(NODE, "cat /sys/module/mlx5_core/version").strip() == "25.07.0.9.7.1"
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("doca_installed")
 def test_other_flavour_replaces_it(lab, play, site):
     assert play.changes(mlnx(site))
@@ -170,7 +165,6 @@ def test_other_flavour_replaces_it(lab, play, site):
     lab.keep(state("mlnx", site))
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("mlnx_installed")
 def test_way_back_to_the_kernels_own_drivers(lab, play):
     inbox = {"ofed_source": "inbox", "apply_reboot": "never"}

@@ -47,7 +47,6 @@ def vendor(lab):
     lab.run(NODE, VENDOR)
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("vendor")
 def test_module_that_does_not_load_is_explained(lab, play):
     wrong = "/etc/modprobe.d/wrong.conf"
@@ -57,7 +56,6 @@ def test_module_that_does_not_load_is_explained(lab, play):
     assert f"{wrong} sets peerdirect_support to 7, expected 0 or 1" in said
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("vendor")
 def test_module_is_loaded_and_survives_a_fault_and_a_boot(lab, play):
     assert play.changes(WANTED)

@@ -112,14 +112,12 @@ def test_all_is_right_after_what_is_loaded_anew(lab, what):
     assert is_right_again(lab)
 
 
-@pytest.mark.long
 def test_all_is_right_after_a_boot(lab, lossless):
     lab.must("reboot", NODE)
     assert is_right_again(lab)
     assert not lossless.changes({})
 
 
-@pytest.mark.long
 def test_vendors_driver_has_congestion_control_and_marks_again(lab, play):
     lab.run(NODE, "echo vendor > /etc/rdmaprov-lab/driver; modprobe standin_ofed")
     variables = {"roce_qos_force_traffic_class": True, "roce_qos_dcqcn": {"rp_ai_rate": 10}}

@@ -11,7 +11,6 @@ TOUCHES = (NODE,)
 PROOF = "/var/lib/rdmaprov/torch_runtime.json"
 
 
-@pytest.mark.long
 def test_interpreter_is_proven_once(lab, play):
     assert play.changes({})
     assert '"torch": "2.13.0+cpu"' in lab.run(NODE, f"cat {PROOF}")

@@ -106,7 +106,6 @@ def test_open_connection_ends_with_a_restore(lab):
         assert connection.wait(timeout=10) == 255
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("verb", ["restore", "save"])
 def test_lab_works_after_a_verb_was_killed_at_any_moment(lab, verb):
     """A state that is listed after that can be restored."""

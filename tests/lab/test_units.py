@@ -111,9 +111,7 @@ def test_ranks_end_with_their_keeper(start):
     [
         ("kill -9 $$", 600, -9, "killed by signal 9"),
         (SLEEP, 3, 124, "timed out after 3 s"),
-        pytest.param(
-            *(HUNGRY, 600, -9, "killed by the kernel: out of memory"), marks=pytest.mark.long
-        ),
+        (HUNGRY, 600, -9, "killed by the kernel: out of memory"),
         ("setsid sleep 601 & exit 0", 600, 0, ""),
     ],
     ids=["killed", "late", "memory", "well"],

@@ -16,7 +16,7 @@ from tests.lab.fleet import NODES
 
 from rdmaprov.lab.faults import catalogue
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = pytest.mark.lab
 
 STATE = "provisioned"  # of each round: what a link did in one before counts as flaps
 TABLE: dict[str, dict[str, Any]] = yaml.safe_load(

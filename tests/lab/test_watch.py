@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tests.lab.fleet import NODES, Fleet
 
-pytestmark = [pytest.mark.lab, pytest.mark.long]
+pytestmark = pytest.mark.lab
 
 STATE = "provisioned"
 BAD, RAIL = "node2", 1
