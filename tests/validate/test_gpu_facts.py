@@ -30,6 +30,34 @@ def test_h100_with_nvswitches():
     assert (first.text("fabric/state"), first.text("fabric/status")) == ("Completed", "Success")
 
 
+def test_h100_alone_without_nvswitches():
+    seen = driver("h100-580-idle")
+    assert seen.version == "580.159.04"
+    (only,) = seen.gpus
+    assert only.address == "0000:00:06.0"
+    assert only.is_on("persistence mode") is True
+    assert only.is_on("ecc mode/current") is only.is_on("ecc mode/pending") is True
+    assert only.is_on("mig mode/current") is False
+    assert only.is_on("retired pages/pending page blacklist") is None
+    assert only.is_on("remapped rows/pending") is False
+    assert only.is_on("remapped rows/remapping failure occurred") is False
+    assert only.text("fabric/state") is only.text("fabric/status") is None
+    assert only.text("pci/replays since reset") == "0"
+    assert only.text("clocks event reasons/sw power cap") == "Not Active"
+
+
+def test_healthy_h100_at_full_load_is_at_its_power_cap():
+    (only,) = driver("h100-580-load").gpus
+    reasons = "clocks event reasons/"
+    active = {name for name, text in only.values.items() if text == "Active"}
+    assert {name for name in active if name.startswith(reasons)} == {f"{reasons}sw power cap"}
+    assert only.text("gpu power readings/average power draw") == "691.40 W"
+    assert only.text("gpu power readings/current power limit") == "700.00 W"
+    assert (only.text("pci/replays since reset"), only.is_on("persistence mode")) == ("1", True)
+    assert only.is_on("remapped rows/pending") is False
+    assert only.text("processes/process id") == "3560"
+
+
 def test_sections_of_deeper_levels_end():
     """What is two levels deep belongs to its own section, and the next one begins anew."""
     first = driver("h100-hgx").gpus[0]
@@ -121,6 +149,24 @@ def test_driver_in_a_container(suite, fleet, nodes, changed):
     assert "not known" in found["test_persistence_mode_after_reboot"][1]
     changed.put("/proc/900/comm", "sshd\n")
     assert judged(suite, fleet, nodes, changed)["test_fabric_manager_runs"][0] == "failed"
+
+
+@pytest.mark.parametrize("name", ["h100-580-idle", "h100-580-load"])
+def test_no_check_faults_a_real_h100_alone(suite, fleet, nodes, changed, name):
+    for address in ("0000:05:00.0", "0000:41:00.0"):
+        changed.remove(f"/sys/bus/pci/devices/{address}")
+    text = (CAPTURES / f"{name}.txt").read_text()
+    changed.put("/.answers/nvidia-smi/-q", text.replace("GPU 00000000:00:06", "GPU 00000000:19:00"))
+    found = judged(suite, fleet, nodes, changed)
+    skipped = {each for each, (state, _) in found.items() if state == "skipped"}
+    assert {state for state, _ in found.values()} == {"passed", "skipped"}
+    assert skipped == {
+        "test_fabric_manager_after_reboot",
+        "test_fabric_manager_is_of_the_drivers_version",
+        "test_fabric_manager_runs",
+        "test_gpus_have_joined_their_nvlink_fabric",
+        "test_imex_runs",
+    }
 
 
 def test_gpus_without_ecc_and_fabric(suite, fleet, nodes, changed):
