@@ -15,8 +15,10 @@ from rdmaprov.nccl_log import reader as log_reader
 from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.reader import UnreadableLogError
 from rdmaprov.nccl_log.transport import Gdr, Transport
+from rdmaprov.nccl_log.tuning import taken_algorithm
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "nccl"
+H100 = FIXTURES / "h100"
 
 # Of each real log: transport, GPUDirect RDMA, HCAs, SHARP, version.
 REAL = {
@@ -76,6 +78,44 @@ def test_real_log_has_its_verdict(name):
 def test_every_real_log_names_its_source():
     said = (FIXTURES / "README.md").read_text()
     assert all(f"| `{name}` | " in said for name in REAL)
+    cases = {path.name.split(".")[0] for path in H100.glob("*.log")}
+    said = (H100 / "README.md").read_text()
+    assert cases
+    assert all(f"| `{name}` | " in said for name in cases)
+
+
+def of_h100(case):
+    """Return the matrix of a job's logs, one file for each rank."""
+    return transport.read_matrix(sorted(H100.glob(f"{case}.?.log")))
+
+
+@pytest.mark.parametrize("case", ["healthy", "subsys-all", "ib-hca"])
+def test_real_job_on_an_h100_leaves_no_doubt(case):
+    matrix = of_h100(case)
+    verdict = transport.verdict(matrix)
+    assert (verdict.transport, verdict.gdr) == (Transport.SOCKET, Gdr.NONE)
+    assert judge(matrix, Transport.SOCKET) == []
+    assert (matrix.size, matrix.absent, matrix.unfinished, matrix.silent) == (2, (), (), ())
+    assert any(p.proven for p in transport.judge(matrix, Transport.ROCE, None, True))
+    taken = taken_algorithm(matrix.choices, "AllReduce", 1 << 20, 2)
+    assert taken == ("ring" if case == "subsys-all" else None)
+
+
+def test_real_version_alone_proves_no_transport():
+    """`NCCL_DEBUG=WARN`: of a healthy job, one rank shows its version, the other one nothing."""
+    matrix = of_h100("version-warn")
+    assert transport.verdict(matrix).transport == Transport.UNKNOWN
+    assert [Path(name).name for name in matrix.silent] == ["version-warn.1.log"]
+    assert not any(p.proven for p in transport.judge(matrix, Transport.SOCKET, None, False))
+
+
+@pytest.mark.parametrize(
+    "case", sorted({p.name.split(".")[0] for p in H100.glob("*.log")} - {"one-missing"})
+)
+def test_every_real_line_of_an_h100_is_read(case):
+    matrix = of_h100(case)
+    assert matrix.unreadable == (0, "")
+    assert matrix.versions == ("2.28.9",)
 
 
 def test_real_log_that_is_whole_leaves_no_doubt():
@@ -166,17 +206,21 @@ def test_long_line_without_an_end_is_bounded(monkeypatch):
     )
 
 
-TRUNCATED = {path.stem: path.read_bytes() for path in sorted(FIXTURES.glob("*.log"))} | {
-    f"job-{version}-{name}": job.text().encode()
-    for version in ("2.8.3", "2.12.1", "2.17.1", "2.20.5", "2.24.3", "2.30.7")
-    for name, job in {
-        "roce": Job(version=version),
-        "ib": Job(version=version, layer="IB", gpus=3),
-        "p2p": Job(version=version, nodes=1, gpus=4),
-        "mixed": Job(version=version, networks={3: "Socket"}),
-        "socket": Job(version=version, network="Socket"),
-    }.items()
-}
+TRUNCATED = (
+    {path.stem: path.read_bytes() for path in sorted(FIXTURES.glob("*.log"))}
+    | {"h100-healthy": b"".join((H100 / f"healthy.{rank}.log").read_bytes() for rank in (0, 1))}
+    | {
+        f"job-{version}-{name}": job.text().encode()
+        for version in ("2.8.3", "2.12.1", "2.17.1", "2.20.5", "2.24.3", "2.30.7")
+        for name, job in {
+            "roce": Job(version=version),
+            "ib": Job(version=version, layer="IB", gpus=3),
+            "p2p": Job(version=version, nodes=1, gpus=4),
+            "mixed": Job(version=version, networks={3: "Socket"}),
+            "socket": Job(version=version, network="Socket"),
+        }.items()
+    }
+)
 
 
 def proves_nothing_else(data, whole):

@@ -7,17 +7,20 @@ import dataclasses
 import json
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 from tests.unit.helpers.accept_runs import say
 from tests.unit.helpers.nccl_runs import GPUS, failed_run
 
-from rdmaprov.acceptance import blame
+from rdmaprov.acceptance import blame, ras_evidence
 from rdmaprov.acceptance.agent.ras import ask, ask_or_wait
 from rdmaprov.acceptance.rail_map import RailMap
 from rdmaprov.acceptance.rank_events import parse_event
+from rdmaprov.acceptance.statements import sort_statements
 from rdmaprov.nccl_log.ras import LaggingRank, RasProcess, parse_report
 
+H100 = Path(__file__).parents[1] / "fixtures/nccl/h100"
 MISMATCH = """\
 Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
     #  in group  per comm  per node  per comm  in group
@@ -120,9 +123,28 @@ def test_what_says_nothing_of_them(text):
     assert (report.unresponsive, report.lagging) == ((), ())
 
 
-def hung(nodes=8, but=()):
+def of_h100(name):
+    return (H100 / f"ras-{name}.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "pids"),
+    [
+        ("healthy", []),
+        ("stopped", [1537]),
+        ("event-rank-2", [1810]),
+        ("event-rank-0", [1809, 1810]),
+    ],
+)
+def test_real_report_has_its_processes(name, pids):
+    report = parse_report(of_h100(name))
+    assert report.unresponsive == tuple(RasProcess("127.0.0.1", pid, 0) for pid in pids)
+    assert report.lagging == ()
+
+
+def hung(nodes=8, but=(), gpus=GPUS):
     """Return a run of which all ranks wait alike, and whose nodes have these addresses."""
-    ran = failed_run(nodes)
+    ran = failed_run(nodes, gpus)
     for node in ran.nodes.values():
         node.rc = None
     for rank in set(range(ran.job.world)) - set(but):
@@ -190,6 +212,32 @@ def test_who_said_that_it_is_late_was_alive():
     ran_ras(ran, 0, silent(("172.16.0.3", 4711, 5)))
     (found,) = blame.findings(ran, places)
     assert (found.nodes, found.proven) == ((), False)
+
+
+def with_rank_1_stopped(*asked, silent):
+    """Return the job of the real reports: three ranks of one address; those asked heard of RAS."""
+    ran, _ = hung(1, but=silent, gpus=3)
+    for rank, pid in enumerate((1811, 1810, 1809)):
+        say(ran, rank, "hello", pid=pid, torch="2.11.0+cu130", nccl="2.28.9")
+    for rank in asked:
+        ran_ras(ran, rank, of_h100(f"event-rank-{rank}"))
+    return ran, RailMap({"127.0.0.1": ("n0", None)})
+
+
+@pytest.mark.parametrize("asked", [(2,), (0,), (2, 0), (0, 2)])
+def test_real_reports_name_the_stopped_rank_and_none_that_ended(asked):
+    ran, places = with_rank_1_stopped(*asked, silent={1})
+    (found,) = ras_evidence.findings(ran, sort_statements(ran), places)
+    assert (found.level, found.nodes, found.proven) == ("rank", ("n0",), True)
+    assert found.what == "rank 1 keeps the others waiting: it does not answer NCCL's RAS"
+    (found,) = blame.findings(ran, places)
+    assert (found.what[:6], found.proven) == ("rank 1", True)
+
+
+def test_real_report_of_two_ranks_proves_nothing_if_neither_has_spoken():
+    ran, places = with_rank_1_stopped(0, silent={1, 2})
+    assert ras_evidence.findings(ran, sort_statements(ran), places) == []
+    assert not any(found.proven for found in blame.findings(ran, places))
 
 
 def test_gloo_jobs_are_not_judged_by_the_ras_of_another_job():

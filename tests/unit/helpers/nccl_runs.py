@@ -59,15 +59,15 @@ def timed_out(rank: int) -> str:
     return WATCHDOG.format(rank=rank) + TIMEOUT.format(rank=rank) + summary(rank, -6)
 
 
-def failed_run(nodes: int) -> JobRun:
+def failed_run(nodes: int, gpus: int = GPUS) -> JobRun:
     """Return a run over NCCL that ended during its sweep, and nobody has said why."""
     names = tuple(f"n{index}" for index in range(nodes))
     planes = (JobPlane("all rails"),)
-    made = job(nodes, nodes=names, per_node=GPUS, backend="nccl", planes=planes, rounds=())
+    made = job(nodes, nodes=names, per_node=gpus, backend="nccl", planes=planes, rounds=())
     ran = JobRun(made)
     for index, name in enumerate(names):
         ran.nodes[name] = NodeRun(directory="/run/x", rc=1, left=())
-        for rank in range(index * GPUS, (index + 1) * GPUS):
+        for rank in range(index * gpus, (index + 1) * gpus):
             say(ran, rank, "phase", phase="all rails: sweep")
             ran.nodes[name].ranks[rank] = {
                 "communicator": 7,
