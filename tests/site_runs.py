@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+# Of a quiet machine of two cores; see SiteRuns.limit_s.
 TIMEOUT_S = 1800
 WAIT_S = 600  # torch alone may take half of it to be imported
 
@@ -25,6 +26,10 @@ class SiteRuns:
     def __init__(self, directory: Path, site: Path) -> None:
         self.directory = directory
         self.site = site
+
+    def limit_s(self, base_s: float) -> float:
+        """Return a time limit for the machine as it is now, from that of a quiet one."""
+        return base_s
 
     def argv(self, verb: str, *words: str) -> list[str]:
         """Return the command line of a verb."""
@@ -47,18 +52,23 @@ class SiteRuns:
 
     def run(self, verb: str, *words: str) -> tuple[int, str]:
         """Return a verb's exit code and what it printed."""
-        return _end(self.start(verb, *words))
+        return self.end(self.start(verb, *words))
 
     def execute(self, *words: str) -> tuple[int, str]:
         """Return exit code and words of a command that is not told of the site."""
-        return _end(self._start([sys.executable, "-m", "rdmaprov", *words]))
+        return self.end(self._start([sys.executable, "-m", "rdmaprov", *words]))
+
+    def end(self, process: subprocess.Popen[str]) -> tuple[int, str]:
+        """Wait until a verb ends; return its exit code and what it printed."""
+        said, _ = process.communicate(timeout=self.limit_s(TIMEOUT_S))
+        return process.returncode, said
 
     def start_until(self, verb: str, log: str, text: str, *words: str) -> subprocess.Popen[str]:
         """Start a verb, and return once a log of its run has a text."""
         runs = self.directory / "runs"
         before = set(runs.iterdir()) if runs.exists() else set()
         process = self.start(verb, *words)
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + self.limit_s(WAIT_S)
         while process.poll() is None and time.monotonic() < deadline:
             logs = [path for path in runs.glob(f"*/logs/{log}") if path.parents[1] not in before]
             if any(text in path.read_text() for path in logs):
@@ -76,8 +86,3 @@ class SiteRuns:
         """Return the results of the run that began last."""
         document: dict[str, Any] = json.loads((self.newest() / "results.json").read_text())
         return document
-
-
-def _end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    said, _ = process.communicate(timeout=TIMEOUT_S)
-    return process.returncode, said

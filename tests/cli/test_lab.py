@@ -12,6 +12,9 @@ import pytest
 
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.lab.accel import Accel
+from rdmaprov.lab.model import Lab, new_node
+from rdmaprov.lab.patience import QUIET_PROBE_S, Speed
 
 
 @pytest.fixture
@@ -70,6 +73,19 @@ def test_verb_without_a_lab_is_refused(lab, words):
 def test_status_without_a_lab_has_no_nodes(lab):
     assert json.loads(lab("status", "--json")[1]) == {"nodes": [], "saved": []}
     assert lab("status")[:2] == (ExitCode.OK, "There is no lab. Run: rdmaprov lab up\n")
+
+
+def test_status_has_the_patience_and_what_it_follows_from(lab, tmp_path):
+    nodes = tuple(new_node(f"node{number}", 1, 2) for number in (1, 2))
+    (tmp_path / "lab").mkdir()
+    Lab("bookworm", 2048, Accel.TCG, "image", "torch", "site", nodes).save(
+        tmp_path / "lab/lab.json"
+    )
+    assert json.loads(lab("status", "--json")[1])["patience"] == 1
+    Speed(0, 2.5 * QUIET_PROBE_S, 7).save(tmp_path / "lab")
+    said = json.loads(lab("status", "--json")[1])
+    assert said["patience"] == pytest.approx(2.5)
+    assert said["speed"] == {"measured_at": 0, "probe_s": 2.5 * QUIET_PROBE_S, "boot_s": 7}
 
 
 def test_down_without_a_lab_is_no_error(lab):

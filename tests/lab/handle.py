@@ -13,13 +13,14 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.lab import ssh
+from rdmaprov.lab import patience, ssh
 from rdmaprov.lab.image import ImageStore
 from rdmaprov.lab.layout import Layout, default_cache
 from rdmaprov.lab.machines import Machines
 from rdmaprov.lab.model import Lab, LabNode
 from rdmaprov.resources import data_dir
 
+# Of a quiet machine of two cores; see LabHandle.limit_s.
 COMMAND_TIMEOUT_S = 1800
 NODE_TIMEOUT_S = 300
 # After these a node is another one, or may have started anew.
@@ -106,6 +107,10 @@ class LabHandle:
         shutil.copytree(variables, site / "group_vars", dirs_exist_ok=True)
         return site
 
+    def limit_s(self, base_s: float) -> float:
+        """Return a time limit for the machine as the lab measured it last."""
+        return patience.limit_s(base_s, self.directory)
+
     def argv(self, *words: str) -> list[str]:
         """Return the command line of a verb of this lab."""
         places = ["--dir", str(self.directory)]
@@ -125,7 +130,7 @@ class LabHandle:
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
             text=True,
-            timeout=timeout_s,
+            timeout=self.limit_s(timeout_s),
             check=False,
         )
 
@@ -174,7 +179,7 @@ class LabHandle:
             input=script,
             capture_output=True,
             text=True,
-            timeout=NODE_TIMEOUT_S,
+            timeout=self.limit_s(NODE_TIMEOUT_S),
             check=False,
         )
 

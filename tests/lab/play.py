@@ -22,6 +22,7 @@ class Play:
     """playbooks/apply.yml for a role, on a copy of the lab's site with the lab's own variables."""
 
     def __init__(self, lab: LabHandle, directory: Path, role: str, node: str) -> None:
+        self.lab = lab
         self.site = lab.copy_site(directory)
         self.role = role
         self.node = node
@@ -38,7 +39,7 @@ class Play:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_S,
+            timeout=self.lab.limit_s(TIMEOUT_S),
             check=False,
         )
         self.said = done.stdout + done.stderr

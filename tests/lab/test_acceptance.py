@@ -15,7 +15,6 @@ import pytest
 import yaml
 from tests.lab.fleet import LEFT, SCHEMA, Fleet, leftovers_of_accept
 from tests.rank_hook import HANG, RANK_HOOK
-from tests.site_runs import TIMEOUT_S
 
 pytestmark = pytest.mark.lab
 
@@ -56,9 +55,9 @@ class Gate:
 
     def wait_for(self, started):
         """Return the exit code of a run, and what it printed."""
-        said, _ = started.communicate(timeout=TIMEOUT_S)
+        code, said = self.fleet.end(started)
         self.read()
-        return started.returncode, said
+        return code, said
 
     def read(self):
         self.results = self.fleet.results()

@@ -30,14 +30,14 @@ def argv(verb, site, *words):
     return [sys.executable, "-m", "rdmaprov", verb, str(site), "--roles", "mtu", *words]
 
 
-def rdmaprov(verb, site, *words):
+def rdmaprov(lab, verb, site, *words):
     return subprocess.run(
         argv(verb, site, *words),
         cwd=site.parent,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=lab.limit_s(TIMEOUT_S),
         check=False,
     )
 
@@ -48,7 +48,7 @@ def results(site):
 
 
 def test_plan_says_what_apply_does_and_nothing_is_left(lab, site):
-    planned = rdmaprov("plan", site, "--diff")
+    planned = rdmaprov(lab, "plan", site, "--diff")
     assert planned.returncode == 5, planned.stderr
     device = lab.netdev("node1", 0)
     assert f"  2 nodes: {device} MTU 1500 → 4200 (running, configured)\n" in planned.stdout
@@ -57,7 +57,7 @@ def test_plan_says_what_apply_does_and_nothing_is_left(lab, site):
     )
     wanted = {name: node["changes"] for name, node in results(site)["nodes"].items()}
 
-    applied = rdmaprov("apply", site, "--serial", "1", "--json", "applied.json")
+    applied = rdmaprov(lab, "apply", site, "--serial", "1", "--json", "applied.json")
     assert applied.returncode == 0, applied.stdout + applied.stderr
     assert "node1: mtu: 4 changes\n" in applied.stdout
     assert "2 nodes: 2 changed\n" in applied.stdout
@@ -65,7 +65,7 @@ def test_plan_says_what_apply_does_and_nothing_is_left(lab, site):
     assert said == results(site)
     assert {name: node["changes"] for name, node in said["nodes"].items()} == wanted
 
-    after = rdmaprov("plan", site)
+    after = rdmaprov(lab, "plan", site)
     assert (after.returncode, "2 nodes: 2 unchanged\n" in after.stdout) == (0, True)
 
 
@@ -73,13 +73,13 @@ def test_interrupted_apply_says_what_is_half_done_and_the_next_one_converges(lab
     process = subprocess.Popen(
         argv("apply", site, "--serial", "1"), cwd=site.parent, stdout=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + lab.limit_s(TIMEOUT_S)
     logs = site.parent / "runs"
     while not any("TASK [rdmaprov.node.mtu" in p.read_text() for p in logs.glob("*/logs/*.log")):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=lab.limit_s(60))
     assert process.returncode == 130
     assert "  node1: roles started: mtu\n" in said
     assert "not started\n  node2\n" in said
@@ -89,7 +89,7 @@ def test_interrupted_apply_says_what_is_half_done_and_the_next_one_converges(lab
     left = [line for line in processes_with(str(site.parent)) if "[mux]" not in line]
     assert not [line for line in left if "ansible" in line or "ssh" in line]
 
-    applied = rdmaprov("apply", site)
+    applied = rdmaprov(lab, "apply", site)
     assert applied.returncode == 0, applied.stdout
     for node in NODES:
         device = lab.netdev(node, 0)
@@ -105,7 +105,7 @@ def test_apply_goes_on_without_a_node_that_cannot_be_reached(lab, site):
         argv("apply", site, "--ask")[1:],
         cwd=str(site.parent),
         encoding="utf-8",
-        timeout=TIMEOUT_S,
+        timeout=lab.limit_s(TIMEOUT_S),
         env={**os.environ, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"},
     )
     asked.expect("unreachable")

@@ -91,7 +91,7 @@ def keep(site, password):
     )
 
 
-def rdmaprov(site, *words):
+def rdmaprov(lab, site, *words):
     return subprocess.run(
         [sys.executable, "-m", "rdmaprov", *words],
         cwd=site.parent,
@@ -103,26 +103,26 @@ def rdmaprov(site, *words):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=lab.limit_s(300),
         check=False,
     )
 
 
-def test_plan_and_discover_reach_the_node(site):
+def test_plan_and_discover_reach_the_node(lab, site):
     keep(site, SUDO)
-    planned = rdmaprov(site, "plan", str(site), "--limit", NODE, "--roles", "limits")
+    planned = rdmaprov(lab, site, "plan", str(site), "--limit", NODE, "--roles", "limits")
     assert planned.returncode == 5, planned.stdout + planned.stderr
     assert "node2: kernel vm.swappiness" in planned.stdout
-    found = rdmaprov(site, "discover", str(site), "--limit", NODE)
+    found = rdmaprov(lab, site, "discover", str(site), "--limit", NODE)
     assert found.returncode == 0, found.stderr
     assert "fabric_numa_nodes: 2" in found.stdout
     for path in (site.parent / "runs").rglob("*"):
         assert not path.is_file() or SUDO not in path.read_text()
 
 
-def test_wrong_password_for_sudo_is_said_and_not_shown(site):
+def test_wrong_password_for_sudo_is_said_and_not_shown(lab, site):
     keep(site, "close sesame")
-    planned = rdmaprov(site, "plan", str(site), "--limit", NODE, "--roles", "limits")
+    planned = rdmaprov(lab, site, "plan", str(site), "--limit", NODE, "--roles", "limits")
     assert planned.returncode in (1, 4)
     assert "node2" in planned.stdout
     assert "sudo" in planned.stdout.lower()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.lab.handle import LabHandle
 
 from rdmaprov.inventory import load_site
 
@@ -50,32 +51,32 @@ def linked(lab):
         lab.run(node, SWITCH.format(state="down", wanted="DOWN"))
 
 
-def rdmaprov(*words: str | Path) -> subprocess.CompletedProcess[str]:
+def rdmaprov(lab: LabHandle, *words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "rdmaprov", *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=lab.limit_s(300),
         check=False,
     )
 
 
-def test_rate_of_rails_without_a_link_is_left_to_the_site(site):
+def test_rate_of_rails_without_a_link_is_left_to_the_site(lab, site):
     """What a port shows as its rate while it is down means nothing."""
-    done = rdmaprov("discover", site)
+    done = rdmaprov(lab, "discover", site)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("fabric_rails:") == len(NODES)
     assert "fabric_link_gbps: " not in done.stdout
 
 
 def test_discovered_variables_describe_the_nodes(lab, site, linked):  # noqa: ARG001
-    first = rdmaprov("discover", site, "--merge")
+    first = rdmaprov(lab, "discover", site, "--merge")
     assert first.returncode == 0, first.stderr
     assert first.stdout.count("wrote") == len(NODES)
-    again = rdmaprov("discover", site, "--merge")
+    again = rdmaprov(lab, "discover", site, "--merge")
     assert again.stdout.splitlines() == [f"{node}: nothing new" for node in NODES]
-    checked = rdmaprov("check", site)
+    checked = rdmaprov(lab, "check", site)
     assert (checked.returncode, checked.stdout) == (0, "")
 
     for node in load_site(site).nodes:
@@ -88,11 +89,11 @@ def test_discovered_variables_describe_the_nodes(lab, site, linked):  # noqa: AR
         assert 1.8 * GIB < node.get("fabric_memory_bytes") <= 2 * GIB
 
 
-def test_node_that_is_down_could_not_be_told(site):
+def test_node_that_is_down_could_not_be_told(lab, site):
     hosts = yaml.safe_load((site / "hosts.yml").read_text())
     hosts["lab"]["hosts"]["node2"]["ansible_port"] = 1
     (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
-    done = rdmaprov("discover", site)
+    done = rdmaprov(lab, "discover", site)
     assert done.returncode == 4
     assert "# host_vars/node1.yml" in done.stdout
     assert "could not read 1 of 2 nodes; e.g. node2: " in done.stderr
@@ -110,6 +111,6 @@ def test_node_with_another_host_key_is_not_read(lab, site, tmp_path, monkeypatch
         known, f'-oUserKnownHostsFile="{empty}"'
     )
     (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
-    done = rdmaprov("discover", site, "--limit", "node1")
+    done = rdmaprov(lab, "discover", site, "--limit", "node1")
     assert done.returncode == 4
     assert "Host key verification failed" in done.stderr

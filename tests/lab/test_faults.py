@@ -213,12 +213,12 @@ def test_fault_shows_and_is_healed(lab, node, case):
 
 
 def test_sshd_hangs_connects_and_never_greets(lab, node):
-    assert ssh.answers(lab.node(node))
+    assert ssh.answers(lab.layout, lab.node(node))
     inject(lab, node, "sshd-hangs")
-    assert not ssh.answers(lab.node(node))
+    assert not ssh.answers(lab.layout, lab.node(node))
     inject(lab, node, "sshd-hangs")
     assert heal(lab, node) == "healed sshd-hangs"
-    assert ssh.answers(lab.node(node))
+    assert ssh.answers(lab.layout, lab.node(node))
 
 
 def test_catalogue_is_tested_whole():

@@ -62,7 +62,7 @@ def apply(lab):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=lab.limit_s(300),
             check=False,
         )
 

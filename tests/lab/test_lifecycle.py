@@ -187,6 +187,6 @@ def test_ansible_reaches_the_nodes_through_the_site(lab):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=lab.limit_s(120),
     )
     assert done.stdout.count("SUCCESS") == 2, done.stdout + done.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.lab.fleet import Fleet
-from tests.site_runs import TIMEOUT_S, WAIT_S
+from tests.site_runs import WAIT_S
 
 from rdmaprov.exit_codes import ExitCode
 
@@ -35,7 +35,7 @@ def record(lab):
 def start_until_held(lab, fleet):
     """Return an apply that holds the node."""
     process = fleet.start("apply", *WORDS)
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + lab.limit_s(WAIT_S)
     while not record(lab):
         assert process.poll() is None, process.stdout.read()
         assert time.monotonic() < deadline
@@ -70,9 +70,9 @@ def stopped(directory: Path) -> Iterator[None]:
             os.kill(process, signal.SIGCONT)
 
 
-def must_end_well(process):
-    said, _ = process.communicate(timeout=TIMEOUT_S)
-    assert process.returncode == ExitCode.OK, said
+def must_end_well(fleet, process):
+    code, said = fleet.end(process)
+    assert code == ExitCode.OK, said
 
 
 def test_second_run_on_a_site_is_refused_and_the_first_one_ends_well(lab, tmp_path):
@@ -84,7 +84,7 @@ def test_second_run_on_a_site_is_refused_and_the_first_one_ends_well(lab, tmp_pa
             assert code == ExitCode.UNKNOWN, said
             assert f"error: {fleet.site} is held by" in said
             assert f"(pid {first.pid})" in said
-    must_end_well(first)
+    must_end_well(fleet, first)
     assert lab.run(NODE, LEFT) == ""
 
 
@@ -99,7 +99,7 @@ def test_node_of_another_controller_s_run_is_not_changed(lab, tmp_path):
         assert f"held by {held['user']} on {held['host']} (pid {first.pid}) since" in said
         assert f"run {held['run']}" in said
         assert ours.results()["nodes"][NODE]["changes"] == {}
-    must_end_well(first)
+    must_end_well(theirs, first)
     assert lab.run(NODE, LEFT) == ""
 
 

@@ -11,7 +11,7 @@ import shlex
 
 import pytest
 import yaml
-from tests.lab.fleet import PATIENT, Fleet, read_report
+from tests.lab.fleet import Fleet, read_report
 from tests.lldp_switch import SEND, frame
 
 pytestmark = pytest.mark.lab
@@ -59,7 +59,7 @@ def judge(lab, tmp_path):
     def run():
         report = tmp_path / "junit.xml"
         words = ("--limit", NODE, "-k", "cabling or switch_qos", f"--junitxml={report}")
-        code, said = fleet.run("validate", *PATIENT, *words)
+        code, said = fleet.run("validate", *fleet.patient(), *words)
         return code, read_report(report), said
 
     return run

@@ -199,7 +199,7 @@ def test_connection_that_is_lost_in_each_step_and_a_second_operator(fleet_of_fou
         elsewhere = SiteRuns(tmp_path / "elsewhere", tmp_path / "elsewhere/site")
         shutil.copytree(fleet.site, elsewhere.site)
         first = fleet.start(*REPLACE)
-        assert until(begun(fleet, "accept"), 2 * WAIT_S)
+        assert until(begun(fleet, "accept"), fleet.limit_s(2 * WAIT_S))
         code, said = elsewhere.run("replace", NODE, "--witnesses", WITNESS, *SIZES)
         assert code == 4, said
         assert f"{NODE}: another run has it: {in_progress(fleet)}" in said
@@ -208,8 +208,8 @@ def test_connection_that_is_lost_in_each_step_and_a_second_operator(fleet_of_fou
         assert code == 4, said
         assert "is held by" in said
         assert first.poll() is None
-        said, _ = first.communicate(timeout=2 * WAIT_S)
-        assert first.returncode == 0, said
+        code, said = fleet.end(first)
+        assert code == 0, said
         assert state_of(slurm) == "idle|none"
         assert slurm.ask("scontrol", "show", "reservation", "-o").startswith("No reservations")
         assert leftovers_of_accept(lab) == ["", ""]
@@ -225,15 +225,15 @@ def in_progress(fleet):
 def lose_when(lab, fleet, is_time):
     """Pull the node's management cable at a time; return how the run ended. Then plug it in."""
     process = fleet.start(*REPLACE)
-    assert until(lambda: process.poll() is not None or is_time(), 2 * WAIT_S)
+    assert until(lambda: process.poll() is not None or is_time(), fleet.limit_s(2 * WAIT_S))
     plug(lab, is_in=False)
     try:
-        said, _ = process.communicate(timeout=2 * WAIT_S)
+        code, said = fleet.end(process)
     finally:
         plug(lab, is_in=True)
         lab.disconnect()
-    assert until(lambda: lab.call(NODE, "true").returncode == 0, WAIT_S)
-    return process.returncode, said
+    assert until(lambda: lab.call(NODE, "true").returncode == 0, lab.limit_s(WAIT_S))
+    return code, said
 
 
 def plug(lab, *, is_in):
@@ -261,7 +261,7 @@ def begun(fleet, verb):
 def kill_when(fleet, is_time, *words):
     """Start a verb, and kill it alone at a time."""
     process = fleet.start(*words)
-    arrived = until(lambda: process.poll() is not None or is_time(), 2 * WAIT_S)
+    arrived = until(lambda: process.poll() is not None or is_time(), fleet.limit_s(2 * WAIT_S))
     assert process.poll() is None, process.stdout.read()
     process.kill()
     process.wait()

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.lab.handle import LabHandle
 
 from rdmaprov.resources import data_dir
 
@@ -47,7 +48,7 @@ def site(lab, tmp_path_factory):
     return lab.copy_site(tmp_path_factory.mktemp("fabric"))
 
 
-def apply(site: Path, node: str = "all") -> dict[str, list[str]]:
+def apply(lab: LabHandle, site: Path, node: str = "all") -> dict[str, list[str]]:
     """Return what the role changed on each node, as "device: setting"; it must end well."""
     program = Path(sys.executable).with_name("ansible-playbook")
     done = subprocess.run(
@@ -58,7 +59,7 @@ def apply(site: Path, node: str = "all") -> dict[str, list[str]]:
         env={**os.environ, "ANSIBLE_PIPELINING": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=lab.limit_s(300),
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -71,7 +72,7 @@ def apply(site: Path, node: str = "all") -> dict[str, list[str]]:
 @pytest.fixture(scope="module")
 def nodes(lab, site):
     """Provide the rails of both nodes, after the role made them so."""
-    apply(site)
+    apply(lab, site)
     return {name: lab.nodes()[name]["rails"] for name in NODES}
 
 
@@ -86,8 +87,8 @@ def facts(lab, node: str) -> list[str]:
     return sorted(shown.splitlines())
 
 
-def test_second_run_changes_nothing(site, nodes):  # noqa: ARG001
-    assert apply(site) == {}
+def test_second_run_changes_nothing(lab, site, nodes):  # noqa: ARG001
+    assert apply(lab, site) == {}
 
 
 @pytest.mark.parametrize("rail", [0, 1])
@@ -114,7 +115,7 @@ def test_fault_is_repaired_and_nothing_else_changed(lab, site, nodes, fault):  #
     before = facts(lab, "node1")
     lab.must("fault", "node1", fault)
     assert facts(lab, "node1") != before
-    changed = apply(site, "node1")
+    changed = apply(lab, site, "node1")
     assert {line.partition(": ")[2] for line in changed["node1"]} <= {
         *("address", "link", "table 1000", "table 1001")
     }
@@ -140,4 +141,4 @@ def test_reboot_keeps_all(lab, site, nodes):  # noqa: ARG001
     before = facts(lab, "node1")
     lab.must("reboot", "node1")
     assert facts(lab, "node1") == before
-    assert apply(site, "node1") == {}
+    assert apply(lab, site, "node1") == {}

@@ -152,14 +152,14 @@ def test_more_shapes_than_nodes_are_refused(tmp_path, capsys):
     assert not (tmp_path / "lab").exists()
 
 
-@pytest.mark.parametrize(("shape", "limit_s"), [("vlan", 1200), ("numa", 600)])
+@pytest.mark.parametrize(("shape", "limit_s"), [("vlan", 480), ("numa", 240)])
 def test_node_that_boots_twice_gets_the_time_of_two_boots(shape, limit_s, tmp_path, monkeypatch):
-    now = itertools.count(step=100)
+    now = itertools.count(step=80)
     monkeypatch.setattr("rdmaprov.lab.login.time.monotonic", lambda: float(next(now)))
     monkeypatch.setattr("rdmaprov.lab.login.time.sleep", lambda _: None)
-    monkeypatch.setattr("rdmaprov.lab.ssh.answers", lambda _: False)
+    monkeypatch.setattr("rdmaprov.lab.ssh.answers", lambda *_: False)
     waiting = login.Login(Layout(tmp_path, tmp_path), is_running=lambda _: True)
     node = model.new_node("node1", 40001, 2)
     with pytest.raises(UnreachableError, match=f"no answer over ssh within {limit_s} s"):
         waiting.wait_for_boot(node, shapes.find(shape).boots)
-    assert next(now) == limit_s + 200  # one look before the first, one after the last
+    assert next(now) == limit_s + 160  # one look before the first, one after the last

@@ -15,6 +15,7 @@ from rdmaprov.lab import site, ssh
 from rdmaprov.lab.accel import Accel
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.model import Lab, LabNode, LabRail, new_node
+from rdmaprov.lab.patience import QUIET_PROBE_S, Speed
 
 
 @pytest.fixture
@@ -52,6 +53,14 @@ def test_ansible_reads_what_was_written(layout, lab):
         {"netdev": "ens1", "address": "198.18.0.1/24"},
         {"netdev": "ens2", "address": "198.18.1.1/24"},
     ]
+
+
+def test_connections_have_the_limits_of_the_measured_machine(layout, lab):
+    layout.root.mkdir()
+    Speed(0, 3 * QUIET_PROBE_S).save(layout.root)
+    group = yaml.safe_load(site.write(layout, lab).read_text())["lab"]
+    assert group["hosts"]["node1"]["ansible_ssh_timeout"] == 90
+    assert 'ConnectTimeout="30"' in group["vars"]["ansible_ssh_common_args"]
 
 
 def test_ssh_arguments_survive_a_directory_with_blanks_and_quotes(layout, lab):

@@ -19,7 +19,7 @@ from rdmaprov.cli.lab_shared import at_work, complete_shape, node_argument, say
 from rdmaprov.cli.lab_subnet import subnet
 from rdmaprov.cli.verbosity import verbosity_options
 from rdmaprov.errors import UnreachableError
-from rdmaprov.lab import layout, model, shapes
+from rdmaprov.lab import layout, model, patience, shapes
 from rdmaprov.lab.accel import Accel
 from rdmaprov.lab.image import Recipe
 from rdmaprov.lab.layout import Layout
@@ -156,7 +156,11 @@ def status(cluster: Cluster, as_json: bool) -> None:
     made = Lab.load(cluster.layout.state)
     states = cluster.states(made) if made is not None else []
     if as_json:
-        click.echo(json.dumps(lab_view.document(made, states), indent=2))
+        click.echo(
+            json.dumps(
+                lab_view.document(made, states, patience.read(cluster.layout.root)), indent=2
+            )
+        )
     elif made is None:
         click.echo("There is no lab. Run: rdmaprov lab up")
     else:

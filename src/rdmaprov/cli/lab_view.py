@@ -12,6 +12,7 @@ from rdmaprov.lab import shapes, site, ssh
 from rdmaprov.lab.faults import Fault
 from rdmaprov.lab.machines import State
 from rdmaprov.lab.model import Lab
+from rdmaprov.lab.patience import Speed
 from rdmaprov.lab.shapes import Shape
 
 LINE_WIDTH = 100
@@ -48,7 +49,7 @@ def saved_states(lab: Lab) -> None:
         click.echo(f"saved state {state.name}: {nodes}, {saved_at:%Y-%m-%d %H:%M:%S}")
 
 
-def document(lab: Lab | None, states: Sequence[State]) -> dict[str, object]:
+def document(lab: Lab | None, states: Sequence[State], speed: Speed | None) -> dict[str, object]:
     """Return what `lab status --json` prints; no nodes if there is no lab."""
     if lab is None:
         return {"nodes": [], "saved": []}
@@ -74,8 +75,14 @@ def document(lab: Lab | None, states: Sequence[State]) -> dict[str, object]:
             zip(lab.nodes, states, kinds, strict=True), start=1
         )
     ]
-    settings = {"suite": lab.suite, "accel": str(lab.accel), "memory_mib": lab.memory_mib}
-    settings["shape"] = lab.shape
+    settings: dict[str, object] = {
+        "suite": lab.suite,
+        "accel": str(lab.accel),
+        "memory_mib": lab.memory_mib,
+        "shape": lab.shape,
+        "patience": speed.patience if speed else 1.0,
+        "speed": asdict(speed) if speed else None,
+    }
     saved = [asdict(state) for state in lab.saved]
     return {**settings, "site": lab.site, "nodes": nodes, "saved": saved}
 

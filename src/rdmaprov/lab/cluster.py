@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
-from rdmaprov.lab import build, image, model, monitor, shapes, site, ssh, tools
+from rdmaprov.lab import build, image, model, monitor, patience, shapes, site, ssh, tools
 from rdmaprov.lab.accel import forget
 from rdmaprov.lab.image import ImageStore, Recipe, Say
 from rdmaprov.lab.layout import Layout
@@ -17,6 +17,7 @@ from rdmaprov.lab.login import POLL_S
 from rdmaprov.lab.machines import Machines, State
 from rdmaprov.lab.model import Lab, LabNode, SavedState
 from rdmaprov.lab.parallel import in_parallel
+from rdmaprov.lab.patience import limit_s
 from rdmaprov.lab.request import LabRequest
 from rdmaprov.resources import data_dir
 
@@ -57,6 +58,7 @@ class Cluster:
         self.layout.claim()
         lab = Lab.load(self.layout.state) or request.create(self.layout, self.say)
         request.refuse_difference(lab)
+        patience.measure(self.layout.root, lab.accel)
         self._ensure_images(lab)
         ssh.make_key(ssh.user_key(self.layout), "rdmaprov lab")
         for node in lab.nodes:
@@ -163,7 +165,7 @@ class Cluster:
 
     def _require_all_up(self, lab: Lab) -> None:
         """Wait a while for nodes that boot, or are too busy to greet at once."""
-        give_up = time.monotonic() + UP_TIMEOUT_S
+        give_up = time.monotonic() + limit_s(UP_TIMEOUT_S, self.layout.root)
         while True:
             states = dict(zip(lab.nodes, self.states(lab), strict=True))
             late = [node for node, state in states.items() if state is not State.UP]
@@ -217,7 +219,8 @@ class Cluster:
         """Reboot a node and wait until it answers; reset it if it does not shut down by itself."""
         lab = self.load()
         node = self.require_running(name)
-        if not monitor.reboot(name, self.layout.node(name), RESET_TIMEOUT_S):
+        longest_s = limit_s(RESET_TIMEOUT_S, self.layout.root)
+        if not monitor.reboot(name, self.layout.node(name), longest_s):
             self.say(f"{name} did not shut down by itself; it was reset")
         return self._machines.boot(lab, [node])
 

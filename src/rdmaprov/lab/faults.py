@@ -12,9 +12,10 @@ from pathlib import Path
 from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.lab import monitor
 from rdmaprov.lab.model import LabNode
+from rdmaprov.lab.patience import limit_s
 from rdmaprov.resources import data_dir
 
-TIMEOUT_S = 180.0
+TIMEOUT_S = 120.0
 NOTHING_TO_BREAK = 3  # a script's exit code: what it is to break is not there
 # Where a node records a fault, by what ends it: in memory, or on the disk.
 _RECORDS = {
@@ -109,8 +110,9 @@ def inject(fault: Fault, node: LabNode, node_dir: Path, rail: int) -> None:
 
     """
     where = rail if fault.of_rail else "node"
+    longest_s = limit_s(TIMEOUT_S, node_dir)
     words = f"start {shlex.quote(fault.name)} {where} {_RECORDS[fault.until]}"
-    outcome = monitor.run_inside(node.name, node_dir, _script(fault.script, words), TIMEOUT_S)
+    outcome = monitor.run_inside(node.name, node_dir, _script(fault.script, words), longest_s)
     if outcome.returncode == NOTHING_TO_BREAK:
         raise UsageError(
             f"{node.name}: {outcome.stderr.strip()}",
@@ -128,12 +130,13 @@ def heal(node: LabNode, node_dir: Path) -> list[Healed]:
         UnreachableError: the node does not answer on its console channel.
 
     """
-    listed = monitor.run_inside(node.name, node_dir, _script("list_faults"), TIMEOUT_S)
+    longest_s = limit_s(TIMEOUT_S, node_dir)
+    listed = monitor.run_inside(node.name, node_dir, _script("list_faults"), longest_s)
     healed = []
     for record in listed.stdout.split():
         name, rail, _ = record.split(".")
         parts = (find(name).script, f"finish {shlex.quote(record)}")
-        outcome = monitor.run_inside(node.name, node_dir, _script(*parts), TIMEOUT_S)
+        outcome = monitor.run_inside(node.name, node_dir, _script(*parts), longest_s)
         if outcome.returncode != 0:
             raise _failure(node, name, outcome, "reset")
         number = None if rail == "node" else int(rail)

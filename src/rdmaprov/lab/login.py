@@ -11,9 +11,10 @@ from rdmaprov.errors import UnreachableError
 from rdmaprov.lab import ssh
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.model import LabNode
+from rdmaprov.lab.patience import limit_s
 
-# An emulated node answers after 50 s, and after minutes on a machine that is busy.
-BOOT_TIMEOUT_S = 600.0
+# Of a quiet machine, as all limits of the lab (patience.py). An emulated node answers after 45 s.
+BOOT_TIMEOUT_S = 240.0
 POLL_S = 1.0
 SSH_TIMEOUT_S = 60.0
 LOGIN_ATTEMPTS = 5  # sshd greets a moment before logins are allowed (pam_nologin)
@@ -62,22 +63,23 @@ class Login:
             UnreachableError: its machine ended, or it did not answer in time.
 
         """
-        limit_s = boots * BOOT_TIMEOUT_S
-        give_up = time.monotonic() + limit_s
-        while not ssh.answers(node):
+        longest_s = boots * limit_s(BOOT_TIMEOUT_S, self.layout.root)
+        give_up = time.monotonic() + longest_s
+        while not ssh.answers(self.layout, node):
             if not self.is_running(node.name):
                 raise _unreachable(node, "its virtual machine ended while booting")
             if time.monotonic() > give_up:
-                raise _unreachable(node, f"no answer over ssh within {limit_s:.0f} s")
+                raise _unreachable(node, f"no answer over ssh within {longest_s:.0f} s")
             time.sleep(POLL_S)
 
     def _run(self, node: LabNode, script: str) -> str:
         said = ""
+        longest_s = limit_s(SSH_TIMEOUT_S, self.layout.root)
         for _ in range(LOGIN_ATTEMPTS):
             try:
-                done = ssh.call(self.layout, node.name, script, SSH_TIMEOUT_S)
+                done = ssh.call(self.layout, node.name, script, longest_s)
             except subprocess.TimeoutExpired:
-                said = f"no answer within {SSH_TIMEOUT_S:.0f} s"
+                said = f"no answer within {longest_s:.0f} s"
                 continue
             if done.returncode == 0:
                 return done.stdout

@@ -13,12 +13,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError
-from rdmaprov.lab import monitor, overlay, qemu, shapes, snapshot, ssh
+from rdmaprov.lab import monitor, overlay, patience, qemu, shapes, snapshot, ssh
 from rdmaprov.lab.image import ImageStore, Say
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.login import BOOT_TIMEOUT_S, Login
 from rdmaprov.lab.model import Lab, LabNode
 from rdmaprov.lab.parallel import in_parallel
+from rdmaprov.lab.patience import limit_s
 from rdmaprov.lab.process import Daemon
 from rdmaprov.lab.shapes import Shape
 
@@ -60,13 +61,15 @@ class Machines:
             return State.DOWN
         if self.is_paused(node.name):
             return State.PAUSED
-        return State.UP if ssh.answers(node) else State.BOOTING
+        return State.UP if ssh.answers(self.layout, node) else State.BOOTING
 
     def boot(self, lab: Lab, nodes: Sequence[LabNode], saved_state: str | None = None) -> Lab:
         """Start those of the nodes that do not run, wait until each answers over ssh.
 
         Returns the lab with what was found: ports that had to change, names of the netdevs.
         """
+        patience.measure(self.layout.root, lab.accel)
+        late = [node for node in nodes if not self.is_running(node.name)]
         self._start_switch(len(lab.nodes[0].rails))
         self._write_factory(lab)
         for node in nodes:
@@ -91,6 +94,9 @@ class Machines:
         for node in in_parallel(wait, names):
             lab = lab.with_node(node)
         lab.save(self.layout.state)
+        if late and saved_state is None:
+            boots = max(self._shape(lab, node).boots for node in late)
+            patience.keep_boot(self.layout.root, (time.monotonic() - began) / boots)
         return lab
 
     def restore(self, lab: Lab, nodes: Sequence[LabNode], saved_state: str) -> Lab:
@@ -199,7 +205,7 @@ class Machines:
     def _wait_for_monitor(self, daemon: Daemon, directory: Path) -> bool:
         """Return whether QEMU got as far as serving its monitor; False when it ended."""
         started = time.monotonic()
-        while time.monotonic() < started + BOOT_TIMEOUT_S:
+        while time.monotonic() < started + limit_s(BOOT_TIMEOUT_S, directory):
             with suppress(OSError), monitor.qemu(directory):
                 return True
             if daemon.pid() is None and time.monotonic() > started + START_GRACE_S:

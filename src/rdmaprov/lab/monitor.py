@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.errors import UnreachableError
+from rdmaprov.lab.patience import limit_s
 
 ANSWER_TIMEOUT_S = 30.0
 SYNC_TIMEOUT_S = 5.0
@@ -87,9 +88,10 @@ def _conversation(path: Path, timeout_s: float) -> Iterator[_Peer]:
 
 
 @contextmanager
-def qemu(node_dir: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> Iterator[_Peer]:
+def qemu(node_dir: Path, timeout_s: float | None = None) -> Iterator[_Peer]:
     """Give QEMU's own monitor of a node, ready for commands."""
-    with _conversation(node_dir / "qmp.sock", timeout_s) as peer:
+    longest_s = limit_s(ANSWER_TIMEOUT_S, node_dir) if timeout_s is None else timeout_s
+    with _conversation(node_dir / "qmp.sock", longest_s) as peer:
         peer.receive()
         peer.ask("qmp_capabilities")
         yield peer
@@ -123,11 +125,10 @@ def _sync(stack: ExitStack, node_dir: Path, timeout_s: float) -> _Peer:
     """
     asked: list[int] = []  # what is left behind may be of any type, also one that no set takes
     give_up = time.monotonic() + timeout_s
+    attempt_s = min(limit_s(SYNC_TIMEOUT_S, node_dir), timeout_s)
     while True:
         attempt = stack.enter_context(ExitStack())
-        peer = attempt.enter_context(
-            _conversation(node_dir / "agent.sock", min(SYNC_TIMEOUT_S, timeout_s))
-        )
+        peer = attempt.enter_context(_conversation(node_dir / "agent.sock", attempt_s))
         number = time.monotonic_ns() & 0xFFFFFFFF
         asked.append(number)
         try:
@@ -196,7 +197,7 @@ def reboot(node: str, node_dir: Path, timeout_s: float) -> bool:
     try:
         with qemu(node_dir, timeout_s) as machine:
             try:
-                with agent(node, node_dir, ANSWER_TIMEOUT_S) as peer:
+                with agent(node, node_dir, limit_s(ANSWER_TIMEOUT_S, node_dir)) as peer:
                     peer.send("guest-shutdown", mode="reboot")
                 while machine.receive().get("event") != "RESET":
                     pass

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError
+from rdmaprov.lab.patience import limit_s
 
 STOP_TIMEOUT_S = 10.0
 ADOPT_TIMEOUT_S = 5.0
@@ -115,7 +116,7 @@ class Daemon:
 
     def _lock_or_adopt(self, lock: int) -> bool:
         """Take the lock that a running program holds; False when it runs and is on record."""
-        give_up = time.monotonic() + ADOPT_TIMEOUT_S
+        give_up = time.monotonic() + limit_s(ADOPT_TIMEOUT_S, self.record.parent)
         while True:
             with suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -130,14 +131,15 @@ class Daemon:
             time.sleep(0.05)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End the program if it runs: SIGTERM, then SIGKILL after timeout_s."""
-        for sign, patience_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, timeout_s)):
+        """End the program if it runs: SIGTERM, then SIGKILL after timeout_s of a quiet machine."""
+        longest_s = limit_s(timeout_s, self.record.parent)
+        for sign in (signal.SIGTERM, signal.SIGKILL):
             pid = self.pid()
             if pid is None:
                 break
             with suppress(ProcessLookupError):
                 os.kill(pid, sign)
-            self._wait_until_gone(patience_s)
+            self._wait_until_gone(longest_s)
         self.record.unlink(missing_ok=True)
 
     def _wait_until_gone(self, patience_s: float) -> None:

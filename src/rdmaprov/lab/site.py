@@ -11,12 +11,14 @@ from rdmaprov.errors import UsageError
 from rdmaprov.lab import shapes, ssh
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.model import Lab, LabNode
+from rdmaprov.lab.patience import limit_s
 from rdmaprov.lab.shapes import Shape
 from rdmaprov.resources import data_dir
 
 HOSTS_FILE = "hosts.yml"
 _HEADER = "# Written by `rdmaprov lab up`, removed by `rdmaprov lab down`.\n"
 GROUP = "lab"
+LOGIN_TIMEOUT_S = 30.0  # Ansible's is 10 s; an emulated processor takes longer to log in
 
 
 def default_site() -> Path:
@@ -53,8 +55,10 @@ def write(layout: Layout, lab: Lab) -> Path:
     # Quoted twice: ssh splits what the shell has left whole (a file name with a blank).
     words = [shlex.quote(f'-o{key}="{value}"') for key, value in options.items()]
     kinds = shapes.of_nodes(lab.shape, len(lab.nodes))
+    # A variable of each host: those of a group give way to the site's group_vars/all.yml.
+    common = {"ansible_ssh_timeout": round(limit_s(LOGIN_TIMEOUT_S, layout.root))}
     entries = {
-        node.name: _host(shape, number, node)
+        node.name: {**common, **_host(shape, number, node)}
         for number, (shape, node) in enumerate(zip(kinds, lab.nodes, strict=True), start=1)
     }
     group = {
@@ -80,7 +84,6 @@ def remove(lab: Lab) -> None:
 
 
 def _host(shape: Shape, number: int, node: LabNode) -> dict[str, object]:
-    # Variables of a host: those of a group give way to the site's group_vars/all.yml.
     own = {"ansible_port": node.port, "fabric_rails": rails(shape, number, node)}
     return {**own, **shape.variables}
 

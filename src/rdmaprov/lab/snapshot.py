@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError, UnreachableError
 from rdmaprov.lab import monitor
+from rdmaprov.lab.patience import limit_s
 
 # A machine of many GiB on a slow disk takes minutes; 2 GiB take a second.
 SAVE_TIMEOUT_S = 900.0
@@ -19,7 +20,7 @@ CLOCK_ERROR_S = 1.0  # a busy processor delays the script by more or less than t
 def is_paused(node_dir: Path) -> bool:
     """Return whether the machine runs and its processors do not; False if QEMU does not answer."""
     try:
-        with monitor.qemu(node_dir, PAUSED_TIMEOUT_S) as machine:
+        with monitor.qemu(node_dir, limit_s(PAUSED_TIMEOUT_S, node_dir)) as machine:
             return not machine.ask("query-status")["running"]
     except (OSError, ValueError, UnreachableError):
         return False
@@ -72,7 +73,7 @@ def _command(node: str, node_dir: Path, execute: str, line: str | None = None) -
     """Return what a monitor command printed; most print nothing."""
     arguments = {} if line is None else {"command-line": line}
     try:
-        with monitor.qemu(node_dir, SAVE_TIMEOUT_S) as machine:
+        with monitor.qemu(node_dir, limit_s(SAVE_TIMEOUT_S, node_dir)) as machine:
             answer = machine.ask(execute, **arguments)
     except OSError as error:
         raise UnreachableError(
@@ -92,7 +93,7 @@ def set_clock(node: str, node_dir: Path) -> None:
     lead_s = 0.0
     for _ in range(CLOCK_ATTEMPTS):
         script = f"date -u -s @{time.time() + lead_s:.3f}"
-        monitor.run_inside(node, node_dir, script, CLOCK_TIMEOUT_S)
+        monitor.run_inside(node, node_dir, script, limit_s(CLOCK_TIMEOUT_S, node_dir))
         behind_s = _clock_error_s(node, node_dir)
         if abs(behind_s) < CLOCK_ERROR_S:
             return
@@ -109,7 +110,7 @@ def _clock_error_s(node: str, node_dir: Path) -> float:
     A busy machine takes its time to answer: a clock that was right at some moment between
     question and answer is right.
     """
-    with monitor.agent(node, node_dir, CLOCK_TIMEOUT_S) as agent:
+    with monitor.agent(node, node_dir, limit_s(CLOCK_TIMEOUT_S, node_dir)) as agent:
         before = time.time()
         guest = float(agent.ask("guest-get-time")) / 1e9
         after = time.time()

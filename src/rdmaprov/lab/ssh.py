@@ -10,11 +10,12 @@ from pathlib import Path
 
 from rdmaprov.lab.layout import Layout
 from rdmaprov.lab.model import Lab, LabNode
+from rdmaprov.lab.patience import limit_s
 from rdmaprov.lab.process import run
 
 ADDRESS = "127.0.0.1"
 USER = "root"
-CONNECT_TIMEOUT_S = 10
+CONNECT_TIMEOUT_S = 10.0
 BANNER_TIMEOUT_S = 3.0
 
 
@@ -60,7 +61,7 @@ def options(layout: Layout) -> dict[str, str]:
         "StrictHostKeyChecking": "yes",
         "UpdateHostKeys": "no",
         "PasswordAuthentication": "no",
-        "ConnectTimeout": str(CONNECT_TIMEOUT_S),
+        "ConnectTimeout": f"{limit_s(CONNECT_TIMEOUT_S, layout.root):.0f}",
         # The post-quantum default costs an emulated processor most of a second.
         "KexAlgorithms": "curve25519-sha256",
     }
@@ -85,11 +86,12 @@ def command(layout: Layout, node: str, words: Sequence[str] = ()) -> list[str]:
     return [shutil.which("ssh") or "ssh", "-F", str(config(layout)), node, *words]
 
 
-def answers(node: LabNode) -> bool:
+def answers(layout: Layout, node: LabNode) -> bool:
     """Return whether something on the node's port greets as an ssh server."""
+    longest_s = limit_s(BANNER_TIMEOUT_S, layout.root)
     try:
-        with socket.create_connection((ADDRESS, node.port), timeout=BANNER_TIMEOUT_S) as tcp:
-            tcp.settimeout(BANNER_TIMEOUT_S)
+        with socket.create_connection((ADDRESS, node.port), timeout=longest_s) as tcp:
+            tcp.settimeout(longest_s)
             return tcp.recv(4) == b"SSH-"
     except OSError:
         return False
