@@ -7,21 +7,23 @@ set -eu
 lab=/usr/src/rdmaprov-lab
 kernel=$(cd /lib/modules && echo *)
 
-# Stand-in kernel modules, once as they are and once as the fleet's odd one out has them.
+# Stand-in kernel modules, once as they are and once as the fleet's odd one out has them: of these,
+# make compiles only what has a version in it.
+cp -r $lab/standins /tmp/standins
 build() { # $1: where to, $2...: make variables
 	to=$1
 	shift
-	cp -r $lab/standins /tmp/standins
-	make -s -C "/lib/modules/$kernel/build" M=/tmp/standins "$@" modules
+	make -s -j "$(nproc)" -C "/lib/modules/$kernel/build" M=/tmp/standins "$@" modules
 	mkdir -p "$to"
 	cp /tmp/standins/*.ko "$to"
-	rm -r /tmp/standins
 }
 build "/lib/modules/$kernel/extra"
 build /usr/lib/rdmaprov-lab/modules/older \
 	STANDIN_OFED_VERSION=24.10-3.2.5 STANDIN_NVIDIA_VERSION=570.86.15
+rm -r /tmp/standins
 # shellcheck disable=SC2086 # a list of words
 apt-get -qq -y purge --auto-remove $BUILD_PACKAGES 'linux-headers-*'
+sed -i '/^force-unsafe-io$/d' /etc/dpkg/dpkg.cfg.d/99mmdebstrap # for this build alone
 depmod "$kernel"
 
 find $lab/image/files -name __pycache__ -prune -exec rm -r {} + # pip's, in a wheel
