@@ -6,6 +6,7 @@ codes: 0; 1, such a step; 130, interrupted.
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
@@ -17,57 +18,72 @@ from pathlib import Path
 from rdmaprov.exit_codes import ExitCode
 
 ROOT = Path(__file__).resolve().parents[1]
+SITE = "inventory/lab"
 NODE, FAULT = "node2", "pfc-wrong-priority"
 WRONG = "test_roce_qos.py"  # the tests that find it
 # No larger: emulated processors move a few MB a second.
 SIZES = "64K:512K"
+# The stages before it start all ranks once more: minutes on emulated processors.
 FLEET = ("--stages", "fleet")
-# An emulated processor takes long for what a server does in a second.
-PATIENT = "--command-timeout=60"
+# An emulated processor takes long for what a server does in a second: 60 s on a quiet machine.
+PATIENT, COMMAND_TIMEOUT_S = "--command-timeout", 60
 OK, FAILED, PENDING = ExitCode.OK, ExitCode.FAILED, ExitCode.PENDING
 
 
 @dataclass(frozen=True)
 class Step:
-    """A command, why it is run, and the exit codes that it may end with."""
+    """A command, why it is run, the exit codes that it may end with, and what takes its time.
+
+    PATIENT in a command gets the limit that suits the speed of the machine.
+    """
 
     title: str
     command: Sequence[str]
     codes: tuple[ExitCode, ...] = (OK,)
+    takes: str = ""
 
 
-def steps(site: str, suite: str, lab: Sequence[str] = ()) -> list[Step]:
+def steps(site: str, lab: Sequence[str] = ()) -> list[Step]:
     """Return the commands of the demonstration.
 
     Args:
         site: the cluster's site.
-        suite: directory of the suite.
         lab: options of `rdmaprov lab` that name a cluster other than the default one.
 
     """
     return [
-        Step("Boot two nodes with nothing configured", ["rdmaprov", "lab", *lab, "up"]),
+        Step(
+            "Boot two nodes with nothing configured",
+            ["rdmaprov", "lab", *lab, "up"],
+            takes="a minute, and 2 minutes before it where the images are not built yet",
+        ),
         Step("Check the site", ["rdmaprov", "check", site]),
-        # Nothing is pending if the demonstration was run before.
-        Step("Show what would change", ["rdmaprov", "plan", site], (OK, PENDING)),
-        Step("Apply the site, with a reboot where one is required", ["rdmaprov", "apply", site]),
+        Step(
+            "Show what would change",
+            ["rdmaprov", "plan", site],
+            (OK, PENDING),  # nothing is pending if the demonstration was run before
+        ),
+        Step(
+            "Apply the site, with a reboot where one is required",
+            ["rdmaprov", "apply", site],
+            takes="2 minutes, one of them for the reboot",
+        ),
         Step(
             "Verify every setting",
-            ["pytest", suite, "--hosts=all", f"--inventory={site}", PATIENT],
+            ["rdmaprov", "validate", site, PATIENT],
+            takes="half a minute",
         ),
         Step(
             "Run all-reduces over each rail, with gloo as there is no GPU",
-            # pytest keeps no record of its result, and the last record may be
-            # of a demonstration that was interrupted while its fault was there.
-            # The stages before it start all ranks once more: minutes on emulated processors.
-            ["rdmaprov", "accept", site, "--sizes", SIZES, "--ignore-validate", *FLEET],
+            ["rdmaprov", "accept", site, "--sizes", SIZES, *FLEET],
+            takes="a minute and a half, most of it until torch is imported",
         ),
         Step(
             f"Break a rail of {NODE}: PFC on the wrong priority",
             ["rdmaprov", "lab", *lab, "fault", NODE, FAULT],
         ),
-        Step("Find the fault", ["rdmaprov", "validate", site, PATIENT], (FAILED,)),
-        Step("Repair it", ["rdmaprov", "apply", site, "--drifted"]),
+        Step("Find the fault", ["rdmaprov", "validate", site, PATIENT], (FAILED,), "half a minute"),
+        Step("Repair it", ["rdmaprov", "apply", site, "--drifted"], takes="half a minute"),
         Step("Verify the repair", ["rdmaprov", "validate", site, WRONG, PATIENT]),
         Step("Write the report", ["rdmaprov", "report"]),
     ]
@@ -76,23 +92,43 @@ def steps(site: str, suite: str, lab: Sequence[str] = ()) -> list[Step]:
 def main() -> ExitCode:
     """Run all steps from the project's directory."""
     started = time.monotonic()
+    _say("what a step takes is said for two free processors without KVM")
     try:
-        return run(steps("inventory/lab", "validate/"), ROOT)
+        code = run(steps(SITE), ROOT)
     except KeyboardInterrupt:
         _say("interrupted; the nodes keep running: rdmaprov lab status")
-        return ExitCode.INTERRUPTED
-    finally:
-        _say(f"{_took(started)} in all; to stop the nodes: .venv/bin/rdmaprov lab down")
+        code = ExitCode.INTERRUPTED
+    _say(f"{_took(started)} in all; to stop the nodes: .venv/bin/rdmaprov lab down")
+    if code == OK:
+        _say(*look_at(ROOT))
+    return code
 
 
-def run(listed: Sequence[Step], directory: Path) -> ExitCode:
+def look_at(directory: Path) -> list[str]:
+    """Return what to look at after the demonstration, a line for each."""
+    pages = sorted(directory.glob("runs/*-accept/report.html"))
+    return [
+        "what to look at:",
+        *(f"  the page of the all-reduces: {page.relative_to(directory)}" for page in pages[-1:]),
+        f"  a node: .venv/bin/rdmaprov lab ssh {NODE}",
+        "  what to try next: docs/tutorial.md",
+    ]
+
+
+def run(listed: Sequence[Step], directory: Path, lab: Sequence[str] = ()) -> ExitCode:
     """Run steps, each named before with what is typed and after with its time."""
     for number, step in enumerate(listed, start=1):
-        line = shlex.join(step.command)
-        _say(f"{number}/{len(listed)} {step.title}", f"$ {line}")
+        takes = f" (takes {step.takes})" if step.takes else ""
+        command = [_limit(lab) if word == PATIENT else word for word in step.command]
+        line = shlex.join(command)
+        _say(f"{number}/{len(listed)} {step.title}{takes}", f"$ {line}")
         started = time.monotonic()
-        program = Path(sys.executable).with_name(step.command[0])
-        done = subprocess.run([program, *step.command[1:]], cwd=directory, check=False)
+        done = subprocess.run(
+            [_program(command[0]), *command[1:]],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
         if done.returncode == ExitCode.INTERRUPTED:
             raise KeyboardInterrupt
         if done.returncode not in step.codes:
@@ -101,6 +137,17 @@ def run(listed: Sequence[Step], directory: Path) -> ExitCode:
             return FAILED
         _say(f"{_took(started)}, exit code {done.returncode}")
     return OK
+
+
+def _program(name: str) -> Path:
+    return Path(sys.executable).with_name(name)
+
+
+def _limit(lab: Sequence[str]) -> str:
+    """Return PATIENT with its value, for the speed that the cluster was measured to have."""
+    words = ["lab", *lab, "status", "--json"]
+    done = subprocess.run([_program("rdmaprov"), *words], stdout=subprocess.PIPE, check=True)
+    return f"{PATIENT}={COMMAND_TIMEOUT_S * json.loads(done.stdout)['patience']:.0f}"
 
 
 def _took(started: float) -> str:
