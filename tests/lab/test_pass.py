@@ -20,7 +20,6 @@ from tests.report.chromium import chromium, require_readable
 
 from lab import demo
 from rdmaprov.exit_codes import ExitCode
-from rdmaprov.resources import data_dir
 
 pytestmark = pytest.mark.lab
 
@@ -91,8 +90,8 @@ def whole(steps: list[Step], site: str, lab: Iterable[str]) -> list[Step]:
 
 def test_factory_nodes_become_an_accepted_fleet_and_stay_so(lab, fleet, tmp_path, capfd):
     own = ["--dir", str(lab.directory)]
-    steps = whole(demo.steps(str(fleet.site), str(data_dir("validate")), own), str(fleet.site), own)
-    assert demo.run(steps, fleet.directory) == ExitCode.OK, capfd.readouterr().out
+    steps = whole(demo.steps(str(fleet.site), own), str(fleet.site), own)
+    assert demo.run(steps, fleet.directory, own) == ExitCode.OK, capfd.readouterr().out
     said = capfd.readouterr().out
     planned, applied, again, rebooted, repaired, nothing = by_verb(fleet, "plan", "apply")
     assert changes(planned) == dict.fromkeys(NODES, ROLES)
