@@ -80,7 +80,7 @@ class HostileFleet:
         self.at = at
         self.connect_s = connect_s
         self.reasons = {
-            HUNG: f"no answer in {connect_s + START_S} s",
+            HUNG: f"no answer in {connect_s + START_S} s, nor in",
             LIAR: "unexpected output on the connection",
         }
         self.names = {f"n{index:04}": kind_of(index) for index in range(count)}
@@ -118,7 +118,7 @@ class HostileFleet:
             )
             if name in FORCED:
                 forced = self.at / f"{name}.sh"
-                hangs_s = str(HANGS_S + self.connect_s)
+                hangs_s = str(HANGS_S + 2 * self.connect_s)
                 forced.write_text(FORCED[name].replace("{hangs_s}", hangs_s) + "\n")
                 public = path.with_suffix(".pub").read_text()
                 lines.append(f'restrict,command="sh {forced}" {public}')

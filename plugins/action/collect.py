@@ -10,6 +10,7 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils.answers import MOST_CHARACTERS, clean
 from ..plugin_utils.budget import limited_memory
+from ..plugin_utils.patience import ask_twice
 
 # More than rdmaprov.boundary takes: one character too many shows that it was cut.
 MOST_OUTPUT_CHARACTERS = 4 * 1024 * 1024 + 1
@@ -32,7 +33,10 @@ class ActionModule(ActionBase):
         program = Path(self._task.args["program"]).read_bytes()
         words = ["python3"] if python.startswith("auto") else shlex.split(python)
         with limited_memory():
-            done = self._low_level_execute_command(shlex.join([*words, "-"]), in_data=program)
+            done = ask_twice(
+                self._connection,
+                lambda: self._low_level_execute_command(shlex.join([*words, "-"]), in_data=program),
+            )
         return {
             **result,
             "changed": False,

@@ -11,6 +11,7 @@ from ..plugin_utils import role_files
 from ..plugin_utils.answers import Odd, survey_answer
 from ..plugin_utils.budget import limited_memory
 from ..plugin_utils.node_lock import NodeClaim
+from ..plugin_utils.patience import ask_twice
 
 
 class ActionModule(ActionBase):
@@ -42,7 +43,10 @@ class ActionModule(ActionBase):
             "force_busy": (task_vars or {}).get("apply_force_busy", False),
         }
         with limited_memory():
-            raw = self._execute_module(module_args=given, task_vars=task_vars)
+            raw = ask_twice(
+                self._connection,
+                lambda: self._execute_module(module_args=given, task_vars=task_vars),
+            )
         try:
             result.update(survey_answer(raw, arguments))
         except Odd as error:

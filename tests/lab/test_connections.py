@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.lab.fleet import Fleet
+from tests.lab.fleet import PATIENT, Fleet
 
+from rdmaprov.exit_codes import ExitCode
 from rdmaprov.lab import ssh
 
 pytestmark = pytest.mark.lab
@@ -127,3 +128,17 @@ def test_wrong_password_for_sudo_is_said_and_not_shown(lab, site):
     assert "node2" in planned.stdout
     assert "sudo" in planned.stdout.lower()
     assert "close sesame" not in planned.stdout + planned.stderr
+
+
+def test_node_whose_sshd_hangs_is_named_after_one_limit_more(lab, tmp_path):
+    """It is waited for twice in the whole run, and not for each question."""
+    fleet = Fleet(lab, tmp_path)
+    lab.must("fault", NODE, "sshd-hangs")
+    try:
+        code, said = fleet.run("validate", *PATIENT, "--limit", NODE)
+    finally:
+        lab.must("heal", NODE)
+    limit = yaml.safe_load((fleet.site / "group_vars/all.yml").read_text())["ansible_ssh_timeout"]
+    assert f"in {limit} s, nor in {limit} s more. Is it up" in said
+    assert code == ExitCode.UNKNOWN, said
+    assert fleet.results()["seconds"] < 4 * limit

@@ -17,7 +17,7 @@ from tests.site_runs import WAIT_S, SiteRuns
 from tests.unit.helpers.slurm_cluster import running_cluster
 from tests.unit.helpers.waiting import until
 
-from rdmaprov.acceptance.job_request import LEASE_S
+from rdmaprov.acceptance.job_request import LEASE_S, STARTING_S
 from rdmaprov.lab import monitor
 from rdmaprov.replace.journal import Journal, journal_directory
 from rdmaprov.runs.groups import fold_names
@@ -166,7 +166,7 @@ def test_controller_that_is_killed_in_each_step_leaves_the_reason_and_the_next_r
             assert state_of(slurm) == f"drained|{in_progress(fleet)}", verb
 
         # What the killed gate started on the nodes ends with its lease.
-        assert until(lambda: leftovers_of_accept(lab) == ["", ""], 2 * LEASE_S)
+        assert until(lambda: leftovers_of_accept(lab) == ["", ""], STARTING_S + 2 * LEASE_S)
         code, said = fleet.run(*REPLACE)
         assert code == 0, said
         assert "apply: passed before" in said
@@ -195,7 +195,7 @@ def test_connection_that_is_lost_in_each_step_and_a_second_operator(fleet_of_fou
             )
 
         # What the gate started on the nodes ends with its lease.
-        assert until(lambda: leftovers_of_accept(lab) == ["", ""], 2 * LEASE_S)
+        assert until(lambda: leftovers_of_accept(lab) == ["", ""], STARTING_S + 2 * LEASE_S)
         elsewhere = SiteRuns(tmp_path / "elsewhere", tmp_path / "elsewhere/site")
         shutil.copytree(fleet.site, elsewhere.site)
         first = fleet.start(*REPLACE)

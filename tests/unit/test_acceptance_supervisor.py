@@ -76,6 +76,15 @@ def test_nobody_asks_any_more(keep):
     assert until(lambda: kept.supervisor() is None)
 
 
+def test_first_request_may_come_later_than_the_next(keep):
+    """Until then, other nodes start."""
+    kept = keep(DAEMON, lease_s=0.5, starting_s=600)
+    assert until(lambda: (kept.directory / "out").read_text() == "started\n")
+    assert not until(lambda: not kept.directory.exists(), 1.5)
+    (kept.directory / "lease").touch()
+    assert until(lambda: not kept.directory.exists())
+
+
 def test_time_is_up(keep):
     kept = keep(DAEMON, limit_s=1.0)
     assert until(lambda: kept.status()["rc"] is not None)

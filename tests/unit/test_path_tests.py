@@ -264,6 +264,7 @@ def _has_client(log: Path) -> bool:
 
 def test_without_a_controller_the_lease_ends_everything(probe, monkeypatch):
     monkeypatch.setattr("rdmaprov.acceptance.path_session.LEASE_S", 1)
+    monkeypatch.setattr("rdmaprov.acceptance.path_session.STARTING_S", 0)
     with open_path_tests(probe, {"n0": survey(), "n1": survey()}, SETTINGS) as tests:
         session = vars(vars(tests)["_session"])
         # The last that goes; of a program that is only being started, no process has its mark yet.

@@ -266,7 +266,7 @@ def test_nodes_in_trouble_are_errors_with_their_reason_and_others_are_judged(sui
     files = {"hosts.yml": "---\n" + json.dumps({"nodes": {"hosts": hosts}})}
     site = sites.write(tmp_path / "site", {**sites.GOOD, **files})
     junit = tmp_path / "junit.xml"
-    done = run(suite(ASKS), site, "-v", "--command-timeout=15", f"--junitxml={junit}")
+    done = run(suite(ASKS), site, "-v", "--command-timeout=8", f"--junitxml={junit}")
     reasons = {
         "swapped": "its host key has changed",
         "unknown": "its host key is unknown",
@@ -281,7 +281,7 @@ def test_nodes_in_trouble_are_errors_with_their_reason_and_others_are_judged(sui
     assert set(outcomes(junit).values()) == {"error"}
     for name, reason in reasons.items():
         assert f"test_answers[{name}] - {name}: {reason}" in done.stdout, name
-    assert "stall: no answer in 15 s: test -z" in done.stdout
+    assert "stall: no answer in 8 s, nor in 8 s more: test -z" in done.stdout
     assert "secret" not in done.stdout
 
 

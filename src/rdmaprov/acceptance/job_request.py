@@ -12,6 +12,9 @@ from rdmaprov.acceptance.plan import GateJob, Task
 
 # After this without a request, the controller of a job is gone.
 LEASE_S = 60
+# Before the first request, a node waits for others that start: launch.START_S, the probe's grace,
+# and one limit more.
+STARTING_S = 130
 # What NCCL says of its transports and algorithms is in these subsystems; a file for each process.
 NCCL_DEBUG = {
     "NCCL_DEBUG": "INFO",
@@ -53,6 +56,7 @@ def start_request(
         "files": {name: base64.b64encode(data).decode() for name, data in own_files.items()},
         "limit_s": limit_s,
         "lease_s": LEASE_S,
+        "starting_s": STARTING_S,
         **sample,
     }
 

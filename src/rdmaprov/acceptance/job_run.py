@@ -21,7 +21,8 @@ from rdmaprov.boundary import OddAnswer
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 
-# A poll takes milliseconds. Twice this is less than the lease, so a missed one can be repeated.
+# A poll takes milliseconds. Twice this, and the probe's grace, is less than the lease: while a node
+# that is silent is waited for, no other is asked.
 POLL_S = 20
 MOST_MISSED = 2
 _CHUNK_BYTES = 4 << 20

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.acceptance import shapes
-from rdmaprov.acceptance.job_request import LEASE_S
+from rdmaprov.acceptance.job_request import LEASE_S, STARTING_S
+from rdmaprov.acceptance.job_run import POLL_S
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_nodes, program_command
 from rdmaprov.acceptance.rank_events import parse_status
 from rdmaprov.boundary import OddAnswer, parse_answer
@@ -26,7 +27,7 @@ from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.script import node_script
 
 _RUNNER = Path(__file__).parent / "node/path_runner.py"
-_START_S, _STOP_S, _POLL_S = 60.0, 40.0, 30.0
+_START_S, _STOP_S = 60.0, 40.0
 # Polls without an answer until a node counts as gone: within the lease.
 _MOST_MISSED = 2
 _INTERVAL_S = 0.1
@@ -151,7 +152,7 @@ class PathSession:
             f"{{ {wait}; }} && {{ cat status 2>/dev/null || echo '{{}}'; }} && "
             f"{{ cat {done} 2>/dev/null || :; }}"
         )
-        return Command(text, _POLL_S, data)
+        return Command(text, POLL_S, data)
 
     def _read(self, name: str, answer: Answer, step: Step) -> list[Document] | None:
         """Return what came of a step; None if that is not known yet, or the node is lost."""
@@ -190,4 +191,5 @@ def _start_request(limit_s: float) -> Document:
         "files": {"path_runner.py": base64.b64encode(node_script(_RUNNER)).decode()},
         "limit_s": limit_s,
         "lease_s": LEASE_S,
+        "starting_s": STARTING_S,
     }

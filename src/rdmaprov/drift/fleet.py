@@ -81,7 +81,7 @@ def _survey_nodes(
     count: Callable[[], None],
 ) -> dict[str, ProbeResult]:
     commands = {name: survey_command(target, given[name]) for name, target in reached.items()}
-    probe = Probe(reached)
+    probe = Probe(reached, is_patient=False)  # Ansible asks a silent node again
     try:
         answers = probe.run_all(commands, count)
     finally:

@@ -4,10 +4,11 @@
     python3 -I -S agent.py MARK
 
 The first line of its own is MARK; whatever a login shell printed comes before it. A request is a
-line "ID LIMIT LENGTH LENGTH", where LIMIT is in seconds, and then as many bytes of the command and
-of its input. Its answer, in the order of their ends, is a line "ID STATUS LENGTH LENGTH" and what
-the command wrote to its output and its errors, or why there is no result where STATUS is "-". It
-writes no file, so a full disk is no obstacle.
+line "ID LIMIT LENGTH LENGTH", where LIMIT is in seconds, with "+" behind it for a command that may
+take one limit more, and then as many bytes of the command and of its input. Its answer, in the
+order of their ends, is a line "ID STATUS LENGTH LENGTH" and what the command wrote to its output
+and its errors, or why there is no result where STATUS is "-". It writes no file, so a full disk is
+no obstacle.
 
 A fleet waits for the start of this program, so it takes what is built into Python alone: subprocess
 and json would triple it, and the enum behind signal is a part of that.
@@ -25,6 +26,7 @@ MOST_BYTES = 8 * 1024 * 1024  # of one command's output; the controller keeps al
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"  # where ip, dcb and ethtool are; not in a user's PATH
 END_S = 0.002  # between looks at a command that closed its output and has not ended
 HARD_S = 1  # for one that was killed
+NOR = ", nor in "  # of a command that had one limit more: the controller then grants no other
 TOGETHER_S = 0.02  # an answer waits so long for others: each write costs ssh at both ends a packet
 TOGETHER_BYTES = 65536
 IGNORED = [_signal.SIGPIPE, _signal.SIGXFSZ]  # by Python, not by what it starts
@@ -39,7 +41,7 @@ PROGRAMS = (
 class Job:
     """A command that runs: its process, our ends of its pipes, and what it wrote so far."""
 
-    def __init__(self, number, limit, command, given):
+    def __init__(self, number, limit, is_patient, command, given):
         self.number = number
         self.given = given
         self.written = {}
@@ -48,6 +50,8 @@ class Job:
         self.pid = self._start(command)
         self.end = time.monotonic() + limit
         self.limit = limit
+        self.is_patient = is_patient
+        self.more = 0
 
     def _start(self, command):
         theirs = []
@@ -180,6 +184,7 @@ class Agent:
         self.unsent = b""
         self.unsent_since = self.heard = time.monotonic()
         self.starting = self.leaving = False
+        self.patient_until = None  # while late commands are waited for; 0: that was in vain once
 
     def serve(self):
         """Answer until there is nobody to answer."""
@@ -235,9 +240,9 @@ class Agent:
             command, given = map(int, lengths)
             if len(rest) < command + given:
                 return bool(data)
-            self.waiting.append(
-                (int(number), float(limit), rest[:command], rest[command : command + given])
-            )
+            texts = rest[:command], rest[command : command + given]
+            is_patient = limit.endswith(b"+")
+            self.waiting.append((int(number), float(limit.rstrip(b"+")), is_patient, *texts))
             self.received = rest[command + given :]
 
     def start(self):
@@ -263,8 +268,23 @@ class Agent:
                 self.running.remove(job)
                 job.close()
                 self.answer(job.number, status, *job.written.values())
-            elif now >= job.end:
-                self.give_up(job, "no answer in {:g} s".format(job.limit))
+                if job.more and self.patient_until:
+                    self.patient_until = None  # the node was slow
+            elif now >= job.end and not self.extend(job, now):
+                why = "no answer in {:g} s".format(job.limit)
+                if job.more:
+                    self.patient_until = 0
+                    why += "{}{:g} s more".format(NOR, round(job.more, 1))
+                self.give_up(job, why)
+
+    def extend(self, job, now):
+        """Give a late command one limit more; say whether it has it. Late ones share that time."""
+        if self.patient_until is None and job.is_patient:
+            self.patient_until = now + job.limit
+        if job.more or not job.is_patient or self.patient_until <= now:
+            return False
+        job.end, job.more = self.patient_until, self.patient_until - now
+        return True
 
     def give_up(self, job, why):
         """End a command and answer why it has no result."""

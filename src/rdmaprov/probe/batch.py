@@ -9,6 +9,7 @@ from functools import partial
 
 from rdmaprov.probe.connection import Answer, Command, Connection
 from rdmaprov.probe.errors import NodeError
+from rdmaprov.probe.patience import Patience
 
 
 class Batch:
@@ -39,12 +40,14 @@ class Batch:
                 self._is_awaited = False
         return found
 
-    async def ask(self, connection: Connection, limit_s: float) -> int:
-        """Ask the node, and wait; return how many commands have no answer in time."""
+    async def ask(self, connection: Connection, limit_s: float, patience: Patience) -> str:
+        """Ask the node, and wait; return what has no answer in time, in words, empty if all has."""
         self._whole = asyncio.get_running_loop().create_future()
         connection.request([(one, partial(self._put, one.text)) for one in self.commands])
-        await asyncio.wait([self._whole], timeout=limit_s)
-        return len(self.commands) - len(self._found)
+        if not (vain := await patience.wait(self._whole, limit_s, limit_s)):
+            return ""
+        late = len(self.commands) - len(self._found)
+        return f"{late} of {len(self.commands)} commands did not answer in {vain}"
 
     def fail(self, error: NodeError) -> None:
         """Have all commands that have no answer get this error."""

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
+from rdmaprov.probe.agent import NOR
+from rdmaprov.probe.errors import NoAnswer, NodeError, NodeSilent, NodeUnreachable
 from rdmaprov.probe.output import AgentOutput, ErrorOutput
+from rdmaprov.probe.patience import Patience
 from rdmaprov.probe.reasons import REJECTED, reason
 from rdmaprov.probe.sudo import PROMPT, Refused, Sudo
 from rdmaprov.probe.target import Target
@@ -55,16 +57,23 @@ class Command:
     given: bytes = b""
     shared: bytes = b""
 
-    def request(self, number: int) -> bytes:
-        """Return the command as the agent reads it."""
-        return b"".join((b"%d" % number, self._head, self.shared, self.given))
+    def request(self, number: int, *, is_patient: bool = False) -> bytes:
+        """Return the command as the agent reads it.
+
+        Args:
+            number: of the request.
+            is_patient: whether it may take one limit more.
+
+        """
+        limit = f"{number} {self.limit_s}{'+' if is_patient else ''}"
+        return b"".join((limit.encode(), self._head, self.shared, self.given))
 
     @cached_property
     def _head(self) -> bytes:
-        """What follows the number: limit, lengths and the command, the same for all nodes."""
+        """What follows the limit: lengths and the command, the same for all nodes."""
         command = self.text.encode("utf-8", "surrogateescape")
         lengths = f"{len(command)} {len(self.shared) + len(self.given)}"
-        return f" {self.limit_s} {lengths}\n".encode() + command
+        return f" {lengths}\n".encode() + command
 
     @property
     def label(self) -> str:
@@ -80,8 +89,15 @@ Deliver = Callable[[Answer | NodeError], None]
 class Connection:
     """A connection that is open; see `open_connection`."""
 
-    def __init__(self, target: Target, mark: str, process: subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        mark: str,
+        process: subprocess.Popen[bytes],
+        patience: Patience | None = None,
+    ) -> None:
         self._target = target
+        self._patience = patience or Patience(is_spent=True)
         self._mark = mark
         self._process = process
         self._ids = itertools.count()
@@ -109,13 +125,14 @@ class Connection:
             reader, _ = await loop.connect_read_pipe(partial(_itself, protocol), pipe)
             self._pipes.append(reader)
         limit = self._target.connect_s + _START_S
+        shaking = asyncio.ensure_future(self._handshake(source))
         try:
-            await asyncio.wait_for(self._handshake(source), limit)
-        except TimeoutError:
-            error = NodeUnreachable(
-                f"{self._target.name}: no answer in {limit} s", f"Try: {self._target.login_command}"
-            )
-            raise error from None
+            if vain := await self._patience.wait(shaking, limit, limit):
+                what = f"{self._target.name}: no answer in {vain}"
+                raise NodeUnreachable(what, f"Try: {self._target.login_command}")
+            await shaking
+        finally:
+            shaking.cancel()
 
     async def _handshake(self, source: bytes) -> None:
         if self._target.password:
@@ -165,13 +182,14 @@ class Connection:
         for one in asked:
             number = next(self._ids)
             self._waiting[number] = one
-            requests.append(one[0].request(number))
+            requests.append(one[0].request(number, is_patient=not self._patience.is_spent))
         self._input.write(b"".join(requests))
 
     def _receive(self, number: int, status: int | None, out: str, err: str) -> None:
         """Give an answer to who waits for it."""
         command, deliver = self._waiting.pop(number)
         if status is None:
+            self._patience.is_spent |= NOR in err
             deliver(self._no_answer(command, err))
         else:
             deliver(Answer(status, out, err))
@@ -209,7 +227,8 @@ class Connection:
             await asyncio.sleep(_END_S / 20)
         said, target = self._errors.said.decode(errors="replace"), self._target
         found = reason(said, self._process.poll(), target)
-        return NodeUnreachable(f"{target.name}: {found.what}", found.remedy)
+        kind = NodeSilent if found.is_silence else NodeUnreachable
+        return kind(f"{target.name}: {found.what}", found.remedy)
 
     @property
     def has_failed(self) -> bool:
@@ -257,15 +276,18 @@ def _settle(future: asyncio.Future[Answer], found: Answer | NodeError) -> None:
         future.set_result(found)
 
 
-async def open_connection(target: Target, source: bytes) -> Connection:
+async def open_connection(
+    target: Target, source: bytes, patience: Patience | None = None
+) -> Connection:
     """Return a connection to a node with the agent at its other end.
 
     Args:
         target: the node.
         source: the agent's.
+        patience: with the node, of its whole run; with None, each limit is the last.
 
     Raises:
-        NodeUnreachable: there is none, with the reason.
+        NodeUnreachable: there is none, with the reason; NodeSilent if ssh itself gave up.
 
     """
     # A mark that nothing on the node can print by itself.
@@ -283,7 +305,7 @@ async def open_connection(target: Target, source: bytes) -> Connection:
         )
     except OSError as error:
         raise NodeUnreachable(f"{target.name}: {target.argv[0]}: {error.strerror}", "") from error
-    connection = Connection(target, mark, process)
+    connection = Connection(target, mark, process, patience)
     try:
         await connection.start(source)
     except BaseException:

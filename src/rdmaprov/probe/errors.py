@@ -17,5 +17,9 @@ class NodeUnreachable(NodeError):
     """A node cannot be asked anything."""
 
 
+class NodeSilent(NodeUnreachable):
+    """A node did not answer ssh in time."""
+
+
 class NoAnswer(NodeError):
     """A node did not answer one command; others it may."""

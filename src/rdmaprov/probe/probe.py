@@ -34,6 +34,7 @@ class Probe:
         limits: of time and number.
         together: whether what one node was asked is fetched from all others at once; else from
             each when its turn comes, as a process needs that judges some of the nodes.
+        is_patient: whether a silent node gets one limit more; see Patience.
 
     Attributes:
         live: whether every command is run anew, whatever is known.
@@ -45,13 +46,14 @@ class Probe:
         targets: Mapping[str, Target | NodeError],
         limits: Limits | None = None,
         together: bool = True,
+        is_patient: bool = True,
     ) -> None:
         self.live = False
         given = limits or Limits()
         most = min(given.open, len(targets))
         self._limits = replace(given, open=min(given.open, allow_files(most)))
         self._learning = Learning(tuple(targets), together)
-        self._sessions = sessions(targets, AGENT.read_bytes(), self._limits)
+        self._sessions = sessions(targets, AGENT.read_bytes(), self._limits, is_patient)
         self._limit_of: dict[str, float] = {}
         self._early = together and len(targets) <= self._limits.open
         self._together = together

@@ -18,6 +18,7 @@ class Reason:
 
     what: str
     remedy: str
+    is_silence: bool = False
 
     @property
     def text(self) -> str:
@@ -64,6 +65,7 @@ _SUDO = (
         ),
     ),
 )
+_SILENCE = "ssh: no answer from {address}"
 # Likewise of ssh: OpenSSH's sentences are in its sshconnect.c, clientloop.c and packet.c.
 _SSH = (
     (
@@ -96,7 +98,7 @@ _SSH = (
     ),
     (
         r"timed out",
-        "ssh: no answer from {address}",
+        _SILENCE,
         "Is it up, and not hung? Try: {ssh}",
     ),
 )
@@ -132,7 +134,7 @@ def reason(said: str, code: int | None, target: Target) -> Reason:
     }
     for pattern, what, remedy in _SSH:
         if re.search(pattern, said):
-            return Reason(what.format(**names), remedy.format(**names))
+            return Reason(what.format(**names), remedy.format(**names), what is _SILENCE)
     if found := sudo_reason(said):
         return found
     if _PYTHON.search(said):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from rdmaprov.probe.batch import Batch
 from rdmaprov.probe.connection import Answer, Command, Connection, open_connection
-from rdmaprov.probe.errors import NodeError, NodeUnreachable
+from rdmaprov.probe.errors import NodeError, NodeSilent, NodeUnreachable
+from rdmaprov.probe.patience import Patience, in_words
 from rdmaprov.probe.target import Target
 
 # Behind a command's own limit, which the agent keeps: then the node itself is stuck.
@@ -18,7 +19,7 @@ _GRACE_S = 5
 
 @dataclass(frozen=True)
 class Limits:
-    """How long things may take, in seconds, and how many nodes at a time.
+    """How long things may take, in seconds, and how many nodes at a time; see also Patience.
 
     Args:
         command_s: one command, unless it brings its own limit.
@@ -45,6 +46,7 @@ class Shared:
         stays: whether a connection stays open when its answers are there.
         opening: bounds how many are being opened.
         open: bounds how many are open.
+        is_patient: whether a silent node gets one limit more.
 
     """
 
@@ -53,6 +55,7 @@ class Shared:
     stays: bool
     opening: asyncio.Semaphore
     open: asyncio.Semaphore
+    is_patient: bool
 
 
 class Session:
@@ -63,6 +66,7 @@ class Session:
         self._name = name
         self._target = target
         self._shared = shared
+        self._patience = Patience(is_spent=not shared.is_patient)
         self._connecting: asyncio.Task[Connection] | None = None
         self._users = 0
         self._fetching = 0
@@ -85,8 +89,8 @@ class Session:
         await self._shared.open.acquire()
         self._is_counted = True
         try:
-            async with self._shared.opening:
-                return await open_connection(self._target, self._shared.source)
+            shared = self._shared
+            return await open_patiently(self._target, shared.source, self._patience, shared.opening)
         except NodeError as error:
             # A new one, without the frames that have the connection and its buffers.
             why = type(error)(error.message, error.hint)
@@ -109,14 +113,14 @@ class Session:
 
     async def ask(self, command: Command) -> Answer:
         """Return a command's answer, run now; raise NodeError if there is none."""
-        limit = command.limit_s + _GRACE_S
+        limit, more = command.limit_s + _GRACE_S, command.limit_s
         async with self._use() as connection:
             if self._fetching:
                 limit += self._shared.limits.node_s
+                more += self._shared.limits.node_s
             (future,) = connection.send([command])
-            done, _ = await asyncio.wait([future], timeout=limit)
-            if not done:
-                connection.fail(self._stuck(f"no answer in {limit:g} s: {command.label}"))
+            if vain := await self._patience.wait(future, limit, more):
+                connection.fail(self._stuck(f"no answer in {vain}: {command.label}"))
             return await future
 
     async def fetch(self, batch: Batch) -> None:
@@ -126,10 +130,8 @@ class Session:
         try:
             async with self._use() as connection:
                 self._fetching += 1
-                late = await batch.ask(connection, limit)
-                if late:
-                    what = f"{late} of {len(batch.commands)} commands did not answer in {limit:g} s"
-                    connection.fail(self._stuck(what))
+                if late := await batch.ask(connection, limit, self._patience):
+                    connection.fail(self._stuck(late))
                 self._fetching -= 1
         except NodeError as error:
             batch.fail(error)
@@ -185,13 +187,54 @@ class Session:
 
 
 def sessions(
-    targets: Mapping[str, Target | NodeError], source: bytes, limits: Limits
+    targets: Mapping[str, Target | NodeError],
+    source: bytes,
+    limits: Limits,
+    is_patient: bool,
 ) -> dict[str, Session]:
     """Return a session for each node, by name."""
     opening = asyncio.Semaphore(limits.opening)
     bound = asyncio.Semaphore(limits.open)
-    shared = Shared(limits, source, len(targets) <= limits.open, opening, bound)
+    shared = Shared(limits, source, len(targets) <= limits.open, opening, bound, is_patient)
     return {name: Session(name, target, shared) for name, target in targets.items()}
+
+
+async def open_patiently(
+    target: Target,
+    source: bytes,
+    patience: Patience,
+    opening: AbstractAsyncContextManager[object],
+) -> Connection:
+    """Return a connection; where ssh gave up on a silent node, from another try.
+
+    Nothing was asked yet, so nothing is done twice.
+
+    Args:
+        target: the node.
+        source: the agent's.
+        patience: with the node.
+        opening: bounds how many connections are being opened; nodes that wait for their first try
+            come before the second one of others.
+
+    Raises:
+        NodeError: there is none, with the reason.
+
+    """
+    limit = target.connect_s
+    try:
+        async with opening:
+            return await open_connection(target, source, patience)
+    except NodeSilent as error:
+        if patience.is_spent:
+            raise NodeSilent(f"{error.message} in {in_words(limit)}", error.hint) from None
+    patience.is_spent = True  # unless there is a connection now
+    try:
+        async with opening:
+            connection = await open_connection(target, source, patience)
+    except NodeSilent as error:
+        raise NodeSilent(f"{error.message} in {in_words(limit, limit)}", error.hint) from None
+    patience.is_spent = False
+    return connection
 
 
 async def fetch_all(batches: Sequence[tuple[Session, Batch]]) -> None:

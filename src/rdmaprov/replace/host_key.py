@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdmaprov.errors import RdmaprovError, UnreachableError
+from rdmaprov.probe.patience import in_words
 from rdmaprov.probe.reasons import reason
 from rdmaprov.probe.target import Target
 
@@ -171,12 +172,23 @@ def _known_name(target: Target) -> str:
 
 
 def _ssh(target: Target, *options: str) -> str:
-    """Return what ssh says of a connection that no command uses."""
+    """Return what ssh says of a connection that no command uses; a silent node is tried twice.
+
+    Raises:
+        HostKeyError: the node is silent.
+
+    """
     argv = [target.argv[0], *options, *_LOOK, *target.argv[1:], "true"]
-    try:
-        return _run(argv, target.connect_s + _END_S).stderr
-    except subprocess.TimeoutExpired:
-        return f"connect to host {target.address}: Connection timed out"
+    for _ in range(2):
+        try:
+            said = _run(argv, target.connect_s + _END_S).stderr
+        except subprocess.TimeoutExpired:
+            said = "Connection timed out"
+        why = reason(said, 255, target)
+        if not why.is_silence:
+            return said
+    waited = in_words(target.connect_s, target.connect_s)
+    raise HostKeyError(f"{target.name}: {why.what} in {waited}", why.remedy)
 
 
 def _keygen(*words: str) -> str:

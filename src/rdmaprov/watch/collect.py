@@ -7,17 +7,18 @@ import json
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
 from rdmaprov.boundary import OddAnswer
 from rdmaprov.errors import UsageError
-from rdmaprov.probe.connection import Answer, Command, open_connection
+from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NoAnswer, NodeError, NodeUnreachable
+from rdmaprov.probe.patience import Patience
 from rdmaprov.probe.probe import allow_files
 from rdmaprov.probe.script import node_script
-from rdmaprov.probe.session import Limits
+from rdmaprov.probe.session import Limits, open_patiently
 from rdmaprov.probe.target import Target
 from rdmaprov.watch.answers import parse_names, parse_steps
 from rdmaprov.watch.node_account import NodeAccount
@@ -61,7 +62,7 @@ def connect_to(targets: Mapping[str, Target | NodeError]) -> Connect:
         target = targets[name]
         if isinstance(target, NodeError):
             raise type(target)(target.message, target.hint)
-        return await open_connection(target, source)
+        return await open_patiently(target, source, Patience(), nullcontext())
 
     return connect
 

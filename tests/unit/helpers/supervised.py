@@ -69,7 +69,15 @@ class Kept:
     """A shell script that a supervisor runs on n0."""
 
     def __init__(
-        self, nodes, script, lease_s=60.0, limit_s=60.0, environment=None, files=None, **more
+        self,
+        nodes,
+        script,
+        lease_s=60.0,
+        limit_s=60.0,
+        environment=None,
+        files=None,
+        start_s=60,
+        **more,
     ):
         self.mark = f"rdmaprov-accept-test-{secrets.token_hex(4)}"
         self.nodes = nodes
@@ -84,7 +92,7 @@ class Kept:
         }
         self.answer = ask_nodes(
             nodes,
-            {"n0": program_command("supervisor", request, 60, self.mark)},
+            {"n0": program_command("supervisor", request, start_s, self.mark)},
             lambda _: shapes.STARTED,
         )["n0"]
         assert isinstance(self.answer, dict), self.answer

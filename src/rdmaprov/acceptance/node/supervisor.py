@@ -73,7 +73,10 @@ def make_directory(request, mark):
 def supervise(request, directory, mark, kind):
     """Watch the program until its end, then wait to be dismissed; return when all is gone."""
     why, rc, written, last = "", None, 0.0, {}
-    touched, asked = 0, time.monotonic()
+    lease = os.path.join(directory, "lease")
+    # Nobody asks before all nodes have started.
+    touched = os.stat(lease).st_mtime_ns
+    asked = time.monotonic() + request.get("starting_s", 0)
     start_sampler(request, directory)
     try:
         program = kind(request, directory, mark)
@@ -92,7 +95,7 @@ def supervise(request, directory, mark, kind):
             entry = {"rc": rc, "why": why, "ranks": last}
             write(directory, "status", json.dumps(entry).encode("ascii") + b"\n")
         # Seen to change, not read as a time: a clock that is set does not end the lease.
-        latest = os.stat(os.path.join(directory, "lease")).st_mtime_ns
+        latest = os.stat(lease).st_mtime_ns
         if latest != touched:
             touched, asked = latest, now
         if STOP_REQUESTED or now - asked > request["lease_s"]:
