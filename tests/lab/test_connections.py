@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.lab.fleet import PATIENT, Fleet
+from tests.lab.fleet import Fleet
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.lab import ssh
@@ -135,10 +135,11 @@ def test_node_whose_sshd_hangs_is_named_after_one_limit_more(lab, tmp_path):
     fleet = Fleet(lab, tmp_path)
     lab.must("fault", NODE, "sshd-hangs")
     try:
-        code, said = fleet.run("validate", *PATIENT, "--limit", NODE)
+        code, said = fleet.run("validate", *fleet.patient(), "--limit", NODE)
     finally:
         lab.must("heal", NODE)
-    limit = yaml.safe_load((fleet.site / "group_vars/all.yml").read_text())["ansible_ssh_timeout"]
+    hosts = yaml.safe_load((fleet.site / "hosts.yml").read_text())["lab"]["hosts"]
+    limit = hosts[NODE]["ansible_ssh_timeout"]
     assert f"in {limit} s, nor in {limit} s more. Is it up" in said
     assert code == ExitCode.UNKNOWN, said
     assert fleet.results()["seconds"] < 4 * limit

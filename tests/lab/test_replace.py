@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 from tests.cli.certified import make_key, public
-from tests.lab.fleet import FOUR, NODES, PATIENT, Fleet, leftovers_of_accept
+from tests.lab.fleet import FOUR, NODES, Fleet, leftovers_of_accept
 from tests.site_runs import WAIT_S, SiteRuns
 from tests.unit.helpers.slurm_cluster import running_cluster
 from tests.unit.helpers.waiting import until
@@ -42,7 +42,7 @@ def scheduled(lab, directory):
     with pytest.MonkeyPatch.context() as patch, running_cluster(tuple(lab.names())) as cluster:
         for name in ("SLURM_CONF", "PATH"):
             patch.setenv(name, cluster.environment[name])
-        patch.setenv("PYTEST_ADDOPTS", " ".join(PATIENT))
+        patch.setenv("PYTEST_ADDOPTS", " ".join(made.patient()))
         yield made, cluster
 
 

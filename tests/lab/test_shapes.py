@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.lab.fleet import NODES, PATIENT, Fleet, read_report
+from tests.lab.fleet import NODES, Fleet, read_report
 from tests.lab.handle import LabHandle
 
 from rdmaprov.lab.parallel import in_parallel
@@ -109,7 +109,7 @@ def _plan(fleet, node, *words):
 def _validate(fleet, node, *words):
     """Return by state the names of the checks of a node."""
     report = fleet.directory / f"{node}.junit.xml"
-    code, said = fleet.execute("validate", *words, *PATIENT, f"--junitxml={report}")
+    code, said = fleet.execute("validate", *words, *fleet.patient(), f"--junitxml={report}")
     assert code == 1, said
     found = read_report(report)
     return {state: sorted(each.partition(" ")[0] for each in found[state]) for state in found}
