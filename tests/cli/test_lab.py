@@ -61,6 +61,21 @@ def test_wrong_call_is_refused(lab, words, message, hint):
 
 
 @pytest.mark.parametrize(
+    ("words", "sent"),
+    [
+        (["ls | wc -l"], ["ls | wc -l"]),
+        (["printf", "%s|", "a b", "$HOME", "x;y"], ["printf '%s|' 'a b' '$HOME' 'x;y'"]),
+    ],
+)
+def test_words_reach_the_node_as_they_are(lab, monkeypatch, words, sent):
+    started: list[str] = []
+    monkeypatch.setattr("rdmaprov.lab.cluster.Cluster.require_running", lambda *_: None)
+    monkeypatch.setattr(os, "execv", lambda _program, argv: started.extend(argv))
+    assert lab("ssh", "node1", "--", *words)[0] == ExitCode.OK
+    assert started[started.index("node1") + 1 :] == sent
+
+
+@pytest.mark.parametrize(
     "words",
     [["ssh", "node1"], ["console", "node1"], ["reboot", "node1"], ["reset", "n"], ["heal", "n"]],
 )

@@ -7,8 +7,12 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
+from plugins.action.role import ActionModule
 from plugins.module_utils import guard
 from plugins.module_utils.converge import converge
 from plugins.module_utils.machine import CommandFailed, Machine, NodeError
@@ -211,3 +215,45 @@ def test_step_that_would_outlast_the_timer_is_not_begun(
     with pytest.raises(NodeError, match=r"in 9 s, too soon for another step; write a larger"):
         timer.require_time()
     assert node.ran == []
+
+
+ANSWER = {"changed": True, "changes": [], "diff": [], "reboot": [], "notes": [], "interrupts": []}
+
+
+def controllers_part(monkeypatch: pytest.MonkeyPatch, *, is_cut: bool) -> tuple[Any, list[str]]:
+    """Return the controller's part of a role whose change is on the way, and what it did."""
+    role: Any = ActionModule.__new__(ActionModule)
+    done: list[str] = []
+    answers = iter([{**ANSWER, "confirm": "rdmaprov-revert-1"}, {**ANSWER, "changed": False}])
+
+    def ask(_task_vars: object) -> dict[str, Any]:
+        done.append("role")
+        return next(answers)
+
+    def execute(module_name: str, module_args: dict[str, str], **_: object) -> dict[str, Any]:
+        done.append(f"{module_name} {module_args['timer']}")
+        if is_cut:
+            raise AnsibleConnectionFailure("timed out")
+        return {"changed": True}
+
+    role._task = SimpleNamespace(check_mode=False, action="rdmaprov.node.mtu", args={})
+    role._connection = SimpleNamespace(reset=lambda: done.append("new connection"))
+    monkeypatch.setattr("ansible.plugins.action.ActionBase.run", lambda *_: {})
+    monkeypatch.setattr(role, "_ask", ask)
+    monkeypatch.setattr(role, "_execute_module", execute)
+    return role, done
+
+
+def test_change_is_confirmed_over_a_new_connection(monkeypatch: pytest.MonkeyPatch):
+    role, done = controllers_part(monkeypatch, is_cut=False)
+    assert role.run(None, {})["changed"]
+    confirm = "rdmaprov.node.confirm rdmaprov-revert-1"
+    assert done == ["role", "new connection", confirm, "role"]
+
+
+def test_change_that_cuts_the_way_is_not_confirmed_and_said(monkeypatch: pytest.MonkeyPatch):
+    role, done = controllers_part(monkeypatch, is_cut=True)
+    found = role.run(None, {})
+    assert found["unreachable"]
+    assert "was not confirmed, so the node reverts it by itself: timed out" in found["msg"]
+    assert done.count("role") == 1

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 from plugins.module_utils import systemd
+from plugins.module_utils.pcie import boot
+from plugins.module_utils.qos import install
+from tests.roles.fake import FakeMachine
 
 from rdmaprov.facts import nccl_settings
 
@@ -32,6 +35,15 @@ SOURCES = {
 
 def test_boot_units_come_before_each():
     assert set(systemd.JOBS.split()) == {f"{name}.service" for name in SOURCES}
+
+
+def test_what_a_boot_sets_comes_before_each(machine: FakeMachine):
+    templates = [boot._UNIT.format(command="do", description="it", jobs=systemd.JOBS)]
+    templates += [text for path, text in install.units(machine).items() if "@" in path]
+    assert len(templates) == 2
+    for text in templates:
+        (before,) = (line for line in text.splitlines() if line.startswith("Before="))
+        assert before.removeprefix("Before=").split() == systemd.JOBS.split()
 
 
 def test_suite_asks_each_for_its_environment():

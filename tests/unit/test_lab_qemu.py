@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from rdmaprov.errors import UnreachableError
-from rdmaprov.lab import monitor, qemu
+from rdmaprov.lab import machines, monitor, qemu
 from rdmaprov.lab.accel import Accel
-from rdmaprov.lab.model import new_node
+from rdmaprov.lab.image import ImageStore
+from rdmaprov.lab.layout import Layout
+from rdmaprov.lab.machines import Machines
+from rdmaprov.lab.model import Lab, new_node
+from rdmaprov.lab.process import Daemon
 
 
 def argv(accel=Accel.TCG, rails=2):
@@ -32,6 +36,32 @@ def argv(accel=Accel.TCG, rails=2):
 def test_port_listens_on_the_loopback_address_only():
     forwards = [word for word in argv() if "hostfwd" in word]
     assert forwards == ["user,id=mgmt,hostfwd=tcp:127.0.0.1:40001-:22"]
+
+
+def test_port_taken_meanwhile_is_replaced(monkeypatch, tmp_path):
+    """The machine is one that ends as QEMU does if another program has the port."""
+    said: list[str] = []
+    made = Machines(Layout(tmp_path, tmp_path), ImageStore(tmp_path, said.append), said.append)
+    node = new_node("node1", 40001, 2)
+    lab = Lab("bookworm", 1024, Accel.TCG, "image", "torch", str(tmp_path), (node,))
+    made.layout.node("node1").mkdir(parents=True)
+    tried: list[str] = []
+
+    def start(_daemon, argv, cwd, log):
+        assert cwd == tmp_path
+        tried.append(next(word for word in argv if "hostfwd" in word))
+        log.write_text(f"{machines.PORT_TAKEN} 'tcp:{node.port}'\n" if len(tried) == 1 else "")
+
+    monkeypatch.setattr(Daemon, "start", start)
+    monkeypatch.setattr(Machines, "_ensure_disk", lambda _self, lab, _name: lab)
+    monkeypatch.setattr(Machines, "_wait_for_monitor", lambda *_: len(tried) == 2)
+    lab = made._start(lab, node, None)
+    assert lab.node("node1").port != 40001
+    assert f":{lab.node('node1').port}-:22" in tried[1]
+    assert said == [
+        f"node1: port 40001 is in use by another program; taking {lab.node('node1').port}"
+    ]
+    assert Lab.load(made.layout.state) == lab
 
 
 def test_comma_in_a_path_does_not_end_it():

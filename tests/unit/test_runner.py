@@ -49,6 +49,16 @@ def test_interrupt_ends_ansible_and_comes_through(tmp_path: Path):
             run_ansible(inventory=hosts, **PING)
 
 
+@pytest.mark.parametrize("checks", [True, False])
+def test_host_keys_are_checked_unless_the_user_has_ansible_leave_it(monkeypatch, checks: bool):
+    """ansible-runner by itself turns the check off."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("ansible_runner.run", lambda **settings: given.update(settings))
+    monkeypatch.setattr("ansible.constants.HOST_KEY_CHECKING", checks)
+    run_ansible(inventory="nowhere", **PING)
+    assert given["envvars"]["ANSIBLE_HOST_KEY_CHECKING"] == str(checks)
+
+
 @pytest.mark.parametrize(
     ("most", "begun"),
     [("0", ["n1", "n2", "n3"]), ("1", ["n1", "n2", "n3", "n4", "n5", "n6"]), ("2", None)],

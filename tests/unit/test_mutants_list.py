@@ -1,0 +1,95 @@
+"""tests/mutants.yml names what is there, and all that only `make test-lab` has."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.unit.helpers.mutants import ALL, PAGE, ROOT, Entry, entries, mutants, page
+
+from rdmaprov.lab.faults import catalogue
+
+LAB = ROOT / "tests" / "lab"
+# It is in `make test` itself.
+PASS = "test_pass.py"
+# Not in `make test`, so a proof has none of these.
+ELSEWHERE = {"lab", "browser", "gpu", "long", "hours"}
+
+
+def marks(node: ast.AST) -> set[str]:
+    """Return the markers in a part of a module, as pytest.mark.NAME."""
+    return {
+        each.attr
+        for each in ast.walk(node)
+        if isinstance(each, ast.Attribute)
+        and isinstance(each.value, ast.Attribute)
+        and each.value.attr == "mark"
+    }
+
+
+def named_tests(path: Path) -> Iterator[tuple[str, set[str]]]:
+    """Yield a module's tests, each with its own markers and the module's."""
+    body = ast.parse(path.read_text()).body
+    for_all = set()
+    for each in body:
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "pytestmark":
+            for_all |= marks(each)
+    for each in body:
+        if isinstance(each, ast.FunctionDef) and each.name.startswith("test_"):
+            own = {
+                name
+                for mark in each.decorator_list
+                if not ast.unparse(mark).startswith("pytest.mark.parametrize")
+                for name in marks(mark)
+            }
+            yield each.name, own | for_all
+
+
+def test_each_test_of_test_lab_is_listed_and_no_other():
+    there = {
+        (path.name, name)
+        for path in LAB.glob("test_*.py")
+        for name, own in named_tests(path)
+        if path.name != PASS and "hours" not in own
+    }
+    listed = set()
+    for entry in entries():
+        for file, names in entry.moved.items():
+            whole = [name for where, name in there if where == file]
+            listed |= {(file, name) for name in (whole if names == [ALL] else names)}
+    assert sorted(there - listed) == []
+    assert sorted(listed - there) == []
+
+
+def test_each_fault_of_the_catalogue_has_a_proof():
+    assert {name for entry in mutants() for name in entry.faults} == set(catalogue())
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda each: each.kind)
+def test_entry_has_a_proof_and_a_line_or_says_why_not(entry: Entry):
+    if entry.only:
+        assert (entry.proof, entry.file, entry.line, entry.broken) == ("", "", "", "")
+        return
+    file, _, test = entry.proof.partition("::")
+    name, _, case = test.rstrip("]").partition("[")
+    found = dict(named_tests(ROOT / file))
+    assert name in found
+    assert not found[name] & ELSEWHERE
+    if case:  # of the one table whose cases have names of their own
+        assert case in yaml.safe_load((ROOT / file).with_name("faults.yml").read_text())
+    lines = [line.strip() for line in (ROOT / entry.file).read_text().splitlines()]
+    assert lines.count(entry.line) == 1
+    assert entry.broken not in ("", entry.line)
+
+
+def test_kinds_are_unique():
+    kinds = [entry.kind for entry in entries()]
+    assert len(set(kinds)) == len(kinds)
+
+
+def test_table_is_current():
+    text = PAGE.read_text()
+    assert page(text) == text, "run: python -m tests.unit.helpers.mutants"
