@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ class Entry:
     only: str = ""
 
 
+@functools.cache
 def entries() -> list[Entry]:
     """Return the list."""
     return [Entry(**each) for each in yaml.safe_load(LIST.read_text())]
