@@ -18,7 +18,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rails import RailFleet, rail_address
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.rails import RailFleet, rail_address
 
 SIZES = tuple(1 << power for power in range(20, 27, 2))
 ROUNDS = 3

@@ -23,7 +23,9 @@ import sys
 import time
 from pathlib import Path
 
-from fleet import Fleet
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.fleet import Fleet
 
 BIN = Path(sys.executable).parent
 # Settings that each network namespace has of its own.

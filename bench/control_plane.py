@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "src" / "rdmaprov" / "acceptance"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 RANKS = (8, 16, 32, 64)
 WANTED = 4096
 TIMES = 30
@@ -41,8 +41,8 @@ def run_rank(rank: int, world: int, port: int, directory: Path) -> None:
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=str(port),
     )
-    from agent.rank import RankProcess
-    from agent.watch import Watch
+    from rdmaprov.acceptance.agent.rank import RankProcess
+    from rdmaprov.acceptance.agent.watch import Watch
 
     limits = {"rendezvous": 300, "connect": 300, "step": 300}
     plane = {"name": "lo", "netdev": "lo", "address": "127.0.0.1"}

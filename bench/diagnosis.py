@@ -42,11 +42,9 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.trials import HEALTHY, KeptTrials, Trial, measure
 from tests.madeup.faults import FaultKind, kinds
 from tests.madeup.shape import NOISE, usual_shape
-
-from rdmaprov.isolation.compare import upper_tail
+from tests.madeup.trials import HEALTHY, KeptTrials, Trial, least_share, measure, total
 
 
 @dataclass(frozen=True)
@@ -82,28 +80,6 @@ def score(trials: Sequence[Trial], kind: FaultKind | None) -> Score:
         bool(kind and kind.held_out),
         kind.same_as if kind else "",
     )
-
-
-def total(trials: Sequence[Trial]) -> dict[str, float]:
-    """Return recall, precision, and how many healthy fleets were accepted, as shares."""
-    bad = [each for each in trials if each.kind != HEALTHY]
-    good = [each for each in trials if each.kind == HEALTHY]
-    accused, false = (sum(getattr(each, name) for each in trials) for name in ("accused", "false"))
-    found = {
-        "recall": sum(each.named for each in bad) / max(1, len(bad)),
-        "found": sum(each.found for each in bad) / max(1, len(bad)),
-        "precision": (accused - false) / accused if accused else 1.0,
-    }
-    return {**found, "accepted": sum(e.accepted for e in good) / len(good)} if good else found
-
-
-def least_share(hits: int, count: int, level: float = 0.025) -> float:
-    """Return the lower end of the 95 % interval of a share (Clopper and Pearson, 1934)."""
-    low, high = 0.0, hits / count if count else 0.0
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        low, high = (low, middle) if upper_tail(hits, count, middle) > level else (middle, high)
-    return low
 
 
 def last_line(trials: Sequence[Trial]) -> str:

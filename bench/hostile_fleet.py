@@ -32,9 +32,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from fleet import KEX
-from memory import FILES, rails
-from processes import Finished, measure
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.fleet import KEX
+from bench.memory import FILES, rails
+from bench.processes import Finished, measure
 
 CHECKS = 24
 # Behind the time for the connection, the time that the probe gives a node to start its agent.

@@ -18,7 +18,9 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from processes import Finished, measure
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.processes import Finished, measure
 
 CONNECT_S = 2
 RAILS = 8

@@ -21,24 +21,16 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.diagnosis import print_scores, wanted_kinds
-from bench.trials import HEALTHY, Trial, judge
 from tests.madeup.accept import Acceptance
 from tests.madeup.faults import FaultKind, kinds
 from tests.madeup.fleet import MadeUpFleet
-from tests.madeup.paths import MadeUpPaths
+from tests.madeup.paths import SHOWN, MadeUpPaths
 from tests.madeup.shape import NOISE, FleetShape, usual_shape
 from tests.madeup.site import site_nodes
+from tests.madeup.trials import HEALTHY, Trial, judge
 
 from rdmaprov.acceptance.path_plan import PathOptions
 from rdmaprov.acceptance.stages_paths import run_paths
-
-# What changes a port, a slot, a link, a switch or a path, so that RDMA itself shows it.
-SHOWN = (
-    "swapped-rails", "wrong-leaf", "leaf-uplinks", "leaf-lossy", "spine-uneven", "no-pfc-switch",
-    "bad-path", "hash-collisions", "dead-node", "half-slot", "rail-down", "rail-dies", "slow-rail",
-    "lossy-rail", "flapping-rail", "wrong-priority", "intermittent", "two-slots", "other-traffic",
-    "node-dies", "liar-healthy",
-)  # fmt: skip
 
 
 def run_trial(

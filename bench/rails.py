@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-from fleet import Fleet
+from bench.fleet import Fleet
 
 RAILS = 2
 SITE = {

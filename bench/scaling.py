@@ -26,11 +26,11 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.diagnosis import least_share, wanted_kinds
-from bench.trials import HEALTHY
+from bench.diagnosis import wanted_kinds
 from tests.madeup.accept import accept
 from tests.madeup.faults import FaultKind, kinds
 from tests.madeup.shape import NOISE, usual_shape
+from tests.madeup.trials import HEALTHY, least_share
 
 from rdmaprov.acceptance.scaling_sets import counts
 from rdmaprov.isolation.scaling import KneeCause

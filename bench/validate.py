@@ -26,10 +26,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import validate_checks
-import validate_synthetic
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
-from fleet import KEX, NETWORK, Fleet
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import validate_checks, validate_synthetic
+from bench.fleet import KEX, NETWORK, Fleet
 
 AT_ONCE = 32
 TROUBLED = 4

@@ -22,6 +22,13 @@ NEAR_US, FAR_US = 2.0, 1.5
 # perftest's `-D 3` with its start and its end over an open connection, and 1000 round trips of a
 # few bytes; our choice, larger than perftest itself needs.
 SECONDS = {"bandwidth": 8.0, "latency": 4.0}
+# What changes a port, a slot, a link, a switch or a path, so that RDMA itself shows it.
+SHOWN = (
+    "swapped-rails", "wrong-leaf", "leaf-uplinks", "leaf-lossy", "spine-uneven", "no-pfc-switch",
+    "bad-path", "hash-collisions", "dead-node", "half-slot", "rail-down", "rail-dies", "slow-rail",
+    "lossy-rail", "flapping-rail", "wrong-priority", "intermittent", "two-slots", "other-traffic",
+    "node-dies", "liar-healthy",
+)  # fmt: skip
 
 
 class MadeUpPaths:

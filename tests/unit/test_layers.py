@@ -12,6 +12,9 @@ import rdmaprov
 
 SOURCE = Path(rdmaprov.__file__).parent
 ARCHITECTURE = SOURCE.parents[1] / "docs/architecture.md"
+TESTS = Path(__file__).parents[1]
+# Of bench/, which has command lines and prints. What they simulate and judge by is in tests/madeup.
+PRINTING = ("main", "table", "row", "last_line")
 # From the ground up. What stands on one line may import from its left.
 LAYERS = """
 exit_codes verbosity words errors problem resources marked interrupt node boundary
@@ -110,6 +113,41 @@ def _names(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
+def simulators(text: str) -> list[str]:
+    """Return what a module imports of bench/ that does not print."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        modules = [name for name in _names(node) if name.partition(".")[0] == "bench"]
+        if isinstance(node, ast.ImportFrom) and modules != ["bench"]:
+            names = [alias.name for alias in node.names if alias.name not in PRINTING]
+            modules = [f"{module}.{name}" for module in modules for name in names]
+        found += modules
+    return found
+
+
+def test_tests_import_no_simulator_from_bench():
+    found = {
+        path.relative_to(TESTS).as_posix(): names
+        for path in TESTS.rglob("*.py")
+        if (names := simulators(path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+def test_made_up_fleets_import_nothing_of_bench():
+    for path in (TESTS / "madeup").rglob("*.py"):
+        names = {name for node in ast.walk(ast.parse(path.read_text())) for name in _names(node)}
+        assert not any(name.partition(".")[0] == "bench" for name in names), path
+
+
+@pytest.mark.parametrize(
+    "text", ["import bench.tune", "from bench import tune", "from bench.tune import main, CASES"]
+)
+def test_a_simulator_from_bench_is_found(text):
+    assert simulators(text)
+    assert not simulators("from bench.tune import main, table")
 
 
 def test_lab_stands_beside_the_others():

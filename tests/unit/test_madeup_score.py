@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from bench.diagnosis import least_share, main, total
-from bench.trials import judge
+from bench.diagnosis import main
 from click.testing import CliRunner
 from tests.madeup.accept import Acceptance
 from tests.madeup.faults import Truth, kinds
+from tests.madeup.trials import judge, least_share, total
 
 from rdmaprov.acceptance.finding import Finding
 
@@ -90,7 +90,7 @@ def test_a_run_that_was_cut_goes_on_after_the_trials_that_it_kept(tmp_path, monk
         ran.append(seed)
         return whole()
 
-    monkeypatch.setattr("bench.trials.accept", accept)
+    monkeypatch.setattr("tests.madeup.trials.accept", accept)
     with file.open("a", encoding="utf-8") as stream:
         stream.write('{"at": ["healthy", 4, 1')  # cut
     assert CliRunner().invoke(main, [*words, "3"]).exit_code == 0

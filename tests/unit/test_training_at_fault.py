@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bench.training import judge
 from tests.madeup.accept import accept
 from tests.madeup.shape import usual_shape
 from tests.madeup.training_faults import training_kinds
+from tests.madeup.training_trials import judge
 from tests.unit.helpers.training_stages import STAGES, of_gloo, stage
 
 from rdmaprov.acceptance.training.at_fault import node_findings, slow_groups

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import jsonschema
 import pytest
-from bench.training import judge, last_line, row
+from bench.training import last_line, row
 from tests.madeup.accept import accept
 from tests.madeup.shape import usual_shape
+from tests.madeup.training_trials import judge
 from tests.unit.helpers.gate_sites import made_site
 from tests.unit.helpers.training_stages import AT, ROOT, STAGES, of_gloo, stage
 

@@ -7,7 +7,7 @@ import math
 import random
 
 import pytest
-from bench.tune import CASES, LARGE, QUEUE_PAIRS, SIZES, SMALL, TREE, MadeUpNccl, score
+from tests.madeup.nccl import CASES, LARGE, QUEUE_PAIRS, SIZES, SMALL, TREE, MadeUpNccl, score
 
 from rdmaprov.errors import UsageError
 from rdmaprov.tuner.files import site_lines, tuner_file

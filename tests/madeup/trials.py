@@ -12,6 +12,7 @@ from tests.madeup.faults import FaultKind, Truth
 from tests.madeup.shape import usual_shape
 
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.isolation.compare import upper_tail
 
 HEALTHY = "healthy"
 _FABRIC = "the fabric"
@@ -117,3 +118,25 @@ def measure(
     """Yield each kind with its trials; the same seed gives the same ones."""
     for kind in wanted:
         yield kind, [kept.get(kind, nodes, seed, noise) for seed in seeds]
+
+
+def total(trials: Sequence[Trial]) -> dict[str, float]:
+    """Return recall, precision, and how many healthy fleets were accepted, as shares."""
+    bad = [each for each in trials if each.kind != HEALTHY]
+    good = [each for each in trials if each.kind == HEALTHY]
+    accused, false = (sum(getattr(each, name) for each in trials) for name in ("accused", "false"))
+    found = {
+        "recall": sum(each.named for each in bad) / max(1, len(bad)),
+        "found": sum(each.found for each in bad) / max(1, len(bad)),
+        "precision": (accused - false) / accused if accused else 1.0,
+    }
+    return {**found, "accepted": sum(e.accepted for e in good) / len(good)} if good else found
+
+
+def least_share(hits: int, count: int, level: float = 0.025) -> float:
+    """Return the lower end of the 95 % interval of a share (Clopper and Pearson, 1934)."""
+    low, high = 0.0, hits / count if count else 0.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (low, middle) if upper_tail(hits, count, middle) > level else (middle, high)
+    return low
