@@ -3,6 +3,7 @@
 #   make test      what every change must pass: also the program, and one whole pass on virtual machines
 #   make test-lab  the rest of the virtual cluster's tests; make test-all: both
 #   make test-hours  each shape of the cluster, fleets of four, the gate once more: ten minutes to an hour each
+#   make matrix    the unit tests, a plan and a validate on each Python with each ansible-core that is supported
 #   make gpu       ranks over NCCL, where there is an NVIDIA GPU
 #   make generate  write the files that repeat what is declared once
 #   make demo      the whole job on a virtual cluster, step by step
@@ -18,7 +19,7 @@ export ANSIBLE_HOME := $(CURDIR)/.ansible
 # Tests start the program a thousand times: without, each start compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: generate venv lab-tools test-tools demo lab check lint unit program pass test test-lab test-all test-hours gpu gpu-there lock clean
+.PHONY: generate venv lab-tools test-tools demo lab check lint unit program pass test test-lab test-all test-hours matrix gpu gpu-there lock clean
 
 # As requires-python in pyproject.toml; pip would say so only after it made half an environment.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -64,8 +65,10 @@ lint: venv
 	$(BIN)/yamllint --strict .
 	$(BIN)/ansible-lint --offline --strict
 
+UNIT = -q -n 2 -m "not (lab or browser or gpu or long or hours)" --ignore tests/cli --ignore tests/namespaces
+
 unit: venv
-	$(BIN)/pytest -q -n 2 -m "not (lab or browser or gpu or long or hours)" --ignore tests/cli --ignore tests/namespaces
+	$(BIN)/pytest $(UNIT)
 
 # The program as its users run it; most of it is waiting for Ansible to start. Then the acceptance
 # on nodes of this machine's kernel.
@@ -104,6 +107,10 @@ test-all: test
 test-hours: test-tools
 	$(LAB) -m hours
 
+# As make unit, and a node behind sshd. Some of the pairs: make matrix PAIRS="3.12/2.20 3.13/2.21"
+matrix: venv
+	$(BIN)/python -m tools.matrix $(addprefix --pair=,$(PAIRS)) -- $(UNIT)
+
 # Asked for by name, so a machine without a GPU fails, before anything is made. What ranks write is
 # kept in runs/gpu, or where RDMAPROV_GPU_LOGS says.
 gpu: gpu-there venv $(if $(RDMAPROV_TORCH_PYTHON),,$(TORCH)/.made)
@@ -124,4 +131,4 @@ lock: venv
 	  --strip-extras --upgrade --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(TORCH) .mypy_cache .pytest_cache .ruff_cache .ansible dist
+	rm -rf $(VENV) $(TORCH) .matrix .mypy_cache .pytest_cache .ruff_cache .ansible dist
