@@ -8,11 +8,13 @@ one plan and one validate of a node behind a real sshd.
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
 import subprocess
 import time
+import tomllib
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -132,23 +134,23 @@ def _answer(program: str) -> str:
 
 
 def environment(pair: Pair, python: str) -> Path:
-    """Return the directory with a pair's environment, made anew where pyproject.toml is newer.
+    """Return the directory with a pair's environment, made anew where pyproject.toml wants another.
 
     Raises:
         subprocess.CalledProcessError: it cannot be made; pip has said why.
 
     """
     place = PLACE / str(pair).replace("/", "-")
-    made = place / ".made"
-    if made.exists() and made.stat().st_mtime >= (ROOT / "pyproject.toml").stat().st_mtime:
+    made, project = place / ".made", tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    if made.exists() and made.read_text() == json.dumps(project):
         return place
     subprocess.run([python, "-m", "venv", "--clear", str(place)], check=True)
     constraint = place / "constraints.txt"
     constraint.write_text(f"ansible-core=={pair.ansible_core}.*\n")
     pip = [str(place / "bin/python"), "-m", "pip", "install", "--quiet"]
-    project = ["--constraint", str(constraint), "--editable", f"{ROOT}[dev]"]
-    subprocess.run([*pip, *project], check=True)
-    made.touch()
+    what = ["--constraint", str(constraint), "--editable", f"{ROOT}[dev]"]
+    subprocess.run([*pip, *what], check=True)
+    made.write_text(json.dumps(project))
     return place
 
 
