@@ -187,13 +187,13 @@ class Index:
         return self._series[series]
 
 
-_ROWS = {  # the place of the run among the columns
-    "state": "INSERT INTO state VALUES (?1, ?2, ?3)",
-    "stage": "INSERT INTO stage VALUES (?1, ?2, ?3)",
-    "fact": "INSERT INTO fact VALUES (?1, ?2, ?3, ?4)",
-    "trouble": "INSERT INTO trouble VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    "setting": "INSERT INTO setting VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    "value": "INSERT INTO value VALUES (?2, ?1, ?3)",
+_ROWS = {  # the run first
+    "state": "INSERT INTO state VALUES (?, ?, ?)",
+    "stage": "INSERT INTO stage VALUES (?, ?, ?)",
+    "fact": "INSERT INTO fact VALUES (?, ?, ?, ?)",
+    "trouble": "INSERT INTO trouble VALUES (?, ?, ?, ?, ?, ?)",
+    "setting": "INSERT INTO setting VALUES (?, ?, ?, ?, ?, ?, ?)",
+    "value": "INSERT INTO value (run, series, value) VALUES (?, ?, ?)",
 }
 
 
