@@ -2,26 +2,84 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+import signal
 import sys
+from pathlib import Path
 
 import click
 import pytest
+from tests.program import call, start
 
 import rdmaprov
 from rdmaprov import cli
 from rdmaprov.errors import RdmaprovError, UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
 
+NOWHERE = (ExitCode.INVALID_SITE, "error: nowhere: no such directory")
+FLOOR = "floor --nodes=2 --gpus-per-node=8 --rails=8 --link-gbps=400"
+# Of each verb: cheap words, how it ends, its first line. All else that a verb prints and refuses
+# is tested by calls, which this test compares with a start.
+STARTS = {
+    "accept": ("nowhere", *NOWHERE),
+    "apply": ("nowhere", *NOWHERE),
+    "certificate": ("check nowhere n1", *NOWHERE),
+    "check": ("nowhere", *NOWHERE),
+    "compare": ("a b", ExitCode.USAGE, "error: a: there is no such run"),
+    "completion": ("bash", ExitCode.OK, "_rdmaprov_completion() {"),
+    "discover": ("nowhere", *NOWHERE),
+    "explain": (FLOOR, ExitCode.OK, "2 nodes, 8 × 400G: ceiling 400 GB/s, floor 339 GB/s"),
+    "history": ("nowhere", ExitCode.USAGE, "error: runs/ has no run of nowhere"),
+    "init": (
+        "new --no-such",
+        ExitCode.USAGE,
+        "error: No such option '--no-such'. Did you mean '--nodes'?",
+    ),
+    "lab": ("--dir none status", ExitCode.OK, "There is no lab. Run: rdmaprov lab up"),
+    "plan": ("nowhere", *NOWHERE),
+    "record": ("nowhere --limit n1", *NOWHERE),
+    "replace": ("nowhere n1", *NOWHERE),
+    "report": ("nowhere", ExitCode.USAGE, "error: nowhere: there is no such run"),
+    "schedule": ("nowhere --directory .", *NOWHERE),
+    "schema": ("", ExitCode.OK, "fabric_node: bool; default true"),
+    "subnet": ("nowhere", *NOWHERE),
+    "tune": ("nowhere", *NOWHERE),
+    "validate": ("nowhere", *NOWHERE),
+    "watch": ("nowhere", *NOWHERE),
+}
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_verb_works_as_a_process_as_it_does_when_called(tmp_path, verb):
+    words, code, line = STARTS[verb]
+    started, called = (run(verb, *words.split(), cwd=tmp_path) for run in (start, call))
+    assert (started.returncode, (started.stdout + started.stderr).splitlines()[0]) == (code, line)
+    assert (called.returncode, called.stdout, called.stderr) == (
+        started.returncode,
+        started.stdout,
+        started.stderr,
+    )
+
+
+def test_call_is_refused_settings_that_ansible_would_read_too_late(tmp_path):
+    with pytest.raises(ValueError, match="use start"):
+        call("schema", cwd=tmp_path, ANSIBLE_FORKS="1")
+    (tmp_path / "ansible.cfg").touch()
+    with pytest.raises(ValueError, match="use start"):
+        call("schema", cwd=tmp_path)
+
+
+def test_call_leaves_this_process_as_it_was(tmp_path):
+    def state():
+        return Path.cwd(), dict(os.environ), sys.stdout, sys.argv, signal.getsignal(signal.SIGTERM)
+
+    before = state()
+    assert call("schema", cwd=tmp_path, COLUMNS="7").returncode == ExitCode.OK
+    assert state() == before
+
 
 def rdmaprov_(*words, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "rdmaprov", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **environment},
-    )
+    return call(*words, cwd=Path("/"), HOME="/nonexistent", **environment)
 
 
 def test_version_is_the_package_s():
