@@ -7,11 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli import hostile_sites
+from tests.cli import forked_check, hostile_sites
 from tests.cli.hostile_site import Hostile
 from tests.cli.hostile_sites import SITES
 
@@ -29,6 +30,8 @@ print(json.dumps({"code": done.returncode, "out": done.stdout, "err": done.stder
 """
 TIMEOUT_S = 300
 
+Check = Callable[[Path], dict[str, Any]]
+
 
 def check(site: Path, *words: str, **environment: str) -> dict[str, Any]:
     argv = [sys.executable, "-m", "rdmaprov", "check", "--untrusted", str(site), *words]
@@ -44,6 +47,29 @@ def check(site: Path, *words: str, **environment: str) -> dict[str, Any]:
     )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+@pytest.fixture(scope="module")
+def check_forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Check]:
+    """Return what `check` does, without a start of Python for each site."""
+    site = tmp_path_factory.mktemp("first") / "site"
+    Hostile("good", "").write(site, site.parent / "canary")
+    with subprocess.Popen(
+        [sys.executable, forked_check.__file__, str(site)],
+        env={**os.environ, "NO_COLOR": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+
+        def check(site: Path) -> dict[str, Any]:
+            assert process.stdin
+            assert process.stdout
+            print(site, file=process.stdin, flush=True)
+            found: dict[str, Any] = json.loads(process.stdout.readline())
+            return found
+
+        yield check
 
 
 def report(name: str, found: dict[str, Any], record: Any) -> None:
@@ -66,10 +92,12 @@ def require_refused(found: dict[str, Any], says: str) -> None:
 
 
 @pytest.mark.parametrize("hostile", SITES, ids=lambda hostile: hostile.id)
-def test_hostile_site_is_refused(hostile: Hostile, tmp_path: Path, record_property: Any):
+def test_hostile_site_is_refused(
+    hostile: Hostile, tmp_path: Path, check_forked: Check, record_property: Any
+):
     site, canary = tmp_path / "site", tmp_path / "canary"
     hostile.write(site, canary)
-    found = check(site)
+    found = check_forked(site)
     report(hostile.id, found, record_property)
     require_refused(found, hostile.says)
     assert not canary.exists()
