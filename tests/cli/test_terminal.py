@@ -8,13 +8,15 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
 
 import pytest
 from rich.console import Console
+from tests.program import call, ended, fork, start
 from tests.unit.helpers import sites
 
 from rdmaprov import terminal
@@ -35,8 +37,6 @@ TESTS = (
     "def test_passes(node):\n    assert node.name\n\n\n"
     'def test_fails(node):\n    assert node.name == "n1", "wrong"\n'
 )
-# What moves, at once: no test has to last as long as a user must wait for it.
-AT_ONCE = "from rdmaprov import cli, terminal; terminal.DELAY_S = 0; cli.main()"
 
 
 @dataclass(frozen=True)
@@ -49,25 +49,29 @@ class Seen:
 
 
 def on_terminal(words, place, *, piped="", at_once=False, **environment):
-    """Run rdmaprov with standard output and error on a terminal, save the stream that is piped."""
-    program = ["-c", AT_ONCE] if at_once else ["-m", "rdmaprov"]
+    """Run rdmaprov with standard output and error on a terminal, save the stream that is piped.
+
+    What moves does so at once, if asked: no test has to last as long as a user must wait for it.
+    """
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, *program, *words],
-        cwd=place,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "150", **environment},
-        stdout=subprocess.PIPE if piped == "stdout" else theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    seen = b""
-    with contextlib.suppress(OSError):  # a terminal whose other end is closed
-        while chunk := os.read(ours, 65536):
-            seen += chunk
-    os.close(ours)
-    out, err = process.communicate()
-    return Seen(process.returncode, seen.decode(), (out or err or b"").decode())
+    delay_s = 0 if at_once else terminal.DELAY_S
+    with (
+        Path(os.devnull).open() as nothing,
+        tempfile.TemporaryFile() as pipe,
+        mock.patch.object(terminal, "DELAY_S", delay_s),
+    ):
+        out = pipe.fileno() if piped == "stdout" else theirs
+        shown = {"TERM": "xterm-256color", "COLUMNS": "150", **environment}
+        process = fork(words, place, (nothing.fileno(), out, theirs), shown)
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # a terminal whose other end is closed
+            while chunk := os.read(ours, 65536):
+                seen += chunk
+        os.close(ours)
+        code = ended(process)
+        pipe.seek(0)
+        return Seen(code, seen.decode(), pipe.read().decode())
 
 
 @pytest.fixture
@@ -111,15 +115,9 @@ def test_nothing_moves_where_it_is_not_wanted(place, words, environment):
 
 def test_pipe_gets_nothing_that_moves_and_no_colour(place):
     """FORCE_COLOR, which many CI systems set, makes no terminal of a pipe."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rdmaprov", "validate", "site", "test_own.py", "-k", "passes"],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "FORCE_COLOR": "", "TTY_COMPATIBLE": "1"},
-    )
-    assert done.stderr == ""
+    words = ("validate", "site", "test_own.py", "-k", "passes")
+    done = start(*words, cwd=place, FORCE_COLOR="", TTY_COMPATIBLE="1")
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "")
     assert "\x1b" not in done.stdout
     assert "2 nodes: 2 passed; 2 checks passed" in done.stdout
 
@@ -221,13 +219,7 @@ def test_thousand_nodes_that_cannot_be_judged_are_one_line(tmp_path):
         'def test_mtu(node):\n    assert False, f"{node.name} ens1: running: MTU is 1500"\n'
         'def test_name(node):\n    assert node.name != "gpu0007", "its name is wrong"\n'
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "rdmaprov", "validate", "site", "test_own.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = call("validate", "site", "test_own.py", cwd=tmp_path)
     assert done.returncode == ExitCode.FAILED
     lines = done.stdout.splitlines()
     assert "300 nodes: NODE ens1: running: MTU is 1500 [test_mtu]" in lines
