@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
+from tests.program import ARGV, call
 from tests.unit.helpers import sites
 from tests.unit.helpers.ssh_node import Sshd
 
@@ -32,8 +33,13 @@ CLOSED = (
 )
 
 
-def told(command, cwd, **environment):
-    """Return the exit code, and what standard error says: an error, a hint, and nothing else."""
+def told(cwd, *words, **environment):
+    """Return how the program ends with an error and a hint; see `two_lines`."""
+    return two_lines(call(*words, cwd=cwd, **environment))
+
+
+def told_by(command, cwd, **environment):
+    """Return how a command ends with an error and a hint; see `two_lines`."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -43,17 +49,22 @@ def told(command, cwd, **environment):
         check=False,
         env={**os.environ, **environment},
     )
+    return two_lines(done)
+
+
+def two_lines(done):
+    """Return the exit code, and what standard error says: an error, a hint, and nothing else."""
     lines = done.stderr.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["error", "hint"], done.stderr
     return done.returncode, lines[0].removeprefix("error: "), lines[1].removeprefix("hint:  ")
 
 
 def rdmaprov(*words):
-    return [sys.executable, "-m", "rdmaprov", *words]
+    return [*ARGV, *words]
 
 
 def test_wrong_directory(tmp_path):
-    code, error, hint = told(rdmaprov("plan", "inventory/lab"), tmp_path)
+    code, error, hint = told(tmp_path, "plan", "inventory/lab")
     assert code == ExitCode.INVALID_SITE
     assert error == "inventory/lab: no such directory"
     assert f"relative to {tmp_path}" in hint
@@ -61,10 +72,10 @@ def test_wrong_directory(tmp_path):
 
 def test_wrong_site_path(tmp_path):
     sites.write(tmp_path / "inventory/prod", sites.GOOD)
-    code, error, hint = told(rdmaprov("check", "inventory/pord"), tmp_path)
+    code, error, hint = told(tmp_path, "check", "inventory/pord")
     assert (code, error) == (ExitCode.INVALID_SITE, "inventory/pord: no such directory")
     assert hint == "Did you mean inventory/prod?"
-    _, error, hint = told(rdmaprov("check", "inventory/prod/hosts.yml"), tmp_path)
+    _, error, hint = told(tmp_path, "check", "inventory/prod/hosts.yml")
     assert error == "inventory/prod/hosts.yml: not a directory"
     assert hint == "Name the directory of the site: inventory/prod"
 
@@ -74,19 +85,17 @@ def test_no_lab_is_up(tmp_path):
     shutil.copytree(
         data_dir("inventory") / "lab", tmp_path / "lab", ignore=shutil.ignore_patterns("hosts.yml")
     )
-    done = subprocess.run(
-        rdmaprov("apply", "lab"), cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = call("apply", "lab", cwd=tmp_path)
     assert done.returncode == ExitCode.INVALID_SITE
     assert "the site has no hosts; run `rdmaprov lab up`, which writes them" in done.stdout
     assert len(done.stdout.splitlines()) == 1
-    words = rdmaprov("lab", "--dir", tmp_path / "none", "ssh", "node1")
-    assert told(words, tmp_path) == (ExitCode.FAILED, "there is no lab", "Run: rdmaprov lab up")
+    words = ("lab", "--dir", tmp_path / "none", "ssh", "node1")
+    assert told(tmp_path, *words) == (ExitCode.FAILED, "there is no lab", "Run: rdmaprov lab up")
 
 
 def test_old_python_runs_the_package(tmp_path):
     words = [sys.executable, "-c", f"{OLD}sys.path.insert(0, '{ROOT}/src'); import rdmaprov"]
-    code, error, hint = told(words, tmp_path)
+    code, error, hint = told_by(words, tmp_path)
     assert code == ExitCode.USAGE
     assert error.startswith("rdmaprov needs Python 3.11 or newer, and this is 3.9 (")
     assert hint == "In a checkout, run: make venv PYTHON=python3.11"
@@ -121,8 +130,8 @@ def programs(tmp_path):
 def test_missing_qemu(programs, tmp_path):
     for name in ("qemu-system-x86_64", "qemu-img"):
         (programs / name).unlink()
-    words = rdmaprov("lab", "--dir", tmp_path / "lab", "up")
-    code, error, hint = told(words, tmp_path, PATH=str(programs))
+    words = ("lab", "--dir", tmp_path / "lab", "up")
+    code, error, hint = told(tmp_path, *words, PATH=str(programs))
     assert code == ExitCode.USAGE
     assert error == "the lab needs qemu-system-x86_64, qemu-img, not installed here"
     assert hint.startswith("As root, run: apt-get install qemu-system-x86 qemu-utils")
@@ -146,7 +155,7 @@ def test_no_disk_space_for_the_lab(full, programs, tmp_path):
     place, mounted = full
     words = rdmaprov("lab", "--dir", place, "--cache", tmp_path / "cache", "up", "--accel", "tcg")
     path = f"{programs}:{os.environ['PATH']}"
-    code, error, hint = told([*mounted, *words], tmp_path, PATH=path)
+    code, error, hint = told_by([*mounted, *words], tmp_path, PATH=path)
     assert (code, error) == (ExitCode.FAILED, f"{place} has 0 MiB free, and 4096 are needed")
     assert "--dir DIRECTORY" in hint
 
@@ -157,7 +166,7 @@ def test_no_disk_space_for_a_run(full, tmp_path):
     _, mounted = full
     fill = ["sh", "-c", 'dd if=/dev/zero of=filler bs=1k count=60 status=none && exec "$@"', "sh"]
     words = rdmaprov("plan", tmp_path / "site")
-    code, error, hint = told([*mounted, *fill, *words], tmp_path)
+    code, error, hint = told_by([*mounted, *fill, *words], tmp_path)
     assert code == ExitCode.UNKNOWN
     assert error.startswith("cannot write runs/")
     assert error.endswith(": No space left on device")
@@ -165,7 +174,7 @@ def test_no_disk_space_for_a_run(full, tmp_path):
 
 
 def test_misspelt_verb(tmp_path):
-    code, error, hint = told(rdmaprov("aply", "inventory/lab"), tmp_path)
+    code, error, hint = told(tmp_path, "aply", "inventory/lab")
     assert (code, error) == (ExitCode.USAGE, "No such command 'aply'. Did you mean 'apply'?")
     assert hint == "Run: rdmaprov --help"
 
@@ -177,14 +186,7 @@ def test_missing_key(tmp_path):
     lines = [f"    {name}: {value!r}\n" for name, value in given.items()]
     hosts = f"---\nnodes:\n  hosts: {{n1: {{unit: 1}}}}\n  vars:\n{''.join(lines)}"
     sites.write(tmp_path / "site", {**sites.GOOD, "hosts.yml": hosts})
-    done = subprocess.run(
-        rdmaprov("validate", "site", "test_mtu.py", "-x"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "300"},
-    )
+    done = call("validate", "site", "test_mtu.py", "-x", cwd=tmp_path, COLUMNS="300")
     assert done.returncode == ExitCode.UNKNOWN
     assert (
         "n1: the private key file does not exist. Check ansible_ssh_private_key_file" in done.stdout
@@ -195,7 +197,7 @@ def test_missing_key(tmp_path):
 def test_interrupt_at_a_question(tmp_path):
     plain = {**os.environ, "NO_COLOR": "1"}
     asked = _spawned(tmp_path, "init", "dc1", env=plain)
-    asked.expect("Fabric")
+    asked.expect("Fabric.*: ")  # up to where it waits for the answer
     asked.sendintr()
     asked.expect(pexpect.EOF)
     asked.close()
