@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.program import call
 
 HOSTS = """\
 ---
@@ -49,13 +50,5 @@ def hosts(directory: Path, named: str, mounts: Mapping[str, str]) -> str:
 
 def rdmaprov(directory: Path, *words: str) -> tuple[int, str]:
     """Return the exit code of a command line, and what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rdmaprov", *words],
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    done = call(*words, cwd=directory)
     return done.returncode, done.stdout + done.stderr

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from contextlib import contextmanager
 
+from tests.program import call
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.waiting import until
 
@@ -25,20 +24,11 @@ class Place:
 
     def __init__(self, directory, environment):
         self.directory = directory
-        self.environment = {**os.environ, **environment}
+        self.environment = environment
 
-    def replace(self, *words):
+    def replace(self, *words, run=call):
         """Return the exit code, and what was printed."""
-        done = subprocess.run(
-            [sys.executable, "-m", "rdmaprov", "replace", "site", *words],
-            cwd=self.directory,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-            env=self.environment,
-        )
+        done = run("replace", "site", *words, cwd=self.directory, **self.environment)
         return done.returncode, done.stdout + done.stderr
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pexpect
 import pytest
+from tests.program import ARGV, call
 from tests.unit.helpers.sites import GOOD, write
 
 SETTING = "kernel.randomize_va_space"
@@ -38,30 +38,15 @@ def site(tmp_path):
     return write(tmp_path / "site", {**GOOD, **files, "host_vars/n3.yml": change})
 
 
+DRIFTED = ("apply", "site", "--drifted", "--roles", "limits")
+
+
 def argv(*words):
-    return [
-        sys.executable,
-        "-m",
-        "rdmaprov",
-        "apply",
-        "site",
-        "--drifted",
-        "--roles",
-        "limits",
-        *words,
-    ]
+    return [*ARGV, *DRIFTED, *words]
 
 
 def drifted(site, *words):
-    return subprocess.run(
-        argv(*words),
-        cwd=site.parent,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return call(*DRIFTED, *words, cwd=site.parent)
 
 
 def results(site):

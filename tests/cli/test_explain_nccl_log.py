@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.program import call
 from tests.unit.helpers.nccl_jobs import Job
 
 from rdmaprov import cli
@@ -143,13 +142,11 @@ def test_missing_file_is_a_usage_error(tmp_path, capsys):
 
 
 def test_standard_input_and_real_log():
-    log = (FIXTURES / "roce-rxe-rank-0-of-3.log").read_bytes()
+    log = (FIXTURES / "roce-rxe-rank-0-of-3.log").read_text()
     words = ["explain", "nccl-log", "-", "--expect", "roce", "--partial"]
-    done = subprocess.run(
-        [sys.executable, "-m", "rdmaprov", *words], input=log, capture_output=True, check=False
-    )
+    done = call(*words, cwd=FIXTURES, stdin=log)
     assert done.returncode == ExitCode.FAILED
-    assert b"GPU Direct RDMA Disabled for HCA 0 'rxe0'" in done.stdout
+    assert "GPU Direct RDMA Disabled for HCA 0 'rxe0'" in done.stdout
 
 
 def test_help_names_the_command(capsys):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import click
 import pytest
 from tests.full_disk import full_disk
+from tests.program import ARGV, call
 from tests.report import runs
 from tests.unit.helpers.sites import GOOD, write
 
@@ -47,16 +46,7 @@ def site(tmp_path: Path, variables: str) -> Path:
 
 
 def rdmaprov(disk, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "rdmaprov", *map(str, words)],
-        cwd=disk.path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "COLUMNS": "300"},
-    )
+    return call(*words, cwd=disk.path, COLUMNS="300")
 
 
 def files(disk) -> dict[str, int]:
@@ -132,7 +122,7 @@ def test_json_for_the_user_is_whole_or_absent(tmp_path, disk, monkeypatch):
 def test_standard_output_on_a_full_disk_is_one_error(disk):
     with (disk.path / "said").open("w") as said:
         done = subprocess.run(
-            [sys.executable, "-m", "rdmaprov", "schema"],
+            [*ARGV, "schema"],
             stdout=said,
             stderr=subprocess.PIPE,
             text=True,

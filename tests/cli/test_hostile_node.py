@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.program import call
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.exit_codes import ExitCode
@@ -99,16 +100,7 @@ class Site:
 
     def run(self, verb):
         """Return how a verb ended, and its results by node."""
-        argv = [sys.executable, "-m", "rdmaprov", verb, "site", "--roles", "limits"]
-        done = subprocess.run(
-            argv,
-            cwd=self.directory,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = call(verb, "site", "--roles", "limits", cwd=self.directory)
         (kept,) = (self.directory / "runs").glob("*/results.json")
         said = done.stdout + done.stderr
         assert "Traceback" not in said

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+from tests.program import call
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.slurm_cluster import running_cluster
 from tests.unit.helpers.waiting import until
@@ -45,19 +42,10 @@ def site(cluster, tmp_path):
         },
     )
     names = ("SLURM_CONF", "PATH")
-    environment = {**os.environ, **{name: cluster.environment[name] for name in names}}
+    environment = {name: cluster.environment[name] for name in names}
 
     def run(verb, *words):
-        done = subprocess.run(
-            [sys.executable, "-m", "rdmaprov", verb, "site", *words],
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-            env=environment,
-        )
+        done = call(verb, "site", *words, cwd=tmp_path, **environment)
         return done.returncode, done.stdout + done.stderr
 
     yield run
@@ -113,13 +101,6 @@ def test_no_idle_node_is_unknown(cluster, site):
 def test_scheduler_that_cannot_say_or_reserve_is_wrong_usage(tmp_path, variables, verb, says):
     files = {**GOOD, "hosts.yml": HOSTS, "group_vars/nodes.yml": f"---\n{variables}\n"}
     write(tmp_path / "site", files)
-    done = subprocess.run(
-        [sys.executable, "-m", "rdmaprov", verb, "site", "--idle"],
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = call(verb, "site", "--idle", cwd=tmp_path)
     assert (done.returncode, says in done.stderr) == (ExitCode.USAGE, True), done.stderr
     assert not (tmp_path / "runs").exists()

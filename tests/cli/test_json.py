@@ -8,6 +8,7 @@ import sys
 
 import jsonschema
 import pytest
+from tests.program import call
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.test_acceptance_result import SCHEMA
 
@@ -30,14 +31,7 @@ LINE = "waived (qos.trust: old <b>switch</b>): roce_qos_trust: ports trust PCP"
 
 
 def run(site, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "rdmaprov", *words],
-        cwd=site.parent,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return call(*words, cwd=site.parent)
 
 
 @pytest.fixture

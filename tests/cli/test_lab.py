@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.program import call
 
 from rdmaprov.cli import run
 from rdmaprov.exit_codes import ExitCode
@@ -132,13 +131,8 @@ def test_damaged_description_is_named(lab, tmp_path):
 
 def test_missing_packages_are_named_together(tmp_path):
     """Only Python is on the PATH: everything the lab runs is missing."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rdmaprov", "lab", "--dir", str(tmp_path / "lab"), "up"],
-        env={"PATH": "", "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("lab", "--dir", tmp_path / "lab", "up")
+    done = call(*words, cwd=tmp_path, PATH="", HOME=str(tmp_path))
     assert done.returncode == ExitCode.USAGE
     assert "the lab needs qemu-system-x86_64, qemu-img, ssh, ssh-keygen" in done.stderr
     assert "apt-get install openssh-client qemu-system-x86 qemu-utils" in done.stderr

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from tests.program import call
 from tests.unit.helpers import sites
 
 from rdmaprov.exit_codes import ExitCode
@@ -25,14 +23,7 @@ def site_of(tmp_path, everyone=EVERYONE, connection="ansible_connection: local")
 
 
 def rdmaprov(tmp_path, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "rdmaprov", *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "300"},
-    )
+    return call(*words, cwd=tmp_path, COLUMNS="300")
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 import yaml
 from tests.cli.slurm_place import HOSTS, NAMES, SLURM, Place, fresh_place, reasons
+from tests.program import ARGV, start
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.helpers.slurm_cluster import running_cluster
 from tests.unit.helpers.ssh_node import Sshd
@@ -89,11 +90,11 @@ def test_killed_while_a_job_runs_it_leaves_the_reason_and_the_next_run_goes_on(
     running = ("squeue", "-h", "-j", job, "-o", "%T")
     assert until(lambda: cluster.ask(*running) == "RUNNING")
     killed = subprocess.Popen(
-        [sys.executable, "-m", "rdmaprov", "replace", "site", "n1"],
+        [*ARGV, "replace", "site", "n1"],
         cwd=place.directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        env=place.environment,
+        env={**os.environ, **place.environment},
     )
     reason = f"{IN_PROGRESS} {Journal(journal_directory(site, place.directory / 'runs'), ()).owner}"
     assert until(lambda: reasons(cluster)[0] == f"n1|draining|{reason}", 120)
@@ -169,9 +170,10 @@ def sshd(tmp_path):
     made = Sshd(keys)
     got_in = tmp_path / "got-in"
     variables = made.variables("n1", f"ForceCommand touch {got_in}", known="other_host_key")
+    variables["ansible_ssh_timeout"] = 60
     hosts = {"nodes": {"hosts": {"n1": {"unit": 1, **variables}, "n2": {"unit": 2}}}}
     write(tmp_path / "site", {**GOOD, "hosts.yml": f"---\n{yaml.safe_dump(hosts)}"})
-    return Place(tmp_path, {"ANSIBLE_SSH_TIMEOUT": "60"}), keys, got_in
+    return Place(tmp_path, {}), keys, got_in
 
 
 def fingerprint(keys, name):
@@ -214,7 +216,7 @@ def test_allowed_host_key_replaces_the_old_one(sshd):
 def test_site_that_turns_the_check_off_is_refused(sshd):
     place, _, got_in = sshd
     place.environment["ANSIBLE_HOST_KEY_CHECKING"] = "False"
-    code, said = place.replace("n1")
+    code, said = place.replace("n1", run=start)
     assert code == ExitCode.UNKNOWN, said
     assert "the site turns off the check of host keys" in said
     assert not got_in.exists()

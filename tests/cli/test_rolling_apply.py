@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.cli.slurm_place import NAMES, SLURM, fresh_place, reasons
+from tests.program import call
 from tests.unit.helpers.slurm_cluster import running_cluster
 
 from rdmaprov.exit_codes import ExitCode
@@ -21,16 +20,8 @@ def cluster():
 
 def apply(place, *words):
     """Return the exit code of a rolling apply, and what was printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rdmaprov", "apply", "site", "--serial", "1", *words],
-        cwd=place.directory,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        env=place.environment,
-    )
+    words = ("apply", "site", "--serial", "1", *words)
+    done = call(*words, cwd=place.directory, **place.environment)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pexpect
 import pytest
 from tests.lab.handle import processes_with
+from tests.program import ARGV, call, start
 from tests.unit.helpers.sites import GOOD, write
 
 HIDDEN = "127.0.0.1"
@@ -29,20 +30,11 @@ def site(tmp_path):
 
 
 def argv(*words):
-    return [sys.executable, "-m", "rdmaprov", *map(str, words)]
+    return [*ARGV, *words]
 
 
-def rdmaprov(site, *words, **environment):
-    return subprocess.run(
-        argv(*words),
-        cwd=site.parent,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, **environment},
-    )
+def rdmaprov(site, *words):
+    return call(*words, cwd=site.parent)
 
 
 def runs(site):
@@ -122,11 +114,11 @@ def test_vaulted_value_is_nowhere(vaulted, verb):
 def test_vault_is_opened_as_by_ansible(vaulted):
     (vaulted.parent / "ansible.cfg").write_text("[defaults]\nvault_password_file = vault.pass\n")
     vaulted.parent.chmod(0o700)  # Ansible leaves an ansible.cfg alone that others can write
-    assert rdmaprov(vaulted, "plan", "site").returncode == 4
+    assert start("plan", "site", cwd=vaulted.parent).returncode == 4
     (vaulted.parent / "ansible.cfg").unlink()
     assert rdmaprov(vaulted, "plan", "site").returncode == 3
     given = {"ANSIBLE_VAULT_PASSWORD_FILE": "vault.pass"}
-    assert rdmaprov(vaulted, "plan", "site", **given).returncode == 4
+    assert start("plan", "site", cwd=vaulted.parent, **given).returncode == 4
     assert rdmaprov(vaulted, "check", "site", "--vault-password-file", "vault.pass").returncode == 0
 
 
@@ -164,7 +156,7 @@ def test_run_that_is_refused_leaves_no_directory(site):
 
 
 def test_ansible_that_fails_by_itself_says_why(site):
-    done = rdmaprov(site, "plan", "site", ANSIBLE_STRATEGY="no_such_strategy")
+    done = start("plan", "site", cwd=site.parent, ANSIBLE_STRATEGY="no_such_strategy")
     assert done.returncode == 4
     assert "Ansible failed with exit code" in done.stderr
     assert "no_such_strategy" in done.stderr

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.program import call
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli.schedule_units import ScheduledVerb
@@ -31,15 +31,7 @@ class Place:
         write(self.directory / "$prod", files)
 
     def schedule(self, *words: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "rdmaprov", "schedule", "$prod", "--directory", "units", *words],
-            cwd=self.directory,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = call("schedule", "$prod", "--directory", "units", *words, cwd=self.directory)
         assert "Traceback" not in done.stderr
         return done.returncode, done.stdout + done.stderr
 

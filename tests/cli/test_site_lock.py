@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.program import ARGV, call
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.cli.site_lock import SiteHeld, site_lock
@@ -25,7 +26,7 @@ HOSTS = """\
 ---
 nodes:
   hosts: {{n1: {{unit: 1}}}}
-  vars: {{ansible_host: 127.0.0.1, ansible_port: {port}}}
+  vars: {{ansible_host: 127.0.0.1, ansible_port: {port}, ansible_ssh_timeout: 600}}
 """
 
 
@@ -41,22 +42,20 @@ class Held:
 
     def start(self, *words: object) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "rdmaprov", *map(str, words)],
+            [*ARGV, *map(str, words)],
             cwd=self.site.parent,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "ANSIBLE_SSH_TIMEOUT": str(TIMEOUT_S)},
         )
         self.started.append(process)
         return process
 
     def run(self, *words: object) -> tuple[int, str]:
         """Return how a verb ended that reaches no node."""
-        process = self.start(*words)
-        out, said = process.communicate(timeout=TIMEOUT_S)
-        return process.returncode, out + said
+        done = call(*words, cwd=self.site.parent)
+        return done.returncode, done.stdout + done.stderr
 
     @contextmanager
     def applying(self) -> Iterator[subprocess.Popen[str]]:
@@ -79,16 +78,16 @@ def held(tmp_path):
     site.close()
 
 
-@pytest.mark.parametrize("verb", ["apply", "accept", "tune"])
-def test_second_run_is_refused_and_told_who_holds_the_site(held, verb):
+def test_second_run_is_refused_and_told_who_holds_the_site(held):
     with held.applying() as first:
-        code, said = held.run(verb, "site")
-        assert code == ExitCode.UNKNOWN
-        who = f"{getpass.getuser()} on {socket.gethostname()} (pid {first.pid})"
-        assert said.startswith(f"error: site is held by {who} since 20")
-        assert "UTC, run rdmaprov apply site\n" in said
-        assert said.endswith("hint:  Wait for that run to end, or pass --wait SECONDS.\n")
-        assert len(list(held.site.parent.glob("runs/*"))) == 1  # the first one's
+        for verb in ("apply", "accept", "tune"):
+            code, said = held.run(verb, "site")
+            assert code == ExitCode.UNKNOWN, verb
+            who = f"{getpass.getuser()} on {socket.gethostname()} (pid {first.pid})"
+            assert said.startswith(f"error: site is held by {who} since 20"), verb
+            assert "UTC, run rdmaprov apply site\n" in said
+            assert said.endswith("hint:  Wait for that run to end, or pass --wait SECONDS.\n")
+            assert len(list(held.site.parent.glob("runs/*"))) == 1  # the first one's
 
 
 def test_directory_is_held_whatever_its_name_and_access_and_no_other(held, tmp_path):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 import signal
 import stat
 import subprocess
 import sys
 
 import pytest
+from tests.program import call
 from tests.unit.helpers import sites
 
 from rdmaprov.exit_codes import ExitCode
@@ -50,14 +50,7 @@ def place(tmp_path):
 
 
 def validate(place, *words, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "rdmaprov", "validate", "site", "test_own.py", *words],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "300", **environment},
-    )
+    return call("validate", "site", "test_own.py", *words, cwd=place, COLUMNS="300", **environment)
 
 
 def kept(place):
