@@ -65,18 +65,24 @@ lint: venv
 	$(BIN)/yamllint --strict .
 	$(BIN)/ansible-lint --offline --strict
 
-UNIT = -q -n 2 -m "not (lab or browser or gpu or long or hours)" --ignore tests/cli --ignore tests/namespaces
+UNIT = tests/gpu tests/roles tests/unit tests/validate
+BESIDE = -q -n auto --dist worksteal
+WITHOUT_LABS = lab or browser or gpu or long or hours
 
+# Without what starts pytest, Ansible or the program, or makes large fleets: `program` has it.
 unit: venv
-	$(BIN)/pytest $(UNIT)
+	$(BIN)/pytest $(BESIDE) --hypothesis-profile check -m "not ($(WITHOUT_LABS) or program)" $(UNIT)
 
-# The program as its users run it; most of it is waiting for Ansible to start. Then the acceptance
-# on nodes of this machine's kernel.
+# The unit tests that `unit` leaves out, and all examples of each property. The program as its users
+# run it; most of it is waiting for Ansible to start. Then the acceptance on nodes of this machine's kernel.
 program: test-tools
+	$(BIN)/pytest $(BESIDE) -m "(program or hypothesis) and not ($(WITHOUT_LABS))" $(UNIT)
 	$(BIN)/pytest -q -n 2 -m "not (long or hours)" tests/cli
 	$(BIN)/pytest -q -n 2 -m "not (long or hours)" tests/namespaces
 
-check: lint unit
+# Side by side; what each says is printed when it ends, and a failure of either is one of both.
+check: venv
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint unit
 
 # What repeats a thing that is declared once. The tests fail where it is not current.
 generate: venv
@@ -107,9 +113,9 @@ test-all: test
 test-hours: test-tools
 	$(LAB) -m hours
 
-# As make unit, and a node behind sshd. Some of the pairs: make matrix PAIRS="3.12/2.20 3.13/2.21"
+# All unit tests, and a node behind sshd. Some of the pairs: make matrix PAIRS="3.12/2.20 3.13/2.21"
 matrix: venv
-	$(BIN)/python -m tools.matrix $(addprefix --pair=,$(PAIRS)) -- $(UNIT)
+	$(BIN)/python -m tools.matrix $(addprefix --pair=,$(PAIRS)) -- $(BESIDE) -m "not ($(WITHOUT_LABS))" $(UNIT)
 
 # Asked for by name, so a machine without a GPU fails, before anything is made. What ranks write is
 # kept in runs/gpu, or where RDMAPROV_GPU_LOGS says.

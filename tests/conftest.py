@@ -12,6 +12,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 # Two labs share the tests of the lab. One begins with all that needs provisioned nodes, so that
@@ -26,6 +27,16 @@ PROVISIONED = (
 # Where the tests of a run write down the directories of their labs.
 LABS = "RDMAPROV_TESTS_LABS"
 END_LAB_S = 120
+# How many examples a property is tried with: all of them, or as many as `make check` has time for.
+settings.register_profile("test", deadline=None)
+settings.register_profile("check", deadline=None)
+settings.load_profile("test")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return more workers than processors: some tests only wait for what they started."""
+    processors = len(os.sched_getaffinity(0))
+    return processors + (processors + 1) // 2
 
 
 def pytest_configure(config) -> None:

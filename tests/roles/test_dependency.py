@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+pytestmark = pytest.mark.program
+
 NODES = ("one", "two")
 SITE = {
     "all": {

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.program
+
 REASON = "mlx5_core prof_sel is 2, expected 1"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

@@ -49,6 +49,7 @@ def quick(real: Real, monkeypatch: pytest.MonkeyPatch) -> Real:
     return real
 
 
+@pytest.mark.program
 def test_environment_is_built_once_from_a_wheelhouse(real: Real, tmp_path: Path):
     wheel(tmp_path / "wheels", "2.13.0")
     digest = hashlib.sha256(next((tmp_path / "wheels").iterdir()).read_bytes()).hexdigest()
@@ -68,6 +69,7 @@ def test_environment_is_built_once_from_a_wheelhouse(real: Real, tmp_path: Path)
     assert real.ran == []
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.unit.helpers.sites import GOOD, write
 
+pytestmark = pytest.mark.program
+
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -24,6 +24,7 @@ def program(tmp_path, monkeypatch):
     return lambda: (tmp_path / "calls").read_text().splitlines()
 
 
+@pytest.mark.program
 def test_a_step_that_ends_otherwise_is_the_last(tmp_path, capfd):
     steps = [
         demo.Step("one", ["rdmaprov", "--help"]),

@@ -88,6 +88,7 @@ def test_no_answer_is_an_error_of_ours(document):
     assert str(refused.value).isprintable()
 
 
+@pytest.mark.program
 def test_hostile_node_is_named_and_nothing_of_it_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -105,6 +106,7 @@ def test_hostile_node_is_named_and_nothing_of_it_is_written(
     assert not canary.exists()
 
 
+@pytest.mark.program
 def test_every_node_that_could_not_be_read_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -120,6 +122,7 @@ def test_every_node_that_could_not_be_read_is_named(
     assert "error: could not read 2 of 2 nodes" in said
 
 
+@pytest.mark.program
 def test_difference_is_shown_and_kept_unless_it_is_to_be_replaced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from _pytest.config.argparsing import Parser
 from tests.unit.helpers.doc_commands import FENCE, commands, wrong_command
 from tests.unit.helpers.doc_sites import PageSites
 from tests.validate import document as checks
 
 from rdmaprov.cli import cli, document
 from rdmaprov.exit_codes import MEANINGS, ExitCode
+from rdmaprov.validate import plugin
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("roles/*/README.md")])
@@ -65,10 +65,11 @@ def test_wrong_link_is_found(target):
 
 
 @pytest.fixture(scope="session")
-def known():
-    """Return the options of pytest with our plugin, and the Makefile's targets."""
-    command = [sys.executable, "-m", "pytest", "-p", "rdmaprov.validate.plugin", "--help"]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+def known(pytestconfig):
+    """Return the options of pytest, its plugins and ours, and the Makefile's targets."""
+    ours = Parser(_ispytest=True)
+    plugin.pytest_addoption(ours)
+    said = "".join(each.optparser.format_help() for each in (pytestconfig._parser, ours))
     options = re.findall(r"(?<![\w-])(--?[a-zA-Z][\w-]*)", said)
     targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     return {"pytest": frozenset(options), "make": frozenset(targets)}

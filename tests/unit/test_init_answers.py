@@ -107,7 +107,7 @@ def test_directory_with_files_is_refused_before_anything_is_asked(
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     message, hint = refused(capsys, tmp_path, *ROCE)
     assert f"{tmp_path} exists and is not empty" in message
-    assert hint.startswith("rdmaprov init DIRECTORY --kind roce --nodes 'gpu[01:16],spare1' ")
+    assert hint.startswith("rdmaprov init DIRECTORY --kind roce --nodes 'gpu[01:04],spare1' ")
     assert ("--gpus: no answer" in message) is not is_one
 
 

@@ -9,6 +9,8 @@ import pytest
 from bench.isolation import table
 from tests.madeup.isolation import KINDS, World, leaves, names, rates, solve
 
+pytestmark = pytest.mark.program
+
 DOCS = Path(__file__).parents[2] / "docs/acceptance.md"
 
 

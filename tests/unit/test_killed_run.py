@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from tests.unit.helpers.waiting import until
 
 from rdmaprov import interrupt
@@ -50,6 +51,7 @@ def run(directory: Path, variables: str) -> Iterator[tuple[subprocess.Popen[byte
         process.wait()
 
 
+@pytest.mark.program
 def test_killed_run_ends_ansible_and_its_workers(tmp_path: Path):
     begun = tmp_path / "begun"
     local = f"ansible_connection: local, ansible_python_interpreter: {sys.executable}"
@@ -64,6 +66,7 @@ def test_killed_run_ends_ansible_and_its_workers(tmp_path: Path):
         assert begun.read_text() == before
 
 
+@pytest.mark.program
 def test_killed_run_ends_an_ssh_that_still_connects(tmp_path: Path):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

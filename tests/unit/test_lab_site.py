@@ -37,6 +37,7 @@ def lab(tmp_path):
     )
 
 
+@pytest.mark.program
 def test_ansible_reads_what_was_written(layout, lab):
     hosts = site.write(layout, lab)
     program = Path(sys.executable).with_name("ansible-inventory")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,18 +65,23 @@ def layer_of(path: Path) -> str:
 
 def imported(text: str) -> Iterator[str]:
     """Yield the parts of rdmaprov that a module imports, wherever in it."""
+    for name in _names(text):
+        first, _, rest = name.partition(".")
+        part = rest.partition(".")[0]
+        if first == "rdmaprov" and part and not part.startswith("__"):
+            yield part
+
+
+@cache  # to parse all modules takes a second, and three tests ask for them
+def _names(text: str) -> tuple[str, ...]:
+    """Return all that a module imports: modules, and what is taken of one."""
+    found: list[str] = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        for name in names:
-            first, _, rest = name.partition(".")
-            part = rest.partition(".")[0]
-            if first == "rdmaprov" and part and not part.startswith("__"):
-                yield part
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return tuple(found)
 
 
 def upward(layer: str, text: str) -> list[str]:
@@ -88,12 +94,11 @@ def test_every_package_has_a_layer():
     assert {layer_of(path) for path in modules()} == set(ORDER)
 
 
-@pytest.mark.parametrize("layer", ORDER)
-def test_no_module_imports_upwards(layer):
+def test_no_module_imports_upwards():
     found = {
         path.relative_to(SOURCE).as_posix(): above
         for path in modules()
-        if layer_of(path) == layer and (above := upward(layer, path.read_text(encoding="utf-8")))
+        if (above := upward(layer_of(path), path.read_text(encoding="utf-8")))
     }
     assert found == {}
 
@@ -102,14 +107,13 @@ def test_validate_alone_imports_pytest():
     found = {
         layer_of(path)
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        for name in _names(node)
+        for name in _names(path.read_text(encoding="utf-8"))
         if name.partition(".")[0] in ("pytest", "_pytest")
     }
     assert found == {"validate"}
 
 
-def _names(node: ast.AST) -> list[str]:
+def _modules_of(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -119,7 +123,7 @@ def simulators(text: str) -> list[str]:
     """Return what a module imports of bench/ that does not print."""
     found = []
     for node in ast.walk(ast.parse(text)):
-        modules = [name for name in _names(node) if name.partition(".")[0] == "bench"]
+        modules = [name for name in _modules_of(node) if name.partition(".")[0] == "bench"]
         if isinstance(node, ast.ImportFrom) and modules != ["bench"]:
             names = [alias.name for alias in node.names if alias.name not in PRINTING]
             modules = [f"{module}.{name}" for module in modules for name in names]
@@ -138,7 +142,9 @@ def test_tests_import_no_simulator_from_bench():
 
 def test_made_up_fleets_import_nothing_of_bench():
     for path in (TESTS / "madeup").rglob("*.py"):
-        names = {name for node in ast.walk(ast.parse(path.read_text())) for name in _names(node)}
+        names = {
+            name for node in ast.walk(ast.parse(path.read_text())) for name in _modules_of(node)
+        }
         assert not any(name.partition(".")[0] == "bench" for name in names), path
 
 

@@ -89,6 +89,7 @@ def test_a_healthy_fleet_of_16_nodes_is_accepted():
     assert (done.result.verdict, done.result.findings) == ("accepted", [])
 
 
+@pytest.mark.program
 def test_the_gate_runs_on_512_nodes_of_eight_gpus_in_less_than_a_gigabyte():
     """The fleet's memory counts, too. In a process of its own: what it takes stays with it."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.helpers.examples import examples
 from tests.unit.helpers.nccl_jobs import VERSIONS, Job, judge, of
 
 from rdmaprov.errors import UsageError
@@ -233,7 +234,7 @@ def proves_nothing_else(data, whole):
     return doubts or transport.verdict(matrix).transport in (whole, Transport.UNKNOWN)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400, in_check=100))
 @given(name=st.sampled_from(sorted(TRUNCATED)), share=st.floats(0, 1))
 def test_truncation_never_proves_another_transport(name, share):
     data = TRUNCATED[name]

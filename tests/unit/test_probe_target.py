@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 
-import pytest
 from tests.unit.helpers import sites
 
 SHOW = """
@@ -28,7 +27,14 @@ for node in fleet.nodes:
 
 
 def reached(place, *, cfg="", environment=None, **variables):
-    hosts = json.dumps({"nodes": {"hosts": {"n1": {"unit": 1, **variables}, "n2": {"unit": 2}}}})
+    """Return how n1, with variables, and n2 are reached."""
+    return reached_all(place, [variables, {}], cfg, environment)
+
+
+def reached_all(place, variables, cfg="", environment=None):
+    """Return how n1, n2 and so on are reached, by a process that reads this ansible.cfg."""
+    nodes = {f"n{unit}": {"unit": unit, **of} for unit, of in enumerate(variables, start=1)}
+    hosts = json.dumps({"nodes": {"hosts": nodes}})
     sites.write(place / "site", {**sites.GOOD, "hosts.yml": f"---\n{hosts}"})
     if cfg:
         place.chmod(0o700)
@@ -94,45 +100,45 @@ def test_what_ansible_cfg_and_the_environment_say_counts(tmp_path):
     assert connect_s == 7
 
 
-@pytest.mark.parametrize(
-    ("variables", "python"),
-    [
-        ({"ansible_become": True}, "sudo -H -S -n -n -u root python3"),
-        (
-            {"ansible_become": "yes", "ansible_become_user": "x y"},
-            "sudo -H -S -n -n -u 'x y' python3",
-        ),
-        ({"ansible_become": False, "ansible_become_user": "root"}, "python3"),
-        ({"ansible_become": False, "ansible_become_password": "x"}, "python3"),
-        (
-            {"ansible_become": True, "ansible_become_password": "{{ unit }}x"},
-            "sudo -H -S -S -p rdmaprov-prompt -u root python3",
-        ),
-        (
-            {"ansible_become": True, "ansible_become_pass": "x", "ansible_become_flags": "-EnH"},
-            "sudo -EH -S -p rdmaprov-prompt -u root python3",
-        ),
-        ({"ansible_python_interpreter": "auto_silent"}, "python3"),
-        ({"ansible_python_interpreter": "/usr/bin/env python3"}, "/usr/bin/env python3"),
-    ],
-)
-def test_python_is_started_as_the_right_user(tmp_path, variables, python):
-    assert reached(tmp_path, **variables)[0][2] == python
+USERS = [
+    ({"ansible_become": True}, "sudo -H -S -n -n -u root python3"),
+    (
+        {"ansible_become": "yes", "ansible_become_user": "x y"},
+        "sudo -H -S -n -n -u 'x y' python3",
+    ),
+    ({"ansible_become": False, "ansible_become_user": "root"}, "python3"),
+    ({"ansible_become": False, "ansible_become_password": "x"}, "python3"),
+    (
+        {"ansible_become": True, "ansible_become_password": "{{ unit }}x"},
+        "sudo -H -S -S -p rdmaprov-prompt -u root python3",
+    ),
+    (
+        {"ansible_become": True, "ansible_become_pass": "x", "ansible_become_flags": "-EnH"},
+        "sudo -EH -S -p rdmaprov-prompt -u root python3",
+    ),
+    ({"ansible_python_interpreter": "auto_silent"}, "python3"),
+    ({"ansible_python_interpreter": "/usr/bin/env python3"}, "/usr/bin/env python3"),
+]
 
 
-@pytest.mark.parametrize(
-    ("variables", "says"),
-    [
-        ({"ansible_password": "x"}, "n1: ansible_password is set"),
-        ({"ansible_connection": "docker"}, "n1: ansible_connection is docker"),
-        (
-            {"ansible_become": True, "ansible_become_method": "su"},
-            "n1: ansible_become_method is su",
-        ),
-    ],
-)
-def test_what_this_connection_cannot_do_is_said(tmp_path, variables, says):
-    refused, other = reached(tmp_path, **variables)
-    assert refused.startswith(says)
-    assert "--hosts ansible://n1" in refused
-    assert other[0] == "n2"
+def test_python_is_started_as_the_right_user(tmp_path):
+    found = reached_all(tmp_path, [variables for variables, _ in USERS])
+    assert [python for _, _, python, *_ in found] == [python for _, python in USERS]
+
+
+REFUSED = [
+    ({"ansible_password": "x"}, "ansible_password is set"),
+    ({"ansible_connection": "docker"}, "ansible_connection is docker"),
+    (
+        {"ansible_become": True, "ansible_become_method": "su"},
+        "ansible_become_method is su",
+    ),
+]
+
+
+def test_what_this_connection_cannot_do_is_said(tmp_path):
+    *refused, other = reached_all(tmp_path, [*(variables for variables, _ in REFUSED), {}])
+    for unit, (said, (_, says)) in enumerate(zip(refused, REFUSED, strict=True), start=1):
+        assert said.startswith(f"n{unit}: {says}")
+        assert f"--hosts ansible://n{unit}" in said
+    assert other[0] == f"n{len(REFUSED) + 1}"

@@ -129,6 +129,7 @@ def test_node_that_does_not_answer_is_unknown_and_drops_no_proof(work, monkeypat
     assert work.journal.has("n1", "apply")
 
 
+@pytest.mark.program
 def test_suite_runs_again_in_one_process_on_other_nodes(work, tmp_path):
     test = tmp_path / "test_mine.py"
     test.write_text("def test_node(host):\n    assert host.run('true').rc == 0\n")

@@ -10,6 +10,7 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.helpers.examples import examples
 from tests.unit.test_scheduler_service import IDLE, Time
 
 from rdmaprov.exit_codes import ExitCode
@@ -260,7 +261,9 @@ class Replacing(RuleBasedStateMachine):
         assert not world.status_now.drains or world.status_now.reason
 
 
-Replacing.TestCase.settings = settings(max_examples=1000, stateful_step_count=25, deadline=None)
+Replacing.TestCase.settings = settings(
+    max_examples=examples(1000, in_check=50), stateful_step_count=25
+)
 TestReplacing = Replacing.TestCase
 
 

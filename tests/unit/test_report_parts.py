@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from tests.report import gate_runs, runs
 
@@ -187,6 +189,7 @@ def test_mask_leaves_other_words():
 
 
 @pytest.mark.parametrize("nccl", [True, False])
-def test_headline_says_what_gloo_does_not_prove(nccl):
+def test_headline_says_what_gloo_does_not_prove(nccl, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # pictures take seconds
     summary = of_accept.view(gate_runs.accepted(3, bad=False, nccl=nccl)).summary
     assert ("bandwidth and RDMA are not verified" in summary) is not nccl

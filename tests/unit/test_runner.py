@@ -15,6 +15,8 @@ import pytest
 from rdmaprov.apply import limits
 from rdmaprov.runner import run_ansible
 
+pytestmark = pytest.mark.program
+
 PING: dict[str, Any] = {"host_pattern": "all", "module": "ansible.builtin.ping"}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -13,6 +12,7 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from plugins.module_utils.roles import ORDER
 from tests.unit.helpers import sites
+from tests.unit.helpers.sites import raw_spec
 
 from rdmaprov.cli import run
 from rdmaprov.contract import document as contract_document
@@ -27,18 +27,6 @@ ROLES = list(SCHEMA.roles.values())
 OPTIONS = list(SCHEMA.variables.values())
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests/fixtures/sites"
-
-
-def raw_spec(role: str) -> dict[str, dict[str, Any]]:
-    text = (data_dir("roles") / role / "meta" / "argument_specs.yml").read_text()
-    options: dict[str, dict[str, Any]] = yaml.safe_load(text)["argument_specs"]["main"]["options"]
-    return options
-
-
-CONTROLLER = Path(schema.__file__).with_name("scheduler_variables.yml")
-RAW = {key: text for role in SCHEMA.roles for key, text in raw_spec(role).items()}
-RAW |= yaml.safe_load(CONTROLLER.read_text())["argument_specs"]["main"]["options"]
-READABLE = [case for case in sites.wrong_sites() if case.rule not in {"yaml", "file", "inventory"}]
 
 
 def test_roles_are_those_that_a_play_runs_and_the_reboot():
@@ -102,14 +90,6 @@ def test_derived_defaults(tmp_path: Path):
     assert node.get("nccl_cross_nic") == 0
 
 
-@pytest.mark.parametrize("case", READABLE, ids=lambda case: case.id)
-def test_what_is_accepted_ansible_accepts(case: sites.Wrong, tmp_path: Path):
-    """Check is never looser than the argument specs that Ansible enforces on the node."""
-    for node in load_site(sites.write(tmp_path, case.all_files())).nodes[:1]:
-        spec = {key: text for key, text in RAW.items() if key in node.values}
-        assert ArgumentSpecValidator(spec).validate(dict(node.values)).error_messages == []
-
-
 def test_variables_page_is_current():
     """Refresh with: rdmaprov schema --markdown > docs/variables.md."""
     assert (ROOT / "docs" / "variables.md").read_text() == document.markdown(SCHEMA)
@@ -166,7 +146,9 @@ def test_ranges_are_of_variables_that_exist(name: str):
     assert name in SCHEMA.variables
 
 
-VARS = [case for case in READABLE if case.vars and case.rule.startswith(("range.", "names."))]
+VARS = [
+    case for case in sites.wrong_sites() if case.vars and case.rule.startswith(("range.", "names."))
+]
 
 
 @pytest.mark.parametrize("case", VARS, ids=lambda case: case.id)

@@ -32,6 +32,7 @@ def test_name_says_what_is_secret(name, secret):
     assert is_secret_name(name) is secret
 
 
+@pytest.mark.program
 def test_secrets_are_found_wherever_they_are_written(tmp_path):
     password = tmp_path / "vault.pass"
     password.write_text("correct horse")

@@ -10,6 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.helpers import sites
+from tests.unit.helpers.examples import examples
 
 from rdmaprov import contract
 from rdmaprov.inventory import SiteError, load_site, schema
@@ -42,7 +43,9 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 QUICK = settings(
-    max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=examples(120, in_check=30),
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
 )
 
 

@@ -102,7 +102,7 @@ def test_oversubscription_leaves_the_cores_as_wide_as_the_uplinks():
     assert tree.core_cables >= tree.leaf_cables
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(2, 5000), st.integers(4, 128), st.sampled_from(["1", "2", "4", "3:2"]))
 def test_a_tree_has_room_for_all_of_its_cables(endpoints, ports, ratio):
     wanted = parse_ratio(ratio)

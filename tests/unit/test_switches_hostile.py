@@ -96,7 +96,7 @@ def test_these_are_right(name):
 
 @pytest.mark.parametrize("name", ["sonic", "arista"])
 @given(data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_cut_answer_is_never_right(name, draw):
     """A terminal's log of Cumulus Linux has several answers, of which the first may be enough."""
     ((file, content),) = RIGHT[name]
@@ -105,7 +105,7 @@ def test_cut_answer_is_never_right(name, draw):
 
 
 @given(data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_cut_terminal_says_nothing_new(draw):
     """Each port's fact is that of the whole text, or not known."""
     (file, content), interfaces = RIGHT["cumulus"]
@@ -119,7 +119,7 @@ def test_cut_terminal_says_nothing_new(draw):
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_garbled_text_is_read_without_an_error(name, draw):
     files = files_of(name)
     for _ in range(6):
@@ -155,7 +155,7 @@ def altered(path, value):
 
 
 @given(sampled_from(PLACES), JSON)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_value_of_any_type_is_read_without_an_error(path, value):
     """What no verdict needs may have any type; all else makes the switch wrong or unknown."""
     assert is_harmless(judge(altered(path, value)))
@@ -184,7 +184,7 @@ def test_needed_value_of_another_type_is_never_right(path, value):
 
 
 @given(JSON)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_any_json_under_known_names_is_read_without_an_error(value):
     for shape in (
         {"PORT": value},

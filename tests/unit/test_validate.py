@@ -12,11 +12,13 @@ from tests.unit.helpers import sites
 from tests.unit.helpers.ssh_node import Sshd
 from tests.unit.helpers.validate_suite import run, write_suite
 
+pytestmark = pytest.mark.program
 LOCAL = (
     "    n1: {unit: 1, ansible_connection: local}\n    n2: {unit: 2, ansible_connection: local}\n"
 )
 SUITE = """\
 import pytest
+
 
 pytestmark = pytest.mark.state
 

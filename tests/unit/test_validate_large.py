@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.helpers import sites
 from tests.unit.helpers.validate_suite import run, write_suite
+
+pytestmark = pytest.mark.program
 
 
 def large_site(tmp_path, many=300):

@@ -84,6 +84,7 @@ def test_vault_says_how_to_give_a_password(tmp_path: Path):
     assert "ANSIBLE_VAULT_PASSWORD_FILE" in " ".join(lines(site))
 
 
+@pytest.mark.program
 def test_vaulted_file_is_read_with_its_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     site = site_with(tmp_path, "group_vars/nodes.yml", b"---\nfabric_mtu_bytes: 1500\n")
     password = tmp_path / "password"
@@ -193,6 +194,7 @@ def test_limit_looks_at_some_nodes_only(tmp_path: Path):
     assert contract.problems(load_site(site, "nodes:!n1")) != []
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("wrong", [False, True])
 def test_console_script_shows_no_traceback(tmp_path: Path, wrong: bool):
     site = wrong_site(tmp_path) if wrong else sites.write(tmp_path / "site", sites.GOOD)

@@ -3,32 +3,63 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from tests.unit.helpers import sites
-from tests.unit.helpers.sites import Wrong
+from tests.unit.helpers.sites import Wrong, raw_spec
 
 from rdmaprov import contract
-from rdmaprov.inventory import load_site
+from rdmaprov.inventory import Fleet, load_site, schema
+from rdmaprov.inventory.untrusted.load import load_untrusted
 from rdmaprov.problem import Problem
 
 CASES = sites.wrong_sites()
+CONTROLLER = Path(schema.__file__).with_name("scheduler_variables.yml")
 
 
 def found(site: Path) -> list[Problem]:
     return contract.problems(load_site(site))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_wrong_site_is_refused_at_its_line(case: Wrong, tmp_path: Path):
-    site = sites.write(tmp_path / "site", case.all_files())
-    problems = found(site)
-    texts = [problem.text(site) for problem in problems]
+@dataclass(frozen=True)
+class Loaded:
+    """A wrong site as Ansible reads it, and its problems."""
+
+    case: Wrong
+    fleet: Fleet
+    problems: list[Problem]
+
+
+# Of a module, so that pytest runs all tests of one site together: each is loaded once.
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.id)
+def wrong(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    case: Wrong = request.param
+    fleet = load_site(sites.write(tmp_path_factory.mktemp("wrong") / "site", case.all_files()))
+    return Loaded(case, fleet, contract.problems(fleet))
+
+
+@pytest.fixture(scope="module")
+def specs() -> dict[str, dict[str, Any]]:
+    """Return the options of all roles' specs, and of the controller's variables."""
+    written = yaml.safe_load(CONTROLLER.read_text())["argument_specs"]["main"]
+    options: dict[str, dict[str, Any]] = dict(written["options"])
+    for role in schema.load_shipped().roles:
+        options |= raw_spec(role)
+    return options
+
+
+def test_wrong_site_is_refused_at_its_line(wrong: Loaded):
+    site, case = wrong.fleet.site, wrong.case
+    texts = [problem.text(site) for problem in wrong.problems]
     file, line = case.place()
     matching = [
         problem
-        for problem, text in zip(problems, texts, strict=True)
+        for problem, text in zip(wrong.problems, texts, strict=True)
         if problem.rule == case.rule and case.says in text
     ]
     assert matching, texts
@@ -37,14 +68,26 @@ def test_wrong_site_is_refused_at_its_line(case: Wrong, tmp_path: Path):
     ] == [(file, line)], texts
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_remedy_is_never_the_value_that_is_wrong(case: Wrong, tmp_path: Path):
-    site = sites.write(tmp_path / "site", case.all_files())
-    fleet = load_site(site)
-    values = {name: str(value) for node in fleet.nodes for name, value in node.values.items()}
-    for problem in contract.problems(fleet):
+def test_remedy_is_never_the_value_that_is_wrong(wrong: Loaded):
+    values = {key: str(value) for node in wrong.fleet.nodes for key, value in node.values.items()}
+    for problem in wrong.problems:
         suggested = re.match(r"write (?:.*such as )?(\S+?)(?:,.*)?$", problem.remedy)
         assert not suggested or suggested[1] != values.get(problem.variable), problem
+
+
+def test_what_is_accepted_ansible_accepts(wrong: Loaded, specs: dict[str, dict[str, Any]]):
+    """Check is never looser than the argument specs that Ansible enforces on the node."""
+    for node in wrong.fleet.nodes[:1]:
+        spec = {key: text for key, text in specs.items() if key in node.values}
+        assert ArgumentSpecValidator(spec).validate(dict(node.values)).error_messages == []
+
+
+def test_site_read_without_ansible_has_the_same_problems_or_is_refused(wrong: Loaded):
+    plain = load_untrusted(wrong.fleet.site)
+    problems = sites.lines(plain, contract.problems(plain))
+    assert problems
+    if plain.nodes:  # else it is refused before any rule
+        assert sorted(problems) == sorted(sites.lines(wrong.fleet, wrong.problems))
 
 
 @pytest.mark.parametrize(

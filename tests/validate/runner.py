@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -70,9 +71,18 @@ def functions(of: Mapping[str, ModuleType]) -> dict[str, Callable[..., None]]:
     return {
         f"{file}::{name}": function
         for file, module in of.items()
-        for name, function in vars(module).items()
-        if name.startswith("test_")
+        for name, function in _tests(module)
     }
+
+
+@cache  # a thousand made-up nodes are judged by the same ones
+def _tests(module: ModuleType) -> tuple[tuple[str, Callable[..., None]], ...]:
+    return tuple(each for each in vars(module).items() if each[0].startswith("test_"))
+
+
+@cache
+def _wants(function: Callable[..., None]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)
 
 
 def judge(
@@ -93,7 +103,7 @@ def judge(
     for test, function in functions(of).items():
         if names is not None and test not in names:
             continue
-        wants = set(inspect.signature(function).parameters)
+        wants = _wants(function)
         for target, values in _targets(wants, fleet, hosts, only):
             asked = hosts["gpu1"].backend.asked
             asked.clear()
@@ -103,7 +113,7 @@ def judge(
 
 
 def _targets(
-    wants: set[str], fleet: Fleet, hosts: FakeHosts, only: Node | None
+    wants: frozenset[str], fleet: Fleet, hosts: FakeHosts, only: Node | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     whole = {"fleet": fleet, "hosts": hosts}
     nodes = fleet.nodes if only is None else (only,)
@@ -120,7 +130,7 @@ def _targets(
 
 
 def _run(
-    module: ModuleType, function: Callable[..., None], wants: set[str], values: dict[str, Any]
+    module: ModuleType, function: Callable[..., None], wants: frozenset[str], values: dict[str, Any]
 ) -> tuple[str, str]:
     try:
         fleet, hosts = values["fleet"], values["hosts"]

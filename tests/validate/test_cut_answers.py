@@ -25,21 +25,19 @@ def learnt(suite, fleet, nodes):
     return hosts, {outcome.test: outcome for outcome in outcomes}
 
 
-def cuts(text: bytes) -> list[bytes]:
-    """Return a text cut in the middle of a line, between two, and just before its end."""
-    half = len(text) // 2
-    line = text.rfind(b"\n", 0, half) + 1
-    return [text[:half], text[:line], text[: text.rfind(END.encode())], text[:-8], b""]
+SPOILT: dict[str, Callable[[bytes], bytes]] = {
+    "half": lambda text: text[: len(text) // 2],
+    "half its lines": lambda text: text[: text.rfind(b"\n", 0, len(text) // 2) + 1],
+    "no end": lambda text: text[: text.rfind(END.encode())],
+    "half its end": lambda text: text[:-8],
+    "empty": lambda _text: b"",
+    "foreign": lambda _text: FOREIGN,
+    "foreign with our end": lambda _text: FOREIGN + f"{END} 0\n".encode(),
+}
 
 
-def other_programs(_: bytes) -> list[bytes]:
-    return [FOREIGN, FOREIGN + f"{END} 0\n".encode()]
-
-
-@pytest.mark.parametrize("spoil", [cuts, other_programs])
-def test_no_spoilt_answer_is_believed(
-    spoil: Callable[[bytes], list[bytes]], suite, fleet, nodes, learnt
-):
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+def test_no_spoilt_answer_is_believed(spoil: Callable[[bytes], bytes], suite, fleet, nodes, learnt):
     hosts, healthy = learnt
     known = hosts["gpu1"].backend.known
     believed = []
@@ -47,13 +45,13 @@ def test_no_spoilt_answer_is_believed(
         tests = frozenset(name for name, each in healthy.items() if command in each.asked)
         if not tests or command.startswith(SILENT):
             continue
-        for text in spoil(result.stdout_bytes):
-            outcomes = judged(suite, fleet, nodes, hosts, command, result, text, tests)
-            believed += [
-                f"{command[:80]} -> {text[-40:]!r}: {each.test} {each.state} {each.said[:120]}"
-                for each in outcomes
-                if command in each.asked and (each.state != "error" or each.said.startswith(BUGS))
-            ]
+        text = spoil(result.stdout_bytes)
+        outcomes = judged(suite, fleet, nodes, hosts, command, result, text, tests)
+        believed += [
+            f"{command[:80]} -> {text[-40:]!r}: {each.test} {each.state} {each.said[:120]}"
+            for each in outcomes
+            if command in each.asked and (each.state != "error" or each.said.startswith(BUGS))
+        ]
     assert believed == []
 
 

@@ -16,8 +16,8 @@ from tests.validate.runner import FakeHosts, functions, judge
 from rdmaprov.inventory import Fleet, Node
 from rdmaprov.lab import faults as lab_faults
 
-TABLE: dict[str, dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "faults.yml").read_text()
+TABLE: dict[str, dict[str, Any]] = yaml.load(
+    (Path(__file__).parent / "faults.yml").read_text(), Loader=yaml.CSafeLoader
 )
 MADE_HERE = [name for name, fault in TABLE.items() if "do" in fault]
 
@@ -74,7 +74,7 @@ def test_fault(name, suite, request, tmp_path):
         if each.get("everywhere"):
             others = tuple(_described(other, each["site"]) for other in others)
     other = replace(fleet, nodes=(node, *others))
-    outcomes = judge(suite, other, _hosts(altered, learnt), only=node)
+    outcomes = judge(suite, other, hosts_of(altered, learnt), only=node)
 
     said: dict[str, list[str]] = {"failed": [], "error": []}
     for outcome in outcomes:
@@ -90,7 +90,7 @@ def test_fault(name, suite, request, tmp_path):
         assert any(text in each for each in lines), lines
 
 
-def _hosts(altered: dict[str, FakeNode], learnt: dict[str, Any]) -> FakeHosts:
+def hosts_of(altered: dict[str, FakeNode], learnt: dict[str, Any]) -> FakeHosts:
     """Return hosts that run those commands again that may read what was altered."""
     hosts = FakeHosts()
     for name, node in altered.items():

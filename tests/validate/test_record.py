@@ -12,7 +12,7 @@ import pytest
 from testinfra.backend.base import CommandResult
 from testinfra.host import Host
 from tests.validate.runner import FakeHosts, Outcome, judge
-from tests.validate.test_faults import MADE_HERE, TABLE, alter
+from tests.validate.test_faults import MADE_HERE, TABLE, alter, hosts_of
 
 from rdmaprov.inventory import Fleet, load_site
 from rdmaprov.probe.backend import ProbeBackend
@@ -81,15 +81,26 @@ def states(outcomes: list[Outcome], name: str) -> dict[tuple[str, str], str]:
     return {(one.test, one.target.replace(name, "NODE")): one.state for one in outcomes}
 
 
+@pytest.fixture(scope="module")
+def learnt(suite, fleet, nodes):
+    """Return what each command gives on the node while it is healthy."""
+    host = nodes["gpu1"].host()
+    judge(suite, replace(fleet, nodes=fleet.nodes[:1]), FakeHosts({"gpu1": host}))
+    return {"gpu1": host.backend.known}
+
+
 @pytest.mark.parametrize("fault", ["", *ALONE[::9]])
-def test_record_is_judged_as_its_node(fault, suite, fleet, nodes, tmp_path):
+def test_record_is_judged_as_its_node(fault, suite, fleet, nodes, learnt, tmp_path):
     node = nodes["gpu1"].like(tmp_path / "gpu1")
     for each in TABLE[fault]["do"] if fault else ():
         alter({"gpu1": node}, fleet.nodes[0], each)
     one = replace(fleet, nodes=fleet.nodes[:1])
-    host = node.host()
-    live = states(judge(suite, one, FakeHosts({"gpu1": host})), "gpu1")
-    record = recorded(one, host.backend.known)
+    hosts = hosts_of({"gpu1": node}, learnt)
+    outcomes = judge(suite, one, hosts)
+    live = states(outcomes, "gpu1")
+    known = hosts["gpu1"].backend.known
+    asked = frozenset[str]().union(*(each.asked for each in outcomes))
+    record = recorded(one, {text: known[text] for text in known if text in asked})
     assert states(judge_record(suite, record), record.node) == live
     assert ("failed" in live.values() or "error" in live.values()) == bool(fault)
     assert "198.18.0." not in json.dumps(record.document)

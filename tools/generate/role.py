@@ -62,4 +62,4 @@ def read_role(path: Path) -> Role:
 
 
 def _yaml(path: Path) -> Any:  # noqa: ANN401 - a YAML file
-    return yaml.safe_load(path.read_text())
+    return yaml.load(path.read_text(), Loader=yaml.CSafeLoader)

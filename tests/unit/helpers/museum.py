@@ -112,7 +112,7 @@ def load(directory: Path) -> Museum:
     if not path.is_file():
         raise WrongMachine(f"{path}: there is no such file")
     try:
-        written = yaml.safe_load(path.read_text(encoding="utf-8"))
+        written = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
         return _machine(directory, _mapping(written, "the file"))
     except (yaml.YAMLError, WrongMachine) as error:
         raise WrongMachine(f"{path}: {error}") from error

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from rdmaprov.inventory import Fleet
+from rdmaprov.problem import Problem
+from rdmaprov.resources import data_dir
 
 MARK = "# <-"
 GOOD = {
@@ -67,6 +74,22 @@ class Wrong:
         return self.at, self.line or 1
 
 
-def wrong_sites() -> list[Wrong]:
-    entries: list[dict[str, Any]] = yaml.safe_load(FIXTURE.read_text())
-    return [Wrong(**entry) for entry in entries]
+def lines(fleet: Fleet, problems: Iterable[Problem]) -> list[str]:
+    """Return problems without their columns: Ansible's loader has none of an empty list."""
+    texts = (problem.text(fleet.site) for problem in problems)
+    return [re.sub(r"^([^:]+:\d+):\d+:", r"\1:", text) for text in texts]
+
+
+@cache
+def raw_spec(role: str) -> dict[str, dict[str, Any]]:
+    """Return the options of a role's argument spec, as they are written."""
+    text = (data_dir("roles") / role / "meta" / "argument_specs.yml").read_text()
+    written = yaml.load(text, Loader=yaml.CSafeLoader)
+    options: dict[str, dict[str, Any]] = written["argument_specs"]["main"]["options"]
+    return options
+
+
+@cache
+def wrong_sites() -> tuple[Wrong, ...]:
+    entries: list[dict[str, Any]] = yaml.load(FIXTURE.read_text(), Loader=yaml.CSafeLoader)
+    return tuple(Wrong(**entry) for entry in entries)
