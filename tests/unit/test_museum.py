@@ -5,8 +5,8 @@ The machines are in tests/fixtures/machines; docs/machines.md lists them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,10 +36,17 @@ def facts() -> list[tuple[str, str]]:
     return [(name, key) for name in NAMES for key in machine(name).facts]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], MuseumNode]:
+    """Return what makes a machine's node, once: readers change nothing."""
+    place = tmp_path_factory.mktemp("museum")
+    return cache(lambda name: MuseumNode(machine(name), place / name))
+
+
 @pytest.fixture
-def node(request: pytest.FixtureRequest, tmp_path: Path) -> MuseumNode:
+def node(request: pytest.FixtureRequest, made: Callable[[str], MuseumNode]) -> MuseumNode:
     """Provide the made-up node of the machine that the test is for."""
-    return MuseumNode(machine(request.getfixturevalue("name")), tmp_path / "node")
+    return made(request.getfixturevalue("name"))
 
 
 @pytest.mark.parametrize(("name", "key"), facts())

@@ -48,15 +48,17 @@ def test_template_is_no_default_of_a_spec(role: Role):
     assert "{{" not in json.dumps(raw_spec(role.name))
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_variable_is_named_after_its_role(option: Option):
-    assert re.fullmatch(rf"{option.role}_[a-z0-9_]+", option.name)
+def test_variables_are_named_after_their_roles():
+    def is_right(option: Option) -> bool:
+        return bool(re.fullmatch(rf"{option.role}_[a-z0-9_]+", option.name))
+
+    assert [option.name for option in OPTIONS if not is_right(option)] == []
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_variable_has_a_meaning_and_no_default_if_required(option: Option):
-    assert option.description.strip().endswith(".")
-    assert not (option.required and option.has_default)
+def test_variables_have_a_meaning_and_no_default_if_required():
+    unexplained = [each.name for each in OPTIONS if not each.description.strip().endswith(".")]
+    both = [each.name for each in OPTIONS if each.required and each.has_default]
+    assert (unexplained, both) == ([], [])
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

@@ -81,15 +81,15 @@ class FakeNode:
         return Host(FakeBackend(self.root, known))
 
     def like(self, root: Path) -> FakeNode:
-        """Return a copy of the node."""
-        shutil.copytree(self.root, root, symlinks=True)
+        """Return a copy of the node, of which what is not written is the same file on disk."""
+        shutil.copytree(self.root, root, symlinks=True, copy_function=os.link)
         return FakeNode(root, is_copy=True)
 
     def put(self, path: str, text: str | bytes = "") -> None:
         """Have a file."""
         file = self._at(path)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        self._write(file, text if isinstance(text, bytes) else text.encode())
 
     def link(self, path: str, target: str) -> None:
         """Have a link to another file of the node's, relative as in sysfs."""
@@ -115,7 +115,7 @@ class FakeNode:
     def replace_all(self, path: str, old: str, new: str) -> None:
         """Have another text wherever a file has the old one."""
         file = self._at(path)
-        file.write_text(file.read_text().replace(old, new))
+        self._write(file, file.read_text().replace(old, new).encode())
 
     def files_with(self, text: str) -> list[str]:
         """Return the files in which a text is."""
@@ -181,6 +181,17 @@ class FakeNode:
         }
         self.put(f"/.answers/units/{name}", "".join(f"{k}={v}\n" for k, v in given.items()))
         self.program("systemctl")
+
+    def _write(self, file: Path, data: bytes) -> None:
+        """Write a file: anew with its mode, where the one that is there is another node's, too."""
+        mode = 0
+        if self.is_copy and file.exists():
+            file = file.resolve()
+            mode = file.stat().st_mode
+            file.unlink()
+        file.write_bytes(data)
+        if mode:
+            file.chmod(mode)
 
     def _at(self, path: str) -> Path:
         self.touched.append(path)
