@@ -21,8 +21,9 @@ def node(tmp_path: Path) -> QosNode:
 def test_vendors_driver_has_ecn_and_cnps_as_described(node: QosNode):
     node.vendor()
     changes = run(node, dcqcn={"rp_ai_rate": 10})["changes"]
-    on = [node.value(f"{ECN}roce_np/enable/{priority}") for priority in range(8)]
-    assert on == ["0", "0", "0", "1", "0", "0", "0", "0"]
+    for end in ("roce_np", "roce_rp"):
+        on = [node.value(f"{ECN}{end}/enable/{priority}") for priority in range(8)]
+        assert on == ["0", "0", "0", "1", "0", "0", "0", "0"]
     assert node.value(ECN + "roce_np/cnp_dscp") == "48"
     assert node.value(ECN + "roce_rp/rpg_ai_rate") == "10"
     assert "DSCP of CNPs" in [change["setting"] for change in changes]
