@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -46,38 +47,42 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def run(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with the copy's own packages, in place of the checkout's."""
+def run(copy: Path, *words: str) -> tuple[int, str]:
+    """Run Python with the copy's own packages; return its exit status and what it printed."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=copy,
-        env={**own, "PYTHONPATH": str(copy / "src"), "ANSIBLE_HOME": str(copy / ".ansible")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    # No pipe, of which what a broken stop leaves behind would keep the other end.
+    with tempfile.TemporaryFile("w+") as printed:
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=copy,
+            env={**own, "PYTHONPATH": str(copy / "src"), "ANSIBLE_HOME": str(copy / ".ansible")},
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        printed.seek(0)
+        return done.returncode, printed.read()
 
 
-def judge(copy: Path, *proofs: str) -> subprocess.CompletedProcess[str]:
+def judge(copy: Path, *proofs: str) -> tuple[int, str]:
     words = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", SELECTED)
     return run(copy, *words, *proofs)
 
 
 def test_copy_is_what_is_imported(copy):
-    done = run(copy, "-c", WHERE)
-    paths = [Path(word).resolve() for word in done.stdout.split()]
-    assert len(paths) == 7, done.stderr
+    _, said = run(copy, "-c", WHERE)
+    paths = [Path(word).resolve() for word in said.split()]
+    assert len(paths) == 7, said
     assert [path for path in paths if not path.is_relative_to(copy.resolve())] == []
 
 
 def test_proofs_are_green_where_nothing_is_broken(copy):
-    done = judge(copy, *dict.fromkeys(each.proof for each in mutants()))
-    assert done.returncode == 0, done.stdout + done.stderr
+    code, said = judge(copy, *dict.fromkeys(each.proof for each in mutants()))
+    assert code == 0, said
     # What is skipped proves nothing.
-    assert "skipped" not in done.stdout.splitlines()[-1], done.stdout
+    assert "skipped" not in said.splitlines()[-1], said
 
 
 @pytest.mark.parametrize("entry", [pytest.param(each, id=each.kind) for each in mutants()])
@@ -86,8 +91,8 @@ def test_proof_is_red_where_its_line_is_broken(copy, entry: Entry):
     whole = path.read_text()
     path.write_text(break_line(whole, entry))
     try:
-        done = judge(copy, entry.proof)
+        code, said = judge(copy, entry.proof)
     finally:
         path.write_text(whole)
-    assert done.returncode == FAILED, done.stdout + done.stderr
-    assert " failed" in done.stdout.splitlines()[-1], done.stdout
+    assert code == FAILED, said
+    assert " failed" in said.splitlines()[-1], said
