@@ -92,6 +92,7 @@ generate: venv
 	$(BIN)/python -m rdmaprov.cli.document > docs/cli.md
 	$(BIN)/python -m tests.validate.document > docs/checks.md
 	$(BIN)/python -m tests.unit.helpers.museum_document > docs/machines.md
+	$(BIN)/python -m tests.unit.helpers.mutants
 
 # The whole pass on virtual machines, from factory nodes to an accepted fleet; and the pages.
 pass: test-tools
@@ -102,7 +103,7 @@ test: test-tools check
 
 # Two labs at a time: a lab under emulation mostly keeps one processor busy. Not beside the unit tests,
 # some of which have to tell what is slow from what hangs.
-LAB = $(BIN)/pytest tests -n 2 --dist loadscope --no-loadscope-reorder -v --durations=40
+LAB = $(BIN)/pytest tests/lab tests/test_mutants.py tests/cli tests/roles tests/namespaces -n 2 --dist loadscope --no-loadscope-reorder -v --durations=40
 
 test-lab: test-tools
 	$(LAB) -m "(lab or long) and not hours" --ignore tests/lab/test_pass.py
