@@ -79,5 +79,7 @@ def pytest_xdist_make_scheduler(config, log):
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid):
         path = Path(nodeid.partition("::")[0])
+        if path.stem == "test_mutants":
+            return nodeid  # minutes in all, and each stands alone
         is_provisioned = path.parent == Path("tests/lab") and path.stem in PROVISIONED
         return "provisioned" if is_provisioned else str(path)
