@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -239,6 +240,8 @@ def controllers_part(monkeypatch: pytest.MonkeyPatch, *, is_cut: bool) -> tuple[
     role._task = SimpleNamespace(check_mode=False, action="rdmaprov.node.mtu", args={})
     role._connection = SimpleNamespace(reset=lambda: done.append("new connection"))
     monkeypatch.setattr("ansible.plugins.action.ActionBase.run", lambda *_: {})
+    # It limits its process, which in a play is a fork for the task alone.
+    monkeypatch.setattr(f"{ActionModule.__module__}.limited_memory", contextlib.nullcontext)
     monkeypatch.setattr(role, "_ask", ask)
     monkeypatch.setattr(role, "_execute_module", execute)
     return role, done
