@@ -36,7 +36,7 @@ settings.load_profile("test")
 def pytest_xdist_auto_num_workers() -> int:
     """Return more workers than processors: some tests only wait for what they started."""
     processors = len(os.sched_getaffinity(0))
-    return processors + (processors + 1) // 2
+    return processors + max(2, processors // 2)
 
 
 def pytest_configure(config) -> None:
