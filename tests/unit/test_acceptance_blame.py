@@ -6,6 +6,7 @@ import pytest
 from tests.unit.helpers.accept_runs import broken, healthy, say
 
 from rdmaprov.acceptance import blame, waiting
+from rdmaprov.acceptance.statements import sort_statements
 
 WAITS = "/opt/torch/lib/torch/distributed/distributed_c10d.py:3252 all_reduce"
 CLOSED = "RuntimeError: [tcp/pair.cc:538] Connection closed by peer [198.18.1.3]:40112"
@@ -83,6 +84,15 @@ def test_who_does_not_join_the_rendezvous_is_named():
     for rank in range(4):
         say(ran, rank, "failed", phase="rendezvous", error=error, entered=0)
     assert blamed(ran) == {"n1", "n3"}
+
+
+def test_who_still_imports_torch_is_no_proven_fault():
+    ran = broken()
+    say(ran, 0, "missing", error="[Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 120 s")
+    ran.nodes["n1"].ranks[1] = {**ran.nodes["n1"].ranks[1], "phase": "import torch"}
+    one, three = waiting.absent_ranks(ran, sort_statements(ran))
+    assert (one.node, one.proven, three.node, three.proven) == ("n1", False, "n3", True)
+    assert "rank 1 did not join the rendezvous: it was still importing torch" in one.what
 
 
 def test_a_stopped_process_keeps_the_others_waiting():

@@ -14,6 +14,8 @@ from rdmaprov.acceptance.statements import Statements
 
 # With NCCL, a collective returns at once, and a rank waits for its GPU.
 _WAITS = ("/torch/distributed/", "/torch/cuda/")
+_IMPORTS = "import torch"  # the phase, as agent/main.py has it
+_IMPORT_REMEDY = "On {node}, see what else runs (top), and how fast the disk is that has torch"
 _STATES = {"T": "stopped", "t": "stopped by a debugger", "D": "stuck in the kernel", "Z": "dead"}
 
 
@@ -23,13 +25,19 @@ def read_errors_remedy(node: str) -> str:
 
 
 def absent_ranks(ran: JobRun, said: Statements) -> Iterator[Finding]:
-    """Yield the ranks that a monitored barrier waited for."""
+    """Yield the ranks that a monitored barrier waited for.
+
+    One that still imports torch is on a node that is slow or busy: that proves no fault.
+    """
     absent = {rank for event in said.of("missing") for rank in missing_ranks(event["error"])}
     for rank in sorted(absent):
         if rank < ran.job.world:
             name = ran.job.node_of(rank)
-            what = f"rank {rank} did not join the rendezvous"
-            yield Finding(what, read_errors_remedy(name), name, level="rank")
+            imports = ran.nodes[name].ranks.get(rank, {}).get("phase") == _IMPORTS
+            why = ": it was still importing torch" if imports else ""
+            what = f"rank {rank} did not join the rendezvous{why}"
+            remedy = _IMPORT_REMEDY.format(node=name) if imports else read_errors_remedy(name)
+            yield Finding(what, remedy, name, proven=not imports, level="rank")
 
 
 def missing_ranks(error: str) -> list[int]:

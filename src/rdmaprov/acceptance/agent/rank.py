@@ -12,6 +12,7 @@ from .group import RankCommunicator, RankGroup
 from .watch import Watch, say
 
 _PAUSE_S = 0.02
+_SLOWER = 3  # times as long as this rank's import may another's take
 
 
 class RankProcess:
@@ -24,9 +25,11 @@ class RankProcess:
     """
 
     def __init__(self, plan: dict[str, Any], watch: Watch) -> None:
+        begin = time.monotonic()
         import torch
         import torch.distributed as dist
 
+        self._import_s = time.monotonic() - begin
         self.torch, self.dist, self.plan, self.watch = torch, dist, plan, watch
         self.rank, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.local = int(os.environ["LOCAL_RANK"])
@@ -43,8 +46,11 @@ class RankProcess:
         self._made: Counter[tuple[str, tuple[int, ...]]] = Counter()
 
     def join_rendezvous(self) -> None:
-        """Join all ranks; rank 0 reports those that did not join."""
-        limit = self.plan["limits_s"]["rendezvous"]
+        """Join all ranks; rank 0 reports those that did not join.
+
+        On a node that is busy, importing takes a multiple of what it took here.
+        """
+        limit = self.plan["limits_s"]["rendezvous"] + _SLOWER * self._import_s
         self.watch.begin_phase("rendezvous", limit + 5)
         wait = datetime.timedelta(seconds=limit)
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
