@@ -30,8 +30,9 @@ def test_h100_with_nvswitches():
     assert (first.text("fabric/state"), first.text("fabric/status")) == ("Completed", "Success")
 
 
-def test_h100_alone_without_nvswitches():
-    seen = driver("h100-580-idle")
+@pytest.mark.parametrize(("name", "replays"), [("h100-580-idle", "0"), ("h200-580-idle", "4")])
+def test_gpu_alone_without_nvswitches(name, replays):
+    seen = driver(name)
     assert seen.version == "580.159.04"
     (only,) = seen.gpus
     assert only.address == "0000:00:06.0"
@@ -42,20 +43,25 @@ def test_h100_alone_without_nvswitches():
     assert only.is_on("remapped rows/pending") is False
     assert only.is_on("remapped rows/remapping failure occurred") is False
     assert only.text("fabric/state") is only.text("fabric/status") is None
-    assert only.text("pci/replays since reset") == "0"
+    assert only.text("pci/replays since reset") == replays
     assert only.text("clocks event reasons/sw power cap") == "Not Active"
 
 
-def test_healthy_h100_at_full_load_is_at_its_power_cap():
-    (only,) = driver("h100-580-load").gpus
+@pytest.mark.parametrize(
+    ("name", "drawn", "replays", "process"),
+    [("h100-580-load", "691.40 W", "1", "3560"), ("h200-580-load", "692.35 W", "4", "501")],
+)
+def test_healthy_gpu_at_full_load_is_at_its_power_cap(name, drawn, replays, process):
+    (only,) = driver(name).gpus
     reasons = "clocks event reasons/"
     active = {name for name, text in only.values.items() if text == "Active"}
     assert {name for name in active if name.startswith(reasons)} == {f"{reasons}sw power cap"}
-    assert only.text("gpu power readings/average power draw") == "691.40 W"
+    assert only.text("gpu power readings/average power draw") == drawn
     assert only.text("gpu power readings/current power limit") == "700.00 W"
-    assert (only.text("pci/replays since reset"), only.is_on("persistence mode")) == ("1", True)
+    assert only.text("pci/replays since reset") == replays
+    assert only.is_on("persistence mode") is True
     assert only.is_on("remapped rows/pending") is False
-    assert only.text("processes/process id") == "3560"
+    assert only.text("processes/process id") == process
 
 
 def test_sections_of_deeper_levels_end():
@@ -151,8 +157,10 @@ def test_driver_in_a_container(suite, fleet, nodes, changed):
     assert judged(suite, fleet, nodes, changed)["test_fabric_manager_runs"][0] == "failed"
 
 
-@pytest.mark.parametrize("name", ["h100-580-idle", "h100-580-load"])
-def test_no_check_faults_a_real_h100_alone(suite, fleet, nodes, changed, name):
+@pytest.mark.parametrize(
+    "name", ["h100-580-idle", "h100-580-load", "h200-580-idle", "h200-580-load"]
+)
+def test_no_check_faults_a_real_gpu_alone(suite, fleet, nodes, changed, name):
     for address in ("0000:05:00.0", "0000:41:00.0"):
         changed.remove(f"/sys/bus/pci/devices/{address}")
     text = (CAPTURES / f"{name}.txt").read_text()
