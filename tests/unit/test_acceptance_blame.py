@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.unit.helpers.accept_runs import broken, healthy, say
 
 from rdmaprov.acceptance import blame, waiting
+from rdmaprov.acceptance.deaths import Death, death_of
+from rdmaprov.acceptance.job_run import NodeRun
 from rdmaprov.acceptance.statements import sort_statements
 
+H200 = Path(__file__).parents[1] / "fixtures/nccl/h200"
 WAITS = "/opt/torch/lib/torch/distributed/distributed_c10d.py:3252 all_reduce"
 CLOSED = "RuntimeError: [tcp/pair.cc:538] Connection closed by peer [198.18.1.3]:40112"
 
@@ -43,6 +48,41 @@ def test_a_rank_that_was_killed_is_named_by_its_signal():
     (found,) = blame.findings(ran)
     assert found.node == "n2"
     assert "killed by signal 9" in found.what
+
+
+def of_torchrun(case):
+    """Return a run of whose node n2 there is only what torchrun and two real ranks wrote."""
+    ran = broken()
+    ran.nodes["n2"].errors = (H200 / f"{case}.torchrun.log").read_text()
+    for rank in (0, 1, 3):
+        say(ran, rank, "failed", phase="rail 1: sweep", error=CLOSED, entered=500)
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("dies", "rank 1 was killed by signal 9"),
+        ("illegal", "rank 1 exited with status 1: torch.AcceleratorError: CUDA error: device-side"),
+        ("oom", "rank 1 exited with status 1: torch.OutOfMemoryError: CUDA out of memory. Tried"),
+    ],
+)
+def test_a_rank_that_torchrun_ended_does_not_hide_the_one_that_failed(case, said):
+    """Others are ended by SIGTERM, and listed first; their words blame others."""
+    (found,) = blame.findings(of_torchrun(case))
+    assert (found.node, found.level, found.proven) == ("n2", "rank", True)
+    assert found.what.startswith(said)
+
+
+def test_a_rank_that_its_watchdog_ended_is_a_victim_though_torchrun_calls_it_the_root_cause():
+    death = death_of(of_torchrun("hang").nodes["n2"], ())
+    assert death == Death("rank 0 was killed by signal 6", 0, is_victim=True)
+
+
+def test_a_rank_that_crashed_is_named_before_those_that_torchrun_ended():
+    crashed = (H200 / "dies.torchrun.log").read_text().replace(": -9", ": -11")
+    death = death_of(NodeRun(rc=1, errors=crashed), ())
+    assert (death.why, death.rank) == ("rank 1 was killed by signal 11", 1)
 
 
 def test_a_program_that_never_started_is_named_with_what_it_said():

@@ -28,6 +28,8 @@ _OTHERS_FAULT = re.compile(
 # torchrun's summary of a failed rank (torch/distributed/elastic/multiprocessing/errors).
 _FAILURE = re.compile(r"rank\s*:\s*(\d{1,7}) \(local_rank[^\n]*\n\s*exitcode\s*:\s*(-?\d{1,4})")
 _EXIT_CODE = re.compile(r"exitcode\s*:\s*-(\d{1,3})")
+# The last line of a traceback: the error's class, in its module, and what it says.
+_ERROR = re.compile(r"[\w.]*(?:Error|Exception)\b")
 # Nothing in the process itself sends these: the kernel's OOM killer, a person, the bus.
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGBUS, signal.SIGILL}
 
@@ -62,7 +64,7 @@ def death_of(node: NodeRun, spoke: Collection[int], saw_errors: bool = False) ->
         saw_errors: whether NCCL's words on it are about completions with error.
 
     """
-    failed = [(int(rank), int(code)) for rank, code in _FAILURE.findall(node.errors)]
+    failed = _failures(node.errors)
     silent = [(rank, -code) for rank, code in failed if code < 0 and rank not in spoke]
     for rank, number in silent:
         if number in _FROM_OUTSIDE:
@@ -73,11 +75,34 @@ def death_of(node: NodeRun, spoke: Collection[int], saw_errors: bool = False) ->
     if silent:
         rank, number = silent[0]
         return Death(f"rank {rank} was killed by signal {number}", rank, is_victim)
-    if number_only := _EXIT_CODE.findall(node.errors):
+    if failed and (said := _own_words(node.errors, failed[0][0])):
+        rank, status = failed[0]
+        why = f"rank {rank} exited with status {status}: {said[-1][:300]}"
+        return Death(why, rank, saw_errors or blames_others("\n".join(said)))
+    if not failed and (number_only := _EXIT_CODE.findall(node.errors)):
         number = int(number_only[-1])
         is_victim = is_victim and number not in _FROM_OUTSIDE
         return Death(f"a rank was killed by signal {number}", None, is_victim)
     return Death(_last_error(node), None, is_victim)
+
+
+def _failures(errors: str) -> list[tuple[int, int]]:
+    """Return the ranks that failed with their exit codes, the first one that torchrun saw first.
+
+    Once one has failed, torchrun ends the others by SIGTERM: those are left out, unless all are so.
+    """
+    others, _, root = errors.rpartition("Root Cause")
+    failed = [
+        (int(rank), int(code)) for part in (root, others) for rank, code in _FAILURE.findall(part)
+    ]
+    return [each for each in failed if each[1] != -signal.SIGTERM] or failed
+
+
+def _own_words(errors: str, rank: int) -> list[str]:
+    """Return the lines in which a rank names its errors; torch puts `[rank1]: ` before each."""
+    prefix = f"[rank{rank}]: "
+    said = (line.removeprefix(prefix) for line in errors.splitlines() if line.startswith(prefix))
+    return [line for line in said if _ERROR.match(line)]
 
 
 def _last_error(node: NodeRun) -> str:
