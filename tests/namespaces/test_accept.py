@@ -42,6 +42,7 @@ def left(fleet):
     return [node.enter("sh", "-c", LEFT) for node in fleet.nodes.values()]
 
 
+@pytest.mark.long
 def test_healthy_nodes_pass_each_stage(four_nodes, runs):
     """Ranks have been in different numbers of groups when the second round of pairs begins."""
     code, said, found = accept(runs)
@@ -61,6 +62,7 @@ def test_tune_says_that_nodes_without_gpus_have_no_nccl(four_nodes, runs):
     assert left(four_nodes) == [""] * 4
 
 
+@pytest.mark.long
 def test_a_rail_that_is_slow_in_pairs_is_named_and_its_node_left_out(four_nodes, runs):
     four_nodes.slow_down("node3", "rail1", "10mbit")
     code, said, found = accept(runs, "--stages", "pairs,fleet")
@@ -71,7 +73,10 @@ def test_a_rail_that_is_slow_in_pairs_is_named_and_its_node_left_out(four_nodes,
 
 @pytest.mark.parametrize(
     ("number", "says"),
-    [(signal.SIGKILL, "killed"), (signal.SIGSTOP, "its process is stopped")],
+    [
+        (signal.SIGKILL, "killed"),
+        pytest.param(signal.SIGSTOP, "its process is stopped", marks=pytest.mark.long),
+    ],
 )
 def test_a_rank_that_gets_a_signal_in_the_sweep_is_named_alone(four_nodes, runs, number, says):
     started = runs.start_until(
@@ -86,6 +91,7 @@ def test_a_rank_that_gets_a_signal_in_the_sweep_is_named_alone(four_nodes, runs,
     assert left(four_nodes) == [""] * 4
 
 
+@pytest.mark.long
 def test_a_rank_that_hangs_in_python_is_named_alone(four_nodes, runs):
     four_nodes.hook("node2", RANK_HOOK + HANG)
     code, said, found = accept(runs, "--stages", "fleet")
@@ -95,6 +101,7 @@ def test_a_rank_that_hangs_in_python_is_named_alone(four_nodes, runs):
     assert left(four_nodes) == [""] * 4
 
 
+@pytest.mark.long
 def test_a_rank_that_is_wrong_in_timed_iterations_alone_is_named(four_nodes, runs):
     four_nodes.hook("node4", RANK_HOOK + WRONG_LATER)
     code, said, found = accept(runs, "--stages", "fleet")

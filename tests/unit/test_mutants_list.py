@@ -11,7 +11,7 @@ from tests.unit.helpers.mutants import ALL, PAGE, ROOT, Entry, entries, mutants,
 
 from rdmaprov.lab.faults import catalogue
 
-LAB = ROOT / "tests" / "lab"
+LAB, NAMESPACES = ROOT / "tests" / "lab", ROOT / "tests" / "namespaces"
 # It is in `make test` itself.
 PASS = "test_pass.py"
 # Not in `make test`, so a proof has none of these.
@@ -44,6 +44,7 @@ def named_tests(path: Path) -> dict[str, set[str]]:
                 name
                 for mark in each.decorator_list
                 if not ast.unparse(mark).startswith("pytest.mark.parametrize")
+                or path.is_relative_to(NAMESPACES)
                 for name in marks(mark)
             }
             found[each.name] = own | for_all
@@ -56,6 +57,12 @@ def test_each_test_of_test_lab_is_listed_and_no_other():
         for path in LAB.glob("test_*.py")
         for name, own in named_tests(path).items()
         if path.name != PASS and "hours" not in own
+    }
+    there |= {
+        (f"namespaces/{path.name}", name)
+        for path in NAMESPACES.glob("test_*.py")
+        for name, own in named_tests(path).items()
+        if "long" in own
     }
     listed = set()
     for entry in entries():

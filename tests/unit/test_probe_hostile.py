@@ -63,6 +63,23 @@ def test_banner_without_a_line_s_end_is_no_agent(tmp_path):
     probe.close()
 
 
+def test_node_that_talks_on_is_hung_up_on(tmp_path):
+    """It cost a run its processor until the end."""
+    liar, told = tmp_path / "python3", tmp_path / "told"
+    liar.write_text(
+        'for mark; do :; done; printf "\n$mark\n"; head -c 1 >/dev/null; sleep 0.2\n'
+        f"yes 0 0 0 0; echo $? > {told}; exec sleep 600\n"
+    )
+    probe = Probe({"n1": here(python=f"sh {liar}")}, Limits(command_s=5))
+    with pytest.raises(NodeUnreachable, match="n1: unexpected output on the connection"):
+        ask_again_and_again(probe, "true")
+    end = time.monotonic() + 10
+    while not told.exists() or not told.read_text():
+        assert time.monotonic() < end, "the run still reads what it says"
+        time.sleep(0.05)
+    probe.close()
+
+
 def test_node_that_never_stops_talking_is_unreachable(monkeypatch):
     monkeypatch.setattr("rdmaprov.probe.output._MOST_NODE_BYTES", 1_000_000)
     probe = Probe({"n1": here()})

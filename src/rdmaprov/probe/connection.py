@@ -210,6 +210,8 @@ class Connection:
     async def _find_reason(self, is_odd: bool) -> NodeError:
         error = self._odd_output() if is_odd else await self._end_reason()
         self.fail(error)
+        if is_odd:
+            self._hang_up()  # or who never stops talking is read until the run ends
         return error
 
     def _odd_output(self) -> NodeUnreachable:
@@ -248,6 +250,9 @@ class Connection:
         self.fail(NodeUnreachable(f"{self._target.name}: the connection was closed", ""))
         if self._ending is not None:
             self._ending.cancel()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
         for pipe in self._pipes:
             pipe.close()
         if self._process.poll() is None:

@@ -25,7 +25,7 @@ class Entry:
 
     Args:
         kind: in words.
-        moved: the tests that have it on virtual machines, by their file in tests/lab.
+        moved: the tests that have it in `make test-lab`, by their file in tests/lab, or in tests.
         faults: of the lab's catalogue, which it is about.
         proof: the test of `make test`, as pytest names it; empty if there is none.
         file: what that tests.
@@ -66,7 +66,7 @@ def break_line(text: str, entry: Entry) -> str:
 
 def table() -> str:
     """Return the table for readers."""
-    lines = ["| kind | on virtual machines | in `make test` |", "|---|---|---|"]
+    lines = ["| kind | in `make test-lab` | in `make test` |", "|---|---|---|"]
     for each in entries():
         moved = ", ".join(
             f"`{file}`" + f" ({len(names)})" * (len(names) > 1)
