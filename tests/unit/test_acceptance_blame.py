@@ -82,7 +82,7 @@ def test_a_rank_that_its_watchdog_ended_is_a_victim_though_torchrun_calls_it_the
 def test_a_rank_that_crashed_is_named_before_those_that_torchrun_ended():
     crashed = (H200 / "dies.torchrun.log").read_text().replace(": -9", ": -11")
     death = death_of(NodeRun(rc=1, errors=crashed), ())
-    assert (death.why, death.rank) == ("rank 1 was killed by signal 11", 1)
+    assert death == Death("rank 1 was killed by signal 11", 1, is_victim=True)
 
 
 def test_a_program_that_never_started_is_named_with_what_it_said():
