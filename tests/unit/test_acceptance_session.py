@@ -22,6 +22,8 @@ from rdmaprov.probe.target import Target
 RANK = """#!{python}
 import json, os, sys, time
 from pathlib import Path
+
+pytestmark = pytest.mark.waits
 rank = next(int(word.partition("=")[2]) for word in sys.argv if word.startswith("--node-rank="))
 def say(event, **fields):
     os.write(1, json.dumps({{"rank": rank, "event": event, **fields}}).encode() + b"\\n")

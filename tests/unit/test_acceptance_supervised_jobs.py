@@ -12,6 +12,8 @@ from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.samples.packed import parse_samples
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture(params=["keeper", "units"])
 def nodes(request, monkeypatch, tmp_path):

@@ -16,6 +16,8 @@ from tests.unit.helpers.waiting import until
 
 from rdmaprov.acceptance import sampling
 
+pytestmark = pytest.mark.waits
+
 # Leaves its session, and has a child whose parent is gone.
 ODD = "%n %% $HOME ${PATH} $$ `id` \\x41 'a' \"b\" ;&|<>\t*"
 DAEMON = "setsid sh -c 'sleep 600 & sleep 600' & echo started; sleep 600"

@@ -11,6 +11,8 @@ from tests.unit.helpers.waiting import until
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
+pytestmark = pytest.mark.waits
+
 HUNGRY = f"exec {sys.executable} -c 'import time; x = b\"x\" * (256 << 20); time.sleep(600)'"
 
 

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.waits
+
 MACS = [bytes([2, 0, 0, 0, 0, number]) for number in range(3)]
 BROADCAST = b"\xff" * 6
 JUMBO_BYTES = 9014

@@ -25,6 +25,8 @@ from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError
 from rdmaprov.probe.probe import Probe
 
+pytestmark = pytest.mark.waits
+
 NAMES = ("n0", "n1", "n2")
 
 

@@ -21,6 +21,8 @@ from rdmaprov.verbs import errors
 from rdmaprov.verbs.model import End, PathTest
 from rdmaprov.verbs.perftest.options import Abilities, RdmaPort, Settings
 
+pytestmark = pytest.mark.waits
+
 DEVICES = ("good", "good.5", "good.24", *perftest_standin.BAD, "child")
 RAIL = {device: rail for rail, device in enumerate(DEVICES)}
 ABLE = {name: Abilities("6.06") for name in ("ib_write_bw", "ib_write_lat")}
@@ -49,8 +51,9 @@ def log(monkeypatch, tmp_path):
 
 @pytest.fixture
 def short(monkeypatch):
-    """Shorten the limit of clients, for tests in which one lasts until it is reached."""
-    monkeypatch.setattr(path_tests, "_SLACK_S", 12.0)
+    """Shorten limits of clients and servers, for tests in which one lasts until it is reached."""
+    monkeypatch.setattr(path_tests, "_SLACK_S", 8.0)
+    monkeypatch.setattr(path_tests, "_LISTEN_S", 8.0)
 
 
 @pytest.fixture
@@ -107,6 +110,7 @@ def test_a_latency_is_in_us(tests):
         ("completion", "good", errors.COMPLETION, "Completion with error at client"),
     ],
 )
+@pytest.mark.usefixtures("short")
 def test_a_bad_end_has_the_word_of_its_failure_and_the_others_their_numbers(
     tests, client, server, word, said
 ):

@@ -16,6 +16,8 @@ from rdmaprov.probe.errors import NoAnswer, NodeUnreachable
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits
 
+pytestmark = pytest.mark.waits
+
 
 @pytest.fixture
 def probe():

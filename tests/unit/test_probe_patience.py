@@ -29,6 +29,8 @@ from rdmaprov.replace import host_key
 from rdmaprov.replace.host_key import HostKeyError
 from rdmaprov.watch import collect
 
+pytestmark = pytest.mark.waits
+
 SLOW = "sleep 1.7; echo done"  # at a limit of 1.5 s
 TIMED_OUT = "echo 'ssh: connect to host n1 port 22: Connection timed out' >&2; exit 255"
 

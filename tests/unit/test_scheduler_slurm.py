@@ -15,6 +15,8 @@ from rdmaprov.scheduler.programs import SchedulerError
 from rdmaprov.scheduler.service import give_back, note, take_out
 from rdmaprov.scheduler.slurm import Slurm
 
+pytestmark = pytest.mark.waits
+
 NAMES = ("n0", "n1")
 
 
