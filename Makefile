@@ -77,8 +77,7 @@ unit: venv
 # run it; most of it is waiting for Ansible to start. Then the acceptance on nodes of this machine's kernel.
 program: test-tools
 	$(BIN)/pytest $(BESIDE) -m "(program or hypothesis) and not ($(WITHOUT_LABS))" $(UNIT)
-	$(BIN)/pytest -q -n 2 --durations=20 -m "not (long or hours)" tests/cli
-	$(BIN)/pytest -q -n 2 --durations=20 -m "not (long or hours)" tests/namespaces
+	$(BIN)/pytest $(BESIDE) --durations=20 -m "not (long or hours)" tests/cli tests/namespaces
 
 # Side by side; what each says is printed when it ends, and a failure of either is one of both.
 check: venv

@@ -130,7 +130,7 @@ def test_each_odd_survey_fails_its_own_node_alone(tmp_path):
         assert says in " ".join(nodes[f"n{number}"]["problems"])
 
 
-@pytest.mark.parametrize("endless", ["survey", "role"])
+@pytest.mark.parametrize("endless", ["survey", pytest.param("role", marks=pytest.mark.long)])
 def test_answer_without_an_end_fails_its_own_node_alone(tmp_path, endless):
     site = Site(tmp_path, [SURVEY])
     (tmp_path / f"n1/{endless}.json").unlink()
@@ -177,7 +177,10 @@ def test_no_escape_of_a_node_s_reaches_the_terminal_or_the_results(tmp_path):
     assert "\u202e" not in json.dumps(nodes, ensure_ascii=False)
 
 
-@pytest.mark.parametrize(("verb", "words"), [("plan", ()), ("apply", ("--verbose",))])
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [pytest.param("plan", (), marks=pytest.mark.long), ("apply", ("--verbose",))],
+)
 def test_closed_standard_output_ends_the_run_and_its_results_are_kept(tmp_path, verb, words):
     Site(tmp_path, [SURVEY])
     argv = [sys.executable, "-m", "rdmaprov", verb, "site", "--roles", "limits", *words]

@@ -99,7 +99,7 @@ def vaulted(site):
     return site
 
 
-@pytest.mark.parametrize("verb", ["plan", "apply"])
+@pytest.mark.parametrize("verb", [pytest.param("plan", marks=pytest.mark.long), "apply"])
 def test_vaulted_value_is_nowhere(vaulted, verb):
     done = rdmaprov(vaulted, verb, "site", "--vault-password-file", "vault.pass")
     assert done.returncode == 4, done.stdout + done.stderr
@@ -194,7 +194,13 @@ def test_colour_is_left_out_when_that_is_wished(site):
     assert colours == [False, True]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        *(pytest.param(n, marks=pytest.mark.long) for n in (signal.SIGTERM, signal.SIGHUP)),
+    ],
+)
 def test_interrupt_leaves_results_and_no_process(site, number):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

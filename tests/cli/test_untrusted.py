@@ -202,6 +202,7 @@ def test_reference_site_passes(name: str, tmp_path: Path, record_property: Any):
     assert (found["code"], found["out"], found["err"]) == (0, "", "")
 
 
+@pytest.mark.long
 def test_largest_site_passes(tmp_path: Path, record_property: Any):
     hosts = "".join(
         f"    n{i}: {{fabric_rails: ["

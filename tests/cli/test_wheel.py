@@ -236,6 +236,7 @@ VERBS = [
 ]
 
 
+@pytest.mark.long
 def test_wheel_s_verbs_work_on_a_site_of_the_user_s_own(program, own_site):
     """One after the other, as a user would; the last one finds what those before it kept."""
     assert {verb for verb, *_ in VERBS} | {"init"} == set(cli.VERBS)

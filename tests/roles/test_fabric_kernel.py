@@ -19,6 +19,8 @@ IPV6 = [
     {"netdev": "r0", "address": "fd00::1/64", "gateway": "fd00::ff"},
     {"netdev": "r1", "address": "FD00:1::0001/64"},
 ]
+pytestmark = pytest.mark.program
+
 FAMILIES = pytest.mark.parametrize("rails", [IPV4, IPV6], ids=["ipv4", "ipv6"])
 
 

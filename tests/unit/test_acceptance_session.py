@@ -18,12 +18,12 @@ from rdmaprov.probe.errors import NoAnswer
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target
 
+pytestmark = pytest.mark.waits
+
 # Two ranks without torch, one for each node: each performs a task by saying so.
 RANK = """#!{python}
 import json, os, sys, time
 from pathlib import Path
-
-pytestmark = pytest.mark.waits
 rank = next(int(word.partition("=")[2]) for word in sys.argv if word.startswith("--node-rank="))
 def say(event, **fields):
     os.write(1, json.dumps({{"rank": rank, "event": event, **fields}}).encode() + b"\\n")

@@ -46,5 +46,6 @@ def test_no_false_accusation_in_a_thousand_fleets():
         assert accused <= {(node,) for node in bad}, (seed, count, size, bad, done)
 
 
+@pytest.mark.long
 def test_rates_of_the_docs_are_measured():
     assert table() in DOCS.read_text(encoding="utf-8")

@@ -37,6 +37,7 @@ def wrong(outcomes):
     return [f"{o.test} {o.said}" for o in outcomes if o.state in ("failed", "error")]
 
 
+@pytest.mark.program
 def test_healthy_one_is_silent_and_nothing_is_skipped_for_it(suite, fleet, nodes, changed, shape):
     outcomes = judged(suite, fleet, nodes, changed, shape(changed))
     assert wrong(outcomes) == []

@@ -89,6 +89,7 @@ def learnt(suite, fleet, nodes):
     return {"gpu1": host.backend.known}
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("fault", ["", *ALONE[::9]])
 def test_record_is_judged_as_its_node(fault, suite, fleet, nodes, learnt, tmp_path):
     node = nodes["gpu1"].like(tmp_path / "gpu1")
