@@ -69,15 +69,19 @@ UNIT = tests/gpu tests/roles tests/unit tests/validate
 BESIDE = -q -n auto --dist worksteal
 WITHOUT_LABS = lab or browser or gpu or long or hours
 
+# How many examples of each property: `make test` has all of them.
+PROFILE ?= check
+test: export PROFILE = test
+
 # Without what starts pytest, Ansible or the program, or makes large fleets: `program` has it.
 unit: venv
-	$(BIN)/pytest $(BESIDE) --hypothesis-profile check -m "not ($(WITHOUT_LABS) or program)" $(UNIT)
+	$(BIN)/pytest $(BESIDE) --hypothesis-profile $(PROFILE) -m "not ($(WITHOUT_LABS) or program)" $(UNIT)
 
-# The unit tests that `unit` leaves out, and all examples of each property. The program as its users
-# run it; most of it is waiting for Ansible to start. Then the acceptance on nodes of this machine's kernel.
+# The unit tests that `unit` leaves out; then the program as its users run it, and the acceptance on
+# nodes of this machine's kernel. The pass, beside which it runs, mostly waits for one node: it comes first.
 program: test-tools
-	$(BIN)/pytest $(BESIDE) -m "(program or hypothesis) and not ($(WITHOUT_LABS))" $(UNIT)
-	$(BIN)/pytest $(BESIDE) --durations=20 -m "not (long or hours)" tests/cli tests/namespaces
+	nice $(BIN)/pytest $(BESIDE) -m "program and not ($(WITHOUT_LABS))" $(UNIT)
+	nice $(BIN)/pytest $(BESIDE) --durations=20 -m "not (long or hours)" tests/cli tests/namespaces
 
 # Side by side; what each says is printed when it ends, and a failure of either is one of both.
 check: venv

@@ -163,8 +163,8 @@ _QUIET = (
 
 def _of_accept() -> list[tuple[str, list[Lie]]]:
     """Return the runs of accept: one for each stage, as a wrong answer ends a run there."""
+    frames = [lie for lie in of_frames(stage="preflight") if lie.kind != "beginning"]
     preflight = [
-        *(lie for lie in of_frames(stage="preflight") if lie.kind != "beginning"),
         *_documents("preflight", PREFLIGHT),
         *_lies("text", wrong.TEXTS, stage="preflight"),
         *_lies("saying", wrong.SAYINGS, stage="preflight", places=(("torch",),)),
@@ -181,7 +181,7 @@ def _of_accept() -> list[tuple[str, list[Lie]]]:
         Lie("events", "silence of the ranks", stage="events"),
         *_events(),
     ]
-    stages = {"preflight": preflight, "reach": reach, "job": job}
+    stages = {"preflight frames": frames, "preflight": preflight, "reach": reach, "job": job}
     quiet = [lie for lies in stages.values() for lie in lies if lie.is_quiet]
     return [
         *((stage, [lie for lie in lies if not lie.is_quiet]) for stage, lies in stages.items()),

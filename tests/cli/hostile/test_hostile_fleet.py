@@ -11,7 +11,12 @@ from tests.cli.hostile.lies import SEED_VARIABLE, VERBS, of_verb, runs_of, seed
 from tests.cli.hostile.verbs import try_run
 
 # What repeats a boundary that another run crosses too.
-REPEATED = {("apply --drifted", "all"), ("accept", "reach"), ("accept", "job")}
+REPEATED = {
+    ("apply --drifted", "all"),
+    ("accept", "preflight frames"),
+    ("accept", "reach"),
+    ("accept", "job"),
+}
 
 
 def _marks(verb: str, name: str):
