@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -298,6 +299,21 @@ def test_node_of_another_administrator_is_proven_and_left(tmp_path):
     assert world.status_now.reason == "bad board"
     assert made(tmp_path, world, take_over=True).run().code is ExitCode.OK
     assert world.status_now.idle
+
+
+def test_proofs_from_before_somebody_else_had_the_node_count_no_more(tmp_path):
+    """Ann left no word: the reason was an administrator's while she was at work."""
+    world = World()
+    for operator, kill in (("bob", "validate"), ("ann", "apply")):
+        world.kill = kill
+        with pytest.raises(Killed):
+            made(tmp_path / operator, world).run()
+        world.status_now = replace(world.status_now, drains=True, idle=False, reason="bad board")
+    world.kill, world.status_now = "", IDLE
+    said: list[str] = []
+    assert made(tmp_path / "bob", world, tell=said.append).run().code is ExitCode.OK
+    assert said == ["look", "drain", *PROOFS, "return"]
+    assert world.good == list(PROOFS)
 
 
 def test_scheduler_that_is_away_stops_before_anything_is_changed(tmp_path):

@@ -13,7 +13,7 @@ from typing import Any
 
 from rdmaprov.runs.directory import RUNS
 from rdmaprov.runs.files import write_whole
-from rdmaprov.scheduler.model import MARK
+from rdmaprov.scheduler.model import MARK, NodeStatus
 
 _FORMAT = 1
 # Older proofs count no more: somebody may have had the machine open since. Our choice: a day.
@@ -61,9 +61,18 @@ class Journal:
         kept = self.get(node, "reason")
         return reason == MARK or (isinstance(kept, str) and reason.startswith(kept))
 
+    def holds(self, node: str, status: NodeStatus) -> bool:
+        """Return whether the scheduler still says of a node what we left there, if anything.
+
+        Where it does not, somebody else has had the node since, and may have worked on it.
+        """
+        if status.is_ours:
+            return self.left(node, status.reason)
+        return self.get(node, "reason") is None
+
     def forget(self, node: str) -> None:
-        """Drop a node's proofs: somebody else's run has been at work on it since."""
-        self.note(node, passed={})
+        """Drop a node's proofs, and that we drained it: somebody else has had it since."""
+        self.note(node, passed={}, drained=False, reason=None)
 
     def has(self, node: str, step: str) -> bool:
         """Return whether a step, and all before it, were passed and not too long ago."""

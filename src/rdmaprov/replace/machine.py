@@ -127,7 +127,7 @@ class Replacement:
         why = in_progress(self.verb, self.journal)
         # Noted first: a kill in between leaves a note without a drain, which resumes nothing.
         for node, status in before.items():
-            if status.is_ours and not self.journal.left(node, status.reason):
+            if not self.journal.holds(node, status):
                 self.journal.forget(node)
             if self.take_over or not service.is_foreign(status):
                 self.journal.note(node, drained=True, reason=our_reason(why))
