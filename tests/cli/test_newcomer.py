@@ -19,6 +19,7 @@ import pytest
 from tests.program import ARGV, call
 from tests.unit.helpers import sites
 from tests.unit.helpers.ssh_node import Sshd
+from tests.unit.helpers.waiting import until
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.resources import data_dir
@@ -198,6 +199,9 @@ def test_interrupt_at_a_question(tmp_path):
     plain = {**os.environ, "NO_COLOR": "1"}
     asked = _spawned(tmp_path, "init", "dc1", env=plain)
     asked.expect("Fabric.*: ")  # up to where it waits for the answer
+    # A signal just before Python reads its input, file 0, is seen behind the answer only.
+    at = Path(f"/proc/{asked.pid}/syscall")
+    assert until(lambda: at.read_text().split()[1:2] == ["0x0"])
     asked.sendintr()
     asked.expect(pexpect.EOF)
     asked.close()
