@@ -1,4 +1,4 @@
-"""A site that a stranger may send, for tests of `check --untrusted`."""
+"""A site that a stranger may send, for tests of `check` in a sandbox."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ class Hostile:
 
     Args:
         id: its name.
-        says: a part of the line that must be printed.
         files: what is written over the good site; None removes.
         make: does the rest.
 
     """
 
     id: str
-    says: str
     files: dict[str, str | bytes | None] = field(default_factory=dict)
     make: Callable[[Path], object] = lambda _site: None
 

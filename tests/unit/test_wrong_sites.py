@@ -15,7 +15,6 @@ from tests.unit.helpers.sites import Wrong, raw_spec
 
 from rdmaprov import contract
 from rdmaprov.inventory import Fleet, load_site, schema
-from rdmaprov.inventory.untrusted.load import load_untrusted
 from rdmaprov.problem import Problem
 
 CASES = sites.wrong_sites()
@@ -80,14 +79,6 @@ def test_what_is_accepted_ansible_accepts(wrong: Loaded, specs: dict[str, dict[s
     for node in wrong.fleet.nodes[:1]:
         spec = {key: text for key, text in specs.items() if key in node.values}
         assert ArgumentSpecValidator(spec).validate(dict(node.values)).error_messages == []
-
-
-def test_site_read_without_ansible_has_the_same_problems_or_is_refused(wrong: Loaded):
-    plain = load_untrusted(wrong.fleet.site)
-    problems = sites.lines(plain, contract.problems(plain))
-    assert problems
-    if plain.nodes:  # else it is refused before any rule
-        assert sorted(problems) == sorted(sites.lines(wrong.fleet, wrong.problems))
 
 
 @pytest.mark.parametrize(

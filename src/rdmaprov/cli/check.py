@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Unpack
@@ -45,11 +43,7 @@ if TYPE_CHECKING:
     help="Print plain text or GitHub annotations.",
 )
 @vault_options
-@click.option(
-    "--untrusted",
-    is_flag=True,
-    help="Read SITE as data, within limits: run, decrypt and template nothing of it.",
-)
+@click.option("--untrusted", is_flag=True, hidden=True)
 @verbosity_options
 def check(
     site: Path,
@@ -65,15 +59,12 @@ def check(
     to write. Prints nothing if the site is valid.
     """
     if untrusted:
-        if limit is not None or any(passwords.values()):
-            message = "--untrusted excludes --limit and the vault password"
-            raise UsageError(message, "Leave them out: it judges the whole site.")
-        fleet, found, waived = read_untrusted(site)
-    else:
-        from rdmaprov.cli.passwords import provide_passwords
+        message = "--untrusted is gone: check runs what a site says, as Ansible does"
+        raise UsageError(message, "Run check in a sandbox: docs/security.md, Sites of strangers")
+    from rdmaprov.cli.passwords import provide_passwords
 
-        with provide_passwords(passwords) as given:
-            fleet, found, waived = read(site, limit, given.vault)
+    with provide_passwords(passwords) as given:
+        fleet, found, waived = read(site, limit, given.vault)
     if json_file is not None:
         document = {
             "site": str(site),
@@ -115,30 +106,6 @@ def read(
         fleet = load_site(site, limit, vault, moving.count)
         moving.what, moving.total = f"checking {site}", 0
         return fleet, *contract.judge(fleet)
-
-
-def read_untrusted(site: Path) -> tuple[Fleet, list[Problem], list[Waived]]:
-    """Return as `read` does, of a stranger's site: as many problems as are printed.
-
-    Raises:
-        SiteError: there is no site, or it takes too much memory or time.
-
-    """
-    for name in [name for name in os.environ if name.startswith("ANSIBLE_")]:
-        del os.environ[name]
-    # Parts of Ansible that convert values read its settings when they are imported.
-    with tempfile.NamedTemporaryFile(suffix=".cfg") as no_settings:
-        os.environ["ANSIBLE_CONFIG"] = no_settings.name
-        from rdmaprov import contract
-        from rdmaprov.inventory.untrusted import limits
-        from rdmaprov.inventory.untrusted.bounds import bounded
-        from rdmaprov.inventory.untrusted.load import load_untrusted
-
-    with meter(f"reading {site}") as moving, bounded():
-        fleet = load_untrusted(site, moving.count)
-        moving.what, moving.total = f"checking {site}", 0
-        found, waived = contract.judge(fleet)
-        return fleet, found[: limits.MOST_PROBLEMS], waived[: limits.MOST_PROBLEMS]
 
 
 def as_json(problem: Problem) -> dict[str, object]:

@@ -1,1 +1,0 @@
-"""A stranger's site: read as data, within limits, without Ansible."""

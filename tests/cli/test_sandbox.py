@@ -1,0 +1,124 @@
+"""`check` of a stranger's site by the command of docs/security.md: nothing leaves the sandbox."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.hostile_site import Hostile
+from tests.cli.hostile_sites import SITES
+
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.resources import data_dir
+
+CHECKOUT = Path(__file__).parents[2]
+PAGE = CHECKOUT / "docs" / "security.md"
+SECRET = "hunter2-of-the-home-directory"
+TIMEOUT_S = 200
+# Each of the others does what one of these does, to another reader: minutes in all.
+USUAL = ("script", "lookup", "ansible-cfg", "sparse")
+# An inventory that Ansible runs: writes, reads and connects wherever it can, and says what it got.
+GREEDY = """\
+#!/bin/sh
+touch {canary} "$(dirname "$0")/canary" 2>/dev/null
+cat {secret} ~/.ssh/id_* 2>/dev/null 1>&2
+exec {python} -c '
+import socket, sys
+with socket.create_connection(("127.0.0.1", {port}), 5) as made:
+    made.sendall(b"here")
+' 2>/dev/null
+"""
+
+
+def documented() -> list[str]:
+    """Return the words of the command of the page."""
+    found = re.search(r"^timeout .*(?:\\\n.*)*bwrap(?:.*\\\n)*.*$", PAGE.read_text(), re.MULTILINE)
+    assert found
+    return shlex.split(found[0].replace("\\\n", ""))
+
+
+def check(site: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command, with the program and the Python that these tests run."""
+    words = documented()
+    own = {"/opt/rdmaprov": sys.prefix, "inventory/prod": str(site)}
+    words = [own.get(word, word).replace("/opt/rdmaprov/", f"{sys.prefix}/") for word in words]
+    program = words.index("rdmaprov")
+    shown = [CHECKOUT, Path(sys.base_prefix)]  # what an installed program has in its directory
+    binds = [word for path in shown for word in ("--ro-bind", str(path), str(path))]
+    words[program:program] = binds
+    return subprocess.run(
+        words,
+        cwd=site.parent,
+        env={**os.environ, "AWS_SECRET_ACCESS_KEY": SECRET},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+@pytest.fixture
+def port() -> Iterator[tuple[int, socket.socket]]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        yield server.getsockname()[1], server
+
+
+@pytest.mark.parametrize("name", ["prod", "ib"])
+def test_reference_site_is_valid(name: str):
+    done = check(data_dir("inventory") / name)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_greedy_site_gets_nothing(tmp_path: Path, port: tuple[int, socket.socket]):
+    number, server = port
+    secret, canary, site = tmp_path / "secret", tmp_path / "canary", tmp_path / "site"
+    secret.write_text(SECRET)
+    script = GREEDY.format(canary=canary, secret=secret, port=number, python=sys.executable)
+    Hostile("greedy", {"greedy.sh": script}).write(site, canary)
+    done = check(site)
+    assert "greedy.sh" in done.stdout + done.stderr, "Ansible did not run it"
+    assert SECRET not in done.stdout + done.stderr
+    assert not canary.exists()
+    assert not (site / "canary").exists()
+    with pytest.raises(TimeoutError):
+        server.accept()
+    # The same script outside does all of it.
+    subprocess.run([str(site / "greedy.sh")], check=False, capture_output=True, timeout=30)
+    assert canary.exists()
+    server.accept()[0].close()
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param(each, id=each.id, marks=() if each.id in USUAL else pytest.mark.long)
+        for each in SITES
+    ],
+)
+def test_hostile_site_does_nothing_outside(hostile: Hostile, tmp_path: Path):
+    site, canary = tmp_path / "site", tmp_path / "canary"
+    hostile.write(site, canary)
+    before = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")}
+    done = check(site)
+    # Valid, invalid, our own refusal; ended by its limit of memory or of time.
+    assert done.returncode in {*ExitCode, 1, 124, 134, 137, -6, -9}
+    assert not canary.exists()
+    assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_option_that_is_gone_says_so(tmp_path: Path):
+    words = [sys.executable, "-m", "rdmaprov", "check", "--untrusted", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    assert done.returncode == ExitCode.USAGE
+    assert "--untrusted is gone" in done.stderr
+    assert "docs/security.md, Sites of strangers" in done.stderr
