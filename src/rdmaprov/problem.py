@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rdmaprov.words import some
+
 # What a terminal obeys, or turns a text around, as the inside of a regular expression's set:
 # control characters but tab and newline; Unicode Bidirectional Algorithm (UAX #9), table 4; the
 # separators of UAX #14.
@@ -48,7 +50,7 @@ class Problem:
     def text(self, relative_to: Path | None = None) -> str:
         """Return the problem as one line, with its file relative to a directory if possible."""
         at = self.position
-        nodes = f" [{format_hosts(self.hosts)}]" if self.hosts else ""
+        nodes = f" [{some(self.hosts, 3)}]" if self.hosts else ""
         where = f"{display_path(at.file, relative_to)}:{at.line}:{at.column}"
         line = f"{where}: {self.variable}: {self.message}; {self.remedy}{nodes} ({self.rule})"
         return printable(line)
@@ -82,12 +84,6 @@ def display_path(file: str, relative_to: Path | None) -> str:
         return str(Path(file).relative_to(relative_to))
     except ValueError:
         return file
-
-
-def format_hosts(hosts: tuple[str, ...], most: int = 3) -> str:
-    """Return the first names, and how many more there are."""
-    rest = len(hosts) - most
-    return ", ".join(hosts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def merge_problems(problems: Iterable[Problem]) -> list[Problem]:

@@ -1,6 +1,8 @@
-"""Numbers with their nouns, and times, as every text writes them."""
+"""Numbers with their nouns, times and lists, as every text writes them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 def quantity(number: int, noun: str) -> str:
@@ -23,3 +25,14 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def some(texts: Iterable[str], most: int, between: str = ", ") -> str:
+    """Return the first texts of a list, and how many more there are.
+
+    >>> some(["n1", "n2", "n3", "n4"], 3), some(["n1"], 3)
+    ('n1, n2, n3 and 1 more', 'n1')
+    """
+    every = list(texts)
+    rest = len(every) - most
+    return between.join(every[:most]) + (f" and {rest:,} more" if rest > 0 else "")

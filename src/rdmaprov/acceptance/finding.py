@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rdmaprov.probe.errors import NodeError, NodeUnreachable
 from rdmaprov.problem import printable
+from rdmaprov.words import some
 
 # What a finding is about, the smallest part first; empty where nothing is named.
 LEVELS = ("rail", "rank", "node", "pair", "leaf", "fleet", "")
@@ -55,7 +56,7 @@ class Finding:
     @property
     def text(self) -> str:
         """Return the finding as one line."""
-        where = self.node or _name_some(self.nodes)
+        where = self.node or some(self.nodes, 4)
         if self.rail is not None:
             where = f"{where} rail {self.rail}".strip()
         state = "" if self.proven else "unreachable: " if self.unreachable else "unknown: "
@@ -73,12 +74,6 @@ class Finding:
             "remedy": self.remedy,
             "proven": self.proven,
         }
-
-
-def _name_some(nodes: tuple[str, ...], most: int = 4) -> str:
-    """Return the names of nodes, of many the first ones and how many more there are."""
-    more = f" and {len(nodes) - most} more" if len(nodes) > most else ""
-    return ", ".join(nodes[:most]) + more
 
 
 def no_answer(error: NodeError, node: str) -> Finding:

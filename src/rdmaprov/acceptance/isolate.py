@@ -14,6 +14,7 @@ from rdmaprov.isolation.locate import FleetSearch, locate
 from rdmaprov.isolation.meetings import Pair, disjoint
 from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.isolation.placement import misplaced, placement_rounds
+from rdmaprov.words import some
 
 _REMEDIES = {
     "node": "Drain {who}, then run rdmaprov accept SITE --limit on the other nodes",
@@ -147,7 +148,7 @@ def findings(parts: Sequence[FaultyPart]) -> list[Finding]:
 
 
 def _finding(part: FaultyPart) -> Finding:
-    who = part.name or _name_some(part.nodes)
+    who = part.name or some(part.nodes, 4)
     single = part.nodes[0] if len(part.nodes) == 1 else ""
     subject = {"node": "bad node", "rail": "bad rail", "pair": "bad node pair"}.get(
         part.kind, f"bad {part.kind}" if part.kind == "leaf" else "the fabric"
@@ -162,8 +163,3 @@ def _finding(part: FaultyPart) -> Finding:
         level=part.kind,
         nodes=part.nodes,
     )
-
-
-def _name_some(names: Sequence[str], most: int = 4) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"

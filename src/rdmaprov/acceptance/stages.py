@@ -8,7 +8,7 @@ from typing import Any
 
 from rdmaprov.acceptance.finding import Finding
 from rdmaprov.errors import UsageError
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 # The cheap ones first; each needs fewer nodes at once than the next.
 STAGES = ("state", "preflight", "host", "pairs", "groups", "scaling", "fleet", "training", "soak")
@@ -181,6 +181,5 @@ def leave_out(findings: list[Finding], nodes: tuple[str, ...]) -> dict[str, str]
 
 def left_out_line(name: str, left_out: Mapping[str, str]) -> str:
     """Return the line that says who takes no part in the later stages."""
-    shown = ", ".join(list(left_out)[:4])
-    more = f" and {len(left_out) - 4} more" if len(left_out) > 4 else ""
-    return f"{name}: {quantity(len(left_out), 'node')} left out of the next stages: {shown}{more}"
+    left = quantity(len(left_out), "node")
+    return f"{name}: {left} left out of the next stages: {some(left_out, 4)}"

@@ -13,7 +13,7 @@ from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, T
 from rdmaprov.nccl_log.mismatch import Mismatch, format_ranges
 from rdmaprov.nccl_log.tuning import size_ranges
 from rdmaprov.problem import printable
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 _HEAD = ("ranks", "hosts", "transport", "HCA", "GDR", "channels", "within the node")
 _MAX_ROWS = 32
@@ -114,7 +114,7 @@ def _rows(matrix: Matrix) -> Iterator[tuple[str, ...]]:
         alike[*_of_rank(channels[member.rank]), ", ".join(member.local) or "-"].append(member.rank)
     for row, ranks in alike.items():
         hosts = sorted({rank.host or "?" for rank in ranks})
-        names = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
+        names = some(hosts, 1)
         yield format_ranges({rank.number for rank in ranks}), names, *row
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rdmaprov.problem import format_hosts, printable
+from rdmaprov.problem import printable
 from rdmaprov.switches.judge import (
     PortsProblem,
     SwitchAssessment,
@@ -16,7 +16,7 @@ from rdmaprov.switches.model import SwitchFact
 from rdmaprov.switches.problem import SwitchLevel
 from rdmaprov.switches.read import READERS
 from rdmaprov.switches.wanted import WantedSwitch
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 _NAMES = {
     SwitchFact.BUFFERS: "buffers",
@@ -43,7 +43,7 @@ def switch_lines(found: Sequence[SwitchAssessment], wanted: WantedSwitch) -> Ite
         of = f"{len(found)} switches"
         yield f"{of}: {', '.join(counts)}"
     if missing := nodes_without_port(found, wanted):
-        yield printable(f"note: no port names {format_hosts(tuple(missing))}")
+        yield printable(f"note: no port names {some(missing, 3)}")
     if not wanted.is_site:
         yield (
             f"judged by what is usual: PFC on {_list(sorted(wanted.pfc))}, DSCP"
@@ -78,7 +78,7 @@ def _unknown_lines(found: SwitchAssessment) -> Iterator[str]:
 
 
 def _who(found: SwitchAssessment, ports: Sequence[str]) -> str:
-    return found.reading.name + (f" {format_hosts(tuple(ports))}" if ports else "")
+    return found.reading.name + (f" {some(ports, 3)}" if ports else "")
 
 
 def _verdict(found: SwitchAssessment) -> str:

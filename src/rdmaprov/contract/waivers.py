@@ -12,11 +12,11 @@ from rdmaprov.inventory.model import Node
 from rdmaprov.problem import (
     Problem,
     fold_problems,
-    format_hosts,
     gather_places,
     merge_problems,
     printable,
 )
+from rdmaprov.words import some
 
 VARIABLE = "fabric_waivers"
 # What keeps a download verified, a text from doing more than it says, a node reachable, or a role
@@ -71,7 +71,7 @@ class Waived:
     def text(self) -> str:
         """Return both on one line."""
         found = self.problem
-        where = f" [{format_hosts(found.hosts)}]"
+        where = f" [{some(found.hosts, 3)}]"
         line = f"waived ({found.rule}: {self.reason}): {found.variable}: {found.message}{where}"
         return printable(line)
 

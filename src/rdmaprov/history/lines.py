@@ -15,7 +15,7 @@ from rdmaprov.history.shift import trend
 from rdmaprov.history.site_runs import SiteRun
 from rdmaprov.runs.groups import fold_names, label
 from rdmaprov.terminal import Line
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 _MOST = 20  # of a kind; our choice: --json and --html have all
 _BAD, _ODD = "red", "yellow"
@@ -107,8 +107,7 @@ def with_text(each: SeriesChange, total: int) -> str:
     if not each.events:
         return f"changed within {NEAR} runs of it: nothing that runs record"
     texts = [f"{event.text(total)} ({event.run.name})" for event in each.events]
-    more = f" and {len(texts) - 4} more" if len(texts) > 4 else ""
-    return f"changed within {NEAR} runs of it: {'; '.join(texts[:4])}{more}"
+    return f"changed within {NEAR} runs of it: {some(texts, 4, '; ')}"
 
 
 def _sizes(each: SeriesChange) -> str:
@@ -159,6 +158,5 @@ def left_out(found: History) -> Iterator[Line]:
     for each in found.damaged[:_MOST]:
         yield Line(f"left out: {each.run}: {each.why}", _ODD)
     if found.killed:
-        names = ", ".join(each.run for each in found.killed[:3])
-        more = f" and {len(found.killed) - 3} more" if len(found.killed) > 3 else ""
-        yield Line(f"left out, without results (killed, or still running): {names}{more}")
+        names = some((each.run for each in found.killed), 3)
+        yield Line(f"left out, without results (killed, or still running): {names}")

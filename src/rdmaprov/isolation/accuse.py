@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rdmaprov.isolation.compare import BAD_SHARE
-from rdmaprov.isolation.fleet_search import EITHER, LEAST_OF_LEAF, FleetSearch, join_names
+from rdmaprov.isolation.fleet_search import EITHER, LEAST_OF_LEAF, FleetSearch
 from rdmaprov.isolation.intermittent import IntermittentSearch
 from rdmaprov.isolation.meetings import Meetings, Pair, disjoint
 from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.isolation.pairs import round_robin
 from rdmaprov.isolation.witnesses import WitnessSearch
+from rdmaprov.words import some
 
 # Of more pairs than this that fail without a node in common, a cause for each is not likely.
 _MOST_PAIRS = 3
@@ -28,9 +29,9 @@ def accuse_nodes(fleet: FleetSearch, search: WitnessSearch) -> None:
         found = {node: bad for node, bad in found.items() if node not in group}
     for node, bad in found.items():
         passes = search.meetings.partners(node, bad=False)
-        why = f"it fails with {join_names(bad)}, which pass without it"
+        why = f"it fails with {some(bad, 3)}, which pass without it"
         if passes:
-            why += f", and passed with {join_names(passes)}: it comes and goes"
+            why += f", and passed with {some(passes, 3)}: it comes and goes"
         sure = "low" if passes else "high"
         hang = hangs(search, [node])
         part = FaultyPart("node", (node,), sure, why, hang=hang, comes_and_goes=bool(passes))
@@ -55,7 +56,7 @@ def accuse_intermittent(fleet: FleetSearch, search: WitnessSearch, *before: Meet
     """Accuse nodes that are slow at times, with partners that never are without them."""
     for each in IntermittentSearch(search, fleet.accused(), before).run():
         why = (
-            f"it was slow in {each.slow} of {each.tests} tests, with {join_names(each.partners)}, "
+            f"it was slow in {each.slow} of {each.tests} tests, with {some(each.partners, 3)}, "
             "which were never slow without it: it comes and goes"
         )
         seen = (*before, search.meetings)
@@ -102,7 +103,7 @@ def _accuse_common(fleet: FleetSearch, pairs: Sequence[Pair]) -> list[Pair]:
     for node in shared:
         others = [each for pair in pairs if node in pair for each in pair if each != node]
         if len(others) > 1 and not set(others) & set(shared):
-            why = f"it fails with {join_names(others)}, which pass with others, as it does itself"
+            why = f"it fails with {some(others, 3)}, which pass with others, as it does itself"
             fleet.parts.append(FaultyPart("node", (node,), "low", why, comes_and_goes=True))
     return [pair for pair in pairs if not set(pair) & set(shared)]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from rdmaprov.isolation.fleet_search import EITHER, LEAST_OF_LEAF, FleetSearch, join_names
+from rdmaprov.isolation.fleet_search import EITHER, LEAST_OF_LEAF, FleetSearch
 from rdmaprov.isolation.meetings import Meetings
 from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.isolation.witnesses import WitnessSearch
+from rdmaprov.words import some
 
 _MOST_OF_LEAF = 0.75
 
@@ -42,7 +43,7 @@ def accuse_uplinks(
     for name, bad in by_leaf.accused().items():
         if _bad_share(across, leaves[name]) < _MOST_OF_LEAF:
             continue  # its uplinks are shared: they slow all of its nodes
-        why = f"its nodes pass among themselves and fail with those of {join_names(bad)}"
+        why = f"its nodes pass among themselves and fail with those of {some(bad, 3)}"
         sure = "low" if by_leaf.meetings.partners(name, bad=False) else "high"
         fleet.parts.append(FaultyPart("leaf", tuple(leaves[name]), sure, why, name))
     _accuse_leaf_pairs(fleet, by_leaf, across, leaves)

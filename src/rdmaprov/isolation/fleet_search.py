@@ -53,9 +53,3 @@ class FleetSearch:
         """Return what pairs reached together, and count the round."""
         self.tests += 1
         return self.measure(pairs)
-
-
-def join_names(names: Sequence[str], most: int = 3) -> str:
-    """Return the first names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"

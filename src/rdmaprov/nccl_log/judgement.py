@@ -12,10 +12,10 @@ from rdmaprov.nccl_log.matrix import Channel, Matrix, Transport
 from rdmaprov.nccl_log.mismatch import (
     Mismatch,
     format_count,
-    format_names,
     format_numbers,
     format_ranks,
 )
+from rdmaprov.words import some
 
 # Of two hosts, either may be the usual one.
 _FEW_HOSTS = 2
@@ -227,7 +227,7 @@ def _missing_evidence(matrix: Matrix) -> Iterator[Mismatch]:
     if matrix.unfinished:
         yield Mismatch(
             "the log ends, or the job stopped, before all channels were listed:"
-            f" {format_names(matrix.unfinished)}",
+            f" {some(matrix.unfinished, 4)}",
             "pass the whole log; if it is whole, search it for NCCL WARN",
             proven=False,
         )
@@ -240,7 +240,7 @@ def _missing_evidence(matrix: Matrix) -> Iterator[Mismatch]:
         )
     if matrix.silent:
         yield Mismatch(
-            f"{format_names(matrix.silent)}: no line of NCCL",
+            f"{some(matrix.silent, 4)}: no line of NCCL",
             "check that this rank started, and set NCCL_DEBUG=INFO for it",
             proven=False,
         )

@@ -56,9 +56,3 @@ def format_ranges(found: Collection[int]) -> str:
 def format_count(channels: list[Channel]) -> str:
     """Return how many channels there are, such as `2 channels`."""
     return f"{len(channels)} channel{'s' if len(channels) > 1 else ''}"
-
-
-def format_names(names: Collection[str], most: int = 4) -> str:
-    """Return names, and how many more there are."""
-    rest = len(names) - most
-    return ", ".join(list(names)[:most]) + (f" and {rest} more" if rest > 0 else "")

@@ -11,6 +11,7 @@ from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.nccl_log.tally import Tally
 from rdmaprov.problem import printable
+from rdmaprov.words import some
 
 STDIN = Path("-")
 _CHUNK_BYTES = 1 << 20
@@ -40,7 +41,7 @@ def read_logs(files: Iterable[Path]) -> tuple[Tally, tuple[str, ...]]:
             silent.append(str(file))
     if len(silent) == len(names):
         raise UnreadableLogError(
-            f"{_format_names(names)}: no line of NCCL (`NCCL INFO`)", _HOW_TO_LOG
+            f"{printable(some(names, 3))}: no line of NCCL (`NCCL INFO`)", _HOW_TO_LOG
         )
     return tally, tuple(silent)
 
@@ -61,11 +62,6 @@ def read_texts(texts: Iterable[tuple[str, str]]) -> tuple[Tally, tuple[str, ...]
         if not tally.add_cut_line(last) and not found:
             silent.append(name)
     return tally, tuple(silent)
-
-
-def _format_names(names: list[str]) -> str:
-    rest = len(names) - 3
-    return printable(", ".join(names[:3]) + (f" and {rest} more" if rest > 0 else ""))
 
 
 def _add_file(file: Path, tally: Tally) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rdmaprov.report.grid import ALL
 from rdmaprov.report.model import ORDER, Issue, Skip, Tone
 from rdmaprov.runs import groups
+from rdmaprov.words import some
 
 _NAMED = 8  # most nodes that a command names; above, the list below it has the names
 _TOKEN = re.compile(r"[\w.-]+")
@@ -69,7 +70,7 @@ def _merge_messages(own: list[Message], site: Scope) -> Issue:
     where = tuple(dict.fromkeys(each.where for each in own))
     return Issue(
         first.tone,
-        where[0] if len(where) == 1 else f"{where[0]} and {len(where) - 1} more",
+        some(where, 1),
         first.text,
         widen_remedy(first.remedy, nodes, site),
         groups.label(nodes, len(site.nodes)) if nodes else "",

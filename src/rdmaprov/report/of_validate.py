@@ -10,7 +10,7 @@ from rdmaprov.report.issues import Message, Scope, group_messages, group_skips
 from rdmaprov.report.model import Cell, Grid, Tone, View
 from rdmaprov.runs.groups import count_states, subject
 from rdmaprov.validate.verdict import split_remedy
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 _HEADLINES = {
     "ok": "Passed",
@@ -79,8 +79,7 @@ def _where(check: Mapping[str, Any]) -> str:
         name.partition("[")[0].rpartition("/")[2]
         for name in (check["test"], *check.get("also", ()))
     )
-    first, *others = tests
-    return f"{first} and {len(others)} more" if others else first
+    return some(tests, 1)
 
 
 def _grid(data: Mapping[str, Any]) -> Grid:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rdmaprov.acceptance.counters import MIN_SHARE
 from rdmaprov.report.drawing import BAD, INK, LINES, MARKERS, SERIES, draw_svg, short
 from rdmaprov.report.model import Plot, Table
+from rdmaprov.words import some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,9 +30,8 @@ def plot(data: Mapping[str, Any]) -> Plot | None:
         for node, share in own.items()
         if share < MIN_SHARE
     )
-    some = ", ".join(f"{node} rail {rail} ({share:.0%})" for share, node, rail in low[:_MOST_NAMED])
-    more = f" and {len(low) - _MOST_NAMED} more" if len(low) > _MOST_NAMED else ""
-    words = f"Below {MIN_SHARE:.0%} of the node's mean: {some or 'no rail'}{more}"
+    named = (f"{node} rail {rail} ({share:.0%})" for share, node, rail in low)
+    words = f"Below {MIN_SHARE:.0%} of the node's mean: {some(named, _MOST_NAMED) or 'no rail'}"
     return Plot(
         "rails",
         "Rail balance",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.report.drawing import BAD, INK, MUTED, SERIES, draw_svg, short
 from rdmaprov.report.model import Plot, Table
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,8 +64,7 @@ def _name_events(rails: Sequence[_Data]) -> str:
         for rail in rails
         for event in rail["events"]
     ]
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    return (", ".join(found[:_MOST_NAMED]) or "none") + more
+    return some(found, _MOST_NAMED) or "none"
 
 
 def _name_event(event: _Data) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from rdmaprov.report.model import Plot, Table
 from rdmaprov.report.subnet_matrix import LoadMatrix, matrix_of
 from rdmaprov.report.subnet_svg import draw
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 _PATTERNS = {
     "ringx": "rings over the leaves, one for each rail, of which each hop crosses a spine",
@@ -42,10 +42,9 @@ def _words(matrix: LoadMatrix) -> str:
     ]
     if not uneven:
         return f"No cable carries {matrix.threshold:g} times its fair share or more"
-    more = f" and {len(uneven) - 3:,} more" if len(uneven) > 3 else ""
     return (
         f"{quantity(len(uneven), 'pair')} of switches with a cable that carries"
-        f" {matrix.threshold:g} times its fair share or more: {', '.join(uneven[:3])}{more}"
+        f" {matrix.threshold:g} times its fair share or more: {some(uneven, 3)}"
     )
 
 

@@ -10,7 +10,7 @@ from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.join import Joined, RailPort
 from rdmaprov.site_subnet.plan import PlannedRail, SubnetPlan
 from rdmaprov.subnet.problem import unknown, wrong
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 _PAIR = 2  # nodes: a rail that none of them has is another subnet's
 
@@ -122,7 +122,7 @@ def extra_findings(joined: Joined) -> Iterator[SubnetFinding]:
     for port in joined.strangers:
         hosts[port.hca.at.host].append(port)
     for host, ports in sorted(hosts.items()):
-        where = _place(ports[0]) + (f" and {len(ports) - 1} more" if len(ports) > 1 else "")
+        where = some(map(_place, ports), 1)
         text = f"on {where}, and not in the inventory; is it one of fabric_other_hosts?"
         yield SubnetFinding(wrong("extra", host, None, text))
 

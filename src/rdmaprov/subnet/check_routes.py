@@ -9,6 +9,7 @@ from rdmaprov.subnet.fabric import Hca, SubnetGraph, TrunkHop
 from rdmaprov.subnet.loads import Imbalance, Load
 from rdmaprov.subnet.problem import SubnetProblem, wrong
 from rdmaprov.subnet.routes import Lost, Routes
+from rdmaprov.words import some
 
 # Our choice, from measurements on ibsim (docs/subnet.md): healthy and degraded fabrics with the
 # engines ftree, updn and minhop stay below 1.6; routes without half of the spines have 2.
@@ -68,9 +69,7 @@ def _loops(lost: Lost) -> dict[int, list[Hca]]:
 
 def _named(targets: list[Hca]) -> str:
     """Return the first names, and how many more there are."""
-    names = [f"{hca.end.name} (LID {hca.end.lid})" for hca in targets[:_MOST_NAMED]]
-    rest = len(targets) - len(names)
-    return ", ".join(names) + (f" and {rest:,} more" if rest else "")
+    return some((f"{hca.end.name} (LID {hca.end.lid})" for hca in targets), _MOST_NAMED)
 
 
 def loop_problems(fabric: SubnetGraph, loops: list[list[TrunkHop]]) -> Iterator[SubnetProblem]:

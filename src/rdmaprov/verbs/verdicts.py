@@ -13,6 +13,7 @@ from rdmaprov.verbs.expected import BAD_SHARE_OF_CEILING
 from rdmaprov.verbs.matrix import ACROSS, INSIDE, PathKey, PathMatrix
 from rdmaprov.verbs.ports import ends
 from rdmaprov.verbs.suspects import BOTH, MOST_BAD, RECEIVING, SENDING, Suspect
+from rdmaprov.words import some
 
 COMES_AND_GOES = "comes and goes"
 _VERBS = {SENDING: "it sends", RECEIVING: "it receives", BOTH: "it sends and receives"}
@@ -120,8 +121,7 @@ def _why(matrix: PathMatrix, suspect: Suspect) -> str:
 def _partners(paths: Sequence[PathKey], node: str, most: int = 3) -> str:
     """Return the nodes at the other ends, the first ones by name."""
     names = list(dict.fromkeys(p.receiver if p.sender == node else p.sender for p in paths))
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}, which pass with others"
+    return f"{some(names, most)}, which pass with others"
 
 
 def merge_rails(parts: Sequence[FaultyPart], rails: Sequence[int]) -> tuple[FaultyPart, ...]:

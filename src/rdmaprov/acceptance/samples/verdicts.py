@@ -13,7 +13,7 @@ from rdmaprov.acceptance.samples.events import RailEvent
 from rdmaprov.acceptance.samples.fleet import FleetSamples, first_silence
 from rdmaprov.acceptance.samples.track import usual
 from rdmaprov.bandwidth import outliers
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 # Three links of one rail that go down together have a cause in common: our choice.
 _TOGETHER = 3
@@ -143,7 +143,7 @@ def notes(fleet: FleetSamples, hung: bool = False) -> Iterator[str]:
     """
     if fleet.missing:
         names, why = sorted(fleet.missing), next(iter(fleet.missing.values()))
-        yield f"no counters over time of {_some(names)}: {why}"
+        yield f"no counters over time of {some(names, _MOST_NAMED)}: {why}"
     paused = [
         (each.paused[0], f"{node.node} rail {each.rail} ({each.paused[0]:.0%})")
         for node in fleet.nodes
@@ -152,11 +152,12 @@ def notes(fleet: FleetSamples, hung: bool = False) -> Iterator[str]:
     ]
     if paused:
         names = [text for _, text in sorted(paused, reverse=True)]
-        yield f"paused by their switch, of the worst second: {_some(names)}"
+        yield f"paused by their switch, of the worst second: {some(names, _MOST_NAMED)}"
     if waits := list(_waiting_rails(fleet)):
         yield (
             "these rails had data and could not send it, ten times longer than others for the same "
-            f"bytes: {_some(waits)}. What they send to is congested or slow (port_xmit_wait)"
+            f"bytes: {some(waits, _MOST_NAMED)}. What they send to is congested or slow "
+            "(port_xmit_wait)"
         )
     for node in fleet.nodes:
         if node.longest_s > _READ_STUCK_S:
@@ -183,8 +184,3 @@ def _waiting_rails(fleet: FleetSamples) -> Iterator[str]:
         return
     found = outliers.high(rates, _WAIT_TIMES)
     yield from sorted(found, key=lambda name: -found[name])
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
