@@ -15,7 +15,7 @@ from rdmaprov.apply.events import Change
 from rdmaprov.errors import UsageError
 from rdmaprov.runs import groups
 from rdmaprov.runs.masks import MASK, Mask
-from rdmaprov.words import quantity
+from rdmaprov.words import quantity, some
 
 
 def change(layer, seen, wanted="9000", device="ens1"):
@@ -183,3 +183,11 @@ def test_failures_that_stop_are_as_many_as_was_said(most, serial, hosts, stops, 
 
     assert not stopped(goes_on)
     assert stopped(stops) or stops > size
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, ""), (3, "0; 1; 2"), (4, "0; 1; 2 and 1 more"), (2003, "0; 1; 2 and 2,000 more")],
+)
+def test_list_names_some_and_counts_the_rest(count, text):
+    assert some(map(str, range(count)), 3, "; ") == text

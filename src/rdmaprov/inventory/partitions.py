@@ -7,11 +7,8 @@ import re
 from rdmaprov.inventory.model import Node, Rail
 
 # InfiniBand Architecture 1.7, volume 1, 10.9.1: the highest of 16 bits is full membership, the
-# others are the partition's number, which is never 0. 0x7fff is the default partition.
+# others are the partition's number, which is never 0.
 FULL = 0x8000
-DEFAULT_PARTITION = 0x7FFF
-# Section 4.1.1: the prefix of a subnet that nobody gave one.
-DEFAULT_PREFIX = 0xFE80000000000000
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
 
