@@ -63,7 +63,7 @@ def trial(kind: FaultKind | None, nodes: int, seed: int, noise: float) -> KneeTr
     """Return what the stage says of one fleet."""
     shape = usual_shape(nodes)
     done = accept(shape, kind, seed, noise, stages=_STAGES)
-    planes = (done.result.scaling or {}).get("planes", [])
+    planes = done.result.details.get("scaling", {}).get("planes", [])
     knee = next((plane["knee"] for plane in planes if plane["knee"]), None)
     name = kind.name if kind else HEALTHY
     if knee is None:

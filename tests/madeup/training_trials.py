@@ -128,7 +128,7 @@ def judge(kind: FaultKind | None, done: Acceptance) -> TrainingTrial:
     bad = physics(fleet, fleet.condition, names)
     good = physics(fleet, Condition(fleet.shape, fleet.condition.efficiency), names)
     touched = bool(left_out) or _is_touched(bad, good)
-    points = result.training["points"] if result.training else []
+    points = result.details.get("training", {}).get("points", [])
     seen = {(p["strategy"], p["nodes"]): p["efficiency"] for p in points}
     own = bad.efficiencies()
     proven = [finding for finding in result.findings if finding.proven]

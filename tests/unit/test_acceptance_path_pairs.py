@@ -128,15 +128,15 @@ def test_a_rail_that_paths_name_is_in_no_collective():
     assert [(each.level, each.node) for each in stage.findings] == [("rail", node)]
     assert stage.said.startswith("11 rounds of paths on 2 rails: ")
     assert "rounds of 3 pairs side by side" in stage.said
-    assert done.result.paths is not None
+    assert "paths" in done.result.details
 
 
 def test_paths_of_a_run_that_is_resumed_are_in_its_result():
-    report = StageReport("pairs", "12 paths", paths={"names": ["gpu001"], "rows": []})
+    report = StageReport("pairs", "12 paths", detail={"names": ["gpu001"], "rows": []})
     done = accept(
         SHAPE, None, stages=("state", "preflight", "pairs", "fleet"), known={"pairs": report}
     )
-    assert done.result.paths == report.paths
+    assert done.result.details["paths"] == report.detail
 
 
 def test_a_healthy_fleet_has_both_parts():

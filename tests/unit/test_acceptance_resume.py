@@ -35,7 +35,7 @@ def test_an_interrupted_run_gives_its_whole_stages_again(tmp_path):
     same = resume.identity(site, ("n1", "n2"), Options(limit_s=5))
     report = StageReport("host", "said", 3.25, False, [Finding("w", "r", "n1", 2)], ["note"])
     report.left_out, report.intra_node_gb_s = {"n1": "why"}, 455.5
-    report.paths = {"names": ["n1", "n2"], "rows": [[0, 1, 0, 0, 48.5, 1.0, 2.1, ""]]}
+    report.detail = {"names": ["n1", "n2"], "rows": [[0, 1, 0, 0, 48.5, 1.0, 2.1, ""]]}
     run = keep(tmp_path / "runs", "20260101-000000-accept", same, [report])
     assert resume.find_run(same, tmp_path / "runs") == run
     again = resume.read_stages(run, resume.identity(site, ("n1", "n2"), Options()))["host"]
@@ -45,7 +45,7 @@ def test_an_interrupted_run_gives_its_whole_stages_again(tmp_path):
         report.notes,
     )
     assert (again.text, again.intra_node_gb_s) == (report.text, 455.5)
-    assert again.paths == report.paths
+    assert again.detail == report.detail
 
 
 def test_a_run_of_others_or_one_that_ended_is_not_resumed(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -14,7 +16,9 @@ from rdmaprov.acceptance.gate import Gate, StageRun
 from rdmaprov.acceptance.live import LiveRanks
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stages import parse_stages
+from rdmaprov.acceptance.stages import STAGES, parse_stages
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -215,3 +219,29 @@ def test_host_of_one_gpu_is_skipped(site):
 def test_a_node_that_dies_alone_is_named(site):
     report = stages_host.run_host(site, FakeRunner(lambda n, *_: 0 if n == "n2" else 1), None)
     assert {found.node for found in report.findings} == {"n2"}
+
+
+def test_each_stage_can_be_run():
+    assert [name for name in STAGES if not hasattr(StageRun, f"_run_{name}")] == []
+
+
+def test_pages_list_each_stage_in_its_order():
+    head = "| stage | what it does | skipped |\n|---|---|---|\n"
+    table = (DOCS / "acceptance.md").read_text().partition(head)[2].partition("\n\n")[0]
+    assert [line.split(" | ")[0].strip("| ") for line in table.splitlines()] == list(STAGES)
+    assert f"One step of the gate: {', '.join(STAGES)}." in (DOCS / "glossary.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["results", "certificate"])
+def test_schema_takes_each_stage(name):
+    """Lists that are written by hand forgot one: a certificate that named it was refused."""
+    found = []
+
+    def keep_lists(value):
+        if "preflight" in value.get("enum", ()):
+            found.append(value["enum"])
+        return value
+
+    json.loads((DOCS / f"{name}.schema.json").read_text(), object_hook=keep_lists)
+    assert found
+    assert all(each == list(STAGES) for each in found)

@@ -192,20 +192,20 @@ def test_a_slow_node_takes_out_nobody_and_ranks_start_twice(tmp_path):
     report = run_scaling(site, runner, 0.0)
     assert (report.left_out, [f.nodes for f in report.findings]) == ({}, [("n5", "n6")])
     assert len(runner.jobs) == 2
-    assert stage_from(json.loads(json.dumps(stage_to_keep(report)))).scaling == report.scaling
+    assert stage_from(json.loads(json.dumps(stage_to_keep(report)))).detail == report.detail
 
 
 def test_a_node_that_dies_is_left_out_and_the_others_have_a_curve(tmp_path):
     site = made_site(tmp_path, 8, per_leaf=4)
     report = run_scaling(site, FakeRunner(lambda node, *_: None if node == "n6" else 1.0), 0.0)
     assert list(report.left_out) == ["n6"]
-    points, _ = curve_of(report)
+    points, _ = curve_of(report.detail)
     assert [point["nodes"] for point in points] == [2, 4, 7]
 
 
 def test_over_gloo_each_rail_has_a_curve_without_a_model(tmp_path):
     report = run_scaling(made_site(tmp_path, 4, "gloo"), FakeRunner(slow("none")), 0.0)
-    planes = (report.scaling or {})["planes"]
+    planes = (report.detail or {})["planes"]
     assert [plane["name"] for plane in planes] == ["rail 0", "rail 1"]
     assert {point["healthy_gb_s"] for plane in planes for point in plane["points"]} == {0.0}
     assert not report.findings
@@ -214,10 +214,9 @@ def test_over_gloo_each_rail_has_a_curve_without_a_model(tmp_path):
 MADE_UP = {kind.name: kind for kind in kinds(held_out=True)}
 
 
-def curve_of(found):
-    """Return the points and the knee of the only plane of a report or a result."""
-    assert found.scaling is not None
-    [plane] = found.scaling["planes"]
+def curve_of(detail):
+    """Return the points and the knee of the only plane that the stage measured."""
+    [plane] = detail["planes"]
     return plane["points"], plane["knee"]
 
 
@@ -227,7 +226,7 @@ def curve_of(found):
 )
 def test_a_made_up_fleet_has_the_knee_that_its_physics_make(name, knee):
     done = accept(usual_shape(16), MADE_UP.get(name), 3, stages=ONLY)
-    points, found = curve_of(done.result)
+    points, found = curve_of(done.result.details["scaling"])
     assert (found or {}).get("nodes") == knee
     assert [point["nodes"] for point in points] == [2, 4, 8, 16]
     assert all(found.level == "fleet" for found in done.result.findings if found.proven)
@@ -235,7 +234,7 @@ def test_a_made_up_fleet_has_the_knee_that_its_physics_make(name, knee):
 
 def test_the_page_shows_the_curve_and_names_the_knee():
     done = accept(usual_shape(8), MADE_UP["half-spines"], 1, stages=ONLY)
-    data = {**gate_runs.accepted(8), "scaling": runs.plain(done.result.scaling or {})}
+    data = {**gate_runs.accepted(8), "scaling": runs.plain(done.result.details["scaling"])}
     schema = json.loads((ROOT / "docs/results.schema.json").read_text())
     Draft202012Validator(schema).validate(data)
     [plot] = scaling.plots(data)

@@ -30,9 +30,9 @@ def test_cpus_have_numbers_and_no_floor(tmp_path):
     report = stage(times, site)
     assert (report.state, report.findings) == ("passed", [])
     assert any("no floor" in note for note in report.notes)
-    jsonschema.validate(report.training, training_schema())
-    assert report.training["least_efficiency"] is None
-    assert stage_from(json.loads(json.dumps(stage_to_keep(report)))).training == report.training
+    jsonschema.validate(report.detail, training_schema())
+    assert report.detail["least_efficiency"] is None
+    assert stage_from(json.loads(json.dumps(stage_to_keep(report)))).detail == report.detail
 
 
 @pytest.mark.parametrize(("line", "least"), [("", 0.9), ("0.95", 0.95), ("0", None)])
@@ -41,7 +41,7 @@ def test_site_sets_its_own_efficiency(tmp_path, line, least):
     times, _ = of_gloo(tmp_path / "ranks")
     site = made_site(tmp_path / "own", 4, extra=extra)
     report = stage(times, replace(site, backend="nccl"))
-    assert report.training["least_efficiency"] == least
+    assert report.detail["least_efficiency"] == least
 
 
 def test_ranks_that_report_no_step_leave_it_unknown(tmp_path):
@@ -65,7 +65,7 @@ def test_a_torch_without_fsdp2_is_said_and_ddp_counts(tmp_path):
     report = stage(times, site)
     assert report.state == "passed"
     assert any("DDP alone" in note for note in report.notes)
-    assert {point["strategy"] for point in report.training["points"]} == {"ddp"}
+    assert {point["strategy"] for point in report.detail["points"]} == {"ddp"}
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +79,13 @@ def test_a_healthy_fleet_has_no_finding_and_its_numbers_are_its_own(healthy):
     assert (trial.efficiency, trial.knee, trial.named) == (True, True, True)
     assert "100% | 100% | 100%" in row(None, [trial])
     assert last_line([trial]).startswith("1 fleets: efficiency 1.000")
-    jsonschema.validate(json.loads(json.dumps(healthy.result.training)), training_schema())
+    jsonschema.validate(
+        json.loads(json.dumps(healthy.result.details["training"])), training_schema()
+    )
 
 
 def test_the_page_has_a_curve_and_a_breakdown_with_their_tables(healthy):
-    data = {"training": json.loads(json.dumps(healthy.result.training))}
+    data = {"training": json.loads(json.dumps(healthy.result.details["training"]))}
     curve, steps = pages.plots(data)
     assert "The floor is 90 %" in curve.note
     assert [cells[0] for cells in curve.table.rows] == ["1", "1", "2", "2", "4", "4"]
@@ -94,6 +96,6 @@ def test_the_page_has_a_curve_and_a_breakdown_with_their_tables(healthy):
 
 def test_rails_of_gloo_are_told_apart_on_the_page(tmp_path):
     times, site = of_gloo(tmp_path)
-    curve, _ = pages.plots({"training": stage(times, site).training})
+    curve, _ = pages.plots({"training": stage(times, site).detail})
     assert {cells[1] for cells in curve.table.rows} >= {"DDP, rail 0", "DDP, rail 1"}
     assert "no floor" in curve.note

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 from plugins.module_utils.roles import ORDER
@@ -9,6 +11,10 @@ from tools.generate import arguments, defaults, fragment, readme
 from tools.generate.arguments import SHARED
 from tools.generate.role import read_role
 
+from rdmaprov.acceptance.stages import STAGES
+
+# The schemas that name the gate's stages.
+SCHEMAS = ("results.schema.json", "certificate.schema.json")
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
 
@@ -29,4 +35,12 @@ def outputs() -> dict[Path, str]:
     for name, shared in SHARED.items():
         found[PLUGINS / "doc_fragments" / f"{name}.py"] = fragment.shared_text(shared, modules)
     found[PLUGINS / "module_utils" / "argument_specs.py"] = arguments.text(modules)
+    for name in SCHEMAS:
+        page = ROOT / "docs" / name
+        found[page] = stages_named(page.read_text())
     return found
+
+
+def stages_named(schema: str) -> str:
+    """Return a schema's text with the gate's stages wherever it lists them."""
+    return re.sub(r'"enum": \["state", [^]]*\]', f'"enum": {json.dumps(STAGES)}', schema)

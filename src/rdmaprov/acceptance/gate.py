@@ -23,7 +23,7 @@ from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stages import ALWAYS, StageReport, leave_out, left_out_line
+from rdmaprov.acceptance.stages import TABLE, StageReport, leave_out, left_out_line
 from rdmaprov.acceptance.stages_host_paths import add_host_paths
 from rdmaprov.acceptance.stages_path_pairs import run_site_pairs
 from rdmaprov.acceptance.stages_preflight import run_preflight
@@ -34,7 +34,6 @@ from rdmaprov.inventory import Node
 from rdmaprov.words import quantity
 
 __all__ = ["Gate", "Options"]
-_LIVE = ("pairs", "groups")
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class StageRun:
         self.stack.enter_context(self._live_stack)
         options = self.gate.options
         for name in options.wanted:
-            known = None if name in ALWAYS else self.gate.known.get(name)
+            known = None if TABLE[name].is_always else self.gate.known.get(name)
             if known is not None:
                 self.gate.on_stage(f"{known.text} (in the run that is resumed)")
             report = known or self._run_one(name)
@@ -127,22 +126,12 @@ class StageRun:
 
     def _run_one(self, name: str) -> StageReport:
         """Run a stage; report it as one line."""
-        if name not in _LIVE:
+        if not TABLE[name].keeps_ranks:
             self._live_stack.close()
             self.live = None  # its events are many
         began = time.monotonic()
-        parts: dict[str, Callable[[], StageReport]] = {
-            "state": self._check_state,
-            "preflight": self._check_nodes,
-            "host": self._run_host,
-            "pairs": self._run_pairs,
-            "groups": self._run_groups,
-            "scaling": self._run_scaling,
-            "fleet": self._run_fleet,
-            "training": self._run_training,
-            "soak": self._run_soak,
-        }
-        report = parts[name]()
+        run: Callable[[], StageReport] = getattr(self, f"_run_{name}")
+        report = run()
         report.seconds = time.monotonic() - began
         self.gate.on_stage(report.text)
         return report
@@ -153,10 +142,10 @@ class StageRun:
         result.stages.append(report)
         result.findings += report.findings
         result.notes += report.notes
-        result.paths = report.paths or result.paths
-        result.scaling = report.scaling or result.scaling
-        result.training = report.training or result.training
-        if report.name not in ("scaling", "fleet", "training", "soak"):
+        stage = TABLE[report.name]
+        if report.detail is not None:
+            result.details[stage.detail] = report.detail
+        if stage.drops:
             names = tuple(node.name for node in self.nodes)
             report.left_out = report.left_out or leave_out(report.findings, names)
         if report.left_out:
@@ -179,14 +168,14 @@ class StageRun:
             return False
         return report.name == "state" or self.site is not None
 
-    def _check_state(self) -> StageReport:
+    def _run_state(self) -> StageReport:
         found = list(self.gate.state)
         said = f"{quantity(len(self.nodes), 'node')}: the last validate of {len(found)} failed"
         return StageReport(
             "state", said if found else "no node failed its last validate", findings=found
         )
 
-    def _check_nodes(self) -> StageReport:
+    def _run_preflight(self) -> StageReport:
         """Ask each node for its facts, and find where ranks join."""
         gate = self.gate
         gate.on_stage(f"preflight: {quantity(len(self.nodes), 'node')}")
@@ -231,7 +220,7 @@ class StageRun:
             gate.connection,
             gate.options,
             outputs,
-            has_moved_data=not ran.isdisjoint(_LIVE),
+            has_moved_data=any(TABLE[name].keeps_ranks for name in ran),
         )
         return fleet.run(gate.on_start)
 

@@ -86,7 +86,7 @@ class Task:
 
     Args:
         number: unique in its job, ascending from 0.
-        stage: `host`, `pairs`, `groups`, `fleet`, `training`, `isolation` or `soak`.
+        stage: of the gate, or `isolation`.
         plane: the name of one of the job's planes.
         groups: ranks of the job, disjoint; a rank in none of them waits.
         collective: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`; or `exchange`:

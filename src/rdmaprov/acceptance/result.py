@@ -48,9 +48,7 @@ class GateResult:
         over_rails: what a second run showed, without NVLink between nodes; None if there was none.
         interrupted: whether the user stopped it.
         stages: those that ended, in order.
-        paths: tests of single paths, as path_data has them; None if there were none.
-        scaling: the curve by the number of nodes, as stages_scaling has it; None if not asked for.
-        training: steps of a model, as training.data has them; None if there were none.
+        details: all that stages measured, by the key of results.json (`detail` of stages.TABLE).
 
     """
 
@@ -68,9 +66,7 @@ class GateResult:
     over_rails: GateResult | None = None
     interrupted: bool = False
     stages: list[StageReport] = field(default_factory=list)
-    paths: dict[str, Any] | None = None
-    scaling: dict[str, Any] | None = None
-    training: dict[str, Any] | None = None
+    details: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def intra_node_gb_s(self) -> float:
@@ -111,9 +107,7 @@ class GateResult:
             ],
             "congestion": counters.congestion(self.rails),
             "samples": samples_as_data(self.samples),
-            **({"paths": self.paths} if self.paths is not None else {}),
-            **({"scaling": self.scaling} if self.scaling is not None else {}),
-            **({"training": self.training} if self.training is not None else {}),
+            **self.details,
         }
 
     def nodes_as_data(self) -> dict[str, Any]:

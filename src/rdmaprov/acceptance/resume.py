@@ -14,7 +14,7 @@ from rdmaprov.errors import UsageError
 from rdmaprov.runs.directory import RUNS
 
 FILE = "stages.json"
-_FORMAT = 3
+_FORMAT = 4
 
 
 def identity(site: Path, nodes: Sequence[str], options: Options) -> dict[str, Any]:

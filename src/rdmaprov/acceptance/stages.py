@@ -10,13 +10,50 @@ from rdmaprov.acceptance.finding import Finding
 from rdmaprov.errors import UsageError
 from rdmaprov.words import quantity, some
 
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of the gate; `StageRun` of gate.py has the method that runs it, `_run_NAME`.
+
+    Args:
+        name: as users write it.
+        is_always: whether it runs unasked, and once more when a run is resumed: what it found may
+            have changed.
+        is_extra: whether it runs only if it is asked for.
+        option: what asks for it, where `--stages` does not.
+        drops: whether a node that it finds bad is left out of the later stages.
+        keeps_ranks: whether its ranks stay for the next stage, if that keeps ranks too.
+        detail: the key of results.json that has all it measured; empty if `numbers` do.
+
+    """
+
+    name: str
+    is_always: bool = False
+    is_extra: bool = False
+    option: str = ""
+    drops: bool = True
+    keeps_ranks: bool = False
+    detail: str = ""
+
+
 # The cheap ones first; each needs fewer nodes at once than the next.
-STAGES = ("state", "preflight", "host", "pairs", "groups", "scaling", "fleet", "training", "soak")
-# These run only if they are asked for.
-EXTRA = ("scaling", "training", "soak")
-USUAL = tuple(name for name in STAGES if name not in EXTRA)
-# These are done again when a run is resumed: what they found may have changed.
-ALWAYS = ("state", "preflight")
+TABLE = {
+    stage.name: stage
+    for stage in (
+        Stage("state", is_always=True),
+        Stage("preflight", is_always=True),
+        Stage("host"),
+        Stage("pairs", keeps_ranks=True, detail="paths"),
+        Stage("groups", keeps_ranks=True),
+        Stage("scaling", is_extra=True, drops=False, detail="scaling"),
+        Stage("fleet", drops=False),
+        Stage("training", is_extra=True, drops=False, detail="training"),
+        Stage("soak", is_extra=True, option="--soak", drops=False),
+    )
+}
+STAGES = tuple(TABLE)
+USUAL = tuple(name for name, stage in TABLE.items() if not stage.is_extra)
+_LISTED = tuple(name for name, stage in TABLE.items() if not stage.option)
 _STATES = ("passed", "failed", "unknown", "skipped")
 
 
@@ -30,12 +67,21 @@ def parse_stages(text: str) -> tuple[str, ...]:
     if not text:
         return USUAL
     names = [word.strip() for word in text.split(",")]
-    known = STAGES[:-1]
     for name in names:
-        if name not in known:
-            hint = "--soak 30m adds a soak" if name == "soak" else f"Stages: {', '.join(known)}"
-            raise UsageError(f"--stages: {name!r} is no stage", hint)
-    return tuple(name for name in known if name in names or name in ALWAYS)
+        if name not in _LISTED:
+            hint = f"Stages: {', '.join(_LISTED)}"
+            if name in TABLE:
+                hint = f"{TABLE[name].option} adds it"
+            raise UsageError(f"--stages: {name!r} is no stage of a list", hint)
+    return tuple(name for name in _LISTED if name in names or TABLE[name].is_always)
+
+
+def help_line() -> str:
+    """Return the help of `--stages`."""
+    always = " and ".join(name for name in _LISTED if TABLE[name].is_always)
+    chosen = ", ".join(name for name in _LISTED if not TABLE[name].is_always)
+    extra = " and ".join(name for name in _LISTED if TABLE[name].is_extra)
+    return f"Stages to run after {always}: {chosen}.  [default: all but {extra}]"
 
 
 @dataclass(frozen=True)
@@ -43,8 +89,8 @@ class StageNumber:
     """A number that a stage measured.
 
     Args:
-        what: it is.
-        gb_s: it, in GB/s.
+        what: the name of the number.
+        gb_s: the rate, in GB/s.
         least_gb_s: what it had to be; 0 where it was only compared, or judged with others.
 
     """
@@ -67,10 +113,8 @@ class StageReport:
         notes: what else a reader must know.
         left_out: nodes that it took out of the later stages, with the reason.
         intra_node_gb_s: bus bandwidth of an all-reduce inside the slowest good node; 0: unknown.
-        paths: tests of single paths, as path_data has them; None if it had none.
         numbers: what it measured.
-        scaling: bus bandwidth by the number of nodes, as stages_scaling has it; None if not asked.
-        training: steps of a model, as training.data has them; None if it had none.
+        detail: all that it measured, as results.json has it; None if it had nothing to measure.
 
     """
 
@@ -82,10 +126,8 @@ class StageReport:
     notes: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     intra_node_gb_s: float = 0.0
-    paths: dict[str, Any] | None = None
     numbers: list[StageNumber] = field(default_factory=list)
-    scaling: dict[str, Any] | None = None
-    training: dict[str, Any] | None = None
+    detail: dict[str, Any] | None = None
 
     @property
     def state(self) -> str:
@@ -122,9 +164,7 @@ def stage_to_keep(report: StageReport) -> dict[str, Any]:
         "findings": [finding.as_data() for finding in report.findings],
         "notes": report.notes,
         "intra_node_gb_s": report.intra_node_gb_s,
-        "paths": report.paths,
-        "scaling": report.scaling,
-        "training": report.training,
+        "detail": report.detail,
     }
 
 
@@ -149,10 +189,8 @@ def stage_from(kept: Mapping[str, Any]) -> StageReport:
         [str(note) for note in kept["notes"]],
         {str(name): str(why) for name, why in dict(kept["left_out"]).items()},
         float(kept["intra_node_gb_s"]),
-        dict(kept["paths"]) if kept["paths"] is not None else None,
         [StageNumber(**each) for each in list(kept["numbers"])],
-        dict(kept["scaling"]) if kept.get("scaling") is not None else None,
-        dict(kept["training"]) if kept.get("training") is not None else None,
+        dict(kept["detail"]) if kept["detail"] is not None else None,
     )
 
 

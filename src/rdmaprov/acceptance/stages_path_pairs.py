@@ -45,7 +45,7 @@ def run_site_pairs(
     if paths is None:
         return _run_rings(site, options, open_live)
     names = tuple(node.name for node in site.nodes)
-    paths.stage.paths = paths_as_data(names, paths.bandwidth, paths.latency, paths.expected)
+    paths.stage.detail = paths_as_data(names, paths.bandwidth, paths.latency, paths.expected)
     lost = leave_out(paths.stage.findings, names)
     if len(names) - len(lost) < 2 or (paths.stage.findings and not options.keep_going):
         return paths.stage
@@ -130,6 +130,6 @@ def join_pairs(paths: StageReport, rings: StageReport) -> StageReport:
     joined = StageReport("pairs", f"{paths.said}; {rings.said}", is_skipped=False)
     joined.findings = [*paths.findings, *rings.findings]
     joined.notes = [*paths.notes, *rings.notes]
-    joined.paths = paths.paths
+    joined.detail = paths.detail
     joined.numbers = [*paths.numbers, *rings.numbers]
     return joined

@@ -101,7 +101,7 @@ class ScalingStage:
             left = len(self.site.nodes) - len(report.left_out)
             report.said = f"{quantity(left, 'node')} are left"
             return report
-        report.scaling = {"algorithm": _ALGORITHM, "bytes": size, "planes": []}
+        report.detail = {"algorithm": _ALGORITHM, "bytes": size, "planes": []}
         for plane, found in across.items():
             self._judge(report, plane, self._points(found, in_order[plane], size))
         return report
@@ -202,8 +202,8 @@ class ScalingStage:
             return
         verdict = judge_curve(points)
         report.findings += findings(verdict)
-        assert report.scaling is not None  # noqa: S101 - made by `run`
-        report.scaling["planes"].append(plane_as_data(plane, points, verdict))
+        assert report.detail is not None  # noqa: S101 - made by `run`
+        report.detail["planes"].append(plane_as_data(plane, points, verdict))
         report.numbers += [
             StageNumber(f"{point.nodes} nodes, {plane}", point.gb_s) for point in points
         ]

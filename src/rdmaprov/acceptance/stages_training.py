@@ -46,7 +46,7 @@ def run_training(site: GateSite, runner: JobRunner, options: Options) -> StageRe
         remedy = "On the controller, read logs/ of this run"
         report.findings.append(Finding(what, remedy, proven=False))
     report.notes += _notes(times, points)
-    report.training = training_as_data(times, points, _floor(site))
+    report.detail = training_as_data(times, points, _floor(site))
     report.said = _sentence(plan, points)
     return report
 

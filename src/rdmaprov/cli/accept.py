@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from rdmaprov.acceptance import stages as gate_stages
 from rdmaprov.cli.options import (
     idle_option,
     json_option,
@@ -60,8 +61,7 @@ from rdmaprov.cli.verbosity import verbosity_options
     "--stages",
     metavar="LIST",
     default="",
-    help="Stages to run after state and preflight: host, pairs, groups, scaling, fleet, training."
-    "  [default: all but scaling and training]",
+    help=gate_stages.help_line(),
 )
 @click.option(
     "--soak",
