@@ -15,16 +15,16 @@ from rdmaprov.watch.verdict import Verdict
 
 # As `open` of watch/node/counters.py lists them on a node of the lab.
 NAMES = (
-    "hw_counters.sent_pkts",
-    "hw_counters.rcvd_pkts",
-    "hw_counters.out_of_seq_request",
-    "hw_counters.rcvd_seq_err",
-    "hw_counters.completer_retry_err",
-    "hw_counters.retry_exceeded_err",
-    "hw_counters.link_downed",
+    "hw.sent_pkts",
+    "hw.rcvd_pkts",
+    "hw.out_of_seq_request",
+    "hw.rcvd_seq_err",
+    "hw.completer_retry_err",
+    "hw.retry_exceeded_err",
+    "hw.link_downed",
     "down",
-    "statistics.tx_bytes",
-    "statistics.rx_bytes",
+    "netdev.tx_bytes",
+    "netdev.rx_bytes",
     "carrier_changes",
     "ethtool.tx_bytes_phy",
     "ethtool.rx_bytes_phy",
@@ -54,13 +54,13 @@ def load(packets: int, sent: int = -1, priority: int = 3) -> dict[str, int]:
         f"ethtool.tx_prio{priority}_bytes": sent * PACKET,
     }
     both = {
-        "statistics.tx_bytes": sent,
+        "netdev.tx_bytes": sent,
         "ethtool.tx_bytes_phy": sent,
-        "statistics.rx_bytes": packets,
+        "netdev.rx_bytes": packets,
         "ethtool.rx_bytes_phy": packets,
     }
     moved |= {name: count * PACKET for name, count in both.items()}
-    return {**moved, "hw_counters.sent_pkts": packets, "hw_counters.rcvd_pkts": packets}
+    return {**moved, "hw.sent_pkts": packets, "hw.rcvd_pkts": packets}
 
 
 class SoftRoceWatch:

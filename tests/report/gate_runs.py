@@ -110,7 +110,7 @@ def _samples(fleet: tuple[str, ...], rails: int, odd: str) -> FleetSamples:
             rates[3][20:34] = [0.0] * 14
             downs[20:31] = [1] * 11
         cnps = [round(rate) for rate in rates[0]]
-        columns = {"3/down": downs, "0/hw_counters.np_cnp_sent": cnps}
+        columns = {"3/down": downs, "0/hw.np_cnp_sent": cnps}
         files[node] = made_samples.pack(made_samples.rails(*rates, **columns))
     return collect_samples(files, dict.fromkeys(files, rails), together=True)
 

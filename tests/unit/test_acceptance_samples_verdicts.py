@@ -138,8 +138,8 @@ def test_rail_that_its_switch_pauses_is_noted_and_not_accused():
 
 def test_rail_that_waits_much_longer_than_others_is_noted():
     def waits(ticks):
-        columns = {f"{rail}/counters.port_xmit_wait": [5000] * len(SWEEP) for rail in range(RAILS)}
-        return {"fast": {**columns, "1/counters.port_xmit_wait": [ticks] * len(SWEEP)}}
+        columns = {f"{rail}/port.port_xmit_wait": [5000] * len(SWEEP) for rail in range(RAILS)}
+        return {"fast": {**columns, "1/port.port_xmit_wait": [ticks] * len(SWEEP)}}
 
     usual = {f"n{number}": waits(5000) for number in (0, 1, 2, 3, 5)}
     found = fleet(**usual, n4=waits(80_000))
@@ -213,7 +213,7 @@ def test_noise_alone_is_no_change(seed):
 
 
 def test_figures_of_results_have_what_a_reader_asks_for():
-    counts = {"3/hw_counters.np_cnp_sent": [5] * len(SWEEP)}
+    counts = {"3/hw.np_cnp_sent": [5] * len(SWEEP)}
     data = samples_as_data(
         fleet(n3=with_rail(2, without(SWEEP, 3, 4)), n5={"fast": counts, "cpu_s": 1.0})
     )

@@ -9,7 +9,7 @@ import pytest
 from rdmaprov.node import rail_counters
 
 BYTES, PACKETS = re.compile(r"tx_prio\d_bytes"), re.compile(r"tx_prio\d_(bytes|packets)")
-COUNTS = {"hw_counters": ("sent_pkts", "np_cnp_sent")}
+COUNTS = {"hw": ("sent_pkts", "np_cnp_sent")}
 
 
 @pytest.fixture
@@ -34,5 +34,5 @@ def test_packets_by_priority_are_read_where_rdma_is_counted_in_packets(
         {"netdev": "ens1", "pci": ""}, 0, COUNTS, {}, BYTES, str(tmp_path), PACKETS
     )
     assert asked == [wanted]
-    assert f"0/hw_counters.{counter}" in dict(rail.fast)
+    assert f"0/hw.{counter}" in dict(rail.fast)
     rail.close()

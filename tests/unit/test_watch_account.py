@@ -107,8 +107,8 @@ def test_node_that_never_answers_is_unknown():
 @pytest.mark.parametrize(
     ("left_out", "says"),
     [
-        ({"hw_counters.np_ecn_marked_roce_packets"}, "no counter of ECN marks"),
-        ({"hw_counters.rp_cnp_handled"}, "no counter of CNPs"),
+        ({"hw.np_ecn_marked_roce_packets"}, "no counter of ECN marks"),
+        ({"hw.rp_cnp_handled"}, "no counter of CNPs"),
         (
             {"ethtool.rx_prio3_pause_duration", "ethtool.tx_prio3_pause_duration"},
             "no counter of pause frames",
@@ -118,7 +118,7 @@ def test_node_that_never_answers_is_unknown():
             "no counter of RDMA by priority",
         ),
         (
-            {"counters.port_xmit_data", "ethtool.tx_bytes_phy"},
+            {"port.port_xmit_data", "ethtool.tx_bytes_phy"},
             "no counter of bytes",
         ),
     ],
@@ -136,7 +136,7 @@ def test_counter_that_stands_at_its_largest_value_is_unknown():
     made = Watching(watch)
     made.pass_seconds(6)
     (text,) = unknown(made)
-    assert "counters.link_downed of rail 2 is at its largest value" in text
+    assert "port.link_downed of rail 2 is at its largest value" in text
 
 
 def test_infiniband_needs_no_counters_of_pauses():

@@ -62,7 +62,7 @@ def test_bytes_grow_as_the_kernel_counts_them():
     names = parse_names(opened, 1)
     steps = parse_steps(step, len(names.keys))
     grown = {names.keys[place][1]: by for place, by in zip(steps.at, steps.by, strict=True)}
-    assert grown["statistics.tx_bytes"] >= 20_000
+    assert grown["netdev.tx_bytes"] >= 20_000
     assert "down" not in grown
     assert names.devices == (("", "lo"),)
     assert names.boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -99,13 +99,13 @@ def test_counters_of_an_rdma_device_fall_vanish_and_lose_their_link(tree):
     steps = parse_steps(step, len(names.keys))
     named = {key[1]: place for place, key in enumerate(names.keys)}
     grown = dict(zip(steps.at, steps.by, strict=True))
-    assert names.counts[named["counters.symbol_error"]] == 7
+    assert names.counts[named["port.symbol_error"]] == 7
     assert grown == {
-        named["counters.port_xmit_data"]: 60,
-        named["counters.symbol_error"]: -7,
+        named["port.port_xmit_data"]: 60,
+        named["port.symbol_error"]: -7,
         named["down"]: 1,
     }
-    assert steps.gone == [named["hw_counters.np_cnp_sent"]]
+    assert steps.gone == [named["hw.np_cnp_sent"]]
     assert names.devices == (("mlx5_0", "ens1"),)
 
 

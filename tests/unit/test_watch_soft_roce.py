@@ -63,11 +63,11 @@ def test_packets_that_a_queue_drops_have_no_priority(watch):
 
 def test_flap_between_two_reads_is_named_with_its_own_node_alone(watch):
     """The peer's connections end meanwhile; each read finds the link up."""
-    flap = {**load(PACKETS), "hw_counters.link_downed": 1}
+    flap = {**load(PACKETS), "hw.link_downed": 1}
     near = {
         **load(PACKETS),
-        "hw_counters.completer_retry_err": 9,
-        "hw_counters.retry_exceeded_err": 1,
+        "hw.completer_retry_err": 9,
+        "hw.retry_exceeded_err": 1,
     }
     assert watch.seconds_until_named(bad(flap, near), BAD, RAIL) <= 3
     assert proven(watch) == [(VerdictKind.LINK, (BAD,), RAIL)]
@@ -84,11 +84,11 @@ def test_link_that_is_seen_down_each_other_second_flaps(watch):
 
 def test_path_that_loses_packets_is_named_with_both_ends(watch):
     """Gaps are NAKed to the sender, whose own answers are lost, too, and time out at the peer."""
-    far = {**load(PACKETS), "hw_counters.rcvd_seq_err": 20, "hw_counters.completer_retry_err": 24}
+    far = {**load(PACKETS), "hw.rcvd_seq_err": 20, "hw.completer_retry_err": 24}
     near = {
         **load(PACKETS),
-        "hw_counters.out_of_seq_request": 20,
-        "hw_counters.completer_retry_err": 5,
+        "hw.out_of_seq_request": 20,
+        "hw.completer_retry_err": 5,
     }
     assert watch.seconds_until_named(bad(far, near), BAD, RAIL) <= 9
     assert proven(watch) == [(VerdictKind.LOSS, (NEAR, BAD), RAIL)]
@@ -99,8 +99,8 @@ def test_path_that_loses_packets_is_named_with_both_ends(watch):
 def test_connection_whose_retries_are_used_up_accuses_no_end(watch):
     near = {
         **load(PACKETS),
-        "hw_counters.completer_retry_err": 1,
-        "hw_counters.retry_exceeded_err": 1,
+        "hw.completer_retry_err": 1,
+        "hw.retry_exceeded_err": 1,
     }
     watch.pass_seconds(9, bad({}, near))
     (found,) = [each for each in watch.verdicts() if each.proven]
@@ -110,7 +110,7 @@ def test_connection_whose_retries_are_used_up_accuses_no_end(watch):
 
 def test_receiver_without_buffer_is_named_alone(watch):
     far = {**load(PACKETS), "ethtool.rx_prio3_discards": 30, "ethtool.rx_discards_phy": 30}
-    near = {**load(PACKETS), "hw_counters.rcvd_seq_err": 20, "hw_counters.retry_exceeded_err": 1}
+    near = {**load(PACKETS), "hw.rcvd_seq_err": 20, "hw.retry_exceeded_err": 1}
     assert watch.seconds_until_named(bad(far, near), BAD, RAIL) <= 3
     assert proven(watch) == [(VerdictKind.LOSS, (BAD,), RAIL)]
 
@@ -144,7 +144,7 @@ def test_pauses_marks_and_notifications_that_are_not_counted_are_unknown(watch):
 
 
 @pytest.mark.parametrize(
-    "left_out", ["hw_counters.sent_pkts", "ethtool.tx_prio0_packets"], ids=["RDMA", "priorities"]
+    "left_out", ["hw.sent_pkts", "ethtool.tx_prio0_packets"], ids=["RDMA", "priorities"]
 )
 def test_priorities_are_unknown_where_one_side_is_not_counted(left_out):
     node = site_nodes(SHAPE)[0]

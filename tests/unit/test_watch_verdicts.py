@@ -198,7 +198,7 @@ def test_rail_that_counts_no_cnps_is_not_called_a_victim():
     def paused(_watch: MadeUpWatch, rows: Fleet, _second: int) -> None:
         rows[0][1].paused = 0.5
 
-    left_out = frozenset({"hw_counters.rp_cnp_handled"})
+    left_out = frozenset({"hw.rp_cnp_handled"})
     watching = Watching(MadeUpWatch(site_nodes(SHAPE), 0, [paused], left_out=left_out))
     watching.pass_seconds(12)
     assert {each.kind for each in watching.verdicts()} == {VerdictKind.UNKNOWN}

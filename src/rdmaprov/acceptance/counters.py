@@ -10,17 +10,9 @@ from dataclasses import dataclass
 from rdmaprov.acceptance.finding import Finding, apply_remedy
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.inventory import Node
+from rdmaprov.node.counter_names import CONGESTED, judged
 
-# What congestion control and adaptive routing did: reported, but no fault.
-CONGESTION = (
-    "hw.out_of_sequence",
-    "hw.out_of_seq_request",
-    "hw.np_cnp_sent",
-    "hw.rp_cnp_handled",
-    "hw.np_ecn_marked_roce_packets",
-    "ethtool.rx_global_pause",
-    "ethtool.tx_global_pause",
-)
+CONGESTION = frozenset(judged(CONGESTED))
 # Sent bytes, the best source first: words of 4 bytes (InfiniBand Architecture 1.4, 16.1.3.5).
 _SENT = (("port.port_xmit_data", 4), ("ethtool.tx_bytes_phy", 1), ("netdev.tx_bytes", 1))
 # Of two nodes, either may be the usual one.

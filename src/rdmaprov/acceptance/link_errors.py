@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from rdmaprov.acceptance import lost_paths
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding, apply_remedy
+from rdmaprov.node import counter_names
+from rdmaprov.node.counter_names import NEVER, ONCE, RATE
 
 # Behind error correction: the threshold of ibdiagnet's BER check (its manual v2.21, "Bit Error
 # Rate"), and what links with RS(544,514) have to reach (Intel AN 846, 5.3). Rates before it, up to
@@ -27,39 +29,8 @@ _NORMAL = 500
 # One may be a cable that was touched; our choice, as no standard names a number.
 MAX_RECOVERIES = 1
 
-# A link that went down breaks its connections: NVIDIA's NVSentinel (NIC Health Monitor, "Link
-# Counter Detection") calls any such event fatal. So do retries that are used up: NCCL ends then.
-_NEVER = {
-    "port.link_downed": "link-down events",
-    "ethtool.link_down_events_phy": "link-down events",
-    "hw.retry_exceeded_err": "retry limits exceeded",
-    # By its definition, it counts when the number of local errors exceeds a threshold (InfiniBand
-    # Architecture 1.4, 16.1.3.5).
-    "port.local_link_integrity_errors": "link integrity errors",
-}
-_RECOVERIES = {"port.link_error_recovery": "link recoveries"}
-# Each is at least one wrong bit behind error correction ("the actual errors seen by the
-# application level": ibdiagnet's manual), or one packet that was dropped here. A wrong bit costs a
-# packet, so as many lost packets are allowed as wrong bits. Counters: "Understanding mlx5 Linux
-# counters" of NVIDIA, drivers/infiniband/hw/mlx5/counters.c; rxe: sw/rxe/rxe_hw_counters.c.
-_HERE = {
-    "port.symbol_error": "symbol errors",
-    "port.port_rcv_errors": "packets received with errors",
-    "ethtool.rx_symbol_err_phy": "symbol errors",
-    "ethtool.rx_crc_errors_phy": "frames with a wrong CRC",
-    "netdev.rx_errors": "frames received with errors",
-    "netdev.rx_crc_errors": "frames with a wrong CRC",
-    "netdev.tx_errors": "transmit errors",
-    "hw.rx_icrc_encapsulated": "RoCE packets with a wrong ICRC",
-    "port.port_xmit_discards": "packets discarded on transmit",
-    "ethtool.rx_discards_phy": "packets discarded on receive (no buffer)",
-    "ethtool.tx_discards_phy": "packets discarded on transmit",
-}
+_NEVER, _ONCE, _HERE = map(counter_names.judged, (NEVER, ONCE, RATE))
 RATED = frozenset(_HERE)
-# Packets that arrive out of order are no fault where routing is adaptive: the HCA places them
-# ("Out-of-Order Data Placement" in NVIDIA's MLNX_OFED 5.8 documentation). One that was lost shows
-# as a NAK at its sender, which is counted above.
-UNORDERED = ("hw.out_of_sequence", "hw.out_of_seq_request")
 _CHECK_LINK = "Check the cable and the switch port, then PFC and ECN on both ends"
 
 
@@ -113,7 +84,7 @@ def local_findings(rails: Sequence[RailTraffic], lossless: int | None) -> Iterat
     """Yield what a rail counts of its own link."""
     for each in rails:
         rare = most_errors(each.bits)
-        limits = [(_NEVER, 0), (_RECOVERIES, MAX_RECOVERIES), (_HERE, rare)]
+        limits = [(_NEVER, 0), (_ONCE, MAX_RECOVERIES), (_HERE, rare)]
         for names, most in limits:
             for name, meaning in names.items():
                 if each.delta.get(name, 0) > most:

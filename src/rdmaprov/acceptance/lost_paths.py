@@ -11,23 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
+from rdmaprov.node.counter_names import RESENT, judged
 
 # Half of all losses are those of the bad end; the rest is for chance. Our choices.
 _END_SHARE = 0.4
 _TIMES_THE_NEXT = 1.5
 _LEAF_SHARE = 0.5
 _REMEDY = "Check counters and PFC of the switch ports on this rail, then the cables"
-# What a sender counts for packets that were lost anywhere on the path: "Understanding mlx5 Linux
-# counters" of NVIDIA; rxe: sw/rxe/rxe_hw_counters.c.
-COUNTERS = (
-    "hw.packet_seq_err",
-    "hw.rcvd_seq_err",
-    "hw.implied_nak_seq_err",
-    "hw.local_ack_timeout_err",
-    "hw.rnr_nak_retry_err",
-    "hw.roce_adp_retrans",
-    "hw.completer_retry_err",
-)
+COUNTERS = tuple(judged(RESENT))
 
 
 def findings(rails: Sequence[RailTraffic], leaves: Mapping[str, str]) -> list[Finding]:

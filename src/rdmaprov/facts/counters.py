@@ -11,18 +11,13 @@ from rdmaprov.facts.devices import INFINIBAND, NET
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import END, output, whole
+from rdmaprov.node.counter_names import NEVER, RATE, judged
 
-# Physical errors of a port, by the names of mlx5's `ethtool -S`.
-# Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst
-PHYSICAL = ("rx_crc_errors_phy", "rx_symbol_err_phy", "rx_in_range_len_errors_phy")
-# Errors of an InfiniBand port's own link. IBTA specification, PortCounters. Not the packets that
-# another link spoiled, which arrive marked so (PortRcvRemotePhysicalErrors).
-INFINIBAND_ERRORS = (
-    "symbol_error",
-    "port_rcv_errors",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-)
+# What counts errors of a port's own link. Not the packets that another link spoiled, which arrive
+# marked so (PortRcvRemotePhysicalErrors).
+_OWN = (*judged(NEVER, "validate"), *judged(RATE, "validate"))
+PHYSICAL = tuple(name[8:] for name in _OWN if name.startswith("ethtool."))
+INFINIBAND_ERRORS = tuple(name[5:] for name in _OWN if name.startswith("port."))
 INTERVAL_S = 5
 _FILES = " ".join(f"{INFINIBAND}/*/ports/1/counters/{name}" for name in INFINIBAND_ERRORS)
 # All of a node's ports in one command, so that it waits once, and only if a counter is not zero.

@@ -2,14 +2,15 @@
 
 import os
 
+from rdmaprov.node.counter_names import DIRECTORIES
 from rdmaprov.node.devices import rail_devices
 from rdmaprov.node.kept_counters import ETHTOOL, CounterFile, Ethtool, LinkState
 
 # Read at each tick. A file of counters/ costs the firmware a command, all of hw_counters/ together
 # one each 10 ms: show_pma_counter and RDMA_HW_STATS_DEFAULT_LIFESPAN, drivers/infiniband/core.
 FAST = {
-    "counters": ("port_xmit_data", "port_rcv_data", "port_xmit_wait"),
-    "hw_counters": (
+    "port": ("port_xmit_data", "port_rcv_data", "port_xmit_wait"),
+    "hw": (
         "np_cnp_sent",
         "rp_cnp_handled",
         "np_ecn_marked_roce_packets",
@@ -24,7 +25,7 @@ FAST = {
         "completer_retry_err",
     ),
 }
-SLOW = {"counters": ("port_xmit_discards", "port_rcv_errors", "symbol_error", "link_downed")}
+SLOW = {"port": ("port_xmit_discards", "port_rcv_errors", "symbol_error", "link_downed")}
 
 
 class RailCounters:
@@ -33,7 +34,7 @@ class RailCounters:
     Args:
         described: `netdev`, `pci` and `rdma` as the site has them; some may be empty.
         number: the rail's, which the names of its counters begin with.
-        fast: names of files by their directory; these are in the attribute `fast`.
+        fast: names of files by place (DIRECTORIES); these are in the attribute `fast`.
         slow: likewise.
         ethtool: what of `ethtool -S` is read.
         root: where sysfs is.
@@ -55,14 +56,14 @@ class RailCounters:
             self.fast += self._files(fast, port)
             self.slow += self._files(slow, port)
             self._add("down", LinkState(port + "/state", b"4:"))  # IB_PORT_ACTIVE
-        if packets and self._named("hw_counters.sent_pkts") in dict(self.fast):
+        if packets and self._named("hw.sent_pkts") in dict(self.fast):
             ethtool = packets
         if self.netdev:
             self._add_netdev(os.path.join(root, "sys/class/net", self.netdev), ethtool)
 
     def _add_netdev(self, device, ethtool):
-        if self._named("counters.port_xmit_data") not in dict(self.fast):
-            self.fast += self._files({"statistics": ("tx_bytes", "rx_bytes")}, device)
+        if self._named("port.port_xmit_data") not in dict(self.fast):
+            self.fast += self._files({"netdev": ("tx_bytes", "rx_bytes")}, device)
         self.fast += self._files({"": ("carrier_changes",)}, device)
         if not self.rdma:
             self._add("down", LinkState(device + "/carrier", b"1"))
@@ -83,7 +84,7 @@ class RailCounters:
         for group, wanted in groups.items():
             for name in wanted:
                 try:
-                    one = CounterFile(os.path.join(base, group, name))
+                    one = CounterFile(os.path.join(base, DIRECTORIES.get(group, group), name))
                 except OSError:
                     continue
                 if one.count() is None:

@@ -13,20 +13,20 @@ Key = tuple[int, str]  # a rail's number, and the counter
 # Architecture 1.4, 16.1.3.5). Of several counters of one thing, the largest is taken: RDMA is
 # missing in some, and what is not RDMA in others.
 _COLUMNS = {
-    "counters.port_xmit_data": (Column.SENT, WORD_BYTES),
+    "port.port_xmit_data": (Column.SENT, WORD_BYTES),
     "ethtool.tx_bytes_phy": (Column.SENT, 1),
-    "statistics.tx_bytes": (Column.SENT, 1),
-    "counters.port_rcv_data": (Column.RECEIVED, WORD_BYTES),
+    "netdev.tx_bytes": (Column.SENT, 1),
+    "port.port_rcv_data": (Column.RECEIVED, WORD_BYTES),
     "ethtool.rx_bytes_phy": (Column.RECEIVED, 1),
-    "statistics.rx_bytes": (Column.RECEIVED, 1),
-    "hw_counters.np_ecn_marked_roce_packets": (Column.MARKED, 1),
-    "hw_counters.np_cnp_sent": (Column.CNPS_SENT, 1),
-    "hw_counters.rp_cnp_handled": (Column.CNPS_HANDLED, 1),
+    "netdev.rx_bytes": (Column.RECEIVED, 1),
+    "hw.np_ecn_marked_roce_packets": (Column.MARKED, 1),
+    "hw.np_cnp_sent": (Column.CNPS_SENT, 1),
+    "hw.rp_cnp_handled": (Column.CNPS_HANDLED, 1),
     "ethtool.tx_pause_storm_warning_events": (Column.STORMS, 1),
     "ethtool.tx_pause_storm_error_events": (Column.STORMS, 1),
     "ethtool.outbound_pci_stalled_rd_events": (Column.STALLS, 1),
     "ethtool.outbound_pci_stalled_wr_events": (Column.STALLS, 1),
-    "counters.port_xmit_wait": (Column.WAITS, 1),
+    "port.port_xmit_wait": (Column.WAITS, 1),
     "carrier_changes": (Column.CHANGES, 1),
     "down": (Column.DOWN, 1),
 }
@@ -74,8 +74,8 @@ def missing_counters(node: Node, keys: Collection[Key]) -> tuple[str, ...]:
 def _counts_priorities(keys: Collection[Key], rail: int) -> bool:
     """Return whether a rail counts RDMA alone, and what it sends by priority, in one unit."""
     pairs = (
-        ("counters.port_xmit_data", "ethtool.tx_prio0_bytes"),
-        ("hw_counters.sent_pkts", "ethtool.tx_prio0_packets"),
+        ("port.port_xmit_data", "ethtool.tx_prio0_bytes"),
+        ("hw.sent_pkts", "ethtool.tx_prio0_packets"),
     )
     return any((rail, rdma) in keys and (rail, all_) in keys for rdma, all_ in pairs)
 

@@ -12,25 +12,15 @@ from rdmaprov.acceptance import link_errors, lost_paths
 from rdmaprov.watch.columns import Key
 from rdmaprov.watch.thresholds import ERROR_WINDOW_S, ERROR_WINDOWS
 
-# As the acceptance names what a run counted; the rest of a name is the same.
-_GROUPS = {"counters": "port", "hw_counters": "hw", "ethtool": "ethtool", "statistics": "netdev"}
 _DISCARDS = re.compile(r"ethtool\.rx_prio\d_discards")
-
-
-def acceptance_name(name: str) -> str:
-    """Return what an acceptance calls a counter."""
-    group, _, rest = name.partition(".")
-    return f"{_GROUPS.get(group, group)}.{rest}"
 
 
 @functools.cache
 def _has_rate(name: str) -> bool:
     """Return whether a link may have some of these errors, by its rate."""
-    known = acceptance_name(name)
     return (
-        known in link_errors.RATED
-        or known in lost_paths.COUNTERS
-        or known == "ethtool.rx_pcs_symbol_err_phy"
+        name in link_errors.RATED
+        or name in lost_paths.COUNTERS
         or _DISCARDS.fullmatch(name) is not None
     )
 

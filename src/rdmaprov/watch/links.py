@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Sequence
 from rdmaprov.acceptance import link_errors, lost_paths
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.finding import Finding
-from rdmaprov.watch.error_windows import acceptance_name
 from rdmaprov.watch.fleet import Place, WatchedFleet
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailState
@@ -20,21 +19,13 @@ _PATHS = "Check discards and errors of the switch ports on this rail, then the c
 _SYMBOLS = {
     "ethtool.rx_pcs_symbol_err_phy": "ethtool -S: rx_pcs_symbol_err_phy",
     "ethtool.rx_symbol_err_phy": "ethtool -S: rx_symbol_err_phy",
-    "counters.symbol_error": "sysfs: counters/symbol_error",
+    "port.symbol_error": "sysfs: counters/symbol_error",
 }
-_DOWNS = ("counters.link_downed", "hw_counters.link_downed", "ethtool.link_down_events_phy")
+_DOWNS = ("port.link_downed", "hw.link_downed", "ethtool.link_down_events_phy")
 # A connection ends then; its sender may be healthy, and its receiver gone.
-_RETRIES = "hw_counters.retry_exceeded_err"
+_RETRIES = "hw.retry_exceeded_err"
 # Judged here by themselves.
-_APART = {
-    "port.symbol_error",
-    "ethtool.rx_symbol_err_phy",
-    "ethtool.rx_pcs_symbol_err_phy",
-    "port.link_downed",
-    "ethtool.link_down_events_phy",
-    "hw.link_downed",
-    "hw.retry_exceeded_err",
-}
+_APART = {*_SYMBOLS, *_DOWNS, _RETRIES}
 _FEWEST = 3  # of fewer senders, nothing tells at whose end packets are lost
 
 
@@ -149,8 +140,10 @@ def _traffic(fleet: WatchedFleet, node: NodeAccount) -> Iterator[RailTraffic]:
     """Yield what the rails of a node counted, as an acceptance has it."""
     deltas: dict[int, dict[str, int]] = defaultdict(dict)
     for (rail, name), count in node.totals.items():
-        if count and (known := acceptance_name(name)) not in _APART:
-            deltas[rail][known] = count
+        if count and name not in _APART:
+            deltas[rail][name] = count
+        elif count and name == _RETRIES:
+            deltas.setdefault(rail, {})  # by these alone, too, it is one that misses packets
     for rail, delta in deltas.items():
         place = (node.node.name, rail)
         bits = 1e9 * fleet.gbps(place) * node.rails[rail].seen_s
@@ -161,8 +154,8 @@ def _bursts(fleet: WatchedFleet, node: NodeAccount) -> Iterator[tuple[int, RailT
     """Yield by rail the errors that were too many for some seconds."""
     deltas: dict[int, dict[str, int]] = defaultdict(dict)
     for (rail, name), burst in node.errors.worst.items():
-        if (known := acceptance_name(name)) not in _APART:
-            deltas[rail][known] = burst.count
+        if name not in _APART:
+            deltas[rail][name] = burst.count
     for rail, delta in deltas.items():
         place = (node.node.name, rail)
         yield rail, RailTraffic(*place, delta, 1e9 * fleet.gbps(place) * _burst_s(fleet, place))

@@ -146,7 +146,7 @@ def victims(
 
 def _counts_cnps(fleet: WatchedFleet, place: Place) -> bool:
     """Return whether a rail counts CNPs: without them, whether it has a part is unknown."""
-    return (place[1], "hw_counters.rp_cnp_handled") in fleet.nodes[place[0]].totals
+    return (place[1], "hw.rp_cnp_handled") in fleet.nodes[place[0]].totals
 
 
 def _paused_share(fleet: WatchedFleet, place: Place) -> float:

@@ -13,7 +13,7 @@ from rdmaprov.watch.thresholds import LEAST_RDMA_BYTES, LEAST_RDMA_PACKETS, PRIO
 PRIORITIES = range(8)
 # What a rail counts of RDMA alone: InfiniBand's counters have its bytes (drivers/infiniband/hw/
 # mlx5/mad.c), Soft-RoCE has its packets (sw/rxe/rxe_hw_counters.c).
-RDMA_BYTES, RDMA_PACKETS = "counters.port_xmit_data", "hw_counters.sent_pkts"
+RDMA_BYTES, RDMA_PACKETS = "port.port_xmit_data", "hw.sent_pkts"
 
 
 @dataclass(frozen=True)

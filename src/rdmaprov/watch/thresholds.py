@@ -39,12 +39,13 @@ WRAP_FROM, WRAP_TO = 3 * WRAP // 4, WRAP // 4
 # Counters of InfiniBand's PortCounters stop at their largest value (InfiniBand Architecture 1.4,
 # 16.1.3.5), whose widths are 8 and 16 bits: a counter that stands there counts no more.
 STOPS_AT = {
-    "counters.symbol_error": 0xFFFF,
-    "counters.port_rcv_errors": 0xFFFF,
-    "counters.port_xmit_discards": 0xFFFF,
-    "counters.link_downed": 0xFF,
-    "counters.link_error_recovery": 0xFF,
-    "counters.local_link_integrity_errors": 0xF,
+    "port.symbol_error": 0xFFFF,
+    "port.port_rcv_errors": 0xFFFF,
+    "port.port_xmit_discards": 0xFFFF,
+    "port.link_downed": 0xFF,
+    "port.link_error_recovery": 0xFF,
+    "port.local_link_integrity_errors": 0xF,
+    "port.excessive_buffer_overrun_errors": 0xF,
 }
 # Our choice: a fiftieth of a second at 400 Gb/s; what connections begin with is less.
 LEAST_RDMA_BYTES = 10**9

@@ -50,6 +50,6 @@ def rails(*rates_gb_s: Sequence[float], **columns: Sequence[int]) -> dict[str, S
     found: dict[str, Sequence[int]] = {}
     for rail, rates in enumerate(rates_gb_s):
         words = [round(rate * GB / 4 * TICK_US / 1e6) for rate in rates]
-        found[f"{rail}/counters.port_xmit_data"] = words
-        found[f"{rail}/counters.port_rcv_data"] = words
+        found[f"{rail}/port.port_xmit_data"] = words
+        found[f"{rail}/port.port_rcv_data"] = words
     return {**found, **columns}

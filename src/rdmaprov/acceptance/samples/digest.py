@@ -14,14 +14,14 @@ from rdmaprov.acceptance.samples.track import RailTrack, rail_track
 
 # What congestion control and RDMA's repair count, in the words of a reader.
 MARKS = {
-    "cnps_sent": ("hw_counters.np_cnp_sent",),
-    "cnps_handled": ("hw_counters.rp_cnp_handled",),
-    "ecn_marks": ("hw_counters.np_ecn_marked_roce_packets",),
-    "out_of_sequence": ("hw_counters.out_of_sequence", "hw_counters.out_of_seq_request"),
-    "lost_packets": ("hw_counters.packet_seq_err", "hw_counters.rcvd_seq_err"),
-    "ack_timeouts": ("hw_counters.local_ack_timeout_err",),
-    "retransmissions": ("hw_counters.roce_adp_retrans", "hw_counters.completer_retry_err"),
-    "wait_ticks": ("counters.port_xmit_wait",),
+    "cnps_sent": ("hw.np_cnp_sent",),
+    "cnps_handled": ("hw.rp_cnp_handled",),
+    "ecn_marks": ("hw.np_ecn_marked_roce_packets",),
+    "out_of_sequence": ("hw.out_of_sequence", "hw.out_of_seq_request"),
+    "lost_packets": ("hw.packet_seq_err", "hw.rcvd_seq_err"),
+    "ack_timeouts": ("hw.local_ack_timeout_err",),
+    "retransmissions": ("hw.roce_adp_retrans", "hw.completer_retry_err"),
+    "wait_ticks": ("port.port_xmit_wait",),
 }
 
 

@@ -24,7 +24,7 @@ PAUSE_SHARE = 0.9
 PAUSE_S = 2.0
 _LOST = (
     ("fast", "carrier_changes", 2),  # once down and once up again
-    ("slow", "counters.link_downed", 1),
+    ("slow", "port.link_downed", 1),
     ("slow", "ethtool.link_down_events_phy", 1),
 )
 

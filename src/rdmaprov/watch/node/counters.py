@@ -21,13 +21,14 @@ from rdmaprov.node.rail_counters import FAST, SLOW, RailCounters
 
 IDLE_S = 60  # the controller asks each second; ssh may not know that it is gone
 WATCHED = {
-    "counters": FAST["counters"]
-    + SLOW["counters"]
+    "port": FAST["port"]
+    + SLOW["port"]
     + (
         "link_error_recovery",
         "local_link_integrity_errors",
+        "excessive_buffer_overrun_errors",
     ),
-    "hw_counters": FAST["hw_counters"]
+    "hw": FAST["hw"]
     + (
         "implied_nak_seq_err",
         "rnr_nak_retry_err",
@@ -37,7 +38,10 @@ WATCHED = {
     ),
 }
 # Behind what a run of accept reads: of errors what the acceptance judges, and bytes by priority.
-MORE = r"|tx_prio\d_bytes|rx_symbol_err_phy|rx_crc_errors_phy|tx_discards_phy"
+MORE = (
+    r"|tx_prio\d_bytes|rx_symbol_err_phy|rx_crc_errors_phy|rx_in_range_len_errors_phy"
+    r"|tx_discards_phy"
+)
 # Soft-RoCE counts its packets and not their bytes.
 PACKETS = r"|tx_prio\d_packets"
 BOOT = "proc/sys/kernel/random/boot_id"
