@@ -72,7 +72,7 @@ def parse_stages(text: str) -> tuple[str, ...]:
             hint = f"Stages: {', '.join(_LISTED)}"
             if name in TABLE:
                 hint = f"{TABLE[name].option} adds it"
-            raise UsageError(f"--stages: {name!r} is no stage of a list", hint)
+            raise UsageError(f"--stages: {name!r} is no stage", hint)
     return tuple(name for name in _LISTED if name in names or TABLE[name].is_always)
 
 

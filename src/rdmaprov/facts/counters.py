@@ -11,13 +11,12 @@ from rdmaprov.facts.devices import INFINIBAND, NET
 from rdmaprov.facts.errors import CouldNotTell, NotInstalled
 from rdmaprov.facts.host import Host
 from rdmaprov.facts.text import END, output, whole
-from rdmaprov.node.counter_names import NEVER, RATE, judged
+from rdmaprov.node.counter_names import names_at
 
 # What counts errors of a port's own link. Not the packets that another link spoiled, which arrive
 # marked so (PortRcvRemotePhysicalErrors).
-_OWN = (*judged(NEVER, "validate"), *judged(RATE, "validate"))
-PHYSICAL = tuple(name[8:] for name in _OWN if name.startswith("ethtool."))
-INFINIBAND_ERRORS = tuple(name[5:] for name in _OWN if name.startswith("port."))
+PHYSICAL = names_at("ethtool", "validate")
+INFINIBAND_ERRORS = names_at("port", "validate")
 INTERVAL_S = 5
 _FILES = " ".join(f"{INFINIBAND}/*/ports/1/counters/{name}" for name in INFINIBAND_ERRORS)
 # All of a node's ports in one command, so that it waits once, and only if a counter is not zero.

@@ -77,14 +77,13 @@ TABLE = (
 )
 
 
-def judged(how: str, verb: str = "") -> "dict[str, str]":
-    """Return the counters that are judged so, with what one of each is.
+def judged(how: str) -> "dict[str, str]":
+    """Return the counters that are judged in one of the ways above, with what one of each is."""
+    return {each.name: each.means for each in TABLE if each.judged == how}
 
-    Args:
-        how: one of the ways above.
-        verb: that judges them; any if empty.
 
-    """
-    return {
-        each.name: each.means for each in TABLE if each.judged == how and verb not in each.without
-    }
+def names_at(place: str, verb: str) -> "tuple[str, ...]":
+    """Return the names, at one place, of the counters by which a verb finds faults."""
+    found = (each for each in TABLE if each.judged != CONGESTED and verb not in each.without)
+    split = (each.name.split(".") for each in found)
+    return tuple(name for where, name in split if where == place)

@@ -16,32 +16,18 @@ import select
 import sys
 import time
 
+from rdmaprov.node.counter_names import names_at
 from rdmaprov.node.kept_counters import ETHTOOL
-from rdmaprov.node.rail_counters import FAST, SLOW, RailCounters
+from rdmaprov.node.rail_counters import FAST, RailCounters
 
 IDLE_S = 60  # the controller asks each second; ssh may not know that it is gone
+# What a run of accept reads, and each counter by which a watch finds faults.
 WATCHED = {
-    "port": FAST["port"]
-    + SLOW["port"]
-    + (
-        "link_error_recovery",
-        "local_link_integrity_errors",
-        "excessive_buffer_overrun_errors",
-    ),
-    "hw": FAST["hw"]
-    + (
-        "implied_nak_seq_err",
-        "rnr_nak_retry_err",
-        "retry_exceeded_err",
-        "rx_icrc_encapsulated",
-        "link_downed",
-    ),
+    place: names + tuple(each for each in names_at(place, "watch") if each not in names)
+    for place, names in FAST.items()
 }
-# Behind what a run of accept reads: of errors what the acceptance judges, and bytes by priority.
-MORE = (
-    r"|tx_prio\d_bytes|rx_symbol_err_phy|rx_crc_errors_phy|rx_in_range_len_errors_phy"
-    r"|tx_discards_phy"
-)
+# Bytes by priority as well.
+MORE = "|".join(["", r"tx_prio\d_bytes", *names_at("ethtool", "watch")])
 # Soft-RoCE counts its packets and not their bytes.
 PACKETS = r"|tx_prio\d_packets"
 BOOT = "proc/sys/kernel/random/boot_id"
