@@ -20,20 +20,22 @@ from rdmaprov.resources import data_dir
 
 CHECKOUT = Path(__file__).parents[2]
 PAGE = CHECKOUT / "docs" / "security.md"
-SECRET = "hunter2-of-the-home-directory"
+OF_FILE, OF_ENVIRONMENT = SECRETS = ("hunter2", "swordfish")
 TIMEOUT_S = 200
 # Each of the others does what one of these does, to another reader: minutes in all.
 USUAL = ("script", "lookup", "ansible-cfg", "sparse")
-# An inventory that Ansible runs: writes, reads and connects wherever it can, and says what it got.
+# An inventory that Ansible runs: it writes and connects wherever it can, and has what it read of a
+# file and of the environment stand in a problem that `check` prints.
 GREEDY = """\
 #!/bin/sh
 touch {canary} "$(dirname "$0")/canary" 2>/dev/null
-cat {secret} ~/.ssh/id_* 2>/dev/null 1>&2
-exec {python} -c '
-import socket, sys
+{python} -c '
+import socket
 with socket.create_connection(("127.0.0.1", {port}), 5) as made:
     made.sendall(b"here")
 ' 2>/dev/null
+read="$(cat {secret} 2>/dev/null) $AWS_SECRET_ACCESS_KEY"
+echo '{{"nodes": {{"hosts": ["n1"], "vars": {{"fabric_mtu_bytes": "got:'"$read"'"}}}}}}'
 """
 
 
@@ -44,8 +46,8 @@ def documented() -> list[str]:
     return shlex.split(found[0].replace("\\\n", ""))
 
 
-def check(site: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command, with the program and the Python that these tests run."""
+def sandboxed(site: Path) -> list[str]:
+    """Return the command, with the program and the Python that these tests run."""
     words = documented()
     own = {"/opt/rdmaprov": sys.prefix, "inventory/prod": str(site)}
     words = [own.get(word, word).replace("/opt/rdmaprov/", f"{sys.prefix}/") for word in words]
@@ -53,10 +55,15 @@ def check(site: Path) -> subprocess.CompletedProcess[str]:
     shown = [CHECKOUT, Path(sys.base_prefix)]  # what an installed program has in its directory
     binds = [word for path in shown for word in ("--ro-bind", str(path), str(path))]
     words[program:program] = binds
+    return words
+
+
+def run(words: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command with a secret in its environment."""
     return subprocess.run(
         words,
-        cwd=site.parent,
-        env={**os.environ, "AWS_SECRET_ACCESS_KEY": SECRET},
+        cwd=directory,
+        env={**os.environ, "AWS_SECRET_ACCESS_KEY": OF_ENVIRONMENT},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -64,6 +71,11 @@ def check(site: Path) -> subprocess.CompletedProcess[str]:
         timeout=TIMEOUT_S,
         check=False,
     )
+
+
+def check(site: Path) -> subprocess.CompletedProcess[str]:
+    """Check a site in the sandbox."""
+    return run(sandboxed(site), site.parent)
 
 
 @pytest.fixture
@@ -82,19 +94,22 @@ def test_reference_site_is_valid(name: str):
 def test_greedy_site_gets_nothing(tmp_path: Path, port: tuple[int, socket.socket]):
     number, server = port
     secret, canary, site = tmp_path / "secret", tmp_path / "canary", tmp_path / "site"
-    secret.write_text(SECRET)
+    secret.write_text(OF_FILE)
     script = GREEDY.format(canary=canary, secret=secret, port=number, python=sys.executable)
-    Hostile("greedy", {"greedy.sh": script}).write(site, canary)
+    Hostile("greedy", {"hosts.yml": None, "greedy.sh": script}).write(site, canary)
     done = check(site)
-    assert "greedy.sh" in done.stdout + done.stderr, "Ansible did not run it"
-    assert SECRET not in done.stdout + done.stderr
+    assert "got:" in done.stdout, "Ansible did not run it"
+    assert [each for each in SECRETS if each in done.stdout + done.stderr] == []
     assert not canary.exists()
     assert not (site / "canary").exists()
     with pytest.raises(TimeoutError):
         server.accept()
-    # The same script outside does all of it.
-    subprocess.run([str(site / "greedy.sh")], check=False, capture_output=True, timeout=30)
+    # Outside, the same site gets all of it.
+    words = [sys.executable, "-m", "rdmaprov", "check", str(site)]
+    said = run(words, tmp_path).stdout
+    assert all(each in said for each in SECRETS)
     assert canary.exists()
+    assert (site / "canary").exists()
     server.accept()[0].close()
 
 
