@@ -89,7 +89,7 @@ def measure(world: int) -> dict[str, float]:
     """Return the seconds of each step with a number of ranks, of the slowest one."""
     import torch.distributed as dist
 
-    # In a process of its own, as torchrun has it: no thread of it is copied by a fork.
+    # In a process of its own: no thread of it is copied by a fork. In a job, rank 0 has it.
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         children = [_fork(lambda: _serve(dist, directory))]

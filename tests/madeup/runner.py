@@ -15,7 +15,7 @@ from tests.madeup.work import perform
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
 from rdmaprov.acceptance.plan import GateJob, Task
 
-# Importing torch, twice, and the rendezvous: what starting a session takes; our choice, of what the
+# Importing torch and the rendezvous: what starting a session takes; our choice, above what the
 # lab's nodes need without a file server.
 _START_S, _START_RANK_S, _END_S = 15.0, 0.005, 3.0
 Event = Mapping[str, Any]

@@ -65,12 +65,7 @@ class Trouble:
             node.lost, node.why = True, f"{self.name}: no answer in 20 s"
             return 60.0
         node.rc = 1
-        local = self.ranks[0] % run.job.per_node
-        node.errors = (
-            "torch/distributed/elastic/multiprocessing/api.py:882] failed"
-            f" (exitcode: -9) local_rank: {local} (pid: {4000 + local}) of binary: python\n"
-            f"  exitcode  : -9 (pid: {4000 + local})\n"
-        )
+        node.ended = {self.ranks[0]: -9}
         return 10.0
 
     def _stop_others(self, run: JobRun) -> None:
@@ -161,8 +156,7 @@ class Trouble:
             say(event)
             node = run.nodes[run.job.node_of(each)]
             node.rc = 1
-            local = each % run.job.per_node
-            node.errors = f"  exitcode  : -6 (pid: {4000 + local})\n"
+            node.ended = {each: -6}
         return 30.0
 
 

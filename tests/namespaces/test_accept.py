@@ -82,7 +82,7 @@ def test_a_rank_that_gets_a_signal_in_the_sweep_is_named_alone(four_nodes, runs,
     started = runs.start_until(
         "accept", "ranks.jsonl", "rail 0: sweep", *SIZES, "--stages", "fleet"
     )
-    four_nodes.nodes["node2"].enter("pkill", f"-{number.value}", "-f", "python3 -u [^ ]*agent.pyz")
+    four_nodes.nodes["node2"].enter("pkill", f"-{number.value}", "-f", r"agent\.pyz [^ ]+ [0-9]+$")
     said, _ = started.communicate(timeout=TIMEOUT_S)
     assert started.returncode == 1, said
     found = proven(runs)

@@ -9,7 +9,6 @@ from tests.unit.helpers.accept_runs import broken, healthy, say
 
 from rdmaprov.acceptance import blame, waiting
 from rdmaprov.acceptance.deaths import Death, death_of
-from rdmaprov.acceptance.job_run import NodeRun
 from rdmaprov.acceptance.statements import sort_statements
 
 H200 = Path(__file__).parents[1] / "fixtures/nccl/h200"
@@ -42,7 +41,7 @@ def test_a_node_that_is_gone_is_named_and_not_its_victims():
 
 def test_a_rank_that_was_killed_is_named_by_its_signal():
     ran = broken()
-    ran.nodes["n2"].errors = "ChildFailedError\n  exitcode  : -9 (pid: 66)\n"
+    ran.nodes["n2"].ended = {2: -9}
     for rank in (0, 1, 3):
         say(ran, rank, "failed", phase="rail 1: sweep", error=CLOSED, entered=500)
     (found,) = blame.findings(ran)
@@ -50,48 +49,43 @@ def test_a_rank_that_was_killed_is_named_by_its_signal():
     assert "killed by signal 9" in found.what
 
 
-def of_torchrun(case):
-    """Return a run of whose node n2 there is only what torchrun and two real ranks wrote."""
+def of_fixture(case, ended):
+    """Return a run whose node n2 has what real ranks wrote to standard error on one H200."""
     ran = broken()
     ran.nodes["n2"].errors = (H200 / f"{case}.torchrun.log").read_text()
+    ran.nodes["n2"].ended = ended
     for rank in (0, 1, 3):
         say(ran, rank, "failed", phase="rail 1: sweep", error=CLOSED, entered=500)
     return ran
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "status", "said"),
     [
-        ("dies", "rank 1 was killed by signal 9"),
-        ("illegal", "rank 1 exited with status 1: torch.AcceleratorError: CUDA error: device-side"),
-        ("oom", "rank 1 exited with status 1: torch.OutOfMemoryError: CUDA out of memory. Tried"),
+        ("dies", -9, "rank 1 was killed by signal 9"),
+        ("illegal", 1, "rank 1 exited with status 1: torch.AcceleratorError: CUDA error: device-"),
+        ("oom", 1, "rank 1 exited with status 1: torch.OutOfMemoryError: CUDA out of memory. Tri"),
     ],
 )
-def test_a_rank_that_torchrun_ended_does_not_hide_the_one_that_failed(case, said):
-    """Others are ended by SIGTERM, and listed first; their words blame others."""
-    (found,) = blame.findings(of_torchrun(case))
+def test_a_rank_that_failed_is_named_by_its_own_words(case, status, said):
+    """Words of the other rank of its node blame others."""
+    (found,) = blame.findings(of_fixture(case, {1: status}))
     assert (found.node, found.level, found.proven) == ("n2", "rank", True)
     assert found.what.startswith(said)
 
 
-def test_a_rank_that_its_watchdog_ended_is_a_victim_though_torchrun_calls_it_the_root_cause():
-    death = death_of(of_torchrun("hang").nodes["n2"], ())
+def test_a_rank_that_its_watchdog_ended_is_a_victim():
+    death = death_of(of_fixture("hang", {0: -6}).nodes["n2"], ())
     assert death == Death("rank 0 was killed by signal 6", 0, is_victim=True)
-
-
-def test_a_rank_that_crashed_is_named_before_those_that_torchrun_ended():
-    crashed = (H200 / "dies.torchrun.log").read_text().replace(": -9", ": -11")
-    death = death_of(NodeRun(rc=1, errors=crashed), ())
-    assert death == Death("rank 1 was killed by signal 11", 1, is_victim=True)
 
 
 def test_a_program_that_never_started_is_named_with_what_it_said():
     ran = broken()
-    ran.nodes["n1"].errors = "/usr/bin/python3: No module named torch.distributed.run\n"
+    ran.nodes["n1"].errors = "/usr/bin/python3: No module named encodings\n"
     late(ran, 0, 2, 3)
     (found,) = blame.findings(ran)
     assert found.node == "n1"
-    assert "No module named torch.distributed.run" in found.what
+    assert "No module named encodings" in found.what
 
 
 def test_an_error_of_its_own_counts_more_than_broken_connections():

@@ -10,7 +10,6 @@ from tests.unit.helpers.blamed_runs import ALL_NODES, all_waited, judge, named
 from tests.unit.helpers.nccl_runs import (
     GPUS,
     failed_run,
-    summary,
 )
 
 from rdmaprov.acceptance.plan import Task
@@ -156,7 +155,7 @@ class CountedEvents(list[Any]):
 def looks_for(nodes: int) -> float:
     ran = failed_run(nodes)
     for node in ran.nodes.values():
-        node.errors = summary(3, -9)
+        node.ended = {3: -9}
     ran.events = CountedEvents(ran.events)
     CountedEvents.looks = 0
     assert len(judge(ran)) == nodes

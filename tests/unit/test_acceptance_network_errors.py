@@ -11,10 +11,9 @@ from tests.unit.helpers.blamed_runs import ALL_NODES, all_waited, judge, named
 from tests.unit.helpers.nccl_runs import (
     GPUS,
     REMOTE_ERROR,
-    aborted,
+    abort,
     completion,
     failed_run,
-    summary,
 )
 
 
@@ -28,7 +27,7 @@ def packed(text: str) -> bytes:
 
 
 def in_standard_error(ran, name, rank, line):
-    ran.nodes[name].errors = aborted(rank, line)
+    abort(ran.nodes[name], rank, line)
 
 
 def in_a_report(ran, _name, rank, line):
@@ -36,7 +35,7 @@ def in_a_report(ran, _name, rank, line):
 
 
 def in_the_log(ran, name, rank, line):
-    ran.nodes[name].errors = summary(rank, -6)
+    ran.nodes[name].ended = {rank: -6}
     ran.nodes[name].logs = packed(f"n1:984:1357 [4] ib_plugin.c:1615 NCCL WARN {line}\n")
 
 
@@ -102,7 +101,7 @@ def test_a_node_whose_rails_all_fail_is_named_as_a_node():
     ran = failed_run(ALL_NODES)
     for other in (1, 4):
         lines = [completion(other, 2, rail) for rail in range(2)]
-        ran.nodes[f"n{other}"].errors = aborted(other * GPUS, *lines)
+        abort(ran.nodes[f"n{other}"], other * GPUS, *lines)
     all_waited(ran)
     assert named(judge(ran, rails=2)) == {("node", ("n2",), None)}
 
@@ -120,7 +119,7 @@ def test_what_is_seen_of_a_rank_that_had_seen_an_error_accuses_nobody():
 def test_a_killed_rank_is_named_and_not_the_rails_to_it():
     # A process that is gone answers no more: its peers see status 12 as with a cut cable.
     ran = failed_run(ALL_NODES)
-    ran.nodes["n2"].errors = summary(19, -9)
+    ran.nodes["n2"].ended = {19: -9}
     for other in (1, 4, 6):
         in_standard_error(ran, f"n{other}", other * GPUS, completion(other, 2, 5))
     all_waited(ran)
@@ -131,7 +130,7 @@ def test_a_killed_rank_is_named_and_not_the_rails_to_it():
 
 def test_a_killed_rank_is_named_though_others_of_its_node_report():
     ran = failed_run(ALL_NODES)
-    ran.nodes["n2"].errors = summary(19, -9)
+    ran.nodes["n2"].ended = {19: -9}
     for rank in range(ran.job.world):
         if rank != 19:
             say(ran, rank, "failed", phase="x", error="Connection closed by peer", entered=5)
@@ -168,7 +167,7 @@ def test_a_leaf_that_is_gone_is_named_once():
 def test_a_flush_after_the_first_error_is_no_error_of_its_own():
     ran = failed_run(ALL_NODES)
     lines = completion(1, 5, 3), completion(1, 6, 4, status=5)
-    ran.nodes["n1"].errors = aborted(9, *lines)
+    abort(ran.nodes["n1"], 9, *lines)
     all_waited(ran)
     assert named(judge(ran)) == {("pair", ("n1", "n5"), 3)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import zipfile
@@ -86,7 +87,11 @@ def site(tmp_path):
 def test_ranks_are_in_the_sites_order(site):
     made = fleet_job(site, (8,), pairs=False)
     for number, name in enumerate(made.nodes):
-        assert f"--node-rank={number}" in job_request.start_request(made, name, 60)["argv"]
+        files = job_request.start_request(made, name, 60)["files"]
+        ranks = json.loads(base64.b64decode(files["plan.json"]))["ranks"]
+        own = made.ranks_of(name)
+        assert (ranks["first"], ranks["count"]) == (own.start, len(own))
+        assert own.start == number * len(own)
         assert made.node_of(number) == name == f"n{number + 1}"
     sweep, *others = [task for task in made.tasks if task.plane == "rail 0"]
     pairs = [task for task in others if task.stage == "pairs"]

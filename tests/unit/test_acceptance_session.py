@@ -24,12 +24,14 @@ pytestmark = pytest.mark.waits
 RANK = """#!{python}
 import json, os, sys, time
 from pathlib import Path
-rank = next(int(word.partition("=")[2]) for word in sys.argv if word.startswith("--node-rank="))
+plan = json.loads(Path(sys.argv[-1]).read_text())["ranks"]
+rank = plan["first"]
 def say(event, **fields):
     os.write(1, json.dumps({{"rank": rank, "event": event, **fields}}).encode() + b"\\n")
-port = next(int(word.partition("=")[2]) for word in sys.argv if word.startswith("--master-port="))
-if port < {free} and rank == 0:
-    sys.exit("DistNetworkError: the server socket has failed to listen, code: -98, EADDRINUSE")
+if plan["port"] < {free} and rank == 0:
+    error = "DistNetworkError: the server socket has failed to listen, code: -98, EADDRINUSE"
+    say("failed", phase="import torch", error=error, entered=0)
+    sys.exit(1)
 say("hello", pid=os.getpid(), torch="none", nccl="")
 number, directory = 0, Path(sys.argv[-1]).parent
 while True:

@@ -13,21 +13,18 @@ from dataclasses import dataclass
 
 from rdmaprov.acceptance.job_run import NodeRun
 
-# What is said when another rank is gone or does not answer, in the words of gloo, c10d, torchrun's
-# rendezvous and NCCL: src/init.cc (ncclGetErrorString), src/misc/socket.cc, src/transport/net_ib.
+# What is said when another rank is gone or does not answer, in the words of gloo, c10d and
+# NCCL: src/init.cc (ncclGetErrorString), src/misc/socket.cc, src/transport/net_ib.
 _OTHERS_FAULT = re.compile(
     r"connection (?:closed|reset|refused|was likely closed)|broken pipe|socket closed|"
     r"timed out|wait timeout|failed to pass monitoredBarrier|recvValue failed|"
     r"remote process exited|no route to host|Got completion (?:from peer|with)|ncclRemoteError|"
-    r"Watchdog caught collective operation timeout|RendezvousConnectionError|"
+    r"Watchdog caught collective operation timeout|"
     # Another program has the port of the rendezvous; that is no fault of this one's node.
     r"EADDRINUSE|address already in use|"
     r"failed to recv, got 0 bytes|heartbeat.* timed? ?out",
     re.IGNORECASE,
 )
-# torchrun's summary of a failed rank (torch/distributed/elastic/multiprocessing/errors).
-_FAILURE = re.compile(r"rank\s*:\s*(\d{1,7}) \(local_rank[^\n]*\n\s*exitcode\s*:\s*(-?\d{1,4})")
-_EXIT_CODE = re.compile(r"exitcode\s*:\s*-(\d{1,3})")
 # The last line of a traceback: the error's class, in its module, and what it says.
 _ERROR = re.compile(r"[\w.]*(?:Error|Exception)\b")
 # Nothing in the process itself sends these: the kernel's OOM killer, a person, the bus.
@@ -59,13 +56,13 @@ def death_of(node: NodeRun, spoke: Collection[int], saw_errors: bool = False) ->
     """Return how a node's processes ended, None if its ranks reported why.
 
     Args:
-        node: what is known of the node; its torchrun failed.
+        node: what is known of the node; its agent failed.
         spoke: its ranks that reported why they end.
         saw_errors: whether NCCL's words on it are about completions with error.
 
     """
-    failed = _failures(node.errors)
-    silent = [(rank, -code) for rank, code in failed if code < 0 and rank not in spoke]
+    failed = list(node.ended.items())
+    silent = [(rank, -status) for rank, status in failed if status < 0 and rank not in spoke]
     for rank, number in silent:
         if number in _FROM_OUTSIDE:
             return Death(f"rank {rank} was killed by signal {number}", rank, False)
@@ -79,23 +76,7 @@ def death_of(node: NodeRun, spoke: Collection[int], saw_errors: bool = False) ->
         rank, status = failed[0]
         why = f"rank {rank} exited with status {status}: {said[-1][:300]}"
         return Death(why, rank, saw_errors or blames_others("\n".join(said)))
-    if not failed and (number_only := _EXIT_CODE.findall(node.errors)):
-        number = int(number_only[-1])
-        is_victim = is_victim and number not in _FROM_OUTSIDE
-        return Death(f"a rank was killed by signal {number}", None, is_victim)
     return Death(_last_error(node), None, is_victim)
-
-
-def _failures(errors: str) -> list[tuple[int, int]]:
-    """Return the ranks that failed with their exit codes, the first one that torchrun saw first.
-
-    Once one has failed, torchrun ends the others by SIGTERM: those are left out, unless all are so.
-    """
-    others, _, root = errors.rpartition("Root Cause")
-    failed = [
-        (int(rank), int(code)) for part in (root, others) for rank, code in _FAILURE.findall(part)
-    ]
-    return [each for each in failed if each[1] != -signal.SIGTERM] or failed
 
 
 def _own_words(errors: str, rank: int) -> list[str]:
@@ -106,8 +87,8 @@ def _own_words(errors: str, rank: int) -> list[str]:
 
 
 def _last_error(node: NodeRun) -> str:
-    """Return the last error that torchrun printed."""
+    """Return the last error that was printed."""
     said = [line.strip() for line in node.errors.splitlines() if line.strip()]
     errors = [line for line in said if re.search(r"(?:Error|Exception)\b|[Nn]o module", line)]
     why = node.why or (errors or said or ["no error message"])[-1]
-    return f"torchrun exited with status {node.rc}: {why[:300]}"
+    return f"its ranks ended with status {node.rc}: {why[:300]}"

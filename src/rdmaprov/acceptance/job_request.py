@@ -1,4 +1,4 @@
-"""What a node's supervisor is asked to start: torchrun's arguments and the agent's plan."""
+"""What a node's supervisor is asked to start: the agent, and its plan."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def start_request(
         sample = {"sample": sampling.sample_request(rails, limit_s + LEASE_S)}
     return {
         "verb": "start",
-        "argv": _torchrun_command(job, node),
-        # One thread for each rank, as torchrun itself has it, without its warning.
+        "argv": [job.pythons[node], "{directory}/" + bundle.AGENT, "{directory}/plan.json"],
+        # One thread for each rank, as torchrun has it.
         "environment": {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **debug, **own},
         "files": {name: base64.b64encode(data).decode() for name, data in own_files.items()},
         "limit_s": limit_s,
@@ -75,28 +75,18 @@ def task_file(job: GateJob, node: str, place: int, task: Task | None) -> tuple[s
     return f"task.{place}", json.dumps(data).encode()
 
 
-def _torchrun_command(job: GateJob, node: str) -> list[str]:
-    """Return torchrun's command line: its static rendezvous, where rank follows from the order."""
-    return [
-        job.pythons[node],
-        "-m",
-        "torch.distributed.run",
-        f"--nnodes={len(job.nodes)}",
-        f"--node-rank={job.nodes.index(node)}",
-        f"--nproc-per-node={job.per_node}",
-        "--max-restarts=0",
-        f"--master-addr={job.address}",
-        f"--master-port={job.port}",
-        f"--rdzv-conf=timeout={int(job.limits.load + job.limits.rendezvous)}",
-        "{directory}/" + bundle.AGENT,
-        "{directory}/plan.json",
-    ]
-
-
 def _agent_plan(job: GateJob, node: str) -> dict[str, Any]:
     """Return the agent's plan: what agent/ reads."""
     limits = job.limits
+    own = job.ranks_of(node)
     return {
+        "ranks": {
+            "first": own.start,
+            "count": len(own),
+            "world": job.world,
+            "address": job.address,
+            "port": job.port,
+        },
         "backend": job.backend,
         "control": job.control[node],
         "planes": [

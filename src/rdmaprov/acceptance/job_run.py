@@ -36,9 +36,10 @@ class NodeRun:
 
     Attributes:
         directory: where it runs; empty if it never started.
-        rc: torchrun's exit status; None while it runs or if it is not known.
+        rc: the agent's exit status; None while it runs or if it is not known.
         why: why it ended, or why nothing is known of it.
         ranks: what each rank was at last.
+        ended: exit statuses of its ranks that failed, the first ones first; a signal's is negative.
         errors: the end of what it wrote to standard error.
         logs: files that were fetched.
         diagnostics: lines of NCCL's diagnostics, which its ranks print to standard output.
@@ -57,6 +58,7 @@ class NodeRun:
     rc: int | None = None
     why: str = ""
     ranks: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    ended: dict[int, int] = field(default_factory=dict)
     errors: str = ""
     logs: bytes = b""
     diagnostics: list[str] = field(default_factory=list)
@@ -138,6 +140,8 @@ class NodeRun:
             self._events += 1
             if self._events > MOST_EVENTS:
                 raise OddAnswer(f"its ranks report more than {MOST_EVENTS} events")
+            if event["event"] == "ended":
+                self.ended[event["rank"]] = event["status"]
             yield event
         if not text:
             # Only what comes after the last output is the end.

@@ -71,7 +71,7 @@ class JobRunner(Protocol):
 
 
 class Launcher:
-    """Runs jobs on disjoint sets of nodes side by side, each by a torchrun for each node.
+    """Runs jobs on disjoint sets of nodes side by side, each by an agent on each node.
 
     Args:
         nodes: the connections.
@@ -142,11 +142,8 @@ class Launcher:
         runs = session.runs
         limits = {index: run.job.limits.start_s for index, run in enumerate(runs)}
         session.watch(limits, lambda index: _has_first_rank(runs[index]))
-        silent = [run for run in runs if run.has_failed and not _has_first_rank(run)]
-        first = {run.job.nodes[0]: run.nodes[run.job.nodes[0]] for run in silent}
-        asked = {name: _read_errors(node) for name, node in first.items() if node.directory}
-        answers = self._nodes.run_all(asked).values() if asked else ()
-        return any(isinstance(a, Answer) and _PORT_TAKEN.search(a.out) for a in answers)
+        failed = [event for run in runs for event in run.events_of("failed") if not event["rank"]]
+        return any(_PORT_TAKEN.search(event["error"]) for event in failed)
 
     def _start(
         self,
@@ -219,8 +216,8 @@ def _first_files(job: GateJob, name: str, last: tuple[None, ...]) -> dict[str, b
 
 
 def _has_first_rank(run: JobRun) -> bool:
-    """Return whether rank 0's node has said anything: then its torchrun has bound the port."""
-    return any(event["rank"] < run.job.per_node for event in run.events)
+    """Return whether rank 0 has the port."""
+    return any(not event["rank"] for event in run.events_of("hello"))
 
 
 def _on_next_port(job: GateJob) -> JobRun:

@@ -18,7 +18,7 @@ class JobLimits:
     """How long the parts of a job may take, in seconds; `of` has those for many ranks.
 
     Args:
-        load: importing torch, twice; minutes where many nodes read it from one file server.
+        load: importing torch; minutes where many nodes read it from one file server.
         rendezvous: until all ranks have joined, from when the first one is ready.
         connect: making the groups of a plane.
         step: one collective.

@@ -109,6 +109,7 @@ _SHAPES: dict[str, dict[str, Check]] = {
     "flight": {**_OF_TASK, "text": _long_text},
     "finished": {"task": _NATURAL},
     "done": {},
+    "ended": {"status": integer(-64, 255)},
 }
 _OPTIONAL = ("iteration", "reduce_us")
 _KINDS = {
@@ -175,7 +176,7 @@ def _is_of_task(event: RankEvent, tasks: Mapping[int, Task]) -> bool:
 
 
 def parse_status(head: str, ranks: range) -> dict[str, Any]:
-    """Return what a supervisor wrote: torchrun's exit status, why, and what each rank is at.
+    """Return what a supervisor wrote: the agent's exit status, why, and what each rank is at.
 
     Args:
         head: a line of JSON; `{}` before the first one is written.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.helpers.nccl_runs import (
     GPUS,
     places,
-    timed_out,
+    time_out,
 )
 
 from rdmaprov.acceptance import blame
@@ -25,5 +25,5 @@ def named(found: list[Finding]):
 def all_waited(ran, *others):
     """Let torch's watchdog end a rank of each node that did not say anything else."""
     for index, (name, node) in enumerate(ran.nodes.items()):
-        if name not in others and not node.errors:
-            node.errors = timed_out(index * GPUS)
+        if name not in others and not (node.errors or node.ended):
+            time_out(node, index * GPUS)

@@ -1,8 +1,7 @@
 """Runs over NCCL that fail as NCCL and torch say it, for tests of blame.
 
 NCCL's line is that of github.com/NVIDIA/nccl/issues/1814 with the HCA that NCCL 2.22 and later add;
-torch's words are those of github.com/tatsu-lab/stanford_alpaca/issues/207, torchrun's summary is
-printed by torch.distributed.elastic.multiprocessing.errors of torch 2.13.
+torch's words are those of github.com/tatsu-lab/stanford_alpaca/issues/207.
 """
 
 from __future__ import annotations
@@ -39,24 +38,16 @@ def completion(one: int, other: int, rail: int, hca: str = "", status: int = 12)
     )
 
 
-def summary(rank: int, code: int) -> str:
-    """Return how torchrun says that a rank failed."""
-    return (
-        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-01-01_00:00:00\n"
-        f"  host      : n\n  rank      : {rank} (local_rank: {rank % GPUS})\n"
-        f"  exitcode  : {code} (pid: 4711) \n  error_file: <N/A>\n"
-    )
+def abort(node: NodeRun, rank: int, *words: str) -> None:
+    """Have torch's watchdog end a rank of a node after words of NCCL."""
+    node.errors = "".join(WATCHDOG.format(rank=rank) + REMOTE_ERROR + each + "\n" for each in words)
+    node.ended = {rank: -6}
 
 
-def aborted(rank: int, *words: str) -> str:
-    """Return the standard error of a node on which torch's watchdog ended a rank."""
-    said = "".join(WATCHDOG.format(rank=rank) + REMOTE_ERROR + each + "\n" for each in words)
-    return said + summary(rank, -6)
-
-
-def timed_out(rank: int) -> str:
-    """Return the standard error of a node on which torch's watchdog lost patience with others."""
-    return WATCHDOG.format(rank=rank) + TIMEOUT.format(rank=rank) + summary(rank, -6)
+def time_out(node: NodeRun, rank: int) -> None:
+    """Have torch's watchdog end a rank of a node, as it lost patience with others."""
+    node.errors = WATCHDOG.format(rank=rank) + TIMEOUT.format(rank=rank)
+    node.ended = {rank: -6}
 
 
 def failed_run(nodes: int, gpus: int = GPUS) -> JobRun:

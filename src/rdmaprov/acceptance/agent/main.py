@@ -19,7 +19,7 @@ _ERROR_CHARACTERS = 2000
 def main(path: Path) -> int:
     """Perform tasks until the end; return the exit status, after an event that says what is wrong.
 
-    The rank ends with torchrun, however that ends, so that none is left behind.
+    The rank ends with what started it, however that ends, so that none is left behind.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     plan = json.loads(path.read_text())

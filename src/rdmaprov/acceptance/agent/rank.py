@@ -39,6 +39,8 @@ class RankProcess:
         if self.on_gpu:
             torch.cuda.set_device(self.device)
         nccl = torch.cuda.nccl.version() if self.on_gpu else ()
+        # Before the hello: then its port is not another program's.
+        self._served = self._open_store(plan["limits_s"]["import"]) if self.rank == 0 else None
         say("hello", pid=os.getpid(), torch=torch.__version__, nccl=".".join(map(str, nccl)))
         self.planes = {plane["name"]: plane for plane in plan["planes"]}
         self.store: Any = None
@@ -50,12 +52,16 @@ class RankProcess:
 
         On a node that is busy, importing takes a multiple of what it took here.
         """
-        limit = self.plan["limits_s"]["rendezvous"] + _SLOWER * self._import_s
+        limits = self.plan["limits_s"]
+        limit = limits["rendezvous"] + _SLOWER * self._import_s
+        # Rank 0 has the store; no collective of all ranks is needed to meet.
+        store = self._served
+        if store is None:
+            self.watch.begin_phase("rendezvous", limits["import"] + limit)
+            store = self._open_store(limits["import"] + limit)
         self.watch.begin_phase("rendezvous", limit + 5)
         wait = datetime.timedelta(seconds=limit)
-        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        # torchrun has the store; no collective of all ranks is needed to meet.
-        store = self.dist.TCPStore(host, port, self.world, False, wait)
+        store.set_timeout(wait)
         self.store = self.dist.PrefixStore("rdmaprov", store)
         self._wait_for_all(limit)
         os.environ["GLOO_SOCKET_IFNAME"] = self.plan["control"]
@@ -64,6 +70,15 @@ class RankProcess:
         default = self.dist.PrefixStore("default", store)
         self.dist.init_process_group(
             "gloo", store=default, rank=self.rank, world_size=self.world, timeout=wait
+        )
+
+    def _open_store(self, limit_s: float) -> Any:
+        """Return the store by which ranks meet, once rank 0 serves it."""
+        wait = datetime.timedelta(seconds=limit_s)
+        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        is_served_here = self.rank == 0
+        return self.dist.TCPStore(
+            host, port, self.world, is_served_here, wait, wait_for_workers=False
         )
 
     def _wait_for_all(self, limit_s: float) -> None:
