@@ -67,6 +67,7 @@ lint: venv
 
 UNIT = tests/gpu tests/roles tests/unit tests/validate
 BESIDE = -q -n auto --dist worksteal
+BEHIND = $(BIN)/python -m tools.behind
 WITHOUT_LABS = lab or browser or gpu or long or hours
 
 # How many examples of each property: `make test` has all of them.
@@ -80,8 +81,8 @@ unit: venv
 # The unit tests that `unit` leaves out; then the program as its users run it, and the acceptance on
 # nodes of this machine's kernel. The pass, beside which it runs, mostly waits for one node: it comes first.
 program: test-tools
-	nice $(BIN)/pytest $(BESIDE) -m "program and not ($(WITHOUT_LABS))" $(UNIT)
-	nice $(BIN)/pytest $(BESIDE) --durations=20 -m "not (long or hours)" tests/cli tests/namespaces
+	$(BEHIND) $(BIN)/pytest $(BESIDE) -m "program and not ($(WITHOUT_LABS))" $(UNIT)
+	$(BEHIND) $(BIN)/pytest $(BESIDE) --durations=20 -m "not (long or hours)" tests/cli tests/namespaces
 
 # Side by side; what each says is printed when it ends, and a failure of either is one of both.
 check: venv
