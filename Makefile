@@ -19,7 +19,7 @@ export ANSIBLE_HOME := $(CURDIR)/.ansible
 # Tests start the program a thousand times: without, each start compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: generate venv lab-tools test-tools demo lab check lint unit program pass test test-lab test-all test-hours matrix gpu gpu-there lock clean
+.PHONY: generate venv lab-tools test-tools demo lab check lint unit program pass labs long test test-lab test-all test-hours matrix gpu gpu-there lock clean
 
 # As requires-python in pyproject.toml; pip would say so only after it made half an environment.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -105,18 +105,24 @@ pass: test-tools
 test: test-tools check
 	$(MAKE) --jobs=2 --output-sync=target pass program
 
-# Two labs at a time: a lab under emulation mostly keeps one processor busy. Not beside the unit tests,
-# some of which have to tell what is slow from what hangs.
-LAB = $(BIN)/pytest tests/lab tests/test_mutants.py tests/cli tests/roles tests/namespaces -n 2 --dist loadscope --no-loadscope-reorder -v --durations=40
+# Two labs at a time: a lab under emulation mostly keeps one processor busy, and often waits. What needs
+# no lab runs behind them. Not beside the unit tests, some of which have to tell what is slow from what hangs.
+LABS = $(BIN)/pytest tests/lab -n 2 --dist loadscope --no-loadscope-reorder -v --durations=40
+
+labs: test-tools
+	$(LABS) -m "(lab or long) and not hours" --ignore tests/lab/test_pass.py
+
+long: test-tools
+	$(BEHIND) $(BIN)/pytest tests --ignore tests/lab -n 2 --dist worksteal -v --durations=40 -m "long and not hours"
 
 test-lab: test-tools
-	$(LAB) -m "(lab or long) and not hours" --ignore tests/lab/test_pass.py
+	$(MAKE) --jobs=2 --output-sync=target labs long
 
 test-all: test
 	$(MAKE) test-lab
 
 test-hours: test-tools
-	$(LAB) -m hours
+	$(LABS) tests/namespaces -m hours
 
 # All unit tests, and a node behind sshd. Some of the pairs: make matrix PAIRS="3.12/2.20 3.13/2.21"
 matrix: venv
