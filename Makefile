@@ -93,6 +93,7 @@ generate: venv
 	$(BIN)/python -m tools.generate
 	$(BIN)/rdmaprov schema --markdown > docs/variables.md
 	$(BIN)/python -m rdmaprov.contract.document > docs/contract.md
+	$(BIN)/python -m rdmaprov.finding.document > docs/findings.md
 	$(BIN)/python -m rdmaprov.cli.document > docs/cli.md
 	$(BIN)/python -m tests.validate.document > docs/checks.md
 	$(BIN)/python -m tests.unit.helpers.museum_document > docs/machines.md

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from rdmaprov.acceptance import state
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate import Gate, Options
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.storage import history_path
 from rdmaprov.facts import CouldNotTell
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Fleet
 from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.selection import Selection

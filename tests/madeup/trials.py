@@ -11,7 +11,7 @@ from tests.madeup.accept import Acceptance, accept
 from tests.madeup.faults import FaultKind, Truth
 from tests.madeup.shape import usual_shape
 
-from rdmaprov.acceptance.finding import Finding
+from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import upper_tail
 
 HEALTHY = "healthy"

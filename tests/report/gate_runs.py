@@ -10,13 +10,13 @@ from tests.report.runs import SITE, STARTED, names, plain
 from tests.unit.helpers import accept_runs, made_samples
 
 from rdmaprov.acceptance.counters import RailTraffic
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.plan import JobPlane
 from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
 from rdmaprov.acceptance.samples.fleet import FleetSamples, collect_samples
 from rdmaprov.bandwidth import floor
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.cli import accept_run
+from rdmaprov.finding.finding import Finding
 from rdmaprov.runs.envelope import Head
 
 
@@ -52,12 +52,14 @@ def accepted(
     if bad:
         result.findings += [
             Finding(
+                "traffic.share",
                 "sent 11.2 GB, 21 % of the mean of its node's rails, expected at least 70 %",
                 f"On {odd}, check NCCL_IB_HCA and the rail's PCIe link (lspci -vv)",
                 odd,
                 3,
             ),
             Finding(
+                "node.counters",
                 "its counters after the run: no answer",
                 "Check whether it is up",
                 fleet[0],
@@ -66,7 +68,9 @@ def accepted(
         ]
         if result.judgement:
             causes = "; ".join(cause.cause for cause in result.judgement.likely_causes)
-            result.findings.append(Finding(result.judgement.sentence, f"Likely causes: {causes}"))
+            result.findings.append(
+                Finding("bandwidth.floor", result.judgement.sentence, f"Likely causes: {causes}")
+            )
     head = Head("accept", SITE, "gpu*" if count > 4 else None, STARTED)
     return plain(accept_run.document(head, STARTED + timedelta(seconds=212), result))
 

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.helpers.accept_runs import broken, healthy, say
 
 from rdmaprov.acceptance import blame, wrong_sums
-from rdmaprov.acceptance.finding import LEVELS, Finding
 from rdmaprov.acceptance.result import GateResult
+from rdmaprov.finding.finding import LEVELS, Finding
 from rdmaprov.report import of_accept
 
 
@@ -25,7 +25,7 @@ from rdmaprov.report import of_accept
     ],
 )
 def test_a_finding_knows_its_level_and_its_nodes(said, level, nodes):
-    found = Finding("what", "remedy", **said)
+    found = Finding("rail.slow", "what", "remedy", **said)
     assert (found.level, found.nodes) == (level, nodes)
     assert level in LEVELS
     assert found.as_data()["level"] == level
@@ -33,13 +33,13 @@ def test_a_finding_knows_its_level_and_its_nodes(said, level, nodes):
 
 
 def test_the_line_of_a_path_names_both_ends():
-    found = Finding("loses packets", "Check it", rail=3, nodes=("n1", "n2"))
+    found = Finding("packets.lost", "loses packets", "Check it", rail=3, nodes=("n1", "n2"))
     assert found.text == "n1, n2 rail 3: loses packets. Check it"
 
 
 def test_the_line_of_a_large_leaf_stays_short():
     names = tuple(f"n{number}" for number in range(16))
-    found = Finding("is slow", "Check it", level="leaf", nodes=names)
+    found = Finding("part.slow", "is slow", "Check it", level="leaf", nodes=names)
     assert found.text == "n0, n1, n2, n3 and 12 more: is slow. Check it"
 
 
@@ -71,10 +71,14 @@ def test_a_rank_that_failed_is_named_as_a_rank():
 
 
 def test_both_ends_of_a_path_count_a_finding():
-    result = GateResult(("n0", "n1", "n2"), findings=[Finding("w", "r", nodes=("n0", "n2"))])
+    result = GateResult(
+        ("n0", "n1", "n2"), findings=[Finding("rdma.failed", "w", "r", nodes=("n0", "n2"))]
+    )
     assert [node["findings"] for node in result.nodes_as_data().values()] == [1, 0, 1]
 
 
 def test_the_report_shows_a_path_at_both_ends():
-    result = GateResult(("n0", "n1", "n2"), findings=[Finding("w", "r", nodes=("n0", "n2"))])
+    result = GateResult(
+        ("n0", "n1", "n2"), findings=[Finding("rdma.failed", "w", "r", nodes=("n0", "n2"))]
+    )
     assert [each.node for each in of_accept._messages(result.as_data())] == ["n0", "n2"]

@@ -9,12 +9,12 @@ import pytest
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance import evidence, gpu_checks, jobs, shapes
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.nodes import Document, ask_nodes, program_command
 from rdmaprov.acceptance.reach import Rendezvous
 from rdmaprov.boundary import RIGHT
 from rdmaprov.errors import UsageError
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import load_site
 from rdmaprov.node.gpus import parse_gpus
 from rdmaprov.probe.probe import Probe
@@ -118,9 +118,9 @@ def test_a_job_that_came_in_between_disturbs_and_proves_nothing():
     (found,) = gpu_checks.disturbance_findings(others)
     assert (found.node, found.proven) == ("n1", False)
     assert "process 417, python3" in found.what
-    slow = Finding("sent 1 GB, expected 2", "Check it", "n1", 0)
-    other = Finding("sent 1 GB, expected 2", "Check it", "n2", 0)
-    fleet = Finding("slow", "Check it")
+    slow = Finding("traffic.share", "sent 1 GB, expected 2", "Check it", "n1", 0)
+    other = Finding("traffic.share", "sent 1 GB, expected 2", "Check it", "n2", 0)
+    fleet = Finding("bandwidth.floor", "slow", "Check it")
     assert [f.proven for f in evidence.excuse([slow, other, fleet], others)] == [False, True, False]
     assert "another job ran on n1" in evidence.excuse([slow], others)[0].what
 
@@ -128,7 +128,7 @@ def test_a_job_that_came_in_between_disturbs_and_proves_nothing():
 def test_what_is_left_of_the_run_itself_is_no_other_job():
     after = {"n1": {"processes": ["417, python3"]}}
     assert gpu_checks.disturbed(after, {"n1": (417,)}) == {}
-    assert evidence.excuse([Finding("slow", "Check it")], {})[0].proven
+    assert evidence.excuse([Finding("bandwidth.floor", "slow", "Check it")], {})[0].proven
 
 
 NVIDIA_SMI = """#!/bin/sh

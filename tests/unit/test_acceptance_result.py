@@ -16,7 +16,6 @@ from tests.unit.helpers.accept_runs import broken, change, healthy
 from tests.unit.helpers.sites import GOOD, write
 
 from rdmaprov.acceptance import blame, bundle, job_request, paths, state, summary
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.jobs import default_sizes, fleet_job
 from rdmaprov.acceptance.reach import Rendezvous
@@ -27,6 +26,7 @@ from rdmaprov.cli.accept import accept
 from rdmaprov.cli.accept_run import document
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import load_site
 from rdmaprov.runs.envelope import Head
 
@@ -163,11 +163,15 @@ def as_document(result):
 def results():
     good = GateResult(("n0", "n1", "n2", "n3"), "gloo", ran=healthy())
     yield "accepted", good
-    refused = GateResult(good.nodes, "gloo", [Finding("x", "y", "n1", 0)], ran=broken())
+    refused = GateResult(
+        good.nodes, "gloo", [Finding("rail.slow", "x", "y", "n1", 0)], ran=broken()
+    )
     yield "refused", refused
     yield (
         "unknown",
-        GateResult(good.nodes, "gloo", [Finding("x", "y", proven=False)], ran=healthy()),
+        GateResult(
+            good.nodes, "gloo", [Finding("rail.slow", "x", "y", proven=False)], ran=healthy()
+        ),
     )
     yield "unknown", GateResult(good.nodes)
     yield "interrupted", GateResult(good.nodes, interrupted=True)
@@ -202,7 +206,7 @@ def test_nothing_that_is_wrong_or_unknown_is_accepted():
 
 
 def test_a_finding_is_one_line():
-    text = Finding("a\nb\x1b[31m", "do", "n1", 3).text
+    text = Finding("rail.slow", "a\nb\x1b[31m", "do", "n1", 3).text
     assert text == r"n1 rail 3: a\nb\x1b[31m. do"
 
 

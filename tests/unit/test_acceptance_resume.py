@@ -11,10 +11,10 @@ from rdmaprov.acceptance import (
     resume,
     stages,
 )
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.stages import StageReport
 from rdmaprov.errors import UsageError
+from rdmaprov.finding.finding import Finding
 
 
 @pytest.fixture
@@ -33,7 +33,9 @@ def keep(runs, name, same, reports, results=None):
 def test_an_interrupted_run_gives_its_whole_stages_again(tmp_path):
     site = tmp_path / "site"
     same = resume.identity(site, ("n1", "n2"), Options(limit_s=5))
-    report = StageReport("host", "said", 3.25, False, [Finding("w", "r", "n1", 2)], ["note"])
+    report = StageReport(
+        "host", "said", 3.25, False, [Finding("rail.slow", "w", "r", "n1", 2)], ["note"]
+    )
     report.left_out, report.intra_node_gb_s = {"n1": "why"}, 455.5
     report.detail = {"names": ["n1", "n2"], "rows": [[0, 1, 0, 0, 48.5, 1.0, 2.1, ""]]}
     run = keep(tmp_path / "runs", "20260101-000000-accept", same, [report])

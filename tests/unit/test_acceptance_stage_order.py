@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.stages import StageReport, leave_out, parse_stages
 from rdmaprov.errors import UsageError
+from rdmaprov.finding.finding import Finding
 
 
 def test_a_finding_takes_its_node_out_and_of_a_path_one_end():
     names = tuple(f"n{n}" for n in range(8))
     found = [
-        Finding("slow", "x", "n3"),
-        Finding("path", "x", nodes=("n3", "n4")),
-        Finding("path", "x", nodes=("n5", "n6")),
-        Finding("leaf", "x", level="leaf", nodes=("n0", "n1")),
-        Finding("all", "x", level="fleet", nodes=names),
+        Finding("rail.slow", "slow", "x", "n3"),
+        Finding("rdma.failed", "path", "x", nodes=("n3", "n4")),
+        Finding("rdma.failed", "path", "x", nodes=("n5", "n6")),
+        Finding("packets.lost", "leaf", "x", level="leaf", nodes=("n0", "n1")),
+        Finding("run.failed", "all", "x", level="fleet", nodes=names),
     ]
     assert set(leave_out(found, names)) == {"n3", "n6", "n0", "n1"}
-    assert leave_out([Finding("half", "x", level="leaf", nodes=names[:4])], names) == {}
+    assert (
+        leave_out([Finding("packets.lost", "half", "x", level="leaf", nodes=names[:4])], names)
+        == {}
+    )
 
 
 def test_a_report_is_one_line_and_a_state():
     report = StageReport("host", "it did")
     assert (report.text, report.state) == ("host: it did", "passed")
-    report.findings.append(Finding("x", "y", "n1", proven=False))
+    report.findings.append(Finding("rail.slow", "x", "y", "n1", proven=False))
     assert report.state == "unknown"
-    report.findings.append(Finding("x", "y", "n1"))
+    report.findings.append(Finding("rail.slow", "x", "y", "n1"))
     assert (report.state, report.as_data()["findings"]) == ("failed", 2)
 
 

@@ -25,7 +25,7 @@ def definitions(name: str) -> list[Path]:
     ("name", "module"),
     [
         ("Problem", "src/rdmaprov/problem.py"),
-        ("Finding", "src/rdmaprov/acceptance/finding.py"),
+        ("Finding", "src/rdmaprov/finding/finding.py"),
         ("Judgement", "src/rdmaprov/bandwidth/floor_model.py"),
     ],
 )

@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 PRINTING = ("main", "table", "row", "last_line")
 # From the ground up. What stands on one line may import from its left.
 LAYERS = """
-exit_codes verbosity words errors problem resources marked interrupt node boundary
+exit_codes verbosity words errors problem resources marked interrupt node boundary finding
 terminal
 inventory tuning runner
 runs

@@ -13,7 +13,7 @@ from tests.madeup.accept import Acceptance
 from tests.madeup.faults import Truth, kinds
 from tests.madeup.trials import judge, least_share, total
 
-from rdmaprov.acceptance.finding import Finding
+from rdmaprov.finding.finding import Finding
 
 NAMES = tuple(f"n{number}" for number in range(8))
 LEAF = (0, 1, 2, 3)
@@ -27,7 +27,7 @@ def trial(truths, findings, verdict="refused"):
 
 def finding(level, *nodes, rail=None, proven=True):
     one = nodes[0] if len(nodes) == 1 else ""
-    return Finding("bad", "Repair it", one, rail, proven, level=level, nodes=nodes)
+    return Finding("part.slow", "bad", "Repair it", one, rail, proven, level=level, nodes=nodes)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from rich.console import Console
 from tests.unit.helpers.sites import GOOD, write
 from tests.unit.test_scheduler_service import IDLE
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.cli import accept_run, node_proofs
 from rdmaprov.cli.passwords import Passwords
 from rdmaprov.cli.replace_proofs import Proofs
 from rdmaprov.cli.replace_work import Asked, Work
 from rdmaprov.cli.session import Prepared
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import load_site
 from rdmaprov.replace.journal import Journal
 from rdmaprov.replace.machine import PROOFS
@@ -149,7 +149,7 @@ def test_nodes_that_no_gate_has_passed_are_no_witnesses(made, tmp_path):
 def test_refused_node_is_named_and_its_witnesses_are_released(made):
     work, seen = made
     seen.code = ExitCode.FAILED
-    seen.findings = [Finding("rail 3 is slow", "check its cable", "n1", proven=True)]
+    seen.findings = [Finding("rail.slow", "rail 3 is slow", "check its cable", "n1", proven=True)]
     found = Proofs(work).accept(["n1"])
     assert found.code is ExitCode.FAILED
     assert found.text.endswith("x-accept; findings about n1")

@@ -18,6 +18,7 @@ from rdmaprov.cli import run
 from rdmaprov.contract import document as contract_document
 from rdmaprov.contract import ranges
 from rdmaprov.contract.json_schema import json_schema
+from rdmaprov.finding import document as findings_document
 from rdmaprov.inventory import document, load_site, schema
 from rdmaprov.inventory.schema import Option, Role
 from rdmaprov.resources import data_dir
@@ -100,6 +101,11 @@ def test_variables_page_is_current():
 def test_contract_page_is_current():
     """Refresh with: python -m rdmaprov.contract.document > docs/contract.md."""
     assert (ROOT / "docs" / "contract.md").read_text() == contract_document.markdown()
+
+
+def test_page_of_findings_is_current():
+    """Refresh with: python -m rdmaprov.finding.document > docs/findings.md."""
+    assert (ROOT / "docs" / "findings.md").read_text() == findings_document.markdown()
 
 
 def test_json_schema_is_one_and_accepts_the_reference_sites(capsys: pytest.CaptureFixture[str]):

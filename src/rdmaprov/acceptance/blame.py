@@ -8,12 +8,13 @@ from collections.abc import Collection, Container, Iterable, Iterator
 
 from rdmaprov.acceptance import network_errors, ras_evidence, waiting
 from rdmaprov.acceptance.deaths import blames_others, death_of
-from rdmaprov.acceptance.finding import ISOLATE, Finding, first_line
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
 from rdmaprov.acceptance.network_errors import PathError
 from rdmaprov.acceptance.rail_map import Place, RailMap, job_map, plain_address
+from rdmaprov.acceptance.remedies import ISOLATE, first_line
 from rdmaprov.acceptance.statements import Statements, sort_statements
 from rdmaprov.acceptance.waiting import read_errors_remedy
+from rdmaprov.finding.finding import Finding
 
 _TIME_IS_UP = 124  # as timeout(1) has it
 _ADDRESS = re.compile(r"\[?((?:::ffff:)?[0-9a-fA-F.:]{2,45}?)\]?:\d{1,5}\b")
@@ -62,7 +63,7 @@ def _odd_nodes(ran: JobRun) -> Iterator[Finding]:
     for name, node in ran.nodes.items():
         if node.odd:
             remedy = f"Drain {name}, and find out what answers there in place of the run's ranks"
-            yield Finding(node.odd, remedy, name, proven=False)
+            yield Finding("node.odd", node.odd, remedy, name, proven=False)
 
 
 def _lost_nodes(ran: JobRun, said: Statements, places: RailMap) -> Iterator[Finding]:
@@ -73,14 +74,21 @@ def _lost_nodes(ran: JobRun, said: Statements, places: RailMap) -> Iterator[Find
         nodes = [name for name in places.nodes_of(leaf) if name in ran.nodes]
         if 1 < len(nodes) < len(ran.nodes) and lost.keys() >= set(nodes):
             what = f"all {len(nodes)} nodes of leaf {leaf} stopped answering: {lost[nodes[0]].why}"
-            yield Finding(what, f"Check leaf {leaf}", level="leaf", nodes=tuple(nodes))
+            yield Finding(
+                "node.silent",
+                what,
+                f"Check leaf {leaf}",
+                level="leaf",
+                nodes=tuple(nodes),
+                leaf=leaf,
+            )
             for name in nodes:
                 del lost[name]
     for name, node in lost.items():
         # It answered the preflight, so this is proven, and not merely unknown.
         why = node.why.removeprefix(f"{name}: ")
         what = f"stopped answering during {said.phase_of(name)!r}: {why}"
-        yield Finding(what, "Check on its console (BMC) whether it is up", name)
+        yield Finding("node.silent", what, "Check on its console (BMC) whether it is up", name)
 
 
 def _deaths(ran: JobRun, said: Statements, saw_errors: Container[str]) -> Iterator[Finding]:
@@ -92,7 +100,8 @@ def _deaths(ran: JobRun, said: Statements, saw_errors: Container[str]) -> Iterat
         if death is not None and not death.is_victim:
             what = f"{death.why} during {said.phase_of(name)!r}"
             level = "node" if death.rank is None else "rank"
-            yield Finding(what, read_errors_remedy(name), name, level=level)
+            part = "" if death.rank is None else f"rank {death.rank}"
+            yield Finding("rank.died", what, read_errors_remedy(name), name, level=level, part=part)
 
 
 def _own_errors(ran: JobRun, said: Statements) -> list[Finding]:
@@ -103,12 +112,14 @@ def _own_errors(ran: JobRun, said: Statements) -> list[Finding]:
             error = first_line(event["error"])
             what = f"rank {event['rank']} failed during {event['phase']!r}: {error}"
             name = ran.job.node_of(event["rank"])
-            found.append(Finding(what, read_errors_remedy(name), name, level="rank"))
+            part = f"rank {event['rank']}"
+            remedy = read_errors_remedy(name)
+            found.append(Finding("rank.failed", what, remedy, name, level="rank", part=part))
     nodes = dict.fromkeys(finding.node for finding in found)
     if len(nodes) > max(2, len(ran.nodes) / 2):
         what = f"{len(found)} ranks on {len(nodes)} nodes failed, the first one: {found[0].what}"
         remedy = "On the controller, read logs/ranks.jsonl of this run"
-        return [Finding(what, remedy, level="fleet", nodes=tuple(nodes))]
+        return [Finding("rank.failed", what, remedy, level="fleet", nodes=tuple(nodes))]
     return found
 
 
@@ -145,7 +156,7 @@ def _broken_connections(ran: JobRun, said: Statements, places: RailMap) -> Itera
         return
     reporter, error = next(iter(named[accused].items()))
     what = f"{len(callers[accused])} nodes lost their connection to it, {reporter} first: {error}"
-    yield Finding(what, read_errors_remedy(accused[0]), *accused)
+    yield Finding("connection.broken", what, read_errors_remedy(accused[0]), *accused)
 
 
 def _named_ends(ran: JobRun, said: Statements, places: RailMap) -> dict[Place, dict[str, str]]:
@@ -177,7 +188,7 @@ def _mutual_path(named: dict[Place, dict[str, str]]) -> Iterator[Finding]:
             if {place[0], by} == set(pair)
         )
         what = f"they lost the connection to each other: {error}"
-        yield Finding(what, read_errors_remedy(pair[0]), rail=rail, nodes=pair)
+        yield Finding("connection.broken", what, read_errors_remedy(pair[0]), rail=rail, nodes=pair)
 
 
 def _time_up(ran: JobRun, said: Statements) -> Finding | None:
@@ -188,14 +199,14 @@ def _time_up(ran: JobRun, said: Statements) -> Finding | None:
     name, node = next(iter(late.items()))
     what = f"{node.why} during {said.phase_of(name)!r}"
     remedy = "Run rdmaprov accept again with a longer --timeout"
-    return Finding(what, remedy, proven=False, level="fleet", nodes=tuple(late))
+    return Finding("run.timeout", what, remedy, proven=False, level="fleet", nodes=tuple(late))
 
 
 def _unknown_cause(ran: JobRun, said: Statements) -> Finding:
     last = said.last_words
     phase = last[0]["phase"] if last else said.phase_of(ran.job.nodes[0])
     what = f"why the run failed during {phase!r}: {_first_words(ran.nodes.values(), said)}"
-    return Finding(what, ISOLATE, proven=False)
+    return Finding("run.failed", what, ISOLATE, proven=False)
 
 
 def _first_words(nodes: Iterable[NodeRun], said: Statements) -> str:

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.finding import Finding, apply_remedy
 from rdmaprov.acceptance.nodes import Document
+from rdmaprov.acceptance.remedies import apply_remedy
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.node.counter_names import CONGESTED, judged
 
@@ -78,7 +79,7 @@ def balance(rails: Sequence[RailTraffic]) -> Iterator[Finding]:
         if len(known) < len(own):
             what = "bytes that its rails sent: they have no counter for it"
             remedy = f"On {node}, check: rdma -j statistic; ethtool -S"
-            yield Finding(what, remedy, node, proven=False)
+            yield Finding("traffic.share", what, remedy, node, proven=False)
         elif len(known) > 1:
             mean = statistics.fmean(known)
             pairs = zip(own, known, strict=True)
@@ -92,7 +93,8 @@ def _low(rail: RailTraffic, count: int, mean: float) -> Finding:
         f"rails, expected at least {100 * MIN_SHARE:.0f} %"
     )
     remedy = f"On {rail.node}, check NCCL_IB_HCA and the rail's PCIe link (lspci -vv)"
-    return Finding(what, remedy, rail.node, rail.rail)
+    values = {"bytes": count, "mean_bytes": mean}
+    return Finding("traffic.share", what, remedy, rail.node, rail.rail, values=values)
 
 
 def _without_followers(low: Sequence[tuple[RailTraffic, Finding]], nodes: int) -> Iterator[Finding]:
@@ -107,7 +109,7 @@ def _without_followers(low: Sequence[tuple[RailTraffic, Finding]], nodes: int) -
     for rail in sorted(shared):
         what = f"{count[rail]} of {nodes} nodes sent little on it: NCCL has no channel for it"
         remedy = "Check NCCL_IB_HCA, and for a node with fewer rails: all others follow it"
-        yield Finding(what, remedy, rail=rail, level="fleet")
+        yield Finding("nccl.channels", what, remedy, rail=rail, level="fleet")
 
 
 def volume(rails: Sequence[RailTraffic], due_bytes: int) -> Iterator[Finding]:
@@ -119,7 +121,8 @@ def volume(rails: Sequence[RailTraffic], due_bytes: int) -> Iterator[Finding]:
         # A tree sends half as much from its leaves as a ring does.
         if count < due_bytes / 2 * MIN_SHARE:
             what = f"its rails sent {count / 1e9:.1f} GB, a ring sends {due_bytes / 1e9:.1f} GB"
-            yield Finding(what, _READ_LOGS, node)
+            values = {"bytes": count, "due_bytes": due_bytes}
+            yield Finding("traffic.volume", what, _READ_LOGS, node, values=values)
 
 
 def priorities(node: Node, rails: Sequence[RailTraffic]) -> Iterator[Finding]:
@@ -132,7 +135,7 @@ def priorities(node: Node, rails: Sequence[RailTraffic]) -> Iterator[Finding]:
         if not known:
             what = "the priority of its traffic: the driver has no tx_prioN_bytes (ethtool -S)"
             remedy = f"On {each.node}, check the driver: ethtool -i"
-            yield Finding(what, remedy, each.node, each.rail, proven=False)
+            yield Finding("traffic.priority", what, remedy, each.node, each.rail, proven=False)
         elif total and known.get(wanted, 0) < PRIORITY_SHARE * total:
             most = max(known, key=lambda p: known[p])
             share = 100 * known.get(wanted, 0) / total
@@ -141,7 +144,8 @@ def priorities(node: Node, rails: Sequence[RailTraffic]) -> Iterator[Finding]:
                 f"expected at least {100 * PRIORITY_SHARE:.0f} %; most had {most} (ethtool -S)"
             )
             remedy = apply_remedy("roce_qos", each.node) + ", and check NCCL_IB_TC"
-            yield Finding(what, remedy, each.node, each.rail)
+            values = {"percent": share, "least_percent": 100 * PRIORITY_SHARE}
+            yield Finding("traffic.priority", what, remedy, each.node, each.rail, values=values)
 
 
 def management(node: Node, before: Document, after: Document, due_bytes: int) -> Iterator[Finding]:
@@ -150,7 +154,10 @@ def management(node: Node, before: Document, after: Document, due_bytes: int) ->
         count = after["others"].get(netdev, old) - old
         if count > MANAGEMENT_SHARE * due_bytes + _SLACK_BYTES:
             what = f"{netdev}, which is not a rail, sent {count / 1e9:.1f} GB during the run"
-            yield Finding(what, _READ_LOGS, node.name)
+            values = {"bytes": count}
+            yield Finding(
+                "traffic.elsewhere", what, _READ_LOGS, node.name, part=netdev, values=values
+            )
 
 
 def congestion(rails: Sequence[RailTraffic]) -> dict[str, dict[str, int]]:

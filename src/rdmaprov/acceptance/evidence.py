@@ -8,13 +8,13 @@ from pathlib import Path
 
 from rdmaprov.acceptance import counters, fleet_floor, gpu_checks, link_errors
 from rdmaprov.acceptance.counters import RailTraffic
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.node_logs import RunLogs
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.bandwidth import history
 from rdmaprov.bandwidth.site import nvlink_nodes
+from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.transport import Transport
 from rdmaprov.nccl_log.tuning import AlgorithmChoice
@@ -34,13 +34,15 @@ def judge_transports(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
 
     """
     if not logs.nodes:
-        yield Finding("the transport: NCCL wrote no log", _NO_LOG_REMEDY, proven=False)
+        yield Finding("nccl.log", "the transport: NCCL wrote no log", _NO_LOG_REMEDY, proven=False)
         return
     logged = [node for node in site.nodes if node.name in logs.nodes]
     if missing := tuple(node.name for node in site.nodes if node not in logged):
         what = "its transport: no log of NCCL could be fetched from it"
         single = missing[0] if len(missing) == 1 else ""
-        yield Finding(what, _NO_LOG_REMEDY, single, proven=False, level="node", nodes=missing)
+        yield Finding(
+            "nccl.log", what, _NO_LOG_REMEDY, single, proven=False, level="node", nodes=missing
+        )
     hosts = {str(site.facts[n.name]["hostname"]).partition(".")[0]: n for n in logged}
     hcas = {
         host: [rail["rdma"] for rail in site.facts[n.name]["rails"][: len(n.compute_rails)]]
@@ -54,7 +56,14 @@ def judge_transports(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
         logs.matrix, kind, hcas, wants_gdr, every_rank=not missing, one_domain=one_domain
     ):
         node_name = hosts[problem.host].name if problem.host in hosts else ""
-        yield Finding(problem.message, problem.remedy, node_name, proven=problem.proven)
+        yield Finding(
+            problem.kind,
+            problem.message,
+            problem.remedy,
+            node_name,
+            proven=problem.proven,
+            part=problem.part,
+        )
 
 
 def judge_counters(
@@ -79,7 +88,9 @@ def judge_counters(
     for node in site.nodes:
         if node.name not in after:
             what = "its counters after the run: no answer"
-            found.append(Finding(what, "Check whether it is up", node.name, proven=False))
+            found.append(
+                Finding("node.counters", what, "Check whether it is up", node.name, proven=False)
+            )
             continue
         moved = counters.rail_traffic(node, before[node.name], after[node.name])
         rails += moved

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from rdmaprov.acceptance import measure, preflight
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.measure import SweepRow
@@ -15,6 +14,7 @@ from rdmaprov.bandwidth.fabric import Fabric, FabricError
 from rdmaprov.bandwidth.floor_model import Judgement
 from rdmaprov.bandwidth.gpus import IntraNode, intra_node
 from rdmaprov.bandwidth.site import site_fabric
+from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.tuning import AlgorithmChoice, taken_algorithm
 
 # The floor is of messages that fill the links: nccl-tests' own reports are of these.
@@ -47,11 +47,13 @@ def judge(
     except FabricError as error:
         what = f"the floor is not verified: {error.message}"
         remedy = "Let rdmaprov accept measure each node alone first (--stages host,fleet)"
-        return None, [Finding(what, remedy, proven=False)]
+        return None, [Finding("bandwidth.floor", what, remedy, proven=False)]
     if measured is None:
         what = "the floor is not verified: no message of 1 GiB or more was measured"
         remedy = "Run rdmaprov accept without --sizes"
-        return floor.judge(fabric, demanded), [Finding(what, remedy, proven=False)]
+        return floor.judge(fabric, demanded), [
+            Finding("bandwidth.floor", what, remedy, proven=False)
+        ]
     judgement = floor.judge(fabric, demanded, measured.busbw_gb_s)
     return judgement, list(_findings(judgement))
 
@@ -73,7 +75,9 @@ def _demanded(
 def _findings(judgement: Judgement) -> Iterator[Finding]:
     if judgement.verdict is not floor_model.FloorVerdict.HEALTHY:
         causes = "; ".join(cause.cause for cause in judgement.likely_causes)
-        yield Finding(judgement.sentence, f"Likely causes: {causes or 'none known'}")
+        yield Finding(
+            "bandwidth.floor", judgement.sentence, f"Likely causes: {causes or 'none known'}"
+        )
 
 
 def fleet_row(ran: JobRun) -> SweepRow | None:

@@ -15,7 +15,6 @@ from rdmaprov.acceptance import (
     stages_soak,
     stages_training,
 )
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import JobRunner, Launcher
 from rdmaprov.acceptance.live import LiveRanks
@@ -30,6 +29,7 @@ from rdmaprov.acceptance.stages_preflight import run_preflight
 from rdmaprov.acceptance.stages_rails import Outputs
 from rdmaprov.acceptance.stages_whole_fleet import WholeFleet
 from rdmaprov.errors import UsageError
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.words import quantity
 

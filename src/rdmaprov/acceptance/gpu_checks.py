@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.nodes import Document
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 
 # A driver and an idle daemon keep less than this of a GPU's memory.
@@ -27,18 +27,21 @@ def findings(node: Node, seen: Mapping[str, Any]) -> Iterator[Finding]:
     """
     for line in seen.get("lost", ()):
         remedy = f"On {node.name}, look for Xid 79: dmesg -T; reboot it, and replace the GPU"
-        yield Finding(f"a GPU is lost (nvidia-smi: {line})", remedy, node.name)
+        yield Finding("gpu.lost", f"a GPU is lost (nvidia-smi: {line})", remedy, node.name)
     if seen["error"]:
         what = f"its GPUs: nvidia-smi failed: {seen['error']}"
-        yield Finding(what, f"On {node.name}, run: nvidia-smi", node.name, proven=False)
+        yield Finding(
+            "gpu.unread", what, f"On {node.name}, run: nvidia-smi", node.name, proven=False
+        )
         return
     wanted, there = int(node.get("fabric_gpu_count") or 0), len(seen["gpus"])
     if there == 0 or (wanted and there != wanted):
         what = f"{there} GPUs, expected {wanted or 'at least 1'} (fabric_gpu_count; nvidia-smi)"
-        yield Finding(what, _xid(node.name), node.name)
+        values = {"count": there, "wanted": wanted}
+        yield Finding("gpu.count", what, _xid(node.name), node.name, values=values)
     for process in seen["processes"]:
         what = f"a GPU is in use by process {process} (nvidia-smi)"
-        yield Finding(what, f"Drain {node.name}, or end that process", node.name)
+        yield Finding("gpu.in-use", what, f"Drain {node.name}, or end that process", node.name)
     for gpu in seen["gpus"]:
         yield from _gpu_findings(node.name, gpu, bool(seen["processes"]))
 
@@ -51,7 +54,7 @@ def _gpu_findings(node: str, gpu: Mapping[str, Any], is_used: bool) -> Iterator[
     if gpu.get("mig"):
         what = f"GPU {gpu['index']} is split (nvidia-smi: mig.mode.current is Enabled)"
         remedy = f"On {node}, run: nvidia-smi -i {gpu['index']} -mig 0"
-        yield Finding(what, remedy, node)
+        yield Finding("gpu.split", what, remedy, node, part=f"GPU {gpu['index']}")
     memory = _memory_mib(gpu)
     if memory is not None and not is_used and memory[0] < MIN_FREE_SHARE * memory[1]:
         what = (
@@ -59,7 +62,9 @@ def _gpu_findings(node: str, gpu: Mapping[str, Any], is_used: bool) -> Iterator[
             f"expected at least {100 * MIN_FREE_SHARE:.0f} %"
         )
         remedy = f"On {node}, find the process that uses it: fuser -v /dev/nvidia*"
-        yield Finding(what, remedy, node)
+        values = {"free_mib": memory[0], "total_mib": memory[1]}
+        part = f"GPU {gpu['index']}"
+        yield Finding("gpu.memory", what, remedy, node, part=part, values=values)
 
 
 def _memory_mib(gpu: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -80,7 +85,7 @@ def odd_counts(nodes: Sequence[Node], known: Mapping[str, Document]) -> Iterator
         names = tuple(node.name for node in nodes if node.name in known)
         what = f"nodes have {', '.join(map(str, sorted(told)))} GPUs (fabric_gpu_count)"
         remedy = "Accept those with one number at a time: rdmaprov accept SITE --limit NODES"
-        yield Finding(what, remedy, level="fleet", nodes=names)
+        yield Finding("gpu.count", what, remedy, level="fleet", nodes=names)
     if told != {0}:
         return
     counts = {name: len(answer["gpus"]["gpus"]) for name, answer in known.items()}
@@ -93,7 +98,9 @@ def odd_counts(nodes: Sequence[Node], known: Mapping[str, Document]) -> Iterator
         # None at all is a finding already.
         if count not in (0, usual):
             what = f"{count} GPUs, expected {usual} as on {having} of {len(counts)} nodes"
-            yield Finding(f"{what} (nvidia-smi)", _xid(name), name)
+            values = {"count": count, "wanted": usual}
+            said = f"{what} (nvidia-smi)"
+            yield Finding("gpu.count", said, _xid(name), name, values=values)
 
 
 def per_node(known: Mapping[str, Document]) -> int:
@@ -134,5 +141,5 @@ def disturbance_findings(found: Mapping[str, Sequence[str]]) -> list[Finding]:
     for name, processes in found.items():
         what = f"disturbed: during the run, process {processes[0]} began to use a GPU (nvidia-smi)"
         remedy = f"Drain {name}, then run rdmaprov accept again"
-        made.append(Finding(what, remedy, name, proven=False))
+        made.append(Finding("gpu.disturbed", what, remedy, name, proven=False))
     return made

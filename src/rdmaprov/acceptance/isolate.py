@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.live import Group, LiveRanks
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good
 from rdmaprov.isolation.locate import FleetSearch, locate
@@ -155,6 +155,7 @@ def _finding(part: FaultyPart) -> Finding:
     )
     what = f"{subject} {who}, {part.confidence} confidence: {part.why}"
     return Finding(
+        "part.slow",
         f"{what}; it hung" if part.hang else what,
         part.remedy or _REMEDIES[part.kind].format(who=who),
         single,
@@ -162,4 +163,5 @@ def _finding(part: FaultyPart) -> Finding:
         proven=part.confidence == "high",
         level=part.kind,
         nodes=part.nodes,
+        leaf=part.name if part.kind == "leaf" else "",
     )

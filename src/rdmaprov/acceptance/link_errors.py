@@ -12,9 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rdmaprov.acceptance import lost_paths
 from rdmaprov.acceptance.counters import RailTraffic
-from rdmaprov.acceptance.finding import Finding, apply_remedy
+from rdmaprov.acceptance.lost_paths import DURING
+from rdmaprov.acceptance.remedies import apply_remedy
+from rdmaprov.finding.finding import Finding
 from rdmaprov.node import counter_names
-from rdmaprov.node.counter_names import NEVER, ONCE, RATE
+from rdmaprov.node.counter_names import DOWNS, NEVER, ONCE, RATE
 
 # Behind error correction: the threshold of ibdiagnet's BER check (its manual v2.21, "Bit Error
 # Rate"), and what links with RS(544,514) have to reach (Intel AN 846, 5.3). Rates before it, up to
@@ -31,6 +33,7 @@ MAX_RECOVERIES = 1
 
 _NEVER, _ONCE, _HERE = map(counter_names.judged, (NEVER, ONCE, RATE))
 RATED = frozenset(_HERE)
+_SYMBOLS = "symbol errors"
 _CHECK_LINK = "Check the cable and the switch port, then PFC and ECN on both ends"
 
 
@@ -57,6 +60,7 @@ def findings(
     rails: Sequence[RailTraffic],
     lossless: int | None = None,
     leaves: Mapping[str, str] | None = None,
+    during: str = DURING,
 ) -> list[Finding]:
     """Return the counters that show more errors than a link may have.
 
@@ -64,13 +68,14 @@ def findings(
         rails: what they counted.
         lossless: the priority on which PFC allows no loss at all, None if there is none.
         leaves: the leaf of each node for which it is known.
+        during: when that was, as a text has it.
 
     """
-    here = list(local_findings(rails, lossless))
+    here = list(local_findings(rails, lossless, during))
     # What a bad link loses, the senders at its other ends count.
     explained = {finding.rail for finding in here}
     open_ones = [each for each in rails if each.rail not in explained and excess(each)]
-    return here + lost_paths.findings(open_ones, leaves or {})
+    return here + lost_paths.findings(open_ones, leaves or {}, during)
 
 
 def excess(rail: RailTraffic) -> int:
@@ -80,7 +85,9 @@ def excess(rail: RailTraffic) -> int:
     return lost if any(rail.delta.get(name, 0) > most for name in lost_paths.COUNTERS) else 0
 
 
-def local_findings(rails: Sequence[RailTraffic], lossless: int | None) -> Iterator[Finding]:
+def local_findings(
+    rails: Sequence[RailTraffic], lossless: int | None, during: str = DURING
+) -> Iterator[Finding]:
     """Yield what a rail counts of its own link."""
     for each in rails:
         rare = most_errors(each.bits)
@@ -88,25 +95,32 @@ def local_findings(rails: Sequence[RailTraffic], lossless: int | None) -> Iterat
         for names, most in limits:
             for name, meaning in names.items():
                 if each.delta.get(name, 0) > most:
-                    yield Finding(
-                        _excess(each, name, meaning, most), _CHECK_LINK, each.node, each.rail
-                    )
-        yield from _discards(each, lossless, rare)
+                    kind = "link.down" if name in DOWNS else "link.errors"
+                    kind = "link.symbols" if meaning == _SYMBOLS else kind
+                    yield _excess(kind, _CHECK_LINK, each, (name, meaning, most), during)
+        yield from _discards(each, lossless, rare, during)
 
 
-def _excess(rail: RailTraffic, name: str, meaning: str, most: int) -> str:
+def _excess(
+    kind: str, remedy: str, rail: RailTraffic, counted: tuple[str, str, int], during: str
+) -> Finding:
+    """Return the finding of a counter: its name, what one of it is, and how many there may be."""
+    name, meaning, most = counted
     count = rail.delta[name]
     wanted = f"at most {most}" if most else "0"
     rate = f", a rate of {count / rail.bits:.1e} per bit" if most > MAX_RECOVERIES else ""
-    return f"{count} {meaning} during the run ({name}), expected {wanted}{rate}"
+    what = f"{count} {meaning} {during} ({name}), expected {wanted}{rate}"
+    values = {"count": count, "most": most, "bits": rail.bits}
+    return Finding(kind, what, remedy, rail.node, rail.rail, part=name, values=values)
 
 
-def _discards(rail: RailTraffic, lossless: int | None, rare: int) -> Iterator[Finding]:
+def _discards(rail: RailTraffic, lossless: int | None, rare: int, during: str) -> Iterator[Finding]:
     """Yield discards by priority; on the lossless one, where PFC prevents them, none is allowed."""
     for name, count in rail.delta.items():
         if name.startswith("ethtool.rx_prio") and "discard" in name:
             is_lossless = lossless is None or name.startswith(f"ethtool.rx_prio{lossless}_")
             most = 0 if is_lossless else rare
             if count > most:
-                what = _excess(rail, name, "packets discarded", most)
-                yield Finding(what, apply_remedy("roce_qos", rail.node), rail.node, rail.rail)
+                remedy = apply_remedy("roce_qos", rail.node)
+                counted = name, "packets discarded", most
+                yield _excess("packets.discarded", remedy, rail, counted, during)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from rdmaprov.acceptance import blame, jobs, measure, odd_networks, rail_map
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.launch import JobRunner, RankSession
 from rdmaprov.acceptance.measure import SweepRow
 from rdmaprov.acceptance.plan import GateJob, Task
+from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.meetings import Pair
 
 Group = tuple[str, ...]

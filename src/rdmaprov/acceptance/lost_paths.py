@@ -10,23 +10,27 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from rdmaprov.acceptance.counters import RailTraffic
-from rdmaprov.acceptance.finding import Finding
+from rdmaprov.finding.finding import Finding
 from rdmaprov.node.counter_names import RESENT, judged
 
 # Half of all losses are those of the bad end; the rest is for chance. Our choices.
 _END_SHARE = 0.4
 _TIMES_THE_NEXT = 1.5
 _LEAF_SHARE = 0.5
+DURING = "during the run"
 _REMEDY = "Check counters and PFC of the switch ports on this rail, then the cables"
 COUNTERS = tuple(judged(RESENT))
 
 
-def findings(rails: Sequence[RailTraffic], leaves: Mapping[str, str]) -> list[Finding]:
+def findings(
+    rails: Sequence[RailTraffic], leaves: Mapping[str, str], during: str = DURING
+) -> list[Finding]:
     """Return where packets are lost.
 
     Args:
         rails: those that missed more packets than a link may lose.
         leaves: the leaf of each node for which it is known.
+        during: when that was, as a text has it.
 
     """
     by_rail: dict[int, dict[str, int]] = defaultdict(dict)
@@ -37,17 +41,21 @@ def findings(rails: Sequence[RailTraffic], leaves: Mapping[str, str]) -> list[Fi
     for leaf in sorted(set(leaf_of.values()) - {""}):
         own = [rail for rail, of in leaf_of.items() if of == leaf]
         nodes = tuple(node for node, of in leaves.items() if of == leaf)
-        what = f"leaf {leaf} loses packets: {_count(by_rail[own[0]])}"
+        what = f"leaf {leaf} loses packets: {_count(by_rail[own[0]], during)}"
         single = own[0] if len(own) == 1 else None
-        found.append(Finding(what, _REMEDY, rail=single, level="leaf", nodes=nodes))
-    found += [_on_rail(rail, lost) for rail, lost in by_rail.items() if not leaf_of[rail]]
+        found.append(
+            Finding(
+                "packets.lost", what, _REMEDY, rail=single, level="leaf", nodes=nodes, leaf=leaf
+            )
+        )
+    found += [_on_rail(rail, lost, during) for rail, lost in by_rail.items() if not leaf_of[rail]]
     return found
 
 
-def _count(lost: Mapping[str, int]) -> str:
+def _count(lost: Mapping[str, int], during: str) -> str:
     total, most = sum(lost.values()), max(lost, key=lambda node: lost[node])
     return (
-        f"{len(lost)} nodes had to send {total} packets again during the run, most of them {most} "
+        f"{len(lost)} nodes had to send {total} packets again {during}, most of them {most} "
         f"({lost[most]}; NAKs and timeouts in hw_counters)"
     )
 
@@ -75,11 +83,12 @@ def worst_end(lost: Mapping[str, int]) -> str:
     return order[0] if stands_out and first >= _END_SHARE * sum(lost.values()) else ""
 
 
-def _on_rail(rail: int, lost: Mapping[str, int]) -> Finding:
+def _on_rail(rail: int, lost: Mapping[str, int], during: str) -> Finding:
     """Return the end that misses as many as all others, else all that miss some, as unknown."""
     if end := worst_end(lost):
-        return Finding(f"loses packets: {_count(lost)}", _REMEDY, end, rail)
+        what = f"loses packets: {_count(lost, during)}"
+        return Finding("packets.lost", what, _REMEDY, end, rail, values=lost)
     order = sorted(lost, key=lambda node: -lost[node])
-    what = f"packets are lost between these nodes: {_count(lost)}"
+    what = f"packets are lost between these nodes: {_count(lost, during)}"
     level = "pair" if len(lost) == 2 else "fleet"
-    return Finding(what, _REMEDY, rail=rail, level=level, nodes=tuple(order))
+    return Finding("packets.lost", what, _REMEDY, rail=rail, level=level, nodes=tuple(order))

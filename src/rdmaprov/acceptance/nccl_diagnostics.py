@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.nccl_log.diagnosis import Diagnosis, conclude
 from rdmaprov.nccl_log.matrix import Matrix
@@ -36,6 +36,7 @@ def _finding(site: GateSite, hosts: Mapping[str, Node], fault: Diagnosis) -> Fin
     if fault.ranks:
         what += f" (ranks {', '.join(map(str, fault.ranks))})"
     return Finding(
+        "nccl.diagnostics",
         what,
         fault.remedy.capitalize(),
         nodes[0] if len(nodes) == 1 else "",

@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.node_logs import log_files
 from rdmaprov.acceptance.rail_map import Place, RailMap
+from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.completion import CompletionError, find_completions
 
 # Beyond this, no list of paths helps anybody: the fabric itself is at fault. Our choice.
@@ -127,7 +127,16 @@ def findings(
     if leaf := _common_leaf(roots, places):
         nodes = places.nodes_of(leaf)
         what = f"RDMA fails between leaf {leaf} and the others: {roots[0].text}"
-        return [Finding(what, f"Check leaf {leaf} and its uplinks", level="leaf", nodes=nodes)]
+        return [
+            Finding(
+                "rdma.failed",
+                what,
+                f"Check leaf {leaf} and its uplinks",
+                level="leaf",
+                nodes=nodes,
+                leaf=leaf,
+            )
+        ]
     down = {end: each for each in roots for end in each.ends if _is_down(end, ports)}
     if down:
         left = [each for each in roots if not each.ends & down.keys()]
@@ -136,7 +145,10 @@ def findings(
     found = list(_end_findings(ends, places))
     if len(paths) > MOST_PATHS:
         what = f"RDMA fails on {len(paths)} paths without a common end: {paths[0].text}"
-        return [*found, Finding(what, "Check the switches between the nodes", level="fleet")]
+        return [
+            *found,
+            Finding("rdma.failed", what, "Check the switches between the nodes", level="fleet"),
+        ]
     return found + [_path_finding(path) for path in paths]
 
 
@@ -147,7 +159,7 @@ def _is_down(end: Place, ports: Collection[Place]) -> bool:
 def _port_findings(down: Mapping[Place, PathError]) -> Iterator[Finding]:
     for (node, rail), path in down.items():
         what = f"its port went down during the run (NCCL's log), and RDMA fails: {path.text}"
-        yield Finding(what, _PORT_REMEDY, node, rail)
+        yield Finding("link.down", what, _PORT_REMEDY, node, rail)
 
 
 def _first_reports(errors: Collection[PathError]) -> list[PathError]:
@@ -204,12 +216,14 @@ def _end_findings(ends: dict[Place, list[PathError]], places: RailMap) -> Iterat
         errors = [error for rail in rails for error in ends[node, rail]]
         what = f"RDMA fails on all {len(errors)} paths that are known to have failed"
         if len(rails) > 1 and len(rails) >= places.rails.get(node, 1):
-            yield Finding(f"{what}, on all its rails: {errors[0].text}", _REMEDY, node)
+            yield Finding(
+                "rdma.failed", f"{what}, on all its rails: {errors[0].text}", _REMEDY, node
+            )
             continue
         for rail in rails:
             own = ends[node, rail]
             what = f"RDMA fails to {len(own)} others: {own[0].text}"
-            yield Finding(what, _REMEDY, node, rail)
+            yield Finding("rdma.failed", what, _REMEDY, node, rail)
 
 
 def _path_finding(path: PathError) -> Finding:
@@ -218,4 +232,4 @@ def _path_finding(path: PathError) -> Finding:
     level = "pair" if len(nodes) == _FEWEST else "rail"
     single = nodes[0] if len(nodes) == 1 else ""
     what = f"RDMA fails: {path.text}"
-    return Finding(what, _REMEDY, single, path.local[1], level=level, nodes=nodes)
+    return Finding("rdma.failed", what, _REMEDY, single, path.local[1], level=level, nodes=nodes)

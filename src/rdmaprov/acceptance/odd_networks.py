@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun, NodeRun
 from rdmaprov.acceptance.node_logs import log_files
+from rdmaprov.finding.finding import Finding
 from rdmaprov.words import quantity
 
 # NCCL, src/init.cc: what a communicator uses; real lines are in tests/fixtures/nccl.
@@ -35,7 +35,7 @@ def findings(ran: JobRun) -> Iterator[Finding]:
                 f"On {name}, check NCCL_NET, NCCL_NET_PLUGIN and NCCL_IB_DISABLE (environment, "
                 "/etc/nccl.conf) and the devices: ibv_devinfo"
             )
-            yield Finding(what, remedy, name, level="node")
+            yield Finding("nccl.network", what, remedy, name, level="node")
 
 
 def _networks(node: NodeRun) -> frozenset[str]:

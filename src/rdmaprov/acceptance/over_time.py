@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.samples import verdicts
 from rdmaprov.acceptance.samples.fleet import FleetSamples, collect_samples
+from rdmaprov.finding.finding import Finding
 
 LOG = "samples.jsonl"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rdmaprov.acceptance import counters
 from rdmaprov.acceptance.counters import PRIORITY_SHARE, RailTraffic, rail_traffic
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.nodes import Document
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.words import quantity
 
@@ -69,4 +69,4 @@ def _received(node: Node, rails: Sequence[RailTraffic]) -> Iterator[Finding]:
                 f"On {node.name}, check trust and the DSCP map (rdmaprov validate SITE --limit "
                 f"{node.name}); then whether its switch changes the DSCP"
             )
-            yield Finding(what, remedy, each.node, each.rail)
+            yield Finding("traffic.priority", what, remedy, each.node, each.rail)

@@ -9,12 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rdmaprov.acceptance import measure
-from rdmaprov.acceptance.finding import ISOLATE, Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.measure import Direction
 from rdmaprov.acceptance.plan import JobPlane
+from rdmaprov.acceptance.remedies import ISOLATE
 from rdmaprov.bandwidth import outliers
 from rdmaprov.bandwidth.rates import format_gb_s
+from rdmaprov.finding.finding import Finding
 
 # A fabric that loses 1 of 1,000 packets halves TCP's bandwidth (Mathis et al. 1997, at 1 ms and
 # 1,460 B); a busy healthy one repeats 1 of 10,000 for timers that fired early.
@@ -112,7 +113,7 @@ def lossy_paths(ran: JobRun) -> Iterator[Finding]:
                 f"({again} of {segments} segments, TCP_INFO), expected under {100 * MIN_LOSS:g} %"
             )
             remedy = "Check the cable, the switch port and the MTU along this rail"
-            yield Finding(what, remedy, side.node, plane.rail)
+            yield Finding("path.lossy", what, remedy, side.node, plane.rail)
 
 
 def _segments(ran: JobRun, plane: JobPlane) -> dict[Ends, dict[int, Sent]]:
@@ -170,7 +171,7 @@ def stray_traffic(ran: JobRun) -> Iterator[Finding]:
                 f"(/sys/class/net/{netdev}/statistics/tx_bytes)"
             )
             remedy = f"On {node}, check that each rail has its own table: ip rule; ip route"
-            yield Finding(what, remedy, node, plane.rail)
+            yield Finding("rail.bypassed", what, remedy, node, plane.rail)
 
 
 def slow_rails(ran: JobRun) -> Iterator[Finding]:
@@ -223,9 +224,9 @@ def _slow_rail(plane: JobPlane, seen: str, directions: list[Direction]) -> Itera
     for side in faulty_sides(slow_ones, rates):
         remedy = f"On {side.node}, check the link's rate (ethtool), PCIe (lspci -vv) and tc qdisc"
         what = f"slow ({seen}): {side.text} at {texts[side.ends]}"
-        yield Finding(what, remedy, side.node, plane.rail)
+        yield Finding("rail.slow", what, remedy, side.node, plane.rail)
     if not slow_ones:
-        yield Finding(f"slow: {seen}", ISOLATE, rail=plane.rail)
+        yield Finding("rail.slow", f"slow: {seen}", ISOLATE, rail=plane.rail)
 
 
 def _slow_nodes(ran: JobRun, plane: JobPlane, directions: list[Direction]) -> Iterator[Finding]:
@@ -243,4 +244,4 @@ def _slow_nodes(ran: JobRun, plane: JobPlane, directions: list[Direction]) -> It
             rate = format_gb_s(1 / values[name])
             what = f"{verb} at {rate} at best, {times:.1f} times slower than the other nodes"
             remedy = f"On {name}, check the link's rate (ethtool) and PCIe (lspci -vv)"
-            yield Finding(what, remedy, name, plane.rail)
+            yield Finding("rail.slow", what, remedy, name, plane.rail)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rdmaprov.acceptance import gpu_checks
-from rdmaprov.acceptance.finding import Finding, apply_remedy, no_answer
 from rdmaprov.acceptance.launchers import choice
 from rdmaprov.acceptance.nodes import Document
+from rdmaprov.acceptance.remedies import apply_remedy, no_answer
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node, Rail
 from rdmaprov.probe.errors import NodeError
 
@@ -69,13 +70,13 @@ def _torch_findings(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
     if node.get("torch_runtime_kind") == "container" and not elsewhere:
         what = "torch is in a container (torch_runtime_kind), which accept cannot start over ssh"
         remedy = "Set torch_runtime_launcher or torch_runtime_kind: venv in the site"
-        yield Finding(what, remedy, node.name, proven=False)
+        yield Finding("torch.missing", what, remedy, node.name, proven=False)
     elif "torch" not in seen:
         why = (seen.get("error") or "the package is not installed").strip().splitlines()[-1:]
         what = f"no torch in {python_of(node)}: {''.join(why) or 'no message'}"
         name_it = f"Set {choice.PYTHON} in the site to the interpreter that has torch"
         remedy = name_it if elsewhere else apply_remedy("torch_runtime", node.name)
-        yield Finding(what, remedy, node.name)
+        yield Finding("torch.missing", what, remedy, node.name)
 
 
 def _odd_versions(known: Mapping[str, Document], name: str, variable: str) -> Iterator[Finding]:
@@ -94,7 +95,8 @@ def _odd_versions(known: Mapping[str, Document], name: str, variable: str) -> It
             what = (
                 f"{name} {version}, expected {most} as on {counts[0][1]} of {len(versions)} nodes"
             )
-            yield Finding(what, f"Pin one version in {variable} of the site, and apply", node)
+            remedy = f"Pin one version in {variable} of the site, and apply"
+            yield Finding("version.mixed", what, remedy, node, part=name)
 
 
 def _rail_findings(
@@ -106,7 +108,7 @@ def _rail_findings(
         known = {**is_, **ready} if is_["rdma"] and not node.uses_netdevs else is_
         what, remedy = _judge_rail(node.name, rail, known, backend)
         if what:
-            yield Finding(what, remedy, node.name, rail.index)
+            yield Finding("rail.not-ready", what, remedy, node.name, rail.index)
 
 
 def _judge_rail(node: str, rail: Rail, seen: Mapping[str, Any], backend: str) -> tuple[str, str]:
@@ -142,7 +144,8 @@ def _clock_findings(node: Node, time_s: float, asked_s: tuple[float, float]) -> 
     off = max(asked_s[0] - time_s, time_s - asked_s[1], 0.0)
     if off > MAX_SKEW_S:
         what = f"its clock is {off:.1f} s off the controller's, expected at most {MAX_SKEW_S:g} s"
-        yield Finding(what, f"On {node.name}, check: chronyc tracking", node.name)
+        remedy = f"On {node.name}, check: chronyc tracking"
+        yield Finding("clock.off", what, remedy, node.name, values={"off_s": off})
 
 
 def _busy_findings(node: Node, runs: Sequence[str]) -> Iterator[Finding]:
@@ -150,7 +153,7 @@ def _busy_findings(node: Node, runs: Sequence[str]) -> Iterator[Finding]:
     if runs:
         what = f"another acceptance runs on it ({runs[0]})"
         remedy = f"Wait for it; if it is gone, on {node.name}: pgrep -af rdmaprov-accept"
-        yield Finding(what, remedy, node.name, proven=False)
+        yield Finding("node.busy", what, remedy, node.name, proven=False)
 
 
 def gpus_per_node(answers: Mapping[str, Document | NodeError]) -> int:

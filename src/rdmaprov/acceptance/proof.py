@@ -11,11 +11,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.plan import Task
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.finding.finding import Finding
 
 _TIMES = ("median_us", "p99_us", "min_us")
 
@@ -30,7 +30,7 @@ def findings(ran: JobRun) -> Iterator[Finding]:
         remedy = (
             f"On {name}, check the Python that has torch; on the controller, read logs/ranks.jsonl"
         )
-        yield Finding(f"not verified: {gaps[0]}{more}", remedy, name, proven=False)
+        yield Finding("rank.unproven", f"not verified: {gaps[0]}{more}", remedy, name, proven=False)
 
 
 def is_complete(ran: JobRun) -> bool:

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from errno import EADDRNOTAVAIL, ENETDOWN, ENETUNREACH, ENODEV
 
 from rdmaprov.acceptance import reach
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.acceptance.reach import ReachTest
+from rdmaprov.finding.finding import Finding
 from rdmaprov.probe.errors import NodeError
 
 _CANNOT_SEND = {os.strerror(each) for each in (ENETUNREACH, ENETDOWN, ENODEV, EADDRNOTAVAIL)}
@@ -118,4 +118,6 @@ def _strangers(
             what = f"{test.address} of {test.target} is answered by {node} rail {rail}"
             remedy = "Give each rail its own address in fabric_rails, then check: ip address"
             nodes = (test.target, node)
-            yield Finding(f"{what} (ip neigh)", remedy, rail=test.rail, nodes=nodes)
+            yield Finding(
+                "address.taken", f"{what} (ip neigh)", remedy, rail=test.rail, nodes=nodes
+            )

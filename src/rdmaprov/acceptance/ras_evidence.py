@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.rail_map import RailMap
 from rdmaprov.acceptance.statements import Statements
 from rdmaprov.acceptance.waiting import read_errors_remedy
+from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.ras import RasProcess, RasReport, parse_report
 
 
@@ -75,4 +75,6 @@ def _behind(reports: list[RasReport]) -> Iterator[tuple[RasProcess, str]]:
 def _finding(ran: JobRun, rank: int, why: str) -> Finding:
     name = ran.job.node_of(rank)
     what = f"rank {rank} keeps the others waiting: {why}"
-    return Finding(what, read_errors_remedy(name), name, level="rank")
+    return Finding(
+        "rank.hangs", what, read_errors_remedy(name), name, level="rank", part=f"rank {rank}"
+    )

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.nodes import Document
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.probe.errors import NodeError
 
@@ -127,11 +127,11 @@ def _judge_rail(
     for name in sorted(alone):
         why = next(why for probe, why in failed.items() if name in (probe.source, probe.target))
         what = f"all {tries[name]} connections over it fail: {why}"
-        yield Finding(what, _remedy(name), name, rail)
+        yield Finding("rail.unreachable", what, _remedy(name), name, rail)
     for probe, why in failed.items():
         if not alone & {probe.source, probe.target}:
             what = f"{probe.device} does not reach {probe.address} of {probe.target}: {why}"
-            yield Finding(what, _remedy(probe.source), probe.source, rail)
+            yield Finding("rail.unreachable", what, _remedy(probe.source), probe.source, rail)
 
 
 def _remedy(node: str) -> str:

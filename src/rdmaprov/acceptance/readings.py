@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 
 from rdmaprov.acceptance import preflight, rail_reach, reach, shapes
-from rdmaprov.acceptance.finding import Finding, no_answer
 from rdmaprov.acceptance.nodes import Document, Nodes, ask_each, program_command
+from rdmaprov.acceptance.remedies import no_answer
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.probe.errors import NodeError
 
@@ -99,5 +100,5 @@ def find_rendezvous(
     if rendezvous is None:
         what = f"rendezvous: no address of {names[0]} is reachable from all nodes"
         remedy = "Give each rail an address in fabric_rails"
-        return None, [Finding(what, remedy, proven=False)], notes
+        return None, [Finding("rendezvous.none", what, remedy, proven=False)], notes
     return rendezvous, [], notes

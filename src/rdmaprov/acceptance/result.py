@@ -8,7 +8,6 @@ from typing import Any
 
 from rdmaprov.acceptance import counters, measure, proof
 from rdmaprov.acceptance.counters import RailTraffic
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.nodes import Document
 from rdmaprov.acceptance.samples.fleet import FleetSamples
@@ -16,6 +15,7 @@ from rdmaprov.acceptance.samples.summary import samples_as_data
 from rdmaprov.acceptance.stages import StageReport
 from rdmaprov.bandwidth.floor_model import Judgement
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding
 
 _VERDICTS = {
     ExitCode.OK: "accepted",

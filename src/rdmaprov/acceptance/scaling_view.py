@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
+from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.scaling import Knee, KneeCause, ScalePoint, ScalingVerdict
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.words import quantity
@@ -43,7 +43,9 @@ def findings(verdict: ScalingVerdict) -> Iterator[Finding]:
     """Yield what a curve shows to be wrong, or leaves open."""
     if verdict.is_low:
         what = "pairs of nodes are below what healthy ones reach"
-        yield Finding(what, "Run rdmaprov accept SITE --stages host,pairs", proven=False)
+        yield Finding(
+            "scaling.pairs", what, "Run rdmaprov accept SITE --stages host,pairs", proven=False
+        )
         return
     if verdict.knee is not None:
         yield _knee_finding(verdict.knee)
@@ -53,6 +55,7 @@ def findings(verdict: ScalingVerdict) -> Iterator[Finding]:
             "sets of as many nodes; larger sets with them are not judged"
         )
         yield Finding(
+            "scaling.pairs",
             what,
             "Run rdmaprov accept SITE --stages pairs",
             proven=False,
@@ -73,7 +76,7 @@ def _knee_finding(knee: Knee) -> Finding:
         f"{knee.cause}"
     )
     known = knee.cause in (KneeCause.LEAVES, KneeCause.OVERSUBSCRIPTION)
-    return Finding(what, _REMEDIES[knee.cause], proven=known, level="fleet")
+    return Finding("scaling.knee", what, _REMEDIES[knee.cause], proven=known, level="fleet")
 
 
 def plane_as_data(

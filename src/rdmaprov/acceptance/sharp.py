@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from rdmaprov.acceptance import fleet_floor
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.measure import SweepRow
 from rdmaprov.bandwidth.ceiling import network_gb_s
 from rdmaprov.bandwidth.fabric import FabricError
 from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log import collnet
 from rdmaprov.nccl_log.matrix import Matrix
 from rdmaprov.nccl_log.tuning import taken_algorithm
@@ -48,7 +48,7 @@ def judge_sharp(
     if algorithm is None and is_connected:
         what = "whether SHARP is used is not verified: NCCL's log has no TUNING line of this size"
         remedy = "Use NCCL 2.20 or later, and leave NCCL_DEBUG_SUBSYS to rdmaprov accept"
-        return [Finding(what, remedy, proven=False, level="fleet")], []
+        return [Finding("sharp.unused", what, remedy, proven=False, level="fleet")], []
     return [_not_used(matrix, algorithm, row)], []
 
 
@@ -57,7 +57,7 @@ def _not_used(matrix: Matrix, algorithm: str | None, row: SweepRow) -> Finding:
     took = f"NCCL took {algorithm}" if algorithm else "CollNet was not set up"
     what = f"SHARP is wanted (fabric_sharp) and not used: {took} for {format_size(row.bytes)}"
     what += f" ({why.seen})" if why.seen else ""
-    return Finding(what, f"Likely cause: {why.cause}", level="fleet")
+    return Finding("sharp.unused", what, f"Likely cause: {why.cause}", level="fleet")
 
 
 def _carried(row: SweepRow, most: float | None) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.errors import UsageError
+from rdmaprov.finding.finding import Finding
 from rdmaprov.words import quantity, some
 
 

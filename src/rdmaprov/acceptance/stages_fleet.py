@@ -23,7 +23,6 @@ from rdmaprov.acceptance import (
     sharp,
     wrong_sums,
 )
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.launch import JobRunner
@@ -34,6 +33,7 @@ from rdmaprov.acceptance.plan import GateJob, JobPlane
 from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
 from rdmaprov.acceptance.tuner_plugin import judge_tuner
 from rdmaprov.bandwidth import sizes
+from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.matrix import Matrix
 from rdmaprov.words import duration
 
@@ -182,10 +182,16 @@ def leftover_processes(ran: JobRun) -> Iterator[Finding]:
         if node.left:
             what = f"processes {', '.join(map(str, node.left))} of the run could not be ended"
             remedy = f"They are stuck in the kernel: drain {name}, read dmesg -T there, reboot it"
-            yield Finding(what, remedy, name)
+            yield Finding("run.leftover", what, remedy, name)
         elif node.left is None and not node.lost:
             what = "processes of the run may be left on it"
-            yield Finding(what, f"On {name}, run: pgrep -f rdmaprov-accept", name, proven=False)
+            yield Finding(
+                "run.leftover",
+                what,
+                f"On {name}, run: pgrep -f rdmaprov-accept",
+                name,
+                proven=False,
+            )
 
 
 def skipped_sizes(ran: JobRun) -> Iterator[Finding]:
@@ -196,4 +202,4 @@ def skipped_sizes(ran: JobRun) -> Iterator[Finding]:
             size = sizes.format_size(event["bytes"])
             what = f"sizes from {size} down: not measured, larger ones took {event['used_s']:.0f} s"
             remedy = "Run rdmaprov accept with fewer --sizes"
-            yield Finding(what, remedy, rail=rail, proven=False)
+            yield Finding("sizes.cut", what, remedy, rail=rail, proven=False)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rdmaprov.acceptance import isolate
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.live import Group, LiveRanks
 from rdmaprov.acceptance.stages import StageNumber, StageReport
 from rdmaprov.bandwidth.rates import format_gb_s
+from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
 from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.words import quantity

@@ -6,12 +6,12 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from rdmaprov.acceptance import blame, jobs, measure, wrong_sums
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.stages import StageNumber, StageReport
 from rdmaprov.bandwidth.rates import format_gb_s
+from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation import compare
 from rdmaprov.words import quantity
 
@@ -54,7 +54,7 @@ def _about_node(name: str, ran: JobRun) -> Iterator[Finding]:
 
 def _of_node(found: Finding, name: str) -> Finding:
     remedy = f"On {name}, read dmesg -T; on the controller, logs/{name}.err of this run"
-    return Finding(f"{found.what} (the node ran alone)", remedy, name)
+    return Finding(found.kind, f"{found.what} (the node ran alone)", remedy, name)
 
 
 def least_rate(rates: Mapping[str, float]) -> float:
@@ -81,7 +81,8 @@ def slow_nodes(rates: Mapping[str, float]) -> Iterator[Finding]:
             remedy = (
                 f"On {name}, check: nvidia-smi nvlink -s; nvidia-smi -q -d PERFORMANCE; dmesg -T"
             )
-            yield Finding(what, remedy, name, level="node")
+            values = {"gb_s": rate, "usual_gb_s": usual}
+            yield Finding("gpu.links", what, remedy, name, level="node", values=values)
 
 
 def _sentence(report: StageReport, names: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.host_cells import HostCell, host_cells, host_rounds
 from rdmaprov.acceptance.nodes import Nodes
@@ -14,6 +13,7 @@ from rdmaprov.acceptance.path_survey import NodeSurvey, software_settings, surve
 from rdmaprov.acceptance.path_tests import open_path_tests
 from rdmaprov.acceptance.stages import StageReport
 from rdmaprov.bandwidth.rates import format_gb_s
+from rdmaprov.finding.finding import Finding
 from rdmaprov.verbs import errors
 from rdmaprov.verbs.model import End, PathMeasurer, PathResult, PathTest
 from rdmaprov.verbs.perftest.options import Settings
@@ -144,7 +144,9 @@ def _finding(cell: HostCell, what: str, *, proven: bool) -> Finding:
         f"It is inside of {end.node}, not in the network. On {end.node}, check: "
         "lspci -vv (LnkSta, ACSCtl, MaxReadReq); dmesg -T; the BIOS (IOMMU, ACS)"
     )
-    return Finding(f"{end.memory}: {what}", remedy, end.node, end.rail, proven=proven)
+    return Finding(
+        "loopback.slow", f"{end.memory}: {what}", remedy, end.node, end.rail, proven=proven
+    )
 
 
 def _not_verified(cells: Mapping[str, list[HostCell]], found: Measured) -> Iterator[str]:

@@ -9,11 +9,11 @@ from functools import partial
 from itertools import islice
 
 from rdmaprov.acceptance import isolate
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.path_ceilings import BANDWIDTH_BYTES, SiteCeilings, site_ceilings
 from rdmaprov.acceptance.path_plan import PathOptions, plan_paths
 from rdmaprov.acceptance.path_survey import SOFTWARE_BYTES
 from rdmaprov.acceptance.stages import StageNumber, StageReport
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.isolation.model import FaultyPart
 from rdmaprov.verbs import errors
@@ -168,6 +168,7 @@ def _unknown_findings(matrix: PathMatrix) -> Iterator[Finding]:
         own = {path: why for path, why in left.items() if node in path[:2]}
         said = ", ".join(_reasons(own, matrix.reasons))
         yield Finding(
+            "path.unmeasured",
             f"{quantity(count, 'path')} of it have no result: {said}",
             f"On {node}, run ib_write_bw by hand as logs/ has it",
             node,
@@ -178,6 +179,7 @@ def _unknown_findings(matrix: PathMatrix) -> Iterator[Finding]:
     if left:
         nodes = tuple({node: None for path in left for node in path[:2]})
         yield Finding(
+            "path.unmeasured",
             f"{quantity(len(left), 'more path')} have no result",
             "Repair what is named, then run it again",
             proven=False,

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rdmaprov.acceptance import readings, stages_fleet
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.nodes import Document, Nodes
@@ -19,6 +18,7 @@ from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.plan import GateJob
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.bandwidth.site import nvlink_nodes
+from rdmaprov.finding.finding import Finding
 
 PLANE = "rails without MNNVL"
 _NOT_STATED = (

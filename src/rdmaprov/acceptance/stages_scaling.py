@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rdmaprov.acceptance import jobs, preflight, scaling_sets
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.fleet_floor import gpus_alone
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import JobRunner
@@ -19,6 +18,7 @@ from rdmaprov.bandwidth import efficiency
 from rdmaprov.bandwidth.fabric import Fabric, FabricError
 from rdmaprov.bandwidth.site import site_fabric
 from rdmaprov.bandwidth.sizes import MIN_BYTES
+from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE
 from rdmaprov.isolation.scaling import (
     ScalePoint,
@@ -198,7 +198,9 @@ class ScalingStage:
         if not points:
             report.said = "no set of nodes finished"
             what = "the curve is not measured: no set of nodes finished"
-            report.findings.append(Finding(what, "Run rdmaprov accept SITE", proven=False))
+            report.findings.append(
+                Finding("scaling.unmeasured", what, "Run rdmaprov accept SITE", proven=False)
+            )
             return
         verdict = judge_curve(points)
         report.findings += findings(verdict)

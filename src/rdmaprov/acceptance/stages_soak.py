@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from rdmaprov.acceptance import blame, jobs, measure, over_time, rail_map, wrong_sums
 from rdmaprov.acceptance.change_points import change_points
-from rdmaprov.acceptance.finding import ISOLATE, Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.plan import Task
+from rdmaprov.acceptance.remedies import ISOLATE
 from rdmaprov.acceptance.stages import StageReport
+from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import BAD_SHARE
 from rdmaprov.words import duration, quantity
 
@@ -50,7 +51,9 @@ def run_soak(site: GateSite, runner: JobRunner, seconds: float) -> StageReport:
     if ran.good and not count:
         what = "the soak is not verified: no rank reported an interval"
         report.findings.append(
-            Finding(what, "Run rdmaprov accept with a longer --soak", proven=False)
+            Finding(
+                "soak.unmeasured", what, "Run rdmaprov accept with a longer --soak", proven=False
+            )
         )
     return report
 
@@ -74,4 +77,6 @@ def slow_levels(times: Sequence[float], rail: int | None) -> Iterator[Finding]:
                 f"the soak was slower in intervals {begin} to {end - 1} of {len(times)}: an "
                 f"all-reduce took {us / usual:.2f} times as long as at its best"
             )
-            yield Finding(what, f"Read the rails' counters of that time. {ISOLATE}", rail=rail)
+            yield Finding(
+                "soak.slower", what, f"Read the rails' counters of that time. {ISOLATE}", rail=rail
+            )

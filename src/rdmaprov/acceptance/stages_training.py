@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rdmaprov.acceptance import blame, fleet_floor, paths, rail_map, stages_groups, wrong_sums
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.launch import JobRunner
@@ -21,6 +20,7 @@ from rdmaprov.acceptance.training.scaling import TrainingPoint, knees, scale_poi
 from rdmaprov.acceptance.training.times import TrainingTimes
 from rdmaprov.bandwidth.floor_model import FloorVerdict
 from rdmaprov.bandwidth.rates import format_percent
+from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import BAD_SHARE
 from rdmaprov.words import quantity
 
@@ -44,7 +44,7 @@ def run_training(site: GateSite, runner: JobRunner, options: Options) -> StageRe
     elif not report.findings:
         what = "training is not verified: not all ranks reported their steps"
         remedy = "On the controller, read logs/ of this run"
-        report.findings.append(Finding(what, remedy, proven=False))
+        report.findings.append(Finding("training.unmeasured", what, remedy, proven=False))
     report.notes += _notes(times, points)
     report.detail = training_as_data(times, points, _floor(site))
     report.said = _sentence(plan, points)
@@ -130,7 +130,7 @@ def _isolate(
     if not found and not nodes:
         what = f"communication is slow, and pairs of nodes do not show where: {why}"
         remedy = "Run rdmaprov accept with the stages pairs, groups and fleet"
-        yield Finding(what, remedy, proven=False)
+        yield Finding("training.communication", what, remedy, proven=False)
 
 
 def _efficiency(
@@ -143,7 +143,7 @@ def _efficiency(
     for point in knees(points, least):
         what = f"{_efficiency_text(point)}; the floor is {format_percent(least)}"
         remedy = f"First repair what is found on {named}" if named else _UNNAMED
-        yield Finding(what, remedy)
+        yield Finding("training.efficiency", what, remedy)
 
 
 _UNNAMED = (

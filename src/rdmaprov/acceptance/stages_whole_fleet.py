@@ -12,7 +12,6 @@ from rdmaprov.acceptance import (
     stages_rails,
     stages_sharp,
 )
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import JobRunner
 from rdmaprov.acceptance.live import LiveRanks
@@ -20,6 +19,7 @@ from rdmaprov.acceptance.nodes import Document, Nodes
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stages import StageReport
+from rdmaprov.finding.finding import Finding
 from rdmaprov.words import quantity
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from rdmaprov.acceptance.finding import Finding
+from rdmaprov.finding.finding import Finding
 from rdmaprov.runs.directory import RUNS
 
 
@@ -33,7 +33,7 @@ def findings(site: Path, nodes: Iterable[str], runs: Path = Path(RUNS)) -> list[
 def wrong_state(node: str, why: str) -> Finding:
     """Return the finding that a node is not measured because its state is wrong."""
     remedy = "State first: run rdmaprov apply and rdmaprov validate, or pass --ignore-validate"
-    return Finding(f"not measured: {why}", remedy, node, proven=False)
+    return Finding("state.wrong", f"not measured: {why}", remedy, node, proven=False)
 
 
 def _state(path: Path, site: Path, node: str) -> str:

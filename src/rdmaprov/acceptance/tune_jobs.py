@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from rdmaprov.acceptance import jobs, measure, preflight, readings
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.plan import DTYPES, GateJob
 from rdmaprov.bandwidth import sizes
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.tuner.model import Trial
 from rdmaprov.tuner.settings import NcclSetting

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from rdmaprov.acceptance.finding import Finding, apply_remedy, first_line
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.node_logs import RunLogs
+from rdmaprov.acceptance.remedies import apply_remedy, first_line
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.nccl_log.matrix import Process
 
@@ -49,11 +50,11 @@ def _judge_node(
             f"On {node.name}, where ranks run, install the library in a directory of the loader's, "
             "or write its path into nccl_tuner_plugin; compare the versions of plugin and NCCL"
         )
-        yield Finding(what, remedy, node.name)
+        yield Finding("nccl.tuner", what, remedy, node.name)
     elif without or not processes:
         what = f"whether NCCL loaded the tuner plugin {plugin}: its log does not say"
         remedy = f"On {node.name}, check that ranks read /etc/nccl.conf: a container has its own"
-        yield Finding(what, remedy, node.name, proven=False)
+        yield Finding("nccl.tuner", what, remedy, node.name, proven=False)
     else:
         yield from _judge_file(node, processes)
 
@@ -66,5 +67,5 @@ def _judge_file(node: Node, processes: Sequence[Mapping[str, str]]) -> Iterator[
         loaded = _LOADED.search(said)
         if said and (loaded is None or int(loaded[1]) != due):
             what = f"the tuner plugin did not read its file of {due} lines: '{first_line(said)}'"
-            yield Finding(what, apply_remedy("nccl", node.name), node.name)
+            yield Finding("nccl.tuner", what, apply_remedy("nccl", node.name), node.name)
             return

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.rank_events import RankEvent
 from rdmaprov.acceptance.statements import Statements
+from rdmaprov.finding.finding import Finding
 
 # With NCCL, a collective returns at once, and a rank waits for its GPU.
 _WAITS = ("/torch/distributed/", "/torch/cuda/")
@@ -37,7 +37,15 @@ def absent_ranks(ran: JobRun, said: Statements) -> Iterator[Finding]:
             why = ": it was still importing torch" if imports else ""
             what = f"rank {rank} did not join the rendezvous{why}"
             remedy = _IMPORT_REMEDY.format(node=name) if imports else read_errors_remedy(name)
-            yield Finding(what, remedy, name, proven=not imports, level="rank")
+            yield Finding(
+                "rank.absent",
+                what,
+                remedy,
+                name,
+                proven=not imports,
+                level="rank",
+                part=f"rank {rank}",
+            )
 
 
 def missing_ranks(error: str) -> list[int]:
@@ -68,7 +76,8 @@ def _late_alone(ran: JobRun, event: RankEvent) -> Finding:
         f"rank {event['rank']} did not end {event['phase']!r} in {event['limit_s']:g} s, in which "
         f"it waits for no other rank: it was in {event['where']}"
     )
-    return Finding(what, read_errors_remedy(name), name, level="rank")
+    part = f"rank {event['rank']}"
+    return Finding("rank.hangs", what, read_errors_remedy(name), name, level="rank", part=part)
 
 
 def _waiting_groups(ran: JobRun, said: Statements, late: Collection[int]) -> list[Collection[int]]:
@@ -111,7 +120,9 @@ def _stuck_in(
                 name = ran.job.node_of(rank)
                 phase = late.get(rank, first)["phase"]
                 what = f"rank {rank} keeps the others waiting during {phase!r}: {why}"
-                yield Finding(what, read_errors_remedy(name), name, level="rank")
+                remedy = read_errors_remedy(name)
+                part = f"rank {rank}"
+                yield Finding("rank.hangs", what, remedy, name, level="rank", part=part)
             return
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from rdmaprov.acceptance.finding import ISOLATE, Finding
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.plan import Task
 from rdmaprov.acceptance.rank_events import RankEvent
+from rdmaprov.acceptance.remedies import ISOLATE
 from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.finding.finding import Finding
 
 _REMEDY = "Drain the node, and test its memory, GPUs and PCIe links"
 # Pairs in which a rank was wrong, before it is named: with one alone, it could be the other one.
@@ -34,7 +35,7 @@ def findings(ran: JobRun) -> Iterator[Finding]:
         for group, wrong in by_group.items():
             for found in _Blame(ran, task, group, wrong).findings():
                 # A bad rank is bad in the tasks that follow, too.
-                if (at := (found.node, found.rail, found.what.partition(":")[0])) not in seen:
+                if (at := (found.node, found.rail, found.part)) not in seen:
                     seen.add(at)
                     yield found
     yield from _contradicted(ran)
@@ -62,7 +63,9 @@ def _contradicted(ran: JobRun) -> Iterator[Finding]:
                 f"results were right, on {len(others)} other nodes too: what it says is not true"
             )
             remedy = f"Drain {node}, test its memory, and find out what answers there"
-            yield Finding(what, remedy, node, level="node")
+            yield Finding(
+                "rank.untrue", what, remedy, node, level="node", part=f"rank {event['rank']}"
+            )
 
 
 class _Blame:
@@ -98,13 +101,14 @@ class _Blame:
             what = (
                 f"all {len(self._ranks)} ranks get wrong results: {_format_wrong(self._wrong[0])}"
             )
-            yield Finding(what, ISOLATE, rail=self._rail)
+            yield Finding("sums.wrong", what, ISOLATE, rail=self._rail)
 
     def _rank(self, rank: int, what: str) -> Finding:
         """Return the finding of a rank, with what it saw, or else what any rank saw."""
         own = [event for event in self._wrong if event["rank"] == rank] or self._wrong
         node = self._ran.job.node_of(rank)
-        return Finding(f"{what}: {_format_wrong(own[0])}", _REMEDY, node, self._rail, level="rank")
+        said, part = f"{what}: {_format_wrong(own[0])}", f"rank {rank}"
+        return Finding("sums.wrong", said, _REMEDY, node, self._rail, level="rank", part=part)
 
     def _events(self, kind: str) -> Iterator[RankEvent]:
         for event in self._ran.events_of(kind):

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Unpack
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.gate_site import GateSite
 from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.launchers.choice import choose, with_launcher
@@ -20,6 +19,7 @@ from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.files import write_whole

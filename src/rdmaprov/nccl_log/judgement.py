@@ -63,6 +63,7 @@ def absent_ranks(matrix: Matrix) -> Mismatch:
     """Return the mismatch that ranks are missing from the logs."""
     of = f" of {matrix.size}" if matrix.size else ""
     return Mismatch(
+        "nccl.log",
         f"{format_numbers(matrix.absent)}{of}: no line in the logs",
         "pass the logs of all ranks",
         proven=False,
@@ -74,7 +75,11 @@ def diagnosed(fault: Diagnosis) -> Mismatch:
     where = [*fault.hosts, *([format_numbers(fault.ranks)] if fault.ranks else [])]
     what = f"{', '.join(where)}: {fault.what}" if where else fault.what
     return Mismatch(
-        what, fault.remedy, fault.proven, fault.hosts[0] if len(fault.hosts) == 1 else ""
+        "nccl.diagnostics",
+        what,
+        fault.remedy,
+        fault.proven,
+        fault.hosts[0] if len(fault.hosts) == 1 else "",
     )
 
 
@@ -97,12 +102,14 @@ def _wrong_transports(matrix: Matrix, expected: Transport | None) -> Iterator[Mi
         odd, wanted = kinds - {expected}, f"expected {expected}"
         if matrix.local_only and expected is not Transport.P2P:
             yield Mismatch(
+                "nccl.transport",
                 f"no channel leaves a node (only NVLink, PCIe or shared memory), {wanted}",
                 "run the job on two nodes or more",
             )
     wrong = [channel for channel in matrix.channels if channel.transport in odd]
     for (host, kind), channels in _by_host(wrong):
         yield Mismatch(
+            "nccl.transport",
             f"{format_ranks(channels)} on {host or '?'}: {kind} on {format_count(channels)}"
             f" between nodes, {wanted} (first: {channels[0]})",
             remedies.transport(matrix, host, channels[0]),
@@ -123,6 +130,7 @@ def _unused_devices(matrix: Matrix, expected: Transport | None) -> Iterator[Mism
     for (host, _), channels in _by_host(wrong):
         found = hcas[host, channels[0].rank.pid]
         yield Mismatch(
+            "nccl.transport",
             f"{format_ranks(channels)} on {host or '?'}: socket although NCCL found"
             f" {', '.join(found)}"
             f" (first: {channels[0]})",
@@ -142,6 +150,7 @@ def _missing_gdr(matrix: Matrix, expected: Transport | None, required: bool) -> 
         of = sum(channel.rank.host == host for channel in able)
         hcas = ", ".join(sorted({channel.hca for channel in channels}))
         yield Mismatch(
+            "nccl.no-gdr",
             f"{format_ranks(channels)} on {host or '?'}: no GPUDirect RDMA on {len(channels)}"
             f" of {of} channels between nodes ({hcas}; first: {channels[0]})",
             remedies.gdr(matrix, host, channels),
@@ -165,6 +174,7 @@ def _wrong_hcas(matrix: Matrix, expected: Mapping[str, Collection[str]]) -> Iter
         for channel in channels:
             if set(channel.hcas) - set(names):
                 yield Mismatch(
+                    "nccl.hca",
                     f"{host}: {channel}, expected one of {', '.join(sorted(names))}",
                     "set NCCL_IB_HCA to the rails",
                     host=host,
@@ -175,6 +185,7 @@ def _wrong_hcas(matrix: Matrix, expected: Mapping[str, Collection[str]]) -> Iter
 
 def _cut_log(host: str, missing: Collection[str]) -> Mismatch:
     return Mismatch(
+        "nccl.log",
         f"{host}: its log ends before all channels between nodes are listed, so it does not"
         f" show whether {', '.join(missing)} would be used",
         f"find why the run of {host} ended: search its log for NCCL WARN",
@@ -193,21 +204,25 @@ def _idle_hcas(idle: Collection[tuple[str, str, str]], hosts: int) -> Iterator[M
     shared = {name for name, times in count.items() if 2 * times > hosts > _FEW_HOSTS}
     for name in sorted(shared):
         yield Mismatch(
+            "nccl.channels",
             f"{name} of {count[name]} of {hosts} hosts: no channel between nodes uses it",
             "check NCCL_IB_HCA, and for a host with fewer HCAs: all others follow it",
         )
     for host, name, used in idle:
         if name not in shared:
             yield Mismatch(
+                "nccl.hca",
                 f"{host} {name}: no channel between nodes uses it (used: {used})",
                 f"on {host}, check NCCL_IB_HCA and the state of the port (ibv_devinfo)",
                 host=host,
+                part=name,
             )
 
 
 def _mixed_versions(matrix: Matrix) -> Iterator[Mismatch]:
     if len(matrix.versions) > 1:
         yield Mismatch(
+            "nccl.version",
             f"NCCL {' and '.join(matrix.versions)} in one job",
             "use one version on all nodes, or pass the logs of one job only",
         )
@@ -217,15 +232,19 @@ def _missing_evidence(matrix: Matrix) -> Iterator[Mismatch]:
     nameless = [c for c in matrix.channels if c.transport is Transport.UNKNOWN]
     if nameless:
         yield Mismatch(
+            "nccl.log",
             f"{format_ranks(nameless)}: the log does not show the transport"
             f" of {format_count(nameless)} (first: {nameless[0]})",
             remedies.unknown_transport(nameless[0].network),
             proven=False,
         )
     if not matrix.channels and not matrix.local_only:
-        yield Mismatch("no channel between nodes is in the log", remedies.NO_CHANNELS, proven=False)
+        yield Mismatch(
+            "nccl.log", "no channel between nodes is in the log", remedies.NO_CHANNELS, proven=False
+        )
     if matrix.unfinished:
         yield Mismatch(
+            "nccl.log",
             "the log ends, or the job stopped, before all channels were listed:"
             f" {some(matrix.unfinished, 4)}",
             "pass the whole log; if it is whole, search it for NCCL WARN",
@@ -234,12 +253,14 @@ def _missing_evidence(matrix: Matrix) -> Iterator[Mismatch]:
     count, first = matrix.unreadable
     if count:
         yield Mismatch(
+            "nccl.log",
             f"{count} lines about channels could not be parsed (first: {first!r})",
             "give each process its own file with NCCL_DEBUG_FILE",
             proven=False,
         )
     if matrix.silent:
         yield Mismatch(
+            "nccl.log",
             f"{some(matrix.silent, 4)}: no line of NCCL",
             "check that this rank started, and set NCCL_DEBUG=INFO for it",
             proven=False,

@@ -76,6 +76,9 @@ TABLE = (
     RailCounter("ethtool.tx_global_pause", CONGESTED, "pause frames sent", _HERE),
 )
 
+# Of the same event, each counter of it: never added up.
+DOWNS = ("port.link_downed", "hw.link_downed", "ethtool.link_down_events_phy")
+
 
 def judged(how: str) -> "dict[str, str]":
     """Return the counters that are judged in one of the ways above, with what one of each is."""

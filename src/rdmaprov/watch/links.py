@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from rdmaprov.acceptance import link_errors, lost_paths
 from rdmaprov.acceptance.counters import RailTraffic
-from rdmaprov.acceptance.finding import Finding
+from rdmaprov.node.counter_names import DOWNS
 from rdmaprov.watch.fleet import Place, WatchedFleet
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailState
@@ -21,11 +21,10 @@ _SYMBOLS = {
     "ethtool.rx_symbol_err_phy": "ethtool -S: rx_symbol_err_phy",
     "port.symbol_error": "sysfs: counters/symbol_error",
 }
-_DOWNS = ("port.link_downed", "hw.link_downed", "ethtool.link_down_events_phy")
 # A connection ends then; its sender may be healthy, and its receiver gone.
 _RETRIES = "hw.retry_exceeded_err"
 # Judged here by themselves.
-_APART = {*_SYMBOLS, *_DOWNS, _RETRIES}
+_APART = {*_SYMBOLS, *DOWNS, _RETRIES}
 _FEWEST = 3  # of fewer senders, nothing tells at whose end packets are lost
 
 
@@ -39,7 +38,7 @@ def lost_links(fleet: WatchedFleet) -> Iterator[Verdict]:
             yield fleet.verdict(VerdictKind.LINK, what, remedy, place)
             continue
         # Once down and once up again are two changes.
-        counted = max(node.total(place[1], name) for name in _DOWNS)
+        counted = max(node.total(place[1], name) for name in DOWNS)
         downs = max(counted, (rail.sums[Column.CHANGES] + 1) // 2, rail.downs)
         if not downs:
             continue
@@ -116,11 +115,13 @@ def _here(
     """Return what a rail counts of its own link: in all the time, or in the worst seconds of it."""
     priority = fleet.lossless(place)
     for counted in (traffic, burst):
-        if counted and (found := list(link_errors.local_findings([counted], priority))):
+        if not counted:
+            continue
+        seconds = fleet.seconds if counted is traffic else _burst_s(fleet, place)
+        within = f"in {duration(seconds)}"
+        if found := list(link_errors.local_findings([counted], priority, within)):
             last = found[-1]  # says most
-            seconds = fleet.seconds if counted is traffic else _burst_s(fleet, place)
-            what = last.what.replace("during the run", f"in {duration(seconds)}")
-            return fleet.verdict(VerdictKind.LOSS, what, last.remedy, place)
+            return fleet.verdict(VerdictKind.LOSS, last.what, last.remedy, place)
     return None
 
 
@@ -184,13 +185,13 @@ def _on_paths(
     else:
         # An end that stands out is not its leaf, which a few nodes share.
         end = lost_paths.worst_end(lost)
-        for found in lost_paths.findings(own, {} if end else fleet.leaves):
-            yield _of_finding(fleet, found)
-
-
-def _of_finding(fleet: WatchedFleet, found: Finding) -> Verdict:
-    what = found.what.replace("during the run", f"in {duration(fleet.seconds)}")
-    leaf = what.partition("leaf ")[2].partition(" loses")[0] if found.level == "leaf" else ""
-    return fleet.verdict(
-        VerdictKind.LOSS, what, found.remedy, rail=found.rail, nodes=found.nodes, leaf=leaf
-    )
+        within = f"in {duration(fleet.seconds)}"
+        for found in lost_paths.findings(own, {} if end else fleet.leaves, within):
+            yield fleet.verdict(
+                VerdictKind.LOSS,
+                found.what,
+                found.remedy,
+                rail=found.rail,
+                nodes=found.nodes,
+                leaf=found.leaf,
+            )

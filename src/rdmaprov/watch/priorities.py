@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rdmaprov.acceptance.counters import PRIORITY_SHARE
-from rdmaprov.acceptance.finding import apply_remedy
+from rdmaprov.acceptance.remedies import apply_remedy
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.priority_windows import PRIORITIES, sent_rdma
 from rdmaprov.watch.verdict import Verdict, VerdictKind

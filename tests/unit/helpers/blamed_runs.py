@@ -9,7 +9,7 @@ from tests.unit.helpers.nccl_runs import (
 )
 
 from rdmaprov.acceptance import blame
-from rdmaprov.acceptance.finding import Finding
+from rdmaprov.finding.finding import Finding
 
 ALL_NODES = 8
 

@@ -6,13 +6,13 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.samples.changes import change_point
 from rdmaprov.acceptance.samples.digest import NodeDigest
 from rdmaprov.acceptance.samples.events import RailEvent
 from rdmaprov.acceptance.samples.fleet import FleetSamples, first_silence
 from rdmaprov.acceptance.samples.track import usual
 from rdmaprov.bandwidth import outliers
+from rdmaprov.finding.finding import Finding
 from rdmaprov.words import quantity, some
 
 # Three links of one rail that go down together have a cause in common: our choice.
@@ -31,6 +31,12 @@ _WHAT = {
     "weak": "it sent {share:.0%} of what the other rails of its node did {times}{when}",
     "pausing": "it told its switch to stop sending {times}{when}, without a break"
     " (tx_prioN_pause_duration of ethtool -S)",
+}
+_KINDS = {
+    "link": "link.down",
+    "stopped": "traffic.stopped",
+    "weak": "traffic.stopped",
+    "pausing": "traffic.paused",
 }
 _REMEDY = {
     "link": _LINK_REMEDY,
@@ -69,7 +75,9 @@ def _finding(fleet: FleetSamples, node: NodeDigest, event: RailEvent) -> Finding
     what = _WHAT[event.kind].format(
         times=quantity(event.count, "time"), when=_when(fleet, node, event), share=event.share
     )
-    return Finding(what, _REMEDY[event.kind], node.node, event.rail, level="rail")
+    return Finding(
+        _KINDS[event.kind], what, _REMEDY[event.kind], node.node, event.rail, level="rail"
+    )
 
 
 def _when(fleet: FleetSamples, node: NodeDigest, event: RailEvent) -> str:
@@ -99,7 +107,7 @@ def _common_losses(
                 f"the links of {len(same)} nodes went down together, {middle:.1f} s after the start"
             )
             remedy = "Check the switch they share: its log, its power, its transceivers"
-            yield Finding(what, remedy, rail=rail, level="leaf", nodes=tuple(same))
+            yield Finding("link.down", what, remedy, rail=rail, level="leaf", nodes=tuple(same))
 
 
 def _changes(fleet: FleetSamples) -> list[Finding]:
@@ -124,7 +132,7 @@ def _changes(fleet: FleetSamples) -> list[Finding]:
         f"{found.after:.3g} GB/s, {found.before:.3g} GB/s before, with the same work"
     )
     remedy = "See what changed at that time: temperatures and clocks of GPUs, links, other jobs"
-    return [Finding(what, remedy, level="fleet")]
+    return [Finding("rate.changed", what, remedy, level="fleet")]
 
 
 def fleet_median(node: NodeDigest) -> list[float]:

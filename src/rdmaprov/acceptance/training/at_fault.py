@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rdmaprov.acceptance import measure, stages_host
-from rdmaprov.acceptance.finding import Finding
 from rdmaprov.acceptance.training.times import TrainingTimes
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
+from rdmaprov.finding.finding import Finding
 from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
 from rdmaprov.words import quantity
 
@@ -93,7 +93,7 @@ def _slow_devices(times: TrainingTimes) -> Iterator[Finding]:
             f"{format_percent(rate / usual)} of the {_tflops(usual)} of its peers"
         )
         remedy = (_GPU_REMEDY if times.on_gpu else _CPU_REMEDY).format(node=name)
-        yield Finding(what, remedy, name, level=_level(times, ranks))
+        yield Finding("device.slow", what, remedy, name, level=_level(times, ranks))
     if not times.on_gpu:
         yield from _starved(times)
 
@@ -108,7 +108,9 @@ def _starved(times: TrainingTimes) -> Iterator[Finding]:
             f"rank {rank} had a processor for {format_percent(shares[rank])} of the time while it "
             f"multiplied matrices, its peers {format_percent(usual)}: other processes, or a limit"
         )
-        yield Finding(what, _PROCESS_REMEDY.format(node=name), name, level="rank")
+        yield Finding(
+            "process.starved", what, _PROCESS_REMEDY.format(node=name), name, level="rank"
+        )
 
 
 def _late_processes(times: TrainingTimes, known: Collection[int]) -> Iterator[Finding]:
@@ -125,7 +127,13 @@ def _late_processes(times: TrainingTimes, known: Collection[int]) -> Iterator[Fi
             f"device's own rate, that of its peers {format_percent(usual)}; the device alone is "
             "good, so its process is late"
         )
-        yield Finding(what, _PROCESS_REMEDY.format(node=name), name, level=_level(times, ranks))
+        yield Finding(
+            "process.late",
+            what,
+            _PROCESS_REMEDY.format(node=name),
+            name,
+            level=_level(times, ranks),
+        )
 
 
 def _slow_data(times: TrainingTimes) -> Iterator[Finding]:
@@ -141,14 +149,16 @@ def _slow_data(times: TrainingTimes) -> Iterator[Finding]:
             f"the data of a step take {usual_us / 1e3:.4g} ms, "
             f"{format_percent(usual_us / step_us)} of its computation, on most ranks"
         )
-        yield Finding(what, _DATA_REMEDY.format(node="each node"), level="fleet")
+        yield Finding("data.late", what, _DATA_REMEDY.format(node="each node"), level="fleet")
         return
     for name, ranks in _by_node(times, {r for r in bad if data[r] > 3 * usual_us}).items():
         what = (
             f"the data of a step take {max(data[r] for r in ranks) / 1e3:.4g} ms on "
             f"{quantity(len(ranks), 'rank')}, its peers {usual_us / 1e3:.4g} ms: the loader is late"
         )
-        yield Finding(what, _DATA_REMEDY.format(node=name), name, level=_level(times, ranks))
+        yield Finding(
+            "data.late", what, _DATA_REMEDY.format(node=name), name, level=_level(times, ranks)
+        )
 
 
 def _slow_inside(times: TrainingTimes, known: Collection[str]) -> Iterator[Finding]:
@@ -177,7 +187,7 @@ def stragglers(times: TrainingTimes, is_slow: bool, known: Collection[str]) -> I
         name = times.plan.job.node_of(rank)
         if name not in known:
             what = f"rank {rank} joins collectives {us / 1e3:.3g} ms after the others"
-            yield Finding(what, _PROCESS_REMEDY.format(node=name), name, level="rank")
+            yield Finding("rank.late", what, _PROCESS_REMEDY.format(node=name), name, level="rank")
 
 
 def slow_groups(times: TrainingTimes) -> list[str]:

@@ -1,24 +1,26 @@
-"""What an acceptance finds wrong, or unknown."""
+"""One thing that keeps nodes from being accepted: its kind, its place, and what was seen."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from rdmaprov.probe.errors import NodeError, NodeUnreachable
+from rdmaprov.finding.kinds import KINDS
 from rdmaprov.problem import printable
 from rdmaprov.words import some
 
 # What a finding is about, the smallest part first; empty where nothing is named.
 LEVELS = ("rail", "rank", "node", "pair", "leaf", "fleet", "")
-# What no rank's evidence names, groups of nodes may.
-ISOLATE = "To find the node, run: rdmaprov accept SITE --isolate auto (three nodes or more)"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that keeps nodes from being accepted.
+    """One thing that is wrong, or unknown.
+
+    `what` and `remedy` are for people; whatever decides goes by the kind, the place and `values`.
 
     Args:
+        kind: an id of KINDS.
         what: what is wrong: seen, expected, and where it was read.
         remedy: the action that repairs it, and where to run it.
         node: the node, empty if it concerns several.
@@ -27,9 +29,16 @@ class Finding:
         unreachable: whether it is unknown because there was no connection to the node.
         level: one of LEVELS; by default what `node`, `nodes` and `rail` say.
         nodes: all that it concerns, such as both ends of a path; by default `node`.
+        leaf: the leaf's name, empty if it is about none.
+        part: what is smaller than node and rail: a counter, `GPU 3`, `rank 3`, a device; or empty.
+        values: the numbers of `what`, by name and unit.
+
+    Raises:
+        KeyError: no kind has that id.
 
     """
 
+    kind: str
     what: str
     remedy: str
     node: str = ""
@@ -38,9 +47,13 @@ class Finding:
     unreachable: bool = False
     level: str = ""
     nodes: tuple[str, ...] = ()
+    leaf: str = ""
+    part: str = ""
+    values: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Complete the nodes and the level."""
+        KINDS[self.kind]
         nodes = self.nodes or ((self.node,) if self.node else ())
         object.__setattr__(self, "nodes", nodes)
         object.__setattr__(self, "level", self.level or self._usual_level())
@@ -66,29 +79,15 @@ class Finding:
     def as_data(self) -> dict[str, object]:
         """Return the finding as JSON has it."""
         return {
+            "kind": self.kind,
             "node": self.node,
             "nodes": list(self.nodes),
             "level": self.level,
             "rail": self.rail,
+            "leaf": self.leaf,
+            "part": self.part,
             "what": self.what,
             "remedy": self.remedy,
             "proven": self.proven,
+            "values": dict(self.values),
         }
-
-
-def no_answer(error: NodeError, node: str) -> Finding:
-    """Return the finding that a node gave no answer."""
-    what = error.message.removeprefix(f"{node}: ")
-    no_connection = isinstance(error, NodeUnreachable)
-    return Finding(what, error.hint, node, proven=False, unreachable=no_connection)
-
-
-def first_line(said: str, most: int = 300) -> str:
-    """Return the beginning of what a program said, which may be nothing."""
-    lines = said.strip().splitlines()
-    return lines[0][:most] if lines else "no message"
-
-
-def apply_remedy(roles: str, node: str) -> str:
-    """Return the remedy that some roles repair a node."""
-    return f"Run from the controller: rdmaprov apply SITE --limit {node} --roles {roles}"

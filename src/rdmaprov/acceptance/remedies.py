@@ -1,0 +1,29 @@
+"""Remedies that several findings share, and what a node that does not answer amounts to."""
+
+from __future__ import annotations
+
+from rdmaprov.finding.finding import Finding
+from rdmaprov.probe.errors import NodeError, NodeUnreachable
+
+# What no rank's evidence names, groups of nodes may.
+ISOLATE = "To find the node, run: rdmaprov accept SITE --isolate auto (three nodes or more)"
+
+
+def no_answer(error: NodeError, node: str) -> Finding:
+    """Return the finding that a node gave no answer."""
+    what = error.message.removeprefix(f"{node}: ")
+    no_connection = isinstance(error, NodeUnreachable)
+    return Finding(
+        "node.unreachable", what, error.hint, node, proven=False, unreachable=no_connection
+    )
+
+
+def first_line(said: str, most: int = 300) -> str:
+    """Return the beginning of what a program said, which may be nothing."""
+    lines = said.strip().splitlines()
+    return lines[0][:most] if lines else "no message"
+
+
+def apply_remedy(roles: str, node: str) -> str:
+    """Return the remedy that some roles repair a node."""
+    return f"Run from the controller: rdmaprov apply SITE --limit {node} --roles {roles}"

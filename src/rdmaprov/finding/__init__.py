@@ -1,0 +1,1 @@
+"""What a verb finds wrong, or cannot tell: kinds, and one of them at a place."""

@@ -1,0 +1,402 @@
+"""What a finding can be: each kind by its id, what it means, what was seen, and usual causes.
+
+docs/findings.md is written from here (`python -m rdmaprov.finding.document`). An id is kept for
+ever: history and receivers of notifications know a trouble by it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class FindingKind(NamedTuple):
+    """What all findings of a kind have in common.
+
+    Attributes:
+        means: what is wrong; unknown, where a finding is not verified.
+        seen: what it rests on.
+        causes: the usual ones, the most frequent one first, and what to do.
+
+    """
+
+    means: str
+    seen: str
+    causes: str
+
+
+KINDS = {
+    "address.taken": FindingKind(
+        "Another node or rail answers to a rail's address.",
+        "the kernel's neighbours (`ip neigh`) after connections over each rail",
+        "the same address twice in `fabric_rails`; swapped cables; ARP that answers on any device",
+    ),
+    "bandwidth.floor": FindingKind(
+        "The fleet's all-reduce is below what its hardware must reach, or was not measured.",
+        "bus bandwidth at 1 GiB or more, against [the floor](acceptance.md)",
+        "what else was found; a rail or PCIe link at half its rate; GPUDirect RDMA not used",
+    ),
+    "clock.off": FindingKind(
+        "A node's clock differs from the controller's.",
+        "its time before and after it was asked",
+        "chronyd does not run, or does not reach its servers: `chronyc tracking`",
+    ),
+    "connection.broken": FindingKind(
+        "Ranks lost their connections to a node, or to each other.",
+        "errors of gloo or NCCL that name an address",
+        "a node or link that failed; a firewall; a rank that died without a word",
+    ),
+    "data.late": FindingKind(
+        "The data of a training step arrive late.",
+        "time in the phase data, against the step's computation",
+        "the loader's processes are slow: `top`, its disk, its memory",
+    ),
+    "device.slow": FindingKind(
+        "A GPU, or a processor without one, multiplies matrices slower than its peers.",
+        "each device alone, against the fleet's median",
+        "clocks held down (`nvidia-smi -q -d PERFORMANCE`): heat, power; another process",
+    ),
+    "gpu.count": FindingKind(
+        "A node has another number of GPUs than the site or its peers.",
+        "`nvidia-smi`, `fabric_gpu_count`",
+        "a GPU that fell off the bus (Xid 79) or does not come up: `dmesg -T`",
+    ),
+    "gpu.disturbed": FindingKind(
+        "Another job began to use a GPU during the run: what was measured there is not known.",
+        "processes of `nvidia-smi` before and after",
+        "the node is not drained",
+    ),
+    "gpu.in-use": FindingKind(
+        "A process uses a GPU before the run begins.",
+        "processes of `nvidia-smi`",
+        "the node is not drained; a process that a job left",
+    ),
+    "gpu.links": FindingKind(
+        "An all-reduce inside a node is slower than inside of its peers.",
+        "all GPUs of a node alone, against the fleet's median",
+        "NVLink with errors or down (`nvidia-smi nvlink -s`); a slow GPU",
+    ),
+    "gpu.lost": FindingKind(
+        "A GPU does not answer any more.",
+        "what `nvidia-smi` says of it",
+        "it fell off the bus (Xid 79): reboot the node, then replace the GPU",
+    ),
+    "gpu.memory": FindingKind(
+        "Memory of a GPU is used though no process uses it.",
+        "free and total memory of `nvidia-smi`",
+        "a process in another container or that hangs: `fuser -v /dev/nvidia*`",
+    ),
+    "gpu.split": FindingKind(
+        "A GPU is split (MIG): NCCL does not run on its parts.",
+        "`mig.mode.current` of `nvidia-smi`",
+        "MIG left on: `nvidia-smi -mig 0`",
+    ),
+    "gpu.unread": FindingKind(
+        "What GPUs a node has is not known.",
+        "`nvidia-smi` failed",
+        "driver and library of different versions: reboot, or load the module anew",
+    ),
+    "link.down": FindingKind(
+        "A link went down.",
+        "the port's own counters, its carrier during the run, or NCCL's log",
+        "cable or transceiver; the switch port; for many at once the switch",
+    ),
+    "link.errors": FindingKind(
+        "A link has more errors than a link may have.",
+        "the counter that `part` names, over the run, against a bit error rate of 1e-12",
+        "cable or transceiver: reseat or swap; then the switch port",
+    ),
+    "link.symbols": FindingKind(
+        "A link has more wrong symbols than a link may have: what it carried is lost.",
+        "the counter that `part` names, over the run, against a bit error rate of 1e-12",
+        "cable or transceiver: reseat or swap, and clean optics; `ethtool -m`, `mlxlink`",
+    ),
+    "loopback.slow": FindingKind(
+        "A NIC is slow to, or does not reach, memory of its own node.",
+        "`ib_write_bw` of a rail with itself, against what the slots on the way carry",
+        "a slot at a lower width or speed; ACS; the IOMMU; MaxReadReq: `lspci -vv`",
+    ),
+    "nccl.channels": FindingKind(
+        "NCCL has no channel on a rail, on most nodes.",
+        "bytes that each rail sent",
+        "`NCCL_IB_HCA`; a node with fewer rails, whom all others follow",
+    ),
+    "nccl.diagnostics": FindingKind(
+        "NCCL's own diagnostics found a part at fault.",
+        "lines `NCCL DIAG` of the ranks",
+        "as the line says: copies between GPUs, memory, the network",
+    ),
+    "nccl.hca": FindingKind(
+        "A rank uses another HCA than the site says.",
+        "channels in NCCL's log",
+        "`NCCL_IB_HCA`; a rail that is down, or that NCCL does not find",
+    ),
+    "nccl.log": FindingKind(
+        "What NCCL used is not known: there is no log, or it lacks lines.",
+        "files of NCCL_DEBUG",
+        "a container with another `NCCL_DEBUG`; a rank that ended early",
+    ),
+    "nccl.network": FindingKind(
+        "NCCL uses another network on a node than on the others.",
+        "`Using network` in NCCL's log",
+        "`NCCL_NET`, `NCCL_NET_PLUGIN`, `NCCL_IB_DISABLE`; no RDMA device",
+    ),
+    "nccl.no-gdr": FindingKind(
+        "Data go through the host's memory: GPUDirect RDMA is not used.",
+        "channels without GDRDMA in NCCL's log",
+        "nvidia-peermem is not loaded, or no DMA-BUF; distance of GPU and NIC",
+    ),
+    "nccl.transport": FindingKind(
+        "Ranks talk by another transport than the site says, such as sockets.",
+        "channels in NCCL's log",
+        "no RDMA device in the container; `NCCL_IB_DISABLE`; a rail without its address",
+    ),
+    "nccl.tuner": FindingKind(
+        "NCCL did not load the tuner plugin of the site, or did not read its file.",
+        "NCCL's log",
+        "the library is in no directory of the loader's; versions that do not fit",
+    ),
+    "nccl.version": FindingKind(
+        "Ranks have different versions of NCCL.",
+        "the version that each prints",
+        "another environment or image on some nodes",
+    ),
+    "node.busy": FindingKind(
+        "Another acceptance runs on a node.",
+        "its directory and processes",
+        "wait for it; one that is gone left processes: `pgrep -af rdmaprov-accept`",
+    ),
+    "node.counters": FindingKind(
+        "A node's counters after the run are not known.",
+        "no answer",
+        "the node or its connection is gone",
+    ),
+    "node.odd": FindingKind(
+        "A node answers what rdmaprov's own programs do not.",
+        "the shape of its answers",
+        "something else answers there: drain it and look",
+    ),
+    "node.silent": FindingKind(
+        "A node, or all nodes of a leaf, stopped answering during the run.",
+        "the connection that each node has for the whole run",
+        "it crashed or was switched off: its console; for a leaf the switch",
+    ),
+    "node.unreachable": FindingKind(
+        "A node gave no answer: nothing is known of it.",
+        "ssh's own words",
+        "down; no route; a refused key; no sudo; no Python",
+    ),
+    "packets.discarded": FindingKind(
+        "Packets of the lossless priority were discarded, or too many of another one.",
+        "`rx_prioN_discards` of `ethtool -S`, over the run",
+        "PFC is not on at both ends; buffers; a priority that the switch does not map",
+    ),
+    "packets.lost": FindingKind(
+        "Packets are lost between nodes, at one end, or in a leaf.",
+        "NAKs and timeouts of the senders, over the run",
+        "PFC missing at a hop, errors of a link on the way, a full buffer of a switch",
+    ),
+    "part.slow": FindingKind(
+        "Tests of groups leave one part at fault: a node, a rail, a pair, a leaf, the spines.",
+        "who was in the groups that were slow or hung, and who in those that were not",
+        "its links and switch ports; inside of a node PCIe and GPUs",
+    ),
+    "path.lossy": FindingKind(
+        "TCP repeats too many segments on a rail.",
+        "TCP_INFO of gloo's own connections",
+        "cable, switch port, or an MTU that differs on the way",
+    ),
+    "path.unmeasured": FindingKind(
+        "Paths between nodes have no result.",
+        "perftest's own words",
+        "perftest is missing or of another version; a firewall between the nodes",
+    ),
+    "process.late": FindingKind(
+        "A rank is late though its device is good.",
+        "a step without communication, against the device's own rate",
+        "its processors: limits, other processes, the wrong NUMA node",
+    ),
+    "process.starved": FindingKind(
+        "A rank had no processor for a part of the time.",
+        "processor time against time while it multiplied matrices",
+        "other processes; a limit of a cgroup; all ranks on the same cores",
+    ),
+    "rail.bypassed": FindingKind(
+        "Data of a rail left by another device.",
+        "bytes that each device sent while one rail was tested",
+        "no table of its own for each rail: `ip rule`, `ip route`",
+    ),
+    "rail.not-ready": FindingKind(
+        "A rail lacks what a run needs: device, link, address, MTU.",
+        "sysfs and addresses before the run",
+        "`rdmaprov apply`; a cable; a device of another name",
+    ),
+    "rail.slow": FindingKind(
+        "A rail is slow, at one end or between all nodes.",
+        "its all-reduce and bursts, against other rails and other nodes",
+        "its link's rate, its PCIe link, a limit (`tc qdisc`), the switch port",
+    ),
+    "rail.unreachable": FindingKind(
+        "Nodes do not reach each other over a rail.",
+        "connections over each rail by its own device",
+        "cable in another port; VLAN; address or mask; a firewall",
+    ),
+    "rank.absent": FindingKind(
+        "A rank did not join the others; one that still imports torch is no proven fault.",
+        "who joined by the time limit",
+        "a slow file server; a rank that hangs or ended: its standard error",
+    ),
+    "rank.died": FindingKind(
+        "A rank was killed, or its program did not start.",
+        "its exit status or signal, and the last thing that it said",
+        "out of memory, a GPU error (Xid): `dmesg -T`",
+    ),
+    "rank.failed": FindingKind(
+        "A rank failed by an error of its own.",
+        "its exception",
+        "as it says: memory, CUDA, versions",
+    ),
+    "rank.hangs": FindingKind(
+        "A rank keeps the others waiting.",
+        "its process, how many collectives it began, its stack, NCCL's RAS",
+        "a process that is stopped or stuck in the kernel; a GPU that hangs: `dmesg -T`",
+    ),
+    "rank.late": FindingKind(
+        "A rank joins collectives after the others.",
+        "how long each waits for the others",
+        "its processors or its GPU are slower",
+    ),
+    "rank.unproven": FindingKind(
+        "A rank ended well and did not prove all that it was to prove.",
+        "sizes, types and times that it reported",
+        "another Python or torch than was checked",
+    ),
+    "rank.untrue": FindingKind(
+        "A rank says that another one's data arrive wrong, where all results are right.",
+        "what ranks on two other nodes or more say",
+        "its memory; something else that answers there: drain it",
+    ),
+    "rate.changed": FindingKind(
+        "All rails began to send less during the run, with the same work.",
+        "samples of the rails' counters",
+        "heat or power limits of GPUs; links that went down; other jobs",
+    ),
+    "rdma.failed": FindingKind(
+        "RDMA fails on a path, at a rail, on a node or at a leaf.",
+        "completions with error in NCCL's words: both ends, device, status",
+        "a link that is down; no route between subnets; PFC storms; a full switch",
+    ),
+    "rendezvous.none": FindingKind(
+        "No address of the first node is reachable from all others.",
+        "connections by each device",
+        "no address in `fabric_rails`; a firewall",
+    ),
+    "run.failed": FindingKind(
+        "A run failed, and nothing tells whose fault that is.",
+        "what was said last",
+        "run it with `--isolate auto`: groups of nodes name the part",
+    ),
+    "run.leftover": FindingKind(
+        "Processes of a run are left on a node, or may be.",
+        "what the node's supervisor could not end",
+        "stuck in the kernel: drain it, `dmesg -T`, reboot",
+    ),
+    "run.timeout": FindingKind(
+        "The time that was given is up.",
+        "`--timeout`",
+        "more nodes and sizes than fit in: a longer one",
+    ),
+    "scaling.knee": FindingKind(
+        "From some number of nodes on, the all-reduce is slower than it must be.",
+        "the same test on sets of 2, 4, 8 … nodes, against a model of the fabric",
+        "leaves, oversubscription, one slow node in all larger sets",
+    ),
+    "scaling.pairs": FindingKind(
+        "Pairs of nodes are slower than healthy or than other sets: larger ones are not judged.",
+        "the smallest sets of the curve",
+        "what the stage pairs finds",
+    ),
+    "scaling.unmeasured": FindingKind(
+        "The curve is not measured.", "no set of nodes finished", "what else was found"
+    ),
+    "sharp.unused": FindingKind(
+        "The switches are to add up (SHARP), and NCCL does not use them; or that is not known.",
+        "CollNet and TUNING lines in NCCL's log",
+        "no aggregation manager; no plugin; a group that is too large",
+    ),
+    "sizes.cut": FindingKind(
+        "Small sizes were not measured: large ones took the time.",
+        "the sweep's time limit",
+        "a fleet that is slow; fewer `--sizes`",
+    ),
+    "soak.slower": FindingKind(
+        "The fleet was slower for a part of the soak.",
+        "medians of intervals of 10 s",
+        "heat, flapping links, other jobs: counters of that time",
+    ),
+    "soak.unmeasured": FindingKind(
+        "The soak is not measured.", "no interval was reported", "it was too short: `--soak`"
+    ),
+    "state.wrong": FindingKind(
+        "A node is not measured, because its state is wrong or not known.",
+        "the newest validate",
+        "`rdmaprov apply`, then `rdmaprov validate`",
+    ),
+    "sums.wrong": FindingKind(
+        "Results of a collective are wrong.",
+        "exact sums; each other's own values; pairs of ranks",
+        "a GPU's memory or a NIC that damages data: drain the node, test it alone",
+    ),
+    "torch.missing": FindingKind(
+        "Torch cannot be started on a node.",
+        "the interpreter of the site",
+        "`rdmaprov apply --roles torch_runtime`; `torch_runtime_python`",
+    ),
+    "traffic.elsewhere": FindingKind(
+        "A device that is no rail carried a part of the data.",
+        "bytes that it sent during the run",
+        "NCCL uses sockets: `NCCL_SOCKET_IFNAME`, `NCCL_IB_HCA`",
+    ),
+    "traffic.paused": FindingKind(
+        "A rail told its switch to stop sending, without a break.",
+        "`tx_prioN_pause_duration` of `ethtool -S`",
+        "its NIC cannot take what arrives: PCIe link and slot, firmware, the IOMMU",
+    ),
+    "traffic.priority": FindingKind(
+        "Traffic has another priority than the lossless one; or that is not counted.",
+        "`tx_prioN_bytes` of `ethtool -S`",
+        "`NCCL_IB_TC`; trust or the DSCP map: `rdmaprov validate`",
+    ),
+    "traffic.share": FindingKind(
+        "A rail sent much less than the others of its node; or nothing counts that.",
+        "bytes that each rail sent during the run",
+        "`NCCL_IB_HCA`; its PCIe link (`lspci -vv`)",
+    ),
+    "traffic.stopped": FindingKind(
+        "A rail sent nothing, or little, while the others of its node sent.",
+        "samples of its counters",
+        "its errors and its switch port at that time",
+    ),
+    "traffic.volume": FindingKind(
+        "The rails of a node sent less than the algorithm must move.",
+        "bytes that its rails sent, against a ring's",
+        "NCCL used sockets or another device: `rdmaprov explain nccl-log`",
+    ),
+    "training.communication": FindingKind(
+        "Communication of training is slow, and pairs of nodes do not show where.",
+        "steps alone and together, then groups of nodes",
+        "the stages pairs, groups and fleet tell more",
+    ),
+    "training.efficiency": FindingKind(
+        "Training on all nodes reaches less of one node's tokens than it must.",
+        "tokens per second on 1, 2, 4 … nodes",
+        "what is found beside it",
+    ),
+    "training.unmeasured": FindingKind(
+        "Training is not measured.", "ranks did not report their steps", "logs of the run"
+    ),
+    "version.mixed": FindingKind(
+        "A node has another version than most.",
+        "torch, NCCL or the driver of each node",
+        "pin one version in the site, and apply",
+    ),
+}
