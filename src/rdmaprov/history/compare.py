@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rdmaprov.acceptance.change_points import MIN_CHANGE
@@ -19,6 +19,7 @@ from rdmaprov.history.index import Index
 from rdmaprov.history.read_run import NotRead, read_run
 from rdmaprov.history.site_runs import site_runs
 from rdmaprov.history.standing import GOOD
+from rdmaprov.history.troubles import common_keys
 
 _TO_SIGMA = 1.4826  # as bandwidth.history: median absolute deviation → standard deviation
 _SIGMAS = 4  # of 8,192 rails, by chance half a rail is beyond it
@@ -129,16 +130,18 @@ def _stages(one: RunDigest, other: RunDigest) -> Iterator[RunDifference]:
 
 
 def _troubles(one: RunDigest, other: RunDigest) -> Iterator[RunDifference]:
-    was, now = _first_of_each(one), _first_of_each(other)
+    early, late = sorted((one, other), key=lambda each: each.started)
+    keys = common_keys([early.troubles, late.troubles])
+    was, now = _first_of_each(one, keys), _first_of_each(other, keys)
     yield from _joined((each for key, each in now.items() if key not in was), came=True)
     yield from _joined((each for key, each in was.items() if key not in now), came=False)
 
 
-def _first_of_each(run: RunDigest) -> dict[tuple[str, str], Trouble]:
+def _first_of_each(run: RunDigest, keys: Mapping[str, str]) -> dict[tuple[str, str], Trouble]:
     """Return one trouble of each kind and node: rails have equal ones."""
     found: dict[tuple[str, str], Trouble] = {}
     for each in run.troubles:
-        found.setdefault((each.key, each.node), each)
+        found.setdefault((keys.get(each.key, each.key), each.node), each)
     return found
 
 

@@ -50,11 +50,12 @@ class Trouble:
     """A check that did not pass, or a finding.
 
     Args:
-        key: the text without nodes, devices and numbers: equal troubles of two runs have one key.
+        key: the kind, and what it is about; the same as `words` where a run has no kinds.
         node: the node, empty if it concerns no single one.
         rail: the rail's number, None if it concerns no single rail.
         text: one line.
         proven: false if the result is unknown.
+        words: the text without nodes, devices and numbers: the key of runs that have no kinds.
 
     """
 
@@ -63,6 +64,7 @@ class Trouble:
     rail: int | None
     text: str
     proven: bool
+    words: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rdmaprov.history.digest import Trouble
 from rdmaprov.history.site_runs import SiteRun
+from rdmaprov.history.troubles import common_keys
 
 
 @dataclass
@@ -15,6 +17,7 @@ class Seen:
 
     Attributes:
         verb: that reports it.
+        kind: what it is, of this version; where a run has no kinds, its text without names.
         text: the newest message.
         proven: whether any run proved it; else it is unknown.
         first: the run that saw it first.
@@ -28,6 +31,7 @@ class Seen:
     """
 
     verb: str
+    kind: str
     text: str
     proven: bool
     first: SiteRun
@@ -42,6 +46,7 @@ class Seen:
         """Return it as JSON has it."""
         return {
             "verb": self.verb,
+            "kind": self.kind,
             "text": self.text,
             "proven": self.proven,
             "first_run": self.first.name,
@@ -60,20 +65,21 @@ def seen_troubles(connection: sqlite3.Connection, runs: Sequence[SiteRun]) -> li
     count: dict[str, int] = {}
     began: dict[tuple[str, str], int] = {}
     newest = {run.verb: run for run in runs}
+    troubles = {run.id: _troubles(connection, run) for run in runs}
+    keys = {
+        verb: common_keys([troubles[run.id] for run in runs if run.verb == verb]) for verb in newest
+    }
     for run in runs:
         count[run.verb] = count.get(run.verb, 0) + 1
         here = set()
-        rows = connection.execute(
-            "SELECT key, node, rail, text, proven FROM trouble WHERE run = ?", (run.id,)
-        )
-        for key, node, rail, text, proven in rows:
-            own = run.verb, key
+        for each in troubles[run.id]:
+            own = run.verb, keys[run.verb].get(each.key, each.key)
             began.setdefault(own, count[run.verb])
-            seen = found.setdefault(own, Seen(run.verb, text, False, run, run))
-            seen.newest, seen.text = run, text
-            seen.proven = seen.proven or bool(proven)
-            seen.nodes |= {node} - {""}
-            seen.rails |= {rail} - {None}
+            seen = found.setdefault(own, Seen(run.verb, own[1], each.text, False, run, run))
+            seen.newest, seen.text = run, each.text
+            seen.proven = seen.proven or each.proven
+            seen.nodes |= {each.node} - {""}
+            seen.rails |= set() if each.rail is None else {each.rail}
             here.add(own)
         for own in here:
             found[own].runs += 1
@@ -81,3 +87,14 @@ def seen_troubles(connection: sqlite3.Connection, runs: Sequence[SiteRun]) -> li
         seen.of = count[seen.verb] - began[own] + 1
         seen.is_there = seen.newest.id == newest[seen.verb].id
     return sorted(found.values(), key=lambda each: (not each.is_there, -each.first.started))
+
+
+def _troubles(connection: sqlite3.Connection, run: SiteRun) -> list[Trouble]:
+    """Return the troubles of a run."""
+    rows = connection.execute(
+        "SELECT key, node, rail, text, proven, words FROM trouble WHERE run = ?", (run.id,)
+    )
+    return [
+        Trouble(key, node, rail, text, bool(proven), words)
+        for key, node, rail, text, proven, words in rows
+    ]

@@ -131,5 +131,8 @@ def _findings(data: Mapping[str, Any], names: list[str]) -> Iterator[Trouble]:
         what, rail = parts.text(each, "what"), parts.index(each, "rail")
         proven = parts.truth(each, "proven", default=True)
         nodes = parts.texts(each, "nodes") or [parts.text(each, "node")]
+        words = key_of(what)
+        about = key_of(parts.text(each, "part"))
+        key = " ".join(filter(None, (parts.text(each, "kind"), about))) or words
         for node in nodes:
-            yield Trouble(key_of(what), node, rail, what, proven)
+            yield Trouble(key, node, rail, what, proven, words)

@@ -21,7 +21,8 @@ def add(digest: RunDigest, data: Mapping[str, Any]) -> None:
             digest.settings += _settings(name, own)
         proven = digest.states[name] == "failed"
         digest.troubles += [
-            Trouble(key_of(text), name, None, text, proven) for text in parts.texts(own, "problems")
+            Trouble(key_of(text), name, None, text, proven, key_of(text))
+            for text in parts.texts(own, "problems")
         ]
 
 

@@ -23,6 +23,7 @@ def add(digest: RunDigest, data: Mapping[str, Any]) -> None:
                 _rail(problem),
                 text,
                 proven=parts.text(problem, "level") == "wrong",
+                words=key_of(text),
             )
         )
 

@@ -27,10 +27,12 @@ def add(digest: RunDigest, data: Mapping[str, Any]) -> None:
         rail = _RAIL.search(test)
         digest.troubles.append(
             Trouble(
-                key_of(said),
+                # One reason that a node is unknown is one trouble, whatever was asked of it.
+                key_of(test if outcome == "failed" else said),
                 parts.text(check, "node"),
                 int(rail[1]) if rail else None,
                 said,
                 proven=outcome == "failed",
+                words=key_of(said),
             )
         )

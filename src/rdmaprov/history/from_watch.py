@@ -20,8 +20,8 @@ def add(digest: RunDigest, data: Mapping[str, Any]) -> None:
     key_of = key_maker(digest.states.keys())
     for each in parts.mappings(data, "findings"):
         rail, what = parts.index(each, "rail"), parts.text(each, "what")
-        said = f"{parts.text(each, 'kind')}: {what}"
-        key = f"{parts.text(each, 'kind')}: {key_of(what)}"
+        kind = parts.text(each, "kind")
+        words = f"{kind}: {key_of(what)}"
         proven = parts.truth(each, "proven", default=True)
         for name in parts.texts(each, "nodes") or [""]:
-            digest.troubles.append(Trouble(key, name, rail, said, proven))
+            digest.troubles.append(Trouble(kind, name, rail, f"{kind}: {what}", proven, words))

@@ -19,7 +19,7 @@ from rdmaprov.problem import printable
 from rdmaprov.report.read import newest_first
 
 NAME = "history.sqlite"
-_VERSION = 1  # of the tables; another one is thrown away
+_VERSION = 2  # of the tables; another one is thrown away
 _WAIT_S = 30.0  # for another history that writes it; our choice
 _TABLES = """
 CREATE TABLE made (version TEXT);
@@ -35,7 +35,7 @@ CREATE TABLE value (series INTEGER, run INTEGER, value REAL, PRIMARY KEY (series
   WITHOUT ROWID;
 CREATE TABLE fact (run INTEGER, node TEXT, key TEXT, value TEXT);
 CREATE TABLE trouble (
-  run INTEGER, key TEXT, node TEXT, rail INTEGER, text TEXT, proven INTEGER);
+  run INTEGER, key TEXT, node TEXT, rail INTEGER, text TEXT, proven INTEGER, words TEXT);
 CREATE TABLE setting (
   run INTEGER, node TEXT, role TEXT, device TEXT, setting TEXT, seen TEXT, wanted TEXT);
 CREATE INDEX state_run ON state (run);
@@ -191,7 +191,7 @@ _ROWS = {  # the run first
     "state": "INSERT INTO state VALUES (?, ?, ?)",
     "stage": "INSERT INTO stage VALUES (?, ?, ?)",
     "fact": "INSERT INTO fact VALUES (?, ?, ?, ?)",
-    "trouble": "INSERT INTO trouble VALUES (?, ?, ?, ?, ?, ?)",
+    "trouble": "INSERT INTO trouble VALUES (?, ?, ?, ?, ?, ?, ?)",
     "setting": "INSERT INTO setting VALUES (?, ?, ?, ?, ?, ?, ?)",
     "value": "INSERT INTO value (run, series, value) VALUES (?, ?, ?)",
 }
