@@ -113,7 +113,6 @@ class Node:
             return data
 
         self._job = {
-            "argv": document["argv"],
             "plan": read("plan.json"),
             "tasks": [read(name) for name in sorted(tasks, key=lambda name: int(name[5:]))],
         }
@@ -153,14 +152,11 @@ class Node:
 
     @property
     def _rank(self) -> int:
-        return int(self._option("--node-rank"))
-
-    def _option(self, name: str) -> str:
-        argv: list[str] = self._job["argv"]
-        return next(word.partition("=")[2] for word in argv if word.startswith(f"{name}="))
+        return int(self._job["plan"]["ranks"]["first"])
 
     def _events(self) -> Iterator[dict[str, Any]]:
         planes = {plane["name"]: plane for plane in self._job["plan"]["planes"]}
+        yield {"event": "hello", "rank": self._rank, "pid": 9, "torch": "2.5.1", "nccl": ""}
         for task in self._job["tasks"]:
             if task.get("end"):
                 break
