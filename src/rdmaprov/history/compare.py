@@ -16,10 +16,11 @@ from rdmaprov.history.comparison import Comparison, Measured, RunDifference
 from rdmaprov.history.digest import RunDigest, RunSeries, Trouble
 from rdmaprov.history.events import settings_between
 from rdmaprov.history.index import Index
-from rdmaprov.history.read_run import NotRead, read_run
+from rdmaprov.history.read_run import read_run
 from rdmaprov.history.site_runs import site_runs
 from rdmaprov.history.standing import GOOD
 from rdmaprov.history.troubles import common_keys
+from rdmaprov.runs.results import NotRead
 
 _TO_SIGMA = 1.4826  # as bandwidth.history: median absolute deviation → standard deviation
 _SIGMAS = 4  # of 8,192 rails, by chance half a rail is beyond it

@@ -17,6 +17,7 @@ from rdmaprov.history import read_run
 from rdmaprov.history.digest import RunDigest, RunSeries
 from rdmaprov.problem import printable
 from rdmaprov.report.read import newest_first
+from rdmaprov.runs.results import RESULTS, NotRead
 
 NAME = "history.sqlite"
 _VERSION = 2  # of the tables; another one is thrown away
@@ -148,7 +149,7 @@ class Index:
             digest = read_run.read_run(directory)
         except FileNotFoundError:
             why = "no results: the run was killed, or is still running"
-        except read_run.NotRead as error:
+        except NotRead as error:
             why = str(error)
         else:
             self._add_digest(connection, directory.name, stamp, digest)
@@ -213,7 +214,7 @@ def _forget(connection: sqlite3.Connection, name: str) -> None:
 def _stamp(directory: Path) -> str:
     """Return what changes when the files of a run change."""
     found = []
-    for name in (read_run.RESULTS, read_run.CERTIFICATE):
+    for name in (RESULTS, read_run.CERTIFICATE):
         try:
             own = (directory / name).stat()
             found.append(f"{own.st_ino} {own.st_size} {own.st_mtime_ns}")

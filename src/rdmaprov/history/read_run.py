@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import stat
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,9 @@ from rdmaprov.history import from_accept, from_apply, from_subnet, from_validate
 from rdmaprov.history.certificate_facts import certificate_facts
 from rdmaprov.history.digest import Fact, RunDigest
 from rdmaprov.problem import printable
-from rdmaprov.runs.envelope import SCHEMA
+from rdmaprov.runs.results import RESULTS, NotRead, load_results
 
-RESULTS, CERTIFICATE = "results.json", "certificate.json"
-# Our choice: an acceptance of 1,024 nodes with all paths writes some 20 MB.
-MOST_BYTES = 1 << 28
+CERTIFICATE = "certificate.json"
 _YEAR_9000 = 221_845_392_000.0
 
 
@@ -35,10 +31,6 @@ _VERBS = {
 }
 
 
-class NotRead(Exception):
-    """A run that cannot be read; the message says why, on one line."""
-
-
 def read_run(directory: Path) -> RunDigest:
     """Return what history keeps of a run.
 
@@ -50,7 +42,7 @@ def read_run(directory: Path) -> RunDigest:
         FileNotFoundError: it has no results.
 
     """
-    data = _load(directory / RESULTS)
+    data = load_results(directory / RESULTS)
     try:
         digest = _head(directory.name, data)
         _VERBS[digest.verb](digest, data)
@@ -58,32 +50,6 @@ def read_run(directory: Path) -> RunDigest:
     except parts.Damaged as error:
         raise NotRead(f"{RESULTS}: {error} is missing or wrong") from error
     return digest
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
-            raise NotRead(f"{path.name} is no file")
-        with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise NotRead(f"{path.name}: {error.strerror}") from error
-    if len(text) > MOST_BYTES:
-        raise NotRead(f"{path.name} exceeds {MOST_BYTES >> 20} MiB")
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise NotRead(f"{path.name} is incomplete or no JSON") from error
-    if not isinstance(data, dict):
-        raise NotRead(f"{path.name} is not the result of a run")
-    schema = data.get("schema")
-    if type(schema) is int and schema > SCHEMA:
-        raise NotRead(f"{path.name} has schema {schema}, this rdmaprov reads {SCHEMA}")
-    if schema != SCHEMA:
-        raise NotRead(f"{path.name}: schema is missing or wrong")
-    return data
 
 
 def _head(name: str, data: dict[str, Any]) -> RunDigest:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.problem import printable
-from rdmaprov.runs.envelope import SCHEMA
+from rdmaprov.runs.results import RESULTS, VERBS, NotRead, load_results
 
 # As runs.directory names them.
-_NAME = re.compile(
-    r"(?P<time>\d{8}-\d{6})-(?P<verb>plan|apply|validate|accept|subnet|watch|tune)(?:-(?P<n>\d+))?"
-)
+_NAME = re.compile(rf"(?P<time>\d{{8}}-\d{{6}})-(?P<verb>{'|'.join(VERBS)})(?:-(?P<n>\d+))?")
 _HEAD = {"verb": str, "site": str, "started": str, "verdict": str, "exit_code": int, "nodes": dict}
 
 
@@ -71,27 +68,24 @@ def read_results(directory: Path) -> dict[str, Any]:
         RunUnknown: it is missing, incomplete, damaged, or of a newer schema.
 
     """
-    path = directory / "results.json"
+    path = directory / RESULTS
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = load_results(path)
     except FileNotFoundError:
         raise RunUnknown(
             f"{path} is missing: the run was killed, or is still running",
             _hint(directory),
         ) from None
-    except (ValueError, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else "the file is incomplete"
-        raise RunUnknown(f"{path} cannot be read: {why}", _hint(directory)) from error
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if isinstance(schema, int) and schema > SCHEMA:
-        raise RunUnknown(
-            f"{path} has schema {schema}, this rdmaprov reads {SCHEMA}: a newer one wrote it",
-            "Update rdmaprov, then run the same command again",
-        )
+    except NotRead as error:
+        newer = "Update rdmaprov, then run the same command again"
+        hint = newer if error.is_newer else _hint(directory)
+        raise RunUnknown(printable(f"{directory}/{error}"), hint) from error
     for name, kind in _HEAD.items():
-        if schema != SCHEMA or not isinstance(data.get(name), kind):
-            raise damage_error(path, name if schema == SCHEMA else "schema")
-    return dict(data)
+        if not isinstance(data.get(name), kind):
+            raise damage_error(path, name)
+    if data["verb"] not in VERBS:
+        raise damage_error(path, "verb")
+    return data
 
 
 def damage_error(path: Path, what: str) -> RunUnknown:
