@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from xdist.scheduler import LoadScopeScheduling
 
-_TARGET = re.compile(r"\[(?P<node>[^\]]+?)(?:-rail\d+)?\]\Z")
+from rdmaprov.validate.items import node_in
 
 
 class ByNode(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types for it
@@ -14,12 +12,3 @@ class ByNode(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types fo
 
     def _split_scope(self, nodeid: str) -> str:
         return node_in(nodeid)
-
-
-def node_in(nodeid: str) -> str:
-    """Return the node that a test's name is about, empty if it is about the fleet.
-
-    A node that is itself called gpu-rail7 goes with gpu's rails: that costs a connection.
-    """
-    found = _TARGET.search(nodeid)
-    return found["node"] if found else ""

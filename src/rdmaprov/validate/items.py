@@ -6,6 +6,7 @@ kind stay pytest's own functions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from _pytest.mark.structures import get_unpacked_marks
 from rdmaprov.validate.check import Check, CheckFunction
 from rdmaprov.validate.selection import CheckTarget, Selection
 
+_TARGET = re.compile(r"\[(?P<node>[^\]]+?)(?:-rail\d+)?\]\Z")
 ARGUMENTS = frozenset({"host", "node", "rail", "fleet", "hosts"})
 _OF_NODE = frozenset({"host", "node", "rail"})
 # The mark of tests whose commands are all run anew.
@@ -101,3 +103,12 @@ def node_by_node(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     for own in by_node.values():
         yield from own
     yield from others
+
+
+def node_in(nodeid: str) -> str:
+    """Return the node that a test's name is about, empty if it is about the fleet.
+
+    A node that is itself called gpu-rail7 goes with gpu's rails: that costs a connection.
+    """
+    found = _TARGET.search(nodeid)
+    return found["node"] if found else ""

@@ -13,6 +13,7 @@ import pytest
 
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.runs.groups import count_states, subject
+from rdmaprov.validate.complete import Completeness
 from rdmaprov.validate.fixtures import SELECTION
 from rdmaprov.validate.outcome import is_unreachable
 from rdmaprov.words import quantity
@@ -66,12 +67,14 @@ class CheckResults:
     Args:
         nodes: names of the site's nodes.
         selected: names of those that are to be judged; None for all.
+        asked: what it was to ask.
         stopped: why pytest ended the run early, as with -x; empty if it did not.
 
     """
 
     nodes: tuple[str, ...] = ()
     selected: tuple[str, ...] | None = None
+    asked: Completeness = field(default_factory=Completeness)
     counts: Counter[str] = field(default_factory=Counter)
     by_node: dict[str, Counter[str]] = field(default_factory=dict)
     by_subject: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
@@ -159,16 +162,37 @@ class CheckResults:
         return {
             "counts": _counted(self.counts),
             "fleet": self._subjects(""),
+            "complete": {"fleet": self._is_fleet_complete(), "left_out": self.asked.left_out},
             "checks": [one.as_data() for one in self.judged],
         }
 
     def nodes_as_data(self) -> dict[str, Any]:
         """Return for each node its state, its counts, and those of each subject."""
         return {
-            name: {"state": self.state(name), **_counted(found), "subjects": self._subjects(name)}
+            name: {
+                "state": self.state(name),
+                "complete": self.is_complete(name),
+                "boot_id": self.asked.boots.get(name, ""),
+                **_counted(found),
+                "subjects": self._subjects(name),
+            }
             for name in self.nodes
             for found in [self.by_node.get(name, Counter())]
         }
+
+    def is_complete(self, name: str) -> bool:
+        """Return whether a node was asked everything that is about it alone, in one boot."""
+        return name in self.asked.boots and self._answered(name)
+
+    def _answered(self, name: str) -> bool:
+        counts = self.by_node.get(name, Counter())
+        return name not in self.unreachable and self.asked.is_complete(name, counts)
+
+    def _is_fleet_complete(self) -> bool:
+        """Return whether all nodes of the site took part in the checks of the fleet."""
+        whole = not self.asked.is_limited and set(self.selected or self.nodes) == set(self.nodes)
+        answered = not self.unreachable and self.asked.is_complete("", self.by_node.get("", {}))
+        return whole and answered and not self.cut
 
     def state(self, name: str) -> str:
         """Return a node's state: failed, unknown or passed.

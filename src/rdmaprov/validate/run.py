@@ -22,6 +22,7 @@ from rdmaprov.resources import suite_dir
 from rdmaprov.runs.directory import RUNS, RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
 from rdmaprov.runs.masks import Mask
+from rdmaprov.validate.complete import Completeness
 from rdmaprov.validate.junit import JUnit
 from rdmaprov.validate.options import Preloaded
 from rdmaprov.validate.results import CheckResults, lines
@@ -76,13 +77,15 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask, probe: AnyProbe | No
 
     """
     started = datetime.now(UTC)
-    findings = CheckResults(tuple(node.name for node in fleet.nodes))
+    is_limited = request.limit is not None or request.hosts is not None
+    asked = Completeness(is_live=probe is None, is_limited=is_limited)
+    findings = CheckResults(tuple(node.name for node in fleet.nodes), asked=asked)
     with (
         RunDirectory("validate", mask, log="pytest.log") as directory,
         tempfile.TemporaryDirectory(prefix="rdmaprov-validate-") as scratch,
     ):
         junit = JUnit(directory, mask)
-        plugins = [findings, junit, Preloaded(fleet, probe)]
+        plugins = [findings, asked, junit, Preloaded(fleet, probe)]
         # Without it, -n would make pytest delete what the user's own tests left in /tmp.
         own = f"--basetemp={scratch}"
         ended = pytest.main([own, *_alone(probe), *_arguments(request)], plugins=plugins)

@@ -1,0 +1,67 @@
+"""Half a validate says that it is one: of which node, and of the fleet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.program import call
+from tests.unit.helpers import sites
+
+OWN = Path("/proc/sys/kernel/random/boot_id")
+HOSTS = (
+    "---\nnodes:\n  hosts:\n"
+    "    n1: {unit: 1, ansible_connection: local}\n    n2: {unit: 2, ansible_connection: local}\n"
+)
+
+
+@pytest.fixture
+def place(tmp_path):
+    sites.write(tmp_path / "site", {**sites.GOOD, "hosts.yml": HOSTS})
+    return tmp_path
+
+
+def validated(place, *words):
+    """Return of a run what is complete: each node, the fleet, and what was left out."""
+    done = call("validate", "site", "--command-timeout", "20", *words, cwd=place)
+    newest = max(path for path in (place / "runs").iterdir() if path.name != ".pytest_cache")
+    data = json.loads((newest / "results.json").read_text())
+    boots = {name: node["boot_id"] for name, node in data["nodes"].items() if node["boot_id"]}
+    assert set(boots.values()) <= {OWN.read_text().strip()}, done.stdout
+    nodes = {name for name, node in data["nodes"].items() if node["complete"]}
+    assert nodes <= boots.keys()
+    return nodes, data["complete"]["fleet"], data["complete"]["left_out"]
+
+
+def test_run_of_everything_is_complete(place):
+    assert validated(place) == ({"n1", "n2"}, True, [])
+
+
+def test_limited_run_is_complete_for_its_node_and_not_for_the_fleet(place):
+    assert validated(place, "--limit", "n1") == ({"n1"}, False, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "left_out"),
+    [
+        (("-k", "hugepages"), ["-k hugepages"]),
+        (("-m", "state"), ["-m state"]),
+    ],
+)
+def test_run_of_some_checks_is_complete_for_nobody(place, words, left_out):
+    assert validated(place, *words) == (set(), False, left_out)
+
+
+def test_run_of_some_files_is_complete_for_nobody(place):
+    nodes, fleet, left_out = validated(place, "test_hugepages.py")
+    assert (nodes, fleet, [Path(each).name for each in left_out]) == (
+        set(),
+        False,
+        ["test_hugepages.py"],
+    )
+
+
+def test_run_that_ends_at_its_first_failure_is_complete_for_the_nodes_before(place):
+    nodes, fleet, left_out = validated(place, "-x")
+    assert ("n2" in nodes, fleet, left_out) == (False, False, [])
