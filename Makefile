@@ -107,14 +107,14 @@ test: test-tools check
 	$(MAKE) --jobs=2 --output-sync=target pass program
 
 # Two labs at a time: a lab under emulation mostly keeps one processor busy, and often waits. What needs
-# no lab runs behind them. Not beside the unit tests, some of which have to tell what is slow from what hangs.
+# no lab runs beside them. Not beside the unit tests, some of which have to tell what is slow from what hangs.
 LABS = $(BIN)/pytest tests/lab -n 2 --dist loadscope --no-loadscope-reorder -v --durations=40
 
 labs: test-tools
 	$(LABS) -m "(lab or long) and not hours" --ignore tests/lab/test_pass.py
 
 long: test-tools
-	$(BEHIND) $(BIN)/pytest tests --ignore tests/lab -n 2 --dist worksteal -v --durations=40 -m "long and not hours"
+	$(BIN)/pytest tests --ignore tests/lab -n 2 --dist worksteal -v --durations=40 -m "long and not hours"
 
 test-lab: test-tools
 	$(MAKE) --jobs=2 --output-sync=target labs long

@@ -14,8 +14,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-# A third of the weight of what has the usual priority (sched(7)).
-NICE = 5
+# Two thirds of the weight of what has the usual priority (sched(7)): what tells slow from hanging has
+# limits of its own.
+NICE = 2
 GROUP = Path("/proc/self/autogroup")
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
