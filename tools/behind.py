@@ -14,8 +14,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-# Two thirds of the weight of what has the usual priority (sched(7)): what tells slow from hanging has
-# limits of its own.
+# Two thirds of the usual weight (sched(7)): what tells slow from hanging has
+# time limits of its own.
 NICE = 2
 GROUP = Path("/proc/self/autogroup")
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,6 +104,8 @@ def report(findings: CheckResults, name: str, node: str, outcome: str, message: 
     """Have findings hear a report of pytest's own class."""
     file, _, function = name.partition("::")
     where: Any = (file, 1, f"Skipped: {message}") if outcome == "skipped" else message or None
+    rail = re.search(r"-rail(\d+)\]", name)
+    about: list[Any] = [("node", node)] if node else []
     when: Any = "setup" if outcome == "error" else "call"
     state: Any = "failed" if outcome == "error" else outcome
     findings.pytest_runtest_logreport(
@@ -113,7 +116,7 @@ def report(findings: CheckResults, name: str, node: str, outcome: str, message: 
             state,
             where,
             when,
-            user_properties=[("node", node)] if node else [],
+            user_properties=[*about, ("rail", int(rail[1]))] if rail else about,
         )
     )
 

@@ -10,6 +10,7 @@ from rdmaprov.acceptance import counters, measure, proof
 from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.acceptance.job_run import JobRun
 from rdmaprov.acceptance.nodes import Document
+from rdmaprov.acceptance.plan import JobPlane
 from rdmaprov.acceptance.samples.fleet import FleetSamples
 from rdmaprov.acceptance.samples.summary import samples_as_data
 from rdmaprov.acceptance.stages import StageReport
@@ -129,11 +130,12 @@ class GateResult:
         }
 
     def _planes(self) -> list[dict[str, Any]]:
-        return [self._plane(plane.name) for plane in self.ran.job.planes] if self.ran else []
+        return [self._plane(plane) for plane in self.ran.job.planes] if self.ran else []
 
-    def _plane(self, name: str) -> dict[str, Any]:
+    def _plane(self, plane: JobPlane) -> dict[str, Any]:
         """Return a plane's sweep, latency and ranks."""
         assert self.ran is not None  # noqa: S101 - asked for each plane of the run
+        name = plane.name
         rows = [row for row in measure.rows(self.ran) if row.plane == name]
         top = measure.largest_row(rows, name)
         checked = [event for event in self.ran.events_of("checked") if event["plane"] == name]
@@ -141,6 +143,7 @@ class GateResult:
         lateness = measure.lateness(self.ran, name)
         return {
             "name": name,
+            "rail": plane.rail,
             "rows": [_row(row) for row in rows],
             "sizes_checked": sorted({event["bytes"] for event in checked}),
             "dtypes": sorted({dtype for event in checked for dtype in event["dtypes"]}),

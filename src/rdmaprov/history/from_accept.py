@@ -46,7 +46,9 @@ def _planes(
 ) -> Iterator[tuple[RunSeries, float]]:
     for plane in parts.mappings(data, "planes"):
         name = parts.text(plane, "name")
-        rail = int(name[5:]) if name.startswith("rail ") and name[5:].isdecimal() else None
+        # Runs of 0.1.0 have the rail in the name alone.
+        old = name.removeprefix("rail ") if "rail" not in plane else ""
+        rail = int(old) if old.isdecimal() else parts.index(plane, "rail")
         what = "bus bandwidth" if rail is not None else f"{FLEET}{name}"
         for row in parts.mappings(plane, "rows"):
             size, rate = parts.index(row, "bytes"), parts.number(row, "busbw_gb_s")

@@ -24,13 +24,15 @@ def add(digest: RunDigest, data: Mapping[str, Any]) -> None:
             continue
         test, message = parts.text(check, "test"), parts.text(check, "message")
         said, _ = split_remedy(message)
-        rail = _RAIL.search(test)
+        # Runs of 0.1.0 have the rail in the name alone.
+        named = _RAIL.search(test)
+        rail = int(named[1]) if named and "rail" not in check else parts.index(check, "rail")
         digest.troubles.append(
             Trouble(
                 # One reason that a node is unknown is one trouble, whatever was asked of it.
                 key_of(test if outcome == "failed" else said),
                 parts.text(check, "node"),
-                int(rail[1]) if rail else None,
+                rail,
                 said,
                 proven=outcome == "failed",
                 words=key_of(said),

@@ -114,8 +114,8 @@ class Check(pytest.Item):
         return keywords
 
     def make_properties(self) -> list[tuple[str, object]]:
-        """Return what reports carry: the node's name."""
-        return [] if self.target is None else [("node", self.target.node.name)]
+        """Return what reports carry: the node, and the rail."""
+        return [] if self.target is None else self.target.properties
 
     @classmethod
     def from_parent(cls, parent: pytest.Collector, **arguments: Any) -> Self:  # noqa: ANN401

@@ -119,7 +119,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = list(node_by_node(items))
     for item in items:
         if not isinstance(item, Check) and (target := target_of(item)) is not None:
-            item.user_properties.append(("node", target.node.name))
+            item.user_properties += target.properties
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -37,6 +37,7 @@ class CheckResult:
         node: the node's name; empty if it was about the fleet.
         outcome: what became of it.
         message: why, on one line; empty if it passed.
+        rail: the rail's number; None if it was about none.
         also: the other checks of the node without an answer, if it is unreachable: the reason is
             the node's, and a large fleet has hundreds of checks for each node.
 
@@ -46,6 +47,7 @@ class CheckResult:
     node: str
     outcome: Outcome
     message: str = ""
+    rail: int | None = None
     also: list[str] = field(default_factory=list)
 
     def as_data(self) -> dict[str, Any]:
@@ -55,6 +57,7 @@ class CheckResult:
             "test": self.test,
             **also,
             "node": self.node,
+            "rail": self.rail,
             "outcome": self.outcome,
             "message": self.message,
         }
@@ -104,7 +107,7 @@ class CheckResults:
         if first is not None and first.message == text:
             first.also.append(report.nodeid)
             return
-        found = CheckResult(report.nodeid, node, outcome, text)
+        found = CheckResult(report.nodeid, node, outcome, text, rail_of(report))
         self.judged.append(found)
         if is_unreachable(report):
             self.unreachable.setdefault(node, found)
@@ -225,6 +228,12 @@ def outcome_of(report: pytest.TestReport | pytest.CollectReport) -> Outcome | No
 def node_of(report: pytest.TestReport | pytest.CollectReport) -> str:
     """Return the name of a report's node; empty if it is about the fleet."""
     return str(dict(getattr(report, "user_properties", ())).get("node", ""))
+
+
+def rail_of(report: pytest.TestReport) -> int | None:
+    """Return the number of a report's rail; None if it is about none."""
+    found = dict(getattr(report, "user_properties", ())).get("rail")
+    return found if isinstance(found, int) else None
 
 
 def message(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -38,6 +38,12 @@ class CheckTarget:
         """Return what stands in the brackets of the test's name, such as `gpu07-rail3`."""
         return self.node.name if self.rail is None else f"{self.node.name}-rail{self.rail.index}"
 
+    @property
+    def properties(self) -> list[tuple[str, object]]:
+        """Return what reports of a test about it have in their `user_properties`."""
+        rail = [] if self.rail is None else [("rail", self.rail.index)]
+        return [("node", self.node.name), *rail]
+
 
 @dataclass(frozen=True)
 class Selection:
