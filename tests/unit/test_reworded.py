@@ -17,6 +17,8 @@ from tests.madeup.faults import kinds
 from tests.madeup.shape import usual_shape
 from tests.madeup.watch_faults import FAULTS as WATCHED
 from tests.madeup.watching import watch_fault
+from tests.unit.helpers.subnet_texts import Texts
+from tests.unit.test_site_subnet import planned, swap
 
 from rdmaprov.cli import accept_run
 from rdmaprov.finding.finding import Finding
@@ -25,6 +27,9 @@ from rdmaprov.history.answer import read_history
 from rdmaprov.history.read_run import read_run
 from rdmaprov.report import of_accept
 from rdmaprov.runs.envelope import Head
+from rdmaprov.site_subnet.judge_site import judge_site
+from rdmaprov.site_subnet.result import findings_data, nodes_data
+from rdmaprov.subnet.problem import SubnetProblem
 from rdmaprov.watch.results import WatchResult
 from rdmaprov.watch.verdict import Verdict
 
@@ -47,24 +52,20 @@ FAULTS = {kind.name: kind for kind in kinds(held_out=True)}
 
 
 def reword(patch: pytest.MonkeyPatch) -> None:
-    """Give each finding and each verdict of a watch other words, once it is made."""
-    for made in (Finding, Verdict):
-        usual = getattr(made, "__post_init__", lambda _self: None)
-
-        def other(self: Any, usual: Any = usual) -> None:
-            usual(self)
-            for name in ("what", "remedy"):
-                object.__setattr__(self, name, str(self.kind)[::-1])
-
-        patch.setattr(made, "__post_init__", other, raising=False)
-    # A dataclass without one never calls it.
-    patch.setattr(Verdict, "__init__", _calling(Verdict.__init__))
+    """Give everything that is found other words, once it is made."""
+    for made, words in (
+        (Finding, ("what", "remedy")),
+        (Verdict, ("what", "remedy")),
+        (SubnetProblem, ("text",)),
+    ):
+        patch.setattr(made, "__init__", _then_reworded(made.__init__, words))
 
 
-def _calling(init: Any) -> Any:
+def _then_reworded(init: Any, names: tuple[str, ...]) -> Any:
     def made(self: Any, *words: Any, **more: Any) -> None:
         init(self, *words, **more)
-        self.__post_init__()
+        for name in names:
+            object.__setattr__(self, name, str(self.kind)[::-1])
 
     return made
 
@@ -104,6 +105,12 @@ def run_all(directory: Path) -> dict[str, Any]:
         found[f"compare {one.name}"] = [
             (bool(each.was), bool(each.now), each.nodes, each.is_worse) for each in differences
         ]
+    texts = Texts(directory / "subnet")
+    texts.gone("node016 mlx5_0", "node016 mlx5_1", "node003 mlx5_1")
+    swap(texts, "node001 mlx5_0", "node009 mlx5_0")
+    subnet = judge_site(planned(), [texts.judge()])
+    assert len(subnet.findings) > 3
+    found["subnet"] = without_words(findings_data(subnet)), nodes_data(subnet), subnet.exit_code
     for name, fault in WATCHED.items():
         watching = watch_fault(fault, (5, 3), 1, 12)
         verdicts = watching.verdicts()

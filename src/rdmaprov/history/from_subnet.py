@@ -15,10 +15,11 @@ def add(digest: RunDigest, data: Mapping[str, Any]) -> None:
     digest.states = {name: parts.text(own, "state") for name, own in parts.by_name(data, "nodes")}
     key_of = key_maker(digest.states.keys())
     for problem in parts.mappings(data, "problems"):
-        text = f"{parts.text(problem, 'name')}: {parts.text(problem, 'text')}"
+        kind, name = parts.text(problem, "kind"), parts.text(problem, "name")
+        text = f"{name}: {parts.text(problem, 'text')}"
         digest.troubles.append(
             Trouble(
-                key_of(text),
+                key_of(f"{kind}: {name}" if kind else text),
                 parts.text(problem, "node"),
                 _rail(problem),
                 text,
