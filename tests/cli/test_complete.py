@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.program import call
 from tests.unit.helpers import sites
 
+SUITE = Path(__file__).parents[2] / "validate"
 OWN = Path("/proc/sys/kernel/random/boot_id")
 HOSTS = (
     "---\nnodes:\n  hosts:\n"
@@ -36,6 +39,24 @@ def validated(place, *words):
 
 def test_run_of_everything_is_complete(place):
     assert validated(place) == ({"n1", "n2"}, True, [])
+
+
+def test_plain_pytest_keeps_the_same_results(place):
+    words = ["--inventory=site", "--command-timeout=20", "-p", "no:cacheprovider", "-q"]
+    plain = [sys.executable, "-m", "pytest", str(SUITE), "--hosts=all", *words]
+    done = subprocess.run(plain, cwd=place, capture_output=True, text=True, check=False)
+    (kept,) = (place / "runs").iterdir()
+    assert f"results: runs/{kept.name}\n" in done.stdout
+    own = json.loads((kept / "results.json").read_text())
+    call("validate", "site", "--command-timeout", "20", cwd=place)
+    (other,) = set((place / "runs").glob("2*")) - {kept}
+    data = json.loads((other / "results.json").read_text())
+    assert own.keys() == data.keys()
+    for part in ("verb", "site", "limit", "hosts", "verdict", "counts", "fleet", "complete"):
+        assert own[part] == data[part], part
+    assert own["nodes"] == data["nodes"]
+    tests = [{each["test"].rpartition("/")[2] for each in of["checks"]} for of in (own, data)]
+    assert tests[0] == tests[1]
 
 
 def test_limited_run_is_complete_for_its_node_and_not_for_the_fleet(place):

@@ -89,8 +89,6 @@ def test_a_wrong_name_does_not_count():
     other = accept(usual_shape(4), KINDS["hot-gpu"], 3, stages=STAGES)
     found = [finding for finding in other.result.findings if finding.nodes]
     name = next(n for n in other.fleet.shape.names if n != found[0].node)
-    other.result.findings[:] = [
-        type(found[0])(found[0].what, found[0].remedy, name, level=found[0].level)
-    ]
+    other.result.findings[:] = [replace(found[0], node=name, nodes=())]
     trial = judge(KINDS["hot-gpu"], other)
     assert (trial.named, trial.false) == (False, 1)

@@ -69,7 +69,7 @@ class Completeness:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Count what is to be asked of each node."""
+        """Count the checks of each node."""
         self._due.update(map(_name, session.items))
 
     @pytest.hookimpl(optionalhook=True)

@@ -92,6 +92,11 @@ class Preloaded:
             config.stash[_PROBE] = self._probe
 
 
+def is_preloaded(config: pytest.Config) -> bool:
+    """Return whether a verb has started pytest, which then keeps the run itself."""
+    return _FLEET in config.stash
+
+
 def load_selection(config: pytest.Config) -> Selection:
     """Return the nodes that the options select from a good site.
 

@@ -52,9 +52,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
         return
     try:
-        config.stash[SELECTION] = options.load_selection(config)
+        selection = config.stash[SELECTION] = options.load_selection(config)
     except RdmaprovError as error:
         raise pytest.UsageError(f"{error.message}. {error.hint}") from error
+    if not options.is_preloaded(config):
+        from rdmaprov.validate.plain import keep_results  # which imports what runs pytest
+
+        keep_results(session, selection)
 
 
 @pytest.hookimpl(tryfirst=True)

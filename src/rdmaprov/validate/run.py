@@ -91,14 +91,19 @@ def run(request: ValidateRequest, fleet: Fleet, mask: Mask, probe: AnyProbe | No
         ended = pytest.main([own, *_alone(probe), *_arguments(request)], plugins=plugins)
         gc.collect()  # pytest's session, with all of its checks: it is in cycles
         junit.close()
-        for one in findings.judged:
-            more = f" and {len(one.also):,} more" if one.also else ""
-            directory.log(f"{one.outcome}: {one.test}{more}: {one.message}")
+        log_judged(directory, findings)
         code = _code(int(ended), findings)
         text = directory.write_results(
             document(request, started, datetime.now(UTC), code, findings)
         )
     return Done(tuple(lines(findings)), directory, code, text)
+
+
+def log_judged(directory: RunDirectory, findings: CheckResults) -> None:
+    """Write each check that did not pass into the log of a run."""
+    for one in findings.judged:
+        more = f" and {len(one.also):,} more" if one.also else ""
+        directory.log(f"{one.outcome}: {one.test}{more}: {one.message}")
 
 
 def read(site: Path, fleet: Fleet, probe: AnyProbe) -> None:
