@@ -1,1 +1,1 @@
-"""Nodes asked many things over one connection each. See docs/architecture.md, "The probe"."""
+"""Nodes asked many things over one connection each. See docs/decisions/validate.md."""

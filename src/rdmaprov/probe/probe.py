@@ -1,4 +1,4 @@
-"""All nodes, asked side by side; see docs/architecture.md, "The probe"."""
+"""All nodes, asked side by side; see docs/decisions/validate.md."""
 
 from __future__ import annotations
 
