@@ -1,9 +1,9 @@
 """A check: one test of a node, a rail or the fleet, at a tenth of a pytest function's cost.
 
 pytest sets a function up, calls it and tears it down, and makes three reports; with a fixture for
-each argument that is most of a check's time once the answers are there (docs/decisions/validate.md has
-the numbers). A check has nothing to set up: its arguments are taken from its target, and it makes
-one report.
+each argument that is most of a check's time once the answers are there. A check has nothing to set
+up: its arguments are taken from its target, and it makes one report. docs/decisions/validate.md has
+the numbers.
 
 A large fleet has half a million checks, so each is as small as pytest lets it be.
 """
