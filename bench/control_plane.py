@@ -41,8 +41,8 @@ def run_rank(rank: int, world: int, port: int, directory: Path) -> None:
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=str(port),
     )
+    from rdmaprov.acceptance.agent.progress import Watch
     from rdmaprov.acceptance.agent.rank import RankProcess
-    from rdmaprov.acceptance.agent.watch import Watch
 
     limits = {"rendezvous": 300, "connect": 300, "step": 300}
     plane = {"name": "lo", "netdev": "lo", "address": "127.0.0.1"}

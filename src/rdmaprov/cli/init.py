@@ -56,7 +56,7 @@ def _check_answer(context: click.Context, parameter: click.Parameter, value: Any
     """Return an answer that makes a valid site; click asks again for another one at once.
 
     Raises:
-        BadParameter: it does not.
+        BadParameter: the site would not be valid.
 
     """
     if value is None or context.resilient_parsing:

@@ -48,7 +48,7 @@ def site_or_record(site: Path | None, record_file: Path | None, **others: object
         others: by name, the values of options that have no meaning with a record.
 
     Raises:
-        UsageError: it is so.
+        UsageError: both are given, or neither, or an option that a record has no use for.
 
     """
     if site is None and record_file is None:

@@ -80,7 +80,7 @@ class Work:
         """Raise if the user named a witness that cannot be one.
 
         Raises:
-            UsageError: it is none of the site's other nodes.
+            UsageError: the name is none of the site's other nodes.
 
         """
         for name in parse_witnesses(self.asked.witnesses)[0]:
@@ -112,7 +112,7 @@ def parse_witnesses(text: str) -> tuple[tuple[str, ...], int | None]:
     """Return the names of a list of witnesses, or how many; None for the default.
 
     Raises:
-        UsageError: it is less than one.
+        UsageError: the number is less than one.
 
     """
     if not text:

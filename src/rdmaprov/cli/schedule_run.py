@@ -103,7 +103,7 @@ def _require_calendar(option: str, when: str) -> None:
     """Raise if a text is no time of systemd's, where systemd is here to say so.
 
     Raises:
-        UsageError: it is none.
+        UsageError: systemd does not know the text as a time.
 
     """
     program = shutil.which("systemd-analyze")
@@ -125,7 +125,7 @@ def _require_same(files: Mapping[Path, str], is_forced: bool) -> None:
     """Raise if a unit is there with another text, and that is not to be overwritten.
 
     Raises:
-        UsageError: it is.
+        UsageError: the unit has another text.
 
     """
     for path, text in files.items():

@@ -18,7 +18,7 @@ class RunDifference:
     """A value that was one thing in the first run and is another in the second.
 
     Args:
-        what: it is.
+        what: the name of the value, such as `NVIDIA driver` or `finding`.
         was: in the first run; empty if it was not there.
         now: in the second one.
         nodes: on which; none if it is about all together.

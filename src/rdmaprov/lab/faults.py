@@ -43,7 +43,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Healed:
-    """A fault that is no longer there; repaired: it was not when it was to be taken back."""
+    """A fault that is no longer there; `repaired`: something else had ended it before."""
 
     name: str
     rail: int | None

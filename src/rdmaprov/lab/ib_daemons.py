@@ -66,7 +66,7 @@ class SubnetDaemons:
         """Start ibsim with a fabric, and wait until it answers.
 
         Raises:
-            SubnetNotUp: it does not within UP_TIMEOUT_S.
+            SubnetNotUp: no answer within UP_TIMEOUT_S.
 
         """
         os.mkfifo(self._console)
@@ -90,7 +90,7 @@ class SubnetDaemons:
         """Start the opensm of a plane, and wait until it has written tables.
 
         Raises:
-            SubnetNotUp: it has not within UP_TIMEOUT_S.
+            SubnetNotUp: no tables within UP_TIMEOUT_S.
 
         """
         name = _manager(plane)
@@ -106,7 +106,7 @@ class SubnetDaemons:
         """Start an opensm on the second node's first rail, and wait until it stands by.
 
         Raises:
-            SubnetNotUp: it does not within UP_TIMEOUT_S.
+            SubnetNotUp: no standby within UP_TIMEOUT_S.
 
         """
         (self.root / f"{_SECOND}.log").unlink(missing_ok=True)

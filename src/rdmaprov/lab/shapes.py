@@ -25,7 +25,7 @@ class Shape:
     """How the nodes of a lab differ from plain ones.
 
     Args:
-        name: its file's name.
+        name: of the file, without its suffix.
         title: what it is, in one line.
         factory: a shell script that makes a plain node one of this shape, at its first boot.
         nics: the NICs of each rail; more than one for a bond.

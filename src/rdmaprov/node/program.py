@@ -61,7 +61,7 @@ class Child:
 
     @staticmethod
     def end_all(mark):
-        """End what is left of it."""
+        """End the processes that are left of a program, by their mark."""
         end_all(mark)
 
 
@@ -94,7 +94,7 @@ class Unit:
 
     @staticmethod
     def end_all(mark):
-        """End what is left of it."""
+        """End the unit of a program, with all of its processes."""
         unit.stop(unit_names(mark)[0])
 
 

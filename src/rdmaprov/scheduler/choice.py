@@ -23,7 +23,7 @@ def choose_scheduler(nodes: Sequence[Node]) -> Scheduler:
     """Return the scheduler of nodes, which have the same one.
 
     Raises:
-        UsageError: they have not.
+        UsageError: two nodes have different schedulers.
 
     """
     kinds = sorted({str(node.get(KIND) or "none") for node in nodes})

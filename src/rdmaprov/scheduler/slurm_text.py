@@ -102,7 +102,7 @@ def expand(folded: str) -> list[str]:
     """Return the names of a folded list, such as `n[0-2]`.
 
     Raises:
-        SchedulerError: it is none.
+        SchedulerError: the text is no such list.
 
     """
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException

@@ -169,7 +169,7 @@ def positive(option: str, value: float) -> float:
     """Return a number of an option if it is above zero and finite.
 
     Raises:
-        SizingError: it is not.
+        SizingError: the number is zero, negative or infinite.
 
     """
     if not 0 < value < math.inf:

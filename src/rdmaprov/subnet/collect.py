@@ -27,7 +27,7 @@ def require_new(directory: Path) -> None:
     """Refuse a directory that has files: texts of two subnets must not mix.
 
     Raises:
-        UsageError: it is so, or something else has its name.
+        UsageError: the directory has files, or is no directory.
 
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):

@@ -89,7 +89,7 @@ def _listed(value: object, name: str) -> list[Mapping[str, Any]]:
 
 
 def _state(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what is so, else what is configured."""
+    """Return the state of a container; the configuration, where the state says nothing."""
     return {**members(value.get("config")), **members(value.get("state"))}
 
 

@@ -15,7 +15,7 @@ class SwitchAsk:
     """A command to ask; PORT in it stands for each port.
 
     Args:
-        command: it.
+        command: the words that are typed on the switch.
         tells: what it tells, in words.
         facts: the kinds of what it tells.
 

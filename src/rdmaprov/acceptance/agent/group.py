@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .progress import say
 from .values import Values
-from .watch import say
 
 if TYPE_CHECKING:
     from .rank import RankProcess

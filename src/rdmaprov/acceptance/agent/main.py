@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from .watch import Watch, say
+from .progress import Watch, say
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 FAILED = 1

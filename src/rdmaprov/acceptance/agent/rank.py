@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from .group import RankCommunicator, RankGroup
-from .watch import Watch, say
+from .progress import Watch, say
 
 _PAUSE_S = 0.02
 _SLOWER = 3  # times as long as this rank's import may another's take

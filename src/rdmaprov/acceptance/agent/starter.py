@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .main import FAILED
-from .watch import say
+from .progress import say
 
 _TICK_S = 0.1
 # Between SIGTERM and SIGKILL; what a rank had to say, it said before.

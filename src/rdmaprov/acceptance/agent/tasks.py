@@ -14,11 +14,11 @@ from .group import RankGroup
 from .hang import flight_record
 from .latency import measure_pair, measure_waits
 from .links import LinkCounter, moved_bytes, sent_bytes
+from .progress import Watch, say
 from .rank import RankProcess
 from .soak import Soak
 from .sweep import Sweep
 from .training import TrainingRun
-from .watch import Watch, say
 
 _PAUSE_S = 0.02
 Task = dict[str, Any]

@@ -27,7 +27,7 @@ from rdmaprov.node.hunt import adopt_orphans, end_all, find_processes, process_s
 from rdmaprov.node.program import KEEPER, REQUEST, Child, Unit, become, unit_names, write
 from rdmaprov.node.sampling import start_sampler
 
-PROGRESS = struct.Struct("<QQQQ")  # as agent/watch.py writes it
+PROGRESS = struct.Struct("<QQQQ")  # as agent/progress.py writes it
 TICK_S = 0.2
 PLACES = ("/run", "/dev/shm", "/tmp")  # in memory first: a full disk is no obstacle
 STOP_REQUESTED = []  # type: ignore[var-annotated] # Python 3.6 has a comment, or nothing

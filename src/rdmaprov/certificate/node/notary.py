@@ -53,7 +53,7 @@ def host_key(known, root):
 
 
 def public_part(path):
-    """Return type and key of a host key, of its .pub file or, as sshd needs none, of itself."""
+    """Return type and key of a host key: from its .pub file, else from the private key itself."""
     try:
         with open(path + ".pub", "rb") as file:
             text = file.read(65536)

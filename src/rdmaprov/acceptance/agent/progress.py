@@ -1,4 +1,4 @@
-"""What a rank says and what it is at, for others to see."""
+"""The phase and progress of a rank, which it shows to others, and its end when it is late."""
 
 from __future__ import annotations
 
