@@ -63,7 +63,7 @@ class CheckResult:
         }
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps its plugins in sets
 class CheckResults:
     """Everything that a run found so far; a plugin of pytest's that hears each report.
 
