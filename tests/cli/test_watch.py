@@ -31,7 +31,7 @@ SITE = {
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Provide a site in the working directory; its made-up nodes pass a second in 10 ms."""
+    """Provide a site in the working directory; its made-up nodes tell the time, as they pass it."""
     monkeypatch.chdir(tmp_path)
     watch = MadeUpWatch(load_site(write(tmp_path / "site", SITE)).nodes)
     numbers = {node.name: number for number, node in enumerate(watch.nodes)}
@@ -41,7 +41,7 @@ def place(tmp_path, monkeypatch):
 
     class Collector(collect.Collector):
         def __init__(self, accounts, given, on_look):
-            super().__init__(accounts, given, lambda now: on_look(100 * now))
+            super().__init__(accounts, given, lambda _now: on_look(float(watch.second)))
 
     monkeypatch.setattr(collect, "EVERY_S", 0.01)
     monkeypatch.setattr(watch_run, "Collector", Collector)
