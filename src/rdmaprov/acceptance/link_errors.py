@@ -16,7 +16,7 @@ from rdmaprov.acceptance.lost_paths import DURING
 from rdmaprov.acceptance.remedies import apply_remedy
 from rdmaprov.finding.finding import Finding
 from rdmaprov.node import counter_names
-from rdmaprov.node.counter_names import DOWNS, NEVER, ONCE, RATE
+from rdmaprov.node.counter_names import DOWNS, NEVER, ONCE, RATE, SYMBOLS
 
 # Behind error correction: the threshold of ibdiagnet's BER check (its manual v2.21, "Bit Error
 # Rate"), and what links with RS(544,514) have to reach (Intel AN 846, 5.3). Rates before it, up to
@@ -33,7 +33,6 @@ MAX_RECOVERIES = 1
 
 _NEVER, _ONCE, _HERE = map(counter_names.judged, (NEVER, ONCE, RATE))
 RATED = frozenset(_HERE)
-_SYMBOLS = "symbol errors"
 _CHECK_LINK = "Check the cable and the switch port, then PFC and ECN on both ends"
 
 
@@ -96,7 +95,7 @@ def local_findings(
             for name, meaning in names.items():
                 if each.delta.get(name, 0) > most:
                     kind = "link.down" if name in DOWNS else "link.errors"
-                    kind = "link.symbols" if meaning == _SYMBOLS else kind
+                    kind = "link.symbols" if name in SYMBOLS else kind
                     yield _excess(kind, _CHECK_LINK, each, (name, meaning, most), during)
         yield from _discards(each, lossless, rare, during)
 

@@ -131,8 +131,8 @@ def _stages(one: RunDigest, other: RunDigest) -> Iterator[RunDifference]:
 
 
 def _troubles(one: RunDigest, other: RunDigest) -> Iterator[RunDifference]:
-    early, late = sorted((one, other), key=lambda each: each.started)
-    keys = common_keys([early.troubles, late.troubles])
+    in_order = sorted((one, other), key=lambda each: each.started)
+    keys = common_keys(in_order, lambda run: run.troubles)
     was, now = _first_of_each(one, keys), _first_of_each(other, keys)
     yield from _joined((each for key, each in now.items() if key not in was), came=True)
     yield from _joined((each for key, each in was.items() if key not in now), came=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from rdmaprov.history.digest import Trouble
 from rdmaprov.history.site_runs import SiteRun
@@ -65,14 +66,12 @@ def seen_troubles(connection: sqlite3.Connection, runs: Sequence[SiteRun]) -> li
     count: dict[str, int] = {}
     began: dict[tuple[str, str], int] = {}
     newest = {run.verb: run for run in runs}
-    troubles = {run.id: _troubles(connection, run) for run in runs}
-    keys = {
-        verb: common_keys([troubles[run.id] for run in runs if run.verb == verb]) for verb in newest
-    }
+    read = partial(_troubles, connection)
+    keys = {verb: common_keys([run for run in runs if run.verb == verb], read) for verb in newest}
     for run in runs:
         count[run.verb] = count.get(run.verb, 0) + 1
         here = set()
-        for each in troubles[run.id]:
+        for each in read(run):
             own = run.verb, keys[run.verb].get(each.key, each.key)
             began.setdefault(own, count[run.verb])
             seen = found.setdefault(own, Seen(run.verb, own[1], each.text, False, run, run))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
 from rdmaprov.history.digest import Trouble
 from rdmaprov.runs.groups import name_masker
 
+_Run = TypeVar("_Run")
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
@@ -22,18 +24,23 @@ def key_maker(names: Collection[str]) -> Callable[[str], str]:
     return lambda text: _NUMBER.sub("#", mask(text))
 
 
-def common_keys(runs: Sequence[Sequence[Trouble]]) -> Mapping[str, str]:
+def common_keys(
+    runs: Sequence[_Run], troubles_of: Callable[[_Run], Sequence[Trouble]]
+) -> Mapping[str, str]:
     """Return by the key of a trouble without a kind the one that the same trouble has now.
 
     It is the one with the same words; else, between the last run without kinds and the first one
     with them, the one at the same node and rail: words changed with the version, too.
 
     Args:
-        runs: the troubles of the runs of one verb, the oldest first.
+        runs: of one verb, the oldest first.
+        troubles_of: reads those of a run; two runs' are kept at a time.
 
     """
-    found = {each.words: each.key for run in runs for each in run if _has_kind(each)}
-    for old, new in itertools.pairwise(runs):
+    found = {each.words: each.key for run in runs for each in troubles_of(run) if _has_kind(each)}
+    if not found:
+        return found
+    for old, new in itertools.pairwise(map(troubles_of, runs)):
         named = [each for each in new if _has_kind(each)]
         left = [each for each in old if not _has_kind(each) and each.words not in found]
         taken = {(found.get(each.words, ""), each.node, each.rail) for each in old}

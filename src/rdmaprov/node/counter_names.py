@@ -76,6 +76,8 @@ TABLE = (
     RailCounter("ethtool.tx_global_pause", CONGESTED, "pause frames sent", _HERE),
 )
 
+# Wrong symbols of a port, by whichever of its counters a driver has.
+SYMBOLS = ("ethtool.rx_pcs_symbol_err_phy", "ethtool.rx_symbol_err_phy", "port.symbol_error")
 # Of the same event, each counter of it: never added up.
 DOWNS = ("port.link_downed", "hw.link_downed", "ethtool.link_down_events_phy")
 

@@ -185,11 +185,8 @@ class CheckResults:
 
     def is_complete(self, name: str) -> bool:
         """Return whether a node was asked everything that is about it alone, in one boot."""
-        return name in self.asked.boots and self._answered(name)
-
-    def _answered(self, name: str) -> bool:
-        counts = self.by_node.get(name, Counter())
-        return name not in self.unreachable and self.asked.is_complete(name, counts)
+        answered = name in self.asked.boots and name not in self.unreachable
+        return answered and self.asked.is_complete(name, self.by_node.get(name, {}))
 
     def _is_fleet_complete(self) -> bool:
         """Return whether all nodes of the site took part in the checks of the fleet."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from rdmaprov.acceptance import link_errors, lost_paths
 from rdmaprov.acceptance.counters import RailTraffic
-from rdmaprov.node.counter_names import DOWNS
+from rdmaprov.node.counter_names import DIRECTORIES, DOWNS, SYMBOLS
 from rdmaprov.watch.fleet import Place, WatchedFleet
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailState
@@ -16,15 +16,10 @@ from rdmaprov.words import duration, quantity
 
 _CABLE = "Reseat or swap the cable, then its transceivers; on both ends, check: ethtool -m"
 _PATHS = "Check discards and errors of the switch ports on this rail, then the cables"
-_SYMBOLS = {
-    "ethtool.rx_pcs_symbol_err_phy": "ethtool -S: rx_pcs_symbol_err_phy",
-    "ethtool.rx_symbol_err_phy": "ethtool -S: rx_symbol_err_phy",
-    "port.symbol_error": "sysfs: counters/symbol_error",
-}
 # A connection ends then; its sender may be healthy, and its receiver gone.
 _RETRIES = "hw.retry_exceeded_err"
 # Judged here by themselves.
-_APART = {*_SYMBOLS, *DOWNS, _RETRIES}
+_APART = {*SYMBOLS, *DOWNS, _RETRIES}
 _FEWEST = 3  # of fewer senders, nothing tells at whose end packets are lost
 
 
@@ -62,7 +57,7 @@ def wrong_symbols(fleet: WatchedFleet) -> Iterator[Verdict]:
         bits = 1e9 * fleet.gbps(place) * rail.seen_s
         most = link_errors.most_errors(bits)
         node = fleet.nodes[place[0]]
-        counts = {name: node.total(place[1], name) for name in _SYMBOLS}
+        counts = {name: node.total(place[1], name) for name in SYMBOLS}
         name = max(counts, key=lambda each: counts[each])
         count, seconds = counts[name], rail.seen_s
         if count <= most:
@@ -75,9 +70,15 @@ def wrong_symbols(fleet: WatchedFleet) -> Iterator[Verdict]:
         rate = f", a rate of {count / bits:.1e} per bit" if bits else ""
         what = (
             f"{quantity(count, 'symbol error')} in {duration(seconds)}, expected at "
-            f"most {most:,} ({link_errors.MAX_BER:g} per bit){rate} ({_SYMBOLS[name]})"
+            f"most {most:,} ({link_errors.MAX_BER:g} per bit){rate} ({_read_from(name)})"
         )
         yield fleet.verdict(VerdictKind.SYMBOLS, what, _CABLE, place)
+
+
+def _read_from(name: str) -> str:
+    """Return where a counter stands, such as `ethtool -S: rx_symbol_err_phy`."""
+    place, _, own = name.partition(".")
+    return f"sysfs: {DIRECTORIES[place]}/{own}" if place in DIRECTORIES else f"{place} -S: {own}"
 
 
 def losses(

@@ -36,7 +36,7 @@ def run_ranks(path: Path, command: Sequence[str]) -> int:
         for local in range(plan["count"])
     }
     while True:
-        failed = {rank: each.poll() for rank, each in ranks.items() if each.poll()}
+        failed = {rank: status for rank, each in ranks.items() if (status := each.poll())}
         if failed:
             for rank, status in failed.items():
                 say("ended", rank=rank, status=status)
