@@ -18,6 +18,7 @@ from rdmaprov.validate.items import node_in, target_of
 _ASK = "cat /proc/sys/kernel/random/boot_id /proc/uptime"
 _BOOT = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\n(\d{1,12}\.\d{1,9}) ")
 _ON_REQUEST = "acceptance"  # the mark of what no validate runs unless it is asked for
+_TO_THE_END = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 # pytest's options that leave checks out, by what it calls their values.
 _CHOOSING = {
     "keyword": "-k",
@@ -78,10 +79,14 @@ class Completeness:
         self._due = self._due or Counter(map(node_in, ids))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Ask each node for its boot, while there are connections."""
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Ask each node for its boot, while there are connections; nobody after an interrupt.
+
+        Who ended the run does not wait for nodes, and what asks them may be half started.
+        """
         selection = session.config.stash.get(SELECTION, None)
-        if selection is None or not self._is_live or hasattr(session.config, "workerinput"):
+        is_worker = hasattr(session.config, "workerinput")
+        if selection is None or not self._is_live or is_worker or exitstatus not in _TO_THE_END:
             return
         asked = dict.fromkeys(filter(None, self._due), _ASK)
         answers = selection.hosts.run({n: ask for n, ask in asked.items() if n in selection.hosts})
