@@ -22,17 +22,21 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def give_way() -> None:
-    """Lower the priority of this process, and of its session's group where there are groups."""
+    """Lower the priority of this process and of its session's group, and let it be stopped."""
     os.nice(NICE)
     with suppress(OSError):
         GROUP.write_text(str(NICE))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
 
 def main(command: list[str]) -> int:
     """Run a command to its end; return its exit status, as a shell does for a signal."""
+    # A stop that comes while the command is being started waits until there is a group to tell.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     child = subprocess.Popen(command, start_new_session=True, preexec_fn=give_way)
     for number in STOPS:
         signal.signal(number, lambda number, _: os.killpg(child.pid, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     status = child.wait()
     return status if status >= 0 else 128 - status
 
