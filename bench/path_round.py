@@ -22,21 +22,21 @@ from pathlib import Path
 
 import click
 
-from rdmaprov.acceptance import nodes as gate_nodes
-from rdmaprov.acceptance.gate_site import GateSite
+from rdmaprov.acceptance.ask import nodes as gate_nodes
 from rdmaprov.acceptance.options import Options
-from rdmaprov.acceptance.path_plan import PathOptions, plan_paths
-from rdmaprov.acceptance.path_survey import NodeSurvey, software_settings, survey_nodes
-from rdmaprov.acceptance.path_tests import open_path_tests
+from rdmaprov.acceptance.paths.perftests import open_path_tests
+from rdmaprov.acceptance.paths.plan import PathOptions, plan_paths
+from rdmaprov.acceptance.paths.survey import NodeSurvey, software_settings, survey_nodes
+from rdmaprov.acceptance.preflight.gate_site import GateSite
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stages_paths import message_bytes
-from rdmaprov.acceptance.stages_preflight import run_preflight
+from rdmaprov.acceptance.stages.pair_paths import message_bytes
+from rdmaprov.acceptance.stages.preflight import run_preflight
 from rdmaprov.inventory import Fleet, load_site
+from rdmaprov.perftest.model import End, PathTest
+from rdmaprov.perftest.tool import options
+from rdmaprov.perftest.tool.options import Settings
 from rdmaprov.probe.ansible_targets import Targets
 from rdmaprov.probe.target import Target
-from rdmaprov.verbs.model import End, PathTest
-from rdmaprov.verbs.perftest import options
-from rdmaprov.verbs.perftest.options import Settings
 
 _WAITS = "Waiting for client"
 _FIRST_PORT = 18700

@@ -3,9 +3,9 @@
     python bench/paths.py --nodes 512 --trials 3 --seed 0 [--fault KIND] [--json]
 
 Fleets, faults and columns are those of bench/diagnosis.py; what is measured is single paths over
-RDMA, by acceptance/stages_paths.py, and no collective. Faults that a path cannot show (of GPUs,
-processes and NCCL's settings) are left out. The fabric's time is that of the made-up clock: rounds
-× seconds of a test, with perftest's start and end.
+RDMA, by acceptance/stages/pair_paths.py, and no collective. Faults that a path cannot show (of
+GPUs, processes and NCCL's settings) are left out. The fabric's time is that of the made-up clock:
+rounds × seconds of a test, with perftest's start and end.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tests.madeup.shape import NOISE, FleetShape, usual_shape
 from tests.madeup.site import site_nodes
 from tests.madeup.trials import HEALTHY, Trial, judge
 
-from rdmaprov.acceptance.path_plan import PathOptions
-from rdmaprov.acceptance.stages_paths import run_paths
+from rdmaprov.acceptance.paths.plan import PathOptions
+from rdmaprov.acceptance.stages.pair_paths import run_paths
 
 
 def run_trial(

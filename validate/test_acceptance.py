@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rdmaprov.acceptance import state
 from rdmaprov.acceptance.gate import Gate, Options
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.storage import history_path
+from rdmaprov.acceptance.stages import state
+from rdmaprov.bandwidth.history import history_path
 from rdmaprov.facts import CouldNotTell
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Fleet

@@ -2,7 +2,8 @@
 
 Where the Arm processors do (DPU mode, also called ECPF or embedded mode), QoS that the host sets is
 undefined [NVIDIA BlueField BSP documentation, "QoS Configuration" and "Modes of Operation"]. The
-suite reads the same in rdmaprov.facts.bluefield; tests/unit/test_bluefield.py holds both together.
+suite reads the same in rdmaprov.facts.bluefield; tests/unit/facts/test_bluefield.py holds both
+together.
 """
 
 from __future__ import annotations

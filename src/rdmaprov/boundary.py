@@ -26,6 +26,7 @@ _TEMPLATE = re.compile(r"\{[{%#]|[}%#]\}")
 _SHOWN = 60
 
 Check = Callable[[object], str | None]
+Document = dict[str, Any]  # an answer that its check let through
 RIGHT, WRONG = None, ""
 
 

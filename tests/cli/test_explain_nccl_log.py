@@ -180,7 +180,7 @@ def test_algorithms_by_size_and_completions_with_error_are_shown(capsys, tmp_pat
 
 
 def test_nccls_own_diagnostics_are_problems_and_notes(explain):
-    """In the forms of NCCL 2.31; see tests/unit/test_nccl_diagnostics.py."""
+    """In the forms of NCCL 2.31; see tests/unit/nccl_log/test_nccl_diagnostics.py."""
     said = (
         "node1:7 NCCL DIAG [INFO] ECC: uncorrected volatile errors on rank(s) {2} (worst=3)"
         " across 4 ranks in comm 0x1\n"

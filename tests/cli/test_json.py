@@ -9,8 +9,8 @@ import sys
 import jsonschema
 import pytest
 from tests.program import call
+from tests.unit.acceptance.test_acceptance_result import SCHEMA
 from tests.unit.helpers.sites import GOOD, write
-from tests.unit.test_acceptance_result import SCHEMA
 
 from rdmaprov.exit_codes import ExitCode
 

@@ -1,7 +1,8 @@
 """Ten mistakes of somebody new: each is a line that says what is wrong, and one that helps.
 
 Conditions are real where a test can make them: a PATH without QEMU, a file system that is full, a
-terminal on which Ctrl-C is pressed. A node without torch is in unit/test_acceptance_preflight.py.
+terminal on which Ctrl-C is pressed. A node without torch is in
+unit/acceptance/test_acceptance_preflight.py.
 """
 
 from __future__ import annotations

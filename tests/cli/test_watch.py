@@ -11,7 +11,7 @@ import pytest
 from tests.madeup.watch_faults import FAULTS
 from tests.madeup.watched import MadeUpLink, MadeUpWatch
 from tests.unit.helpers.sites import GOOD, write
-from tests.unit.test_report_results import VALIDATOR
+from tests.unit.report.test_report_results import VALIDATOR
 
 from rdmaprov import cli
 from rdmaprov.cli import watch_run

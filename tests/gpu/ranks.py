@@ -19,12 +19,17 @@ from pathlib import Path
 
 from tests.unit.helpers.local_node import here
 
-from rdmaprov.acceptance import bundle
-from rdmaprov.acceptance.job_run import JobRun
-from rdmaprov.acceptance.launch import Launcher
-from rdmaprov.acceptance.node_logs import RunLogs, read_run
-from rdmaprov.acceptance.plan import GateJob, JobLimits, JobPlane, Task
-from rdmaprov.acceptance.rank_events import RankEvent
+from rdmaprov.acceptance.ask import bundle
+from rdmaprov.acceptance.ranks.events import RankEvent
+from rdmaprov.acceptance.ranks.launch import Launcher
+from rdmaprov.acceptance.ranks.nccl_logs import RunLogs, read_run
+from rdmaprov.acceptance.ranks.plan import (
+    GateJob,
+    JobLimits,
+    JobPlane,
+    Task,
+)
+from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.probe.probe import Probe
 
 PYTHON = "RDMAPROV_TORCH_PYTHON"

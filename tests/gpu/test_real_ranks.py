@@ -10,8 +10,10 @@ import pytest
 from tests.gpu import ranks as made
 from tests.gpu.ranks import PLANE, task
 
-from rdmaprov.acceptance import blame, measure, wrong_sums
-from rdmaprov.acceptance.plan import DTYPES
+from rdmaprov.acceptance.at_fault import run as blame
+from rdmaprov.acceptance.at_fault import wrong_sums
+from rdmaprov.acceptance.evidence import measure
+from rdmaprov.acceptance.ranks.plan import DTYPES
 from rdmaprov.bandwidth.ceiling import ALGORITHMS
 from rdmaprov.nccl_log import transport
 from rdmaprov.nccl_log.ras import parse_report

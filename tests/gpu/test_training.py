@@ -10,8 +10,8 @@ from tests.gpu.machine import missing_gpu
 from tests.gpu.ranks import PLANE, python_with_torch
 
 import rdmaprov
-from rdmaprov.acceptance import blame
-from rdmaprov.acceptance.plan import Task
+from rdmaprov.acceptance.at_fault import run as blame
+from rdmaprov.acceptance.ranks.plan import Task
 from rdmaprov.acceptance.training.model import CPU_MODEL, GPU_MODELS, STRATEGIES
 
 _COUNT = """

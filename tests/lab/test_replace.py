@@ -17,7 +17,7 @@ from tests.site_runs import WAIT_S, SiteRuns
 from tests.unit.helpers.slurm_cluster import running_cluster
 from tests.unit.helpers.waiting import until
 
-from rdmaprov.acceptance.job_request import LEASE_S, STARTING_S
+from rdmaprov.acceptance.ranks.request import LEASE_S, STARTING_S
 from rdmaprov.lab import monitor
 from rdmaprov.replace.journal import Journal, journal_directory
 from rdmaprov.runs.groups import fold_names

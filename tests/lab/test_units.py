@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rdmaprov.acceptance import shapes
-from rdmaprov.acceptance.nodes import ask_nodes, connect, program_command
+from rdmaprov.acceptance.ask import shapes
+from rdmaprov.acceptance.ask.nodes import ask_nodes, connect, program_command
 from rdmaprov.inventory import load_site
 
 pytestmark = pytest.mark.lab

@@ -18,7 +18,7 @@ from tests.madeup.site import site_nodes
 
 from rdmaprov.acceptance import gate
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stages import StageReport
+from rdmaprov.acceptance.stage_report import StageReport
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tests.madeup.faults import FaultKind, Truth
 from tests.madeup.flows import Team, environment_rails
 from tests.madeup.shape import EFFICIENCY, NOISE, FleetShape
 
-from rdmaprov.acceptance.plan import GateJob
+from rdmaprov.acceptance.ranks.plan import GateJob
 
 
 class MadeUpFleet:

@@ -19,8 +19,8 @@ from tests.madeup.network import CHANNELS_PER_RAIL
 from tests.madeup.nodes import MANAGEMENT, management_address, rail_address
 from tests.madeup.work import WorkDone
 
-from rdmaprov.acceptance.job_request import NCCL_DEBUG
-from rdmaprov.acceptance.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.request import NCCL_DEBUG
 
 _VERSION = "2.27.5"
 _CONNECTED = {

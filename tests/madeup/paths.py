@@ -10,7 +10,7 @@ from tests.madeup.condition import Condition, Floats, Ints
 from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.network import Flows, times_per_byte
 
-from rdmaprov.verbs.model import HOST_MEMORY, PathResult, PathTest
+from rdmaprov.perftest.model import HOST_MEMORY, PathResult, PathTest
 
 # What RoCE v2 leaves of a line at an MTU of 4096: 82 B of headers and gaps for each packet, and 4
 # more for a VLAN's tag. perftest has no steps of an algorithm that would cost more.
@@ -32,7 +32,7 @@ SHOWN = (
 
 
 class MadeUpPaths:
-    """Implements rdmaprov.verbs.model.PathMeasurer.
+    """Implements rdmaprov.perftest.model.PathMeasurer.
 
     Attributes:
         rounds: of tests side by side.

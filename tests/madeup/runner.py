@@ -12,8 +12,8 @@ from tests.madeup.logs import JobLogs
 from tests.madeup.trouble import Trouble, find_trouble
 from tests.madeup.work import perform
 
-from rdmaprov.acceptance.job_run import JobRun, NodeRun
-from rdmaprov.acceptance.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 
 # Importing torch and the rendezvous: what starting a session takes; our choice, above what the
 # lab's nodes need without a file server.

@@ -16,7 +16,7 @@ from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.flows import Team
 from tests.madeup.trials import HEALTHY, is_named
 
-from rdmaprov.acceptance.jobs import node_counts
+from rdmaprov.acceptance.ranks.jobs import node_counts
 from rdmaprov.acceptance.training.model import STRATEGIES, choose_model
 from rdmaprov.inventory.schema import load_shipped
 from rdmaprov.isolation.compare import BAD_SHARE

@@ -9,8 +9,8 @@ from typing import Any
 from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.logs import JobLogs
 
-from rdmaprov.acceptance.job_run import JobRun
-from rdmaprov.acceptance.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.run import JobRun
 
 _WAITS_AT = "/opt/torch/lib/python3.12/site-packages/torch/cuda/__init__.py:1040 synchronize"
 _STUCK_AT = (

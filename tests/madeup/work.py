@@ -15,7 +15,7 @@ from tests.madeup.flows import Team
 from tests.madeup.network import Flows
 from tests.madeup.wrong import wrong_events
 
-from rdmaprov.acceptance.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.plan import GateJob, Task
 
 Event = dict[str, Any]
 _WAITS, _PINGS, _BURST_BYTES = 50, 20, 4 << 20  # as agent/latency.py has them

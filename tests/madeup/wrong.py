@@ -8,7 +8,7 @@ from typing import Any
 from tests.madeup.fleet import MadeUpFleet
 
 from rdmaprov.acceptance.agent.pattern import pair_rounds
-from rdmaprov.acceptance.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.plan import GateJob, Task
 
 _SENDS = ("sends-wrong", "sends-wrong-timed")
 

@@ -9,14 +9,14 @@ from typing import Any
 from tests.report.runs import SITE, STARTED, names, plain
 from tests.unit.helpers import accept_runs, made_samples
 
-from rdmaprov.acceptance.counters import RailTraffic
-from rdmaprov.acceptance.plan import JobPlane
+from rdmaprov.acceptance.ranks.plan import JobPlane
 from rdmaprov.acceptance.result import GLOO_NOTE, GateResult
 from rdmaprov.acceptance.samples.fleet import FleetSamples, collect_samples
 from rdmaprov.bandwidth import floor
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.cli import accept_run
 from rdmaprov.finding.finding import Finding
+from rdmaprov.rail_counters.traffic import RailTraffic
 from rdmaprov.runs.envelope import Head
 
 

@@ -11,7 +11,7 @@ from tools.generate import arguments, defaults, fragment, readme
 from tools.generate.arguments import SHARED
 from tools.generate.role import read_role
 
-from rdmaprov.acceptance.stages import STAGES
+from rdmaprov.acceptance.stage_report import STAGES
 
 # The schemas that name the gate's stages.
 SCHEMAS = ("results.schema.json", "certificate.schema.json")

@@ -8,26 +8,29 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rdmaprov.acceptance import (
-    stages_groups,
-    stages_host,
-    stages_scaling,
-    stages_soak,
-    stages_training,
-)
-from rdmaprov.acceptance.gate_site import GateSite
-from rdmaprov.acceptance.launch import JobRunner, Launcher
-from rdmaprov.acceptance.live import LiveRanks
-from rdmaprov.acceptance.nodes import Nodes
+from rdmaprov.acceptance.ask.nodes import Nodes
+from rdmaprov.acceptance.live.ranks import LiveRanks
 from rdmaprov.acceptance.options import Options
-from rdmaprov.acceptance.rank_events import RankEvent
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.ranks.events import RankEvent
+from rdmaprov.acceptance.ranks.launch import JobRunner, Launcher
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stages import TABLE, StageReport, leave_out, left_out_line
-from rdmaprov.acceptance.stages_host_paths import add_host_paths
-from rdmaprov.acceptance.stages_path_pairs import run_site_pairs
-from rdmaprov.acceptance.stages_preflight import run_preflight
-from rdmaprov.acceptance.stages_rails import Outputs
-from rdmaprov.acceptance.stages_whole_fleet import WholeFleet
+from rdmaprov.acceptance.stage_report import (
+    TABLE,
+    StageReport,
+    leave_out,
+    left_out_line,
+)
+from rdmaprov.acceptance.stages import groups as stages_groups
+from rdmaprov.acceptance.stages import host as stages_host
+from rdmaprov.acceptance.stages import scaling as stages_scaling
+from rdmaprov.acceptance.stages import soak as stages_soak
+from rdmaprov.acceptance.stages import training as stages_training
+from rdmaprov.acceptance.stages.host_loopbacks import add_host_paths
+from rdmaprov.acceptance.stages.pairs import run_site_pairs
+from rdmaprov.acceptance.stages.preflight import run_preflight
+from rdmaprov.acceptance.stages.rails_alone import Outputs
+from rdmaprov.acceptance.stages.whole_fleet import WholeFleet
 from rdmaprov.errors import UsageError
 from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.stages import USUAL
+from rdmaprov.acceptance.stage_report import USUAL
 from rdmaprov.errors import UsageError
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}

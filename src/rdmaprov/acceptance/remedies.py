@@ -22,8 +22,3 @@ def first_line(said: str, most: int = 300) -> str:
     """Return the beginning of what a program said, which may be nothing."""
     lines = said.strip().splitlines()
     return lines[0][:most] if lines else "no message"
-
-
-def apply_remedy(roles: str, node: str) -> str:
-    """Return the remedy that some roles repair a node."""
-    return f"Run from the controller: rdmaprov apply SITE --limit {node} --roles {roles}"

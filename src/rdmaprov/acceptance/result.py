@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rdmaprov.acceptance import counters, measure, proof
-from rdmaprov.acceptance.counters import RailTraffic
-from rdmaprov.acceptance.job_run import JobRun
-from rdmaprov.acceptance.nodes import Document
-from rdmaprov.acceptance.plan import JobPlane
+from rdmaprov.acceptance.evidence import measure, proof
+from rdmaprov.acceptance.ranks.plan import JobPlane
+from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.samples.fleet import FleetSamples
 from rdmaprov.acceptance.samples.summary import samples_as_data
-from rdmaprov.acceptance.stages import StageReport
+from rdmaprov.acceptance.stage_report import StageReport
 from rdmaprov.bandwidth.floor_model import Judgement
+from rdmaprov.boundary import Document
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.finding import Finding
+from rdmaprov.rail_counters import traffic as counters
+from rdmaprov.rail_counters.traffic import RailTraffic
 
 _VERDICTS = {
     ExitCode.OK: "accepted",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rdmaprov.acceptance import measure
+from rdmaprov.acceptance.evidence import measure
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.bandwidth.rates import format_gb_s
 from rdmaprov.bandwidth.sizes import format_size

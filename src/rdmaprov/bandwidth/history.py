@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from statistics import median
 
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.errors import RdmaprovError
+from rdmaprov.runs.directory import RUNS
 
 # Fewer do not show how much results vary.
 MIN_RESULTS = 5
@@ -49,6 +51,12 @@ class Drop:
             f"{100 * self.share:.0f} % below the median of the last {self.results} runs of this "
             f"kind, {self.median_gb_s:.4g} GB/s"
         )
+
+
+def history_path(site: Path) -> Path:
+    """Return the file with what a site's fleet has reached; one for each site."""
+    digest = hashlib.sha256(str(site.resolve()).encode()).hexdigest()[:8]
+    return Path(RUNS) / f"history-{site.resolve().name}-{digest}.jsonl"
 
 
 def kind(fabric: Fabric, size_bytes: int, algorithm: str = "auto") -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import rdmaprov
-from rdmaprov.acceptance.nodes import Nodes
+from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.boundary import RIGHT
 from rdmaprov.certificate import notary, of_gate, shape, ssh_signature

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.acceptance.nodes import Document, Nodes, ask_nodes, file_command
-from rdmaprov.boundary import Check
+from rdmaprov.acceptance.ask.nodes import Nodes, ask_nodes, file_command
+from rdmaprov.boundary import Check, Document
 from rdmaprov.certificate import shape, ssh_signature
 from rdmaprov.certificate.statement import NODE, canonical
 from rdmaprov.probe.connection import Command

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from rdmaprov.acceptance import fleet_floor, measure
-from rdmaprov.acceptance.job_run import JobRun
+from rdmaprov.acceptance.evidence import floor as fleet_floor
+from rdmaprov.acceptance.evidence import measure
+from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.certificate.statement import Part
 from rdmaprov.problem import printable

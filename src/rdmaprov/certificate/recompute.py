@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rdmaprov.acceptance.stages import STAGES
+from rdmaprov.acceptance.stage_report import STAGES
 from rdmaprov.bandwidth.floor import verdict_of
 from rdmaprov.bandwidth.floor_model import FloorVerdict
 from rdmaprov.bandwidth.rates import format_gb_s

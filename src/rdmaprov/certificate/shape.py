@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rdmaprov.acceptance import shapes
-from rdmaprov.acceptance.stages import STAGES
+from rdmaprov.acceptance.ask import shapes
+from rdmaprov.acceptance.stage_report import STAGES
 from rdmaprov.bandwidth.floor_model import FloorVerdict
 from rdmaprov.boundary import (
     RIGHT,

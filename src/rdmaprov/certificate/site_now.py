@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rdmaprov.acceptance.nodes import Nodes
+from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.certificate import notary
 from rdmaprov.certificate.objection import Objection
 from rdmaprov.certificate.site import node_digest

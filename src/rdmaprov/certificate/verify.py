@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.acceptance.preflight import MAX_SKEW_S
+from rdmaprov.acceptance.preflight.needs import MAX_SKEW_S
 from rdmaprov.boundary import RIGHT
 from rdmaprov.certificate import shape, ssh_signature
 from rdmaprov.certificate.countersigned import countersignature_objections

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rdmaprov.acceptance import stages as gate_stages
+from rdmaprov.acceptance import stage_report as gate_stages
 from rdmaprov.cli.options import (
     idle_option,
     json_option,

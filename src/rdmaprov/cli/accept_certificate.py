@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.launchers.choice import LaunchChoice
-from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.certificate import notary

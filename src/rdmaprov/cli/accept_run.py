@@ -10,19 +10,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Unpack
 
-from rdmaprov.acceptance import state
+from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.gate import Gate
 from rdmaprov.acceptance.launchers.choice import LaunchChoice, choose, with_launcher
 from rdmaprov.acceptance.launchers.opening import open_nodes
-from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.acceptance.options import Options, parse_duration
-from rdmaprov.acceptance.rank_events import RankEvent
+from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.resume import FILE, as_text, find_run, identity, read_stages
-from rdmaprov.acceptance.stages import StageReport, parse_stages
-from rdmaprov.acceptance.storage import history_path
+from rdmaprov.acceptance.stage_report import StageReport, parse_stages
+from rdmaprov.acceptance.stages import state
+from rdmaprov.acceptance.stages.resume import (
+    FILE,
+    as_text,
+    find_run,
+    identity,
+    read_stages,
+)
 from rdmaprov.acceptance.summary import summary_lines
 from rdmaprov.bandwidth import sizes
+from rdmaprov.bandwidth.history import history_path
 from rdmaprov.cli import session
 from rdmaprov.cli.accept_certificate import certificate_terms, certify
 from rdmaprov.cli.idle_nodes import HOLD_S, hold_idle, select_idle

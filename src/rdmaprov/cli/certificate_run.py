@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rdmaprov.acceptance.nodes import connect
+from rdmaprov.acceptance.ask.nodes import connect
 from rdmaprov.certificate import notary
 from rdmaprov.certificate.objection import VERDICTS, Objection, exit_code
 from rdmaprov.certificate.site_now import site_objections

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from rdmaprov.acceptance.launchers.choice import choose
 from rdmaprov.acceptance.options import Options, parse_duration
-from rdmaprov.acceptance.stages import parse_stages
+from rdmaprov.acceptance.stage_report import parse_stages
 from rdmaprov.cli import accept_run, node_proofs
 from rdmaprov.cli.replace_work import Work
 from rdmaprov.exit_codes import ExitCode

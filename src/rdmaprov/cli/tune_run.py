@@ -8,11 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Unpack
 
-from rdmaprov.acceptance.gate_site import GateSite
-from rdmaprov.acceptance.launch import Launcher
 from rdmaprov.acceptance.launchers.choice import choose, with_launcher
 from rdmaprov.acceptance.launchers.opening import open_nodes
-from rdmaprov.acceptance.tune_jobs import TuneJobs, ready_site, sizes_line, tune_sizes
+from rdmaprov.acceptance.live.tune_jobs import (
+    TuneJobs,
+    ready_site,
+    sizes_line,
+    tune_sizes,
+)
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.ranks.launch import Launcher
 from rdmaprov.bandwidth.sizes import parse_sizes
 from rdmaprov.cli import session
 from rdmaprov.cli.options import PasswordOptions

@@ -91,3 +91,8 @@ class Finding:
             "proven": self.proven,
             "values": dict(self.values),
         }
+
+
+def apply_remedy(roles: str, node: str) -> str:
+    """Return the remedy that some roles repair a node."""
+    return f"Run from the controller: rdmaprov apply SITE --limit {node} --roles {roles}"

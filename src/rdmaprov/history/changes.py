@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rdmaprov.acceptance.change_points import MIN_CHANGE
 from rdmaprov.history.digest import RunSeries
 from rdmaprov.history.events import Event
 from rdmaprov.history.shift import WINDOW, Shift, shifts, trend
 from rdmaprov.history.site_runs import SiteRun
+from rdmaprov.rail_counters.change_points import MIN_CHANGE
 
 # Runs by which noise moves the place of a change: bench/history.py measures it.
 NEAR = 2

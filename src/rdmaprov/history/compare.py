@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rdmaprov.acceptance.change_points import MIN_CHANGE
 from rdmaprov.bandwidth.history import MIN_RESULTS
 from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.history.certificate_facts import ISSUED, UNTIL
@@ -20,6 +19,7 @@ from rdmaprov.history.read_run import read_run
 from rdmaprov.history.site_runs import site_runs
 from rdmaprov.history.standing import GOOD
 from rdmaprov.history.troubles import common_keys
+from rdmaprov.rail_counters.change_points import MIN_CHANGE
 from rdmaprov.runs.results import NotRead
 
 _TO_SIGMA = 1.4826  # as bandwidth.history: median absolute deviation → standard deviation

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.change_points import MIN_CHANGE, change_points
+from rdmaprov.rail_counters.change_points import MIN_CHANGE, change_points
 
 WINDOW = 200  # newest values that are looked at; our choice: four years of weekly runs
 _TREND = 30  # of the trend

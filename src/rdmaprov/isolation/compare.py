@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+
+from rdmaprov.bandwidth.rates import format_gb_s
+from rdmaprov.finding.finding import Finding
 
 # The mildest fault that must be seen is one of eight rails that carries nothing: 7/8 = 0.875 of the
 # others (github.com/NVIDIA/nccl-tests/issues/380: the other rails share its data). Between that and
@@ -19,6 +22,8 @@ _TO_SIGMA = 1.4826  # a median absolute deviation is 0.6745 standard deviations 
 _LEAST_FOR_NOISE = 8
 # Of three pairs of three nodes, one is good where one node is bad.
 _LEAST_FOR_PEERS = 4
+# Of a few nodes, none is usual.
+_LEAST_NODES = 3
 
 
 def reference(rates: Collection[float]) -> float:
@@ -75,3 +80,31 @@ def upper_tail(least: int, count: int, share: float) -> float:
         math.comb(count, bad) * share**bad * (1 - share) ** (count - bad)
         for bad in range(least, count + 1)
     )
+
+
+def least_rate(rates: Mapping[str, float]) -> float:
+    """Return what a node must reach alone beside its peers, GB/s; 0 where they are too few."""
+    return least_good(rates.values()) if len(rates) >= _LEAST_NODES else 0.0
+
+
+def slow_nodes(rates: Mapping[str, float]) -> Iterator[Finding]:
+    """Yield the nodes that are slow beside their peers.
+
+    Args:
+        rates: bus bandwidth of an all-reduce inside each node, GB/s.
+
+    """
+    if not (least := least_rate(rates)):
+        return
+    usual = statistics.median(rates.values())
+    for name, rate in rates.items():
+        if rate < least:
+            what = (
+                f"an all-reduce inside the node reaches {format_gb_s(rate)}, "
+                f"{100 * rate / usual:.0f} % of the {format_gb_s(usual)} of its peers"
+            )
+            remedy = (
+                f"On {name}, check: nvidia-smi nvlink -s; nvidia-smi -q -d PERFORMANCE; dmesg -T"
+            )
+            values = {"gb_s": rate, "usual_gb_s": usual}
+            yield Finding("gpu.links", what, remedy, name, level="node", values=values)

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rdmaprov.acceptance.counters import MIN_SHARE
+from rdmaprov.rail_counters.traffic import MIN_SHARE
 from rdmaprov.report.drawing import BAD, INK, LINES, MARKERS, SERIES, draw_svg, short
 from rdmaprov.report.model import Plot, Table
 from rdmaprov.words import some

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rdmaprov.acceptance import link_errors, lost_paths
+from rdmaprov.rail_counters import link_errors
+from rdmaprov.rail_counters import lost_packets as lost_paths
 from rdmaprov.watch.columns import Key
 from rdmaprov.watch.thresholds import ERROR_WINDOW_S, ERROR_WINDOWS
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
-from rdmaprov.acceptance import link_errors, lost_paths
-from rdmaprov.acceptance.counters import RailTraffic
 from rdmaprov.node.counter_names import DIRECTORIES, DOWNS, SYMBOLS
+from rdmaprov.rail_counters import link_errors
+from rdmaprov.rail_counters import lost_packets as lost_paths
+from rdmaprov.rail_counters.traffic import RailTraffic
 from rdmaprov.watch.fleet import Place, WatchedFleet
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rdmaprov.acceptance.counters import PRIORITY_SHARE
-from rdmaprov.acceptance.remedies import apply_remedy
+from rdmaprov.finding.finding import apply_remedy
+from rdmaprov.rail_counters.traffic import PRIORITY_SHARE
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.priority_windows import PRIORITIES, sent_rdma
 from rdmaprov.watch.verdict import Verdict, VerdictKind

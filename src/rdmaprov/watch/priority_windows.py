@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.counters import PRIORITY_SHARE
+from rdmaprov.rail_counters.traffic import PRIORITY_SHARE
 from rdmaprov.watch.columns import Key
 from rdmaprov.watch.rail import WORD_BYTES
 from rdmaprov.watch.thresholds import LEAST_RDMA_BYTES, LEAST_RDMA_PACKETS, PRIORITY_WINDOW_S

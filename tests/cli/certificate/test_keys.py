@@ -9,7 +9,7 @@ import pytest
 from tests.cli.certified import make_key, public, put
 from tests.unit.helpers.ssh_node import Sshd
 
-from rdmaprov.acceptance.nodes import connect
+from rdmaprov.acceptance.ask.nodes import connect
 from rdmaprov.certificate import notary, ssh_signature
 from rdmaprov.certificate.known_hosts import NoHostKey, known_keys
 from rdmaprov.certificate.ssh_signature import NotSigned

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from rdmaprov.acceptance import job_run, launch, readings
-from rdmaprov.acceptance import session as live
+from rdmaprov.acceptance.preflight import readings
+from rdmaprov.acceptance.ranks import launch
+from rdmaprov.acceptance.ranks import run as job_run
+from rdmaprov.acceptance.ranks import session as live
 from rdmaprov.cli import main
 from rdmaprov.drift import fleet
 from rdmaprov.probe import connection, session

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from rdmaprov.acceptance.job_run import JobRun, NodeRun
-from rdmaprov.acceptance.plan import DTYPES, GateJob, JobPlane, Task
+from rdmaprov.acceptance.ranks.plan import (
+    DTYPES,
+    GateJob,
+    JobPlane,
+    Task,
+)
+from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 
 SIZES = (8, 1 << 20)
 

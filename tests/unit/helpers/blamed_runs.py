@@ -8,7 +8,7 @@ from tests.unit.helpers.nccl_runs import (
     time_out,
 )
 
-from rdmaprov.acceptance import blame
+from rdmaprov.acceptance.at_fault import run as blame
 from rdmaprov.finding.finding import Finding
 
 ALL_NODES = 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.unit.helpers.sites import GOOD, write
 
-from rdmaprov.acceptance.gate_site import GateSite
-from rdmaprov.acceptance.reach import Rendezvous
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.preflight.reach import Rendezvous
 from rdmaprov.inventory import load_site
 
 GPUS = 8

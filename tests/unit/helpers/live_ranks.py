@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from tests.unit.helpers.accept_runs import say
 
-from rdmaprov.acceptance.job_run import JobRun, NodeRun
-from rdmaprov.acceptance.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 
 RATE_GB_S = 400.0
 

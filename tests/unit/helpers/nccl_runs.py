@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from tests.unit.helpers.accept_runs import job, say
 
-from rdmaprov.acceptance.job_run import JobRun, NodeRun
-from rdmaprov.acceptance.plan import JobPlane
-from rdmaprov.acceptance.rail_map import Place, RailMap
+from rdmaprov.acceptance.ranks.plan import JobPlane
+from rdmaprov.acceptance.ranks.rail_map import Place, RailMap
+from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 
 GPUS = 8
 WATCHDOG = (

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rdmaprov.isolation.model import FaultyPart
-from rdmaprov.verbs.locate import PathSearch
-from rdmaprov.verbs.matchings import Matching, few_matchings
-from rdmaprov.verbs.matrix import PathKey, PathMatrix, path_of
-from rdmaprov.verbs.model import PathResult, PathTest
+from rdmaprov.perftest.locate import PathSearch
+from rdmaprov.perftest.matchings import Matching, few_matchings
+from rdmaprov.perftest.matrix import PathKey, PathMatrix, path_of
+from rdmaprov.perftest.model import PathResult, PathTest
 
 RAILS = (0, 1, 2, 3)
 LINE = 50.0

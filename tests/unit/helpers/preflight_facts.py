@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.helpers.sites import GOOD, write
 
-from rdmaprov.acceptance import reach
+from rdmaprov.acceptance.preflight import reach
 from rdmaprov.inventory import load_site
 
 

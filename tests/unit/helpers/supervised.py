@@ -13,9 +13,9 @@ from pathlib import Path
 from tests.unit.helpers import systemd_standin
 from tests.unit.helpers.waiting import until
 
-from rdmaprov.acceptance import nodes as nodes_module
-from rdmaprov.acceptance import shapes
-from rdmaprov.acceptance.nodes import ask_nodes, program_command
+from rdmaprov.acceptance.ask import nodes as nodes_module
+from rdmaprov.acceptance.ask import shapes
+from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
 from rdmaprov.marked import marked_processes
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.target import Target

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rdmaprov.acceptance.path_survey import NodeSurvey
-from rdmaprov.verbs.perftest.options import Abilities, RdmaPort
+from rdmaprov.acceptance.paths.survey import NodeSurvey
+from rdmaprov.perftest.tool.options import Abilities, RdmaPort
 
 FULL = ["32.0 GT/s PCIe", "16", "32.0 GT/s PCIe", "16"]
 HALF = ["32.0 GT/s PCIe", "8", "32.0 GT/s PCIe", "16"]

@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.unit.helpers.accept_runs import job, say
 
-from rdmaprov.acceptance import fleet_floor
-from rdmaprov.acceptance.gate_site import GateSite
-from rdmaprov.acceptance.job_run import JobRun, NodeRun
-from rdmaprov.acceptance.node_logs import read_run
-from rdmaprov.acceptance.plan import JobPlane, Task
-from rdmaprov.acceptance.reach import Rendezvous
+from rdmaprov.acceptance.evidence import floor as fleet_floor
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.preflight.reach import Rendezvous
+from rdmaprov.acceptance.ranks.nccl_logs import read_run
+from rdmaprov.acceptance.ranks.plan import JobPlane, Task
+from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 
 GIB = 1 << 30
 

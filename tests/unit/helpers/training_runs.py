@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rdmaprov.acceptance.job_run import JobRun, NodeRun
+from rdmaprov.acceptance.ranks.run import JobRun, NodeRun
 from rdmaprov.acceptance.training.plan import TrainingPlan, training_plan
 
 GEMM_US, STEP_US, DATA_US, MESSAGE_US = 1000.0, 100_000.0, 50.0, 5000.0

@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.unit.helpers.gate_sites import made_site
 from tests.unit.helpers.training_runs import trained
 
-from rdmaprov.acceptance import stages_training
 from rdmaprov.acceptance.options import Options
+from rdmaprov.acceptance.stages import training as stages_training
 from rdmaprov.acceptance.training.times import TrainingTimes
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rdmaprov.acceptance import nodes as nodes_module
+from rdmaprov.acceptance.ask import nodes as nodes_module
 
 PATH = ("0000:00:01.0", "0000:01:00.0", "0000:02:00.0", "0000:03:00.0")
 

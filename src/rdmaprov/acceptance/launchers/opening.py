@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from rdmaprov.acceptance import nodes
+from rdmaprov.acceptance.ask import nodes
+from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.launchers import choice
 from rdmaprov.acceptance.launchers.allocation import Allocation, allocate, gpus_of, use_job
 from rdmaprov.acceptance.launchers.choice import LaunchChoice
 from rdmaprov.acceptance.launchers.slurm import SlurmNodes, step_target
 from rdmaprov.acceptance.launchers.template import template_target
-from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.inventory import Fleet, Node
 from rdmaprov.probe.probe import Probe
 from rdmaprov.probe.session import Limits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.acceptance.launchers.allocation import Allocation
-from rdmaprov.acceptance.nodes import Nodes
 from rdmaprov.errors import UnreachableError
 from rdmaprov.probe.connection import Answer, Command
 from rdmaprov.probe.errors import NodeError

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rdmaprov.acceptance.change_points import best_cut
+from rdmaprov.rail_counters.change_points import best_cut
 
 # Our choice: far beyond the 1 % by which equal runs differ, and half of what one rail of eight is.
 LEAST_CHANGE = 0.06

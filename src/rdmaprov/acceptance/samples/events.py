@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.counters import MIN_SHARE
 from rdmaprov.acceptance.samples.packed import NodeSamples, SampleTable
 from rdmaprov.acceptance.samples.track import IDLE_SHARE, RailTrack, Span, spans
+from rdmaprov.rail_counters.traffic import MIN_SHARE
 
 # Three reads at 100 ms, and more than the 100 ms at which switches may call a queue stuck
 # (detection time of SONiC's PFC watchdog, sonic-swss orchagent/pfcwdorch.cpp). Our choice: NCCL
@@ -15,7 +15,8 @@ from rdmaprov.acceptance.samples.track import IDLE_SHARE, RailTrack, Span, spans
 STOP_S = 0.5
 # Our choice: long against the pauses between messages, short against a run.
 WEAK_S = 2.0
-# A rail whose share is low nearly always carries too little in sum: acceptance/counters.py says so.
+# A rail whose share is low nearly always carries too little in sum, as rail_counters/traffic.py
+# says.
 WEAK_MOST = 0.9
 # A rail is compared with its neighbours while these send a quarter of what they usually do.
 BUSY_SHARE = 0.25

@@ -11,7 +11,7 @@ from rdmaprov.acceptance.samples.digest import NodeDigest, busy_mask, digest_sam
 from rdmaprov.acceptance.samples.track import IDLE_SHARE, usual
 from rdmaprov.boundary import OddAnswer
 
-# As far as preflight lets clocks differ: acceptance/preflight.py.
+# As far as preflight lets clocks differ: acceptance/preflight/needs.py.
 MAX_LAG_S = 2.0
 # A shift must explain this much more of what is seen than none; our choice, as bins are noisy.
 _BETTER = 0.9

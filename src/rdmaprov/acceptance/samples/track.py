@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rdmaprov.acceptance.samples.packed import NodeSamples, SampleTable
 from rdmaprov.boundary import OddAnswer
 
-# The best source first, as in acceptance/counters.py: words of 4 bytes (InfiniBand Architecture
+# The best source first, as in rail_counters/traffic.py: words of 4 bytes (InfiniBand Architecture
 # 1.4, 16.1.3.5), or bytes.
 _SENT = (
     ("port.port_xmit_data", 4),

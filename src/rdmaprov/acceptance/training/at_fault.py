@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from rdmaprov.acceptance import measure, stages_host
+from rdmaprov.acceptance.evidence import measure
 from rdmaprov.acceptance.training.times import TrainingTimes
 from rdmaprov.bandwidth.rates import format_gb_s, format_percent
 from rdmaprov.finding.finding import Finding
-from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference
+from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good, reference, slow_nodes
 from rdmaprov.words import quantity
 
 _GPU_REMEDY = (
@@ -167,7 +167,7 @@ def _slow_inside(times: TrainingTimes, known: Collection[str]) -> Iterator[Findi
         return
     plane = times.plan.job.planes[0].name
     rates = {times.nodes_of(ranks)[0]: rate for ranks, rate in times.rates(1, plane).items()}
-    for each in stages_host.slow_nodes(rates):
+    for each in slow_nodes(rates):
         if each.node not in known:
             yield each
 

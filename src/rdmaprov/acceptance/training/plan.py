@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rdmaprov.acceptance import jobs, preflight
-from rdmaprov.acceptance.gate_site import GateSite
-from rdmaprov.acceptance.plan import GateJob, Task
+from rdmaprov.acceptance.preflight import needs as preflight
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.ranks import jobs
+from rdmaprov.acceptance.ranks.plan import GateJob, Task
 from rdmaprov.acceptance.training.model import STRATEGIES, TransformerSizes, choose_model
 
 STAGE = "training"

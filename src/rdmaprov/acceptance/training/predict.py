@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.plan import Task
+from rdmaprov.acceptance.ranks.plan import Task
 from rdmaprov.acceptance.training.model import TransformerSizes
 from rdmaprov.acceptance.training.times import TrainingTimes
 from rdmaprov.sizing.model import BACKWARD, DTYPES

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rdmaprov.acceptance.plan import Task
-from rdmaprov.acceptance.rank_events import STEP_PHASES
+from rdmaprov.acceptance.ranks.events import STEP_PHASES
+from rdmaprov.acceptance.ranks.plan import Task
 from rdmaprov.acceptance.training.predict import StepPrediction, predict
 from rdmaprov.acceptance.training.times import ALONE, TOGETHER, TrainingTimes
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from rdmaprov.acceptance import measure
-from rdmaprov.acceptance.job_run import JobRun
-from rdmaprov.acceptance.measure import SweepRow
-from rdmaprov.acceptance.plan import Task
-from rdmaprov.acceptance.rank_events import STEP_PHASES, RankEvent
+from rdmaprov.acceptance.evidence import measure
+from rdmaprov.acceptance.evidence.measure import SweepRow
+from rdmaprov.acceptance.ranks.events import STEP_PHASES, RankEvent
+from rdmaprov.acceptance.ranks.plan import Task
+from rdmaprov.acceptance.ranks.run import JobRun
 from rdmaprov.acceptance.training.plan import TrainingPlan
 
 ALONE, TOGETHER = "alone", "together"

@@ -1,0 +1,126 @@
+"""The floor of a run over NCCL: its fabric, what a node reaches alone, and NCCL's own choice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from rdmaprov.acceptance.evidence import measure
+from rdmaprov.acceptance.evidence.measure import SweepRow
+from rdmaprov.acceptance.preflight import needs as preflight
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.ranks.run import JobRun
+from rdmaprov.bandwidth import floor, floor_model
+from rdmaprov.bandwidth.ceiling import ALGORITHMS
+from rdmaprov.bandwidth.fabric import Fabric, FabricError
+from rdmaprov.bandwidth.floor_model import Judgement
+from rdmaprov.bandwidth.gpus import IntraNode, intra_node
+from rdmaprov.bandwidth.site import site_fabric
+from rdmaprov.finding.finding import Finding
+from rdmaprov.nccl_log.tuning import AlgorithmChoice, taken_algorithm
+
+# The floor is of messages that fill the links: nccl-tests' own reports are of these.
+MIN_FLOOR_BYTES = 1 << 30
+_FUNCTIONS = {"all_reduce": "AllReduce"}
+# CollNet is SHARP in the switches; what else is no algorithm of the floor's is not known to it.
+_COLLNET = {"collnetdirect": "sharp", "collnetchain": "sharp"}
+
+
+def judge(
+    site: GateSite,
+    ran: JobRun,
+    choices: Collection[AlgorithmChoice] = (),
+    intra_node_gb_s: float = 0.0,
+) -> tuple[Judgement | None, list[Finding]]:
+    """Return the judgement of the fleet's largest message by the floor, and what is wrong.
+
+    Args:
+        site: what is known.
+        ran: the run of all nodes.
+        choices: the algorithms that NCCL took in it.
+        intra_node_gb_s: bus bandwidth of an all-reduce inside a node, as measured; 0: not known.
+
+    """
+    fabric = fabric_of(site, ran, intra_node_gb_s)
+    row = fleet_row(ran)
+    measured = row if row and row.bytes >= MIN_FLOOR_BYTES else None
+    try:
+        demanded = _demanded(site, choices, fabric, measured)
+    except FabricError as error:
+        what = f"the floor is not verified: {error.message}"
+        remedy = "Let rdmaprov accept measure each node alone first (--stages host,fleet)"
+        return None, [Finding("bandwidth.floor", what, remedy, proven=False)]
+    if measured is None:
+        what = "the floor is not verified: no message of 1 GiB or more was measured"
+        remedy = "Run rdmaprov accept without --sizes"
+        return floor.judge(fabric, demanded), [
+            Finding("bandwidth.floor", what, remedy, proven=False)
+        ]
+    judgement = floor.judge(fabric, demanded, measured.busbw_gb_s)
+    return judgement, list(_findings(judgement))
+
+
+def _demanded(
+    site: GateSite, choices: Collection[AlgorithmChoice], fabric: Fabric, row: SweepRow | None
+) -> floor_model.Floor:
+    first = site.nodes[0]
+    size = {"size_bytes": row.bytes} if row else {}
+    return floor.derive(
+        fabric,
+        taken(choices, row) if row else "auto",
+        float(first.get("fabric_floor_gb_s") or 0.0),
+        str(first.get("fabric_floor_reason") or ""),
+        **size,
+    )
+
+
+def _findings(judgement: Judgement) -> Iterator[Finding]:
+    if judgement.verdict is not floor_model.FloorVerdict.HEALTHY:
+        causes = "; ".join(cause.cause for cause in judgement.likely_causes)
+        yield Finding(
+            "bandwidth.floor", judgement.sentence, f"Likely causes: {causes or 'none known'}"
+        )
+
+
+def fleet_row(ran: JobRun) -> SweepRow | None:
+    """Return the largest all-reduce of all ranks of a run, None if there was none."""
+    rows = [
+        row
+        for row in measure.rows(ran)
+        if row.collective == "all_reduce" and len(row.ranks) == ran.job.world
+    ]
+    return measure.largest_row(rows, ran.job.planes[0].name)
+
+
+def taken(choices: Collection[AlgorithmChoice], row: SweepRow) -> str:
+    """Return the algorithm that NCCL took for a row, as the floor names it; `auto` if unknown."""
+    found = taken_algorithm(choices, _FUNCTIONS[row.collective], row.bytes, len(row.ranks))
+    name = _COLLNET.get(found or "", found or "auto")
+    return name if name in ALGORITHMS else "auto"
+
+
+def fabric_of(site: GateSite, ran: JobRun, intra_node_gb_s: float = 0.0) -> Fabric:
+    """Return the fabric of a run: with NVLink domains, unless the run did without them."""
+    per_node = preflight.gpus_per_node(site.facts)
+    bare = site_fabric(site.nodes, per_node, mnnvl=uses_mnnvl(ran))
+    alone = gpus_alone(site, bare, intra_node_gb_s)
+    return site_fabric(site.nodes, per_node, alone, uses_mnnvl(ran))
+
+
+def gpus_alone(site: GateSite, fabric: Fabric, intra_node_gb_s: float) -> IntraNode | None:
+    """Return what the GPUs of a node reach alone, as measured, else as published; None: unknown."""
+    names = {
+        str(gpu["name"])
+        for node in site.nodes
+        for gpu in site.facts[node.name]["gpus"]["gpus"]
+        if gpu.get("name")
+    }
+    alone = intra_node(names, fabric.gpu_slot)
+    if intra_node_gb_s:
+        return IntraNode(intra_node_gb_s, alone.algorithm if alone else "")
+    return alone
+
+
+def uses_mnnvl(ran: JobRun) -> bool:
+    """Return whether NVLink between nodes was allowed."""
+    own = ran.job.environment.values()
+    return not any(each.get("NCCL_MNNVL_ENABLE") == "0" for each in own)

@@ -1,0 +1,167 @@
+"""What is at fault among real nodes: pairs and groups measure side by side and are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from rdmaprov.acceptance.live.ranks import Group, LiveRanks
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.finding.finding import Finding
+from rdmaprov.inventory import Node
+from rdmaprov.isolation.compare import BAD_SHARE, GLOO_BAD_SHARE, least_good
+from rdmaprov.isolation.locate import FleetSearch, locate
+from rdmaprov.isolation.meetings import Pair, disjoint
+from rdmaprov.isolation.model import FaultyPart
+from rdmaprov.isolation.placement import misplaced, placement_rounds
+from rdmaprov.words import some
+
+_REMEDIES = {
+    "node": "Drain {who}, then run rdmaprov accept SITE --limit on the other nodes",
+    "rail": "On {who}, check the rail's slot (lspci -vv), link (ethtool, mlxlink), cable and port",
+    "leaf": "On leaf {who}, check uplinks, PFC and discards; and that the site's fabric_leaf is so",
+    "pair": "Check the switch ports between {who}: errors, discards, load of each uplink",
+    "fleet": "Check the spines: links that are down, adaptive routing, load of each uplink",
+}
+
+# With a fault that is there in a third of the time, 16 rounds show it twice with 99 %.
+_MOST_GPU_ROUNDS, _AGREE = 16, 2
+GpuRates = Mapping[tuple[Group, int], float]
+
+
+def compare_pairs(live: LiveRanks, site: GateSite, rounds: int) -> list[FaultyPart]:
+    """Return what is at fault, by pairs of nodes that measure side by side.
+
+    Args:
+        live: ranks that wait.
+        site: the nodes that take part.
+        rounds: of pairs, before anything is asked about one that is slow.
+
+    """
+    share = BAD_SHARE if site.backend == "nccl" else GLOO_BAD_SHARE
+    leaf_of = {node.name: str(node.get("fabric_leaf") or "") for node in site.nodes}
+    placed = find_misplaced(live, leaf_of)
+    apart = {name for part in placed for name in part.nodes}
+    by_plane: dict[str, tuple[FaultyPart, ...]] = {}
+    for plane in live.planes():
+        names = [n.name for n in site.nodes if n.name not in live.lost and n.name not in apart]
+
+        def test(pairs: Sequence[Pair], plane: str = plane) -> Mapping[Pair, float]:
+            reached = live.measure(pairs, plane)
+            return {pair: reached[pair] for pair in pairs if pair in reached}
+
+        fleet = FleetSearch(names, test, leaf_of, share, rounds)
+        by_plane[plane] = locate(fleet).faulty_parts
+    if site.backend == "nccl":
+        return placed + name_rails(live, site, next(iter(by_plane.values()), ()))
+    return placed + merge_planes(by_plane)
+
+
+def find_misplaced(live: LiveRanks, leaf_of: Mapping[str, str]) -> list[FaultyPart]:
+    """Return the nodes that are under another leaf than the site says, by latencies of pairs.
+
+    They come first: where such a node sends, it shares the uplinks of a leaf that is not its own.
+    """
+    us: dict[Pair, float] = {}
+    for pairs in placement_rounds(leaf_of):
+        us |= live.measure_latencies(pairs)
+    return misplaced(us, leaf_of)
+
+
+def merge_planes(by_plane: Mapping[str, Sequence[FaultyPart]]) -> list[FaultyPart]:
+    """Return the parts that are at fault on every rail, and with their rail those of some."""
+    found: dict[tuple[str, tuple[str, ...]], list[tuple[int, FaultyPart]]] = {}
+    for number, parts in enumerate(by_plane.values()):
+        for part in parts:
+            found.setdefault((part.kind, part.nodes), []).append((number, part))
+    merged = []
+    for same in found.values():
+        if len(same) == len(by_plane):
+            merged.append(same[0][1])
+        else:
+            merged += [replace(part, rail=number) for number, part in same]
+    return merged
+
+
+def name_rails(live: LiveRanks, site: GateSite, parts: Sequence[FaultyPart]) -> list[FaultyPart]:
+    """Return parts, with the rail of nodes that are slow by one rail only.
+
+    Each GPU of such a node measures with the same one of a good node; NCCL takes the rail next to
+    it. Of a node whose fault comes and goes, the rounds that show it count.
+    """
+    slow = [part.nodes[0] for part in parts if part.kind == "node" and not part.hang]
+    accused = {name for part in parts for name in part.nodes}
+    good = [n.name for n in site.nodes if n.name not in accused and n.name not in live.lost]
+    pairs = disjoint(zip(slow, good, strict=False), set())
+    pairs += disjoint(zip(good[len(pairs) :: 2], good[len(pairs) + 1 :: 2], strict=False), set())
+    nodes = {node.name: node for node in site.nodes}
+    if not slow or not pairs or len(nodes[pairs[0][0]].compute_rails) < 2:
+        return list(parts)
+    at_times = {part.nodes[0] for part in parts if part.comes_and_goes}
+    rounds = [live.measure_gpus(pairs), live.measure_gpus(pairs)]
+    while len(rounds) < _MOST_GPU_ROUNDS and any(
+        len(_slow_at_times(rounds, pair)) < _AGREE for pair in pairs if pair[0] in at_times
+    ):
+        rounds.append(live.measure_gpus(pairs))
+    rails: dict[str, int] = {}
+    for pair in pairs[: len(slow)]:
+        seen = _slow_at_times(rounds, pair) if pair[0] in at_times else [_slow(rounds[:2], pair)]
+        bad = {rail_of(nodes[pair[0]], gpu, site.per_node) for gpus in seen for gpu in gpus}
+        if len(bad) == 1 and (rail := bad.pop()) is not None:
+            rails[pair[0]] = rail
+    return [_with_rail(part, rails) for part in parts]
+
+
+def _slow(rounds: Sequence[GpuRates], pair: Pair) -> set[int]:
+    """Return the GPUs of a pair that are slow in each of some rounds."""
+    best: dict[tuple[Group, int], float] = {}
+    for rates in rounds:
+        best.update({key: max(rate, best.get(key, 0.0)) for key, rate in rates.items()})
+    least = least_good(best.values())
+    return {gpu for (group, gpu), rate in best.items() if group == pair and rate < least}
+
+
+def _slow_at_times(rounds: Sequence[GpuRates], pair: Pair) -> list[set[int]]:
+    """Return the GPUs of a pair that are slow in a round, for each round with one."""
+    return [gpus for each in rounds if (gpus := _slow([each], pair))]
+
+
+def _with_rail(part: FaultyPart, rails: Mapping[str, int]) -> FaultyPart:
+    if part.kind != "node" or part.nodes[0] not in rails:
+        return part
+    why = f"{part.why}; only the GPUs next to this rail are slow"
+    return replace(part, kind="rail", rail=rails[part.nodes[0]], why=why)
+
+
+def rail_of(node: Node, gpu: int, gpus: int) -> int | None:
+    """Return the rail next to a GPU, as the site says or as their numbers do; None: unknown."""
+    rails = node.compute_rails
+    by_site = [rail.index for rail in rails if gpu in rail.gpus]
+    if by_site:
+        return by_site[0] if len(by_site) == 1 else None
+    return rails[gpu * len(rails) // gpus].index if gpus % len(rails) == 0 else None
+
+
+def findings(parts: Sequence[FaultyPart]) -> list[Finding]:
+    """Return what is at fault as findings; what is not sure is unknown."""
+    return [_finding(part) for part in parts]
+
+
+def _finding(part: FaultyPart) -> Finding:
+    who = part.name or some(part.nodes, 4)
+    single = part.nodes[0] if len(part.nodes) == 1 else ""
+    subject = {"node": "bad node", "rail": "bad rail", "pair": "bad node pair"}.get(
+        part.kind, f"bad {part.kind}" if part.kind == "leaf" else "the fabric"
+    )
+    what = f"{subject} {who}, {part.confidence} confidence: {part.why}"
+    return Finding(
+        "part.slow",
+        f"{what}; it hung" if part.hang else what,
+        part.remedy or _REMEDIES[part.kind].format(who=who),
+        single,
+        part.rail,
+        proven=part.confidence == "high",
+        level=part.kind,
+        nodes=part.nodes,
+        leaf=part.name if part.kind == "leaf" else "",
+    )

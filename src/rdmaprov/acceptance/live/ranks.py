@@ -1,0 +1,236 @@
+"""Groups of nodes that measure side by side, with ranks that stay alive from round to round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from rdmaprov.acceptance.at_fault import odd_networks
+from rdmaprov.acceptance.at_fault import run as blame
+from rdmaprov.acceptance.evidence import measure
+from rdmaprov.acceptance.evidence.measure import SweepRow
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.ranks import jobs, rail_map
+from rdmaprov.acceptance.ranks.launch import JobRunner, RankSession
+from rdmaprov.acceptance.ranks.plan import GateJob, Task
+from rdmaprov.acceptance.ranks.run import JobRun
+from rdmaprov.finding.finding import Finding
+from rdmaprov.isolation.meetings import Pair
+
+Group = tuple[str, ...]
+Ranks = tuple[tuple[int, ...], ...]
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+# Each of them costs the start of all ranks, minutes where many import torch.
+MOST_SESSIONS = 8
+
+
+@dataclass
+class LiveRanks:
+    """Ranks on all nodes of a site that are told round by round who measures with whom.
+
+    A session ends when a rank fails. The next round begins a new one, without the nodes that the
+    evidence names.
+
+    Args:
+        site: what is known of the nodes; each is in the session, if only to wait.
+        runner: starts ranks.
+        stage: the name of the stage, as the ranks' events have it.
+
+    Attributes:
+        lost: nodes that failed.
+        findings: why.
+        runs: all sessions so far.
+        rates: what groups reached, in GB/s, by plane; of all rounds.
+
+    """
+
+    site: GateSite
+    runner: JobRunner
+    stage: str
+    lost: set[str] = field(default_factory=set)
+    findings: list[Finding] = field(default_factory=list)
+    runs: list[JobRun] = field(default_factory=list)
+    rounds: int = 0
+    rates: dict[str, list[float]] = field(default_factory=dict)
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _session: RankSession | None = None
+    _sessions: int = 0
+    _task: int = 0
+
+    @contextmanager
+    def opened(self) -> Iterator[LiveRanks]:
+        """Provide it; its ranks end with the context."""
+        with self._stack:
+            yield self
+
+    def planes(self) -> tuple[str, ...]:
+        """Return the planes that are measured one after the other."""
+        job = self._job()
+        return tuple(plane.name for plane in job.planes) if job else ()
+
+    def measure(self, groups: Sequence[Group], plane: str = "") -> dict[Group, float]:
+        """Return what each group of nodes reaches while all of them measure, in GB/s.
+
+        0 for a group that hung and nothing says why. If a node failed, groups that had not ended
+        have no result: they may have ended with it.
+        """
+        if (job := self._job()) is None:
+            return {}
+        ranks = {group: _ranks(job, group) for group in groups if self._is_there(group)}
+        found = self._measure(ranks, plane)
+        self.rates.setdefault(plane or job.planes[0].name, []).extend(found.values())
+        return found
+
+    def sweep(
+        self, groups: Sequence[Group], sizes: tuple[int, ...], plane: str = ""
+    ) -> dict[Group, dict[int, SweepRow]]:
+        """Return each group's times by size while all of them measure; none for one that hung."""
+        if (job := self._job()) is None:
+            return {}
+        ranks = {group: _ranks(job, group) for group in groups if self._is_there(group)}
+
+        def task(job: GateJob, number: int, groups: Ranks) -> Task:
+            return jobs.group_task(job, number, self.stage, plane, groups, *sizes)
+
+        return self._perform(ranks, task, _sweeps, {})
+
+    def measure_gpus(self, groups: Sequence[Group]) -> dict[tuple[Group, int], float]:
+        """Return what groups reach with one GPU of each node, by the number of that GPU.
+
+        All GPUs measure at once. NCCL uses the rail that is next to the GPU.
+        """
+        if (job := self._job()) is None:
+            return {}
+        ranks = {
+            (group, local): tuple(job.ranks_of(name)[local] for name in group)
+            for group in groups
+            if self._is_there(group)
+            for local in range(job.per_node)
+        }
+        return self._measure(ranks, "")
+
+    def measure_latencies(self, pairs: Sequence[Pair]) -> dict[Pair, float]:
+        """Return half a round trip of 8 B between the first ranks of two nodes, microseconds.
+
+        All pairs at once. 0 for one that hung and nothing says why.
+        """
+        if (job := self._job()) is None:
+            return {}
+        ranks = {
+            (one, other): (job.ranks_of(one)[0], job.ranks_of(other)[0])
+            for one, other in pairs
+            if self._is_there((one, other))
+        }
+        return self._perform(ranks, _exchange_task, _latencies, 0.0)
+
+    def _is_there(self, group: Group) -> bool:
+        return self.lost.isdisjoint(group)
+
+    def _measure(self, ranks: Mapping[_Key, tuple[int, ...]], plane: str) -> dict[_Key, float]:
+        def group_task(job: GateJob, number: int, groups: Ranks) -> Task:
+            size = jobs.group_bytes(self.site)
+            return jobs.group_task(job, number, self.stage, plane, groups, size)
+
+        return self._perform(ranks, group_task, _rates, 0.0)
+
+    def _perform(
+        self,
+        ranks: Mapping[_Key, tuple[int, ...]],
+        make: Callable[[GateJob, int, Ranks], Task],
+        read: Callable[[JobRun, Task, int], Mapping[int, _Value]],
+        hung: _Value,
+    ) -> dict[_Key, _Value]:
+        """Return what `read` takes from a task's events, by group; `hung` for one that hung."""
+        session = self._open()
+        if session is None or not ranks:
+            return {}
+        [run] = session.runs
+        task = make(run.job, self._task, tuple(ranks.values()))
+        self._task += 1
+        self.rounds += 1
+        before, keys = len(run.events), list(ranks)
+        session.perform({0: task})
+        found = {keys[group]: value for group, value in read(run, task, before).items()}
+        if run.has_failed:
+            is_explained = self._close(run)
+            gone = {key for key, own in ranks.items() if self._has_lost(run.job, own)}
+            found = {key: rate for key, rate in found.items() if key not in gone}
+            if not is_explained:  # else the session ended before they could
+                found |= dict.fromkeys((key for key in ranks if key not in found), hung)
+        return found
+
+    def _has_lost(self, job: GateJob, ranks: Sequence[int]) -> bool:
+        return any(job.node_of(rank) in self.lost for rank in ranks)
+
+    def _job(self) -> GateJob | None:
+        """Return the job of the session; None where none can be opened any more."""
+        session = self._open()
+        return session.runs[0].job if session else None
+
+    def _open(self) -> RankSession | None:
+        """Return the session; None where too many have failed, or too few nodes are left."""
+        if self._session is None and self._sessions < MOST_SESSIONS:
+            site = self.site.without(self.lost)
+            if len(site.nodes) < 2:
+                return None
+            job = jobs.session_job(site, self._sessions)
+            self._sessions += 1
+            self._task = 0
+            self._session = self._stack.enter_context(self.runner.open([job]))
+            self.runs += self._session.runs
+        return self._session
+
+    def _close(self, run: JobRun) -> bool:
+        """End a session that failed; take out the nodes that its evidence names, if it does."""
+        self._stack.close()
+        self._session = None
+        # Ranks that cannot connect all wait alike: only the logs say who takes another network.
+        where = rail_map.site_map(self.site.nodes, self.site.facts)
+        found = list(odd_networks.findings(run)) or blame.findings(run, where)
+        # What concerns the whole fleet takes out nobody: the others would go with it.
+        named = {name for each in found if each.level != "fleet" for name in each.nodes}
+        if named:
+            self.findings += [each for each in found if each not in self.findings]
+            self.lost |= named
+        return bool(named)
+
+
+def _ranks(job: GateJob, nodes: Group) -> tuple[int, ...]:
+    return tuple(rank for name in nodes for rank in job.ranks_of(name))
+
+
+def _rates(run: JobRun, task: Task, first: int) -> dict[int, float]:
+    """Return the bus bandwidth of each group that finished, in GB/s, by the events since one."""
+    rate: Callable[[measure.SweepRow], float] = (
+        (lambda row: row.busbw_gb_s)
+        if run.job.backend == "nccl"
+        else (lambda row: row.best_gb_s)  # what else a machine does only slows it down
+    )
+    rows = [row for row in measure.rows(run, first) if row.task == task.number and row.in_place]
+    return {row.group: rate(row) for row in rows}
+
+
+def _sweeps(run: JobRun, task: Task, first: int) -> dict[int, dict[int, SweepRow]]:
+    """Return the rows of each group by size, in place, by the events since one."""
+    found: dict[int, dict[int, SweepRow]] = {}
+    for row in measure.rows(run, first):
+        if row.task == task.number and row.in_place:
+            found.setdefault(row.group, {})[row.bytes] = row
+    return found
+
+
+def _exchange_task(job: GateJob, number: int, groups: Ranks) -> Task:
+    return Task(number, "pairs", job.planes[0].name, groups, "exchange")
+
+
+def _latencies(run: JobRun, task: Task, first: int) -> dict[int, float]:
+    """Return the shorter one of both ends' half round trips, microseconds."""
+    found: dict[int, float] = {}
+    for event in run.events[first:]:
+        if event["event"] == "pair" and event["task"] == task.number:
+            us = float(event["us"])
+            found[event["group"]] = min(us, found.get(event["group"], us))
+    return found

@@ -1,0 +1,1 @@
+"""Paths of RDMA from one rail to another, measured without a collective."""

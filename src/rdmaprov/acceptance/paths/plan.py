@@ -1,0 +1,69 @@
+"""Which paths between nodes are tested, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rdmaprov.inventory import Node
+from rdmaprov.perftest.expected import SlotLimit
+from rdmaprov.perftest.locate import PathSearch
+from rdmaprov.perftest.matchings import MATCHINGS, Matching, few_matchings
+from rdmaprov.perftest.matrix import PathMatrix
+from rdmaprov.perftest.model import PathMeasurer, PathTest
+
+
+@dataclass(frozen=True)
+class PathOptions:
+    """How paths are tested.
+
+    Args:
+        matchings: how many, or 0 for all pairs.
+        seed: of the choice of pairs.
+        slots: what the slots of each rail can carry, where that is known.
+        is_software: whether the rails are Soft-RoCE: one at a time, without a floor and latency.
+
+    """
+
+    matchings: int = MATCHINGS
+    seed: int = 0
+    slots: Mapping[int, SlotLimit] = field(default_factory=dict)
+    is_software: bool = False
+
+
+@dataclass(frozen=True)
+class PathPlan:
+    """Which paths of a fleet are tested.
+
+    Args:
+        names: of the nodes.
+        rails: their numbers.
+        leaf_of: the leaf of each node; empty where the site states none.
+        few: matchings in which leaves mix.
+        seed: of the choice.
+
+    """
+
+    names: tuple[str, ...]
+    rails: tuple[int, ...]
+    leaf_of: Mapping[str, str]
+    few: tuple[Matching, ...]
+    seed: int
+
+    def search(
+        self,
+        measurer: PathMeasurer,
+        matrix: PathMatrix,
+        make: Callable[[Matching], Sequence[PathTest]],
+    ) -> PathSearch:
+        """Return a search for what is at fault among these paths."""
+        return PathSearch(self.names, self.rails, measurer, matrix, make, self.seed)
+
+
+def plan_paths(nodes: Sequence[Node], asked: PathOptions) -> PathPlan:
+    """Return which paths between nodes are tested."""
+    names = tuple(node.name for node in nodes)
+    rails = tuple(sorted({rail.index for node in nodes for rail in node.compute_rails}))
+    leaf_of = {node.name: str(node.get("fabric_leaf") or "") for node in nodes}
+    few = few_matchings(names, rails, leaf_of, asked.seed, asked.matchings or MATCHINGS)
+    return PathPlan(names, rails, leaf_of, few, asked.seed)

@@ -1,0 +1,1 @@
+"""What nodes need before ranks can start, read without any load."""

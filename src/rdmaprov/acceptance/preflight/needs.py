@@ -1,0 +1,170 @@
+"""What nodes need before anything runs on them: what is missing is named, and is no hang later."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rdmaprov.acceptance.launchers import choice
+from rdmaprov.acceptance.preflight import gpus as gpu_checks
+from rdmaprov.acceptance.remedies import no_answer
+from rdmaprov.boundary import Document
+from rdmaprov.finding.finding import Finding, apply_remedy
+from rdmaprov.inventory import Node, Rail
+from rdmaprov.probe.errors import NodeError
+
+# Further apart, certificates and the logs of a run no longer fit together.
+MAX_SKEW_S = 2.0
+
+
+def python_of(node: Node) -> str:
+    """Return the interpreter that has torch, as the role torch_runtime or the launcher has it."""
+    return choice.python_of(node)
+
+
+def reader_request(node: Node, verb: str = "preflight") -> Document:
+    """Return what the reader is asked about a node."""
+    rails = [rail.described for rail in node.rails]
+    return {"verb": verb, "python": python_of(node), "rails": rails}
+
+
+def findings(
+    nodes: Sequence[Node],
+    answers: Mapping[str, Document | NodeError],
+    backend: str,
+    asked_s: tuple[float, float],
+) -> list[Finding]:
+    """Return why these nodes cannot run together.
+
+    Args:
+        nodes: in the site's order.
+        answers: what the reader returned for each.
+        backend: `nccl` or `gloo`.
+        asked_s: this machine's clock before and after they were asked.
+
+    """
+    found: list[Finding] = []
+    known: dict[str, Document] = {}
+    for node in nodes:
+        answer = answers[node.name]
+        if isinstance(answer, NodeError):
+            found.append(no_answer(answer, node.name))
+            continue
+        known[node.name] = answer
+        found += _torch_findings(node, answer["torch"])
+        found += _rail_findings(node, answer["rails"], backend)
+        found += _clock_findings(node, answer["time"], asked_s)
+        found += _busy_findings(node, answer.get("runs", ()))
+        if backend == "nccl":
+            found += gpu_checks.findings(node, answer["gpus"])
+    found += _odd_versions(known, "torch", "torch_runtime_requirements")
+    if backend == "nccl":
+        found += gpu_checks.odd_counts(nodes, known)
+        found += _odd_versions(known, "nccl", "torch_runtime_requirements")
+    return found
+
+
+def _torch_findings(node: Node, seen: Mapping[str, str]) -> Iterator[Finding]:
+    elsewhere = choice.is_prepared_elsewhere(node)
+    if node.get("torch_runtime_kind") == "container" and not elsewhere:
+        what = "torch is in a container (torch_runtime_kind), which accept cannot start over ssh"
+        remedy = "Set torch_runtime_launcher or torch_runtime_kind: venv in the site"
+        yield Finding("torch.missing", what, remedy, node.name, proven=False)
+    elif "torch" not in seen:
+        why = (seen.get("error") or "the package is not installed").strip().splitlines()[-1:]
+        what = f"no torch in {python_of(node)}: {''.join(why) or 'no message'}"
+        name_it = f"Set {choice.PYTHON} in the site to the interpreter that has torch"
+        remedy = name_it if elsewhere else apply_remedy("torch_runtime", node.name)
+        yield Finding("torch.missing", what, remedy, node.name)
+
+
+def _odd_versions(known: Mapping[str, Document], name: str, variable: str) -> Iterator[Finding]:
+    """Yield the nodes whose version is not that of most nodes."""
+    versions = {
+        node: answer["torch"].get(name, "none")
+        for node, answer in known.items()
+        if "torch" in answer["torch"]
+    }
+    counts = Counter(versions.values()).most_common()
+    if len(counts) < 2:
+        return
+    most = counts[0][0]
+    for node, version in versions.items():
+        if version != most:
+            what = (
+                f"{name} {version}, expected {most} as on {counts[0][1]} of {len(versions)} nodes"
+            )
+            remedy = f"Pin one version in {variable} of the site, and apply"
+            yield Finding("version.mixed", what, remedy, node, part=name)
+
+
+def _rail_findings(
+    node: Node, seen: Sequence[Mapping[str, Any]], backend: str
+) -> Iterator[Finding]:
+    # Nobody brings IPoIB up where it is not used, so its carrier says nothing of the port.
+    ready = {"there": True, "carrier": True}
+    for rail, is_ in zip(node.rails, seen, strict=True):
+        known = {**is_, **ready} if is_["rdma"] and not node.uses_netdevs else is_
+        what, remedy = _judge_rail(node.name, rail, known, backend)
+        if what:
+            yield Finding("rail.not-ready", what, remedy, node.name, rail.index)
+
+
+def _judge_rail(node: str, rail: Rail, seen: Mapping[str, Any], backend: str) -> tuple[str, str]:
+    """Return what is wrong with a rail, and the remedy; empty if nothing is."""
+    name = seen["netdev"] or rail.name
+    if not seen["there"]:
+        return f"{name} does not exist (fabric_rails)", f"On {node}, check: ip link; lspci"
+    if not seen["carrier"]:
+        return (
+            f"{name} is down (/sys/class/net/{name}/carrier)",
+            "Check the cable and the switch port",
+        )
+    if seen["rdma"] and seen["state"] != "ACTIVE":
+        where = f"/sys/class/infiniband/{seen['rdma']}/ports/1/state"
+        what = f"{seen['rdma']} is {seen['state']}, expected ACTIVE ({where})"
+        return what, f"On {node}, check: rdma link"
+    if backend == "nccl" and not seen["rdma"]:
+        return f"{name} has no RDMA device", apply_remedy("ofed,mlx5", node)
+    wanted = str(rail.address.ip) if rail.address else ""
+    if wanted and wanted not in seen["addresses"]:
+        has = ", ".join(seen["addresses"]) or "none"
+        return (
+            f"{name} has the address {has}, expected {wanted} (fabric_rails; ip address)",
+            apply_remedy("fabric", node),
+        )
+    if backend == "gloo" and not wanted:
+        return f"{name} has no address in the site, and gloo needs one", "Add it to fabric_rails"
+    return "", ""
+
+
+def _clock_findings(node: Node, time_s: float, asked_s: tuple[float, float]) -> Iterator[Finding]:
+    """Yield a clock that was read outside of the time in which it was asked."""
+    off = max(asked_s[0] - time_s, time_s - asked_s[1], 0.0)
+    if off > MAX_SKEW_S:
+        what = f"its clock is {off:.1f} s off the controller's, expected at most {MAX_SKEW_S:g} s"
+        remedy = f"On {node.name}, check: chronyc tracking"
+        yield Finding("clock.off", what, remedy, node.name, values={"off_s": off})
+
+
+def _busy_findings(node: Node, runs: Sequence[str]) -> Iterator[Finding]:
+    """Yield that another acceptance runs on a node: each would measure the other one."""
+    if runs:
+        what = f"another acceptance runs on it ({runs[0]})"
+        remedy = f"Wait for it; if it is gone, on {node.name}: pgrep -af rdmaprov-accept"
+        yield Finding("node.busy", what, remedy, node.name, proven=False)
+
+
+def gpus_per_node(answers: Mapping[str, Document | NodeError]) -> int:
+    """Return how many GPUs every node has, 0 if that is not one number."""
+    return gpu_checks.per_node(_known(answers))
+
+
+def free_bytes(answers: Mapping[str, Document | NodeError]) -> int:
+    """Return the free memory of the GPU that has least, 0 without GPUs."""
+    return gpu_checks.free_bytes(_known(answers))
+
+
+def _known(answers: Mapping[str, Document | NodeError]) -> dict[str, Document]:
+    return {name: said for name, said in answers.items() if not isinstance(said, NodeError)}

@@ -1,0 +1,192 @@
+"""The stage `training`: real steps on 1, 2, 4 … all nodes, and what keeps them from scaling."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rdmaprov.acceptance.at_fault import run as blame
+from rdmaprov.acceptance.at_fault import wrong_sums
+from rdmaprov.acceptance.evidence import floor as fleet_floor
+from rdmaprov.acceptance.live.ranks import LiveRanks
+from rdmaprov.acceptance.options import Options
+from rdmaprov.acceptance.paths import judge as paths
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.ranks import rail_map
+from rdmaprov.acceptance.ranks.launch import JobRunner
+from rdmaprov.acceptance.ranks.run import JobRun
+from rdmaprov.acceptance.stage_report import StageReport
+from rdmaprov.acceptance.stages import groups as stages_groups
+from rdmaprov.acceptance.training import at_fault
+from rdmaprov.acceptance.training.data import training_as_data
+from rdmaprov.acceptance.training.plan import TrainingPlan, training_plan
+from rdmaprov.acceptance.training.scaling import TrainingPoint, knees, scale_points
+from rdmaprov.acceptance.training.times import TrainingTimes
+from rdmaprov.bandwidth.floor_model import FloorVerdict
+from rdmaprov.bandwidth.rates import format_percent
+from rdmaprov.finding.finding import Finding
+from rdmaprov.isolation.compare import BAD_SHARE
+from rdmaprov.words import quantity
+
+GLOO_NOTE = (
+    "training: a small model on CPUs over gloo shows the whole path and who is slow; its tokens, "
+    "MFU and efficiency have no floor"
+)
+
+
+def run_training(site: GateSite, runner: JobRunner, options: Options) -> StageReport:
+    """Return what training steps show, and what is at fault where they differ from prediction."""
+    report = StageReport("training")
+    plan = training_plan(site)
+    ran = _run(plan, runner, options)
+    times = TrainingTimes(plan, ran)
+    points = scale_points(times)
+    report.findings += blame.findings(ran, rail_map.site_map(site.nodes, site.facts))
+    report.findings += wrong_sums.findings(ran)
+    if ran.good and _is_whole(times, points):
+        _judge(report, site, runner, times, points, options)
+    elif not report.findings:
+        what = "training is not verified: not all ranks reported their steps"
+        remedy = "On the controller, read logs/ of this run"
+        report.findings.append(Finding("training.unmeasured", what, remedy, proven=False))
+    report.notes += _notes(times, points)
+    report.detail = training_as_data(times, points, _floor(site))
+    report.said = _sentence(plan, points)
+    return report
+
+
+def _run(plan: TrainingPlan, runner: JobRunner, options: Options) -> JobRun:
+    """Return the run of a plan, task by task.
+
+    Groups of a task need not end together: those of a slow node would keep the others waiting in
+    the next task, beyond the limit of a step.
+    """
+    with runner.open([plan.job], options.limit_s) as session:
+        for task in plan.job.tasks:
+            session.perform({0: task})
+            if session.runs[0].has_failed:
+                break
+    return session.runs[0]
+
+
+def _is_whole(times: TrainingTimes, points: Sequence[TrainingPoint]) -> bool:
+    """Return whether every rank reported its device and steps, unless its torch lacks FSDP2."""
+    lacks = bool(times.ran.events_of("lacks"))
+    due = [t for t in times.plan.tasks("train") if not (lacks and t.work["strategy"] == "fsdp")]
+    whole = all(len(times.group_us(task)) == len(task.groups) for task in due)
+    return whole and len(times.devices) == times.plan.job.world and bool(points)
+
+
+def _floor(site: GateSite) -> float:
+    """Return the least efficiency; 0 for none. docs/training.md derives the default."""
+    least = site.nodes[0].get("fabric_training_efficiency")
+    return float(least) if site.backend == "nccl" else 0.0
+
+
+def _judge(
+    report: StageReport,
+    site: GateSite,
+    runner: JobRunner,
+    times: TrainingTimes,
+    points: Sequence[TrainingPoint],
+    options: Options,
+) -> None:
+    """Add what is at fault: in nodes, then in processes, then between nodes."""
+    report.findings += at_fault.node_findings(times)
+    why = _network(site, times)
+    below = next(knees(points, _floor(site)), None)
+    is_slow = bool(why or below) or any(each.as_predicted < BAD_SHARE for each in points)
+    known = {name for each in report.findings for name in each.nodes}
+    late = list(at_fault.stragglers(times, is_slow, known))
+    report.findings += late
+    if below is not None and not why and not report.findings:
+        why = _efficiency_text(below)
+    if len(site.nodes) == 2 and site.backend == "gloo":
+        report.findings += paths.slow_rails(times.ran)
+    elif why and not late and options.isolate:
+        report.findings += list(_isolate(site, runner, why, report.findings))
+    report.findings += _efficiency(site, points, report.findings)
+
+
+def _network(site: GateSite, times: TrainingTimes) -> str:
+    """Return what shows that messages between nodes are slow; empty if nothing does."""
+    if slow := at_fault.slow_groups(times):
+        return slow[0]
+    if site.backend != "nccl":
+        return ""
+    inside = times.rates(1, times.plan.job.planes[0].name).values()
+    alone = statistics.median(inside) if inside else 0.0
+    judgement, _ = fleet_floor.judge(site, times.ran, intra_node_gb_s=alone)
+    is_slow = judgement is not None and judgement.verdict is FloorVerdict.SLOW
+    return judgement.sentence if judgement is not None and is_slow else ""
+
+
+def _isolate(
+    site: GateSite, runner: JobRunner, why: str, known: Sequence[Finding]
+) -> Iterator[Finding]:
+    """Yield what pairs and groups show, unless that node is known to be slow by itself."""
+    nodes = {each.node for each in known if each.level in ("node", "rank")}
+    with LiveRanks(site, runner, "isolation").opened() as live:
+        found = stages_groups.run_isolation(live, site)
+    for each in found:
+        if not (each.node in nodes and each.level in ("node", "rail", "rank")):
+            yield replace(each, what=f"{each.what} (training: {why})")
+    if not found and not nodes:
+        what = f"communication is slow, and pairs of nodes do not show where: {why}"
+        remedy = "Run rdmaprov accept with the stages pairs, groups and fleet"
+        yield Finding("training.communication", what, remedy, proven=False)
+
+
+def _efficiency(
+    site: GateSite, points: Sequence[TrainingPoint], found: Sequence[Finding]
+) -> Iterator[Finding]:
+    """Yield the strategies that do not scale, with what was found beside them."""
+    if not (least := _floor(site)):
+        return
+    named = ", ".join(dict.fromkeys(name for each in found for name in each.nodes))
+    for point in knees(points, least):
+        what = f"{_efficiency_text(point)}; the floor is {format_percent(least)}"
+        remedy = f"First repair what is found on {named}" if named else _UNNAMED
+        yield Finding("training.efficiency", what, remedy)
+
+
+_UNNAMED = (
+    "Compare its communication with the prediction in results.json (training); on the nodes, see "
+    "what takes the GPUs' time beside NCCL: nsys profile"
+)
+
+
+def _efficiency_text(point: TrainingPoint) -> str:
+    text = (
+        f"{point.strategy.upper()} on {quantity(point.nodes, 'node')} keeps "
+        f"{format_percent(point.efficiency)} of one node's tokens per second and GPU"
+    )
+    if point.prediction:
+        text += f" (a step takes {1 / point.as_predicted:.2f} times what was predicted)"
+    return text
+
+
+def _notes(times: TrainingTimes, points: Sequence[TrainingPoint]) -> Iterator[str]:
+    if times.ran.events_of("lacks"):
+        yield "training: this torch has no torch.distributed.fsdp.fully_shard, so DDP alone ran"
+    if not times.on_gpu:
+        yield GLOO_NOTE
+    for point in points:
+        if times.on_gpu and point.as_predicted < BAD_SHARE:
+            yield f"training: {_efficiency_text(point)}"
+
+
+def _sentence(plan: TrainingPlan, points: Sequence[TrainingPoint]) -> str:
+    """Return what the stage reached, in one line."""
+    model = plan.model
+    said = f"{model.parameters / 1e6:.3g} M parameters in {model.dtype}"
+    for strategy in dict.fromkeys(point.strategy for point in points):
+        last = [p for p in points if p.strategy == strategy and p.plane == points[0].plane][-1]
+        said += (
+            f"; {strategy.upper()} on {quantity(last.nodes, 'node')}: "
+            f"{last.tokens_s:,.0f} tokens/s a device, MFU {format_percent(last.mfu)}, "
+            f"{format_percent(last.efficiency)} of one node, "
+            f"{format_percent(last.exposed_us / last.step_us)} exposed"
+        )
+    return said

@@ -1,0 +1,102 @@
+"""The stage `fleet` to its end: all nodes together, and parts of them if that names nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rdmaprov.acceptance.ask.nodes import Nodes
+from rdmaprov.acceptance.live.ranks import LiveRanks
+from rdmaprov.acceptance.options import Options
+from rdmaprov.acceptance.preflight import readings
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.ranks.launch import JobRunner
+from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.stage_report import StageReport
+from rdmaprov.acceptance.stages import fleet as stages_fleet
+from rdmaprov.acceptance.stages import groups as stages_groups
+from rdmaprov.acceptance.stages import rails_alone as stages_rails
+from rdmaprov.acceptance.stages import sharp_off as stages_sharp
+from rdmaprov.boundary import Document
+from rdmaprov.finding.finding import Finding
+from rdmaprov.words import quantity
+
+
+@dataclass(frozen=True)
+class WholeFleet:
+    """All nodes that other stages left, as one job.
+
+    Args:
+        site: these nodes.
+        result: the acceptance's; gets the run and its evidence.
+        runner: starts ranks.
+        connection: runs commands on nodes.
+        options: what is asked for.
+        outputs: where lines and evidence go.
+        has_moved_data: whether an earlier stage sent data over the rails.
+
+    """
+
+    site: GateSite
+    result: GateResult
+    runner: JobRunner
+    connection: Nodes
+    options: Options
+    outputs: stages_rails.Outputs
+    has_moved_data: bool
+
+    def run(self, on_start: Callable[[int], None]) -> StageReport:
+        """Run all nodes together; test parts of them if that does not show what is at fault."""
+        result, site, outputs = self.result, self.site, self.outputs
+        job = stages_fleet.fleet_job(site, self.options)
+        outputs.on_stage(stages_fleet.fleet_line(job, self.options.limit_s or job.limit_s()))
+        on_start(sum(len(task.sizes) for task in job.tasks))
+        before = self._counters_before()
+        result.ran = ran = stages_fleet.run_fleet(self.runner, job, self.options)
+        old = list(result.findings)
+        there = [node for node in site.nodes if not ran.nodes[node.name].lost]
+        after = readings.read_counters(self.connection, there)
+        stages_fleet.collect_evidence(result, site, before, after, outputs.keep, outputs.history)
+        stages_fleet.keep_errors(ran, outputs.keep)
+        report = StageReport("fleet", findings=result.findings[len(old) :])
+        result.findings[:] = old
+        report.findings += self._isolate(site, report.findings)
+        report.findings += self._run_rails(report.findings)
+        stages_sharp.compare(result, site, self.runner, self.options, outputs.on_stage)
+        report.said = _said(result, job.world)
+        return report
+
+    def _run_rails(self, known: Sequence[Finding]) -> list[Finding]:
+        """Run all nodes again without NVLink between them, where they share it."""
+        if not stages_rails.is_due(self.site, self.result):
+            return []
+        bare = replace(self.site, mnnvl=False)
+        found = stages_rails.prove_rails(
+            self.result, bare, self.runner, self.connection, self.options, self.outputs, known
+        )
+        return found + self._isolate(bare, found)
+
+    def _counters_before(self) -> Mapping[str, Document]:
+        """Return the counters that the run of all nodes starts from: other stages move data too."""
+        if not self.has_moved_data:
+            return self.site.facts
+        return {**self.site.facts, **readings.read_counters(self.connection, self.site.nodes)}
+
+    def _isolate(self, site: GateSite, found: Sequence[Finding]) -> list[Finding]:
+        """Return what parts of the fleet show, if nothing says what is at fault in all of it."""
+        unnamed = [each for each in found if not each.nodes and each.level != "fleet"]
+        explained = any(each.level in ("pair", "leaf", "fleet") for each in self.result.findings)
+        if not unnamed or explained or not self.options.isolate or len(site.nodes) < 3:
+            return []
+        self.outputs.on_stage(f"isolation: {quantity(len(site.nodes), 'node')} in pairs and groups")
+        with LiveRanks(site, self.runner, "isolation").opened() as live:
+            return stages_groups.run_isolation(live, site)
+
+
+def _said(result: GateResult, world: int) -> str:
+    if result.ran is None or not result.ran.good:
+        return f"{world} ranks: the run did not end well"
+    said = result.judgement.sentence if result.judgement else f"{world} ranks"
+    if result.over_rails and result.over_rails.judgement:
+        said += f"; over rails alone: {result.over_rails.judgement.sentence}"
+    return said

@@ -1,0 +1,122 @@
+"""Where a fault of paths is: measured in matchings, and tested again with partners that were good.
+
+A fault is located in three steps of measuring at any number of nodes: the matchings, and two rounds
+in which what they show is tested again. What is seen in all three is sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rdmaprov.isolation.model import FaultyPart
+from rdmaprov.perftest.matchings import Matching
+from rdmaprov.perftest.matrix import PathMatrix
+from rdmaprov.perftest.model import PathMeasurer, PathTest
+from rdmaprov.perftest.ports import odd_pairs, port_suspects
+from rdmaprov.perftest.retests import retest_matching
+from rdmaprov.perftest.suspects import (
+    Evidence,
+    Suspect,
+    leaf_pair_suspects,
+    leaf_suspects,
+    plane_suspects,
+)
+from rdmaprov.perftest.verdicts import fabric_parts, faulty_part, merge_rails
+
+RETESTS = 2
+# Of more pairs than this that fail without a port in common, a cause for each is not likely.
+MOST_PAIRS = 3
+# If more paths than this are bad, testing some of them again says nothing of the rest.
+_MOST_SHARE = 0.05
+
+
+@dataclass
+class PathSearch:
+    """A search for what is at fault, by tests of paths.
+
+    Args:
+        nodes: names.
+        rails: their numbers.
+        measurer: runs tests.
+        matrix: what is known; it grows.
+        make_tests: returns the tests of a matching.
+        seed: of the partners in retests.
+        retests: rounds that were needed to be sure.
+
+    """
+
+    nodes: Sequence[str]
+    rails: Sequence[int]
+    measurer: PathMeasurer
+    matrix: PathMatrix
+    make_tests: Callable[[Matching], Sequence[PathTest]]
+    seed: int = 0
+    retests: int = field(default=0, init=False)
+
+    def run(self, matchings: Sequence[Matching]) -> tuple[FaultyPart, ...]:
+        """Measure matchings, test what they show again, and return what is at fault."""
+        for matching in matchings:
+            self._measure(matching)
+        first = self.matrix.rounds
+        for turn in range(RETESTS):
+            suspects = explain(self.matrix)
+            if not self._is_worth(suspects):
+                break
+            self._measure(
+                retest_matching(self.nodes, self.rails, self.matrix, suspects, turn, self.seed)
+            )
+            self.retests += 1
+        return self.parts(first)
+
+    def parts(self, after: int) -> tuple[FaultyPart, ...]:
+        """Return what is at fault; it is sure where rounds after a number show it again."""
+        suspects = explain(self.matrix)
+        pairs = [each for each in suspects if each.kind == "pair"]
+        if len({each.nodes for each in pairs}) > MOST_PAIRS:
+            crowd = _collisions(pairs)
+            suspects = [each for each in suspects if each.kind != "pair"]
+            if len(crowd.paths) > _MOST_SHARE * len(self.matrix.samples):
+                # Flows that collide slow anything; only what carries nothing stands out.
+                suspects = [each for each in suspects if self._is_dead(each)]
+            suspects.append(crowd)
+        named = [faulty_part(self.matrix, each, after) for each in suspects]
+        whole = fabric_parts(self.matrix, self.nodes)
+        return (*whole, *merge_rails(named, self.rails))
+
+    def _is_dead(self, suspect: Suspect) -> bool:
+        return all(self.matrix.value(path) == 0 for path in suspect.paths)
+
+    def _is_worth(self, suspects: Sequence[Suspect]) -> bool:
+        if not suspects:
+            return False
+        pairs = sum(len(each.paths) for each in suspects if each.kind == "pair")
+        return pairs <= max(2 * MOST_PAIRS, _MOST_SHARE * len(self.matrix.samples))
+
+    def _measure(self, matching: Matching) -> None:
+        tests = self.make_tests(matching)
+        if tests:
+            self.matrix.add(self.measurer.measure(tests))
+
+
+def explain(matrix: PathMatrix) -> list[Suspect]:
+    """Return what would explain the bad paths of a matrix, the broadest parts first."""
+    evidence = Evidence(matrix)
+    found = plane_suspects(evidence)
+    found += leaf_suspects(evidence)
+    found += leaf_pair_suspects(evidence)
+    found += port_suspects(evidence)
+    return found + odd_pairs(evidence)
+
+
+def _collisions(pairs: Sequence[Suspect]) -> Suspect:
+    nodes = tuple(dict.fromkeys(node for pair in pairs for node in pair.nodes))
+    paths = tuple(path for pair in pairs for path in pair.paths)
+    return Suspect("fleet", nodes, None, paths, seen="no port and no leaf in common")
+
+
+def good_share(matrix: PathMatrix) -> Mapping[str, int]:
+    """Return how many paths are good, bad, and unknown, for a line of a report."""
+    bad = sum(matrix.is_bad(path) for path in matrix.samples)
+    unknown = len(matrix.unknown.keys() - matrix.samples.keys())
+    return {"good": len(matrix.samples) - bad, "bad": bad, "unknown": unknown}

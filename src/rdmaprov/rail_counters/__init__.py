@@ -1,0 +1,1 @@
+"""Counters of rails over a run: traffic, errors of links, lost packets, changes."""

@@ -1,0 +1,198 @@
+"""GPUs that are lost, split, used or unlike the others, and what nvidia-smi prints of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from tests.unit.helpers.sites import GOOD, write
+
+from rdmaprov.acceptance.ask import shapes
+from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
+from rdmaprov.acceptance.evidence import judge as evidence
+from rdmaprov.acceptance.preflight import gpus as gpu_checks
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.preflight.reach import Rendezvous
+from rdmaprov.acceptance.ranks import jobs
+from rdmaprov.boundary import RIGHT, Document
+from rdmaprov.errors import UsageError
+from rdmaprov.finding.finding import Finding
+from rdmaprov.inventory import load_site
+from rdmaprov.node.gpus import parse_gpus
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.target import Target
+
+ROWS = "".join(f"{n}, NVIDIA H100 80GB HBM3, 81559, 81008, Disabled\n" for n in range(8))
+# In public logs of nvidia-smi: fields that are [GPU is lost], or a line in place of the row.
+LOST_ROW = "3, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost]\n"
+LOST_LINE = "Unable to determine the device handle for GPU0000:08:00.0: Unknown Error\n"
+
+
+def gpus(count):
+    found, _ = parse_gpus("".join(ROWS.splitlines(keepends=True)[:count]))
+    return {"gpus": {"gpus": found, "lost": [], "processes": [], "error": ""}}
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    files = dict(GOOD)
+    files["hosts.yml"] = "---\nnodes:\n  hosts:\n" + "".join(
+        f"    n{n}: {{unit: {n}}}\n" for n in (1, 2, 3, 4)
+    )
+    return load_site(write(tmp_path_factory.mktemp("site"), files)).nodes
+
+
+def test_eight_whole_gpus():
+    found, lost = parse_gpus(ROWS)
+    assert (len(found), lost) == (8, [])
+    assert found[7] == {
+        "index": "7",
+        "name": "NVIDIA H100 80GB HBM3",
+        "total_mib": "81559",
+        "free_mib": "81008",
+        "mig": False,
+    }
+
+
+@pytest.mark.parametrize("gone", [LOST_ROW, LOST_LINE])
+def test_a_lost_gpu_is_none_of_the_gpus(gone):
+    rows = ROWS.splitlines(keepends=True)
+    rows[3] = gone
+    found, lost = parse_gpus("".join(rows))
+    assert [each["index"] for each in found] == ["0", "1", "2", "4", "5", "6", "7"]
+    assert lost == [gone.strip()]
+
+
+@pytest.mark.parametrize("unknown", ["[N/A]", "[Not Supported]", "N/A", ""])
+def test_a_number_that_the_driver_does_not_know(unknown, nodes):
+    found, _ = parse_gpus(f"0, NVIDIA GB10, {unknown}, {unknown}, [N/A]\n")
+    assert (found[0]["total_mib"], found[0]["free_mib"], found[0]["mig"]) == ("", "", False)
+    seen = {"gpus": found, "lost": [], "processes": [], "error": ""}
+    assert list(gpu_checks.findings(nodes[0], seen)) == []
+    assert gpu_checks.free_bytes({"n1": {"gpus": seen}}) == 8 << 30
+
+
+def test_a_driver_without_mig_has_a_column_less():
+    found, _ = parse_gpus("0, Tesla V100-SXM2-16GB, 16160, 16150\n")
+    assert found[0]["mig"] is False
+
+
+def test_a_gpu_that_is_split_says_so():
+    found, _ = parse_gpus("0, NVIDIA A100-SXM4-80GB, 81920, 81000, Enabled\n")
+    assert found[0]["mig"] is True
+
+
+def judge_counts(nodes, *counts):
+    known = {node.name: gpus(count) for node, count in zip(nodes, counts, strict=False)}
+    return list(gpu_checks.odd_counts(nodes, known))
+
+
+def test_seven_gpus_beside_eight_are_a_finding_though_the_site_names_no_number(nodes):
+    (found,) = judge_counts(nodes, 8, 8, 7, 8)
+    assert (found.node, found.proven) == ("n3", True)
+    assert "7 GPUs, expected 8 as on 3 of 4 nodes" in found.what
+
+
+def test_of_two_nodes_the_one_with_fewer_has_lost_one(nodes):
+    (found,) = judge_counts(nodes, 8, 7)
+    assert found.node == "n2"
+
+
+def test_equal_nodes_have_no_findings(nodes):
+    assert judge_counts(nodes, 4, 4, 4, 4) == []
+    assert judge_counts(nodes, 0, 0) == []
+
+
+@pytest.mark.parametrize("counts", [(8, 7), (0, 0)])
+def test_no_job_is_made_without_one_number_of_gpus(nodes, counts):
+    facts = {node.name: gpus(count) for node, count in zip(nodes, counts, strict=False)}
+    site = GateSite(nodes[:2], facts, "nccl", Rendezvous("192.0.2.1", {}))
+    with pytest.raises(UsageError, match="the same number of GPUs on each node"):
+        _ = site.per_node
+
+
+def test_a_job_that_came_in_between_disturbs_and_proves_nothing():
+    after: dict[str, Document] = {
+        "n1": {"processes": ["417, python3"]},
+        "n2": {"processes": []},
+    }
+    others = gpu_checks.disturbed(after, {})
+    (found,) = gpu_checks.disturbance_findings(others)
+    assert (found.node, found.proven) == ("n1", False)
+    assert "process 417, python3" in found.what
+    slow = Finding("traffic.share", "sent 1 GB, expected 2", "Check it", "n1", 0)
+    other = Finding("traffic.share", "sent 1 GB, expected 2", "Check it", "n2", 0)
+    fleet = Finding("bandwidth.floor", "slow", "Check it")
+    assert [f.proven for f in evidence.excuse([slow, other, fleet], others)] == [False, True, False]
+    assert "another job ran on n1" in evidence.excuse([slow], others)[0].what
+
+
+def test_what_is_left_of_the_run_itself_is_no_other_job():
+    after = {"n1": {"processes": ["417, python3"]}}
+    assert gpu_checks.disturbed(after, {"n1": (417,)}) == {}
+    assert evidence.excuse([Finding("bandwidth.floor", "slow", "Check it")], {})[0].proven
+
+
+NVIDIA_SMI = """#!/bin/sh
+case "$*" in
+*mig.mode*) {mig} ;;
+*query-gpu*) printf '0, H100, 81559, 81008\\n' ;;
+*) printf '417, python3\\n' ;;
+esac
+"""
+
+
+@pytest.fixture
+def driver(tmp_path, monkeypatch):
+    """Return what makes an nvidia-smi of these commands the one on this machine."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def make(mig):
+        tool = tmp_path / "nvidia-smi"
+        tool.write_text(NVIDIA_SMI.format(mig=mig))
+        tool.chmod(0o755)
+
+    return make
+
+
+@pytest.fixture
+def here():
+    probe = Probe({"n1": Target("n1", "", ("/bin/sh", "-c"), sys.executable, 60)})
+    yield probe
+    probe.close()
+
+
+def ask(here, verb):
+    request = {"verb": verb, "python": sys.executable, "rails": []}
+    check = shapes.preflight(0) if verb == "preflight" else shapes.counters(0)
+    return ask_nodes(here, {"n1": program_command("reader", request, 60)}, lambda _: check)["n1"]
+
+
+OLD = "echo 'Field \"mig.mode.current\" is not a valid field to query.'; exit 2"
+
+
+@pytest.mark.parametrize(
+    ("mig", "count", "lost"),
+    [
+        ("printf '0, H100, 81559, 81008, Disabled\\n'", 1, 0),
+        (f"printf '0, H100, 81559, 81008, Disabled\\n{LOST_LINE.strip()}\\n'; exit 15", 1, 1),
+        (OLD, 1, 0),
+    ],
+)
+def test_the_reader_asks_the_driver(here, driver, mig, count, lost):
+    driver(mig)
+    seen = ask(here, "preflight")["gpus"]
+    assert (len(seen["gpus"]), len(seen["lost"]), seen["error"]) == (count, lost, "")
+    assert seen["processes"] == ["417, python3"]
+
+
+def test_the_reader_looks_at_the_processes_again_at_the_end(here, driver):
+    driver("exit 1")
+    assert ask(here, "counters")["processes"] == ["417, python3"]
+
+
+def test_an_answer_of_an_older_reader_has_a_known_shape():
+    old = {"index": "0", "name": "H100", "total_mib": "80000", "free_mib": "79500"}
+    assert shapes._GPUS({"gpus": [old], "processes": [], "error": ""}) is RIGHT
+    assert jobs.default_sizes("nccl", 1 << 30)[-1] <= 1 << 30

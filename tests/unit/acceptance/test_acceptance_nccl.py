@@ -1,0 +1,191 @@
+"""What a run over NCCL must prove beside its numbers, on rows and logs as they come from nodes."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+from tests.unit.helpers.accept_runs import change, healthy, job
+from tests.unit.helpers.sites import GOOD, write
+
+from rdmaprov.acceptance.evidence import floor as fleet_floor
+from rdmaprov.acceptance.evidence import judge as evidence
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.preflight.reach import Rendezvous
+from rdmaprov.acceptance.ranks import nccl_logs as node_logs
+from rdmaprov.acceptance.ranks.nccl_logs import read_run
+from rdmaprov.acceptance.ranks.plan import JobPlane
+from rdmaprov.acceptance.ranks.run import NodeRun
+from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.stages import fleet as stages_fleet
+from rdmaprov.inventory import load_site
+
+SOCKET = """\
+{host}:10:20 [0] NCCL INFO NET/IB : No device found.
+{host}:10:20 [0] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.1<0>
+{host}:10:20 [0] NCCL INFO Using network Socket
+{host}:10:20 [0] NCCL INFO comm 0x1 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1000 - Init COMPLETE
+{host}:10:20 [0] NCCL INFO Channel 00/0 : {other}[0] -> {rank}[0] [receive] via NET/Socket/0
+{host}:10:20 [0] NCCL INFO Channel 00/0 : {rank}[0] -> {other}[0] [send] via NET/Socket/0
+{host}:10:20 [0] NCCL INFO Connected all rings
+"""  # noqa: E501 - as NCCL writes it
+TOP = 8 << 30
+
+
+@pytest.fixture
+def site(tmp_path):
+    nodes = load_site(write(tmp_path / "site", GOOD)).nodes
+    facts = {
+        node.name: {
+            "hostname": f"{node.name}.example",
+            "gpus": {"gpus": [{}] * 8},
+            "rails": [{"rdma": "mlx5_0"}, {"rdma": "mlx5_1"}],
+        }
+        for node in nodes
+    }
+    return GateSite(nodes, facts, "nccl", Rendezvous("192.0.2.1", {}))
+
+
+def ran(busbw_gb_s, size=TOP):
+    """Return a run whose largest message reaches so much."""
+    made = job(2, planes=(JobPlane("all rails"),), backend="nccl", sizes=(8, size))
+    run = healthy(made)
+    # busbw = bytes / time · 2 (2 - 1) / 2
+    us = size / busbw_gb_s / 1e3
+    change(run, "row", lambda e: e["bytes"] == size, median_us=us, p99_us=us, min_us=us)
+    return run
+
+
+def test_a_fabric_that_reaches_its_floor(site):
+    # 2 rails of 400 Gb/s: a ceiling of 100 GB/s.
+    judgement, found = fleet_floor.judge(site, ran(92))
+    assert found == []
+    assert judgement is not None
+    assert "measured 92" in judgement.sentence
+
+
+def test_a_slow_fabric_is_told_as_a_sentence_with_likely_causes(site):
+    _, (finding,) = fleet_floor.judge(site, ran(48))
+    assert (
+        "ceiling 100 GB/s, floor 84.9 GB/s, measured 48 GB/s (48 % of the ceiling)" in finding.what
+    )
+    assert finding.remedy.startswith("Likely causes: ")
+    assert finding.proven
+
+
+def test_small_messages_do_not_try_the_floor(site):
+    _, (finding,) = fleet_floor.judge(site, ran(92, 1 << 20))
+    assert (finding.proven, "the floor is not verified" in finding.what) == (False, True)
+
+
+def packed(**files):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(f"../../nccl.{name}.10")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return data.getvalue()
+
+
+def test_sockets_are_refused_by_nccls_own_logs(site, tmp_path):
+    run = ran(92)
+    for rank, (name, node) in enumerate(run.nodes.items()):
+        text = SOCKET.format(host=f"n{rank + 1}", rank=rank, other=1 - rank)
+        node.logs = packed(**{name: text})
+
+    def keep(name, text):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    seen = read_run(run, keep)
+    assert {path.name for path in tmp_path.iterdir()} >= {"n0.nccl.n0.10", "n1.nccl.n1.10"}
+    found = list(evidence.judge_transports(site, seen))
+    assert any(f.proven and "socket" in f.what.lower() for f in found), found
+
+
+INIT = """\
+{host}:10:20 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.1<0>
+{host}:10:20 [0] NCCL INFO Using network IB
+{host}:10:20 [0] NCCL INFO comm 0x1 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1000 - Init START
+"""  # noqa: E501 - as NCCL writes it
+_REST = """\
+{host}:10:20 [0] NCCL INFO Channel 00/0 : {other}[0] -> {rank}[0] [receive] via NET/IB/0/GDRDMA
+{host}:10:20 [0] NCCL INFO Channel 01/0 : {rank}[0] -> {other}[0] [send] via NET/IB/1/GDRDMA
+{host}:10:20 [0] NCCL INFO Connected all rings
+{host}:10:20 [0] NCCL INFO comm 0x1 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1000 - Init COMPLETE
+"""  # noqa: E501 - as NCCL writes it
+CHANNELS = INIT + _REST
+
+
+def logs(**texts):
+    """Return logs of nodes as they come from them: n1 and n2 are ranks 0 and 1."""
+    run = ran(92)
+    run.nodes = {name: NodeRun() for name in texts}
+    for rank, (name, text) in enumerate(texts.items()):
+        if text:
+            run.nodes[name].logs = packed(
+                **{name: text.format(host=name, rank=rank, other=1 - rank)}
+            )
+    return read_run(run)
+
+
+def test_a_run_that_ends_before_its_channels_accuses_no_hca(site):
+    found = list(evidence.judge_transports(site, logs(n1=INIT, n2=INIT)))
+    assert found
+    assert not any(finding.proven for finding in found), found
+
+
+def test_a_node_without_a_log_is_unknown_and_its_rails_are_not_accused(site):
+    found = list(evidence.judge_transports(site, logs(n1=CHANNELS, n2="")))
+    assert [f.nodes for f in found if "no log of NCCL" in f.what] == [("n2",)]
+    assert not any(finding.proven for finding in found), found
+
+
+def test_what_a_log_shows_is_named_with_its_node(site):
+    one_rail = CHANNELS.replace("NET/IB/1", "NET/IB/0")
+    found = list(evidence.judge_transports(site, logs(n1=CHANNELS, n2=one_rail)))
+    (proven,) = [finding for finding in found if finding.proven]
+    assert (proven.node, proven.level) == ("n2", "node")
+    assert "mlx5_1" in proven.what
+
+
+def test_no_log_proves_no_transport(site):
+    (finding,) = evidence.judge_transports(site, logs(n1="", n2=""))
+    assert not finding.proven
+
+
+def test_a_drop_against_the_fleets_own_median_is_noted(site, tmp_path):
+    path = tmp_path / "history.jsonl"
+    for day in range(6):
+        run = ran(95 + day / 10)
+        assert (
+            evidence.compare_with_history(site, run, (), path, f"2026-01-0{day + 1}T00:00:00+00:00")
+            == []
+        )
+    (note,) = evidence.compare_with_history(site, ran(87), (), path, "2026-02-01T00:00:00+00:00")
+    assert "87 GB/s is 9 % below the median" in note
+    assert Path(path).read_text().count("\n") == 7
+
+
+def test_the_logs_of_a_run_are_unpacked_once(site, monkeypatch, tmp_path):
+    """The transports, the floor's algorithm and the history use what was read once."""
+    run = ran(92)
+    opened: list[NodeRun] = []
+    for rank, name in enumerate(run.nodes):
+        text = CHANNELS.format(host=name, rank=rank, other=1 - rank)
+        run.nodes[name].logs = packed(**{name: text})
+    unpack = node_logs.log_files
+
+    def counted(node):
+        opened.append(node)
+        return unpack(node)
+
+    monkeypatch.setattr(node_logs, "log_files", counted)
+    result = GateResult(tuple(run.nodes), ran=run)
+    stages_fleet.judge_nccl(result, site, run, lambda *_: None, tmp_path / "history.jsonl")
+    assert result.judgement is not None
+    assert len(opened) == len(run.nodes)

@@ -1,0 +1,244 @@
+"""The gate's parts that ask nothing of the world: sizes, plans, state, results."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+from tests.unit.helpers.accept_runs import broken, change, healthy
+from tests.unit.helpers.sites import GOOD, write
+
+from rdmaprov.acceptance import summary
+from rdmaprov.acceptance.ask import bundle
+from rdmaprov.acceptance.at_fault import run as blame
+from rdmaprov.acceptance.paths import judge as paths
+from rdmaprov.acceptance.preflight.gate_site import GateSite
+from rdmaprov.acceptance.preflight.reach import Rendezvous
+from rdmaprov.acceptance.ranks import request as job_request
+from rdmaprov.acceptance.ranks.jobs import default_sizes, fleet_job
+from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.stages import state
+from rdmaprov.bandwidth import sizes
+from rdmaprov.cli import run
+from rdmaprov.cli.accept import accept
+from rdmaprov.cli.accept_run import document
+from rdmaprov.errors import UsageError
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding
+from rdmaprov.inventory import load_site
+from rdmaprov.runs.envelope import Head
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "results.schema.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("8:64", (8, 16, 32, 64)),
+        ("1M", (1 << 20,)),
+        ("1K:3K", (1024, 2048)),
+        ("1MiB:2MB", (1 << 20, 2 << 20)),
+        ("4G:8G", (4 << 30, 8 << 30)),
+    ],
+)
+def test_sizes(text, wanted):
+    assert sizes.parse_sizes(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["4", "1M:8", "x", "1T", "1M:", "-8", "9:32", "8G:1M", "8:8:8"])
+def test_sizes_that_are_none(text):
+    with pytest.raises(UsageError, match="--sizes"):
+        sizes.parse_sizes(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(8, "8 B"), (1024, "1 KiB"), (1536, "1536 B"), (16 << 20, "16 MiB"), (8 << 30, "8 GiB")],
+)
+def test_a_size_is_shown(size, text):
+    assert sizes.format_size(size) == text
+
+
+def test_the_largest_size_fits_into_memory():
+    assert default_sizes("nccl", 80 << 30)[-1] == 8 << 30
+    assert default_sizes("nccl", 16 << 30)[-1] == 4 << 30
+    assert default_sizes("gloo", 0)[-1] == 16 << 20
+
+
+@pytest.fixture
+def site(tmp_path):
+    hosts = "".join(f"    n{n}: {{unit: {n}}}\n" for n in range(1, 9))
+    files = {**GOOD, "hosts.yml": f"---\nnodes:\n  hosts:\n{hosts}"}
+    nodes = load_site(write(tmp_path / "site", files)).nodes
+    facts = {
+        node.name: {
+            "port": 40000,
+            "addresses": {"eth0": [f"192.0.2.{number}"]},
+            "gpus": {"gpus": [{}] * 8},
+            "rails": [{"netdev": f"ens{r}", "rdma": f"mlx5_{r}"} for r in (1, 2)],
+        }
+        for number, node in enumerate(nodes, start=1)
+    }
+    return GateSite(nodes, facts, "gloo", Rendezvous("192.0.2.1", dict.fromkeys(facts, "eth0")))
+
+
+def test_ranks_are_in_the_sites_order(site):
+    made = fleet_job(site, (8,), pairs=False)
+    for number, name in enumerate(made.nodes):
+        files = job_request.start_request(made, name, 60)["files"]
+        ranks = json.loads(base64.b64decode(files["plan.json"]))["ranks"]
+        own = made.ranks_of(name)
+        assert (ranks["first"], ranks["count"]) == (own.start, len(own))
+        assert own.start == number * len(own)
+        assert made.node_of(number) == name == f"n{number + 1}"
+    sweep, *others = [task for task in made.tasks if task.plane == "rail 0"]
+    pairs = [task for task in others if task.stage == "pairs"]
+    assert sweep.groups == (tuple(range(8)),)
+    # Disjoint, and each node meets several others.
+    assert [sorted(sum(task.groups, ())) for task in pairs] == [list(range(8))] * 4
+    assert len({frozenset(pair) for task in pairs for pair in task.groups}) == 16
+
+
+def test_gloo_proves_each_rail_by_its_own_device(site):
+    planes = fleet_job(site, (8,), pairs=False).planes
+    assert [(p.rail, p.netdevs["n3"], p.addresses["n3"]) for p in planes] == [
+        (0, "ens1", "198.18.0.3"),
+        (1, "ens2", "198.18.1.3"),
+    ]
+
+
+def test_pairs_meet_once_each(site):
+    tasks = fleet_job(site, (8,), pairs=True).tasks
+    rounds = [task.groups for task in tasks if task.stage == "pairs" and task.plane == "rail 0"]
+    assert len(rounds) == 7
+    assert len({frozenset(pair) for each in rounds for pair in each}) == 28
+
+
+def test_nccl_runs_a_rank_for_each_gpu_over_all_rails(site):
+    nccl = GateSite(site.nodes, site.facts, "nccl", site.rendezvous)
+    made = fleet_job(nccl, (8,), pairs=False)
+    assert (made.per_node, made.world, made.node_of(8)) == (8, 64, "n2")
+    request = job_request.start_request(made, "n2", 60)
+    assert request["environment"]["NCCL_DEBUG_FILE"] == "{directory}/nccl.%h.%p"
+    assert "NCCL_IB_HCA" not in request["environment"]
+
+
+def test_the_agent_is_one_file_and_always_the_same():
+    assert bundle.agent_archive() == bundle.agent_archive()
+    with zipfile.ZipFile(io.BytesIO(bundle.agent_archive())) as archive:
+        names = set(archive.namelist())
+        assert {"__main__.py", "agent/main.py", "agent/values.py"} <= names
+        for name in names:
+            compile(archive.read(name), name, "exec")
+            assert b"import rdmaprov" not in archive.read(name)
+
+
+def validated(runs, name, site, **states):
+    path = runs / name
+    path.mkdir(parents=True)
+    nodes = {node: {"state": value} for node, value in states.items()}
+    (path / "results.json").write_text(json.dumps({"site": str(site), "nodes": nodes}))
+
+
+def test_state_comes_first(tmp_path):
+    runs, site = tmp_path / "runs", tmp_path / "site"
+    validated(runs, "20260101-000000-validate", site, n1="failed", n2="failed")
+    validated(runs, "20260102-000000-validate", site, n1="passed")
+    validated(runs, "20260103-000000-validate", tmp_path / "other", n1="failed", n2="passed")
+    (runs / "20260104-000000-validate").mkdir()
+    (runs / "20260104-000000-validate" / "results.json").write_text('{"si')
+    (found,) = state.findings(site, ("n1", "n2", "n3"), runs)
+    assert (found.node, found.proven) == ("n2", False)
+    assert "its settings failed in 20260101-000000-validate" in found.what
+
+
+def as_document(result):
+    now = datetime.now(UTC)
+    head = Head("accept", Path("inventory/x"), None, now)
+    return json.loads(json.dumps(document(head, now, result)))
+
+
+def results():
+    good = GateResult(("n0", "n1", "n2", "n3"), "gloo", ran=healthy())
+    yield "accepted", good
+    refused = GateResult(
+        good.nodes, "gloo", [Finding("rail.slow", "x", "y", "n1", 0)], ran=broken()
+    )
+    yield "refused", refused
+    yield (
+        "unknown",
+        GateResult(
+            good.nodes, "gloo", [Finding("rail.slow", "x", "y", proven=False)], ran=healthy()
+        ),
+    )
+    yield "unknown", GateResult(good.nodes)
+    yield "interrupted", GateResult(good.nodes, interrupted=True)
+
+
+@pytest.mark.parametrize(("verdict", "result"), list(results()))
+def test_results_are_as_the_schema_says(verdict, result):
+    found = as_document(result)
+    jsonschema.validate(found, SCHEMA)
+    assert (result.verdict, found["exit_code"]) == (verdict, result.exit_code())
+    text = "\n".join(line.text for line in summary.summary_lines(result))
+    assert f"4 nodes {verdict}" in text or f"neither accepted nor refused: {verdict}" in text
+
+
+def test_the_schema_refuses_what_it_does_not_know():
+    found = as_document(GateResult(("n0", "n1")))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**found, "surprise": 1}, SCHEMA)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**found, "verdict": "fine"}, SCHEMA)
+
+
+def test_nothing_that_is_wrong_or_unknown_is_accepted():
+    codes = [result.exit_code() for _, result in results()]
+    assert codes == [
+        ExitCode.OK,
+        ExitCode.FAILED,
+        ExitCode.UNKNOWN,
+        ExitCode.UNKNOWN,
+        ExitCode.INTERRUPTED,
+    ]
+
+
+def test_a_finding_is_one_line():
+    text = Finding("rail.slow", "a\nb\x1b[31m", "do", "n1", 3).text
+    assert text == r"n1 rail 3: a\nb\x1b[31m. do"
+
+
+def test_findings_that_name_nobody_are_those_to_isolate():
+    ran = healthy()
+    change(ran, "row", lambda e: e["plane"] == "rail 0", min_us=9000.0)
+    assert [finding.node for finding in paths.slow_rails(ran)] == [""]
+    assert [finding.node for finding in blame.findings(ran)] == []
+
+
+def test_wrong_options_are_two_lines(capsys, tmp_path):
+    assert run(["accept", str(tmp_path / "none")]) == ExitCode.INVALID_SITE
+    assert run(["accept", str(tmp_path), "--sizes", "7"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "--sizes 7: 7 is not a multiple of 8 B" in said
+    assert "Traceback" not in said
+
+
+def test_a_node_alone_and_nodes_that_are_not_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files = dict(GOOD)
+    files["group_vars/nodes.yml"] = "ansible_host: 127.0.0.1\nansible_port: 9\n"
+    write(tmp_path / "site", files)
+    assert run(["accept", "site", "--limit", "n1"]) == ExitCode.USAGE
+    done = CliRunner().invoke(accept, ["site", "--json", "out.json"], standalone_mode=False)
+    assert done.return_value == ExitCode.UNKNOWN, done.output
+    found = json.loads(Path("out.json").read_text())
+    jsonschema.validate(found, SCHEMA)
+    assert {(f["node"], f["proven"]) for f in found["findings"]} == {("n1", False), ("n2", False)}
+    assert "connection refused" in done.output

@@ -1,0 +1,250 @@
+"""Stages of pairs, groups and single nodes: what each runs, says, and takes out."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from tests.unit.helpers.gate_sites import GPUS, made_site, slow
+from tests.unit.helpers.live_ranks import RATE_GB_S, FakeRunner
+
+from rdmaprov.acceptance.gate import Gate, StageRun
+from rdmaprov.acceptance.live import isolate
+from rdmaprov.acceptance.live.ranks import LiveRanks
+from rdmaprov.acceptance.options import Options
+from rdmaprov.acceptance.result import GateResult
+from rdmaprov.acceptance.stage_report import STAGES, parse_stages
+from rdmaprov.acceptance.stages import groups as stages_groups
+from rdmaprov.acceptance.stages import host as stages_host
+from rdmaprov.acceptance.stages import pairs as stages_path_pairs
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.fixture
+def site(tmp_path):
+    return made_site(tmp_path)
+
+
+def pairs(site, share, every=False):
+    runner = FakeRunner(share)
+    with LiveRanks(site, runner, "pairs").opened() as live:
+        return stages_groups.run_pairs(live, site, every), runner
+
+
+@pytest.mark.parametrize(
+    ("backend", "chosen", "skips"),
+    [("gloo", "", True), ("gloo", "pairs", False), ("nccl", "", False)],
+)
+def test_the_only_pair_is_left_to_the_fleet_over_gloo_alone(
+    tmp_path, monkeypatch, backend, chosen, skips
+):
+    """NCCL may take a tree on two nodes, which hides what the ring of a pair shows."""
+    monkeypatch.setattr(
+        stages_path_pairs, "measure_site_paths", lambda *_: None
+    )  # no node has perftest
+    site = made_site(tmp_path, 2, backend)
+    runner, unused = FakeRunner(slow("none")), cast("Any", None)
+    options = Options(stages=parse_stages(chosen))
+    made = Gate(site.nodes, unused, options, unused, unused, lambda _: None)
+    with ExitStack() as stack:
+        run = StageRun(made, GateResult(()), runner, stack, list(site.nodes), site)
+        assert run._run_one("pairs").is_skipped == skips
+    assert bool(runner.jobs) != skips
+
+
+# --- pairs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.46, 0.56, 0.7, 0.86])
+def test_a_node_that_the_floor_refuses_is_seen_by_pairs(site, share):
+    report, runner = pairs(site, slow("n6", share))
+    [found] = report.findings
+    assert (found.node, found.level, found.proven) == ("n6", "node", True)
+    assert len(runner.jobs) == 1, "rounds need no new ranks"
+    assert "n6" in report.text
+
+
+def test_the_rail_next_to_the_slow_gpus_is_named(site):
+    report, _ = pairs(site, slow("n6", gpus=range(4, 8)))
+    [found] = report.findings
+    assert (found.node, found.rail, found.level) == ("n6", 1, "rail")
+
+
+def test_a_node_under_another_leaf_is_named_and_its_pairs_accuse_nobody(tmp_path):
+    site = made_site(tmp_path, 16, per_leaf=4)
+    leaf = {node.name: str(node.get("fabric_leaf")) for node in site.nodes} | {"n2": "leaf3"}
+    runner = FakeRunner(slow("n2"), us=lambda one, other: 9.0 if leaf[one] == leaf[other] else 10.5)
+    with LiveRanks(site, runner, "pairs").opened() as live:
+        [found] = stages_groups.run_pairs(live, site, False).findings
+    assert (found.nodes, found.level, found.proven) == (("n2",), "node", False)
+    assert "not under leaf0" in found.what
+    assert "lldpctl" in found.remedy
+
+
+def test_a_round_reads_only_its_own_events(site):
+    """In a fleet, ranks have said hundreds of thousands of things before."""
+    with LiveRanks(site, FakeRunner(slow("n1")), "pairs").opened() as live:
+        first = live.measure([("n1", "n2")])
+        live.runs[0].events[:] = [{}] * len(live.runs[0].events)  # an event has a kind
+        assert live.measure([("n1", "n2")]) == first
+
+
+@pytest.mark.parametrize(("dies", "wanted"), [(True, {}), (False, {("n9", "n10"): 0.0})])
+def test_what_ends_with_a_node_that_died_is_not_taken_for_hung(site, dies, wanted):
+    """Its session ends for all: a pair that had not measured yet has no result."""
+    said = {"n4": None if dies else 1.0, "n9": 0.0}
+    runner = FakeRunner(lambda node, *_: said.get(node, 1.0))
+    with LiveRanks(site, runner, "pairs").opened() as live:
+        reached = live.measure([("n1", "n2"), ("n3", "n4"), ("n9", "n10")])
+    assert {pair: rate for pair, rate in reached.items() if rate < RATE_GB_S / 2} == wanted
+    assert live.lost == ({"n4"} if dies else set())
+
+
+def test_pairs_are_rings_and_on_gloo_a_plane_each(site, tmp_path):
+    _, runner = pairs(site, slow("none"))
+    [job] = runner.jobs
+    assert {job.environment[name]["NCCL_ALGO"] for name in job.nodes} == {"Ring"}
+    gloo = made_site(tmp_path / "gloo", 8, "gloo")
+    report, runner = pairs(gloo, slow("n3", 0.2, "rail 1"))
+    [found] = report.findings
+    assert (found.node, found.rail, found.level) == ("n3", 1, "node")
+    assert {task.plane for task in runner.tasks} == {"rail 0", "rail 1"}
+
+
+def test_a_node_that_dies_is_left_and_the_others_go_on(site):
+    report, runner = pairs(site, lambda node, *_: None if node == "n4" else 1.0)
+    [found] = report.findings
+    assert (found.node, found.proven) == ("n4", True)
+    assert "stopped answering" in found.what
+    assert [len(job.nodes) for job in runner.jobs] == [16, 15]
+
+
+def test_sessions_that_hang_again_and_again_end(site):
+    report, runner = pairs(site, lambda *_: 0)
+    assert len(runner.jobs) <= 8
+    assert not any(found.proven for found in report.findings)
+
+
+def test_each_round_has_every_node_once(site):
+    _, runner = pairs(site, slow("n6"))
+    for task in runner.tasks:
+        ranks = [rank for group in task.groups for rank in group]
+        assert len(ranks) == len(set(ranks))
+    assert sum(len(group) for group in runner.tasks[0].groups) == 16 * GPUS
+
+
+# --- groups ------------------------------------------------------------------------------------
+
+
+def test_groups_are_leaves_and_then_across(tmp_path):
+    kinds = stages_groups.equal_groups(made_site(tmp_path, 16, per_leaf=4))
+    assert kinds["neighbours"][0] == ("n1", "n2", "n3", "n4")
+    assert kinds["across leaves"][0] == ("n1", "n5", "n9", "n13")
+    assert {len(group) for groups in kinds.values() for group in groups} == {4}
+
+
+def test_four_nodes_make_groups_of_two(tmp_path):
+    kinds = stages_groups.equal_groups(made_site(tmp_path, 4, per_leaf=2))
+    assert kinds == {
+        "neighbours": [("n1", "n2"), ("n3", "n4")],
+        "across leaves": [("n1", "n3"), ("n2", "n4")],
+    }
+
+
+def test_a_leaf_of_one_node_has_no_group_of_neighbours(tmp_path):
+    kinds = stages_groups.equal_groups(made_site(tmp_path, 7, per_leaf=2))
+    assert kinds["neighbours"] == [("n1", "n2"), ("n3", "n4"), ("n5", "n6")]
+    assert len(kinds["across leaves"]) == 3
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_few_nodes_make_no_groups(tmp_path, count):
+    site = made_site(tmp_path, count)
+    with LiveRanks(site, FakeRunner(slow("none")), "groups").opened() as live:
+        report = stages_groups.run_groups(live, site)
+    assert (report.state, report.findings) == ("skipped", [])
+    assert "fewer than 4 nodes" in report.text
+
+
+def test_a_group_that_is_slow_only_together_is_unknown(tmp_path):
+    site = made_site(tmp_path, 16, per_leaf=4)
+    bad = ("n5", "n6", "n7", "n8")
+    seen = []
+
+    def measure(groups):
+        seen.append(groups)
+        return {group: 200.0 if group == bad else 400.0 for group in groups}
+
+    groups = stages_groups.equal_groups(site)["neighbours"]
+    [part] = stages_groups.compare_groups(measure, groups, "neighbours", site)
+    assert (part.kind, part.name, part.nodes, len(seen)) == ("leaf", "leaf1", bad, 3)
+    assert not isolate.findings([part])[0].proven
+
+
+# --- host --------------------------------------------------------------------------------------
+
+
+def test_host_is_a_job_for_each_node_and_its_limit_is_that_of_good_ones(site):
+    runner = FakeRunner(slow("n6", 0.5))
+    report = stages_host.run_host(site, runner, None)
+    assert [job.nodes for job in runner.jobs] == [(node.name,) for node in site.nodes]
+    assert {job.address for job in runner.jobs} == {"127.0.0.1"}
+    [found] = report.findings
+    assert (found.node, found.level) == ("n6", "node")
+    assert report.intra_node_gb_s == pytest.approx(400)
+    assert report.text.startswith("host: 16 nodes alone: 15 passed, at 400 GB/s or more; n6: ")
+
+
+def test_host_with_gloo_has_two_ranks_on_the_loopback(tmp_path):
+    site = made_site(tmp_path, 3, "gloo")
+    runner = FakeRunner(slow("n2", 0.1))
+    report = stages_host.run_host(site, runner, None)
+    assert (report.state, report.intra_node_gb_s) == ("passed", 0.0)
+    job = runner.jobs[0]
+    assert (job.per_node, job.control, job.planes[0].addresses) == (
+        2,
+        {"n1": "lo"},
+        {"n1": "127.0.0.1"},
+    )
+
+
+def test_host_of_one_gpu_is_skipped(site):
+    for facts in site.facts.values():
+        facts["gpus"]["gpus"] = facts["gpus"]["gpus"][:1]
+    report = stages_host.run_host(site, FakeRunner(slow("none")), None)
+    assert (report.state, report.text) == ("skipped", "host: skipped: each node has one GPU")
+
+
+def test_a_node_that_dies_alone_is_named(site):
+    report = stages_host.run_host(site, FakeRunner(lambda n, *_: 0 if n == "n2" else 1), None)
+    assert {found.node for found in report.findings} == {"n2"}
+
+
+def test_each_stage_can_be_run():
+    assert [name for name in STAGES if not hasattr(StageRun, f"_run_{name}")] == []
+
+
+def test_pages_list_each_stage_in_its_order():
+    head = "| stage | what it does | skipped |\n|---|---|---|\n"
+    table = (DOCS / "acceptance.md").read_text().partition(head)[2].partition("\n\n")[0]
+    assert [line.split(" | ")[0].strip("| ") for line in table.splitlines()] == list(STAGES)
+    assert f"One step of the gate: {', '.join(STAGES)}." in (DOCS / "glossary.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["results", "certificate"])
+def test_schema_takes_each_stage(name):
+    """Lists that are written by hand forgot one: a certificate that named it was refused."""
+    found = []
+
+    def keep_lists(value):
+        if "preflight" in value.get("enum", ()):
+            found.append(value["enum"])
+        return value
+
+    json.loads((DOCS / f"{name}.schema.json").read_text(), object_hook=keep_lists)
+    assert found
+    assert all(each == list(STAGES) for each in found)

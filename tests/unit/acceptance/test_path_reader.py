@@ -1,0 +1,89 @@
+"""What node/path_reader.py reads of a node, on a made-up tree of sysfs."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from tests.unit.helpers import verbs_tree
+from tests.unit.helpers.verbs_tree import PATH, write
+
+from rdmaprov.acceptance.ask import shapes
+from rdmaprov.acceptance.ask.nodes import ask_nodes, program_command
+from rdmaprov.probe.probe import Probe
+from rdmaprov.probe.target import Target
+
+V1, V2 = "IB/RoCE v1", "RoCE v2"
+LINK_LOCAL = "fe80:0000:0000:0000:0e42:a1ff:fe00:0001"
+FIRST, SECOND = (f"0000:0000:0000:0000:0000:ffff:0a00:000{n}" for n in (1, 2))
+
+
+@pytest.fixture
+def tree(monkeypatch, tmp_path):
+    """Return a tree that the reader takes for /sys."""
+    return verbs_tree.use(monkeypatch, tmp_path / "sys")
+
+
+@pytest.fixture
+def read(tree):
+    assert tree.port.is_dir()
+    probe = Probe({"n0": Target("n0", "", ("/bin/sh", "-c"), sys.executable, 60)})
+
+    def ask(device: str = "mlx5_0", address: str = "10.0.0.2"):
+        document = {
+            "programs": ["no-such-program"],
+            "rails": [{"device": device, "address": address}],
+        }
+        command = program_command("path_reader", document, 60)
+        check = shapes.path_survey(1, ("no-such-program",))
+        answer = ask_nodes(probe, {"n0": command}, lambda _: check)["n0"]
+        assert isinstance(answer, dict), answer
+        return answer
+
+    yield ask
+    probe.close()
+
+
+@pytest.mark.parametrize(
+    ("gids", "chosen"),
+    [
+        ([(0, V1, LINK_LOCAL), (1, V2, LINK_LOCAL), (2, V2, FIRST), (3, V2, SECOND)], 3),
+        ([(0, V1, SECOND), (1, V2, SECOND)], 1),
+        ([(0, V2, LINK_LOCAL), (5, V2, FIRST)], 5),
+        ([(0, V1, LINK_LOCAL), (1, V2, LINK_LOCAL)], 1),
+        ([(0, V1, SECOND)], -1),
+        ([(0, V2, "no gid")], -1),
+        ([], -1),
+    ],
+)
+def test_the_gid_is_of_roce_v2_and_of_the_rails_address_if_there_is_one(tree, read, gids, chosen):
+    for gid in gids:
+        tree.add_gid(*gid)
+    assert read()["rails"][0]["gid"] == chosen
+
+
+def test_infiniband_needs_no_gid(tree, read):
+    write(tree.port / "link_layer", "InfiniBand")
+    tree.add_gid(0, V2, SECOND)
+    assert read()["rails"][0]["gid"] == -1
+
+
+def test_a_rail_has_its_rate_its_numa_node_and_the_links_on_its_way(read):
+    rail = read()["rails"][0]
+    assert (rail["rate"], rail["numa"]) == ("400 Gb/sec (4X NDR)", 1)
+    assert [hop["address"] for hop in rail["path"]] == list(PATH)
+    assert rail["path"][0]["link"] == ["32.0 GT/s PCIe", "8", "32.0 GT/s PCIe", "16"]
+
+
+def test_a_device_without_a_function_has_no_way(tree, read):
+    (tree.port.parents[1] / "device").unlink()
+    assert read()["rails"][0]["path"] == []
+    assert read(device="")["rails"][0]["device"] == ""
+
+
+def test_numa_nodes_have_memory_and_processors(read):
+    assert read()["numa"] == [0]
+
+
+def test_a_program_that_is_not_there_is_not_asked(read):
+    assert read()["programs"] == {"no-such-program": {"there": False, "version": "", "help": []}}

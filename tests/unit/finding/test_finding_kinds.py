@@ -1,0 +1,44 @@
+"""Kinds of findings: each is made somewhere, and no other can be."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.finding.finding import Finding
+from rdmaprov.finding.kinds import KINDS
+
+SOURCE = Path(__file__).parents[3] / "src/rdmaprov"
+KIND = re.compile(r"[a-z]+\.[a-z-]+")
+
+
+def named(path: Path) -> Iterator[str]:
+    """Yield the texts of a module that may be kinds, those of its docstrings left out."""
+    for each in ast.walk(ast.parse(path.read_text())):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value
+
+
+def test_each_kind_is_made_and_each_that_is_made_is_known():
+    texts = {
+        text
+        for path in SOURCE.rglob("*.py")
+        if path.parts[-2:] != ("finding", "kinds.py")
+        for text in named(path)
+    }
+    assert KINDS.keys() - texts == set()
+    assert [name for name in KINDS if not KIND.fullmatch(name)] == []
+
+
+def test_kind_that_nobody_knows_is_refused():
+    with pytest.raises(KeyError):
+        Finding("rail.sloe", "what", "remedy")
+
+
+def test_kinds_are_in_the_order_of_their_names_and_say_all():
+    assert list(KINDS) == sorted(KINDS)
+    assert [name for name, kind in KINDS.items() if not all(kind)] == []

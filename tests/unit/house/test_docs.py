@@ -1,0 +1,181 @@
+"""The documentation is true: links lead somewhere, commands exist, references are as written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from _pytest.config.argparsing import Parser
+from tests.unit.helpers.doc_commands import FENCE, commands, wrong_command
+from tests.unit.helpers.doc_sites import PageSites
+from tests.validate import document as checks
+
+from rdmaprov.cli import cli, document
+from rdmaprov.exit_codes import MEANINGS, ExitCode
+from rdmaprov.validate import plugin
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("roles/*/README.md")])
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^()\s]+(?:\([^()\s]*\))?)\)")
+HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives a page's headings."""
+    found: dict[str, int] = {}
+    for heading in HEADING.findall(FENCE.sub("", page.read_text())):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        found[slug] = found.get(slug, -1) + 1
+    return {f"{slug}-{n}" if n else slug for slug, last in found.items() for n in range(last + 1)}
+
+
+def links() -> Iterator[tuple[Path, str]]:
+    for page in PAGES:
+        text = re.sub(r"`[^`\n]*`", "", FENCE.sub("", page.read_text()))
+        for target in LINK.findall(text):
+            if not re.match(r"[a-z]+:", target):
+                yield page, target
+
+
+def wrong_link(page: Path, target: str) -> str:
+    file, _, anchor = target.partition("#")
+    path = (page.parent / file).resolve() if file else page
+    if not path.exists():
+        return f"{name(page)}: {target}: there is no such file"
+    if anchor and anchor not in anchors(path):
+        return f"{name(page)}: {target}: there is no such heading"
+    return ""
+
+
+def test_links_lead_somewhere():
+    assert [wrong for page, target in links() if (wrong := wrong_link(page, target))] == []
+
+
+@pytest.mark.parametrize("target", ["no_such.md", "architecture.md#no-such", "#no-such"])
+def test_wrong_link_is_found(target):
+    assert wrong_link(ROOT / "docs" / "lab.md", target)
+
+
+@pytest.fixture(scope="session")
+def known(pytestconfig):
+    """Return the options of pytest, its plugins and ours, and the Makefile's targets."""
+    ours = Parser(_ispytest=True)
+    plugin.pytest_addoption(ours)
+    said = "".join(each.optparser.format_help() for each in (pytestconfig._parser, ours))
+    options = re.findall(r"(?<![\w-])(--?[a-zA-Z][\w-]*)", said)
+    targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return {"pytest": frozenset(options), "make": frozenset(targets)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_exist(page, known):
+    found = [wrong_command(line, known) for line in commands(page.read_text())]
+    assert [wrong for wrong in found if wrong] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rdmaprov chekc inventory/lab",
+        "rdmaprov apply inventory/lab --drited",
+        "rdmaprov apply inventory/lab --reboot perhaps",
+        "rdmaprov apply",
+        "rdmaprov lab up --no-such-option",
+        "rdmaprov report one two",
+        "pytest validate/ --no-such-option=all",
+        "make no-such-target",
+    ],
+)
+def test_wrong_command_is_found(line, known):
+    assert list(commands(f"```\n$ .venv/bin/{line}\n```\n")) == [line]
+    assert wrong_command(line, known)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_name_what_exists(page, tmp_path):
+    """Sites, nodes, groups, faults and files of the suite; a page may make a site itself."""
+    sites = PageSites(tmp_path)
+    found = [sites.wrong_name(line) for line in commands(page.read_text())]
+    assert [wrong for wrong in found if wrong] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("rdmaprov check inventory/dc1", "there is no site inventory/dc1"),
+        ("rdmaprov apply inventory/prod --limit gpu07", "inventory/prod has no gpu07"),
+        ("rdmaprov apply inventory/prod --limit rack1,gpu-1-17", "inventory/prod has no gpu-1-17"),
+        ("rdmaprov apply inventory/prod --limit 'rack1:!rack1'", "inventory/prod has no rack1:!"),
+        ("rdmaprov apply inventory/ib --limit rack1", "inventory/ib has no rack1"),
+        ("rdmaprov apply inventory/prod --roles mtuu", "there is no role mtuu"),
+        ("rdmaprov validate inventory/lab test_mtuu.py", "there is no file test_mtuu.py"),
+        ("rdmaprov lab ssh node9 -- true", "the lab has no node9"),
+        ("rdmaprov lab reset node1 gpu1", "the lab has no gpu1"),
+        ("rdmaprov lab fault node1 no-such-fault", "there is no fault no-such-fault"),
+        ("pytest validate/ --hosts=rack9 --inventory=inventory/prod", "has no rack9"),
+        ("pytest validate/ --hosts=all --inventory=inventory/none", "there is no site"),
+    ],
+)
+def test_wrong_name_is_found(line, says, tmp_path):
+    assert says in PageSites(tmp_path).wrong_name(line)
+
+
+def test_site_of_an_earlier_command_is_known(tmp_path):
+    sites = PageSites(tmp_path)
+    facts = "--kind roce --nodes gpu[1:2] --rails ens1 --gbps 400 --gpus 1"
+    assert sites.wrong_name(f"rdmaprov init inventory/new {facts}") == ""
+    assert sites.wrong_name("rdmaprov check inventory/new --limit gpu2") == ""
+    assert "has no gpu3" in sites.wrong_name("rdmaprov check inventory/new --limit gpu3")
+
+
+def test_nodes_of_a_site_with_questions_are_not_known(tmp_path):
+    sites = PageSites(tmp_path)
+    assert sites.wrong_name("rdmaprov init inventory/new") == ""
+    assert sites.wrong_name("rdmaprov check inventory/new") == ""
+    assert "has no gpu1" in sites.wrong_name("rdmaprov check inventory/new --limit gpu1")
+
+
+def test_every_verb_is_used_in_a_guide():
+    """A verb that no page shows in use is one that nobody finds."""
+    typed = {
+        tuple(line.split()[1:3])
+        for page in PAGES
+        if page.name != "cli.md"
+        for line in commands(page.read_text())
+        if line.startswith("rdmaprov ")
+    }
+    assert {verb for verb, *_ in typed} >= set(cli.list_commands(click.Context(cli)))
+
+
+def test_command_line_reference_is_up_to_date():
+    """Refresh with: python -m rdmaprov.cli.document > docs/cli.md."""
+    assert (ROOT / "docs" / "cli.md").read_text() == document.markdown()
+
+
+def test_checks_reference_is_up_to_date():
+    """Refresh with: python -m tests.validate.document > docs/checks.md."""
+    assert (ROOT / "docs" / "checks.md").read_text() == checks.markdown()
+
+
+def test_every_exit_code_has_a_meaning():
+    assert list(MEANINGS) == list(ExitCode)
+
+
+def test_every_page_is_in_the_index():
+    index = {
+        target.partition("#")[0] for page, target in links() if page == ROOT / "docs/README.md"
+    }
+    pages = {page.name for page in ROOT.glob("docs/*.md")} - {"README.md"}
+    assert pages <= index
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150

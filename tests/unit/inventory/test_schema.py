@@ -1,0 +1,170 @@
+"""The roles' argument specs, their defaults, and what is generated from them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from plugins.module_utils.roles import ORDER
+from tests.unit.helpers import sites
+from tests.unit.helpers.sites import raw_spec
+
+from rdmaprov.cli import run
+from rdmaprov.contract import document as contract_document
+from rdmaprov.contract import ranges
+from rdmaprov.contract.json_schema import json_schema
+from rdmaprov.finding import document as findings_document
+from rdmaprov.inventory import document, load_site, schema
+from rdmaprov.inventory.schema import Option, Role
+from rdmaprov.resources import data_dir
+
+SCHEMA = schema.load_shipped()
+ROLES = list(SCHEMA.roles.values())
+OPTIONS = list(SCHEMA.variables.values())
+ROOT = Path(__file__).parents[3]
+FIXTURES = ROOT / "tests/fixtures/sites"
+
+
+def test_roles_are_those_that_a_play_runs_and_the_reboot():
+    assert sorted(SCHEMA.roles) == sorted([*ORDER, "reboot"])
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_default_is_in_the_spec_or_derived_from_other_variables(role: Role):
+    specified = {key: o["default"] for key, o in raw_spec(role.name).items() if "default" in o}
+    path = data_dir("roles") / role.name / "meta" / "derived.yml"
+    derived = yaml.safe_load(path.read_text()) if path.is_file() else {}
+    assert not specified.keys() & derived.keys()
+    assert {**specified, **derived} == dict(role.defaults)
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_template_is_no_default_of_a_spec(role: Role):
+    """It would be of no type that ansible-doc and antsibull-docs know."""
+    assert "{{" not in json.dumps(raw_spec(role.name))
+
+
+def test_variables_are_named_after_their_roles():
+    def is_right(option: Option) -> bool:
+        return bool(re.fullmatch(rf"{option.role}_[a-z0-9_]+", option.name))
+
+    assert [option.name for option in OPTIONS if not is_right(option)] == []
+
+
+def test_variables_have_a_meaning_and_no_default_if_required():
+    unexplained = [each.name for each in OPTIONS if not each.description.strip().endswith(".")]
+    both = [each.name for each in OPTIONS if each.required and each.has_default]
+    assert (unexplained, both) == ([], [])
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_readme_names_every_variable(role: Role):
+    text = (data_dir("roles") / role.name / "README.md").read_text()
+    assert set(re.findall(r"^- `(\w+)`", text, re.MULTILINE)) == set(role.variables)
+
+
+@pytest.mark.parametrize("name", ["prod", "ib"])
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_ansible_accepts_what_a_good_site_becomes(role: Role, name: str):
+    values = load_site(data_dir("inventory") / name).nodes[0].values
+    mine = {key: values[key] for key in role.variables if key in values}
+    result = ArgumentSpecValidator(raw_spec(role.name)).validate(mine)
+    assert result.error_messages == []
+
+
+def test_defaults_are_typed_in_the_good_site(tmp_path: Path):
+    node = load_site(sites.write(tmp_path, sites.GOOD)).nodes[0]
+    optional = {o.name for o in OPTIONS if not o.has_default and not o.required}
+    assert set(node.values) == set(SCHEMA.variables) - optional
+
+
+def test_derived_defaults(tmp_path: Path):
+    node = load_site(sites.write(tmp_path, sites.GOOD)).nodes[0]
+    assert node.get("nccl_ib_tc") == node.get("roce_qos_tos") == 106
+    assert node.get("roce_qos_dscp_priorities") == {26: 3, 48: 6}
+    assert node.get("roce_qos_tc_percent") == {0: 50, 3: 50}
+    assert node.get("mtu_rdma_bytes") == 4096
+    assert node.get("peermem_mode") == "off"
+    assert node.get("nccl_cross_nic") == 0
+
+
+def test_variables_page_is_current():
+    """Refresh with: rdmaprov schema --markdown > docs/variables.md."""
+    assert (ROOT / "docs" / "variables.md").read_text() == document.markdown(SCHEMA)
+
+
+def test_contract_page_is_current():
+    """Refresh with: python -m rdmaprov.contract.document > docs/contract.md."""
+    assert (ROOT / "docs" / "contract.md").read_text() == contract_document.markdown()
+
+
+def test_page_of_findings_is_current():
+    """Refresh with: python -m rdmaprov.finding.document > docs/findings.md."""
+    assert (ROOT / "docs" / "findings.md").read_text() == findings_document.markdown()
+
+
+def test_json_schema_is_one_and_accepts_the_reference_sites(capsys: pytest.CaptureFixture[str]):
+    assert run(["schema", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(printed)
+    assert printed == json_schema(SCHEMA)
+    files = [*data_dir("inventory").glob("*/*_vars/*.yml"), *FIXTURES.glob("*/*_vars/*.yml")]
+    assert {path.parts[-3] for path in files} >= {"prod", "ib", "lab"}
+    for path in files:
+        assert wrong_places(path.read_text()) == [], path
+
+
+def wrong_places(text: str) -> list[str]:
+    """Return where a file does not match the JSON Schema, as an editor would show it."""
+    content = json.loads(json.dumps(yaml.safe_load(text)))  # keys are texts, as in an editor
+    validator = jsonschema.Draft202012Validator(json_schema(SCHEMA))
+    return [error.json_path for error in validator.iter_errors(content)]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("fabric_kind: roce", "fabric_kind: ethernet"),
+        ("fabric_mtu_bytes: 9000", "fabric_mtu_bytes: big"),
+        ("fabric_rails: [{netdev: a}]", "fabric_rails: [{netdve: a}]"),
+        ("fabric_lossless_priority: 7", "fabric_lossless_priority: 9"),
+        ("fabric_roce_dscp: '{{ site_dscp }}'", "fabric_roce_dscp: 64"),
+        ("fabric_memory_bytes: 2T", "fabric_memory_bytes: 64"),
+        ("hugepages_2m_per_numa_node: [0, 1]", "hugepages_2m_per_numa_node: [0, -1]"),
+        ("roce_qos_dscp_priorities: {63: 7}", "roce_qos_dscp_priorities: {64: 7}"),
+        ("roce_qos_dscp_priorities: {63: '{{ x }}'}", "roce_qos_dscp_priorities: {63: 8}"),
+        ("fabric_cnp_priority: 6", "fabric_cnp_priorty: 6"),
+        ("site_mtu: 1500", "fabric_mtu: 1500"),
+        ("fabrics: 1", "__fabric_x: 1"),
+        ("reboot_policy: never", "reboot_policy: no"),
+    ],
+)
+def test_json_schema_knows_names_ranges_and_choices(right: str, wrong: str):
+    assert wrong_places(right) == []
+    assert len(wrong_places(wrong)) == 1
+
+
+@pytest.mark.parametrize("name", [*ranges.VALUES, *ranges.PAIRS])
+def test_ranges_are_of_variables_that_exist(name: str):
+    assert name in SCHEMA.variables
+
+
+VARS = [
+    case for case in sites.wrong_sites() if case.vars and case.rule.startswith(("range.", "names."))
+]
+
+
+@pytest.mark.parametrize("case", VARS, ids=lambda case: case.id)
+def test_json_schema_refuses_what_check_refuses_by_name_or_range(case: sites.Wrong):
+    assert wrong_places(str(case.vars)) or case.rule == "range.tables"
+
+
+def test_schema_prints_every_variable(capsys: pytest.CaptureFixture[str]):
+    assert run(["schema"]) == 0
+    out = capsys.readouterr().out
+    assert [name for name in SCHEMA.variables if f"{name}: " not in out] == []

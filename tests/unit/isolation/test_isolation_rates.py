@@ -1,0 +1,51 @@
+"""How often isolation is right, with many nodes and many fleets."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from bench.isolation import table
+from tests.madeup.isolation import KINDS, World, leaves, names, rates, solve
+
+pytestmark = pytest.mark.program
+
+DOCS = Path(__file__).parents[3] / "docs/acceptance.md"
+
+
+def test_no_good_node_of_512_is_accused_at_one_percent_noise():
+    for seed in range(40):
+        world = World(noise=0.01, leaf_of=leaves(512, 32), seed=seed)
+        done = solve(512, world, known=seed % 2 == 0)
+        assert done.faulty_parts == ()
+        assert done.rounds <= 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_fault_is_named_at_512_nodes(kind):
+    seen = rates(kind, 512, 32, trials=2)
+    assert (seen.found, seen.false) == (1.0, 0.0)
+    assert seen.rounds <= 30
+
+
+def test_no_false_accusation_in_a_thousand_fleets():
+    chance = random.Random(2026)
+    for seed in range(1000):
+        count = chance.choice([5, 6, 7, 8, 9, 12, 16, 17, 24, 33, 48])
+        size = chance.choice([count, 4, 8])
+        bad = chance.sample(names(count), chance.randint(0, count // 5))
+        world = World(
+            nodes={node: chance.choice([0.0, 0.25, 0.5, 0.86]) for node in bad},
+            noise=0.01,
+            leaf_of=leaves(count, size),
+            seed=seed,
+        )
+        done = solve(count, world, known=size < count)
+        accused = {part.nodes for part in done.faulty_parts if part.confidence == "high"}
+        assert accused <= {(node,) for node in bad}, (seed, count, size, bad, done)
+
+
+@pytest.mark.long
+def test_rates_of_the_docs_are_measured():
+    assert table() in DOCS.read_text(encoding="utf-8")

@@ -1,0 +1,183 @@
+"""What perftest prints is read: numbers with their units, and why there are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rdmaprov.acceptance.paths.outcome import outcome
+from rdmaprov.perftest import errors
+from rdmaprov.perftest.model import End, PathTest
+from rdmaprov.perftest.tool.failures import cause, last_line
+from rdmaprov.perftest.tool.output import read_figures, read_mtu
+
+HEAD = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+FIXTURES = Path(__file__).parents[2] / "fixtures/perftest"
+
+
+def fixture(name: str) -> str:
+    return (FIXTURES / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "gb_s"),
+    [
+        ("bw-5-mb.txt", 11024.71 * 1.048576 / 1000),
+        ("bw-6-soft-roce-mb.txt", 90.04 * 1.048576 / 1000),
+        ("bw-24-mib.txt", 11030.45 * 1.048576 / 1000),
+        ("bw-25-cuda-loopback-mib.txt", 14948.67 * 1.048576 / 1000),
+        ("bw-25-duration-gbits.txt", 98.02 / 8),
+        ("bw-cx7-four-qps-gbits.txt", 111.71 / 8),
+    ],
+)
+def test_a_table_of_bandwidths_gives_the_mean_in_gb_s(name: str, gb_s: float) -> None:
+    figures = read_figures(fixture(name), 65536)
+    assert figures is not None
+    assert figures.gb_s == pytest.approx(gb_s)
+    assert figures.usec == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "usec"),
+    [
+        ("lat-5.txt", 2, 1.58),
+        ("lat-mlx4-all-sizes.txt", 2, 0.89),
+        ("lat-mlx4-all-sizes.txt", 8, 0.89),
+    ],
+)
+def test_a_table_of_latencies_gives_the_typical_one(name: str, size: int, usec: float) -> None:
+    figures = read_figures(fixture(name), size)
+    assert figures is not None
+    assert (figures.usec, figures.gb_s) == (usec, 0)
+
+
+def test_a_latency_over_a_duration_gives_the_mean() -> None:
+    # Formats RESULT_FMT_LAT_DUR and REPORT_FMT_LAT_DUR of perftest_parameters.h.
+    head = " #bytes        #iterations       t_avg[usec]    tps average\n"
+    text = f"{head} 2       1000            3.21        311526.48\n"
+    figures = read_figures(text, 2)
+    assert figures is not None
+    assert figures.usec == 3.21
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "unit", "gb_s"),
+    [
+        ("bw-24.json", 65536, "MB/sec", 2229.27 * 1.048576 / 1000),
+        ("bw-4.5-no-json.txt", 1 << 20, "Gb/sec", 97.28 / 8),
+    ],
+)
+def test_json_is_read_also_where_it_is_none(name: str, size: int, unit: str, gb_s: float) -> None:
+    figures = read_figures(fixture(name), size, unit)
+    assert figures is not None
+    assert figures.gb_s == pytest.approx(gb_s)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "garbage\x00\x1b[31m 1 2 3 4 5\n" * 50,
+        HEAD,
+        HEAD + " 65536 5000 nan nan 0\n",
+        HEAD + " 65536 1 1 1e300 0\n",
+        HEAD + " 65536 5000 0.00 0.00 0.0\n",
+        HEAD + " 65536 1 1 99999 1.0\n",
+        HEAD.replace("Gb/", "XB/") + " 65536 1 1 1 1.0\n",
+        HEAD + " 1024 1 1 1 1.0\n",
+        ' 65536 5000 1.0 1.0 1.0\n{"results": {"MsgSize": "65536"',
+    ],
+)
+def test_a_text_without_a_possible_number_of_that_size_gives_none(text: str) -> None:
+    assert read_figures(text, 65536) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "said"),
+    [
+        ("fail-completion.txt", errors.COMPLETION, "Completion with error at client"),
+        ("fail-completion-counts.txt", errors.COMPLETION, "Completion with error at client"),
+        ("fail-memory-locked.txt", errors.NO_MEMORY, "Couldn't allocate MR"),
+        ("fail-no-peermem.txt", errors.NO_MEMORY, "Couldn't allocate MR with error=14"),
+        ("fail-connect.txt", errors.NO_ANSWER, "Couldn't connect to 10.55.206.82:18515"),
+        ("fail-4.5-no-clock.txt", errors.NO_CLOCK, "Correlation coefficient r^2: 0.349773 < 0.9"),
+        ("fail-4.5-no-device.txt", errors.NO_DEVICE, "Did not detect devices"),
+        (
+            "fail-4.5-no-cuda.txt",
+            errors.NO_GPU_MEMORY,
+            "ib_write_bw: unrecognized option '--use_cuda=0'",
+        ),
+    ],
+)
+def test_a_failure_has_the_word_of_its_cause(name: str, word: str, said: str) -> None:
+    assert cause(fixture(name)) == (word, said)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (
+            "Failed to modify QP 291 to RTR\n Unable to Connect the HCA's through the link\n",
+            errors.NO_PATH,
+        ),
+        ("Couldn't listen to port 18515\n", errors.PORT_IN_USE),
+        (" Port number 1 state is Down\n Couldn't set the link layer\n", errors.NO_DEVICE),
+        (
+            " Gid index should be between 0 and 64\n Parser function exited with Error\n",
+            errors.NO_DEVICE,
+        ),
+        ("initializing CUDA\ncuInit(0) returned 100\n", errors.NO_GPU_MEMORY),
+        ("initializing CUDA\nCouldn't allocate MR with error=14\n", errors.NO_GPU_MEMORY),
+        ("Conflicting CPU frequency values detected: 1.0 != 2.0. CPU Frequency is not max.\n", ""),
+        ("", ""),
+    ],
+)
+def test_what_its_source_says_has_a_word(text: str, word: str) -> None:
+    assert cause(text)[0] == word
+
+
+def test_a_good_run_has_no_cause() -> None:
+    for path in sorted(FIXTURES.glob("bw-*.txt")):
+        assert cause(path.read_text(encoding="utf-8")) == ("", ""), path.name
+
+
+def test_every_word_has_a_meaning() -> None:
+    words = {
+        value for name, value in vars(errors).items() if name.isupper() and isinstance(value, str)
+    }
+    assert words == set(errors.MEANINGS)
+    assert words > errors.UNTESTED
+
+
+def test_what_perftest_says_is_shown_without_control_characters_and_cut() -> None:
+    assert last_line("one\n\x1b[31m" + "x" * 900 + "\n-----\n\n").startswith(r"\x1b[31mxxx")
+    assert len(last_line("x" * 900)) == 300
+
+
+@pytest.mark.parametrize(
+    ("name", "mtu"),
+    [
+        ("bw-25-duration-gbits.txt", 4096),
+        ("bw-6-soft-roce-mb.txt", 1024),
+        ("bw-24.json", 1024),
+        ("bw-4.5-no-json.txt", 4096),
+        ("fail-connect.txt", 0),
+    ],
+)
+def test_the_mtu_of_the_path_is_read(name, mtu):
+    assert read_mtu((FIXTURES / name).read_text()) == mtu
+
+
+def ended(name, rc=0):
+    return {"rc": rc, "why": "", "out": (FIXTURES / name).read_text()}
+
+
+def test_a_path_of_small_packets_is_no_good_path():
+    test = PathTest(End("a", 0), End("b", 0), size=65536)
+    client = ended("bw-6-soft-roce-mb.txt")
+    found = outcome(test, client, client, listened=True, lost="", mtu=4096)
+    assert (found.error, found.said) == ("small-mtu", "packets of 1024 B, expected 4096 B")
+    assert found.error not in errors.UNTESTED
+    assert outcome(test, client, client, listened=True, lost="", mtu=1024).gb_s > 0.09
+    assert outcome(test, client, client, listened=True, lost="").error == ""

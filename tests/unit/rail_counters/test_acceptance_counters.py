@@ -1,0 +1,154 @@
+"""What counters of rails say after a run: errors by rate, balance, volume, priority."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+import math
+
+import pytest
+from tests.unit.helpers.preflight_facts import facts, four_nodes
+
+from rdmaprov.rail_counters import link_errors
+from rdmaprov.rail_counters import traffic as counters
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    return four_nodes(tmp_path_factory.mktemp("site"))
+
+
+RUN_S = 600.0
+
+
+def counted(node, **changes):
+    """Return what two rails counted, whose counters grew by so much on the second."""
+    old, new = facts(1), copy.deepcopy(facts(1))
+    for number, each in enumerate(new["rails"]):
+        each["counters"].update({"port.port_xmit_data": 25_000_000 if number == 0 else 24_000_000})
+    for name, value in changes.items():
+        kind, _, counter = name.partition("__")
+        old["rails"][1]["counters"].setdefault(f"{kind}.{counter}", 0)
+        new["rails"][1]["counters"][f"{kind}.{counter}"] = value
+    new["time"] += RUN_S
+    return counters.rail_traffic(node, old, new)
+
+
+def test_bytes_are_words_of_four(nodes):
+    assert [each.sent_bytes for each in counted(nodes[0])] == [100_000_000, 96_000_000]
+
+
+def test_errors_that_were_there_before_are_no_findings(nodes):
+    rails = counted(nodes[0])
+    assert list(link_errors.findings(rails)) == []
+    assert list(counters.balance(rails)) == []
+    assert list(counters.volume(rails, 180_000_000)) == []
+
+
+NEVER = ["port__link_downed", "ethtool__link_down_events_phy", "hw__retry_exceeded_err"]
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_what_breaks_connections_is_named_at_the_first_event(nodes, name):
+    (finding,) = link_errors.findings(counted(nodes[0], **{name: 1}))
+    assert (finding.node, finding.rail) == ("n1", 1)
+    assert name.replace("__", ".") in finding.what
+    assert finding.what.endswith("expected 0")
+
+
+RARE = ["port__symbol_error", "ethtool__rx_discards_phy", "hw__rx_icrc_encapsulated"]
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_errors_are_judged_by_the_bits_that_the_line_carried(nodes, name):
+    # 400 Gb/s for 600 s at 1e-12: 240 on average; by Poisson, more than 339 are one in a billion.
+    assert list(link_errors.findings(counted(nodes[0], **{name: 339}))) == []
+    (finding,) = link_errors.findings(counted(nodes[0], **{name: 340}))
+    assert (finding.node, finding.rail) == ("n1", 1)
+    assert "expected at most 339, a rate of 1.4e-12 per bit" in finding.what
+
+
+def test_a_fleet_at_a_healthy_error_rate_has_no_findings(nodes):
+    # 4,096 ports at 1e-15 have about 1,000 errors in these 600 s, and some have three or four.
+    for count in range(5):
+        assert list(link_errors.findings(counted(nodes[0], port__symbol_error=count))) == []
+
+
+@pytest.mark.parametrize("mean", [1e-6, 0.005, 0.05, 1, 24, 240, 499])
+def test_chance_alone_accuses_one_link_of_a_billion(mean):
+    most = link_errors.most_errors(mean / link_errors.MAX_BER)
+
+    def more_than(count):
+        first = math.exp((count + 1) * math.log(mean) - mean - math.lgamma(count + 2))
+        terms = itertools.accumulate(
+            range(count + 2, count + 2000), lambda term, n: term * mean / n, initial=first
+        )
+        return math.fsum(terms)
+
+    assert more_than(most) < 1e-9 <= more_than(most - 1) * 1.001
+
+
+def test_errors_of_a_line_whose_time_is_not_known_are_named(nodes):
+    rails = [
+        dataclasses.replace(each, bits=0.0) for each in counted(nodes[0], port__symbol_error=1)
+    ]
+    (finding,) = link_errors.findings(rails)
+    assert finding.what.endswith("expected 0")
+
+
+def test_a_link_may_recover_once(nodes):
+    assert list(link_errors.findings(counted(nodes[0], port__link_error_recovery=1))) == []
+    (finding,) = link_errors.findings(counted(nodes[0], port__link_error_recovery=2))
+    assert "2 link recoveries" in finding.what
+
+
+def test_packets_out_of_order_are_reported_and_no_fault(nodes):
+    rails = counted(nodes[0], hw__out_of_sequence=10**6)
+    assert list(link_errors.findings(rails)) == []
+    assert counters.congestion(rails)["n1 rail 1"]["hw.out_of_sequence"] == 10**6 - 7
+
+
+def test_the_lossless_priority_discards_nothing(nodes):
+    rails = counted(nodes[0], ethtool__rx_prio3_discards=1, ethtool__rx_prio0_discards=300)
+    (finding,) = link_errors.findings(rails, 3)
+    assert "ethtool.rx_prio3_discards" in finding.what
+    assert "--roles roce_qos" in finding.remedy
+
+
+def test_a_counter_that_fell_says_nothing(nodes):
+    rails = counted(nodes[0], hw__out_of_sequence=3)
+    assert "hw.out_of_sequence" not in rails[1].delta
+    assert list(link_errors.findings(rails)) == []
+
+
+def test_a_rail_that_sends_little_is_named(nodes):
+    (finding,) = counters.balance(counted(nodes[0], port__port_xmit_data=2_000_000))
+    assert (finding.node, finding.rail) == ("n1", 1)
+
+
+def test_data_that_did_not_take_the_rails_is_named(nodes):
+    (finding,) = counters.volume(counted(nodes[0]), 900_000_000)
+    assert "its rails sent 0.2 GB, a ring sends 0.9 GB" in finding.what
+
+
+def test_data_of_the_wrong_priority_is_named(nodes):
+    right = counted(nodes[0], ethtool__tx_prio3_bytes=99, ethtool__tx_prio0_bytes=1)
+    assert [f for f in counters.priorities(nodes[0], right) if f.rail == 1] == []
+    wrong = counted(nodes[0], ethtool__tx_prio3_bytes=1, ethtool__tx_prio0_bytes=99)
+    (finding,) = [f for f in counters.priorities(nodes[0], wrong) if f.rail == 1]
+    assert "1 % of the bytes had priority 3" in finding.what
+    assert "most had 0" in finding.what
+
+
+def test_priorities_that_nothing_counts_are_not_known(nodes):
+    assert {f.proven for f in counters.priorities(nodes[0], counted(nodes[0]))} == {False}
+
+
+def test_management_that_carries_data_is_named(nodes):
+    old, new = facts(1), facts(1)
+    new["others"] = {"eth0": 10**9}
+    (finding,) = counters.management(nodes[0], old, new, 10**9)
+    assert "eth0, which is not a rail, sent 1.0 GB" in finding.what
+    new["others"] = {"eth0": 20_000_000}
+    assert list(counters.management(nodes[0], old, new, 10**9)) == []
