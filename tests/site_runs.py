@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +87,11 @@ class SiteRuns:
         """Return the results of the run that began last."""
         document: dict[str, Any] = json.loads((self.newest() / "results.json").read_text())
         return document
+
+
+def keep_validated(directory: Path, site: Path, names: Iterable[str]) -> None:
+    """Write a run of a complete validate that passed."""
+    nodes = {name: {"state": "passed", "complete": True} for name in names}
+    path = directory / "runs/20260101-120000-validate/results.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"schema": 1, "site": str(site), "nodes": nodes}))

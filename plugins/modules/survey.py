@@ -77,6 +77,10 @@ boot_id:
   description: The kernel's ID of this boot.
   returned: always
   type: str
+uptime_s:
+  description: How long the node has been up, in seconds.
+  returned: always
+  type: float
 """
 
 import contextlib

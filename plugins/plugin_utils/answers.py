@@ -26,6 +26,7 @@ _DIFF = ("before_header", "after_header", "before", "after")
 _ENTRY = frozenset({"changes", "diff", "reboot", "interrupts", "notes", "waits"})
 _TIMER = re.compile(r"rdmaprov-revert-[0-9A-Za-z-]{1,64}")
 _BOOT_ID = re.compile(r"[0-9a-f-]{1,36}")
+_MOST_UPTIME_S = 1e10  # 300 years
 # Control characters but tab and newline, and those that turn the direction of a text around.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -62,7 +63,7 @@ def role_answer(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, Any]:
-    """Return what a survey answered: roles, pending, problems, busy, boot_id, warnings.
+    """Return what a survey answered: roles, pending, problems, busy, boot_id, uptime_s, warnings.
 
     Args:
         raw: of the module, or of the probe.
@@ -92,6 +93,9 @@ def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, A
     boot_id = _text(raw.get("boot_id"), "boot_id")
     if not _BOOT_ID.fullmatch(boot_id):
         raise Odd("has no boot_id")
+    uptime = raw.get("uptime_s", 0.0)
+    if not isinstance(uptime, (int, float)) or not 0 <= uptime < _MOST_UPTIME_S:
+        raise Odd("has an uptime_s that is none")
     return {
         "changed": False,
         **failed,
@@ -101,6 +105,7 @@ def survey_answer(raw: Mapping[str, Any], roles: Collection[str]) -> dict[str, A
         "warnings": _warnings(raw),
         "busy": _texts(raw, "busy", []),
         "boot_id": boot_id,
+        "uptime_s": float(uptime),
     }
 
 

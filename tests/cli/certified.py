@@ -17,6 +17,7 @@ from tests.madeup.fleet import MadeUpFleet
 from tests.madeup.nodes import MadeUpNodes, rail_address
 from tests.madeup.runner import MadeUpRunner
 from tests.madeup.shape import FleetShape
+from tests.site_runs import keep_validated
 
 from rdmaprov import cli
 from rdmaprov.acceptance import gate
@@ -92,6 +93,7 @@ class CertifiedFleet(MadeUpNodes):
         self.allowed = directory / "allowed_signers"
         self.allowed.write_text(f"ops@example.com {public(self.operator)}\n")
         self._write_site()
+        keep_validated(directory, directory / "site", self.roots)
 
     def _write_site(self) -> None:
         hosts = self.directory / "known_hosts"

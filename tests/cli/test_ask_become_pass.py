@@ -84,7 +84,7 @@ CONNECTING = {
     "discover": ["discover", "site"],
     "validate": ["validate", "site", "test_mine.py"],
     "validate-workers": ["validate", "site", "test_mine.py", "-n", "2"],
-    "accept": ["accept", "site"],
+    "accept": ["accept", "site", "--ignore-validate"],
     "tune": ["tune", "site"],
     "subnet": ["subnet", "ib"],
     "watch": ["watch", "site", "--for", "1s"],

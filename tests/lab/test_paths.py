@@ -43,7 +43,7 @@ def _heal(fleet):
 
 def measure(fleet, *words):
     """Run stages of the gate; return what came of them."""
-    code, said = fleet.run("accept", *words, "--sizes", "16K:64K")
+    code, said = fleet.run("accept", "--ignore-validate", *words, "--sizes", "16K:64K")
     results = fleet.results()
     assert leftovers_of_accept(fleet.lab, FOUR) == [""] * len(FOUR)
     stages = {stage["name"]: stage for stage in results["stages"]}

@@ -51,7 +51,9 @@ def accept_signed(fleet, directory):
     key = make_key(directory / "operator")
     allowed = directory / "allowed_signers"
     allowed.write_text(f"ops@example.com {public(key)}\n")
-    code, said = fleet.run("accept", "--limit", ",".join(NODES), *SIZES, "--sign", str(key))
+    code, said = fleet.run(
+        "accept", "--ignore-validate", "--limit", ",".join(NODES), *SIZES, "--sign", str(key)
+    )
     assert code == 0, said
     assert "countersigned by 2 of 2 nodes" in said
     [certificate] = fleet.directory.glob("runs/*-accept/certificate.json")

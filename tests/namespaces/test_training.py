@@ -20,7 +20,7 @@ def runs(four_nodes):
 
 def train(runs):
     """Return exit code, what was printed, and the proven findings as node, level and rail."""
-    code, said = runs.run("accept", "--stages", "training")
+    code, said = runs.run("accept", "--ignore-validate", "--stages", "training")
     found = [(f["node"], f["level"], f["rail"]) for f in runs.results()["findings"] if f["proven"]]
     return code, said, found
 

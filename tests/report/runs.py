@@ -22,6 +22,7 @@ from rdmaprov.validate.verdict import Setting
 
 SITE = Path("inventory/prod")
 STARTED = datetime(2026, 3, 2, 9, 12, tzinfo=UTC)
+BOOT_ID = "5b0ff6c1-2a0e-4c8b-9d3f-0a1b2c3d4e5f"
 ROLES = tuple(role for role in ORDER if role != "torch_runtime")
 TESTS = {
     "test_fabric.py": ("test_rail_is_up", "test_rail_has_its_address"),
@@ -59,6 +60,9 @@ def validated(count: int, *, bad: bool = True, rails: int = 8) -> dict[str, Any]
                 for device in range(rails) if file in OF_RAIL else [None]:
                     _judge(findings, fleet, node, (file, function, device), bad)
     report(findings, "test_uniformity.py::test_same_driver", "", "passed")
+    findings.asked.boots = dict.fromkeys(fleet, (BOOT_ID, 86400.0))
+    for name, counts in findings.by_node.items():
+        findings.asked.due[name] = sum(counts.values())
     request = validate_run.ValidateRequest(SITE, None, None, ())
     ended = STARTED + timedelta(seconds=75)
     return plain(validate_run.document(request, STARTED, ended, findings.exit_code(), findings))

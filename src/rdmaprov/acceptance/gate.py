@@ -25,6 +25,7 @@ from rdmaprov.acceptance.stages import groups as stages_groups
 from rdmaprov.acceptance.stages import host as stages_host
 from rdmaprov.acceptance.stages import scaling as stages_scaling
 from rdmaprov.acceptance.stages import soak as stages_soak
+from rdmaprov.acceptance.stages import state
 from rdmaprov.acceptance.stages import training as stages_training
 from rdmaprov.acceptance.stages.host_loopbacks import add_host_paths
 from rdmaprov.acceptance.stages.pairs import run_site_pairs
@@ -32,8 +33,8 @@ from rdmaprov.acceptance.stages.preflight import run_preflight
 from rdmaprov.acceptance.stages.rails_alone import Outputs
 from rdmaprov.acceptance.stages.whole_fleet import WholeFleet
 from rdmaprov.errors import UsageError
-from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
+from rdmaprov.runs.last_word import Word
 from rdmaprov.words import quantity
 
 __all__ = ["Gate", "Options"]
@@ -52,7 +53,7 @@ class Gate:
         on_stage: is called with a line for each stage.
         on_event: is called with each event of each rank.
         on_start: is called with the number of `checked` events that a good run has of each rank.
-        state: nodes whose state is known to be wrong.
+        words: the last word of `validate` about each node; None if it does not matter.
         known: stages of an interrupted run, which are not done again.
         on_report: is called with all reports as a stage ends.
 
@@ -66,7 +67,7 @@ class Gate:
     on_stage: Callable[[str], None]
     on_event: Callable[[RankEvent], None] = lambda _event: None
     on_start: Callable[[int], None] = lambda _count: None
-    state: Sequence[Finding] = ()
+    words: Mapping[str, Word] | None = None
     known: Mapping[str, StageReport] = field(default_factory=dict)
     on_report: Callable[[Sequence[StageReport]], None] = lambda _reports: None
 
@@ -172,17 +173,16 @@ class StageRun:
         return report.name == "state" or self.site is not None
 
     def _run_state(self) -> StageReport:
-        found = list(self.gate.state)
-        said = f"{quantity(len(self.nodes), 'node')}: the last validate of {len(found)} failed"
-        return StageReport(
-            "state", said if found else "no node failed its last validate", findings=found
-        )
+        return state.run_state(self.gate.words, [node.name for node in self.nodes])
 
     def _run_preflight(self) -> StageReport:
         """Ask each node for its facts, and find where ranks join."""
         gate = self.gate
         gate.on_stage(f"preflight: {quantity(len(self.nodes), 'node')}")
         report, self.site = run_preflight(self.result, gate.connection, self.nodes, gate.options)
+        found = state.other_boots(gate.words, self.result.facts)
+        report.findings += found
+        report.left_out |= {each.node: each.what for each in found}
         return report
 
     def _run_host(self) -> StageReport:

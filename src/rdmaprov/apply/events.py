@@ -43,6 +43,8 @@ class Survey:
     pending: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     busy: tuple[str, ...] = ()  # who uses the node, if traffic is interrupted
+    boot_id: str = ""
+    uptime_s: float = 0.0
 
     @property
     def interrupts(self) -> tuple[str, ...]:
@@ -145,7 +147,8 @@ def parse_survey(result: Mapping[str, Any]) -> Survey | None:
         return None
     roles = {str(name): _role_plan(_mapping(plan)) for name, plan in result["roles"].items()}
     pending, problems = _texts(result.get("pending")), _texts(result.get("problems"))
-    return Survey(roles, pending, problems, _texts(result.get("busy")))
+    boot, uptime = str(result.get("boot_id") or ""), _number(result.get("uptime_s"))
+    return Survey(roles, pending, problems, _texts(result.get("busy")), boot, uptime)
 
 
 def _role_plan(plan: Mapping[str, Any]) -> RolePlan:

@@ -229,8 +229,11 @@ def _as_data(node: NodeResult) -> dict[str, Any]:
         plans = {name: node.before.roles[name] for name in node.before.pending}
         changes = {name: plan.changes for name, plan in plans.items()}
         waits = {name: plan.waits for name, plan in plans.items() if plan.waits}
+    last = node.after or node.before or Survey()
     return {
         "state": str(node.state),
+        "boot_id": last.boot_id,
+        "uptime_s": last.uptime_s,
         "roles": role_states(node),
         "changes": {role: [asdict(change) for change in made] for role, made in changes.items()},
         "waits": waits,

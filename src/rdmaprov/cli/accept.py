@@ -90,7 +90,9 @@ from rdmaprov.cli.verbosity import verbosity_options
     help="Time limit of each job; by default it grows with the number of ranks.",
 )
 @click.option(
-    "--ignore-validate", is_flag=True, help="Measure nodes even if their last validate failed."
+    "--ignore-validate",
+    is_flag=True,
+    help="Measure nodes even if no complete validate has passed.",
 )
 @click.option(
     "--sign",

@@ -102,6 +102,8 @@ def certify(result: GateResult, connection: Nodes, directory: RunDirectory, term
         return _withdraw(result, connection)
     if result.exit_code() is not ExitCode.OK:
         return Issued()
+    if terms.asked["ignore_validate"]:
+        return Issued(["no certificate: --ignore-validate leaves the nodes' settings unknown"])
     try:
         return issue(result, connection, directory.path, datetime.now(UTC), terms)
     except OSError as error:

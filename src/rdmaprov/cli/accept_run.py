@@ -18,7 +18,6 @@ from rdmaprov.acceptance.options import Options, parse_duration
 from rdmaprov.acceptance.ranks.events import RankEvent
 from rdmaprov.acceptance.result import GateResult
 from rdmaprov.acceptance.stage_report import StageReport, parse_stages
-from rdmaprov.acceptance.stages import state
 from rdmaprov.acceptance.stages.resume import (
     FILE,
     as_text,
@@ -37,6 +36,7 @@ from rdmaprov.cli.site_lock import site_lock
 from rdmaprov.problem import printable
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
+from rdmaprov.runs.last_word import last_words
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line, Meter
 
@@ -131,7 +131,7 @@ def run_gate(
         options: of the gate.
         chosen: the launcher.
         resume: the run to take up, or `newest`; None for none.
-        ignore_validate: whether to measure nodes whose last validate failed.
+        ignore_validate: whether to measure nodes whose last validate did not pass.
         key: signs the certificate; None for the site's.
         is_left: whether nodes get their part of it, even if the site does not ask for that.
         json_file: for the user, if that was asked.
@@ -193,9 +193,9 @@ def _result(
     ignore_validate: bool,
     chosen: LaunchChoice,
 ) -> GateResult:
-    """Return the result of the gate; do not measure nodes whose last validate failed."""
+    """Return the result of the gate; do not measure nodes that nobody has validated."""
     fleet, names = ready.fleet, ready.nodes
-    wrong = [] if ignore_validate else state.findings(fleet.site, names)
+    words = None if ignore_validate else last_words(fleet.site, names)
     return Gate(
         tuple(with_launcher(node, chosen.launcher) for node in fleet.nodes),
         connection,
@@ -205,7 +205,7 @@ def _result(
         progress.tell,
         progress.hear,
         lambda count: progress.moving.count(0, count),
-        wrong,
+        words,
         kept.known,
         kept.keep,
     ).run()

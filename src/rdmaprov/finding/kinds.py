@@ -336,8 +336,14 @@ KINDS = {
     "soak.unmeasured": FindingKind(
         "The soak is not measured.", "no interval was reported", "it was too short: `--soak`"
     ),
+    "state.unproven": FindingKind(
+        "A node is not measured, because no complete validate has passed since it changed.",
+        "results.json of all runs of validate and apply; the node's boot id",
+        "a node that was never validated, or in part (`-k`, `-x`, an interrupt); a newer apply; a "
+        "reboot; a node that did not answer: `rdmaprov validate`",
+    ),
     "state.wrong": FindingKind(
-        "A node is not measured, because its state is wrong or not known.",
+        "A node is not measured, because its settings are wrong.",
         "the newest validate",
         "`rdmaprov apply`, then `rdmaprov validate`",
     ),

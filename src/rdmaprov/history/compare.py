@@ -12,7 +12,7 @@ from rdmaprov.bandwidth.history import MIN_RESULTS
 from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.history.certificate_facts import ISSUED, UNTIL
 from rdmaprov.history.comparison import Comparison, Measured, RunDifference
-from rdmaprov.history.digest import RunDigest, RunSeries, Trouble
+from rdmaprov.history.digest import NOT_RUN, RunDigest, RunSeries, Trouble
 from rdmaprov.history.events import settings_between
 from rdmaprov.history.index import Index
 from rdmaprov.history.read_run import read_run
@@ -120,7 +120,8 @@ def _states(what: str, was: dict[str, str], now: dict[str, str]) -> Iterator[Run
         if pair[0] != pair[1]:
             grouped[pair].append(name)
     for (before, after), names in grouped.items():
-        worse = None if not before or not after else before in GOOD and after not in GOOD
+        is_known = before and after and NOT_RUN not in (before, after)
+        worse = (before in GOOD and after not in GOOD) if is_known else None
         yield RunDifference(what, before, after, tuple(names), worse)
 
 
@@ -135,7 +136,9 @@ def _troubles(one: RunDigest, other: RunDigest) -> Iterator[RunDifference]:
     keys = common_keys(in_order, lambda run: run.troubles)
     was, now = _first_of_each(one, keys), _first_of_each(other, keys)
     yield from _joined((each for key, each in now.items() if key not in was), came=True)
-    yield from _joined((each for key, each in was.items() if key not in now), came=False)
+    # Of what the other run did not ask, nobody knows whether it is gone.
+    gone = (each for key, each in was.items() if key not in now and key[1] not in other.partial)
+    yield from _joined(gone, came=False)
 
 
 def _first_of_each(run: RunDigest, keys: Mapping[str, str]) -> dict[tuple[str, str], Trouble]:

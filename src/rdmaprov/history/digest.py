@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 LOWER_IS_BETTER = "us"
+NOT_RUN = "not run"  # the state of a node of which a run asked a part, and found nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ class RunDigest:
         started: seconds since 1970.
         seconds: that it took.
         exit_code: its own.
-        states: of each node, in the words of its verb.
+        states: of each node, in the words of its verb, or NOT_RUN.
+        partial: nodes that were not asked everything; the fleet is empty.
         stages: the state of each stage of an acceptance.
         values: what it measured.
         facts: versions and identities.
@@ -108,6 +110,7 @@ class RunDigest:
     seconds: float
     exit_code: int
     states: dict[str, str] = field(default_factory=dict)
+    partial: set[str] = field(default_factory=set)
     stages: dict[str, str] = field(default_factory=dict)
     values: dict[RunSeries, float] = field(default_factory=dict)
     facts: list[Fact] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -25,9 +25,10 @@ class Seen:
         newest: the last one that did.
         runs: how many did.
         of: how many runs of the verb there were since the first one.
-        is_there: whether the newest run of the verb has it.
+        is_there: whether a node has it by the last run that asked the node everything.
         nodes: that ever had it.
         rails: their rails.
+        at: the nodes that have it by the last run that asked them everything; empty for the fleet.
 
     """
 
@@ -42,6 +43,7 @@ class Seen:
     is_there: bool = False
     nodes: set[str] = field(default_factory=set)
     rails: set[int] = field(default_factory=set)
+    at: set[str] = field(default_factory=set)
 
     def as_data(self) -> dict[str, object]:
         """Return it as JSON has it."""
@@ -65,12 +67,12 @@ def seen_troubles(connection: sqlite3.Connection, runs: Sequence[SiteRun]) -> li
     found: dict[tuple[str, str], Seen] = {}
     count: dict[str, int] = {}
     began: dict[tuple[str, str], int] = {}
-    newest = {run.verb: run for run in runs}
+    verbs = {run.verb for run in runs}
     read = partial(_troubles, connection)
-    keys = {verb: common_keys([run for run in runs if run.verb == verb], read) for verb in newest}
+    keys = {verb: common_keys([run for run in runs if run.verb == verb], read) for verb in verbs}
     for run in runs:
         count[run.verb] = count.get(run.verb, 0) + 1
-        here = set()
+        here: dict[tuple[str, str], set[str]] = {}
         for each in read(run):
             own = run.verb, keys[run.verb].get(each.key, each.key)
             began.setdefault(own, count[run.verb])
@@ -79,13 +81,25 @@ def seen_troubles(connection: sqlite3.Connection, runs: Sequence[SiteRun]) -> li
             seen.proven = seen.proven or each.proven
             seen.nodes |= {each.node} - {""}
             seen.rails |= set() if each.rail is None else {each.rail}
-            here.add(own)
+            here.setdefault(own, set()).add(each.node)
         for own in here:
             found[own].runs += 1
+        asked = _asked(connection, run)
+        for own, seen in found.items():
+            if own[0] == run.verb:
+                seen.at = {node for node in seen.at if not asked(node)} | here.get(own, set())
     for own, seen in found.items():
         seen.of = count[seen.verb] - began[own] + 1
-        seen.is_there = seen.newest.id == newest[seen.verb].id
+        seen.is_there = bool(seen.at)
     return sorted(found.values(), key=lambda each: (not each.is_there, -each.first.started))
+
+
+def _asked(connection: sqlite3.Connection, run: SiteRun) -> Callable[[str], bool]:
+    """Return whether a run asked a node, or the fleet, everything."""
+    own = (run.id,)
+    there = {node for (node,) in connection.execute("SELECT node FROM state WHERE run = ?", own)}
+    parts = {node for (node,) in connection.execute("SELECT node FROM partial WHERE run = ?", own)}
+    return lambda node: node not in parts and (not node or node in there)
 
 
 def _troubles(connection: sqlite3.Connection, run: SiteRun) -> list[Trouble]:

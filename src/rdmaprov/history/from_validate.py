@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history import parts
-from rdmaprov.history.digest import RunDigest, Trouble
+from rdmaprov.history.digest import NOT_RUN, RunDigest, Trouble
 from rdmaprov.history.troubles import key_maker
+from rdmaprov.runs.last_word import left_out, word_of
 from rdmaprov.validate.verdict import split_remedy
 
 _RAIL = re.compile(r"\brail ?(\d{1,4})\b")
@@ -16,7 +18,15 @@ _RAIL = re.compile(r"\brail ?(\d{1,4})\b")
 
 def add(digest: RunDigest, data: Mapping[str, Any]) -> None:
     """Add what a run of the suite found."""
-    digest.states = {name: parts.text(own, "state") for name, own in parts.by_name(data, "nodes")}
+    nodes, lacks = parts.by_name(data, "nodes"), left_out(data)
+    for name, own in nodes:
+        digest.states[name] = word_of(own, lacks) or NOT_RUN
+        if own.get("complete") is not True:
+            digest.partial.add(name)
+    if not parts.mapping(data, "complete").get("fleet"):
+        digest.partial.add("")
+    if NOT_RUN in digest.states.values() and digest.exit_code == ExitCode.OK:
+        digest.exit_code = ExitCode.UNKNOWN
     key_of = key_maker(digest.states.keys())
     for check in parts.mappings(data, "checks"):
         outcome = parts.text(check, "outcome")

@@ -20,7 +20,7 @@ from rdmaprov.report.read import newest_first
 from rdmaprov.runs.results import RESULTS, NotRead
 
 NAME = "history.sqlite"
-_VERSION = 2  # of the tables; another one is thrown away
+_VERSION = 3  # of the tables; another one is thrown away
 _WAIT_S = 30.0  # for another history that writes it; our choice
 _TABLES = """
 CREATE TABLE made (version TEXT);
@@ -28,6 +28,7 @@ CREATE TABLE run (
   id INTEGER PRIMARY KEY, name TEXT UNIQUE, stamp TEXT, problem TEXT, verb TEXT, site TEXT,
   scope TEXT, started REAL, seconds REAL, exit_code INTEGER);
 CREATE TABLE state (run INTEGER, node TEXT, state TEXT);
+CREATE TABLE partial (run INTEGER, node TEXT);
 CREATE TABLE stage (run INTEGER, name TEXT, state TEXT);
 CREATE TABLE series (
   id INTEGER PRIMARY KEY, stage TEXT, what TEXT, node TEXT, rail INTEGER, bytes INTEGER, unit TEXT,
@@ -40,13 +41,14 @@ CREATE TABLE trouble (
 CREATE TABLE setting (
   run INTEGER, node TEXT, role TEXT, device TEXT, setting TEXT, seen TEXT, wanted TEXT);
 CREATE INDEX state_run ON state (run);
+CREATE INDEX partial_run ON partial (run);
 CREATE INDEX stage_run ON stage (run);
 CREATE INDEX value_run ON value (run);
 CREATE INDEX fact_run ON fact (run);
 CREATE INDEX trouble_run ON trouble (run);
 CREATE INDEX setting_run ON setting (run);
 """
-_OF_RUN = ("state", "stage", "value", "fact", "trouble", "setting")
+_OF_RUN = ("state", "partial", "stage", "value", "fact", "trouble", "setting")
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,7 @@ class Index:
         ).lastrowid
         for table, rows in (
             ("state", own.states.items()),
+            ("partial", ((node,) for node in own.partial)),
             ("stage", own.stages.items()),
             ("fact", map(astuple, own.facts)),
             ("trouble", map(astuple, own.troubles)),
@@ -190,6 +193,7 @@ class Index:
 
 _ROWS = {  # the run first
     "state": "INSERT INTO state VALUES (?, ?, ?)",
+    "partial": "INSERT INTO partial VALUES (?, ?)",
     "stage": "INSERT INTO stage VALUES (?, ?, ?)",
     "fact": "INSERT INTO fact VALUES (?, ?, ?, ?)",
     "trouble": "INSERT INTO trouble VALUES (?, ?, ?, ?, ?, ?, ?)",

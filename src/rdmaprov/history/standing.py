@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
+from rdmaprov.history.digest import NOT_RUN
 from rdmaprov.history.site_runs import SiteRun
 
 # States of a node that show that it is as the site says; of `apply`, its survey read it last.
@@ -15,6 +16,8 @@ def node_standing(
     connection: sqlite3.Connection, runs: Sequence[SiteRun]
 ) -> dict[str, dict[str, dict[str, object]]]:
     """Return by node and verb its newest state, when that was, and when it was last good.
+
+    A run that asked a part and found nothing says nothing.
 
     Times are in seconds since 1970; `good` is None if it never was. A node that the newest run
     without a limit lacks, and none after it has, is no node of the site any more.
@@ -27,6 +30,8 @@ def node_standing(
         for node, state in rows:
             there.add(node)
             own = found.setdefault(node, {}).setdefault(run.verb, {"first": run.name, "good": None})
+            if state == NOT_RUN and "state" in own:
+                continue  # the last word is an earlier one
             ended = run.started + run.seconds
             own |= {"state": state, "run": run.name, "time": ended}
             if state in GOOD:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rdmaprov.acceptance.stages import state
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Node
 from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.last_word import PASSED, last_words
 from rdmaprov.scheduler.model import NodeStatus
 
 # The gate names a node that failed with two witnesses which passed elsewhere [docs/acceptance.md].
@@ -18,7 +18,7 @@ LEAST = 2
 
 
 def known_good(site: Path, nodes: Sequence[str], runs: Path = Path(RUNS)) -> set[str]:
-    """Return the nodes that the last `accept` and `validate` found nothing against.
+    """Return the nodes that the last `accept` has nothing against, and whose last word is a pass.
 
     Args:
         site: the inventory directory.
@@ -36,8 +36,8 @@ def known_good(site: Path, nodes: Sequence[str], runs: Path = Path(RUNS)) -> set
             left.discard(node)
             if results[node]:
                 good.add(node)
-    wrong = {finding.node for finding in state.findings(site, sorted(good), runs)}
-    return good - wrong
+    words = last_words(site, good, runs)
+    return {name for name in good if name in words and words[name].state == PASSED}
 
 
 def _accepted(path: Path, site: Path) -> dict[str, bool]:

@@ -39,15 +39,16 @@ class Completeness:
 
     Attributes:
         left_out: the options and files that left checks out, or `--record`.
-        boots: by node, the id of the boot in which it was asked everything.
+        due: by node, how many checks it is to be asked; the fleet's name is empty.
+        boots: by node, the id of the boot in which it was asked everything, and its uptime, s.
 
     """
 
     def __init__(self, *, is_live: bool = True, is_limited: bool = False) -> None:
         self.left_out: list[str] = [] if is_live else ["--record"]
-        self.boots: dict[str, str] = {}
+        self.boots: dict[str, tuple[str, float]] = {}
         self._is_live, self.is_limited = is_live, is_limited
-        self._due: Counter[str] = Counter()
+        self.due: Counter[str] = Counter()
         self._deselected: set[str] = set()
         self._began = time.monotonic()
 
@@ -71,12 +72,12 @@ class Completeness:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Count the checks of each node."""
-        self._due.update(map(_name, session.items))
+        self.due.update(map(_name, session.items))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Collection[str]) -> None:
         """Count what xdist's workers are to ask: each of them has all of it."""
-        self._due = self._due or Counter(map(node_in, ids))
+        self.due = self.due or Counter(map(node_in, ids))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -88,13 +89,13 @@ class Completeness:
         is_worker = hasattr(session.config, "workerinput")
         if selection is None or not self._is_live or is_worker or exitstatus not in _TO_THE_END:
             return
-        asked = dict.fromkeys(filter(None, self._due), _ASK)
+        asked = dict.fromkeys(filter(None, self.due), _ASK)
         answers = selection.hosts.run({n: ask for n, ask in asked.items() if n in selection.hosts})
         lasted = time.monotonic() - self._began
         for name, answer in answers.items():
             found = None if isinstance(answer, Exception) else _BOOT.match(answer.stdout)
             if found and float(found[2]) > lasted:
-                self.boots[name] = found[1]
+                self.boots[name] = found[1], float(found[2])
 
     def is_complete(self, name: str, counts: Mapping[str, int]) -> bool:
         """Return whether a node, or the fleet (empty), was asked everything.
@@ -105,7 +106,7 @@ class Completeness:
 
         """
         whole = not self.left_out and name not in self._deselected
-        return whole and 0 < self._due[name] <= sum(counts.values())
+        return whole and 0 < self.due[name] <= sum(counts.values())
 
 
 def _name(item: pytest.Item) -> str:

@@ -175,12 +175,14 @@ class CheckResults:
             name: {
                 "state": self.state(name),
                 "complete": self.is_complete(name),
-                "boot_id": self.asked.boots.get(name, ""),
+                "boot_id": boot,
+                "uptime_s": uptime,
                 **_counted(found),
                 "subjects": self._subjects(name),
             }
             for name in self.nodes
             for found in [self.by_node.get(name, Counter())]
+            for boot, uptime in [self.asked.boots.get(name, ("", 0.0))]
         }
 
     def is_complete(self, name: str) -> bool:

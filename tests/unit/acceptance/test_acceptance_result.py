@@ -24,7 +24,6 @@ from rdmaprov.acceptance.preflight.reach import Rendezvous
 from rdmaprov.acceptance.ranks import request as job_request
 from rdmaprov.acceptance.ranks.jobs import default_sizes, fleet_job
 from rdmaprov.acceptance.result import GateResult
-from rdmaprov.acceptance.stages import state
 from rdmaprov.bandwidth import sizes
 from rdmaprov.cli import run
 from rdmaprov.cli.accept import accept
@@ -140,25 +139,6 @@ def test_the_agent_is_one_file_and_always_the_same():
             assert b"import rdmaprov" not in archive.read(name)
 
 
-def validated(runs, name, site, **states):
-    path = runs / name
-    path.mkdir(parents=True)
-    nodes = {node: {"state": value} for node, value in states.items()}
-    (path / "results.json").write_text(json.dumps({"site": str(site), "nodes": nodes}))
-
-
-def test_state_comes_first(tmp_path):
-    runs, site = tmp_path / "runs", tmp_path / "site"
-    validated(runs, "20260101-000000-validate", site, n1="failed", n2="failed")
-    validated(runs, "20260102-000000-validate", site, n1="passed")
-    validated(runs, "20260103-000000-validate", tmp_path / "other", n1="failed", n2="passed")
-    (runs / "20260104-000000-validate").mkdir()
-    (runs / "20260104-000000-validate" / "results.json").write_text('{"si')
-    (found,) = state.findings(site, ("n1", "n2", "n3"), runs)
-    assert (found.node, found.proven) == ("n2", False)
-    assert "its settings failed in 20260101-000000-validate" in found.what
-
-
 def as_document(result):
     now = datetime.now(UTC)
     head = Head("accept", Path("inventory/x"), None, now)
@@ -236,7 +216,9 @@ def test_a_node_alone_and_nodes_that_are_not_there(tmp_path, monkeypatch):
     files["group_vars/nodes.yml"] = "ansible_host: 127.0.0.1\nansible_port: 9\n"
     write(tmp_path / "site", files)
     assert run(["accept", "site", "--limit", "n1"]) == ExitCode.USAGE
-    done = CliRunner().invoke(accept, ["site", "--json", "out.json"], standalone_mode=False)
+    done = CliRunner().invoke(
+        accept, ["site", "--ignore-validate", "--json", "out.json"], standalone_mode=False
+    )
     assert done.return_value == ExitCode.UNKNOWN, done.output
     found = json.loads(Path("out.json").read_text())
     jsonschema.validate(found, SCHEMA)

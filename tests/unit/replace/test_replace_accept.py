@@ -79,6 +79,10 @@ def made(tmp_path, monkeypatch):
     results = tmp_path / "runs/20261101-120000-accept/results.json"
     results.parent.mkdir(parents=True)
     results.write_text(json.dumps({"site": str(site), "exit_code": 0, "nodes": good}))
+    whole = {name: {"state": "passed", "complete": True} for name in NAMES}
+    validated = tmp_path / "runs/20261102-120000-validate/results.json"
+    validated.parent.mkdir()
+    validated.write_text(json.dumps({"schema": 1, "site": str(site), "nodes": whole}))
     mask = Mask([])
     screen = Screen(Console(quiet=True), mask)
     ready = Prepared(load_site(site), Passwords(None), mask, screen, ())

@@ -88,7 +88,8 @@ def site(tmp_path):
 def run_of(site, name, code, nodes):
     path = site.parent / "runs" / name / "results.json"
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"site": str(site), "exit_code": code, "nodes": nodes}))
+    data = {"schema": 1, "site": str(site), "exit_code": code, "nodes": nodes}
+    path.write_text(json.dumps(data))
 
 
 def test_known_good_is_who_the_last_gate_and_validate_found_nothing_against(site):
@@ -96,6 +97,8 @@ def test_known_good_is_who_the_last_gate_and_validate_found_nothing_against(site
     run_of(site, "20261101-120000-accept", 0, found)
     run_of(site, "20261102-120000-accept", 1, {"n1": {"findings": 0}, "n2": {"findings": 1}})
     run_of(site, "20261103-120000-accept", 4, {"n3": {"findings": 0}})
+    whole = {name: {"state": "passed", "complete": True} for name in ("n1", "n2", "n3", "n4")}
+    run_of(site, "20261103-180000-validate", 0, whole)
     run_of(site, "20261104-120000-validate", 1, {"n4": {"state": "failed"}})
     names = [f"n{i}" for i in range(1, 7)]
     assert known_good(site, names, site.parent / "runs") == {"n1"}

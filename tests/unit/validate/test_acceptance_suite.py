@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.site_runs import keep_validated
 from tests.unit.helpers.sites import GOOD, write
 
 pytestmark = pytest.mark.program
@@ -18,6 +19,7 @@ REPOSITORY = Path(__file__).parents[3]
 @pytest.fixture
 def site(tmp_path):
     files = {**GOOD, "group_vars/nodes.yml": "ansible_host: 127.0.0.1\nansible_port: 9\n"}
+    keep_validated(tmp_path, tmp_path / "site", ("n1", "n2"))
     return write(tmp_path / "site", files)
 
 

@@ -25,7 +25,7 @@ class Hosts(dict[str, Any]):
         return {name: SimpleNamespace(stdout=f"{BOOT}\n86400.5 9\n") for name in commands}
 
 
-def boots_after(status: int) -> tuple[list[str], dict[str, str]]:
+def boots_after(status: int) -> tuple[list[str], dict[str, tuple[str, float]]]:
     """Return whom a run asked that ended with a status, and the boots that it knows."""
     hosts, stash = Hosts(), pytest.Stash()
     selection: Any = SimpleNamespace(hosts=hosts)
@@ -39,7 +39,7 @@ def boots_after(status: int) -> tuple[list[str], dict[str, str]]:
 
 @pytest.mark.parametrize("status", [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED])
 def test_run_that_ended_by_itself_asks_each_node_for_its_boot(status):
-    assert boots_after(status) == (["n1"], {"n1": BOOT})
+    assert boots_after(status) == (["n1"], {"n1": (BOOT, 86400.5)})
 
 
 @pytest.mark.parametrize("status", [pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR])

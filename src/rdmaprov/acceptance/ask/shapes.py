@@ -89,10 +89,11 @@ def preflight(rails: int) -> Check:
             "addresses": mapping_to(list_of(text(most=64), 4096), _NAME),
             "hostname": text(most=256),
             "runs": list_of(message, 16),
+            "boot_id": text(r"[0-9a-f-]{0,36}", 36),
             "socket_ifname": text(most=256),
             "identity": identity(rails),
         },
-        optional=["runs", "socket_ifname", "identity"],
+        optional=["runs", "boot_id", "socket_ifname", "identity"],
     )
 
 

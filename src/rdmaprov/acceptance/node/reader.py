@@ -264,6 +264,7 @@ def main():
             addresses=known,
             hostname=socket.gethostname(),
             runs=other_runs(),
+            boot_id=read("/proc/sys/kernel/random/boot_id"),
             socket_ifname=nccl_setting("NCCL_SOCKET_IFNAME"),
             identity=read_identity(request["rails"]),
         )

@@ -1,46 +1,87 @@
-"""Nodes whose settings were found wrong: their fabric is not measured yet."""
+"""The stage `state`: nodes whose settings nobody has validated since they last changed."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
+from rdmaprov.acceptance.stage_report import StageReport
+from rdmaprov.boundary import Document
 from rdmaprov.finding.finding import Finding
-from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.groups import fold_names
+from rdmaprov.runs.last_word import FAILED, PASSED, STALE, Word
+from rdmaprov.words import quantity
+
+_NEVER = "no complete validate of it is known"
+_WHY = {
+    FAILED: "its settings failed in {run}",
+    STALE: "apply changed it in {run}, and no complete validate has passed since",
+}
+_UNKNOWN = "whether its settings are right is unknown after {run}"
 
 
-def findings(site: Path, nodes: Iterable[str], runs: Path = Path(RUNS)) -> list[Finding]:
-    """Return the nodes that the last `rdmaprov validate` of the site found wrong.
+def run_state(words: Mapping[str, Word] | None, nodes: Sequence[str]) -> StageReport:
+    """Return the stage's report; nodes that are not known to be right are left out.
 
     Args:
-        site: the inventory directory.
-        nodes: names of those that are to be accepted.
-        runs: where runs are kept.
+        words: the last word about each node; None if nobody is to be asked for it.
+        nodes: names of all that take part.
 
     """
-    found = []
-    for node in nodes:
-        for path in sorted(runs.glob("*-validate*/results.json"), reverse=True):
-            state = _state(path, site, node)
-            if state == "failed":
-                found.append(wrong_state(node, f"its settings failed in {path.parent.name}"))
-            if state:
-                break
-    return found
+    if words is None:
+        return StageReport("state", "not asked for (--ignore-validate)", is_skipped=True)
+    why = {name: _why(words.get(name)) for name in nodes}
+    bad = {name: reason for name, reason in why.items() if reason}
+    wrong = {name for name in bad if name in words and words[name].state == FAILED}
+    report = StageReport("state", findings=_findings(bad, wrong, len(nodes)), left_out=bad)
+    report.said = f"{quantity(len(nodes), 'node')}: {len(nodes) - len(bad)} validated"
+    return report
+
+
+def other_boots(words: Mapping[str, Word] | None, facts: Mapping[str, Document]) -> list[Finding]:
+    """Return the nodes that started anew since they were validated.
+
+    Args:
+        words: the last word about each node.
+        facts: by node, what it says now.
+
+    """
+    bad = {
+        name: f"it started anew since {word.run}"
+        for name, word in (words or {}).items()
+        if word.state == PASSED and name in facts and facts[name].get("boot_id", "") != word.boot_id
+    }
+    return [each for name in bad for each in _findings({name: bad[name]}, (), len(facts))]
 
 
 def wrong_state(node: str, why: str) -> Finding:
     """Return the finding that a node is not measured because its state is wrong."""
-    remedy = "State first: run rdmaprov apply and rdmaprov validate, or pass --ignore-validate"
-    return Finding("state.wrong", f"not measured: {why}", remedy, node, proven=False)
+    return _findings({node: why}, {node}, 0)[0]
 
 
-def _state(path: Path, site: Path, node: str) -> str:
-    """Return a node's state in a run's results, empty if they say nothing of it."""
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-        same = Path(results["site"]).resolve() == site.resolve()
-        return str(results["nodes"].get(node, {}).get("state", "")) if same else ""
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return ""  # an interrupted run, or one of another version
+def _why(word: Word | None) -> str:
+    """Return why a node is not measured; empty if its last word is that it passed."""
+    if word is None:
+        return _NEVER
+    return "" if word.state == PASSED else _WHY.get(word.state, _UNKNOWN).format(run=word.run)
+
+
+def _findings(why: Mapping[str, str], wrong: Sequence[str] | set[str], of: int) -> list[Finding]:
+    """Return one finding for each reason, with one command for all that have it."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name, reason in why.items():
+        alike[reason].append(name)
+    found = []
+    for reason, names in alike.items():
+        limit = "" if len(names) == of else f" --limit '{fold_names(names)}'"
+        run = f"rdmaprov validate SITE{limit}"
+        is_wrong = names[0] in wrong
+        first = f"rdmaprov apply SITE{limit}, then {run}" if is_wrong else run
+        remedy = f"Run: {first}; or pass --ignore-validate"
+        kind = "state.wrong" if is_wrong else "state.unproven"
+        node = names[0] if len(names) == 1 else ""
+        what = f"not measured: {reason}"
+        found.append(
+            Finding(kind, what, remedy, node, proven=False, level="node", nodes=tuple(names))
+        )
+    return found

@@ -1,0 +1,143 @@
+"""The last word of a site's runs about each node: a complete `validate` that passed, or less."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.results import RESULTS, NotRead, load_results
+
+PASSED, FAILED, UNKNOWN, STALE = "passed", "failed", "unknown", "stale"
+# States of `apply` after which a node may differ from what was validated.
+_TOUCHED = ("changed", "failed", "half_done", "unreachable")
+# Runs of several controllers lie side by side; our choice of how far their clocks are apart.
+_CLOCKS = timedelta(days=1)
+_RECORD = "--record"
+
+
+@dataclass(frozen=True)
+class Word:
+    """What one run says of a node.
+
+    Args:
+        state: PASSED: a complete validate found nothing; FAILED; UNKNOWN: not all could be told;
+            STALE: `apply` may have changed the node.
+        run: the name of the run's directory.
+        boot_id: of the node when the run ended; empty if it is not known.
+        uptime_s: of the node when the run ended, s.
+
+    """
+
+    state: str
+    run: str
+    boot_id: str = ""
+    uptime_s: float = 0.0
+
+
+def word_of(own: Mapping[str, Any], left_out: Collection[str] = ()) -> str:
+    """Return the state that a run of `validate` proves of a node; empty if it proves none.
+
+    A run that passed and did not ask everything says nothing; one that failed says so whatever it
+    left out. A record says nothing of the node as it is.
+
+    Args:
+        own: the node's entry in results.json.
+        left_out: what left checks out, of the same file.
+
+    """
+    if _RECORD in left_out:
+        return ""
+    if own.get("state") == FAILED:
+        return FAILED
+    if own.get("complete") is True:
+        return PASSED if own.get("state") == PASSED else UNKNOWN
+    return UNKNOWN if own.get("error") else ""
+
+
+def left_out(data: Mapping[str, Any]) -> list[str]:
+    """Return what left checks out of a run of `validate`."""
+    complete = data.get("complete")
+    found = complete.get("left_out") if isinstance(complete, Mapping) else None
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def last_words(site: Path, nodes: Collection[str], runs: Path = Path(RUNS)) -> dict[str, Word]:
+    """Return the last word about each node of which there is one.
+
+    Runs are in the order of their names, which have the controller's time; those that saw a node
+    in the same boot are in the order of its uptime.
+
+    Args:
+        site: the inventory directory.
+        nodes: their names.
+        runs: where runs are kept.
+
+    """
+    said: dict[str, list[Word]] = defaultdict(list)
+    paths = (path for verb in ("validate", "apply") for path in runs.glob(f"*-{verb}*/{RESULTS}"))
+    enough: datetime | None = None
+    for path in sorted(paths, key=lambda path: path.parent.name, reverse=True):
+        data = _read(path, site)
+        if data is None:
+            continue
+        if enough is not None and _started(data) < enough:
+            break
+        for node, word in _words(path.parent.name, data):
+            if node in nodes:
+                said[node].append(word)
+        if enough is None and all(_is_settled(said[node]) for node in nodes):
+            enough = _started(data) - _CLOCKS
+    return {node: _in_order(words)[-1] for node, words in said.items() if words}
+
+
+def _is_settled(words: list[Word]) -> bool:
+    return any(word.state != STALE for word in words)
+
+
+def _read(path: Path, site: Path) -> dict[str, Any] | None:
+    try:
+        data = load_results(path)
+        same = Path(data["site"]).resolve() == site.resolve()
+        return data if same and isinstance(data["nodes"], dict) else None
+    except (NotRead, OSError, KeyError, TypeError, ValueError):
+        return None  # an interrupted run, or one of another version
+
+
+def _started(data: Mapping[str, Any]) -> datetime:
+    try:
+        found = datetime.fromisoformat(data["started"])
+    except (KeyError, TypeError, ValueError):
+        return datetime.max.replace(tzinfo=UTC)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _words(run: str, data: Mapping[str, Any]) -> Iterator[tuple[str, Word]]:
+    lacks = left_out(data)
+    for node, own in data["nodes"].items():
+        if not isinstance(own, dict):
+            continue
+        if data.get("verb") == "apply":
+            state = STALE if own.get("state") in _TOUCHED else ""
+        else:
+            state = word_of(own, lacks)
+        boot, uptime = own.get("boot_id"), own.get("uptime_s")
+        if state and isinstance(boot, str) and isinstance(uptime, (int, float)):
+            yield node, Word(state, run, boot, float(uptime))
+        elif state:
+            yield node, Word(state, run)
+
+
+def _in_order(words: list[Word]) -> list[Word]:
+    """Return words, the newest first, with the oldest first; those of one boot by its uptime."""
+    ordered = words[::-1]
+    for boot in {word.boot_id for word in words} - {""}:
+        places = [place for place, word in enumerate(ordered) if word.boot_id == boot]
+        own = sorted((ordered[place] for place in places), key=lambda word: word.uptime_s)
+        for place, word in zip(places, own, strict=True):
+            ordered[place] = word
+    return ordered
