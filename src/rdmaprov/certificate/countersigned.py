@@ -9,18 +9,18 @@ from typing import Any
 
 from rdmaprov.boundary import RIGHT, OddAnswer, parse_answer
 from rdmaprov.certificate import ssh_signature
-from rdmaprov.certificate.objection import Objection
 from rdmaprov.certificate.statement import NODE, canonical, node_text, sections
+from rdmaprov.finding.finding import Finding
 
 _MOST_NAMED = 5
 _SIDE_BY_SIDE = 8
 
 
-def countersignature_objections(predicate: Mapping[str, Any]) -> Iterator[Objection]:
+def countersignature_objections(predicate: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what nodes did not sign, or signed otherwise."""
     nodes, entries = predicate["nodes"], predicate["countersignatures"]
     for name in [*nodes.keys() - entries.keys(), *entries.keys() - nodes.keys()]:
-        yield Objection("countersignature", name, "is missing in nodes or in countersignatures")
+        yield _unsigned(name, "is missing in nodes or in countersignatures")
     shared = sections(predicate)
     both = [name for name in nodes if name in entries]
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
@@ -30,34 +30,34 @@ def countersignature_objections(predicate: Mapping[str, Any]) -> Iterator[Object
 
 def _of_node(
     predicate: Mapping[str, Any], shared: Mapping[str, str], name: str
-) -> Iterator[Objection]:
+) -> Iterator[Finding]:
     entry, keys = predicate["countersignatures"][name], predicate["nodes"][name]["host_keys"]
     text = node_text(predicate, name, shared)
     if not entry["signature"]:
         if text != entry["text"]:
             yield from _differences(entry["text"], text, name)
         why = entry["missing"] or "no reason is given"
-        yield Objection("countersignature", name, f"did not countersign: {why}", proven=False)
+        yield _unsigned(name, f"did not countersign: {why}", proven=False)
         return
     signed = entry["text"].encode("utf-8", "replace"), entry["signature"].encode()
     if entry["key"] not in keys:
-        yield Objection("countersignature", name, "is of a key that was not the node's host key")
+        yield _unsigned(name, "is of a key that was not the node's host key")
         if text != entry["text"]:
             yield from _differences(entry["text"], text, name)
     elif not ssh_signature.is_by(*signed, NODE, [entry["key"]]):
-        yield Objection("countersignature", name, "is not of the node's host key and this text")
+        yield _unsigned(name, "is not of the node's host key and this text")
     elif text != entry["text"]:
         yield from _differences(entry["text"], text, name)
 
 
-def _differences(signed: str, text: str, name: str) -> Iterator[Objection]:
+def _differences(signed: str, text: str, name: str) -> Iterator[Finding]:
     """Yield where the certificate is not what a node signed."""
     try:
         was = parse_answer(signed, lambda _value: RIGHT)
     except OddAnswer:
         was = None
     if not isinstance(was, dict):
-        yield Objection("altered", f"predicate/countersignatures/{name}/text", "is no JSON object")
+        yield _altered(f"predicate/countersignatures/{name}/text", "is no JSON object")
         return
     now = json.loads(text)
     own = f"predicate/nodes/{name}"
@@ -69,9 +69,9 @@ def _differences(signed: str, text: str, name: str) -> Iterator[Objection]:
         said = "is not what the nodes countersigned"
         if head == "own":
             said = f"is {_short(other)}; {name} countersigned {_short(one)}"
-        yield Objection("altered", where, said)
+        yield _altered(where, said)
     if len(found) > _MOST_NAMED:
-        yield Objection("altered", own, f"and {len(found) - _MOST_NAMED} more places")
+        yield _altered(own, f"and {len(found) - _MOST_NAMED} more places")
 
 
 def _paths(was: object, now: object) -> Iterator[tuple[tuple[str, ...], object, object]]:
@@ -95,3 +95,11 @@ def _paths(was: object, now: object) -> Iterator[tuple[tuple[str, ...], object, 
 def _short(value: object) -> str:
     text = canonical(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _unsigned(node: str, what: str, *, proven: bool = True) -> Finding:
+    return Finding("certificate.countersignature", what, node=node, proven=proven)
+
+
+def _altered(where: str, what: str) -> Finding:
+    return Finding("certificate.altered", what, part=where)

@@ -1,55 +1,31 @@
-"""What keeps a certificate from being valid."""
+"""How a finding that keeps a certificate from being valid is printed, and what it has as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
 
-KINDS = (
-    "shape",
-    "altered",
-    "signer",
-    "countersignature",
-    "verdict",
-    "expired",
-    "log",
-    "site",
-    "replaced",
-)
 VERDICTS = {ExitCode.OK: "valid", ExitCode.FAILED: "refused", ExitCode.UNKNOWN: "unknown"}
 
 
-@dataclass(frozen=True)
-class Objection:
-    """One reason why a certificate is not valid, or not known to be.
+def as_data(found: Finding) -> dict[str, object]:
+    """Return a finding as `--json` has it; docs/certificate.md describes it.
 
-    Args:
-        kind: one of KINDS.
-        where: the place in the file, such as `predicate/floors/0/verdict`, or the node; empty for
-            all of it.
-        what: is wrong there.
-        proven: whether it is wrong; else it is unknown.
-
+    `where` is the node or the place in the file, such as `predicate/floors/0/verdict`; empty for
+    all of the file.
     """
-
-    kind: str
-    where: str
-    what: str
-    proven: bool = True
-
-    @property
-    def text(self) -> str:
-        """Return it as one line that no terminal obeys."""
-        where = f"{self.where}: " if self.where else ""
-        unknown = "" if self.proven else "unknown: "
-        return printable(f"{unknown}{self.kind}: {where}{self.what}")
+    return {
+        "kind": found.kind.removeprefix("certificate."),
+        "where": found.node or found.part,
+        "what": found.what,
+        "proven": found.proven,
+    }
 
 
-def exit_code(found: Collection[Objection]) -> ExitCode:
-    """Return 1 if something is wrong, 4 if something is unknown, else 0."""
-    if any(each.proven for each in found):
-        return ExitCode.FAILED
-    return ExitCode.UNKNOWN if found else ExitCode.OK
+def line(found: Finding) -> str:
+    """Return a finding as one line that no terminal obeys."""
+    data = as_data(found)
+    where = f"{data['where']}: " if data["where"] else ""
+    unknown = "" if found.proven else "unknown: "
+    return printable(f"{unknown}{data['kind']}: {where}{found.what}")

@@ -11,13 +11,13 @@ from rdmaprov.acceptance.stage_report import STAGES
 from rdmaprov.bandwidth.floor import verdict_of
 from rdmaprov.bandwidth.floor_model import FloorVerdict
 from rdmaprov.bandwidth.rates import format_gb_s
-from rdmaprov.certificate.objection import Objection
+from rdmaprov.finding.finding import Finding
 
 _NEEDED = ("state", "preflight", "fleet")
 _EXACT = 1e-9
 
 
-def verdict_objections(predicate: Mapping[str, Any]) -> Iterator[Objection]:
+def verdict_objections(predicate: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what does not follow from the numbers of a certificate, or was no pass."""
     if predicate["verdict"] != "accepted":
         yield _wrong("verdict", f"is {predicate['verdict']}, and a certificate is of a pass")
@@ -27,7 +27,7 @@ def verdict_objections(predicate: Mapping[str, Any]) -> Iterator[Objection]:
     yield from _ranks(predicate)
 
 
-def _stages(stages: list[dict[str, Any]]) -> Iterator[Objection]:
+def _stages(stages: list[dict[str, Any]]) -> Iterator[Finding]:
     names = [each["name"] for each in stages]
     if names != [name for name in STAGES if name in names]:
         yield _wrong("stages", "are not in their order, each once")
@@ -44,10 +44,11 @@ def _stages(stages: list[dict[str, Any]]) -> Iterator[Objection]:
             if number["gb_s"] < number["least_gb_s"]:
                 what = f"{number['what']}: {format_gb_s(number['gb_s'])} is below the least"
                 at = f"{where}/numbers/{place}"
-                yield _wrong(at, f"{what}, {format_gb_s(number['least_gb_s'])}")
+                limits = {name: number[name] for name in ("gb_s", "least_gb_s")}
+                yield _wrong(at, f"{what}, {format_gb_s(number['least_gb_s'])}", **limits)
 
 
-def _rows(predicate: Mapping[str, Any]) -> Iterator[Objection]:
+def _rows(predicate: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield rows whose bus bandwidth is not that of their bytes and time."""
     if not predicate["rows"]:
         yield _wrong("rows", "are missing: nothing was measured")
@@ -55,7 +56,8 @@ def _rows(predicate: Mapping[str, Any]) -> Iterator[Objection]:
         busbw = _busbw(row, predicate["ranks"])
         if not math.isclose(busbw, row["busbw_gb_s"], rel_tol=_EXACT):
             said = f"{row['busbw_gb_s']:g} is not {busbw:g}, as bytes and time make"
-            yield _wrong(f"rows/{index}/busbw_gb_s", said)
+            numbers = {"said_gb_s": row["busbw_gb_s"], "computed_gb_s": busbw}
+            yield _wrong(f"rows/{index}/busbw_gb_s", said, **numbers)
         if row["count"] < 1 or row["median_us"] > row["p99_us"]:
             yield _wrong(f"rows/{index}", "has no times that can be right")
 
@@ -67,7 +69,7 @@ def _busbw(row: Mapping[str, Any], ranks: int) -> float:
     return algbw * (directions * (ranks - 1) / ranks)
 
 
-def _floors(predicate: Mapping[str, Any]) -> Iterator[Objection]:
+def _floors(predicate: Mapping[str, Any]) -> Iterator[Finding]:
     floors = predicate["floors"]
     if predicate["backend"] == "nccl" and not floors:
         yield _wrong("floors", "are missing: over nccl, the bandwidth has a floor")
@@ -81,12 +83,12 @@ def _floors(predicate: Mapping[str, Any]) -> Iterator[Objection]:
         if verdict is not FloorVerdict.HEALTHY or verdict.value != floor["verdict"]:
             measured, least = (format_gb_s(floor[k]) for k in ("measured_gb_s", "floor_gb_s"))
             said = f"is {floor['verdict']}; {measured} with a floor of {least} is {verdict.value}"
-            yield _wrong(f"{where}/verdict", said)
+            yield _wrong(f"{where}/verdict", said, said=floor["verdict"], computed=verdict.value)
         if floor["floor_gb_s"] < floor["derived_gb_s"] and not floor["reason"]:
             yield _wrong(f"{where}/floor_gb_s", "is below the derived floor, without a reason")
 
 
-def _ranks(predicate: Mapping[str, Any]) -> Iterator[Objection]:
+def _ranks(predicate: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield planes whose time is not that of the slowest rank, or that lack ranks."""
     by_plane: dict[tuple[str, int], list[tuple[int, float]]] = defaultdict(list)
     for name, own in predicate["nodes"].items():
@@ -120,5 +122,5 @@ def _top_rows(predicate: Mapping[str, Any], plane: str) -> list[dict[str, Any]]:
     return [max(own, key=lambda row: int(row["bytes"]))] if own else []
 
 
-def _wrong(where: str, what: str) -> Objection:
-    return Objection("verdict", f"predicate/{where}", what)
+def _wrong(where: str, what: str, **values: float | str) -> Finding:
+    return Finding("certificate.verdict", what, part=f"predicate/{where}", values=values)

@@ -7,8 +7,8 @@ from typing import Any
 
 from rdmaprov.acceptance.ask.nodes import Nodes
 from rdmaprov.certificate import notary
-from rdmaprov.certificate.objection import Objection
 from rdmaprov.certificate.site import node_digest
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.node.standing import differences
 
@@ -18,7 +18,7 @@ def site_objections(
     nodes: Sequence[Node],
     connection: Nodes,
     hide: Callable[[Any], Any],
-) -> Iterator[Objection]:
+) -> Iterator[Finding]:
     """Yield what is no longer as it was measured.
 
     Args:
@@ -31,16 +31,20 @@ def site_objections(
     known = {node.name: node for node in nodes}
     named = predicate["nodes"]
     for name in named.keys() - known.keys():
-        yield Objection("site", name, "is no node of the site any more")
+        yield Finding("certificate.site", "is no node of the site any more", node=name)
     for name, node in known.items():
         if node_digest(node, hide) != named[name]["site_sha256"]:
-            yield Objection("site", name, "its variables in the site were changed since")
+            yield Finding(
+                "certificate.site", "its variables in the site were changed since", node=name
+            )
     described = {name: named[name]["described"] for name in known}
     for name, said in notary.read(connection, described).items():
         if isinstance(said, str):
-            yield Objection("replaced", name, said, proven=False)
+            yield Finding("certificate.replaced", said, node=name, proven=False)
             continue
         was, now = named[name]["identity"], said["identity"]
         found, unknown = differences(was, now)  # type: ignore[no-untyped-call]  # as nodes run it
-        yield from (Objection("replaced", name, each) for each in found)
-        yield from (Objection("replaced", name, each, proven=False) for each in unknown)
+        yield from (Finding("certificate.replaced", each, node=name) for each in found)
+        yield from (
+            Finding("certificate.replaced", each, node=name, proven=False) for each in unknown
+        )

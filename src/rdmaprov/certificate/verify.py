@@ -13,11 +13,11 @@ from rdmaprov.acceptance.preflight.needs import MAX_SKEW_S
 from rdmaprov.boundary import RIGHT
 from rdmaprov.certificate import shape, ssh_signature
 from rdmaprov.certificate.countersigned import countersignature_objections
-from rdmaprov.certificate.objection import Objection
 from rdmaprov.certificate.read import read_certificate, read_signature
 from rdmaprov.certificate.recompute import verdict_objections
 from rdmaprov.certificate.ssh_signature import NotSigned
 from rdmaprov.certificate.statement import OPERATOR, digest, parse_time
+from rdmaprov.finding.finding import Finding
 
 _CHUNK = 1 << 20
 
@@ -37,7 +37,7 @@ class Verification:
     statement: Mapping[str, Any]
     signer: str
     key: str
-    objections: list[Objection]
+    objections: list[Finding]
 
 
 def verify(path: Path, allowed: Path | None, now: datetime) -> Verification:
@@ -56,7 +56,9 @@ def verify(path: Path, allowed: Path | None, now: datetime) -> Verification:
     signer, key, found = _operator(data, read_signature(path), allowed)
     where = shape.STATEMENT(statement)
     if where is not RIGHT:
-        found.append(Objection("shape", where or "", "is not what a certificate has there"))
+        found.append(
+            Finding("certificate.shape", "is not what a certificate has there", part=where or "")
+        )
         return Verification(statement, signer, key, found)
     predicate = statement["predicate"]
     found += countersignature_objections(predicate)
@@ -69,64 +71,74 @@ def verify(path: Path, allowed: Path | None, now: datetime) -> Verification:
 
 def _operator(
     data: bytes, signature: bytes | None, allowed: Path | None
-) -> tuple[str, str, list[Objection]]:
+) -> tuple[str, str, list[Finding]]:
     """Return who signed, with which key, and what is wrong with that."""
     if signature is None:
-        return "", "", [Objection("signer", "", "no operator signed it", proven=False)]
+        return "", "", [Finding("certificate.signer", "no operator signed it", proven=False)]
     try:
         key = ssh_signature.signer_of(data, signature, OPERATOR)
     except NotSigned as error:
         what = f"the signature beside it is not of this content: {error}"
-        return "", "", [Objection("altered", "", what)]
+        return "", "", [Finding("certificate.altered", what)]
     if allowed is None:
         what = f"signed by {key}; pass --allowed-signers to verify whose key that is"
-        return "", key, [Objection("signer", "", what, proven=False)]
+        return "", key, [Finding("certificate.signer", what, proven=False)]
     try:
         return ssh_signature.principal_of(data, signature, OPERATOR, allowed), key, []
     except NotSigned as error:
         what = f"signed by {key}, which {allowed} does not allow: {error}"
-        return "", key, [Objection("signer", "", what)]
+        return "", key, [Finding("certificate.signer", what)]
 
 
-def _subjects(statement: Mapping[str, Any]) -> Iterator[Objection]:
+def _subjects(statement: Mapping[str, Any]) -> Iterator[Finding]:
     nodes = statement["predicate"]["nodes"]
     named = [each["name"] for each in statement["subject"]]
     if named != list(nodes):
-        yield Objection("altered", "subject", "does not name the nodes of the predicate, in order")
+        yield Finding(
+            "certificate.altered",
+            "does not name the nodes of the predicate, in order",
+            part="subject",
+        )
         return
     for index, each in enumerate(statement["subject"]):
         if each["digest"]["sha256"] != digest(nodes[each["name"]]):
             what = f"is not the digest of predicate/nodes/{each['name']}"
-            yield Objection("altered", f"subject/{index}/digest", what)
+            yield Finding("certificate.altered", what, part=f"subject/{index}/digest")
 
 
-def _time(predicate: Mapping[str, Any], now: datetime) -> Iterator[Objection]:
+def _time(predicate: Mapping[str, Any], now: datetime) -> Iterator[Finding]:
     issued, until = (parse_time(predicate[name]) for name in ("issued", "valid_until"))
     if until <= issued:
-        yield Objection("altered", "predicate/valid_until", "is before it was issued")
+        yield Finding(
+            "certificate.altered", "is before it was issued", part="predicate/valid_until"
+        )
     elif now > until:
-        yield Objection("expired", "", f"it was valid until {predicate['valid_until']}")
+        yield Finding("certificate.expired", f"it was valid until {predicate['valid_until']}")
     if issued > now + timedelta(seconds=MAX_SKEW_S):
         what = f"it was issued at {predicate['issued']}, which this clock has yet to reach"
-        yield Objection("expired", "", what, proven=False)
+        yield Finding("certificate.expired", what, proven=False)
 
 
-def _logs(predicate: Mapping[str, Any], directory: Path) -> Iterator[Objection]:
+def _logs(predicate: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
     """Yield the logs beside a certificate that are not those it was made with."""
     for each in predicate["logs"]:
         path = directory / each["name"]
         if ".." in Path(each["name"]).parts:
-            yield Objection("altered", each["name"], "is no file of a run")
+            yield Finding("certificate.altered", "is no file of a run", part=each["name"])
         elif path.is_file():
             yield from _log(each, path)
 
 
-def _log(said: Mapping[str, Any], path: Path) -> Iterator[Objection]:
+def _log(said: Mapping[str, Any], path: Path) -> Iterator[Finding]:
     try:
         if file_digest(path) != said["sha256"]:
-            yield Objection("log", said["name"], "was changed since the certificate was issued")
+            yield Finding(
+                "certificate.log", "was changed since the certificate was issued", part=said["name"]
+            )
     except OSError as error:
-        yield Objection("log", said["name"], f"cannot be read: {error.strerror}", proven=False)
+        yield Finding(
+            "certificate.log", f"cannot be read: {error.strerror}", part=said["name"], proven=False
+        )
 
 
 def file_digest(path: Path) -> str:

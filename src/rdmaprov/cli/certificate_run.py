@@ -11,7 +11,7 @@ import click
 
 from rdmaprov.acceptance.ask.nodes import connect
 from rdmaprov.certificate import notary
-from rdmaprov.certificate.objection import VERDICTS, Objection, exit_code
+from rdmaprov.certificate.objection import VERDICTS, as_data, line
 from rdmaprov.certificate.site_now import site_objections
 from rdmaprov.certificate.verify import Verification
 from rdmaprov.certificate.verify import verify as verify_certificate
@@ -19,6 +19,7 @@ from rdmaprov.cli import session
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.errors import UnreachableError, UsageError
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding, exit_code
 from rdmaprov.problem import printable
 from rdmaprov.words import quantity
 
@@ -34,19 +35,19 @@ def verify_file(
     """
     found = verify_certificate(file, allowed, datetime.now(UTC))
     objections = list(found.objections)
-    if site is not None and all(each.kind != "shape" for each in objections):
+    if site is not None and all(each.kind != "certificate.shape" for each in objections):
         objections += _since(site, found.statement["predicate"], passwords)
     code = exit_code(objections)
     if as_json:
         click.echo(json.dumps(_document(file, found, objections), indent=2))
     else:
         for each in objections:
-            click.echo(each.text)
+            click.echo(line(each))
         click.echo(printable(f"{file}: {VERDICTS[code]}{_terms(found, code)}"))
     return code
 
 
-def _since(site: Path, predicate: dict[str, Any], passwords: PasswordOptions) -> list[Objection]:
+def _since(site: Path, predicate: dict[str, Any], passwords: PasswordOptions) -> list[Finding]:
     """Return what was replaced or changed since, by the site and its nodes."""
     with session.prepare(site, None, None, passwords) as ready:
         named = predicate["nodes"]
@@ -68,10 +69,10 @@ def _terms(found: Verification, code: ExitCode) -> str:
     return f" until {predicate['valid_until']}; {signer}"
 
 
-def _document(file: Path, found: Verification, objections: list[Objection]) -> dict[str, Any]:
+def _document(file: Path, found: Verification, objections: list[Finding]) -> dict[str, Any]:
     """Return what --json prints; docs/certificate.md describes it."""
     code = exit_code(objections)
-    has_shape = all(each.kind != "shape" for each in objections)
+    has_shape = all(each.kind != "certificate.shape" for each in objections)
     predicate = found.statement["predicate"] if has_shape else {}
     return {
         "file": str(file),
@@ -82,10 +83,7 @@ def _document(file: Path, found: Verification, objections: list[Objection]) -> d
         "signer": found.signer or None,
         "key": found.key or None,
         "nodes": list(predicate.get("nodes", ())),
-        "objections": [
-            {"kind": each.kind, "where": each.where, "what": each.what, "proven": each.proven}
-            for each in objections
-        ],
+        "objections": [as_data(each) for each in objections],
     }
 
 

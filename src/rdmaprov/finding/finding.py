@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from rdmaprov.exit_codes import ExitCode
 from rdmaprov.finding.kinds import KINDS
 from rdmaprov.problem import printable
 from rdmaprov.words import some
@@ -22,7 +23,7 @@ class Finding:
     Args:
         kind: an id of KINDS.
         what: what is wrong: seen, expected, and where it was read.
-        remedy: the action that repairs it, and where to run it.
+        remedy: the action that repairs it, and where to run it; empty if there is none.
         node: the node, empty if it concerns several.
         rail: the rail's number, None if it concerns no rail.
         proven: whether it is known to be wrong; else it is unknown.
@@ -30,8 +31,9 @@ class Finding:
         level: one of LEVELS; by default what `node`, `nodes` and `rail` say.
         nodes: all that it concerns, such as both ends of a path; by default `node`.
         leaf: the leaf's name, empty if it is about none.
-        part: what is smaller than node and rail: a counter, `GPU 3`, `rank 3`, a device; or empty.
-        values: the numbers of `what`, by name and unit.
+        part: what is smaller than node and rail, or is no node: a counter, `GPU 3`, a device, a
+            place in a file; or empty.
+        values: the numbers and names of `what`, by name and unit.
 
     Raises:
         KeyError: no kind has that id.
@@ -40,7 +42,7 @@ class Finding:
 
     kind: str
     what: str
-    remedy: str
+    remedy: str = ""
     node: str = ""
     rail: int | None = None
     proven: bool = True
@@ -49,7 +51,7 @@ class Finding:
     nodes: tuple[str, ...] = ()
     leaf: str = ""
     part: str = ""
-    values: Mapping[str, float] = field(default_factory=dict, hash=False)
+    values: Mapping[str, float | str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Complete the nodes and the level."""
@@ -73,7 +75,7 @@ class Finding:
         if self.rail is not None:
             where = f"{where} rail {self.rail}".strip()
         state = "" if self.proven else "unreachable: " if self.unreachable else "unknown: "
-        text = f"{state}{self.what.rstrip('.')}. {self.remedy}"
+        text = f"{state}{self.what.rstrip('.')}. {self.remedy}".rstrip()
         return printable(f"{where}: {text}" if where else text)
 
     def as_data(self) -> dict[str, object]:
@@ -91,6 +93,13 @@ class Finding:
             "proven": self.proven,
             "values": dict(self.values),
         }
+
+
+def exit_code(found: Collection[Finding]) -> ExitCode:
+    """Return 1 if something is wrong, 4 if something is unknown, else 0."""
+    if any(each.proven for each in found):
+        return ExitCode.FAILED
+    return ExitCode.UNKNOWN if found else ExitCode.OK
 
 
 def apply_remedy(roles: str, node: str) -> str:

@@ -35,6 +35,51 @@ KINDS = {
         "bus bandwidth at 1 GiB or more, against [the floor](acceptance.md)",
         "what else was found; a rail or PCIe link at half its rate; GPUDirect RDMA not used",
     ),
+    "certificate.altered": FindingKind(
+        "A certificate is not what was signed.",
+        "the signature and countersignatures, against the file; digests of its subjects",
+        "somebody edited it; a file that was not copied whole: take it from the run",
+    ),
+    "certificate.countersignature": FindingKind(
+        "A node did not countersign what a certificate says of it.",
+        "host keys of the certificate, and the texts that they signed",
+        "the node gave no answer as it was issued; its host key was replaced",
+    ),
+    "certificate.expired": FindingKind(
+        "A certificate is no longer valid, or not yet.",
+        "`issued` and `valid_until`, against this machine's clock",
+        "accept the nodes anew; a clock that is wrong: `chronyc tracking`",
+    ),
+    "certificate.log": FindingKind(
+        "A log beside a certificate is not the one of its run.",
+        "SHA-256 of the files that it lists",
+        "somebody edited the log, or it is unreadable: take it from the run",
+    ),
+    "certificate.replaced": FindingKind(
+        "A part of a node was replaced since it was certified, or that is not known.",
+        "serial numbers, GUIDs, firmware and drivers of the node, then and now",
+        "`rdmaprov replace`, which accepts the node anew; a node that gives no answer",
+    ),
+    "certificate.shape": FindingKind(
+        "A file has what a certificate cannot have.",
+        "`docs/certificate.schema.json`",
+        "another program wrote or changed it; a version of rdmaprov that is older than the file",
+    ),
+    "certificate.signer": FindingKind(
+        "Nobody who may sign has signed a certificate, or who signed is not known.",
+        "`certificate.json.sig`, against the file of allowed signers",
+        "it was issued without a key; `--allowed-signers` is not given or lacks the key",
+    ),
+    "certificate.site": FindingKind(
+        "The site says something else of a node than as it was certified.",
+        "digests of its variables",
+        "the site was changed since: accept the node anew",
+    ),
+    "certificate.verdict": FindingKind(
+        "A certificate is of no pass, or its verdicts do not follow from its numbers.",
+        "rows, floors and times of ranks, computed again",
+        "somebody edited it: accept the nodes anew",
+    ),
     "clock.off": FindingKind(
         "A node's clock differs from the controller's.",
         "its time before and after it was asked",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from tests.cli.certified import public
 
 from rdmaprov.certificate import ssh_signature
+from rdmaprov.certificate.objection import as_data
 from rdmaprov.certificate.statement import (
     NODE,
     OPERATOR,
@@ -45,7 +46,11 @@ def countersign(fleet, predicate, name, key=None):
 
 
 def kinds(objections):
-    return {each.kind for each in objections}
+    return {as_data(each)["kind"] for each in objections}
+
+
+def places(objections):
+    return [as_data(each)["where"] for each in objections]
 
 
 def leaves(data, path=()):

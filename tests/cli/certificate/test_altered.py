@@ -13,14 +13,15 @@ from tests.cli.certificate.statements import (
     judge,
     kinds,
     leaves,
+    places,
     read,
     rewrite,
 )
 
-from rdmaprov.certificate.objection import exit_code
 from rdmaprov.certificate.statement import (
     make_statement,
 )
+from rdmaprov.finding.finding import exit_code
 
 
 def test_every_altered_field_is_refused_and_its_place_is_named(fleet, run):
@@ -38,8 +39,8 @@ def test_every_altered_field_is_refused_and_its_place_is_named(fleet, run):
         where = "/".join(map(str, path))
         found = [each for each in judge(run, fleet) if each.proven]
         if path[1:2] != ("countersignatures",):
-            places = [each.where for each in found if each.where]
-            assert any(where.startswith(place) for place in places), (where, found)
+            named = filter(None, places(found))
+            assert any(where.startswith(place) for place in named), (where, found)
         elif path[-1] != "missing":
             assert found, where
         signature.write_bytes(signed)
@@ -93,7 +94,7 @@ def test_an_operator_cannot_change_what_a_node_is(fleet, run):
     predicate["nodes"]["gpu002"]["identity"]["machine"]["serial"] = "SN999999"
     rewrite(run, make_statement(predicate), fleet.operator)
     [found] = judge(run, fleet)
-    assert found.where == "predicate/nodes/gpu002/identity/machine/serial"
+    assert found.part == "predicate/nodes/gpu002/identity/machine/serial"
     assert found.what == 'is "SN999999"; gpu002 countersigned "SN000001"'
 
 
@@ -122,7 +123,7 @@ def test_a_log_that_was_changed_is_named(fleet, run):
     with (run / "logs/ranks.jsonl").open("a") as file:
         file.write("{}\n")
     [found] = judge(run, fleet)
-    assert (found.kind, found.where, found.proven) == ("log", "logs/ranks.jsonl", True)
+    assert (found.kind, found.part, found.proven) == ("certificate.log", "logs/ranks.jsonl", True)
     shutil.rmtree(run / "logs")  # a certificate can go elsewhere without its logs
     assert judge(run, fleet) == []
 

@@ -11,14 +11,15 @@ import jsonschema
 import pytest
 from tests.cli.certificate.statements import (
     judge,
+    places,
     read,
 )
 from tests.cli.certified import SIZES, make_key
 
-from rdmaprov.certificate.objection import exit_code
 from rdmaprov.certificate.statement import (
     OPERATOR,
 )
+from rdmaprov.finding.finding import exit_code
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/certificate.schema.json").read_text())
 
@@ -78,7 +79,7 @@ def test_a_host_key_that_nobody_knows_is_said(fleet, capfd):
     assert "countersigned by 1 of 2 nodes" in said
     assert "not countersigned by gpu002: known_hosts has no key of gpu002" in said
     found = judge(made, fleet)
-    assert ([each.where for each in found], exit_code(found)) == (["gpu002"], 4)
+    assert (places(found), exit_code(found)) == (["gpu002"], 4)
     shutil.rmtree(made)
 
 

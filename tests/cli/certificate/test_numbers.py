@@ -65,4 +65,4 @@ def test_verdicts_are_computed_from_the_numbers(run, change, says):
     predicate = read(run)["predicate"]
     assert list(verdict_objections(predicate)) == []
     change(predicate)
-    assert says in "; ".join(each.text for each in verdict_objections(predicate))
+    assert says in "; ".join(each.what for each in verdict_objections(predicate))

@@ -10,13 +10,14 @@ from tests.cli.certificate.statements import (
     countersign,
     judge,
     kinds,
+    places,
     read,
     rewrite,
 )
 from tests.cli.certified import make_key, public
 
-from rdmaprov.certificate.objection import exit_code
 from rdmaprov.certificate.verify import verify
+from rdmaprov.finding.finding import exit_code
 
 
 def test_it_expires(fleet, run):
@@ -73,5 +74,5 @@ def test_a_countersignature_must_be_there_and_of_the_host_key(fleet, run, tmp_pa
     for wrong in (taken, swapped, posing):
         rewrite(run, wrong, fleet.operator)
         found = judge(run, fleet)
-        assert [(each.kind, each.where) for each in found] == [("countersignature", "gpu002")]
+        assert (kinds(found), places(found)) == ({"countersignature"}, ["gpu002"])
         assert exit_code(found) == 1
