@@ -14,7 +14,8 @@ from rdmaprov.cli.verbosity import meter
 from rdmaprov.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from rdmaprov.nccl_log.transport import Matrix, Mismatch, TransportVerdict
+    from rdmaprov.finding.finding import Finding
+    from rdmaprov.nccl_log.transport import Matrix, TransportVerdict
     from rdmaprov.terminal import Meter
 
 
@@ -55,7 +56,7 @@ def nccl_log(
     from rdmaprov.cli import nccl_log_view
     from rdmaprov.nccl_log import transport
     from rdmaprov.nccl_log.diagnosis import conclude
-    from rdmaprov.nccl_log.judgement import absent_ranks, diagnosed
+    from rdmaprov.nccl_log.judgement import absent_ranks, diagnosed, sentence
 
     with meter("reading", len(files), "files") as moving:
         matrix = transport.read_matrix(_count_files(files, moving))
@@ -63,12 +64,13 @@ def nccl_log(
     wanted = transport.Transport(expect) if expect else None
     gdr_required = wanted is not None and not no_gdr
     problems = transport.judge(matrix, wanted, None, gdr_required, every_rank=not partial)
-    notes = [str(absent_ranks(matrix))] if matrix.absent and partial else []
+    notes = [sentence(absent_ranks(matrix))] if matrix.absent and partial else []
     faults, others = conclude(matrix.diagnostics)
     problems += map(diagnosed, faults)
     notes += others
     if as_json:
-        click.echo(json.dumps(_document(matrix, verdict, problems, notes), indent=2))
+        said = [sentence(each) for each in problems]
+        click.echo(json.dumps(_document(matrix, verdict, said, notes), indent=2))
     else:
         for line in nccl_log_view.lines(matrix, verdict, problems, notes):
             click.echo(line)
@@ -82,7 +84,7 @@ def _count_files(files: tuple[Path, ...], moving: Meter) -> Iterator[Path]:
         moving.advance()
 
 
-def _exit_code(verdict: TransportVerdict, problems: list[Mismatch], *, expected: bool) -> ExitCode:
+def _exit_code(verdict: TransportVerdict, problems: list[Finding], *, expected: bool) -> ExitCode:
     from rdmaprov.nccl_log.transport import Transport
 
     if any(problem.proven for problem in problems):
@@ -93,7 +95,7 @@ def _exit_code(verdict: TransportVerdict, problems: list[Mismatch], *, expected:
 
 
 def _document(
-    matrix: Matrix, verdict: TransportVerdict, problems: list[Mismatch], notes: list[str]
+    matrix: Matrix, verdict: TransportVerdict, problems: list[str], notes: list[str]
 ) -> dict[str, object]:
     """Return the object of --json; docs/nccl-logs.md defines each key."""
     return {
@@ -102,7 +104,7 @@ def _document(
         "hcas": list(verdict.hcas),
         "sharp": verdict.sharp,
         "nccl_version": verdict.nccl_version,
-        "problems": [str(problem) for problem in problems],
+        "problems": problems,
         "notes": notes,
         "algorithms": [asdict(choice) for choice in matrix.choices],
         "completion_errors": [asdict(error) for error in matrix.errors],

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import click
 
 from rdmaprov.bandwidth.sizes import format_size
+from rdmaprov.finding.finding import Finding
 from rdmaprov.nccl_log.completion import CompletionError
 from rdmaprov.nccl_log.matrix import Channel, Gdr, LogRank, Matrix, Transport, TransportVerdict
-from rdmaprov.nccl_log.mismatch import Mismatch, format_ranges
+from rdmaprov.nccl_log.ranges import format_ranges
 from rdmaprov.nccl_log.tuning import size_ranges
 from rdmaprov.problem import printable
 from rdmaprov.words import quantity, some
@@ -31,7 +32,7 @@ _GDR = {
 
 
 def lines(
-    matrix: Matrix, verdict: TransportVerdict, problems: list[Mismatch], notes: list[str]
+    matrix: Matrix, verdict: TransportVerdict, problems: list[Finding], notes: list[str]
 ) -> Iterator[str]:
     """Yield the lines to print."""
     yield click.style(_verdict(matrix, verdict), bold=True)
@@ -50,7 +51,7 @@ def lines(
             if problem.proven
             else click.style("unknown: ", fg="yellow")
         )
-        yield f"{mark}{printable(problem.message)}"
+        yield f"{mark}{printable(problem.what)}"
         yield f"         {printable(problem.remedy)}"
     if len(problems) > _MAX_PROBLEMS:
         yield f"and {len(problems) - _MAX_PROBLEMS} more problems; see --json"

@@ -13,13 +13,11 @@ from pathlib import Path
 from rdmaprov.nccl_log import collnet, reader, resolve
 from rdmaprov.nccl_log.judgement import judge
 from rdmaprov.nccl_log.matrix import Channel, Gdr, Matrix, Transport, TransportVerdict
-from rdmaprov.nccl_log.mismatch import Mismatch
 
 __all__ = [
     "Channel",
     "Gdr",
     "Matrix",
-    "Mismatch",
     "Transport",
     "TransportVerdict",
     "judge",

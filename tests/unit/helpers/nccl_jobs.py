@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from rdmaprov.nccl_log import transport
+from rdmaprov.nccl_log.judgement import sentence
 
 VERSIONS = tuple(f"2.{minor}.1" for minor in range(8, 31))
 
@@ -136,4 +137,6 @@ def of(text):
 
 
 def judge(matrix, expected=None, hcas=None, *, gdr=False, every_rank=True):
-    return [str(p) for p in transport.judge(matrix, expected, hcas, gdr, every_rank=every_rank)]
+    return [
+        sentence(p) for p in transport.judge(matrix, expected, hcas, gdr, every_rank=every_rank)
+    ]

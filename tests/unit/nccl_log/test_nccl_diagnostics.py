@@ -12,7 +12,7 @@ import pytest
 from tests.unit.helpers.nccl_jobs import Job, of
 
 from rdmaprov.nccl_log.diagnosis import conclude
-from rdmaprov.nccl_log.judgement import diagnosed
+from rdmaprov.nccl_log.judgement import diagnosed, sentence
 
 HEALTHY = """\
 node01:4242 NCCL DIAG === NCCL Diagnostics ===
@@ -237,5 +237,5 @@ def test_odd_lines_accuse_nobody(text):
 
 def test_a_problem_is_one_line_without_control_characters():
     faults, _ = concluded(mismatch(3, 5, host="a\x1bb"))
-    assert all("\x1b" not in str(diagnosed(fault)) for fault in faults)
-    assert str(diagnosed(faults[0])).startswith("a")
+    assert all("\x1b" not in sentence(diagnosed(fault)) for fault in faults)
+    assert sentence(diagnosed(faults[0])).startswith("a")

@@ -105,7 +105,7 @@ def test_unknown_form_of_a_channel_is_could_not_tell(shape):
     matrix = of(Job().text() + f"h:1:2 [0] NCCL INFO {shape}\n")
     (problem,) = transport.judge(matrix, Transport.ROCE, None, True)
     assert not problem.proven
-    assert shape in problem.message
+    assert shape in problem.what
 
 
 def test_unknown_plugin_is_could_not_tell():

@@ -175,7 +175,7 @@ def test_one_silent_file_among_others_is_could_not_tell(tmp_path):
     (tmp_path / "b.log").write_text("")
     matrix = transport.read_matrix([tmp_path / "a.log", tmp_path / "b.log"])
     (problem,) = transport.judge(matrix, Transport.ROCE, None, True)
-    assert (problem.proven, "b.log: no line" in problem.message) == (False, True)
+    assert (problem.proven, "b.log: no line" in problem.what) == (False, True)
 
 
 def test_missing_file_and_directory_are_usage_errors(tmp_path):

@@ -92,7 +92,7 @@ def test_ranks_without_a_line_are_named():
     assert matrix.absent == (4, 5, 6, 7)
     assert judge(matrix, Transport.ROCE, gdr=True, every_rank=False) == []
     (problem,) = transport.judge(matrix, Transport.ROCE, None, True)
-    assert (problem.proven, problem.message[:17]) == (False, "ranks 4-7 of 8: n")
+    assert (problem.proven, problem.what[:17]) == (False, "ranks 4-7 of 8: n")
 
 
 def test_second_communicator_counts_too():
@@ -105,7 +105,7 @@ def test_second_communicator_counts_too():
 def test_communicator_that_is_not_finished_is_could_not_tell():
     text = Job().text() + Job().message(0, Job()._communicator(0, "Init START")) + "\n"
     (problem,) = transport.judge(of(text), Transport.ROCE, None, True)
-    assert (problem.proven, "node0 gpu 0 (rank 0)" in problem.message) == (False, True)
+    assert (problem.proven, "node0 gpu 0 (rank 0)" in problem.what) == (False, True)
 
 
 def test_two_versions_in_one_job_are_a_problem():
@@ -196,7 +196,7 @@ def test_a_host_whose_log_is_missing_is_unknown_and_named_once():
     lines = [line for line in Job().lines() if not line.startswith("node1")]
     found = mismatches("\n".join([*lines, ""]))
     assert not [one for one in found if one.proven]
-    assert [one.host for one in found if one.host] == ["node1"]
+    assert [one.node for one in found if one.node] == ["node1"]
 
 
 def test_a_host_whose_log_was_cut_is_unknown():
@@ -212,16 +212,16 @@ def test_a_host_whose_log_was_cut_is_unknown():
 def test_a_missing_hca_of_a_whole_log_names_its_host():
     hcas = {**HCAS, "node1": [*HCAS["node1"], "mlx5_2"]}
     [found] = transport.judge(of(Job().text()), Transport.ROCE, hcas, True)
-    assert (found.host, found.proven) == ("node1", True)
+    assert (found.node, found.proven) == ("node1", True)
 
 
 def test_inside_one_nvlink_domain_no_channel_needs_to_leave_a_node():
     rack = Job(nodes=1, gpus=4).text()
-    assert [one.message for one in mismatches(rack) if one.proven]
+    assert [one.what for one in mismatches(rack) if one.proven]
     assert mismatches(rack, one_domain=True) == []
 
 
 def test_channels_that_leave_a_node_of_one_domain_are_judged():
     """With NCCL_MNNVL_ENABLE=0, or where NVLink between nodes does not work."""
     found = mismatches(Job(network="Socket").text(), one_domain=True)
-    assert any("socket" in one.message for one in found)
+    assert any("socket" in one.what for one in found)

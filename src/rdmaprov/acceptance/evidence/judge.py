@@ -58,15 +58,8 @@ def judge_transports(site: GateSite, logs: RunLogs) -> Iterator[Finding]:
     for problem in transport.judge(
         logs.matrix, kind, hcas, wants_gdr, every_rank=not missing, one_domain=one_domain
     ):
-        node_name = hosts[problem.host].name if problem.host in hosts else ""
-        yield Finding(
-            problem.kind,
-            problem.message,
-            problem.remedy,
-            node_name,
-            proven=problem.proven,
-            part=problem.part,
-        )
+        node = hosts[problem.node].name if problem.node in hosts else ""
+        yield replace(problem, node=node, nodes=(), level="")
 
 
 def judge_counters(

@@ -1,38 +1,10 @@
-"""One thing in which a job differs from what is expected, and how ranks are named in it."""
+"""How numbers of ranks and channels are written."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from rdmaprov.nccl_log.matrix import Channel
-from rdmaprov.problem import printable
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """One thing that differs from what is expected, or that the log does not prove.
-
-    Args:
-        kind: an id of finding.kinds.
-        message: rank, channel and HCA, what was seen and expected.
-        remedy: what to look at or to set.
-        proven: False when evidence is missing: the result is unknown, which is no pass.
-        host: the host that it is about, as the log names it; empty if it is about several.
-        part: the device that it is about; empty if it is about none, or about several.
-
-    """
-
-    kind: str
-    message: str
-    remedy: str
-    proven: bool = True
-    host: str = ""
-    part: str = ""
-
-    def __str__(self) -> str:
-        """Return it as one line."""
-        return printable(f"{self.message}; {self.remedy}")
 
 
 def format_ranks(channels: list[Channel]) -> str:
