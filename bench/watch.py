@@ -58,6 +58,7 @@ from rdmaprov.watch.collect import PROGRAM, Collector, CounterLink, connect_to
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.judge import judge
 from rdmaprov.watch.node_account import NodeAccount
+from rdmaprov.watch.verdict import word
 
 HEALTHY_S, SECONDS, JUDGE_S = 20, 60, 3
 SLACK_S = 60  # for connections
@@ -87,7 +88,7 @@ def _later(change: Fault) -> Fault:
 
 
 def _names(watching: Watching, fault: WatchFault | None, place: Place) -> bool:
-    kinds = {each.kind for each in watching.verdicts() if each.rail == place[1]}
+    kinds = {word(each) for each in watching.verdicts() if each.rail == place[1]}
     return bool(fault) and bool(kinds) and set(fault.kinds if fault else ()) <= kinds
 
 

@@ -19,6 +19,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.history.read_run import read_run
 from rdmaprov.inventory import load_site
 from rdmaprov.watch import collect
+from rdmaprov.watch.verdict import TITLES
 
 RAILS = "".join(f"  - {{netdev: ens{rail}}}\n" for rail in range(4))
 SITE = {
@@ -158,6 +159,4 @@ def test_site_that_is_not_there_is_named(capsys, tmp_path, monkeypatch):
 def test_schema_refuses_another_kind():
     assert isinstance(VALIDATOR, jsonschema.Draft202012Validator)
     kinds = VALIDATOR.schema["$defs"]["watched"]["properties"]["findings"]["items"]["properties"]
-    from rdmaprov.watch.verdict import VerdictKind
-
-    assert kinds["kind"]["enum"] == [kind.value for kind in VerdictKind]
+    assert kinds["kind"]["enum"] == list(TITLES)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.watch.answers import parse_names, parse_steps
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.judge import judge
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.results import with_idleness
-from rdmaprov.watch.verdict import Verdict
+from rdmaprov.watch.verdict import line
 
 # As `open` of watch/node/counters.py lists them on a node of the lab.
 NAMES = (
@@ -109,7 +110,7 @@ class SoftRoceWatch:
                 steps = parse_steps(json.dumps(step), len(account.keys))
                 account.add(steps, float(self.second))
 
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[Finding]:
         """Return the verdicts now."""
         fleet = WatchedFleet(self.accounts, float(self.second))
         return with_idleness(fleet, judge(fleet))
@@ -123,4 +124,4 @@ class SoftRoceWatch:
             found = [each for each in self.verdicts() if each.proven] if passed % 3 == 0 else []
             if any(node in each.nodes and each.rail == rail for each in found):
                 return passed
-        raise AssertionError([each.text for each in self.verdicts()])
+        raise AssertionError([line(each) for each in self.verdicts()])

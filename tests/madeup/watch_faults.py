@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 
 from tests.madeup.watched import Fault, Fleet, MadeUpWatch, Place, leaf_nodes
 
-from rdmaprov.watch.verdict import VerdictKind
-
 SENDERS = 3
 
 
@@ -26,8 +24,8 @@ class WatchFault:
     """
 
     make: Callable[[Place], Fault]
-    kinds: tuple[VerdictKind, ...]
-    also: tuple[VerdictKind, ...] = ()
+    kinds: tuple[str, ...]
+    also: tuple[str, ...] = ()
     is_leaf: bool = False
     victims: bool = False
 
@@ -247,17 +245,17 @@ def flap(place: Place) -> Fault:
 
 
 FAULTS: Mapping[str, WatchFault] = {
-    "incast": WatchFault(incast, (VerdictKind.CONGESTION,)),
-    "narrow uplinks": WatchFault(narrow_uplinks, (VerdictKind.CONGESTION,), is_leaf=True),
-    "storm of pause": WatchFault(storm, (VerdictKind.STORM,), victims=True),
-    "slow receiver": WatchFault(slow_receiver, (VerdictKind.RECEIVER,), victims=True),
+    "incast": WatchFault(incast, ("congestion",)),
+    "narrow uplinks": WatchFault(narrow_uplinks, ("congestion",), is_leaf=True),
+    "storm of pause": WatchFault(storm, ("storm",), victims=True),
+    "slow receiver": WatchFault(slow_receiver, ("receiver",), victims=True),
     "paused from outside": WatchFault(paused_by_a_switch, (), victims=True),
-    "bad cable": WatchFault(bad_cable, (VerdictKind.SYMBOLS,)),
-    "no buffer": WatchFault(no_buffer, (VerdictKind.LOSS,)),
-    "lossy switch port": WatchFault(lossy_port, (VerdictKind.LOSS,)),
-    "slow rail": WatchFault(slow_rail, (VerdictKind.IMBALANCE,)),
-    "wrong priority": WatchFault(wrong_priority, (VerdictKind.PRIORITY,)),
-    "flapping link": WatchFault(flap, (VerdictKind.LINK,)),
+    "bad cable": WatchFault(bad_cable, ("symbols",)),
+    "no buffer": WatchFault(no_buffer, ("loss",)),
+    "lossy switch port": WatchFault(lossy_port, ("loss",)),
+    "slow rail": WatchFault(slow_rail, ("imbalance",)),
+    "wrong priority": WatchFault(wrong_priority, ("priority",)),
+    "flapping link": WatchFault(flap, ("link",)),
 }
 # As above, in every other second.
 AT_TIMES: Mapping[str, WatchFault] = {
@@ -266,7 +264,7 @@ AT_TIMES: Mapping[str, WatchFault] = {
 }
 # Near the thresholds.
 WEAK: Mapping[str, WatchFault] = {
-    "incast, 0.5 to 2.5 % marked": WatchFault(weak_incast, (VerdictKind.CONGESTION,)),
-    "slow rail, 65 to 85 %": WatchFault(weak_rail, (VerdictKind.IMBALANCE,)),
-    "cable, 2e-12 wrong bits": WatchFault(weak_cable, (VerdictKind.SYMBOLS,)),
+    "incast, 0.5 to 2.5 % marked": WatchFault(weak_incast, ("congestion",)),
+    "slow rail, 65 to 85 %": WatchFault(weak_rail, ("imbalance",)),
+    "cable, 2e-12 wrong bits": WatchFault(weak_cable, ("symbols",)),
 }

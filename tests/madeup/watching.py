@@ -9,16 +9,17 @@ from tests.madeup.site import site_nodes
 from tests.madeup.watch_faults import WatchFault
 from tests.madeup.watched import MadeUpLink, MadeUpWatch, Place
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.watch.answers import parse_names, parse_steps
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.judge import judge
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.results import with_idleness
-from rdmaprov.watch.verdict import Verdict, VerdictKind
+from rdmaprov.watch.verdict import word
 
 SHAPE = FleetShape(8, rails=8, per_leaf=4)
-_NO_FAULT = frozenset({VerdictKind.VICTIM, VerdictKind.UNKNOWN})
+_NO_FAULT = frozenset({"victim", "unknown"})
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Watching:
         """Return what is known now."""
         return WatchedFleet(self.accounts, float(self.watch.second))
 
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[Finding]:
         """Return the verdicts now."""
         fleet = self.fleet()
         return with_idleness(fleet, judge(fleet))
@@ -74,23 +75,23 @@ def watch_fault(
 
 
 def is_right(
-    fault: WatchFault | None, place: Place, verdicts: list[Verdict], shape: FleetShape = SHAPE
+    fault: WatchFault | None, place: Place, verdicts: list[Finding], shape: FleetShape = SHAPE
 ) -> bool:
     """Return whether the verdicts name what is at fault, that alone, and its victims as such."""
-    accusing = [each for each in verdicts if each.kind not in _NO_FAULT]
+    accusing = [each for each in verdicts if word(each) not in _NO_FAULT]
     if fault is None:
         return not verdicts
     number, rail = place
     name = shape.names[number]
 
-    def names_it(each: Verdict) -> bool:
+    def names_it(each: Finding) -> bool:
         if fault.is_leaf:
             return each.leaf == shape.leaf_name(number) and each.rail == rail
         return each.nodes == (name,) and each.rail == rail
 
-    named = {each.kind for each in accusing if names_it(each)}
-    others = [each for each in accusing if not names_it(each) and each.kind not in fault.also]
-    sufferers = [each for each in verdicts if each.kind is VerdictKind.VICTIM]
+    named = {word(each) for each in accusing if names_it(each)}
+    others = [each for each in accusing if not names_it(each) and word(each) not in fault.also]
+    sufferers = [each for each in verdicts if word(each) == "victim"]
     has_victims = any(each.rail == rail for each in sufferers)
     if not fault.victims and sufferers:
         return False
@@ -119,4 +120,4 @@ def is_pair_right(
         for kind in fault.kinds
     }
     verdicts = watching.verdicts()
-    return wanted == {(each.kind, each.rail) for each in verdicts if each.kind not in _NO_FAULT}
+    return wanted == {(word(each), each.rail) for each in verdicts if word(each) not in _NO_FAULT}

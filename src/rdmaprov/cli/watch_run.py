@@ -20,7 +20,7 @@ from rdmaprov.watch.judge import judge
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.results import WatchResult, with_idleness
 from rdmaprov.watch.table import worst_table
-from rdmaprov.watch.verdict import verdict_lines
+from rdmaprov.watch.verdict import finding_lines, key, line
 from rdmaprov.words import duration, quantity
 
 # A verdict needs three seconds of what it names, and is named within ten.
@@ -83,10 +83,10 @@ class _Live:
             return
         self._next_s = now_s + JUDGE_S
         self._fleet.seconds = now_s
-        found = [each for each in judge(self._fleet) if each.key not in self._known]
-        self._known |= {each.key for each in found}
+        found = [each for each in judge(self._fleet) if key(each) not in self._known]
+        self._known |= {key(each) for each in found}
         for each in found:
-            self._directory.log(f"{duration(now_s)}: {each.text}")
-        for each, text in verdict_lines(found, "logs/watch.log"):
+            self._directory.log(f"{duration(now_s)}: {line(each)}")
+        for each, text in finding_lines(found, "logs/watch.log"):
             style = "red" if each.proven else "yellow"
             self._screen.remark(Line(f"{duration(now_s)}: {text}", style))

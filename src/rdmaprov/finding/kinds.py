@@ -90,6 +90,16 @@ KINDS = {
         "errors of gloo or NCCL that name an address",
         "a node or link that failed; a firewall; a rank that died without a word",
     ),
+    "counters.full": FindingKind(
+        "A counter stands at its largest value: what it would count from there on is not known.",
+        "its value, over the watch",
+        "it is never set back: `perfquery -R`",
+    ),
+    "counters.reset": FindingKind(
+        "Counters were set back during a watch: what they had counted is lost.",
+        "a value that is less than before",
+        "somebody resets them (`perfquery -R`), or reloads the driver",
+    ),
     "data.late": FindingKind(
         "The data of a training step arrive late.",
         "time in the phase data, against the step's computation",
@@ -211,14 +221,19 @@ KINDS = {
         "wait for it; one that is gone left processes: `pgrep -af rdmaprov-accept`",
     ),
     "node.counters": FindingKind(
-        "A node's counters after the run are not known.",
-        "no answer",
-        "the node or its connection is gone",
+        "Counters of a node are not known.",
+        "no answer, or no such counter",
+        "the node or its connection is gone; a driver that does not have them: `ethtool -i`",
     ),
     "node.odd": FindingKind(
         "A node answers what rdmaprov's own programs do not.",
         "the shape of its answers",
         "something else answers there: drain it and look",
+    ),
+    "node.rebooted": FindingKind(
+        "A node booted during a watch: what it had counted is lost.",
+        "the id of its boot",
+        "its console, `last -x`",
     ),
     "node.silent": FindingKind(
         "A node, or all nodes of a leaf, stopped answering during the run.",
@@ -402,15 +417,35 @@ KINDS = {
         "the interpreter of the site",
         "`rdmaprov apply --roles torch_runtime`; `torch_runtime_python`",
     ),
+    "traffic.congested": FindingKind(
+        "A rail, or the way into a leaf, is congested: its packets arrive marked.",
+        "packets with ECN marks, and CNPs, of `hw_counters`",
+        "several nodes that send to one; uplinks that are missing or loaded unevenly",
+    ),
     "traffic.elsewhere": FindingKind(
         "A device that is no rail carried a part of the data.",
         "bytes that it sent during the run",
         "NCCL uses sockets: `NCCL_SOCKET_IFNAME`, `NCCL_IB_HCA`",
     ),
+    "traffic.held": FindingKind(
+        "A rail is paused and has no part in the congestion: it suffers from others.",
+        "`rx_prioN_pause_duration` of `ethtool -S`, without CNPs",
+        "a rail of the same plane that pauses its switch; ECN that is off in the switches",
+    ),
+    "traffic.none": FindingKind(
+        "No node had traffic: nothing is known of congestion, pauses and imbalance.",
+        "bytes of all rails",
+        "no job runs: watch beside one, or beside `rdmaprov accept`",
+    ),
     "traffic.paused": FindingKind(
         "A rail told its switch to stop sending, without a break.",
-        "`tx_prioN_pause_duration` of `ethtool -S`",
+        "`tx_prioN_pause_duration`, `tx_pause_storm_*` of `ethtool -S`",
         "its NIC cannot take what arrives: PCIe link and slot, firmware, the IOMMU",
+    ),
+    "traffic.pauses": FindingKind(
+        "A rail pauses its switch for a part of the time: it takes less than arrives.",
+        "`tx_prioN_pause_duration` of `ethtool -S`",
+        "its PCIe link and slot, its memory, the IOMMU",
     ),
     "traffic.priority": FindingKind(
         "Traffic has another priority than the lossless one; or that is not counted.",
@@ -418,7 +453,7 @@ KINDS = {
         "`NCCL_IB_TC`; trust or the DSCP map: `rdmaprov validate`",
     ),
     "traffic.share": FindingKind(
-        "A rail sent much less than the others of its node; or nothing counts that.",
+        "A rail sent much less than the others of its node; or nothing tells.",
         "bytes that each rail sent during the run",
         "`NCCL_IB_HCA`; its PCIe link (`lspci -vv`)",
     ),

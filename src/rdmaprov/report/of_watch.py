@@ -10,7 +10,7 @@ from rdmaprov.report.grid import grid
 from rdmaprov.report.issues import Message, Scope, group_messages
 from rdmaprov.report.model import Cell, Grid, Plot, Table, Tone, View
 from rdmaprov.runs.groups import count_states
-from rdmaprov.watch.verdict import TITLES, VerdictKind
+from rdmaprov.watch.verdict import TITLES, UNKNOWN, VICTIM
 from rdmaprov.words import duration, quantity
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _SIGNS = (
     (Tone.IDLE, "suffers from another rail's fault"),
     (Tone.GOOD, "nothing is wrong"),
 )
-_TONES = {VerdictKind.VICTIM: Tone.IDLE, VerdictKind.UNKNOWN: Tone.UNKNOWN}
+_TONES = {VICTIM: Tone.IDLE, UNKNOWN: Tone.UNKNOWN}
 _WORST = (Tone.BAD, Tone.UNKNOWN, Tone.IDLE)
 _MOST_ROWS = 256
 _MOST_DRAWN = 16
@@ -69,7 +69,7 @@ def view(data: Mapping[str, Any]) -> View:
 
 def _messages(data: Mapping[str, Any]) -> Iterator[Message]:
     for each in data["findings"]:
-        kind = VerdictKind(each["kind"])
+        kind = each["kind"]
         where = TITLES[kind] if each["rail"] is None else f"rail {each['rail']}: {TITLES[kind]}"
         leaf = f"leaf {each['leaf']}: " if each["leaf"] else ""
         for name in each["nodes"] or [""]:
@@ -81,9 +81,8 @@ def _grid(data: Mapping[str, Any]) -> Grid:
     most = max((len(node["rails"]) for node in data["nodes"].values()), default=0)
     tones: dict[tuple[str, int | None], list[tuple[Tone, str]]] = {}
     for each in data["findings"]:
-        kind = VerdictKind(each["kind"])
+        found = _TONES.get(each["kind"], Tone.BAD), TITLES[each["kind"]]
         for name in each["nodes"]:
-            found = (_TONES.get(kind, Tone.BAD), TITLES[kind])
             tones.setdefault((name, each["rail"]), []).append(found)
     cells = {
         name: tuple(

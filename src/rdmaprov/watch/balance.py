@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.watch.balance_windows import LowRail
 from rdmaprov.watch.fleet import Place, WatchedFleet
 from rdmaprov.watch.thresholds import IMBALANCE, WINDOW_S
-from rdmaprov.watch.verdict import Verdict, VerdictKind
 from rdmaprov.words import duration
 
 _LOCAL = "Check NCCL_IB_HCA, its link and its PCIe link: rdmaprov validate SITE --limit "
@@ -17,7 +17,7 @@ _SHARED = "Check NCCL_IB_HCA, and this rail's switches: what they have in common
 _FEW_NODES = 2
 
 
-def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Verdict]:
+def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Finding]:
     """Yield the rails that carry less than 80 % of what the usual one of their node does.
 
     Args:
@@ -45,21 +45,22 @@ def imbalances(fleet: WatchedFleet, explained: Collection[Place]) -> Iterator[Ve
         what = f"{way} down to {worst.share:.0%} of what the other rails did, on {len(places)} of "
         nodes = tuple(node for node, _ in places)
         what += f"{busy} busy nodes, expected at least {1 - IMBALANCE:.0%}"
-        yield fleet.verdict(VerdictKind.IMBALANCE, what, _SHARED, rail=rail, nodes=nodes)
+        values = {"share": worst.share, "nodes": len(places), "of_nodes": busy}
+        yield fleet.finding("traffic.share", what, _SHARED, rail=rail, nodes=nodes, values=values)
 
 
-def _own(fleet: WatchedFleet, place: Place, found: tuple[str, LowRail]) -> Verdict:
+def _own(fleet: WatchedFleet, place: Place, found: tuple[str, LowRail]) -> Finding:
     way, low = found
     seconds = duration(low.windows * WINDOW_S)
     node = fleet.nodes[place[0]].node
-    if len(node.compute_rails) == 2:
-        what = (
-            f"{way} {low.share:.0%} of what the other rail did for {seconds}, expected at least "
-            f"{1 - IMBALANCE:.0%}; of two rails, nothing tells which is at fault"
-        )
-        return fleet.verdict(VerdictKind.IMBALANCE, what, _TWO, place)
+    is_pair = len(node.compute_rails) == 2
+    beside = "other rail" if is_pair else "usual rail of its node"
     what = (
-        f"{way} {low.share:.0%} of what the usual rail of its node did for {seconds}, expected at "
-        f"least {1 - IMBALANCE:.0%}"
+        f"{way} {low.share:.0%} of what the {beside} did for {seconds}, expected at least "
+        f"{1 - IMBALANCE:.0%}"
     )
-    return fleet.verdict(VerdictKind.IMBALANCE, what, _LOCAL + place[0], place)
+    if is_pair:
+        what += "; of two rails, nothing tells which is at fault"
+    remedy = _TWO if is_pair else _LOCAL + place[0]
+    values = {"share": low.share, "seen_s": low.windows * WINDOW_S}
+    return fleet.finding("traffic.share", what, remedy, place, values=values)

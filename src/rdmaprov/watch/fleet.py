@@ -1,15 +1,16 @@
-"""All nodes that are watched, and how a verdict names them."""
+"""All nodes that are watched, and how a finding names them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.inventory import Node
 from rdmaprov.watch.columns import lossless_priority
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import RailAccount
-from rdmaprov.watch.verdict import Verdict, VerdictKind
 
 Place = tuple[str, int]  # a node and its rail
 
@@ -48,9 +49,9 @@ class WatchedFleet:
         """Return the priority on which a node allows no loss, None if there is none."""
         return lossless_priority(self.nodes[place[0]].node)
 
-    def verdict(
+    def finding(
         self,
-        kind: VerdictKind,
+        kind: str,
         what: str,
         remedy: str,
         place: Place | None = None,
@@ -58,13 +59,22 @@ class WatchedFleet:
         rail: int | None = None,
         nodes: tuple[str, ...] = (),
         leaf: str = "",
-    ) -> Verdict:
-        """Return a verdict that names a rail with its leaf, or several nodes, or a leaf."""
+        part: str = "",
+        values: Mapping[str, float | str] = MappingProxyType({}),
+    ) -> Finding:
+        """Return what is wrong at a rail, with its leaf, or at several nodes, or at a leaf."""
         if place is not None:
             nodes, rail = (place[0],), place[1]
-        if len(nodes) == 1:
-            leaf = leaf or self.leaves.get(nodes[0], "")
-        return Verdict(kind, what, remedy, nodes, rail, leaf)
+        level = "leaf" if leaf else "rail"
+        found = Finding(kind, what, remedy, rail=rail, level=level, nodes=nodes, leaf=leaf)
+        return self.with_leaf(replace(found, part=part, values=values))
+
+    def with_leaf(self, found: Finding) -> Finding:
+        """Return a finding with its node by itself, and the leaf of that, if there is one."""
+        if len(found.nodes) != 1:
+            return found
+        (node,) = found.nodes
+        return replace(found, node=node, leaf=found.leaf or self.leaves.get(node, ""))
 
 
 def leaf_of(node: Node) -> str:

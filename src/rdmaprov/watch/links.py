@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.node.counter_names import DIRECTORIES, DOWNS, SYMBOLS
 from rdmaprov.rail_counters import link_errors
 from rdmaprov.rail_counters import lost_packets as lost_paths
@@ -12,7 +13,6 @@ from rdmaprov.rail_counters.traffic import RailTraffic
 from rdmaprov.watch.fleet import Place, WatchedFleet
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailState
-from rdmaprov.watch.verdict import Verdict, VerdictKind
 from rdmaprov.words import duration, quantity
 
 _CABLE = "Reseat or swap the cable, then its transceivers; on both ends, check: ethtool -m"
@@ -24,14 +24,14 @@ _APART = {*SYMBOLS, *DOWNS, _RETRIES}
 _FEWEST = 3  # of fewer senders, nothing tells at whose end packets are lost
 
 
-def lost_links(fleet: WatchedFleet) -> Iterator[Verdict]:
+def lost_links(fleet: WatchedFleet) -> Iterator[Finding]:
     """Yield the rails that lost their link, flap, or have none."""
     for place, rail in fleet.rails():
         node = fleet.nodes[place[0]]
         if not node.has_device(place[1]):
             what = f"{node.node.rails[place[1]].name} is not there"
             remedy = f"Check it: rdmaprov validate SITE --limit {place[0]}"
-            yield fleet.verdict(VerdictKind.LINK, what, remedy, place)
+            yield fleet.finding("link.down", what, remedy, place)
             continue
         # Once down and once up again are two changes.
         counted = max(node.total(place[1], name) for name in DOWNS)
@@ -47,12 +47,12 @@ def lost_links(fleet: WatchedFleet) -> Iterator[Verdict]:
             what = f"it went down once in {duration(rail.seen_s)}"
         if 0 < seconds < 0.99 * rail.seen_s:
             what += f", and was seen down for {duration(seconds)}"
-        yield fleet.verdict(
-            VerdictKind.LINK, f"{what} (carrier_changes, link_down_events_phy)", _CABLE, place
-        )
+        what += " (carrier_changes, link_down_events_phy)"
+        values = {"downs": downs, "down_s": seconds, "seen_s": rail.seen_s}
+        yield fleet.finding("link.down", what, _CABLE, place, values=values)
 
 
-def wrong_symbols(fleet: WatchedFleet) -> Iterator[Verdict]:
+def wrong_symbols(fleet: WatchedFleet) -> Iterator[Finding]:
     """Yield the rails with more wrong symbols than a link may have."""
     for place, rail in fleet.rails():
         bits = 1e9 * fleet.gbps(place) * rail.seen_s
@@ -73,7 +73,8 @@ def wrong_symbols(fleet: WatchedFleet) -> Iterator[Verdict]:
             f"{quantity(count, 'symbol error')} in {duration(seconds)}, expected at "
             f"most {most:,} ({link_errors.MAX_BER:g} per bit){rate} ({_read_from(name)})"
         )
-        yield fleet.verdict(VerdictKind.SYMBOLS, what, _CABLE, place)
+        values = {"count": count, "most": most, "bits": bits, "seen_s": seconds}
+        yield fleet.finding("link.symbols", what, _CABLE, place, part=name, values=values)
 
 
 def _read_from(name: str) -> str:
@@ -84,7 +85,7 @@ def _read_from(name: str) -> str:
 
 def losses(
     fleet: WatchedFleet, bad_links: Collection[Place], full: Collection[Place]
-) -> Iterator[Verdict]:
+) -> Iterator[Finding]:
     """Yield where packets are lost.
 
     Args:
@@ -113,7 +114,7 @@ def losses(
 
 def _here(
     fleet: WatchedFleet, place: Place, traffic: RailTraffic, burst: RailTraffic | None
-) -> Verdict | None:
+) -> Finding | None:
     """Return what a rail counts of its own link: in all the time, or in the worst seconds of it."""
     priority = fleet.lossless(place)
     for counted in (traffic, burst):
@@ -122,8 +123,7 @@ def _here(
         seconds = fleet.seconds if counted is traffic else _burst_s(fleet, place)
         within = f"in {duration(seconds)}"
         if found := list(link_errors.local_findings([counted], priority, within)):
-            last = found[-1]  # says most
-            return fleet.verdict(VerdictKind.LOSS, last.what, last.remedy, place)
+            return fleet.with_leaf(found[-1])  # says most
     return None
 
 
@@ -171,7 +171,7 @@ def _burst_s(fleet: WatchedFleet, place: Place) -> float:
 
 def _on_paths(
     fleet: WatchedFleet, rail: int, own: Sequence[RailTraffic], full: Sequence[Place]
-) -> Iterator[Verdict]:
+) -> Iterator[Finding]:
     names = tuple(each.node for each in own)
     lost = {each.node: _missing(fleet, each) for each in own}
     total = sum(lost.values())
@@ -180,20 +180,13 @@ def _on_paths(
         where = " and ".join(sorted(node for node, _ in full)[:3])
         what = f"{count}; this rail is congested or paused at {where}, and drops there"
         remedy = "Check PFC and buffers of the switch on this priority, on all hops"
-        yield fleet.verdict(VerdictKind.LOSS, what, remedy, rail=rail, nodes=names)
+        yield fleet.finding("packets.lost", what, remedy, rail=rail, nodes=names, values=lost)
     elif len(own) < _FEWEST:
         what = f"{count}: lost at an end of these paths or in a switch, which counters do not tell"
-        yield fleet.verdict(VerdictKind.LOSS, what, _PATHS, rail=rail, nodes=names)
+        yield fleet.finding("packets.lost", what, _PATHS, rail=rail, nodes=names, values=lost)
     else:
         # An end that stands out is not its leaf, which a few nodes share.
         end = lost_paths.worst_end(lost)
         within = f"in {duration(fleet.seconds)}"
         for found in lost_paths.findings(own, {} if end else fleet.leaves, within):
-            yield fleet.verdict(
-                VerdictKind.LOSS,
-                found.what,
-                found.remedy,
-                rail=found.rail,
-                nodes=found.nodes,
-                leaf=found.leaf,
-            )
+            yield fleet.with_leaf(found)

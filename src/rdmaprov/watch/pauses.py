@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.watch.fleet import Place, WatchedFleet
 from rdmaprov.watch.rail import Column, RailAccount, RailState
 from rdmaprov.watch.thresholds import FULL_SHARE, MARKED_SHARE
-from rdmaprov.watch.verdict import Verdict, VerdictKind
 from rdmaprov.words import duration, quantity
 
 _NIC = "Take the node out of service; check its PCIe link (lspci -vv), its memory and its firmware"
@@ -23,20 +23,23 @@ _SWITCH = "Find who pauses the switches of this rail: their ports, and nodes out
 _FEWEST = 3  # rails of a leaf, before it is named instead of them
 
 
-def pausing(fleet: WatchedFleet) -> Iterator[Verdict]:
+def pausing(fleet: WatchedFleet) -> Iterator[Finding]:
     """Yield the rails that pause their switch: storms, and receivers that are too slow."""
     for place, rail in fleet.rails():
         if rail.is_storm:
             what = f"it pauses its switch without a break ({_longest(rail)})"
-            yield fleet.verdict(VerdictKind.STORM, f"{what}{_stalls(rail)}", _NIC, place)
+            what += _stalls(rail)
+            values = {"storm_s": rail.storm_s}
+            yield fleet.finding("traffic.paused", what, _NIC, place, values=values)
         elif rail.lasts(RailState.PAUSING):
             own = rail.while_in(RailState.PAUSING)
             what = (
                 f"it paused its switch {own.share(Column.PAUSING):.0%} of "
                 f"{duration(own.seconds)} (ethtool -S: tx_prioN_pause_duration)"
             )
-            remedy = _PCIE + place[0]
-            yield fleet.verdict(VerdictKind.RECEIVER, f"{what}{_stalls(rail)}", remedy, place)
+            what += _stalls(rail)
+            values = {"share": own.share(Column.PAUSING), "seen_s": own.seconds}
+            yield fleet.finding("traffic.pauses", what, _PCIE + place[0], place, values=values)
 
 
 def _longest(rail: RailAccount) -> str:
@@ -60,13 +63,13 @@ def congested(fleet: WatchedFleet) -> list[tuple[Place, bool]]:
     return found
 
 
-def congestion(fleet: WatchedFleet, found: Sequence[tuple[Place, bool]]) -> Iterator[Verdict]:
+def congestion(fleet: WatchedFleet, found: Sequence[tuple[Place, bool]]) -> Iterator[Finding]:
     """Yield where the fabric is congested: at full receivers, or before a leaf."""
     before: dict[tuple[str, int], list[Place]] = defaultdict(list)
     for place, is_full in found:
         leaf = fleet.leaves.get(place[0], "")
         if is_full or not leaf:
-            yield fleet.verdict(VerdictKind.CONGESTION, _marks(fleet, place), _INCAST, place)
+            yield fleet.finding("traffic.congested", _marks(fleet, place), _INCAST, place)
         else:
             before[leaf, place[1]].append(place)
     for (leaf, rail), places in before.items():
@@ -77,12 +80,19 @@ def congestion(fleet: WatchedFleet, found: Sequence[tuple[Place, bool]]) -> Iter
                 f"line rate: the way into this leaf is too narrow; {_marks(fleet, places[0])}"
             )
             nodes = tuple(node for node, _ in places)
-            yield fleet.verdict(
-                VerdictKind.CONGESTION, what, _UPLINKS, rail=rail, nodes=nodes, leaf=leaf
+            values = {"nodes": len(places), "of_nodes": size}
+            yield fleet.finding(
+                "traffic.congested",
+                what,
+                _UPLINKS,
+                rail=rail,
+                nodes=nodes,
+                leaf=leaf,
+                values=values,
             )
             continue
         for place in places:
-            yield fleet.verdict(VerdictKind.CONGESTION, _marks(fleet, place), _UPLINKS, place)
+            yield fleet.finding("traffic.congested", _marks(fleet, place), _UPLINKS, place)
     if not found:
         yield from _elsewhere(fleet)
 
@@ -100,7 +110,7 @@ def _marks(fleet: WatchedFleet, place: Place) -> str:
     )
 
 
-def _elsewhere(fleet: WatchedFleet) -> Iterator[Verdict]:
+def _elsewhere(fleet: WatchedFleet) -> Iterator[Finding]:
     """Yield rails whose packets are marked where nobody watches."""
     by_rail: dict[int, list[str]] = defaultdict(list)
     for place, rail in fleet.rails():
@@ -109,12 +119,12 @@ def _elsewhere(fleet: WatchedFleet) -> Iterator[Verdict]:
     for number, names in by_rail.items():
         what = "CNPs slow what it sends, and no node that is watched receives marked packets"
         remedy = "Find the receivers: nodes outside of SITE, or of --limit"
-        yield fleet.verdict(VerdictKind.CONGESTION, what, remedy, rail=number, nodes=tuple(names))
+        yield fleet.finding("traffic.congested", what, remedy, rail=number, nodes=tuple(names))
 
 
 def victims(
-    fleet: WatchedFleet, sources: Collection[tuple[Place, VerdictKind]], are_marks: bool
-) -> Iterator[Verdict]:
+    fleet: WatchedFleet, sources: Collection[tuple[Place, str]], are_marks: bool
+) -> Iterator[Finding]:
     """Yield the rails that are paused without a part in it, by what pauses them.
 
     Args:
@@ -141,7 +151,8 @@ def victims(
         )
         remedy = "Mend that first" if own else _SWITCH if are_marks else _NO_ECN
         nodes = tuple(node for node, _ in places)
-        yield fleet.verdict(VerdictKind.VICTIM, what, remedy, rail=number, nodes=nodes)
+        values = {"share": _paused_share(fleet, worst), "paused_s": seconds}
+        yield fleet.finding("traffic.held", what, remedy, rail=number, nodes=nodes, values=values)
 
 
 def _counts_cnps(fleet: WatchedFleet, place: Place) -> bool:
@@ -154,11 +165,11 @@ def _paused_share(fleet: WatchedFleet, place: Place) -> float:
     return rail.while_in(RailState.PAUSED).share(Column.PAUSED)
 
 
-def _because(own: Sequence[tuple[Place, VerdictKind]]) -> str:
+def _because(own: Sequence[tuple[Place, str]]) -> str:
     """Return which rails of the same plane may cause it: those that pause come first."""
     if not own:
         return ""
-    pausing = [place for place, kind in own if kind is not VerdictKind.CONGESTION]
+    pausing = [place for place, kind in own if kind != "traffic.congested"]
     places = pausing or [place for place, _ in own]
     names = ", ".join(f"{node} rail {rail}" for node, rail in places[:3])
     more = f" and {quantity(len(places) - 3, 'other')}" if len(places) > 3 else ""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rdmaprov.finding.finding import apply_remedy
+from rdmaprov.finding.finding import Finding, apply_remedy
 from rdmaprov.rail_counters.traffic import PRIORITY_SHARE
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.priority_windows import PRIORITIES, sent_rdma
-from rdmaprov.watch.verdict import Verdict, VerdictKind
 
 
-def wrong_priorities(fleet: WatchedFleet) -> Iterator[Verdict]:
+def wrong_priorities(fleet: WatchedFleet) -> Iterator[Finding]:
     """Yield the rails whose RDMA did not have the declared priority, all in all or for a while."""
     for place, _ in fleet.rails():
         node, rail = fleet.nodes[place[0]], place[1]
@@ -29,4 +28,5 @@ def wrong_priorities(fleet: WatchedFleet) -> Iterator[Verdict]:
             f"{found.unit} had {most} (ethtool -S: tx_prioN_{found.unit})"
         )
         remedy = apply_remedy("roce_qos", place[0]) + ", and check NCCL_IB_TC of the job"
-        yield fleet.verdict(VerdictKind.PRIORITY, what, remedy, place)
+        values = {"priority": wanted, "of_rdma": sent[wanted] / found.rdma, "most_had": most}
+        yield fleet.finding("traffic.priority", what, remedy, place, values=values)

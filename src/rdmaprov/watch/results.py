@@ -7,24 +7,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding, exit_code
 from rdmaprov.terminal import Line
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.node_account import NodeAccount
 from rdmaprov.watch.rail import Column, RailState
 from rdmaprov.watch.thresholds import BUSY_SHARE
-from rdmaprov.watch.verdict import Verdict, VerdictKind, verdict_lines
+from rdmaprov.watch.verdict import UNKNOWN, VICTIM, as_data, finding_lines, word
 from rdmaprov.words import duration, quantity
 
 _MOST_GAPS = 100
-IDLE = Verdict(
-    VerdictKind.UNKNOWN,
+IDLE = Finding(
+    "traffic.none",
     "no node had traffic, so nothing is known of congestion, pauses and imbalance",
     "Watch while a job runs, or run beside it: rdmaprov accept SITE",
+    proven=False,
 )
-UNCOMPARED = Verdict(
-    VerdictKind.UNKNOWN,
+UNCOMPARED = Finding(
+    "traffic.share",
     f"imbalance: no rail carried {BUSY_SHARE:.0%} of its line rate, too little to compare rails",
     "Watch while a job moves data between nodes",
+    proven=False,
 )
 
 
@@ -40,14 +43,12 @@ class WatchResult:
     """
 
     fleet: WatchedFleet
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[Finding]
     was_interrupted: bool = False
 
     def exit_code(self) -> ExitCode:
-        """Return FAILED for a verdict, else UNKNOWN for what is unknown, else OK."""
-        if any(each.proven for each in self.verdicts):
-            return ExitCode.FAILED
-        return ExitCode.UNKNOWN if self.verdicts else ExitCode.OK
+        """Return FAILED for what is wrong, else UNKNOWN for what is unknown, else OK."""
+        return exit_code(self.verdicts)
 
     @property
     def watched_s(self) -> float:
@@ -64,18 +65,18 @@ class WatchResult:
             "watched_s": round(self.watched_s, 1),
             "ended_early": self.was_interrupted,
             "busy_nodes": self.busy_nodes(),
-            "findings": [each.as_data() for each in self.verdicts],
+            "findings": [as_data(each) for each in self.verdicts],
         }
 
     def nodes_as_data(self) -> dict[str, Any]:
         """Return the result of each node."""
-        by_node: dict[str, list[Verdict]] = {name: [] for name in self.fleet.nodes}
+        by_node: dict[str, list[Finding]] = {name: [] for name in self.fleet.nodes}
         for each in self.verdicts:
             for name in each.nodes:
                 by_node[name].append(each)
         return {name: self._node(name, own) for name, own in by_node.items()}
 
-    def _node(self, name: str, own: Sequence[Verdict]) -> dict[str, Any]:
+    def _node(self, name: str, own: Sequence[Finding]) -> dict[str, Any]:
         node = self.fleet.nodes[name]
         return {
             "state": _state(own),
@@ -92,7 +93,7 @@ class WatchResult:
         """Return the summary for a person."""
         shown = [
             Line(text, "red" if each.proven else "yellow")
-            for each, text in verdict_lines(self.verdicts, "results.json")
+            for each, text in finding_lines(self.verdicts, "results.json")
         ]
         for name, node in self.fleet.nodes.items():
             silent = sum(to - since for since, to in node.gaps)
@@ -123,7 +124,7 @@ def is_busy(node: NodeAccount) -> bool:
     )
 
 
-def with_idleness(fleet: WatchedFleet, verdicts: list[Verdict]) -> list[Verdict]:
+def with_idleness(fleet: WatchedFleet, verdicts: list[Finding]) -> list[Finding]:
     """Return the verdicts, and what could not be seen where nothing, or little, moved."""
     read = [node for node in fleet.nodes.values() if node.answers]
     if read and not any(map(is_busy, read)):
@@ -134,13 +135,11 @@ def with_idleness(fleet: WatchedFleet, verdicts: list[Verdict]) -> list[Verdict]
     return verdicts
 
 
-def _state(own: Sequence[Verdict]) -> str:
-    kinds = {each.kind for each in own}
-    if kinds - {VerdictKind.VICTIM, VerdictKind.UNKNOWN}:
+def _state(own: Sequence[Finding]) -> str:
+    words = {word(each) for each in own}
+    if words - {VICTIM, UNKNOWN}:
         return "failed"
-    if VerdictKind.VICTIM in kinds:
-        return "victim"
-    return "unknown" if kinds else "ok"
+    return VICTIM if VICTIM in words else UNKNOWN if words else "ok"
 
 
 def _rail(node: NodeAccount, number: int) -> dict[str, Any]:

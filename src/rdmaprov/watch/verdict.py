@@ -1,134 +1,95 @@
-"""What a watch concludes of a rail, a node, a leaf or the fleet."""
+"""How the findings of a watch are named, printed and kept."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
 from rdmaprov.runs.groups import fold_names
 from rdmaprov.words import quantity
 
-
-class VerdictKind(StrEnum):
-    """What a verdict is about; VICTIM accuses nobody."""
-
-    LINK = "link"
-    SYMBOLS = "symbols"
-    STORM = "storm"
-    RECEIVER = "receiver"
-    CONGESTION = "congestion"
-    LOSS = "loss"
-    PRIORITY = "priority"
-    IMBALANCE = "imbalance"
-    VICTIM = "victim"
-    UNKNOWN = "unknown"
-
-
-TITLES = {
-    VerdictKind.LINK: "link",
-    VerdictKind.SYMBOLS: "symbol errors",
-    VerdictKind.STORM: "storm of pause",
-    VerdictKind.RECEIVER: "slow receiver",
-    VerdictKind.CONGESTION: "congestion",
-    VerdictKind.LOSS: "loss",
-    VerdictKind.PRIORITY: "wrong priority",
-    VerdictKind.IMBALANCE: "imbalance",
-    VerdictKind.VICTIM: "victim of pause",
-    VerdictKind.UNKNOWN: "unknown",
+# The `kind` that results.json has had from the first, by the kinds of findings.
+_WORDS = {
+    "link.down": "link",
+    "link.errors": "loss",
+    "link.symbols": "symbols",
+    "packets.discarded": "loss",
+    "packets.lost": "loss",
+    "traffic.congested": "congestion",
+    "traffic.held": "victim",
+    "traffic.paused": "storm",
+    "traffic.pauses": "receiver",
+    "traffic.priority": "priority",
+    "traffic.share": "imbalance",
 }
-
-
+VICTIM, UNKNOWN = "victim", "unknown"  # the two that accuse nobody
+TITLES = {
+    "link": "link",
+    "symbols": "symbol errors",
+    "storm": "storm of pause",
+    "receiver": "slow receiver",
+    "congestion": "congestion",
+    "loss": "loss",
+    "priority": "wrong priority",
+    "imbalance": "imbalance",
+    VICTIM: "victim of pause",
+    UNKNOWN: "unknown",
+}
 _MOST_LINES = 8  # of one kind; a leaf that is off has dozens
 
 
-def verdict_lines(verdicts: Sequence[Verdict], rest: str) -> Iterator[tuple[Verdict, str]]:
-    """Yield verdicts with their lines; of many of one kind the first ones, then who the others are.
+def word(found: Finding) -> str:
+    """Return what a finding is about, one of TITLES."""
+    return _WORDS[found.kind] if found.proven else UNKNOWN
+
+
+def finding_lines(findings: Sequence[Finding], rest: str) -> Iterator[tuple[Finding, str]]:
+    """Yield findings with their lines; of many of one kind the first ones, then who the others are.
 
     Args:
-        verdicts: in their order.
+        findings: in their order.
         rest: where all of them are.
 
     """
-    counts = Counter(each.kind for each in verdicts)
-    shown: Counter[VerdictKind] = Counter()
-    for each in verdicts:
-        shown[each.kind] += 1
-        if shown[each.kind] <= _MOST_LINES or counts[each.kind] == _MOST_LINES + 1:
-            yield each, each.text
-        elif shown[each.kind] == counts[each.kind]:
-            others = [one for one in verdicts if one.kind is each.kind][_MOST_LINES:]
+    words = [word(each) for each in findings]
+    counts, shown = Counter(words), Counter[str]()
+    for each, own in zip(findings, words, strict=True):
+        shown[own] += 1
+        if shown[own] <= _MOST_LINES or counts[own] == _MOST_LINES + 1:
+            yield each, line(each)
+        elif shown[own] == counts[own]:
+            others = [one for one in findings if word(one) == own][_MOST_LINES:]
             names = fold_names({name for one in others for name in one.nodes})
-            yield each, f"{names}: {TITLES[each.kind]}: {len(others)} more, in {rest}"
+            yield each, f"{names}: {TITLES[own]}: {len(others)} more, in {rest}"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One conclusion.
+def _where(found: Finding) -> str:
+    """Return what a finding names."""
+    many = len(found.nodes) > 1
+    names = f"{quantity(len(found.nodes), 'node')} ({fold_names(found.nodes)})" if many else ""
+    rail = "" if found.rail is None else f"rail {found.rail}"
+    parts = [part for part in (found.node or names, rail) if part]
+    if found.leaf:
+        parts.append(f"(leaf {found.leaf})" if parts else f"leaf {found.leaf}")
+    return " ".join(parts) or "fleet"
 
-    Args:
-        kind: what it is about.
-        what: what was counted, what is expected, and where it was read.
-        remedy: what to do next.
-        nodes: whom it names; empty if it is the whole fleet.
-        rail: the rail's number, None if it names none.
-        leaf: the leaf, empty if it is not known or not one.
-        unreachable: whether a node did not answer at all.
 
-    """
+def key(found: Finding) -> tuple[object, ...]:
+    """Return what makes a finding the same one at another time."""
+    why = () if found.proven else (found.kind, found.part)
+    return word(found), found.nodes, found.rail, found.leaf, why
 
-    kind: VerdictKind
-    what: str
-    remedy: str
-    nodes: tuple[str, ...] = ()
-    rail: int | None = None
-    leaf: str = ""
-    unreachable: bool = False
 
-    @property
-    def proven(self) -> bool:
-        """Return whether something is known to be wrong."""
-        return self.kind is not VerdictKind.UNKNOWN
+def line(found: Finding) -> str:
+    """Return a finding as one line."""
+    title = "unreachable" if found.unreachable else TITLES[word(found)]
+    return printable(f"{_where(found)}: {title}: {found.what}. {found.remedy}")
 
-    @property
-    def where(self) -> str:
-        """Return what it names."""
-        parts = [self.nodes[0] if len(self.nodes) == 1 else "" if not self.nodes else self._named()]
-        if self.rail is not None:
-            parts.append(f"rail {self.rail}")
-        if self.leaf:
-            parts.append(f"(leaf {self.leaf})" if any(parts) else f"leaf {self.leaf}")
-        return " ".join(part for part in parts if part) or "fleet"
 
-    def _named(self) -> str:
-        return f"{quantity(len(self.nodes), 'node')} ({fold_names(self.nodes)})"
-
-    @property
-    def title(self) -> str:
-        """Return what it is about."""
-        return "unreachable" if self.unreachable else TITLES[self.kind]
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Return what makes it the same verdict at another time."""
-        why = "" if self.proven else self.remedy
-        return self.kind, self.nodes, self.rail, self.leaf, why
-
-    @property
-    def text(self) -> str:
-        """Return it as one line."""
-        return printable(f"{self.where}: {self.title}: {self.what}. {self.remedy}")
-
-    def as_data(self) -> dict[str, object]:
-        """Return it as JSON has it."""
-        return {
-            "kind": self.kind.value,
-            "nodes": list(self.nodes),
-            "rail": self.rail,
-            "leaf": self.leaf,
-            "what": self.what,
-            "remedy": self.remedy,
-            "proven": self.proven,
-        }
+def as_data(found: Finding) -> dict[str, object]:
+    """Return a finding as JSON has it: `kind` is one of TITLES, `finding` the kind's id."""
+    own = found.as_data()
+    names = ("nodes", "level", "rail", "leaf", "part", "what", "remedy", "proven", "values")
+    return {"kind": word(found), "finding": found.kind} | {name: own[name] for name in names}

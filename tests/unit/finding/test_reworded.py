@@ -31,7 +31,7 @@ from rdmaprov.site_subnet.judge_site import judge_site
 from rdmaprov.site_subnet.result import findings_data, nodes_data
 from rdmaprov.subnet.problem import SubnetProblem
 from rdmaprov.watch.results import WatchResult
-from rdmaprov.watch.verdict import Verdict
+from rdmaprov.watch.verdict import as_data, key
 
 pytestmark = pytest.mark.program  # seven fleets, twice
 
@@ -55,7 +55,6 @@ def reword(patch: pytest.MonkeyPatch) -> None:
     """Give everything that is found other words, once it is made."""
     for made, words in (
         (Finding, ("what", "remedy")),
-        (Verdict, ("what", "remedy")),
         (SubnetProblem, ("text",)),
     ):
         patch.setattr(made, "__init__", _then_reworded(made.__init__, words))
@@ -114,8 +113,9 @@ def run_all(directory: Path) -> dict[str, Any]:
     for name, fault in WATCHED.items():
         watching = watch_fault(fault, (5, 3), 1, 12)
         verdicts = watching.verdicts()
+        keys = [key(each) for each in verdicts]
         code = WatchResult(watching.fleet(), verdicts).exit_code()
-        found[f"watch {name}"] = without_words([each.as_data() for each in verdicts]), code
+        found[f"watch {name}"] = without_words([as_data(each) for each in verdicts]), keys, code
     return found
 
 

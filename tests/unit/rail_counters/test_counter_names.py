@@ -19,7 +19,6 @@ from rdmaprov.watch.answers import parse_names, parse_steps
 from rdmaprov.watch.fleet import WatchedFleet
 from rdmaprov.watch.judge import judge
 from rdmaprov.watch.node_account import NodeAccount
-from rdmaprov.watch.verdict import VerdictKind
 
 NODES = site_nodes(FleetShape(3, gpus=2, rails=2, per_leaf=3))
 RISE = 10**9
@@ -71,7 +70,7 @@ def test_rise_is_found_by_accept_and_watch(counter):
     assert [(each.rail, each.proven) for each in found] == [(1, True)]
     assert NODES[0].name in found[0].nodes
     if "watch" not in counter.without:
-        accusing = [v for v in watched(counter.name) if v.kind is not VerdictKind.UNKNOWN]
+        accusing = [v for v in watched(counter.name) if v.proven]
         assert [v.rail for v in accusing] == [1]
         assert NODES[0].name in accusing[0].nodes
 

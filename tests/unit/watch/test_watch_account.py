@@ -14,7 +14,7 @@ from rdmaprov.boundary import OddAnswer
 from rdmaprov.probe.errors import NodeUnreachable
 from rdmaprov.watch.answers import parse_names, parse_steps
 from rdmaprov.watch.rail import Column
-from rdmaprov.watch.verdict import VerdictKind
+from rdmaprov.watch.verdict import line, word
 
 SHAPE = FleetShape(2, gpus=4, rails=4, per_leaf=2)
 DISCARDS = (1, NAMES["discards"])
@@ -34,8 +34,8 @@ def account(watching):
 
 def unknown(watching: Watching) -> list[str]:
     found = watching.verdicts()
-    assert {each.kind for each in found} <= {VerdictKind.UNKNOWN}
-    return [each.text for each in found]
+    assert {word(each) for each in found} <= {"unknown"}
+    return [line(each) for each in found]
 
 
 def test_counter_that_goes_around_is_counted_on(watching, account):

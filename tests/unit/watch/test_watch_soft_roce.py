@@ -8,7 +8,7 @@ from tests.madeup.site import site_nodes
 from tests.madeup.soft_roce import NAMES, SoftRoceWatch, load
 
 from rdmaprov.watch.columns import missing_counters
-from rdmaprov.watch.verdict import VerdictKind
+from rdmaprov.watch.verdict import line, word
 
 SHAPE = FleetShape(2, gpus=2, rails=2, per_leaf=2)
 NEAR, BAD, RAIL = "gpu001", "gpu002", 1
@@ -27,7 +27,7 @@ def watch(request):
 
 
 def proven(watch):
-    return [(each.kind, each.nodes, each.rail) for each in watch.verdicts() if each.proven]
+    return [(word(each), each.nodes, each.rail) for each in watch.verdicts() if each.proven]
 
 
 def bad(counts, near=None):
@@ -37,8 +37,8 @@ def bad(counts, near=None):
 def test_wrong_priority_is_named_by_packets_however_long_the_watch_was(watch):
     assert watch.seconds_until_named(bad(load(PACKETS, priority=0)), BAD, RAIL) <= 9
     watch.pass_seconds(6, bad(load(PACKETS, priority=0)))
-    assert proven(watch) == [(VerdictKind.PRIORITY, (BAD,), RAIL)]
-    (text,) = (each.text for each in watch.verdicts() if each.proven)
+    assert proven(watch) == [("priority", (BAD,), RAIL)]
+    (text,) = (line(each) for each in watch.verdicts() if each.proven)
     assert "0% of its RDMA can have had priority 3" in text
     assert "most packets had 0 (ethtool -S: tx_prioN_packets)" in text
 
@@ -46,7 +46,7 @@ def test_wrong_priority_is_named_by_packets_however_long_the_watch_was(watch):
 def test_priority_that_was_wrong_for_a_while_is_still_named_at_the_end(watch):
     watch.pass_seconds(9, bad(load(PACKETS, priority=0)))
     watch.pass_seconds(100, HEALTHY)
-    assert proven(watch) == [(VerdictKind.PRIORITY, (BAD,), RAIL)]
+    assert proven(watch) == [("priority", (BAD,), RAIL)]
 
 
 def test_second_with_another_priority_is_no_verdict(watch):
@@ -70,8 +70,8 @@ def test_flap_between_two_reads_is_named_with_its_own_node_alone(watch):
         "hw.retry_exceeded_err": 1,
     }
     assert watch.seconds_until_named(bad(flap, near), BAD, RAIL) <= 3
-    assert proven(watch) == [(VerdictKind.LINK, (BAD,), RAIL)]
-    (text,) = (each.text for each in watch.verdicts() if each.proven)
+    assert proven(watch) == [("link", (BAD,), RAIL)]
+    (text,) = (line(each) for each in watch.verdicts() if each.proven)
     assert "flaps: it went down 3 times" in text
 
 
@@ -79,7 +79,7 @@ def test_link_that_is_seen_down_each_other_second_flaps(watch):
     for _ in range(3):
         watch.pass_seconds(1, bad({"down": 1, "carrier_changes": 1}))
         watch.pass_seconds(1, bad({**load(PACKETS), "carrier_changes": 1}))
-    assert proven(watch) == [(VerdictKind.LINK, (BAD,), RAIL)]
+    assert proven(watch) == [("link", (BAD,), RAIL)]
 
 
 def test_path_that_loses_packets_is_named_with_both_ends(watch):
@@ -91,8 +91,8 @@ def test_path_that_loses_packets_is_named_with_both_ends(watch):
         "hw.completer_retry_err": 5,
     }
     assert watch.seconds_until_named(bad(far, near), BAD, RAIL) <= 9
-    assert proven(watch) == [(VerdictKind.LOSS, (NEAR, BAD), RAIL)]
-    (text,) = (each.text for each in watch.verdicts() if each.proven)
+    assert proven(watch) == [("loss", (NEAR, BAD), RAIL)]
+    (text,) = (line(each) for each in watch.verdicts() if each.proven)
     assert "at an end of these paths or in a switch, which counters do not tell" in text
 
 
@@ -104,7 +104,7 @@ def test_connection_whose_retries_are_used_up_accuses_no_end(watch):
     }
     watch.pass_seconds(9, bad({}, near))
     (found,) = [each for each in watch.verdicts() if each.proven]
-    assert (found.kind, found.rail) == (VerdictKind.LOSS, RAIL)
+    assert (word(found), found.rail) == ("loss", RAIL)
     assert "which counters do not tell" in found.text
 
 
@@ -112,12 +112,12 @@ def test_receiver_without_buffer_is_named_alone(watch):
     far = {**load(PACKETS), "ethtool.rx_prio3_discards": 30, "ethtool.rx_discards_phy": 30}
     near = {**load(PACKETS), "hw.rcvd_seq_err": 20, "hw.retry_exceeded_err": 1}
     assert watch.seconds_until_named(bad(far, near), BAD, RAIL) <= 3
-    assert proven(watch) == [(VerdictKind.LOSS, (BAD,), RAIL)]
+    assert proven(watch) == [("loss", (BAD,), RAIL)]
 
 
 def test_slow_rail_of_nodes_that_carry_little_is_not_verified(watch):
     watch.pass_seconds(20, bad(load(PACKETS // 10), load(PACKETS // 10)))
-    texts = [each.text for each in watch.verdicts()]
+    texts = [line(each) for each in watch.verdicts()]
     assert proven(watch) == []
     assert any("imbalance: no rail carried 1% of its line rate" in each for each in texts), texts
 
@@ -132,12 +132,12 @@ def test_slow_rail_of_busy_nodes_is_named_as_one_of_two(watch):
     }
     # A rail on its own is not low while nothing runs on the other.
     assert watch.seconds_until_named(told, BAD, RAIL) <= 9
-    assert {kind for kind, *_ in proven(watch)} == {VerdictKind.IMBALANCE}
-    assert not any("imbalance: no rail" in each.text for each in watch.verdicts())
+    assert {kind for kind, *_ in proven(watch)} == {"imbalance"}
+    assert not any("imbalance: no rail" in line(each) for each in watch.verdicts())
 
 
 def test_pauses_marks_and_notifications_that_are_not_counted_are_unknown(watch):
-    (text,) = (each.text for each in watch.verdicts() if "no counter of" in each.text)
+    (text,) = (line(each) for each in watch.verdicts() if "no counter of" in line(each))
     assert "ECN marks" in text
     assert "CNPs" in text
     assert "RDMA by priority" not in text
