@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from rdmaprov.cli.subnet_view import pattern_lines, size_of
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
-from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.gather import Gathered
 from rdmaprov.site_subnet.judge_site import SiteAssessment
+from rdmaprov.subnet.problem import level, where, word
 from rdmaprov.words import quantity
 
 _MOST_SHOWN = 20  # findings of one kind; results.json has all
@@ -32,23 +33,22 @@ def site_lines(found: SiteAssessment, gathered: Gathered) -> Iterator[str]:
     yield f"{_WORDS[found.exit_code]}: {'; '.join(parts)}{where}"
 
 
-def _finding_lines(findings: Sequence[SubnetFinding]) -> Iterator[str]:
-    kinds: dict[tuple[str, str], list[SubnetFinding]] = defaultdict(list)
+def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    kinds: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for each in findings:
-        kinds[each.problem.level, each.problem.kind].append(each)
-    for (level, kind), own in kinds.items():
+        kinds[level(each), word(each)].append(each)
+    for (state, kind), own in kinds.items():
         for each in own[:_MOST_SHOWN]:
-            yield printable(f"{level}: {kind}: {_sentence(each)}")
+            yield printable(f"{state}: {kind}: {_sentence(each)}")
         if len(own) > _MOST_SHOWN:
             yield f"… and {len(own) - _MOST_SHOWN:,} more of this kind; results.json has all"
 
 
-def _sentence(finding: SubnetFinding) -> str:
+def _sentence(finding: Finding) -> str:
     """Return what is wrong, after the rail of the site and the end of the link."""
-    problem = finding.problem
-    port = "" if problem.port is None else f" port {problem.port}"
-    at = "" if problem.text.startswith(problem.name) else f"{problem.name}{port}: "
-    where = finding.where
-    if not where or problem.name == finding.node:
-        return f"{at}{problem.text}"
-    return problem.text if problem.text.startswith(where) else f"{where}: {at}{problem.text}"
+    port = "" if finding.port is None else f" port {finding.port}"
+    at = "" if finding.what.startswith(finding.part) else f"{finding.part}{port}: "
+    place = where(finding)
+    if not place or finding.part == finding.node:
+        return f"{at}{finding.what}"
+    return finding.what if finding.what.startswith(place) else f"{place}: {at}{finding.what}"

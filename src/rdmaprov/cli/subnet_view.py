@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
 from rdmaprov.subnet.as_data import document, pattern_data
 from rdmaprov.subnet.judge import Assessment
-from rdmaprov.subnet.problem import SubnetProblem
+from rdmaprov.subnet.problem import level, word
 
 # Problems of one kind that are printed one by one; --json has all.
 _MOST_SHOWN = 20
@@ -44,14 +45,14 @@ def size_of(assessment: Assessment) -> str:
     return f"{head['switches']:,} switches, {head['hcas']:,} HCAs, {head['links']:,} links{credit}"
 
 
-def _problem_lines(problems: list[SubnetProblem]) -> Iterator[str]:
-    kinds: dict[tuple[str, str], list[SubnetProblem]] = defaultdict(list)
+def _problem_lines(problems: list[Finding]) -> Iterator[str]:
+    kinds: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for each in problems:
-        kinds[each.level, each.kind].append(each)
+        kinds[level(each), word(each)].append(each)
     for found in kinds.values():
         for each in found[:_MOST_SHOWN]:
             port = "" if each.port is None else f" port {each.port}"
-            at = "" if each.text.startswith(each.name) else f"{each.name}{port}: "
-            yield printable(f"{each.level}: {each.kind}: {at}{each.text}")
+            at = "" if each.what.startswith(each.part) else f"{each.part}{port}: "
+            yield printable(f"{level(each)}: {word(each)}: {at}{each.what}")
         if len(found) > _MOST_SHOWN:
             yield f"… and {len(found) - _MOST_SHOWN:,} more of this kind; --json has all"

@@ -32,7 +32,8 @@ class Finding:
         nodes: all that it concerns, such as both ends of a path; by default `node`.
         leaf: the leaf's name, empty if it is about none.
         part: what is smaller than node and rail, or is no node: a counter, `GPU 3`, a device, a
-            place in a file; or empty.
+            switch, a place in a file; or empty.
+        port: the port's number on the switch or device that `part` names; None if it is no port's.
         values: the numbers and names of `what`, by name and unit.
 
     Raises:
@@ -51,6 +52,7 @@ class Finding:
     nodes: tuple[str, ...] = ()
     leaf: str = ""
     part: str = ""
+    port: int | None = None
     values: Mapping[str, float | str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

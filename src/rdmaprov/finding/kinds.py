@@ -407,6 +407,81 @@ KINDS = {
         "the newest validate",
         "`rdmaprov apply`, then `rdmaprov validate`",
     ),
+    "subnet.balance": FindingKind(
+        "Routes load some links more than they need to.",
+        "flows of a ring and of all pairs over the tables",
+        "the routing engine, its root GUIDs; tables or weights written by hand",
+    ),
+    "subnet.cabling": FindingKind(
+        "A cable is where the plan, or the peers of its host or switch, have none.",
+        "`ibnetdiscover`, against `fabric_rails` and the other hosts",
+        "swapped cables; a plan that is not as it was built",
+    ),
+    "subnet.credit-loop": FindingKind(
+        "Routes form a loop of credits, which can stop all traffic for good.",
+        "the tables of all switches",
+        "an engine that allows loops: use ftree or updn",
+    ),
+    "subnet.engine": FindingKind(
+        "Another routing engine than the expected one wrote the tables.",
+        "the log of the master, and routes that the engine does not make",
+        "an engine that does not suit the fabric: opensm takes the next one",
+    ),
+    "subnet.errors": FindingKind(
+        "A port has more errors than a port may have.",
+        "`perfquery`, `ibqueryerrors`: growth, or totals against the traffic",
+        "cable or transceiver: clean or replace; counters of long ago: `perfquery -R`",
+    ),
+    "subnet.extra": FindingKind(
+        "A switch, host or port is there that the site does not have.",
+        "`ibnetdiscover`, against the site",
+        "`fabric_other_hosts` or `fabric_spines` lack it; a host that is cabled by mistake",
+    ),
+    "subnet.manager": FindingKind(
+        "There is no master, more than one, or another one than the site names.",
+        "`sminfo`, `saquery SMIR`",
+        "opensm does not run; priorities; a manager on a switch",
+    ),
+    "subnet.missing": FindingKind(
+        "A rail, cable or switch is missing.",
+        "`ibnetdiscover`, against the site or the peers",
+        "no link: port, cable, or the port of the switch",
+    ),
+    "subnet.node": FindingKind(
+        "All rails of a node are missing.",
+        "`ibnetdiscover`, against the site",
+        "the node is off; its ports are down",
+    ),
+    "subnet.partition": FindingKind(
+        "A port lacks a partition key of the site.",
+        "`smpquery pkeys`, against `fabric_partition_keys`",
+        "`partitions.conf` of the manager; the manager has not read it again",
+    ),
+    "subnet.port": FindingKind(
+        "A port with a link is not active, or its LID is missing or taken.",
+        "`iblinkinfo`, `ibnetdiscover`",
+        "the manager did not configure it: its log, `ibportstate`",
+    ),
+    "subnet.rate": FindingKind(
+        "A link is slower than the site says, than its peers, or than both ends could be.",
+        "width and speed, `iblinkinfo`",
+        "cable or transceiver; a port that is limited",
+    ),
+    "subnet.routes": FindingKind(
+        "Packets to an adapter have no route, a dead end, or go round in a loop.",
+        "the tables of all switches",
+        "tables of another time: have the manager write them again",
+    ),
+    "subnet.sharp": FindingKind(
+        "SHARP is wanted, and a switch cannot do it, or no job is given.",
+        "aggregation nodes; `sharp_hello`",
+        "the firmware or setting of the switch; no aggregation manager",
+    ),
+    "subnet.unread": FindingKind(
+        "A part of a subnet could not be verified.",
+        "what a tool of infiniband-diags, or a log, said instead",
+        "no access to umad devices; a tool that failed; host names that are not set",
+    ),
     "sums.wrong": FindingKind(
         "Results of a collective are wrong.",
         "exact sums; each other's own values; pairs of ranks",

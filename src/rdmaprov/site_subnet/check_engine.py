@@ -9,41 +9,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.site_subnet.engine_log import EngineLog
-from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.plan import SubnetPlan
 from rdmaprov.subnet.check_routes import is_tree
 from rdmaprov.subnet.fabric import Hca, SubnetGraph, TrunkHop, distances
 from rdmaprov.subnet.judge import Assessment
-from rdmaprov.subnet.problem import unknown, wrong
+from rdmaprov.subnet.problem import at, unknown, wrong
 from rdmaprov.subnet.routes import Routes
 
-_KIND, _VARIABLE = "engine", "fabric_routing_engine"
+_VARIABLE = "fabric_routing_engine"
 # They never go up after they went down: opensm(8), UPDN and Fat-tree routing algorithms.
 _UP_DOWN = frozenset({"updn", "ftree", "ar_updn", "ar_ftree"})
 # They take a way of the fewest hops: opensm(8), Min Hop algorithm.
 _SHORTEST = frozenset({"minhop"})
 
 
-def engine_findings(
-    plan: SubnetPlan, subnet: Assessment, log: EngineLog
-) -> Iterator[SubnetFinding]:
+def engine_findings(plan: SubnetPlan, subnet: Assessment, log: EngineLog) -> Iterator[Finding]:
     """Yield that another engine wrote the tables, or that it is not known which one did."""
     if subnet.routes is None:
         return  # that there are no tables is a problem already
     odd = _contradiction(plan.engine, subnet.fabric, subnet.routes)
     if odd:
         text = f"the tables are not those of {plan.engine}: {odd}"
-        yield SubnetFinding(wrong(_KIND, _VARIABLE, None, text))
+        yield wrong("subnet.engine", _VARIABLE, None, text)
     elif log.engine and log.engine != plan.engine:
         text = f"{log.engine} wrote the last tables, expected {plan.engine} ({_VARIABLE})"
-        yield SubnetFinding(wrong(_KIND, log.node, None, text), log.node)
+        yield at(wrong("subnet.engine", log.node, None, text), log.node)
     elif not log.engine:
         text = (
             f"whether {plan.engine} wrote the tables: they do not contradict it, and no tool tells"
             f" it; {log.why}"
         )
-        yield SubnetFinding(unknown(_VARIABLE, text))
+        yield unknown(_VARIABLE, text)
 
 
 def _contradiction(engine: str, fabric: SubnetGraph, routes: Routes) -> str:

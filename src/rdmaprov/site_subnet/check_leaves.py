@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.runs.groups import fold_names
-from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.join import Joined, RailPort
 from rdmaprov.site_subnet.plan import PlannedRail, SubnetPlan
 from rdmaprov.subnet.fabric import SubnetGraph
-from rdmaprov.subnet.problem import unknown, wrong
+from rdmaprov.subnet.problem import at, unknown, wrong
 
 
 def expected_leaves(plan: SubnetPlan, joined: Joined) -> dict[PlannedRail, str]:
@@ -32,7 +32,7 @@ def expected_leaves(plan: SubnetPlan, joined: Joined) -> dict[PlannedRail, str]:
 
 def leaf_findings(
     plan: SubnetPlan, joined: Joined, leaves: dict[PlannedRail, str]
-) -> Iterator[SubnetFinding]:
+) -> Iterator[Finding]:
     """Yield the rails that are on another switch than expected, with whom they are swapped."""
     astray = {
         rail: port
@@ -45,8 +45,8 @@ def leaf_findings(
             text += f"; swapped with {swapped.label}"
         elif not rail.leaf:
             text += f", as the other nodes of fabric_leaf {rail.group}"
-        problem = wrong("cabling", port.hca.end.name, port.hca.end.port, text)
-        yield SubnetFinding(problem, rail.node, (rail.index,))
+        problem = wrong("subnet.cabling", port.hca.end.name, port.hca.end.port, text)
+        yield at(problem, rail.node, rail.index)
     yield from _split_groups(plan, joined, leaves)
 
 
@@ -68,7 +68,7 @@ def _swapped(
 
 def _split_groups(
     plan: SubnetPlan, joined: Joined, leaves: dict[PlannedRail, str]
-) -> Iterator[SubnetFinding]:
+) -> Iterator[Finding]:
     """Yield the groups of nodes with one fabric_leaf of which no switch has most."""
     groups: dict[tuple[str, int], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for rail in plan.rails:
@@ -77,12 +77,12 @@ def _split_groups(
     for (group, index), by_leaf in groups.items():
         where = ", ".join(f"{leaf} ({fold_names(nodes)})" for leaf, nodes in by_leaf.items())
         text = f"rail {index} of fabric_leaf {group} is on {len(by_leaf)} switches: {where}"
-        yield SubnetFinding(wrong("cabling", f"fabric_leaf {group}", None, text))
+        yield wrong("subnet.cabling", f"fabric_leaf {group}", None, text)
 
 
 def spine_findings(
     plan: SubnetPlan, fabrics: list[SubnetGraph], *, is_partial: bool
-) -> Iterator[SubnetFinding]:
+) -> Iterator[Finding]:
     """Yield the switches above the leaves that are missing or not in the plan.
 
     Args:
@@ -97,13 +97,13 @@ def spine_findings(
     absent = [spine for spine in plan.spines if spine not in names]
     if absent and is_partial:
         text = f"switches {fold_names(absent)} are not in what was read (fabric_spines)"
-        yield SubnetFinding(unknown("fabric_spines", text))
+        yield unknown("fabric_spines", text)
     for spine in [] if is_partial else absent:
         text = f"switch {spine} is missing (fabric_spines)"
-        yield SubnetFinding(wrong("missing", spine, None, text))
+        yield wrong("subnet.missing", spine, None, text)
     planned = {*plan.spines, *(rail.leaf for rail in plan.rails)}
     for fabric in fabrics:
         for number, level in enumerate(fabric.levels):
             if level and fabric.switches[number].name not in planned:
                 text = "has no rail of the site, and is not in fabric_spines"
-                yield SubnetFinding(wrong("extra", fabric.label(number), None, text))
+                yield wrong("subnet.extra", fabric.label(number), None, text)

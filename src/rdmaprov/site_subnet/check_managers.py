@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rdmaprov.site_subnet.finding import SubnetFinding
+from rdmaprov.finding.finding import Finding
 from rdmaprov.site_subnet.plan import SubnetPlan, host_keys
 from rdmaprov.subnet.judge import Assessment
 from rdmaprov.subnet.model import Manager
-from rdmaprov.subnet.problem import unknown, wrong
-
-_KIND = "manager"
+from rdmaprov.subnet.problem import at, unknown, wrong
 
 
-def manager_findings(plan: SubnetPlan, subnet: Assessment) -> Iterator[SubnetFinding]:
+def manager_findings(plan: SubnetPlan, subnet: Assessment) -> Iterator[Finding]:
     """Yield the managers of a subnet that are not as the site says; none if it says nothing.
 
     That there is no master, or more than one, the subnet alone shows.
@@ -29,15 +27,13 @@ def manager_findings(plan: SubnetPlan, subnet: Assessment) -> Iterator[SubnetFin
             f"it is not the master: {master} is (priority {masters[0].priority}), and"
             f" subnet_manager_hosts begins with {plan.managers[0]}"
         )
-        yield SubnetFinding(wrong(_KIND, plan.managers[0], None, text), plan.managers[0])
+        yield at(wrong("subnet.manager", plan.managers[0], None, text), plan.managers[0])
     for node in plan.managers[1:]:
         if node not in nodes.values():
             yield _absent(node, subnet)
 
 
-def _strangers(
-    plan: SubnetPlan, subnet: Assessment, nodes: dict[int, str]
-) -> Iterator[SubnetFinding]:
+def _strangers(plan: SubnetPlan, subnet: Assessment, nodes: dict[int, str]) -> Iterator[Finding]:
     for each in subnet.managers:
         if nodes[each.guid] or each.guid in plan.beside:
             continue
@@ -47,15 +43,15 @@ def _strangers(
             f" {each.guid:#018x}) that is not the site's: in neither subnet_manager_hosts nor"
             " subnet_manager_beside"
         )
-        yield SubnetFinding(wrong(_KIND, name, None, text))
+        yield wrong("subnet.manager", name, None, text)
 
 
-def _absent(node: str, subnet: Assessment) -> SubnetFinding:
+def _absent(node: str, subnet: Assessment) -> Finding:
     if subnet.knows_managers:
         text = "it does not stand by: no subnet manager of it answers"
-        return SubnetFinding(wrong(_KIND, node, None, text), node)
+        return at(wrong("subnet.manager", node, None, text), node)
     text = "whether it stands by is unknown: saquery SMIR named no manager"
-    return SubnetFinding(unknown(node, text), node)
+    return at(unknown(node, text), node)
 
 
 def _node(plan: SubnetPlan, subnet: Assessment, manager: Manager) -> str:

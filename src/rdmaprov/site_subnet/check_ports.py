@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.runs.groups import fold_names
-from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.join import Joined, RailPort
 from rdmaprov.site_subnet.plan import PlannedRail, SubnetPlan
-from rdmaprov.subnet.problem import unknown, wrong
+from rdmaprov.subnet.problem import at, unknown, wrong
 from rdmaprov.words import quantity, some
 
 _PAIR = 2  # nodes: a rail that none of them has is another subnet's
@@ -17,7 +17,7 @@ _PAIR = 2  # nodes: a rail that none of them has is another subnet's
 
 def missing_findings(
     plan: SubnetPlan, joined: Joined, leaves: dict[PlannedRail, str], switches: frozenset[str]
-) -> Iterator[SubnetFinding]:
+) -> Iterator[Finding]:
     """Yield the rails that are not in the subnet: by switch, by node, then one by one.
 
     Args:
@@ -33,12 +33,12 @@ def missing_findings(
         count = quantity(joined.nameless, "HCA")
         more = f"{count} in the subnet {'has' if joined.nameless == 1 else 'have'} no host name"
         remedy = "start rdma-ndd on their hosts"
-        yield SubnetFinding(unknown("node descriptions", f"{text}: {more}; {remedy}"))
+        yield unknown("node descriptions", f"{text}: {more}; {remedy}")
         return
     planes, absent = _split(absent, _absent_planes(plan, absent))
     for index in sorted({rail.index for rail in planes}):
         text = f"rail {index}: no node has it here; is it in a subnet of its own? See --device"
-        yield SubnetFinding(unknown(f"rail {index}", text))
+        yield unknown(f"rail {index}", text)
     gone, absent = _split(absent, _absent_leaves(absent, leaves, switches))
     yield from _of_leaves(gone, leaves)
     yield from _of_nodes(plan, absent, leaves)
@@ -77,67 +77,68 @@ def _absent_leaves(
     return frozenset(each for each in absent if leaves.get(each, "") not in {"", *switches})
 
 
-def _of_leaves(gone: list[PlannedRail], leaves: dict[PlannedRail, str]) -> Iterator[SubnetFinding]:
+def _of_leaves(gone: list[PlannedRail], leaves: dict[PlannedRail, str]) -> Iterator[Finding]:
     for leaf in dict.fromkeys(leaves[rail] for rail in gone):
         with_it = [rail for rail in gone if leaves[rail] == leaf]
         rails = ", ".join(map(str, sorted({rail.index for rail in with_it})))
         text = f"switch {leaf} is missing, and with it rail {rails} of {_names(with_it)}"
-        yield SubnetFinding(wrong("missing", leaf, None, text))
+        yield wrong("subnet.missing", leaf, None, text)
 
 
 def _of_nodes(
     plan: SubnetPlan, absent: list[PlannedRail], leaves: dict[PlannedRail, str]
-) -> Iterator[SubnetFinding]:
+) -> Iterator[Finding]:
     by_node: dict[str, list[PlannedRail]] = defaultdict(list)
     for rail in absent:
         by_node[rail.node].append(rail)
     for node, rails in by_node.items():
         if len(rails) > 1 and len(rails) == sum(each.node == node for each in plan.rails):
             text = f"all {len(rails)} rails are missing: the node is off, or its ports are down"
-            problem = wrong("missing", node, None, text)
-            yield SubnetFinding(problem, node, tuple(rail.index for rail in rails))
+            yield at(wrong("subnet.node", node, None, text, rails=len(rails)), node)
             continue
         for rail in rails:
             where = f", expected on {leaves[rail]}" if leaves.get(rail) else ""
             text = f"{rail.label} is missing: no link, or the port is down{where}"
-            problem = wrong("missing", f"{node} {rail.device}".strip(), None, text)
-            yield SubnetFinding(problem, node, (rail.index,))
+            problem = wrong("subnet.missing", f"{node} {rail.device}".strip(), None, text)
+            yield at(problem, node, rail.index)
 
 
-def unnamed_findings(joined: Joined) -> Iterator[SubnetFinding]:
+def unnamed_findings(joined: Joined) -> Iterator[Finding]:
     """Yield the nodes of whose rails no device is known."""
     reasons: dict[str, set[str]] = defaultdict(set)
     for rail, why in joined.unnamed.items():
         reasons[why].add(rail.node)
     for why, nodes in reasons.items():
-        yield SubnetFinding(unknown(fold_names(nodes), f"rails are not known: {why}"))
+        yield unknown(fold_names(nodes), f"rails are not known: {why}")
 
 
-def extra_findings(joined: Joined) -> Iterator[SubnetFinding]:
+def extra_findings(joined: Joined) -> Iterator[Finding]:
     """Yield the HCAs that are no rail's, and the hosts that are not in the inventory."""
     for node, port in joined.extra:
         text = f"{port.hca.at.device} on {_place(port)} is no rail of {node} (fabric_rails)"
-        yield SubnetFinding(wrong("extra", port.hca.end.name, port.hca.end.port, text), node)
+        yield at(wrong("subnet.extra", port.hca.end.name, port.hca.end.port, text), node)
     hosts: dict[str, list[RailPort]] = defaultdict(list)
     for port in joined.strangers:
         hosts[port.hca.at.host].append(port)
     for host, ports in sorted(hosts.items()):
         where = some(map(_place, ports), 1)
         text = f"on {where}, and not in the inventory; is it one of fabric_other_hosts?"
-        yield SubnetFinding(wrong("extra", host, None, text))
+        yield wrong("subnet.extra", host, None, text)
 
 
-def slow_findings(ports: dict[PlannedRail, RailPort]) -> Iterator[SubnetFinding]:
+def slow_findings(ports: dict[PlannedRail, RailPort]) -> Iterator[Finding]:
     """Yield the rails whose link is slower than the site says."""
     for rail, port in ports.items():
         cable = port.hca.cable
         if cable.gbps and cable.gbps < rail.gbps:
-            text = f"{cable.rate()} ({cable.gbps:g} Gb/s) to {_place(port)}, expected {rail.gbps}"
-            problem = wrong("rate", port.hca.end.name, port.hca.end.port, f"{text} Gb/s")
-            yield SubnetFinding(problem, rail.node, (rail.index,))
+            rate = f"{cable.rate()} ({cable.gbps:g} Gb/s)"
+            text = f"{rate} to {_place(port)}, expected {rail.gbps} Gb/s"
+            rates = {"gbps": cable.gbps, "expected_gbps": rail.gbps}
+            problem = wrong("subnet.rate", port.hca.end.name, port.hca.end.port, text, **rates)
+            yield at(problem, rail.node, rail.index)
         elif not cable.gbps:
             text = f"its rate {cable.rate()!r} is unknown to rdmaprov"
-            yield SubnetFinding(unknown(port.hca.end.name, text), rail.node, (rail.index,))
+            yield at(unknown(port.hca.end.name, text), rail.node, rail.index)
 
 
 def _place(port: RailPort) -> str:

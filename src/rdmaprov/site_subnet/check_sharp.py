@@ -9,48 +9,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rdmaprov.site_subnet.finding import SubnetFinding
+from rdmaprov.finding.finding import Finding
 from rdmaprov.site_subnet.plan import SubnetPlan
 from rdmaprov.site_subnet.sharp_job import SharpJob
 from rdmaprov.subnet.fabric import SubnetGraph
-from rdmaprov.subnet.problem import unknown, wrong
+from rdmaprov.subnet.problem import at, unknown, wrong
 
-_KIND, _VARIABLE = "sharp", "fabric_sharp"
+_VARIABLE = "fabric_sharp"
 _WANTED = f"which the site wants ({_VARIABLE})"
 
 
-def sharp_findings(plan: SubnetPlan, fabrics: Sequence[SubnetGraph]) -> Iterator[SubnetFinding]:
+def sharp_findings(plan: SubnetPlan, fabrics: Sequence[SubnetGraph]) -> Iterator[Finding]:
     """Yield the switches without an aggregation node; one finding if none has any."""
     if not plan.sharp:
         return
     if not any(fabric.aggregating for fabric in fabrics):
         text = f"no switch has an aggregation node for SHARP, {_WANTED}"
-        yield SubnetFinding(wrong(_KIND, _VARIABLE, None, text))
+        yield wrong("subnet.sharp", _VARIABLE, None, text)
         return
     for fabric in fabrics:
         for number in range(len(fabric.switches)):
             if number not in fabric.aggregating:
                 text = f"has no aggregation node for SHARP, {_WANTED}"
-                yield SubnetFinding(wrong(_KIND, fabric.label(number), None, text))
+                yield wrong("subnet.sharp", fabric.label(number), None, text)
 
 
-def job_findings(jobs: Sequence[SharpJob]) -> Iterator[SubnetFinding]:
+def job_findings(jobs: Sequence[SharpJob]) -> Iterator[Finding]:
     """Yield the rails that got no job, one finding if none did; that no host could tell it."""
     failed = [job for job in jobs if job.passed is False]
     if failed and len(failed) == len(jobs):
         text = f"no SHARP job is given, {_WANTED}: {_said(failed[0])}"
-        yield SubnetFinding(wrong(_KIND, _VARIABLE, None, text))
+        yield wrong("subnet.sharp", _VARIABLE, None, text)
         return
     for job in failed:
         if job.rail:
             text = f"{job.rail.label} gets no SHARP job, {_WANTED}: {_said(job)}"
-            problem = wrong(_KIND, job.rail.label, None, text)
-            yield SubnetFinding(problem, job.rail.node, (job.rail.index,))
+            problem = wrong("subnet.sharp", job.rail.label, None, text)
+            yield at(problem, job.rail.node, job.rail.index)
     untold = [job for job in jobs if job.passed is None]
     if untold:
         alone = "" if len(untold) == len(jobs) else f" on {_where(untold)}"
         text = f"whether a SHARP job is given{alone}: {_said(untold[0])}"
-        yield SubnetFinding(unknown(_VARIABLE, text))
+        yield unknown(_VARIABLE, text)
 
 
 def _said(job: SharpJob) -> str:

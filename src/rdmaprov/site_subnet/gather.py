@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rdmaprov.errors import UnreachableError
+from rdmaprov.finding.finding import Finding
 from rdmaprov.site_subnet.hosts import FabricHost
 from rdmaprov.site_subnet.tool import ToolOutput, failure
 from rdmaprov.subnet.collect import COMMANDS, collect
 from rdmaprov.subnet.directory import COUNTERS, read_directory
 from rdmaprov.subnet.judge import Assessment, judge
-from rdmaprov.subnet.problem import SubnetProblem, unknown
+from rdmaprov.subnet.problem import unknown
 
 # Our choice. dump_fts took 16 s on a busy machine for 512 nodes with 8 rails.
 TOOL_LIMIT_S = 300.0
@@ -41,7 +42,7 @@ class Gathered:
 
     reader: FabricHost | None = None
     subnets: dict[str, Assessment] = field(default_factory=dict)
-    not_read: list[SubnetProblem] = field(default_factory=list)
+    not_read: list[Finding] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
 
     @property
@@ -151,7 +152,7 @@ class _Calls:
         self._log += [f"{name}: {line}" for line in output.errors.splitlines()]
         return output
 
-    def problems(self) -> list[SubnetProblem]:
+    def problems(self) -> list[Finding]:
         """Return the tools that failed, each once."""
         return [
             unknown(tool, whys[0] + (f", and {len(whys) - 1} more times" if whys[1:] else ""))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding, exit_code
 from rdmaprov.site_subnet.check_engine import engine_findings
 from rdmaprov.site_subnet.check_leaves import expected_leaves, leaf_findings, spine_findings
 from rdmaprov.site_subnet.check_managers import manager_findings
@@ -19,14 +20,13 @@ from rdmaprov.site_subnet.check_ports import (
 )
 from rdmaprov.site_subnet.check_sharp import job_findings, sharp_findings
 from rdmaprov.site_subnet.engine_log import EngineLog
-from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.join import Joined, join
 from rdmaprov.site_subnet.partition_tables import PartitionTables
 from rdmaprov.site_subnet.peers import SiteNames, findings_of_peers
 from rdmaprov.site_subnet.plan import SubnetPlan
+from rdmaprov.site_subnet.remedies import with_remedy
 from rdmaprov.site_subnet.sharp_job import SharpJob
 from rdmaprov.subnet.judge import Assessment
-from rdmaprov.subnet.problem import SubnetProblem
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,18 @@ class SiteAssessment:
     plan: SubnetPlan
     subnets: Sequence[Assessment]
     joined: Joined
-    findings: Sequence[SubnetFinding]
+    findings: Sequence[Finding]
 
     @property
     def exit_code(self) -> ExitCode:
         """Return the code: something wrong is to be repaired, so it goes first."""
-        if any(each.is_wrong for each in self.findings):
-            return ExitCode.FAILED
-        return ExitCode.UNKNOWN if self.findings else ExitCode.OK
+        return exit_code(self.findings)
 
 
 def judge_site(
     plan: SubnetPlan,
     subnets: Sequence[Assessment],
-    not_read: Sequence[SubnetProblem] = (),
+    not_read: Sequence[Finding] = (),
     logs: Sequence[EngineLog] = (),
     jobs: Sequence[SharpJob] = (),
     tables: PartitionTables | None = None,
@@ -74,7 +72,7 @@ def judge_site(
 
     """
     joined = join(plan, [each.fabric for each in subnets])
-    findings = [SubnetFinding(problem) for problem in not_read]
+    findings = list(not_read)
     if joined.ports or any(each.fabric.hcas for each in subnets):
         findings += _findings(plan, subnets, joined)
         findings += [
@@ -85,14 +83,12 @@ def judge_site(
         findings += job_findings(jobs)
         findings += partition_findings(joined, tables) if tables else ()
     else:
-        findings += [SubnetFinding(problem) for each in subnets for problem in each.problems]
-    findings.sort(key=lambda each: not each.is_wrong)
-    return SiteAssessment(plan, subnets, joined, findings)
+        findings += [problem for each in subnets for problem in each.problems]
+    findings.sort(key=lambda each: not each.proven)
+    return SiteAssessment(plan, subnets, joined, [with_remedy(each) for each in findings])
 
 
-def _findings(
-    plan: SubnetPlan, subnets: Sequence[Assessment], joined: Joined
-) -> Iterator[SubnetFinding]:
+def _findings(plan: SubnetPlan, subnets: Sequence[Assessment], joined: Joined) -> Iterator[Finding]:
     fabrics = [each.fabric for each in subnets]
     leaves = expected_leaves(plan, joined)
     switches = frozenset(end.name for fabric in fabrics for end in fabric.switches)

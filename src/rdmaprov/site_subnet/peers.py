@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rdmaprov.site_subnet.finding import SubnetFinding
+from rdmaprov.finding.finding import Finding
 from rdmaprov.site_subnet.join import Joined
 from rdmaprov.site_subnet.plan import PlannedRail, SubnetPlan, host_keys
 from rdmaprov.subnet.names import place
-from rdmaprov.subnet.problem import SubnetProblem
+from rdmaprov.subnet.problem import at
 
 
 class SiteNames:
@@ -26,27 +26,27 @@ class SiteNames:
         self._by_hca = {port.hca.end.name: rail for rail, port in joined.ports.items()}
         self._by_port = {(port.leaf, port.hca.port): rail for rail, port in joined.ports.items()}
 
-    def rail(self, problem: SubnetProblem) -> PlannedRail | None:
+    def rail(self, problem: Finding) -> PlannedRail | None:
         """Return the rail at either end of the problem's link."""
-        if problem.port is not None and (found := self._by_port.get((problem.name, problem.port))):
+        if problem.port is not None and (found := self._by_port.get((problem.part, problem.port))):
             return found
-        return self._by_hca.get(problem.name)
+        return self._by_hca.get(problem.part)
 
-    def node(self, problem: SubnetProblem) -> str:
+    def node(self, problem: Finding) -> str:
         """Return the node of the site that a problem names; empty if it names none."""
-        return self._hosts.get(place(problem.name).host.lower(), "")
+        return self._hosts.get(place(problem.part).host.lower(), "")
 
-    def is_planned(self, problem: SubnetProblem) -> bool:
+    def is_planned(self, problem: Finding) -> bool:
         """Return whether the problem is about a node, or a spine, that the plan has."""
-        return bool(self.node(problem)) or problem.name in self._spines
+        return bool(self.node(problem)) or problem.part in self._spines
 
 
 def findings_of_peers(
-    problems: Iterable[SubnetProblem],
+    problems: Iterable[Finding],
     names: SiteNames,
     leaves: dict[PlannedRail, str],
-    planned: Iterable[SubnetFinding],
-) -> Iterator[SubnetFinding]:
+    planned: Iterable[Finding],
+) -> Iterator[Finding]:
     """Yield what the fabric shows by comparison, where the plan has not judged it.
 
     Args:
@@ -56,16 +56,14 @@ def findings_of_peers(
         planned: what the comparison with the plan found.
 
     """
-    slow = {
-        (each.node, each.rails) for each in planned if each.problem.kind == "rate" and each.node
-    }
+    slow = {(each.node, each.rail) for each in planned if each.kind == "subnet.rate" and each.node}
     for problem in problems:
         rail = names.rail(problem)
-        if problem.kind == "missing" and problem.port is None and names.is_planned(problem):
+        if problem.kind == "subnet.missing" and problem.port is None and names.is_planned(problem):
             continue
-        if problem.kind == "cabling" and rail in leaves and names.node(problem):
+        if problem.kind == "subnet.cabling" and rail in leaves and names.node(problem):
             continue
         if rail is None:
-            yield SubnetFinding(problem, names.node(problem))
-        elif problem.kind != "rate" or (rail.node, (rail.index,)) not in slow:
-            yield SubnetFinding(problem, rail.node, (rail.index,))
+            yield at(problem, names.node(problem))
+        elif problem.kind != "subnet.rate" or (rail.node, rail.index) not in slow:
+            yield at(problem, rail.node, rail.index)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from rdmaprov.finding.finding import Finding
+from rdmaprov.subnet.problem import word
+
 _REMEDIES = {
     "missing": "Look at the port on the node (ibstat), at its cable, and at the switch's port",
     "missing switch or cable": "Look at the cable, and at the switches at both of its ends",
@@ -26,10 +31,11 @@ _REMEDIES = {
 }
 
 
-def remedy(kind: str, node: str) -> str:
-    """Return what to do about a problem of a kind; `node` is empty if it is no node's."""
-    if kind == "missing" and not node:
+def with_remedy(found: Finding) -> Finding:
+    """Return a finding that is placed on the site, with what to do about it."""
+    kind = word(found)
+    if kind == "missing" and not found.node:
         kind = "missing switch or cable"
-    if kind == "manager" and node:
+    if kind == "manager" and found.node:
         kind = "manager of a node"
-    return _REMEDIES.get(kind, _REMEDIES["not verified"])
+    return replace(found, remedy=_REMEDIES[kind])

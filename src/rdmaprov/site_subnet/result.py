@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
-from rdmaprov.site_subnet.finding import SubnetFinding
 from rdmaprov.site_subnet.judge_site import SiteAssessment
 from rdmaprov.site_subnet.plan import PlannedRail
-from rdmaprov.site_subnet.remedies import remedy
 from rdmaprov.subnet.as_data import document, problem_data
 from rdmaprov.subnet.link_loads import level_loads
-from rdmaprov.subnet.problem import Level
 
 _FAILED, _UNKNOWN, _PASSED = "failed", "unknown", "passed"
 
@@ -43,10 +41,10 @@ def findings_data(site: SiteAssessment) -> list[dict[str, Any]]:
     """Return each problem, with the node and the rails that it is about."""
     return [
         {
-            **problem_data(each.problem),
+            **problem_data(each),
             "node": each.node,
-            "rails": list(each.rails),
-            "remedy": remedy(each.problem.kind, each.node),
+            "rails": _numbers(site, each),
+            "remedy": each.remedy,
         }
         for each in site.findings
     ]
@@ -80,22 +78,29 @@ def _states(site: SiteAssessment) -> dict[PlannedRail, str]:
     """Return the state of each rail: what is not there is failed or unknown, with a reason."""
     states = {rail: _PASSED if rail in site.joined.ports else _UNKNOWN for rail in site.plan.rails}
     by_place = {(rail.node, rail.index): rail for rail in site.plan.rails}
-    for finding in sorted(site.findings, key=lambda each: each.is_wrong):
+    for finding in sorted(site.findings, key=lambda each: each.proven):
         for rail in _rails_of(site, finding, by_place):
-            states[rail] = _FAILED if finding.problem.level is Level.WRONG else _UNKNOWN
+            states[rail] = _FAILED if finding.proven else _UNKNOWN
     return states
 
 
 def _rails_of(
-    site: SiteAssessment, finding: SubnetFinding, by_place: dict[tuple[str, int], PlannedRail]
+    site: SiteAssessment, finding: Finding, by_place: dict[tuple[str, int], PlannedRail]
 ) -> list[PlannedRail]:
     """Return the rails that a finding is about; those behind a missing leaf, too."""
     if finding.node:
-        return [by_place[finding.node, index] for index in finding.rails]
-    if finding.problem.kind != "missing":
+        return [by_place[finding.node, index] for index in _numbers(site, finding)]
+    if finding.kind != "subnet.missing":
         return []
-    name = finding.problem.name
-    return [rail for rail in site.plan.rails if rail.leaf == name and rail not in site.joined.ports]
+    gone = [rail for rail in site.plan.rails if rail not in site.joined.ports]
+    return [rail for rail in gone if rail.leaf == finding.part]
+
+
+def _numbers(site: SiteAssessment, finding: Finding) -> list[int]:
+    """Return the rails of the node that a finding is about."""
+    if finding.kind == "subnet.node":
+        return [rail.index for rail in site.plan.rails if rail.node == finding.node]
+    return [] if finding.rail is None else [finding.rail]
 
 
 def _worst(states: Iterable[str]) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.problem import printable
 from rdmaprov.subnet.fabric import SubnetGraph, TrunkHop
 from rdmaprov.subnet.judge import Assessment
 from rdmaprov.subnet.loads import Load
-from rdmaprov.subnet.problem import SubnetProblem
+from rdmaprov.subnet.problem import level, word
 
 
 def document(assessment: Assessment) -> dict[str, Any]:
@@ -26,14 +27,16 @@ def document(assessment: Assessment) -> dict[str, Any]:
     }
 
 
-def problem_data(problem: SubnetProblem) -> dict[str, Any]:
+def problem_data(problem: Finding) -> dict[str, Any]:
     """Return a problem as data."""
     return {
-        "level": problem.level,
-        "name": printable(problem.name),
+        "level": level(problem),
+        "name": printable(problem.part),
         "port": problem.port,
-        "text": printable(problem.text),
-        "kind": problem.kind,
+        "text": printable(problem.what),
+        "kind": word(problem),
+        "finding": problem.kind,
+        "values": dict(problem.values),
     }
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.subnet.fabric import Hca, SubnetGraph, by_host
 from rdmaprov.subnet.names import series, stem
-from rdmaprov.subnet.problem import SubnetProblem, wrong
+from rdmaprov.subnet.problem import wrong
 
 # Our choice: what at least two thirds of at least three peers do is the rule.
 MOST = 2 / 3
@@ -16,7 +17,7 @@ _PAIR = 2  # rails: each is the only witness against the other
 _Hosts = dict[str, dict[str, Hca]]
 
 
-def leaf_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
+def leaf_problems(fabric: SubnetGraph) -> Iterator[Finding]:
     """Yield HCAs that are not on the leaf where their host's other rails say that they belong."""
     hosts = by_host(fabric)
     beside = _leaves_beside(hosts)
@@ -33,7 +34,7 @@ def leaf_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
             if len(own) == _PAIR and _fits_neighbours(hosts, host, device):
                 continue
             yield wrong(
-                "cabling",
+                "subnet.cabling",
                 hca.end.name,
                 hca.end.port,
                 f"on {fabric.label(hca.switch)} port {hca.port}; {device} of {host} belongs on"
@@ -104,7 +105,7 @@ def _expected(
     return leaf if count > needed or (len(own) == 2 and count == 1) else None
 
 
-def missing_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
+def missing_problems(fabric: SubnetGraph) -> Iterator[Finding]:
     """Yield the HCAs that most hosts of a kind have and one has not."""
     kinds: dict[str, _Hosts] = defaultdict(dict)
     for host, own in by_host(fabric).items():
@@ -120,7 +121,7 @@ def missing_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
                     yield _missing(fabric, hosts, host, device)
 
 
-def _missing(fabric: SubnetGraph, hosts: _Hosts, host: str, device: str) -> SubnetProblem:
+def _missing(fabric: SubnetGraph, hosts: _Hosts, host: str, device: str) -> Finding:
     """Return the problem, with the leaf on which the device of the host's neighbours is."""
     leaves: Counter[int] = Counter()
     for own in hosts.values():
@@ -130,10 +131,10 @@ def _missing(fabric: SubnetGraph, hosts: _Hosts, host: str, device: str) -> Subn
             leaves[own[device].switch] += 1
     where = f", expected on {fabric.label(leaves.most_common(1)[0][0])}" if leaves else ""
     text = f"{device} is missing: no link, or the port is down{where}"
-    return wrong("missing", f"{host} {device}", None, text)
+    return wrong("subnet.missing", f"{host} {device}", None, text)
 
 
-def trunk_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
+def trunk_problems(fabric: SubnetGraph) -> Iterator[Finding]:
     """Yield leaves that have fewer cables to a switch than their peers, and swapped cables."""
     rows = _rows(fabric)
     for leaf, row in rows.items():
@@ -165,7 +166,7 @@ def _frozen(row: Counter[int]) -> frozenset[tuple[int, int]]:
 
 def _differences(
     fabric: SubnetGraph, leaf: int, row: Counter[int], usual: dict[int, int]
-) -> Iterator[SubnetProblem]:
+) -> Iterator[Finding]:
     more = [above for above in row if row[above] > usual.get(above, 0)]
     for above in sorted(usual):
         lacking = usual[above] - row[above]
@@ -175,7 +176,7 @@ def _differences(
         if more:
             where = ", ".join(fabric.label(each) for each in more)
             text += f", but more than they have to {where}: swapped cables"
-        kind = "cabling" if more else "missing"
+        kind = "subnet.cabling" if more else "subnet.missing"
         yield wrong(kind, fabric.label(leaf), _port(fabric, leaf, above, more), text)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.subnet.fabric import SubnetGraph
 from rdmaprov.subnet.model import Kind, Reading, Subnet
-from rdmaprov.subnet.problem import SubnetProblem, wrong
+from rdmaprov.subnet.problem import wrong
 
 # The counts from which a port counts as bad: infiniband-diags, etc/error_thresholds and the
 # thresholds of ibcheckerrs before it. Counters of congestion and of routing noise are left out:
@@ -30,20 +31,21 @@ _WORD_BITS = 32  # PortRcvData counts words of four bytes
 _FULL_32 = 0xFFFFFFFF  # where a 32-bit counter stops
 
 
-def error_problems(subnet: Subnet, fabric: SubnetGraph) -> Iterator[SubnetProblem]:
+def error_problems(subnet: Subnet, fabric: SubnetGraph) -> Iterator[Finding]:
     """Yield the ports with errors, each once with all its counters."""
     traffic, grown = _by_port(subnet)
-    bad: dict[tuple[str, int], dict[str, str]] = {}
+    bad: dict[tuple[str, int], dict[str, tuple[str, int]]] = {}
     for reading in [*_named(subnet, fabric), *subnet.errors]:
         key = reading.name, reading.port
         for name, count in reading.counters.items():
             where = _lid_of(reading, fabric), reading.port
             if text := _judge(name, count, traffic.get(where, 0), grown.get(where)):
-                bad.setdefault(key, {})[name] = text
+                bad.setdefault(key, {})[name] = text, count
     far_ends = _far_ends(fabric) if bad else {}
-    for (name, port), texts in sorted(bad.items()):
-        far = far_ends.get((name, port), "")
-        yield wrong("errors", name, port, ", ".join(texts.values()) + far)
+    for (name, port), found in sorted(bad.items()):
+        text = ", ".join(text for text, _ in found.values()) + far_ends.get((name, port), "")
+        counts = {counter: count for counter, (_, count) in found.items()}
+        yield wrong("subnet.errors", name, port, text, **counts)
 
 
 def _judge(name: str, count: int, words: int, grown: dict[str, int] | None) -> str:

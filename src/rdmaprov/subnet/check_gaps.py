@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.subnet.fabric import SubnetGraph, by_host
 from rdmaprov.subnet.names import Series, series
-from rdmaprov.subnet.problem import SubnetProblem, wrong
+from rdmaprov.subnet.problem import wrong
 
 _MOST_ABSENT = 4  # of neighbours in a row; our choice, more are another row of names
 # For each number of a series: the name, and on which switch and port it is, by device or leaf.
 _Places = dict[int, tuple[str, dict[object, tuple[int, int]]]]
 
 
-def gap_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
+def gap_problems(fabric: SubnetGraph) -> Iterator[Finding]:
     """Yield hosts and switches that a series of names lacks, where free ports lack them, too.
 
     A gap in names alone is no evidence: numbers are left out for many reasons.
@@ -28,7 +29,7 @@ def gap_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
             for absent, beside in _absent(row.places, used):
                 name = row.series.name(absent, row.width)
                 text = f"{kind} {name} is missing: between the ports of {beside} are free ones"
-                yield wrong("missing", name, None, text)
+                yield wrong("subnet.missing", name, None, text)
 
 
 @dataclass

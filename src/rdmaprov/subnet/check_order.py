@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.subnet.fabric import Hca, SubnetGraph, by_host
 from rdmaprov.subnet.names import series
-from rdmaprov.subnet.problem import SubnetProblem, wrong
+from rdmaprov.subnet.problem import wrong
 
 # Our choice: in a fabric that is cabled in the order of names, at most one host in seven that is
 # between two of one leaf is on another; at least eight such hosts show the order.
@@ -14,7 +15,7 @@ MOST_ASTRAY = 1 / 7
 LEAST_BETWEEN = 8
 
 
-def order_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
+def order_problems(fabric: SubnetGraph) -> Iterator[Finding]:
     """Yield hosts between two of one leaf that are on another, where nearly all follow the order.
 
     Hosts with several HCAs are judged by those (`check_cables.leaf_problems`).
@@ -29,7 +30,7 @@ def order_problems(fabric: SubnetGraph) -> Iterator[SubnetProblem]:
             f"on {fabric.label(hca.switch)} port {hca.port}; the hosts before and after {host}"
             f" are on {fabric.label(leaf)}"
         )
-        yield wrong("cabling", hca.end.name, hca.end.port, text)
+        yield wrong("subnet.cabling", hca.end.name, hca.end.port, text)
 
 
 def _between(hosts: dict[str, dict[str, Hca]]) -> Iterator[tuple[str, Hca, int]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
+from rdmaprov.finding.finding import Finding
 from rdmaprov.subnet.fabric import Hca, SubnetGraph, TrunkHop
 from rdmaprov.subnet.loads import Imbalance, Load
-from rdmaprov.subnet.problem import SubnetProblem, wrong
+from rdmaprov.subnet.problem import wrong
 from rdmaprov.subnet.routes import Lost, Routes
 from rdmaprov.words import some
 
@@ -19,28 +20,28 @@ MOST_EXCESS_DOWN = 3.0
 _MOST_NAMED = 3
 
 
-def lost_problems(routes: Routes, lost: Lost) -> Iterator[SubnetProblem]:
+def lost_problems(routes: Routes, lost: Lost) -> Iterator[Finding]:
     """Yield switches without routes, routes to ports without a link, and loops."""
     fabric = routes.fabric
     nowhere = _routed_nowhere(lost, len(routes.sources))
     for target, switches in nowhere.items():
         many = f"{len(switches)} of {len(fabric.switches)} switches"
         text = f"LID {target.end.lid} has no route on {many}"
-        yield wrong("routes", target.end.name, target.end.port, text)
+        yield wrong("subnet.routes", target.end.name, target.end.port, text)
     for switch, targets in sorted(lost.no_route.items()):
         rest = [target for target in targets if target not in nowhere]
         if rest:
             text = f"no route to {_named(rest)}"
-            yield wrong("routes", fabric.label(switch), None, text)
+            yield wrong("subnet.routes", fabric.label(switch), None, text)
     for (switch, port), targets in sorted(lost.dead_port.items()):
         text = f"the routes to {_named(targets)} leave by this port, which has no link"
-        yield wrong("routes", fabric.label(switch), port, text)
+        yield wrong("subnet.routes", fabric.label(switch), port, text)
     for (switch, port), targets in sorted(lost.astray.items()):
         text = f"the routes to {_named(targets)} leave by this port, which leads to another HCA"
-        yield wrong("routes", fabric.label(switch), port, text)
+        yield wrong("subnet.routes", fabric.label(switch), port, text)
     for switch, found in sorted(_loops(lost).items()):
         text = f"packets to {_named(found)} go round in a loop"
-        yield wrong("routes", fabric.label(switch), None, text)
+        yield wrong("subnet.routes", fabric.label(switch), None, text)
 
 
 def _routed_nowhere(lost: Lost, sources: int) -> dict[Hca, list[int]]:
@@ -72,7 +73,7 @@ def _named(targets: list[Hca]) -> str:
     return some((f"{hca.end.name} (LID {hca.end.lid})" for hca in targets), _MOST_NAMED)
 
 
-def loop_problems(fabric: SubnetGraph, loops: list[list[TrunkHop]]) -> Iterator[SubnetProblem]:
+def loop_problems(fabric: SubnetGraph, loops: list[list[TrunkHop]]) -> Iterator[Finding]:
     """Yield each credit loop."""
     for loop in loops:
         way = " → ".join(f"{fabric.label(hop.source)} port {hop.port}" for hop in loop)
@@ -80,7 +81,9 @@ def loop_problems(fabric: SubnetGraph, loops: list[list[TrunkHop]]) -> Iterator[
             f"credit loop of {len(loop)} links: {way} → back; it can stop all traffic for good,"
             " unless the routing engine keeps these routes on different virtual lanes"
         )
-        yield wrong("credit loop", fabric.label(loop[0].source), loop[0].port, text)
+        yield wrong(
+            "subnet.credit-loop", fabric.label(loop[0].source), loop[0].port, text, links=len(loop)
+        )
 
 
 def balance_problems(
@@ -88,7 +91,7 @@ def balance_problems(
     tables: Mapping[int, Imbalance],
     loads: Mapping[str, Load],
     is_explained: bool,
-) -> Iterator[SubnetProblem]:
+) -> Iterator[Finding]:
     """Yield what routes load too much: one line for each switch above, one for other leaves.
 
     The destinations of a table must be uneven over its links; one pattern alone can meet on a link
@@ -120,7 +123,7 @@ def is_tree(fabric: SubnetGraph) -> bool:
 
 def _overloaded(
     fabric: SubnetGraph, above: int, found: list[Imbalance], loads: Mapping[str, Load]
-) -> SubnetProblem:
+) -> Finding:
     worst = max(found, key=lambda each: each.excess)
     hop = worst.hop
     others = f" (so do {len(found) - 1} more switches)" if len(found) > 1 else ""
@@ -130,7 +133,7 @@ def _overloaded(
         f" routes that it needs to{others};"
         f" {_share(fabric, above, loads['ringx'])}{cost(loads)}"
     )
-    return wrong("balance", fabric.label(above), None, text)
+    return wrong("subnet.balance", fabric.label(above), None, text, excess=worst.excess)
 
 
 def _share(fabric: SubnetGraph, above: int, load: Load) -> str:

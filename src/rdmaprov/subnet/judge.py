@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rdmaprov.exit_codes import ExitCode
+from rdmaprov.finding.finding import Finding, exit_code
 from rdmaprov.subnet.check_cables import leaf_problems, missing_problems, trunk_problems
 from rdmaprov.subnet.check_errors import error_problems
 from rdmaprov.subnet.check_gaps import gap_problems
@@ -25,7 +27,7 @@ from rdmaprov.subnet.fabric import SubnetGraph, TrunkHop, build
 from rdmaprov.subnet.flows import PATTERNS, rails
 from rdmaprov.subnet.loads import Imbalance, Load, Loads
 from rdmaprov.subnet.model import Manager, Subnet
-from rdmaprov.subnet.problem import Level, SubnetProblem, unknown
+from rdmaprov.subnet.problem import unknown
 from rdmaprov.subnet.routes import Routes
 
 
@@ -35,6 +37,13 @@ class SubnetVerdict(StrEnum):
     HEALTHY = "healthy"
     WRONG = "wrong"
     UNKNOWN = "unknown"
+
+
+_VERDICTS = {
+    ExitCode.OK: SubnetVerdict.HEALTHY,
+    ExitCode.FAILED: SubnetVerdict.WRONG,
+    ExitCode.UNKNOWN: SubnetVerdict.UNKNOWN,
+}
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ class Assessment:
     loads: dict[str, Load]
     loops: list[list[TrunkHop]] | None
     lost_share: float
-    problems: list[SubnetProblem]
+    problems: list[Finding]
     managers: Sequence[Manager] = ()
     knows_managers: bool = False
     routes: Routes | None = None
@@ -65,10 +74,7 @@ class Assessment:
     @property
     def verdict(self) -> SubnetVerdict:
         """Return the verdict: any fault is wrong, whatever else is unknown."""
-        levels = {problem.level for problem in self.problems}
-        if Level.WRONG in levels:
-            return SubnetVerdict.WRONG
-        return SubnetVerdict.UNKNOWN if Level.UNKNOWN in levels else SubnetVerdict.HEALTHY
+        return _VERDICTS[exit_code(self.problems)]
 
 
 def judge(subnet: Subnet) -> Assessment:
@@ -92,7 +98,7 @@ def judge(subnet: Subnet) -> Assessment:
         uneven = _balance(fabric, counter.of_tables(), loads, problems)
         problems += uneven
         lost = lost_share(loads) if uneven else 0.0
-    problems.sort(key=lambda each: each.level != Level.WRONG)
+    problems.sort(key=lambda each: not each.proven)
     known = bool(subnet.known_managers)
     ways = routes if loads else None
     return Assessment(fabric, loads, loops, lost, problems, subnet.managers, known, ways)
@@ -102,15 +108,15 @@ def _balance(
     fabric: SubnetGraph,
     tables: dict[int, Imbalance],
     loads: dict[str, Load],
-    problems: list[SubnetProblem],
-) -> list[SubnetProblem]:
+    problems: list[Finding],
+) -> list[Finding]:
     """Return uneven routes; without a tree of levels, no load is fair."""
-    causes = {"cabling", "missing", "routes"}
+    causes = {"subnet.cabling", "subnet.missing", "subnet.routes"}
     is_explained = any(each.kind in causes for each in problems)
     return list(balance_problems(fabric, tables, loads, is_explained)) if is_tree(fabric) else []
 
 
-def _of_cables(subnet: Subnet, fabric: SubnetGraph) -> Iterator[SubnetProblem]:
+def _of_cables(subnet: Subnet, fabric: SubnetGraph) -> Iterator[Finding]:
     yield from identity_problems(fabric)
     yield from missing_problems(fabric)
     yield from gap_problems(fabric)
@@ -121,7 +127,7 @@ def _of_cables(subnet: Subnet, fabric: SubnetGraph) -> Iterator[SubnetProblem]:
     yield from error_problems(subnet, fabric)
 
 
-def _unread(routes: Routes) -> Iterator[SubnetProblem]:
+def _unread(routes: Routes) -> Iterator[Finding]:
     """Yield the switches of which no table was read."""
     for switch in routes.without_table:
         name = routes.fabric.label(switch)

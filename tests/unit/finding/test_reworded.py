@@ -29,7 +29,6 @@ from rdmaprov.report import of_accept
 from rdmaprov.runs.envelope import Head
 from rdmaprov.site_subnet.judge_site import judge_site
 from rdmaprov.site_subnet.result import findings_data, nodes_data
-from rdmaprov.subnet.problem import SubnetProblem
 from rdmaprov.watch.results import WatchResult
 from rdmaprov.watch.verdict import as_data, key
 
@@ -53,10 +52,7 @@ FAULTS = {kind.name: kind for kind in kinds(held_out=True)}
 
 def reword(patch: pytest.MonkeyPatch) -> None:
     """Give everything that is found other words, once it is made."""
-    for made, words in (
-        (Finding, ("what", "remedy")),
-        (SubnetProblem, ("text",)),
-    ):
+    for made, words in ((Finding, ("what", "remedy")),):
         patch.setattr(made, "__init__", _then_reworded(made.__init__, words))
 
 

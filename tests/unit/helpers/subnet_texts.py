@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rdmaprov.subnet.directory import read_directory
 from rdmaprov.subnet.judge import Assessment, judge
+from rdmaprov.subnet.problem import word
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/subnet"
 HEALTHY = FIXTURES / "ibsim"
@@ -97,4 +98,4 @@ class Texts:
 
     def found(self) -> list[tuple[str, str, int | None]]:
         """Return kind, name and port of each problem."""
-        return [(each.kind, each.name, each.port) for each in self.judge().problems]
+        return [(word(each), each.part, each.port) for each in self.judge().problems]

@@ -11,8 +11,8 @@ from tests.unit.helpers.subnet_texts import DISCOVERY, MANAGERS, Texts
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.site_subnet.judge_site import judge_site
 from rdmaprov.site_subnet.plan import PlannedRail, SubnetPlan
-from rdmaprov.site_subnet.result import nodes_data
-from rdmaprov.subnet.problem import unknown
+from rdmaprov.site_subnet.result import findings_data, nodes_data
+from rdmaprov.subnet.problem import level, unknown, word
 
 SPINES = tuple(f"spine-{number}" for number in (1, 2, 3, 4))
 
@@ -48,10 +48,8 @@ def judged(texts, plan, not_read=()):
 
 def found(site):
     """Return level, kind, node and rails of each finding."""
-    return [
-        (str(each.problem.level), each.problem.kind, each.node, each.rails)
-        for each in site.findings
-    ]
+    data = findings_data(site)
+    return [(each["level"], each["kind"], each["node"], tuple(each["rails"])) for each in data]
 
 
 def swap(texts, one, other):
@@ -77,19 +75,19 @@ def test_switches_that_cannot_reduce_are_named_where_the_site_wants_sharp(texts)
     wants = replace(plan, sharp=True)
     assert found(judge_site(plan, [subnet])) == []
     (none,) = judge_site(wants, [subnet]).findings
-    assert none.problem.text.startswith("no switch has an aggregation node for SHARP")
+    assert none.what.startswith("no switch has an aggregation node for SHARP")
     subnet.fabric.aggregating = frozenset(switches)
     assert found(judge_site(wants, [subnet])) == []
     subnet.fabric.aggregating = frozenset(switches[1:])
     (one,) = judge_site(wants, [subnet]).findings
-    assert (one.problem.name, one.problem.kind) == (subnet.fabric.switches[0].name, "sharp")
+    assert (one.part, word(one)) == (subnet.fabric.switches[0].name, "sharp")
 
 
 def test_rail_that_is_not_there_is_named_once(texts):
     texts.gone("node003 mlx5_1")
     site = judged(texts, planned())
     assert found(site) == [("wrong", "missing", "node003", (1,))]
-    assert "expected on leaf-p1-r1" in site.findings[0].problem.text
+    assert "expected on leaf-p1-r1" in site.findings[0].what
     rails = nodes_data(site)["node003"]["rails"]
     assert [each["state"] for each in rails] == ["passed", "failed"]
     assert (rails[0]["leaf"], rails[0]["port"], rails[0]["gbps"]) == ("leaf-p1-r0", 3, 200)
@@ -106,7 +104,7 @@ def test_leaf_that_is_away_is_one_finding_and_all_its_rails_fail(texts):
     texts.edit(DISCOVERY, "leaf-p1-r0", "unplanned")
     site = judged(texts, replace(planned(), spines=()))
     assert ("wrong", "missing", "", ()) in found(site)
-    texts_of = [each.problem.text for each in site.findings]
+    texts_of = [each.what for each in site.findings]
     assert "switch leaf-p1-r0 is missing, and with it rail 0 of node[001-008]" in texts_of
     states = {rail["state"] for node in nodes_data(site).values() for rail in node["rails"]}
     assert states == {"failed", "passed"}
@@ -117,7 +115,7 @@ def test_rails_of_a_node_that_are_swapped_name_each_other(texts):
     site = judged(texts, planned())
     kinds = [each for each in found(site) if each[1] == "cabling"]
     assert kinds == [("wrong", "cabling", "node003", (0,)), ("wrong", "cabling", "node003", (1,))]
-    text = site.findings[0].problem.text
+    text = site.findings[0].what
     assert text.startswith("on leaf-p1-r1 port 3, expected on leaf-p1-r0")
     assert text.endswith("swapped with node003 rail 1")
 
@@ -127,7 +125,7 @@ def test_rails_of_two_nodes_that_are_swapped_are_found_by_leaf_or_group(texts, l
     swap(texts, "node003 mlx5_0", "node011 mlx5_0")
     site = judged(texts, planned(leaf=leaf))
     assert [each[2:] for each in found(site)] == [("node003", (0,)), ("node011", (0,))]
-    assert "swapped with node011 rail 0" in site.findings[0].problem.text
+    assert "swapped with node011 rail 0" in site.findings[0].what
 
 
 def test_plan_with_other_leaves_is_not_what_is_there(texts):
@@ -142,7 +140,7 @@ def test_group_without_a_majority_is_named_with_its_switches(texts):
     rails = [replace(rail, group="one" if rail.index == 0 else rail.group) for rail in plan.rails]
     site = judged(texts, replace(plan, rails=tuple(rails)))
     (finding,) = site.findings
-    assert finding.problem.text == (
+    assert finding.what == (
         "rail 0 of fabric_leaf one is on 2 switches:"
         " leaf-p1-r0 (node[001-008]), leaf-p2-r0 (node[009-016])"
     )
@@ -166,7 +164,7 @@ def test_host_that_is_not_in_the_inventory_is_extra_unless_named(texts):
     plan = planned(nodes=15)
     site = judged(texts, plan)
     assert found(site) == [("wrong", "extra", "", ())]
-    assert site.findings[0].problem.name == "node016"
+    assert site.findings[0].part == "node016"
     assert found(judged(texts, replace(plan, others=("NODE01?",)))) == []
     assert found(judged(texts, replace(plan, hosts=("node016.example",)))) == []
     assert found(judged(texts, replace(plan, is_whole=False))) == []
@@ -183,7 +181,7 @@ def test_devices_that_do_not_fit_the_rails_are_unknown(texts):
     site = judged(texts, planned(rails=1, device=False))
     (finding,) = site.findings
     assert site.exit_code == ExitCode.UNKNOWN
-    assert finding.problem.text == (
+    assert finding.what == (
         "rails are not known: most nodes have 2 devices in the subnet, and 1 rails;"
         " write rdma into fabric_rails"
     )
@@ -192,7 +190,7 @@ def test_devices_that_do_not_fit_the_rails_are_unknown(texts):
 def test_rail_of_another_subnet_is_not_verified(texts):
     site = judged(texts, planned(rails=3))
     assert site.exit_code == ExitCode.UNKNOWN
-    assert [each.problem.name for each in site.findings] == ["rail 2"]
+    assert [each.part for each in site.findings] == ["rail 2"]
     assert nodes_data(site)["node001"]["state"] == "unknown"
 
 
@@ -201,13 +199,13 @@ def test_spines_of_another_subnet_are_not_verified(texts):
     site = judged(texts, plan)
     assert site.exit_code == ExitCode.UNKNOWN
     assert "switches spine-[5-6] are not in what was read (fabric_spines)" in [
-        each.problem.text for each in site.findings
+        each.what for each in site.findings
     ]
 
 
 def test_spines_are_compared_with_the_plan(texts):
     plan = replace(planned(), spines=("spine-1", "spine-2", "spine-3", "spine-5"))
-    names = [(each.problem.kind, each.problem.name) for each in judged(texts, plan).findings]
+    names = [(word(each), each.part) for each in judged(texts, plan).findings]
     assert names == [("missing", "spine-5"), ("extra", "spine-4")]
 
 
@@ -272,7 +270,7 @@ def managed(*hosts, beside=()):
 
 
 def said(site):
-    return [(each.problem.level.value, each.node, each.problem.text) for each in site.findings]
+    return [(level(each), each.node, each.what) for each in site.findings]
 
 
 def test_managers_of_the_site_are_as_planned(texts):
@@ -308,9 +306,9 @@ def test_manager_of_nobody_is_wrong_unless_the_site_names_it(texts, state):
     own = "STANDBY" if state == "MASTER" else "MASTER"
     with_managers(texts, ("node001 mlx5_0", 14, own), ("ufm-1", 15, state))
     site = judged(texts, managed("node001"))
-    assert [(each.problem.kind, each.problem.name) for each in site.findings] == [
+    assert [(word(each), each.part) for each in site.findings] == [
         ("manager", "the port of LID 99")
     ]
-    assert "GUID 0x248a070300f0f0f0) that is not the site's" in site.findings[0].problem.text
+    assert "GUID 0x248a070300f0f0f0) that is not the site's" in site.findings[0].what
     beside = managed("node001", beside=[0x248A070300F0F0F0])
     assert said(judged(texts, beside)) == []

@@ -14,6 +14,7 @@ from rdmaprov.inventory import load_site
 from rdmaprov.site_subnet.engine_log import EngineLog, engine_logs
 from rdmaprov.site_subnet.judge_site import judge_site
 from rdmaprov.site_subnet.tool import ToolOutput
+from rdmaprov.subnet.problem import level, word
 
 PATH = "/var/log/rdmaprov-opensm-rail0/opensm.log"
 LINE = "0x02 -> osm_ucast_mgr_process: {} tables configured on all switches"
@@ -45,9 +46,9 @@ def judged(texts, wanted, node=None):
     logs = engine_logs(wanted, [subnet], {"node001": node}.get)
     site = judge_site(wanted, [subnet], (), logs)
     return site, [
-        (str(each.problem.level), each.problem.name, each.problem.text)
+        (level(each), each.part, each.what)
         for each in site.findings
-        if each.problem.kind == "engine" or each.problem.name == "fabric_routing_engine"
+        if word(each) == "engine" or each.part == "fabric_routing_engine"
     ]
 
 
@@ -108,8 +109,8 @@ def test_tables_that_an_engine_does_not_write_are_named(texts, engine, says):
     texts.route(valley)
     _, found = judged(texts, plan(engine), MasterNode(LINE.format(engine)))
     assert bool(found) == bool(says)
-    for level, _, text in found:
-        assert level == "wrong"
+    for state, _, text in found:
+        assert state == "wrong"
         assert text.startswith(f"the tables are not those of {engine}")
         assert "leaf-p1-r0 → spine-1 → leaf-p1-r1 → spine-2 → leaf-p2-r0" in text
         assert text.endswith(says)
@@ -119,7 +120,7 @@ def test_without_tables_the_engine_is_one_problem_less(texts):
     texts.write("dump_fts.txt", "")
     subnet = texts.judge()
     site = judge_site(plan(), [subnet], (), [EngineLog("minhop")])
-    assert not [each for each in site.findings if each.problem.kind == "engine"]
+    assert not [each for each in site.findings if word(each) == "engine"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.site_subnet.judge_site import judge_site
 from rdmaprov.site_subnet.partition_tables import partition_tables, read_tables
 from rdmaprov.site_subnet.tool import ToolOutput
+from rdmaprov.subnet.problem import level, where
 
 TABLE = (Path(__file__).parents[2] / "fixtures/subnet/ibsim/smpquery-pkeys.txt").read_text()
 # As smpquery of infiniband-diags 44 says it on ibsim, of a LID that nobody has.
@@ -52,7 +53,7 @@ def judged(subnet, reader, keys=(0xFFFF,), device=""):
     plan = replace(plan, rails=tuple(replace(rail, pkeys=keys) for rail in plan.rails))
     tables = partition_tables(plan, {device: subnet}, reader, [])
     site = judge_site(plan, [subnet], tables=tables)
-    return site, [(str(f.problem.level), f.where, f.problem.text) for f in site.findings]
+    return site, [(level(f), where(f), f.what) for f in site.findings]
 
 
 def lid_of(subnet, name):

@@ -7,6 +7,7 @@ from tests.unit.helpers.subnet_texts import HEALTHY, NO_PORT
 from rdmaprov.site_subnet.gather import gather
 from rdmaprov.site_subnet.tool import ToolOutput
 from rdmaprov.subnet.judge import SubnetVerdict
+from rdmaprov.subnet.problem import word
 
 
 class MadeUpHost:
@@ -51,14 +52,14 @@ def test_hosts_without_access_are_each_named(tmp_path):
     lost = [MadeUpHost(name, ibnetdiscover=[ToolOutput("", NO_PORT, 255)]) for name in "ab"]
     gathered = read(tmp_path, *lost)
     assert (gathered.host, gathered.subnets) == ("", {})
-    assert [each.name for each in gathered.not_read] == ["a", "b"]
+    assert [each.part for each in gathered.not_read] == ["a", "b"]
     assert not (tmp_path / "texts").exists()
 
 
 def test_tool_without_an_answer_is_one_reason(tmp_path):
     host = MadeUpHost("n1", dump_fts=[ToolOutput("", "", 127)])
     gathered = read(tmp_path, host)
-    assert [each.text for each in gathered.not_read] == [
+    assert [each.what for each in gathered.not_read] == [
         "dump_fts is not installed on n1; install infiniband-diags there"
     ]
     assert gathered.subnets[""].problems == []
@@ -86,7 +87,7 @@ def test_switch_that_did_not_answer_is_asked_again(tmp_path):
     assert (gathered.not_read, gathered.subnets[""].verdict) == ([], SubnetVerdict.HEALTHY)
     gathered = read(tmp_path / "never", MadeUpHost("n1", dump_fts=[partial]))
     (why,) = gathered.not_read
-    assert why.text.startswith("dump_fts on n1 got no answer from a switch: SubnGet(LFT) failed")
+    assert why.what.startswith("dump_fts on n1 got no answer from a switch: SubnGet(LFT) failed")
     assert gathered.subnets[""].loads == {}
     assert gathered.subnets[""].problems == []
 
@@ -95,7 +96,7 @@ def test_no_manager_is_a_verdict_and_no_failure(tmp_path):
     said = ToolOutput("sminfo: iberror: failed: query\n", "ibwarn: [2] mad_rpc", 255)
     gathered = read(tmp_path, MadeUpHost("n1", sminfo=[said]))
     assert gathered.not_read == []
-    assert [each.kind for each in gathered.subnets[""].problems] == ["manager"]
+    assert [word(each) for each in gathered.subnets[""].problems] == ["manager"]
 
 
 def test_counters_are_read_twice_around_the_wait(tmp_path):
@@ -121,7 +122,7 @@ def test_second_device_without_access_is_not_verified(tmp_path):
     host.outputs["ibnetdiscover"] = [whole, ToolOutput("", NO_PORT, 255)]
     gathered = read(tmp_path, host, devices=["mlx5_0", "mlx5_1"])
     assert gathered.host == "n1"
-    assert [each.name for each in gathered.not_read] == ["mlx5_1"]
+    assert [each.part for each in gathered.not_read] == ["mlx5_1"]
 
 
 def smir(*lids):

@@ -13,6 +13,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.site_subnet.judge_site import judge_site
 from rdmaprov.site_subnet.sharp_job import judge_output, sharp_jobs
 from rdmaprov.site_subnet.tool import NOT_FOUND, ToolOutput
+from rdmaprov.subnet.problem import level, where
 
 REAL = Path(__file__).parents[2] / "fixtures" / "subnet" / "real"
 PASSED = (REAL / "sharp_hello-passed.txt").read_text()
@@ -50,7 +51,7 @@ def subnet(tmp_path):
 def judged(subnet, node, *, sharp=True):
     plan, log = replace(planned(), sharp=sharp), list[str]()
     site = judge_site(plan, [subnet], jobs=sharp_jobs(plan, [subnet], node, log))
-    told = [(str(each.problem.level), each.where, each.problem.text) for each in site.findings]
+    told = [(level(each), where(each), each.what) for each in site.findings]
     return site, told, log
 
 

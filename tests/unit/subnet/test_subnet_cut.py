@@ -16,4 +16,4 @@ def test_text_without_its_last_lines_is_not_verified(tmp_path, name, share):
     texts.write(name, "".join(lines[: int(len(lines) * share)]))
     assessment = texts.judge()
     assert assessment.verdict != SubnetVerdict.HEALTHY
-    assert any(name in each.text for each in assessment.problems), assessment.problems
+    assert any(name in each.what for each in assessment.problems), assessment.problems

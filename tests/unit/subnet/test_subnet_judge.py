@@ -8,6 +8,7 @@ import pytest
 from tests.unit.helpers.subnet_texts import DISCOVERY, ERRORS, MANAGERS, STATES, TABLES, Texts
 
 from rdmaprov.subnet.judge import SubnetVerdict
+from rdmaprov.subnet.problem import word
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_file_that_is_not_whole_is_not_verified(texts, name, state):
         path.write_text(text[: len(text) // 2] if state == "cut" else "")
     assessment = texts.judge()
     assert assessment.verdict != SubnetVerdict.HEALTHY
-    assert [each for each in assessment.problems if each.name == name], assessment.problems
+    assert [each for each in assessment.problems if each.part == name], assessment.problems
 
 
 @pytest.mark.parametrize("state", ["missing", "empty"])
@@ -60,7 +61,7 @@ def test_switch_without_a_table_is_unknown(texts):
     texts.write(TABLES, "".join(block for block in whole if "(spine-1):" not in block))
     assessment = texts.judge()
     assert assessment.verdict == SubnetVerdict.UNKNOWN
-    assert [each.name for each in assessment.problems] == ["spine-1"]
+    assert [each.part for each in assessment.problems] == ["spine-1"]
 
 
 def test_routes_over_one_spine_are_named_with_their_cost(texts):
@@ -73,11 +74,11 @@ def test_routes_over_one_spine_are_named_with_their_cost(texts):
     assessment = texts.judge()
     assert assessment.verdict == SubnetVerdict.WRONG
     (problem,) = assessment.problems
-    assert (problem.kind, problem.name) == ("balance", "spine-1")
+    assert (word(problem), problem.part) == ("balance", "spine-1")
     ringx = assessment.loads["ringx"]
     assert ringx.worst.excess >= 4
     assert assessment.lost_share == 1 - 1 / ringx.worst.excess
-    assert f"{assessment.lost_share:.0%} of its bandwidth" in problem.text
+    assert f"{assessment.lost_share:.0%} of its bandwidth" in problem.what
     assert assessment.loads["ringx"].busiest().port == 9
 
 
@@ -94,7 +95,7 @@ def test_hca_at_a_lower_width_is_wrong(texts):
     texts.edit(DISCOVERY, r"4x HDR( - .* - 'node003 mlx5_1')", r"1x HDR\1")
     ((kind, name, port),) = texts.found()
     assert (kind, name, port) == ("rate", "leaf-p1-r1", 3)
-    assert "node003 mlx5_1" in texts.judge().problems[0].text
+    assert "node003 mlx5_1" in texts.judge().problems[0].what
 
 
 def test_port_that_could_be_faster_is_wrong_unless_all_could(texts):
@@ -130,7 +131,7 @@ def with_errors(texts, counter):
 
 def test_errors_are_named_once_with_their_cable(texts):
     assert with_errors(texts, "[SymbolErrorCounter == 1234]") == [("errors", "leaf-p1-r0", 3)]
-    assert "node003 mlx5_0" in texts.judge().problems[0].text
+    assert "node003 mlx5_0" in texts.judge().problems[0].what
 
 
 @pytest.mark.parametrize(
@@ -181,8 +182,8 @@ def test_nodes_without_a_device_or_a_name_are_no_fault(texts):
 def test_missing_hca_is_named_with_its_leaf(texts):
     texts.gone("node003 mlx5_1")
     (problem,) = texts.judge().problems
-    assert (problem.kind, problem.name) == ("missing", "node003 mlx5_1")
-    assert "expected on leaf-p1-r1" in problem.text
+    assert (word(problem), problem.part) == ("missing", "node003 mlx5_1")
+    assert "expected on leaf-p1-r1" in problem.what
 
 
 def test_missing_node_is_named_by_its_neighbours(texts):
@@ -229,8 +230,8 @@ def test_missing_cable_of_a_leaf_is_named(texts):
 def test_hca_without_routes_is_named_with_its_lid(texts):
     texts.drop_entries("node003 mlx5_1")
     (problem,) = texts.judge().problems
-    assert (problem.kind, problem.name) == ("routes", "node003 mlx5_1")
-    assert "has no route on" in problem.text
+    assert (word(problem), problem.part) == ("routes", "node003 mlx5_1")
+    assert "has no route on" in problem.what
 
 
 def test_switch_that_lacks_one_route_is_named(texts):
@@ -240,8 +241,8 @@ def test_switch_that_lacks_one_route_is_named(texts):
         )
     )
     (problem,) = texts.judge().problems
-    assert (problem.kind, problem.name) == ("routes", "leaf-p2-r0")
-    assert "node003 mlx5_0" in problem.text
+    assert (word(problem), problem.part) == ("routes", "leaf-p2-r0")
+    assert "node003 mlx5_0" in problem.what
 
 
 def test_route_to_the_wrong_hca_is_named(texts):
@@ -264,7 +265,7 @@ def test_packets_that_go_round_are_named(texts):
             else port
         )
     )
-    assert any("loop" in each.text for each in texts.judge().problems)
+    assert any("loop" in each.what for each in texts.judge().problems)
 
 
 def leads_round(switch, _lid, port, to):
@@ -286,9 +287,9 @@ def test_credit_loop_is_named(texts):
     texts.route(leads_round)
     assessment = texts.judge()
     assert len(assessment.loops) == 1
-    problem = next(each for each in assessment.problems if each.kind == "credit loop")
+    problem = next(each for each in assessment.problems if word(each) == "credit loop")
     for switch in ("leaf-p1-r0", "spine-1", "leaf-p1-r1", "spine-2"):
-        assert switch in problem.text
+        assert switch in problem.what
 
 
 SM = "sminfo: sm lid {lid} sm guid 0x{lid}, activity count 1 priority {lid} state {state}\n"
@@ -315,7 +316,7 @@ def test_manager_that_does_not_answer_is_wrong(texts):
 
 def test_lid_of_two_ports_is_wrong(texts):
     texts.edit(DISCOVERY, r"(CA\s+)\d+(\s+1 0x\w+ 4x HDR - .*'node003 mlx5_1')", r"\g<1>1\2")
-    assert any(" belongs to " in each.text for each in texts.judge().problems)
+    assert any(" belongs to " in each.what for each in texts.judge().problems)
 
 
 def test_adapters_inside_switches_are_no_nodes(texts):

@@ -27,7 +27,7 @@ def in_order(number):
 def test_two_swapped_hosts_are_named():
     swapped = {2: 2, 19: 0}
     found = order_problems(fabric(lambda number: swapped.get(number, in_order(number))))
-    assert [each.name for each in found] == ["node002 mlx5_0", "node019 mlx5_0"]
+    assert [each.part for each in found] == ["node002 mlx5_0", "node019 mlx5_0"]
 
 
 @pytest.mark.parametrize(
