@@ -60,6 +60,7 @@ def site_or_record(site: Path | None, record_file: Path | None, **others: object
 
 
 limit_option = click.option(
+    "-l",
     "--limit",
     metavar="PATTERN",
     callback=refuse_empty,

@@ -19,6 +19,7 @@ from rdmaprov.cli.verbosity import verbosity_options
 )
 @site_argument
 @click.option(
+    "-l",
     "--limit",
     metavar="NODE",
     required=True,

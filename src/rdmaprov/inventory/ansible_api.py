@@ -54,6 +54,7 @@ __all__ = [
     "Engine",
     "Host",
     "Inventory",
+    "NoMatch",
     "combine_vars",
     "error_position",
     "error_text",
@@ -86,6 +87,20 @@ def error_text(error: BaseException) -> str:
 
 def _is_generic(text: str) -> bool:
     return text.strip().rstrip(".") in _GENERIC
+
+
+class NoMatch(Exception):
+    """Parts of a pattern that match no host.
+
+    Attributes:
+        parts: as they are written.
+        why: what Ansible says of them; empty if they only match nothing.
+
+    """
+
+    def __init__(self, parts: list[str], why: str = "") -> None:
+        super().__init__(why)
+        self.parts, self.why = parts, why
 
 
 @contextmanager
@@ -165,10 +180,32 @@ class Inventory:
         return hosts
 
     def select(self, pattern: str | None) -> list[Host]:
-        """Return the hosts that Ansible's --limit would select."""
-        self._manager.subset(pattern)
+        """Return the hosts that Ansible's --limit would select.
+
+        Raises:
+            NoMatch: a part of the pattern matches none, or it has no part; Ansible takes all then.
+
+        """
+        try:
+            self._manager.subset(pattern)
+        except (AnsibleError, OSError, UnicodeDecodeError) as error:  # of an @file
+            raise NoMatch([str(pattern)], error_text(error)) from error
+        parts = [part for part in self._manager._subset or () if part]
+        unmatched = [part for part in parts if not self._matches(part)]
+        if unmatched or (pattern is not None and not parts):
+            raise NoMatch(unmatched or [str(pattern)])
         chosen: list[Host] = self._manager.get_hosts("all")
         return chosen
+
+    def _matches(self, part: str) -> bool:
+        """Return whether one part of a pattern, without its `!` or `&`, has a host."""
+        if part in self.hosts:
+            return True
+        try:  # IndexError: a sign alone; a host that Ansible adds is not of the site
+            found = self._manager._match_one_pattern(part)
+        except (AnsibleError, IndexError):
+            return False
+        return any(host.name in self.hosts for host in found)
 
     def groups_of(self, host: Host) -> list[Any]:
         """Return the host's groups in the order in which they override each other."""

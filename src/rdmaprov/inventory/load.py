@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import difflib
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rdmaprov.errors import UsageError
 from rdmaprov.inventory import ansible_warnings, files, names, schema, secrets
-from rdmaprov.inventory.ansible_api import AnsibleError, Host, Inventory, error_text, mute
+from rdmaprov.inventory.ansible_api import (
+    AnsibleError,
+    Host,
+    Inventory,
+    NoMatch,
+    error_text,
+    mute,
+)
 from rdmaprov.inventory.ansible_templates import AnsibleRenderer
 from rdmaprov.inventory.errors import SiteError, site_directory
 from rdmaprov.inventory.host_positions import HostPositions
 from rdmaprov.inventory.model import Fleet, Node
 from rdmaprov.inventory.nodes import NodeBuilder, no_collection, no_hosts, unsafe_host_names
 from rdmaprov.inventory.resolve import Variables
-from rdmaprov.problem import display_path, merge_problems
-from rdmaprov.words import quantity
+from rdmaprov.problem import display_path, merge_problems, printable
+from rdmaprov.words import quantity, some
+
+_MOST_NAMED = 8
 
 
 def load_site(
@@ -33,7 +45,8 @@ def load_site(
         count: called with the number of hosts read and the number of all hosts.
 
     Raises:
-        SiteError: the directory does not exist, or no node matches the limit.
+        SiteError: the directory does not exist, or no selected host is a node.
+        UsageError: a part of the limit matches no host.
 
     """
     site = site_directory(site)
@@ -110,11 +123,27 @@ class _Loader:
         return Variables(raw, self._builder.magic(host), self._renderer)
 
     def _select(self, limit: str | None) -> list[Host]:
-        chosen = self._inventory.select(limit)
+        try:
+            chosen = self._inventory.select(limit)
+        except NoMatch as error:
+            if not self._inventory.hosts:  # which is the site's problem
+                return []
+            raise self._no_match(error.parts, error.why) from error
         if limit and not chosen and self._inventory.hosts:
-            site = display_path(str(self._site), Path.cwd())
-            raise SiteError(
-                f"{site}: no host matches --limit {limit}",
-                f"List the site's hosts and groups: ansible-inventory -i {site} --graph",
-            )
+            raise self._no_match([limit], "")
         return [host for host in chosen if names.is_safe(str(host.name))]
+
+    def _no_match(self, parts: list[str], why: str) -> UsageError:
+        site = display_path(str(self._site), Path.cwd())
+        there = [*map(str, self._inventory.hosts), *map(str, self._inventory.groups)]
+        near = [
+            each
+            for part in parts[:_MOST_NAMED]
+            for each in difflib.get_close_matches(part.lstrip("!&"), there, n=1)
+        ]
+        question = f"Did you mean {', '.join(near)}? " if near else ""
+        what = why or f"no host matches {printable(some(parts, _MOST_NAMED))}"
+        command = shlex.join(["ansible-inventory", "-i", site, "--graph"])
+        return UsageError(
+            f"{site}: {what}", f"{question}List the site's hosts and groups: {command}"
+        )

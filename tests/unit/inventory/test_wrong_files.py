@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from tests.unit.helpers import sites
 
-from rdmaprov import contract
+from rdmaprov import cli, contract
 from rdmaprov.cli import run
+from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import SiteError, load_site
 
@@ -146,7 +148,8 @@ nodes:
         (["check", "good"], ExitCode.OK),
         (["check", "wrong"], ExitCode.INVALID_SITE),
         (["check", "nowhere"], ExitCode.INVALID_SITE),
-        (["check", "good", "--limit", "nobody"], ExitCode.INVALID_SITE),
+        (["check", "good", "--limit", "nobody"], ExitCode.USAGE),
+        (["check", "good", "-l", "n1"], ExitCode.OK),
         (["check"], ExitCode.USAGE),
         (["check", "good", "--format", "html"], ExitCode.USAGE),
     ],
@@ -192,6 +195,68 @@ def test_limit_looks_at_some_nodes_only(tmp_path: Path):
     assert [node.name for node in load_site(site, "n1").nodes] == ["n1"]
     assert contract.problems(load_site(site, "n1")) == []
     assert contract.problems(load_site(site, "nodes:!n1")) != []
+
+
+NAMED = {  # by --limit: what the error names
+    "n1,gpu99": "gpu99",
+    "n1:gpu98:gpu99": "gpu98, gpu99",
+    "nodes:!gpu99": "!gpu99",
+    "nodes:&racks": "&racks",
+    "n1,~^gpu": "~^gpu",
+    "n1,~[": "~[",
+    "nodes[5]": "nodes[5]",
+    "n1,nodes[7:9]": "nodes[7:9]",
+    "n[1:9]": "n[1:9]",
+    "n1,gpu*": "gpu*",
+    "n1,bare": "bare",
+    "n1,localhost": "localhost",
+    "n1,!": "!",
+    ":": ":",
+    "n1,!n1": "n1,!n1",
+    "@names": "gpu99",
+    "@empty": "@empty",
+    "n1,@absent": "Unable to find limit file",
+    "@.": "must be a file",
+    "@noise": "codec can't decode",
+}
+
+
+@pytest.mark.parametrize(("limit", "named"), NAMED.items())
+def test_part_of_a_limit_that_matches_nothing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, named: str
+):
+    monkeypatch.chdir(tmp_path)
+    bare = {"hosts.yml": sites.GOOD["hosts.yml"] + "bare:\n"}
+    sites.write(tmp_path / "site", {**sites.GOOD, **bare})
+    sites.write(tmp_path, {"names": "n1\n\ngpu99\n", "empty": "\n"})
+    (tmp_path / "noise").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError) as raised:
+        load_site(Path("site"), limit)
+    said = raised.value.message
+    assert said.endswith(f"no host matches {named}") or (" " in named and named in said)
+
+
+def test_pattern_is_ansibles_and_a_name_beside_a_wrong_one_is_offered(tmp_path: Path):
+    site = sites.write(tmp_path / "site", sites.GOOD)
+    (tmp_path / "names").write_text("n2\n")
+    selected = {
+        "all": "n1 n2", "nodes[0]": "n1", "nodes[0:1]": "n1 n2", "nodes:&n2": "n2", "!n1": "n2",
+        "~n[12]": "n1 n2", "n[!1]": "n2", "*": "n1 n2", f"@{tmp_path}/names": "n2",
+        "n2, n1": "n1 n2",
+    }  # fmt: skip
+    for limit, names in selected.items():
+        assert sorted(node.name for node in load_site(site, limit).nodes) == names.split(), limit
+    with pytest.raises(UsageError) as raised:
+        load_site(site, "n1,node")
+    assert raised.value.hint.startswith("Did you mean nodes? ")
+
+
+def test_every_verb_with_a_limit_has_its_short_form():
+    for verb in cli.VERBS:
+        command = cli.cli.get_command(click.Context(cli.cli), verb)
+        assert command
+        own = [p.opts for p in command.params if "--limit" in p.opts]
+        assert own in ([], [["-l", "--limit"]]), verb
 
 
 @pytest.mark.program

@@ -116,7 +116,7 @@ def test_site_is_named_by_the_environment(suite, site):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--hosts=nobody"], "no host matches --limit nobody"),
+        (["--hosts=nobody"], "no host matches nobody"),
         (["--hosts=local://"], "Name the node: --hosts 'local://?node=n1'"),
         (["--hosts=local://?node=n9"], "the site has no node n9"),
         (["--hosts=local://?node=n1,local://?node=n1"], "n1 is named twice"),
