@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -24,6 +26,7 @@ MOST_ITEMS = 65_536
 MOST_NUMBER = 1 << 64  # of a counter
 _TEMPLATE = re.compile(r"\{[{%#]|[}%#]\}")
 _SHOWN = 60
+_MOST_DIGITS = 64
 
 Check = Callable[[object], str | None]
 Document = dict[str, Any]  # an answer that its check let through
@@ -52,8 +55,46 @@ def parse_answer(
     """
     if len(text) > most_bytes:
         raise OddAnswer(f"its answer exceeds {most_bytes} bytes")
+    return _checked(text, check, object_pairs_hook=_unique if unique else None)
+
+
+def parse_file(
+    data: bytes, most_parts: int, check: Check = lambda _any: RIGHT, *, unique: bool = False
+) -> Any:  # noqa: ANN401
+    """Return the JSON of a file that may be a stranger's; the caller limits its bytes.
+
+    Args:
+        data: of the file.
+        most_parts: texts, commas and brackets, before they are parsed: two bytes of JSON can take
+            sixty of memory.
+        check: what it must be.
+        unique: refuse a key that stands twice.
+
+    Raises:
+        OddAnswer: it is not JSON, of another shape, or takes too much memory.
+
+    """
     try:
-        document = json.loads(text, object_pairs_hook=_unique if unique else None)
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise OddAnswer("its answer is not UTF-8") from error
+    if sys.getsizeof(text) > _MOST_TEXT:  # one character can have each take four bytes
+        raise OddAnswer(f"its answer exceeds {_MOST_TEXT >> 20} MiB")
+    if len(text) > most_parts and any(
+        number > most_parts for number, _ in enumerate(_PART.finditer(text))
+    ):
+        raise OddAnswer(f"its answer has more than {most_parts:,} parts")
+    hook = _unique if unique else None
+    return _checked(text, check, object_pairs_hook=hook, parse_int=_number)
+
+
+_MOST_TEXT = 1 << 27
+_PART = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[,{\[]', re.DOTALL)
+
+
+def _checked(text: str, check: Check, **hooks: Any) -> Any:  # noqa: ANN401 - of json
+    try:
+        document = json.loads(text, **hooks)
     except OddAnswer:
         raise
     except (ValueError, RecursionError) as error:
@@ -63,11 +104,17 @@ def parse_answer(
     return document
 
 
+def _number(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:  # no float has it, and a sum of them takes for ever
+        raise OddAnswer(f"its answer has a number of {len(digits):,} characters")
+    return int(digits)
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name in found if counts[name] > 1)
         raise OddAnswer(f"its answer has a key twice: {shown(twice)}")
     return found
 

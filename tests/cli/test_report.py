@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import stat
 
 import pytest
@@ -117,9 +118,9 @@ def test_no_run_at_all_is_a_usage_error(tmp_path, monkeypatch, capsys):
 
 def test_page_that_cannot_be_written_is_one_line(place, capsys):
     directory = place / "runs" / WHOLE
-    (directory / "report.html.new").mkdir()  # what root cannot write over either
+    (directory / "report.html").mkdir()  # what root cannot write over either
     (line,) = write.report_page(directory).splitlines()
-    assert line.startswith(f"report: not written: {directory}/report.html.new: Is a directory. Fix")
+    assert line.startswith(f"report: not written: {directory}/report.html: Is a directory. Fix")
     assert run(["report"]) == ExitCode.FAILED
     assert "Is a directory" in capsys.readouterr().err
 
@@ -128,10 +129,15 @@ def test_full_disk_leaves_the_page_that_was(place):
     directory = place / "runs" / WHOLE
     assert write.report_page(directory) == f"report: {directory}/report.html"
     before = (directory / "report.html").read_text()
-    (directory / "report.html.new").symlink_to("/dev/full")
-    assert "No space left on device" in write.report_page(directory)
+    files = sorted(directory.iterdir())
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
+    try:
+        assert "File too large" in write.report_page(directory)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert (directory / "report.html").read_text() == before
-    assert not (directory / "report.html.new").is_symlink()
+    assert sorted(directory.iterdir()) == files
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from statistics import median
 from rdmaprov.bandwidth.fabric import Fabric
 from rdmaprov.errors import RdmaprovError
 from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.files import read_whole, write_bytes_whole
 
 # Fewer do not show how much results vary.
 MIN_RESULTS = 5
@@ -22,6 +22,7 @@ DROP = 0.05
 # Median absolute deviation → standard deviation of normal results (Rousseeuw and Croux, 1993).
 _TO_SIGMA = 1.4826
 _SIGMAS = 3
+_MOST_BYTES = 1 << 24  # a result takes 100 bytes
 
 
 class HistoryError(RdmaprovError):
@@ -78,11 +79,13 @@ def read(path: Path) -> tuple[Measurement, ...]:
 
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = read_whole(path, _MOST_BYTES).decode().split("\n")
     except FileNotFoundError:
         return ()
     except UnicodeDecodeError:
         raise HistoryError(f"{path}: not text", _MOVE) from None
+    except OSError as error:
+        raise HistoryError(f"{path}: {error.strerror}", _MOVE) from None
     results = []
     for number, line in enumerate(lines[:-1], start=1):
         try:
@@ -99,17 +102,14 @@ _MOVE = "Remove that line, or move the file away to start a new history."
 
 
 def append(path: Path, result: Measurement) -> None:
-    """Add a result to a file, so that a crash leaves at most an unfinished last line."""
+    """Add a result to a file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(asdict(result), sort_keys=True) + "\n"
-    with path.open("a+b") as file:
-        file.seek(0, os.SEEK_END)
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.seek(0)
-                file.truncate(file.read().rfind(b"\n") + 1)
-        file.write(line.encode())
+    try:
+        was = read_whole(path, _MOST_BYTES)
+    except FileNotFoundError:
+        was = b""
+    write_bytes_whole(path, [was[: was.rfind(b"\n") + 1], line.encode()])
 
 
 def drop(earlier: Sequence[Measurement], now: Measurement) -> Drop | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Unpack
 
@@ -20,6 +20,7 @@ from rdmaprov.verbosity import Verbosity, no_colour
 if TYPE_CHECKING:
     from rdmaprov.contract import Waived
     from rdmaprov.inventory import Fleet
+    from rdmaprov.runs.masks import Mask
 
 
 @click.command(
@@ -62,32 +63,44 @@ def check(
         message = "--untrusted is gone: check runs what a site says, as Ansible does"
         raise UsageError(message, "Run check in a sandbox: docs/security.md, Sites of strangers")
     from rdmaprov.cli.passwords import provide_passwords
+    from rdmaprov.runs.files import not_written
+    from rdmaprov.runs.masks import Mask
 
     with provide_passwords(passwords) as given:
         fleet, found, waived = read(site, limit, given.vault)
+    # What is wrong may be a secret's value; no other text has one.
+    mask = Mask([*(fleet.secrets() if found or waived else ()), *given.secrets])
+    found = [
+        replace(each, message=mask.text(each.message), remedy=mask.text(each.remedy))
+        for each in found
+    ]
     if json_file is not None:
+        from rdmaprov.cli.session import write_json
+
         document = {
             "site": str(site),
             "problems": [as_json(problem) for problem in found],
-            "waivers": [each.as_data() for each in waived],
+            "waivers": mask.data([each.as_data() for each in waived]),
         }
-        json.dump(document, json_file, indent=2)
-        json_file.write("\n")
+        missed: dict[Path, OSError] = {}
+        write_json(missed, json_file, json.dumps(document, indent=2) + "\n")
+        if missed:
+            raise not_written(missed, "run the same command again.")
     if json_file is None or json_file.name != "-":
         for problem in fold_problems(found):
             click.echo(annotation(problem) if style == "github" else colour_line(problem))
-    show_waived(waived)
+    show_waived(waived, mask)
     if verbosity() is Verbosity.VERBOSE:
         click.echo(f"{len(fleet.nodes)} nodes, {len(found)} problems", err=True)
     return ExitCode.INVALID_SITE if found else ExitCode.OK
 
 
-def show_waived(waived: list[Waived]) -> None:
+def show_waived(waived: list[Waived], mask: Mask) -> None:
     """Print what a site accepts, on standard error."""
     from rdmaprov.contract import waivers
 
     for line in waivers.lines(waived):
-        click.echo(line, err=True)
+        click.echo(mask.text(line), err=True)
 
 
 def read(

@@ -55,12 +55,14 @@ def discover(
     from rdmaprov import contract
     from rdmaprov.discover import merge, variables
     from rdmaprov.runs.files import not_written
+    from rdmaprov.runs.masks import Mask
 
     if replace and not write:
         raise UsageError("--replace changes what --merge writes", "Pass --merge too.")
     fleet, answers = _read(site, limit, passwords)
     nodes = {node.name: node for node in fleet.nodes}
-    show_waived(contract.judge(fleet)[1])
+    mask = Mask(fleet.secrets())
+    show_waived(contract.judge(fleet)[1], mask)
     missed: dict[Path, OSError] = {}
     for host, facts in sorted(answers.facts.items()):
         known = variables.host_variables(facts, nodes[host])
@@ -71,7 +73,7 @@ def discover(
             found |= {each.name: each.seen for each in different}
         for each in different:
             done = "replaced" if replace else "kept; --merge --replace writes what the node has"
-            click.echo(f"{host}: {printable(each.text)}: {done}", err=True)
+            click.echo(f"{host}: {printable(mask.text(each.text))}: {done}", err=True)
         if write:
             try:
                 path = merge.merge_host_vars(site, host, found) if found else None

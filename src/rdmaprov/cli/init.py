@@ -180,7 +180,16 @@ def _copy(directory: Path, source: str, known: Mapping[str, object]) -> list[Pat
         raise UsageError(
             f"--from and --{given[0]} exclude each other", "Copy the site, then edit its files."
         )
-    return starter.copy(data_dir("inventory") / source, directory)
+    return _written(directory, starter.copied(data_dir("inventory") / source))
+
+
+def _written(directory: Path, files: Mapping[str, bytes]) -> list[Path]:
+    from rdmaprov.runs.files import write_bytes_whole
+
+    for name, text in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        write_bytes_whole(directory / name, [text], mode=0o666)
+    return [directory / name for name in files]
 
 
 def _new(directory: Path, known: Mapping[str, object]) -> list[Path]:
@@ -223,5 +232,5 @@ def _write(directory: Path, facts: Facts) -> tuple[list[Path], list[Problem]]:
     if facts.gbps not in rates:
         message = f"no rail has {facts.gbps} Gb/s; use one of {', '.join(map(str, rates))}"
         raise UsageError(message, "See: rdmaprov init --help")
-    written = starter.write(directory, facts)
+    written = _written(directory, starter.texts(facts))
     return written, contract.problems(load_site(directory))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -27,9 +27,13 @@ from rdmaprov.inventory import Fleet, SiteError
 from rdmaprov.problem import fold_problems
 from rdmaprov.report.write import report_page
 from rdmaprov.runs.directory import RunDirectory
+from rdmaprov.runs.files import write_whole
 from rdmaprov.runs.masks import Mask
 from rdmaprov.runs.screen import Screen
 from rdmaprov.terminal import Line
+
+# Of this process, such as a shell's >(PROGRAM); no file that could be lost.
+_OPENED = ("/dev/fd/", "/dev/std", "/dev/null")
 
 
 def known_roles(text: str) -> tuple[str, ...]:
@@ -201,16 +205,12 @@ def write_json(missed: dict[Path, OSError], file: IO[str], text: str) -> None:
         text: the JSON.
 
     """
-    if is_stdout(file):
-        file.write(text)
-        return
     path = Path(file.name)
     try:
-        file.write(text)
-        file.flush()
+        if is_stdout(file) or file.name.startswith(_OPENED):
+            file.write(text)  # click opens what is no standard output here
+            file.flush()
+        else:
+            write_whole(path, text, mode=0o666)
     except (OSError, click.FileError) as error:
         missed[path] = error if isinstance(error, OSError) else OSError(error.message)
-        with suppress(OSError, click.FileError):
-            file.close()
-        if path.is_file():
-            path.unlink()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import socket
 import tempfile
 import time
@@ -24,6 +23,7 @@ from rdmaprov.probe.session import Limits
 from rdmaprov.problem import display_path, printable
 from rdmaprov.runs.directory import RunDirectory
 from rdmaprov.runs.envelope import Head, results_document
+from rdmaprov.runs.files import write_bytes_whole
 from rdmaprov.site_subnet.engine_log import engine_logs
 from rdmaprov.site_subnet.gather import Gathered, gather
 from rdmaprov.site_subnet.hosts import FabricHost, NodeOfSite, ThisMachine
@@ -73,11 +73,21 @@ def judge_subnet(
                 logs = engine_logs(plan, subnets, reached.nodes.get)
                 jobs, tables = _asked(plan, gathered)
             if save is not None and gathered.host:
-                shutil.copytree(directory, save, dirs_exist_ok=True)
+                _copy(directory, save)
         found = judge_site(plan, subnets, gathered.not_read, logs, jobs, tables)
         head = Head("subnet", site, limit, started, ready.waivers)
         _conclude(ready, head, gathered, found, save, json_file)
     return found.exit_code
+
+
+def _copy(directory: Path, save: Path) -> None:
+    for path in sorted(directory.rglob("*")):
+        there = save / path.relative_to(directory)
+        if path.is_dir():
+            there.mkdir(parents=True, exist_ok=True)
+        else:
+            there.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes_whole(there, [path.read_bytes()], mode=0o666)
 
 
 def _asked(plan: SubnetPlan, gathered: Gathered) -> tuple[list[SharpJob], PartitionTables]:

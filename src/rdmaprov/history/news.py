@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from rdmaprov.history.lines import change_text
 from rdmaprov.history.metrics import site_label
 from rdmaprov.history.standing import GOOD
 from rdmaprov.runs.groups import fold_names
+from rdmaprov.runs.results import read_json
 
 Snapshot = dict[str, dict[str, str]]
 
@@ -96,7 +96,7 @@ def read_state(path: Path) -> Snapshot:
     """Return what was told last; nothing if that cannot be read: it is told again then."""
     empty: Snapshot = {"runs": {}, "nodes": {}, "worse": {}}
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
     except (OSError, ValueError, RecursionError):
         return empty
     return {kind: _texts(data, kind) for kind in empty}

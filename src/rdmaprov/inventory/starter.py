@@ -46,35 +46,23 @@ class Facts:
     partition_keys: tuple[str, ...] = ()
 
 
-def write(directory: Path, facts: Facts) -> list[Path]:
-    """Write the site into a directory that is new or empty; return its files.
+def texts(facts: Facts) -> dict[str, bytes]:
+    """Return the files of the site, by their names in its directory.
 
     Raises:
         UsageError: a fact is not one.
 
     """
-    texts = {"hosts.yml": _hosts(facts), "group_vars/all.yml": _variables(facts)}
-    written = []
-    for name, text in texts.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        written.append(path)
-    return written
+    made = {"hosts.yml": _hosts(facts), "group_vars/all.yml": _variables(facts)}
+    return {name: text.encode() for name, text in made.items()}
 
 
-def copy(source: Path, directory: Path) -> list[Path]:
-    """Copy a site and return the new files, which their user can write; not the lab's own hosts."""
-    written = []
-    for path in sorted(source.rglob("*.yml")):
-        name = path.relative_to(source)
-        if (source.name, str(name)) == ("lab", "hosts.yml"):
-            continue
-        target = directory / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(path.read_bytes())
-        written.append(target)
-    return written
+def copied(source: Path) -> dict[str, bytes]:
+    """Return the files of another site, by their names; not the lab's own hosts."""
+    found = {str(path.relative_to(source)): path for path in sorted(source.rglob("*.yml"))}
+    if source.name == "lab":
+        found.pop("hosts.yml", None)
+    return {name: path.read_bytes() for name, path in found.items()}
 
 
 def _host_names(facts: Facts) -> list[str]:

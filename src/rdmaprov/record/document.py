@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import rdmaprov
-from rdmaprov.boundary import OddAnswer, parse_answer, shown
+from rdmaprov.boundary import OddAnswer, parse_file, shown
 from rdmaprov.errors import UsageError
 from rdmaprov.probe.connection import Answer
 from rdmaprov.record.shapes import DOCUMENT, FORMAT
 from rdmaprov.record.site import unknown_variables
+from rdmaprov.runs.files import read_whole
 
 MOST_FILE_BYTES = 16 * 1024 * 1024
 MOST_BYTES = 96 * 1024 * 1024
+_MOST_PARTS = 1 << 20  # a node with 16 rails has some 20,000
+_EDGE = 64  # bytes
 _GZIP = b"\x1f\x8b"
 _SHELL = ["sh", "-c"]
 # What the roles' plans read; the rest is the head, the site and the suite's.
@@ -117,16 +120,15 @@ def read_record(path: Path) -> NodeRecord:
     """Return the record in a file.
 
     Raises:
-        RecordError: it is cut, too large, or no record.
-        OSError: it cannot be read.
+        RecordError: it cannot be read, is cut, too large, or no record.
 
     """
-    with path.open("rb") as file:
-        data = file.read(MOST_FILE_BYTES + 1)
+    again = "Take it again: rdmaprov record SITE --limit NODE"
     try:
-        return NodeRecord(parse_record(data))
+        return NodeRecord(parse_record(read_whole(path, MOST_FILE_BYTES)))
+    except OSError as error:
+        raise RecordError(f"{path}: {error.strerror}", again) from error
     except OddAnswer as error:
-        again = "Take it again: rdmaprov record SITE --limit NODE"
         raise RecordError(f"{path}: {error}", again) from error
 
 
@@ -140,16 +142,14 @@ def parse_record(data: bytes) -> dict[str, Any]:
     if len(data) > MOST_FILE_BYTES:
         raise OddAnswer(f"it exceeds {MOST_FILE_BYTES >> 20} MiB")
     plain = _unpacked(data) if data.startswith(_GZIP) else data
-    try:
-        said = plain.decode("ascii")
-    except UnicodeDecodeError as error:
-        raise OddAnswer("it is no record: it has other characters than ASCII") from error
-    if not said.lstrip().startswith("{"):
+    if not plain.isascii():
+        raise OddAnswer("it is no record: it has other characters than ASCII")
+    if not plain[:_EDGE].lstrip().startswith(b"{"):
         raise OddAnswer("it is no record of rdmaprov")
-    if not said.rstrip().endswith("}"):
+    if not plain[-_EDGE:].rstrip().endswith(b"}"):
         raise OddAnswer("it is cut: its end is missing")
     try:
-        document: dict[str, Any] = parse_answer(said, DOCUMENT, MOST_BYTES, unique=True)
+        document: dict[str, Any] = parse_file(plain, _MOST_PARTS, DOCUMENT, unique=True)
     except OddAnswer as error:
         why = str(error).replace("its answer is", "it is").replace("its answer", "it")
         raise OddAnswer(why) from error

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rdmaprov.runs.files import write_whole
+from rdmaprov.runs.results import read_json
 
 
 def describe(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -50,7 +51,7 @@ def keep(directory: Path, node: str, facts: Mapping[str, Any]) -> None:
 def kept(directory: Path, node: str) -> dict[str, str]:
     """Return the parts of the machine that was last kept; empty if there is none."""
     try:
-        parts = json.loads(_path(directory, node).read_text(encoding="utf-8"))
+        parts = read_json(_path(directory, node))
         return {str(part): str(text) for part, text in parts.items()}
     except (OSError, ValueError, AttributeError):
         return {}

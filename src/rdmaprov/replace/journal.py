@@ -13,6 +13,7 @@ from typing import Any
 
 from rdmaprov.runs.directory import RUNS
 from rdmaprov.runs.files import write_whole
+from rdmaprov.runs.results import read_json
 from rdmaprov.scheduler.model import MARK, NodeStatus
 
 _FORMAT = 1
@@ -114,7 +115,7 @@ class Journal:
     def _read(self, node: str) -> dict[str, Any]:
         """Return a node's journal; an empty one if there is none that can be used."""
         try:
-            kept = json.loads(self._path(node).read_text(encoding="utf-8"))
+            kept = read_json(self._path(node))
             is_sound = kept["format"] == _FORMAT and all(
                 isinstance(at, (int, float)) for at in kept["passed"].values()
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import Node
 from rdmaprov.runs.directory import RUNS
 from rdmaprov.runs.last_word import PASSED, last_words
+from rdmaprov.runs.results import read_json
 from rdmaprov.scheduler.model import NodeStatus
 
 # The gate names a node that failed with two witnesses which passed elsewhere [docs/acceptance.md].
@@ -43,7 +43,7 @@ def known_good(site: Path, nodes: Sequence[str], runs: Path = Path(RUNS)) -> set
 def _accepted(path: Path, site: Path) -> dict[str, bool]:
     """Return by node whether a run's results have nothing against it; empty if they say nothing."""
     try:
-        results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        results: dict[str, Any] = read_json(path)
         if Path(results["site"]).resolve() != site.resolve():
             return {}
         # Of an unknown verdict nobody knows what it lacked.

@@ -26,7 +26,7 @@ def write_page(directory: Path) -> Path:
     data = read.read_results(directory)
     try:
         text = html(data, directory.resolve().name)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         what = f"{type(error).__name__}: {error}"
         raise read.damage_error(directory / "results.json", what) from error
     path = directory / NAME

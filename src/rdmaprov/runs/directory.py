@@ -14,7 +14,7 @@ from typing import Any
 
 from rdmaprov.errors import UsageError
 from rdmaprov.problem import CONTROL, visible
-from rdmaprov.runs.files import not_written, write_whole
+from rdmaprov.runs.files import not_written, require_own, write_whole
 from rdmaprov.runs.masks import Mask
 
 RUNS = "runs"
@@ -114,6 +114,7 @@ def _json_escape(character: str) -> str:
 def _make_directory(runs: Path, name: str) -> Path:
     """Create and return a directory; append a number if another run started in this second."""
     runs.mkdir(mode=0o700, exist_ok=True)
+    require_own(runs)
     for suffix in ("", *(f"-{number}" for number in range(2, 100))):
         path = runs / (name + suffix)
         try:

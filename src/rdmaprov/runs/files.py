@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
+import shlex
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rdmaprov.errors import RdmaprovError
+from rdmaprov.errors import RdmaprovError, UsageError
 from rdmaprov.exit_codes import ExitCode
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -56,7 +59,9 @@ def write_whole(path: Path, text: str | Iterable[str], *, mode: int = 0o600) -> 
 
 
 def write_bytes_whole(path: Path, parts: Iterable[bytes], *, mode: int = 0o600) -> None:
-    """Write a file completely, or leave what was there.
+    """Write a file completely, or leave what was there, also if the machine fails.
+
+    A link is not followed, and stays.
 
     Args:
         path: the file.
@@ -67,14 +72,83 @@ def write_bytes_whole(path: Path, parts: Iterable[bytes], *, mode: int = 0o600) 
         OSError: it cannot be written; with the name of the file.
 
     """
-    unfinished = path.with_name(f"{path.name}.new")
+    unfinished = path.with_name(f".rdmaprov-{secrets.token_hex(8)}")
+    _require_replaceable(path)
     try:
-        file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        # Of a name that nobody knows before, and as nobody else's: a directory may be a stranger's.
+        file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         with os.fdopen(file, "wb") as opened:
             opened.writelines(parts)
+            opened.flush()
+            os.fsync(file)
         unfinished.replace(path)
+        _sync_directory(path.parent)
     except OSError as error:
-        with contextlib.suppress(OSError):  # a directory, say, that is not ours
+        # A full disk's error has no name, and the other name says nothing to anybody.
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
-        # A full disk's error has no name.
-        raise OSError(error.errno, error.strerror, error.filename or str(path)) from error
+
+
+def _require_replaceable(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # the system refuses a directory
+            raise OSError(errno.ELOOP, "it is a link, a pipe or a device, and no file", str(path))
+
+
+def _sync_directory(directory: Path) -> None:
+    with contextlib.suppress(OSError):  # a file system that cannot: the file is there nonetheless
+        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def read_whole(path: Path, most_bytes: int) -> bytes:
+    """Return what a file has; a pipe or a device, which could be waited for, is none.
+
+    Args:
+        path: the file, which may be a stranger's.
+        most_bytes: its largest size.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it is no file, exceeds the size, or cannot be read; `strerror` says so.
+
+    """
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise OSError(errno.EINVAL, "it is no file", str(path))
+        with os.fdopen(opened, "rb", closefd=False) as file:
+            data = file.read(most_bytes + 1)
+    finally:
+        os.close(opened)
+    if len(data) > most_bytes:
+        limit = f"{most_bytes >> 20} MiB" if most_bytes >> 20 else f"{most_bytes} bytes"
+        raise OSError(errno.EFBIG, f"it exceeds {limit}", str(path))
+    return data
+
+
+def require_own(runs: Path) -> None:
+    """Raise if a directory of runs, where there is one, is another user's, or others can write it.
+
+    Raises:
+        UsageError: what stands in it could be anybody's.
+
+    """
+    try:
+        found = runs.stat()
+    except OSError:
+        return
+    where = f"{runs.absolute()}"
+    if found.st_uid != os.geteuid():
+        raise UsageError(
+            f"{where} is another user's (user {found.st_uid})",
+            "Run as that user, or in another directory",
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UsageError(f"{where}: others can write it", f"Run: chmod go-w {shlex.quote(where)}")

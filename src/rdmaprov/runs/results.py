@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import stat
 from pathlib import Path
 from typing import Any
 
+from rdmaprov.boundary import OddAnswer, parse_file
 from rdmaprov.runs.envelope import SCHEMA
+from rdmaprov.runs.files import read_whole
 
 RESULTS = "results.json"
 # The verbs that keep a run.
 VERBS = ("plan", "apply", "validate", "accept", "subnet", "watch", "tune")
 # Our choice: an acceptance of 1,024 nodes with all paths writes some 20 MB.
-MOST_BYTES = 1 << 28
+MOST_BYTES = 1 << 26
+_MOST_PARTS = 1 << 22
 
 
 class NotRead(Exception):
@@ -29,6 +30,17 @@ class NotRead(Exception):
         self.is_newer = is_newer
 
 
+def read_json(path: Path) -> Any:  # noqa: ANN401 - whatever JSON can be
+    """Return the JSON of a file of a run, which may be a stranger's.
+
+    Raises:
+        OSError: it cannot be read, is no file, or too large.
+        ValueError: it is not JSON, or has too many parts; OddAnswer, which says why.
+
+    """
+    return parse_file(read_whole(path, MOST_BYTES), _MOST_PARTS)
+
+
 def load_results(path: Path) -> dict[str, Any]:
     """Return what a results.json has; its schema is checked, and nothing else.
 
@@ -38,20 +50,14 @@ def load_results(path: Path) -> dict[str, Any]:
 
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
-            raise NotRead(f"{path.name} is no file")
-        with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1)
+        data = read_json(path)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise NotRead(f"{path.name}: {error.strerror}") from error
-    if len(text) > MOST_BYTES:
-        raise NotRead(f"{path.name} exceeds {MOST_BYTES >> 20} MiB")
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise NotRead(f"{path.name} is incomplete or no JSON") from error
+    except OddAnswer as error:
+        why = str(error).removeprefix("its answer ").replace("is not", "is incomplete or no")
+        raise NotRead(f"{path.name} {why}") from error
     if not isinstance(data, dict):
         raise NotRead(f"{path.name} is not the result of a run")
     schema = data.get("schema")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rdmaprov.errors import UsageError
+from rdmaprov.runs.files import write_whole
 from rdmaprov.subnet import directory as names
 from rdmaprov.subnet.model import Kind
 from rdmaprov.subnet.read_discovery import read_discovery
@@ -61,7 +62,7 @@ def collect(
     counters = directory / names.COUNTERS
     counters.mkdir(parents=True)
     for name, text in texts.items():
-        (directory / name).write_text(text, encoding="utf-8")
+        write_whole(directory / name, text, mode=0o666)
     with (directory / names.DISCOVERY).open(encoding="utf-8") as lines:
         switches = _switches(lines)
     if wait is None:
@@ -89,7 +90,7 @@ def _read_counters(
     directory.mkdir(exist_ok=True)
     for lid, ports in sorted(switches.items()):
         said = run(("perfquery", *port, "-l", str(lid), f"1-{ports}"))
-        (directory / f"{lid}.txt").write_text(said, encoding="utf-8")
+        write_whole(directory / f"{lid}.txt", said, mode=0o666)
 
 
 def _switches(lines: Iterable[str]) -> dict[int, int]:

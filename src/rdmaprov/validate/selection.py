@@ -21,6 +21,7 @@ from rdmaprov.inventory import Fleet, Node, Rail, SiteError, load_site
 from rdmaprov.probe.fleet import open_probe
 from rdmaprov.probe.recorded import AnyProbe
 from rdmaprov.probe.session import Limits
+from rdmaprov.runs.masks import Mask
 from rdmaprov.validate.hosts import Hosts, ProbedHosts
 
 ALL = "all"
@@ -89,9 +90,10 @@ def load(
     fleet = load_site(site, limit, vault_password_file)
     problems, waived = contract.judge(fleet)
     if problems:
+        first = problems[0].text(Path.cwd())
         many = f"{len(problems)} problems, first " if len(problems) > 1 else ""
         raise SiteError(
-            f"{site}: {many}{problems[0].text(Path.cwd())}", f"Run: rdmaprov check {site}"
+            f"{site}: {many}{Mask(fleet.secrets()).text(first)}", f"Run: rdmaprov check {site}"
         )
     if not fleet.nodes:
         raise SiteError(f"{site}: there are no nodes", f"See: rdmaprov check {site}")

@@ -151,9 +151,9 @@ def test_file_is_replaced_whole_and_readable_by_others(place):
 
 
 def test_file_that_cannot_be_written_is_unknown(place, capsys):
-    (place / "m.prom.new").mkdir()
-    assert run(["history", SITE, "--metrics", "m.prom"]) == ExitCode.UNKNOWN
-    assert "cannot write m.prom" in capsys.readouterr().err.replace(".new", "")
+    (place / "m.prom").mkdir()
+    assert run(["history", SITE, "--metrics", "m.prom/m/m"]) == ExitCode.UNKNOWN
+    assert "cannot write m.prom/m/m: No such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["accept", "apply", "history", "plan", "validate"])
@@ -185,7 +185,7 @@ def test_run_of_a_verb_writes_the_metrics_of_its_site(place, capsys):
 
 
 def test_run_of_a_verb_stands_if_its_metrics_cannot_be_written(place):
-    (place / "m.prom.new").mkdir()
+    (place / "m.prom").mkdir()
     with pytest.raises(NotWritten, match=r"cannot write .*m\.prom") as caught:
         concluded(place / "m.prom")
     assert caught.value.exit_code == ExitCode.UNKNOWN

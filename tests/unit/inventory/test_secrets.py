@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.unit.helpers.sites import GOOD, write
 
+from rdmaprov.cli import run
+from rdmaprov.exit_codes import ExitCode
 from rdmaprov.inventory import load_site
 from rdmaprov.inventory.secrets import is_secret_name
 
@@ -30,6 +32,17 @@ from rdmaprov.inventory.secrets import is_secret_name
 )
 def test_name_says_what_is_secret(name, secret):
     assert is_secret_name(name) is secret
+
+
+@pytest.mark.parametrize("words", [[], ["--format", "github"], ["--json", "-"]])
+def test_check_shows_no_secret_that_is_a_wrong_value(tmp_path, capsys, words):
+    value = "se%cret-Value"
+    variables = f"site_password: {value}\nfabric_link_manager: '{{{{ site_password }}}}'\n"
+    site = write(tmp_path / "site", {**GOOD, "group_vars/nodes.yml": f"---\n{variables}"})
+    assert run(["check", str(site), *words]) == ExitCode.INVALID_SITE
+    said = capsys.readouterr()
+    assert "********" in said.out
+    assert "cret-Value" not in said.out + said.err
 
 
 @pytest.mark.program

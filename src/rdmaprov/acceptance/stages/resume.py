@@ -12,6 +12,7 @@ from rdmaprov.acceptance.options import Options
 from rdmaprov.acceptance.stage_report import StageReport, stage_from, stage_to_keep
 from rdmaprov.errors import UsageError
 from rdmaprov.runs.directory import RUNS
+from rdmaprov.runs.results import read_json
 
 FILE = "stages.json"
 _FORMAT = 4
@@ -73,7 +74,7 @@ def _is_interrupted(run: Path) -> bool:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None
