@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from rdmaprov.cli import session
 from rdmaprov.cli.pages import page_text
-from rdmaprov.cli.publish import publish
+from rdmaprov.cli.publish import publish, publish_last
 from rdmaprov.errors import UsageError
 from rdmaprov.history import compare_view
 from rdmaprov.history.answer import read_history
@@ -36,8 +37,11 @@ def show_history(site: Path, json_file: IO[str] | None, html_file: Path | None) 
 
     again = f"rdmaprov history {site} --html {html_file}"
     missed: dict[Path, OSError] = {}
-    lines = [*history_lines(found), *map(Line, publish(found, Path(RUNS), missed))]
-    show(lines, found.as_data(), json_file, html_file, view, again, missed)
+    publish_last(
+        partial(publish, found, Path(RUNS)),
+        lambda line: session.screen_for(json_file, Mask(())).show(Line(printable(line))),
+    )
+    show(history_lines(found), found.as_data(), json_file, html_file, view, again, missed)
     return found.exit_code()
 
 

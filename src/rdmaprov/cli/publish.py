@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,9 @@ import click
 if TYPE_CHECKING:
     from rdmaprov.history.answer import History
 
+Missed = dict[Path, OSError]
+_PENDING = "rdmaprov.pending"
+_MOST_SECRET = 1 << 16
 _KEYS = {name: f"rdmaprov.{name}" for name in ("metrics", "notify", "notify_secret")}
 
 
@@ -21,9 +25,14 @@ def _note(context: click.Context, parameter: click.Parameter, value: object) -> 
 
 
 def _note_target(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    is_url = value is not None and value.startswith(("http://", "https://"))
-    if value is not None and not is_url and not Path(value).is_file():
-        raise click.BadParameter(f"{value!r} is neither an http or https URL nor a program")
+    # No message has the value: what is no URL may be a URL with its secrets, written wrongly.
+    if value is not None and value.lower().startswith(("http://", "https://")):
+        from rdmaprov.history.deliver import url_problem
+
+        if why := url_problem(value):
+            raise click.BadParameter(f"the URL {why}")
+    elif value is not None and not Path(value).is_file():
+        raise click.BadParameter("it is neither an http or https URL nor a program that exists")
     _note(context, parameter, value)
 
 
@@ -31,15 +40,29 @@ def _note_secret(context: click.Context, parameter: click.Parameter, file: Path 
     if file is None:
         return
     target = context.meta.get(_KEYS["notify"], "")
-    if not target.startswith(("http://", "https://")):
+    if not target.lower().startswith(("http://", "https://")):
         raise click.BadParameter("needs --notify with a URL")
-    if file.is_file() and not file.read_bytes().strip():
+    if not _secret(file):
         raise click.BadParameter(f"{file} is empty")
     _note(context, parameter, file)
 
 
+def _secret(file: Path) -> bytes:
+    from rdmaprov.runs.files import read_whole
+
+    try:
+        return read_whole(file, _MOST_SECRET).strip()
+    except OSError as error:
+        raise click.BadParameter(f"{file}: {error.strerror}") from error
+
+
 def publish_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that tell others of the site."""
+    """Add the options that tell others of the site; that is done when the verb has ended.
+
+    A receiver can take its time, and another one may be gone: by then the verdict is shown, all
+    files are written, and no lock is held.
+    """
+    command = _published_last(command)
     for option in (
         click.option(
             "--notify-secret",
@@ -81,7 +104,48 @@ def publish_targets() -> dict[str, Any]:
     return {name: option_value(name) for name in ("metrics", "notify")}
 
 
-def publish_run(run: Path, missed: dict[Path, OSError]) -> list[str]:
+def publish_last(tell: Callable[[Missed], list[str]], show: Callable[[str], object]) -> None:
+    """Note what is to be told when the verb has ended; of several runs, the last counts.
+
+    Args:
+        tell: does it; is given the errors of files to fill, and returns lines.
+        show: prints a line.
+
+    """
+    context = click.get_current_context(silent=True)
+    if context is not None and any(publish_targets().values()):
+        context.meta[_PENDING] = tell, show
+
+
+def publish_now() -> Missed:
+    """Tell what was noted, and nothing twice; return the errors of files."""
+    missed: Missed = {}
+    context = click.get_current_context(silent=True)
+    if context is not None and (pending := context.meta.pop(_PENDING, None)):
+        tell, show = pending
+        for line in tell(missed):
+            show(line)
+    return missed
+
+
+def _published_last(command: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(command)
+    def published(*words: Any, **options: Any) -> Any:  # noqa: ANN401 - of any verb
+        from rdmaprov.runs.files import not_written
+
+        try:
+            code = command(*words, **options)
+        except BaseException:  # another file cannot be written, say: the run has ended nonetheless
+            publish_now()
+            raise
+        if missed := publish_now():
+            raise not_written(missed, "run: rdmaprov history SITE, with the same options.")
+        return code
+
+    return published
+
+
+def publish_run(run: Path, missed: Missed) -> list[str]:
     """Tell others of the site of a run, whose results are written; return lines that say so.
 
     Args:
@@ -101,7 +165,7 @@ def publish_run(run: Path, missed: dict[Path, OSError]) -> list[str]:
     return publish(read_history(Path(row[0]), run.parent), run.parent, missed)
 
 
-def publish(found: History, runs: Path, missed: dict[Path, OSError]) -> list[str]:
+def publish(found: History, runs: Path, missed: Missed) -> list[str]:
     """Tell others of a site, as the options ask for; return lines that say so."""
     lines = []
     if (file := option_value("metrics")) is not None:
@@ -118,7 +182,7 @@ def publish(found: History, runs: Path, missed: dict[Path, OSError]) -> list[str
 
 
 def _notify(
-    found: History, runs: Path, target: str, secret_file: Path | None, missed: dict[Path, OSError]
+    found: History, runs: Path, target: str, secret_file: Path | None, missed: Missed
 ) -> str:
     """Send what is new; what nobody takes is sent with the next run."""
     from rdmaprov.history import news
@@ -133,9 +197,9 @@ def _notify(
     if data is None:
         return f"notify: nothing new for {to}"
     try:
-        secret = secret_file.read_bytes().strip() if secret_file else b""
+        secret = _secret(secret_file) if secret_file else b""
         deliver(target, json.dumps(data, ensure_ascii=False).encode(), secret)
-    except (NotDelivered, OSError) as error:
+    except (NotDelivered, click.BadParameter) as error:
         why = printable(str(error))
         return f"notify: {to} did not take it: {why}; the next run sends it again"
     try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -20,7 +20,7 @@ from rdmaprov.cli.schedule_units import ScheduledVerb
 from rdmaprov.errors import UsageError
 from rdmaprov.exit_codes import ExitCode
 from rdmaprov.problem import printable
-from rdmaprov.runs.files import write_whole
+from rdmaprov.runs.files import read_whole, write_whole
 from rdmaprov.scheduler.choice import KIND, choose_scheduler
 from rdmaprov.scheduler.no_scheduler import NoScheduler
 from rdmaprov.scheduler.slurm import Slurm
@@ -28,6 +28,7 @@ from rdmaprov.scheduler.slurm import Slurm
 # Of this shell: what the verbs and Slurm's commands read.
 _PASSED = ("ANSIBLE_CONFIG", "SLURM_CONF")
 _CALENDAR_S = 10
+_MOST_UNIT = 1 << 20  # bytes
 
 
 def write_units(
@@ -96,7 +97,8 @@ def _job(
     password = ["--vault-password-file", str(file)] if file else []
     argv = [*program, verb, str(site.resolve()), *words, *password]
     environment = {name: os.environ[name] for name in _PASSED if os.environ.get(name)}
-    return ScheduledVerb(verb, when, argv, getpass.getuser(), Path.cwd(), environment)
+    user = pwd.getpwuid(os.geteuid()).pw_name  # LOGNAME may say anything
+    return ScheduledVerb(verb, when, argv, user, Path.cwd(), environment)
 
 
 def _require_calendar(option: str, when: str) -> None:
@@ -129,5 +131,11 @@ def _require_same(files: Mapping[Path, str], is_forced: bool) -> None:
 
     """
     for path, text in files.items():
-        if not is_forced and path.exists() and path.read_text(errors="replace") != text:
+        try:
+            there = text.encode() if is_forced else read_whole(path, _MOST_UNIT)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}", "Move it away") from error
+        if there != text.encode():
             raise UsageError(f"{path} is there with another text", "Compare them, or pass --force")

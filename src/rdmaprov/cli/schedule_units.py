@@ -70,14 +70,15 @@ class ScheduledVerb:
         """Return the text of the service and the timer, by file name.
 
         Raises:
-            UsageError: a word has a control character, which a unit cannot hold.
+            UsageError: a word has what a unit cannot hold.
 
         """
-        for word in (*self.argv, str(self.directory), self.when, *self.environment.values()):
-            if printable(word) != word:
+        words = (*self.argv, str(self.directory), self.when, site, self.user)
+        for word in (*words, *self.environment.values()):
+            if printable(word) != word or "\\" in word:  # which would join two lines
                 raise UsageError(
-                    f"{printable(word)} cannot be written into a unit: it has a character that is"
-                    " not printable",
+                    f"{printable(word)} cannot be written into a unit: it has a backslash or a"
+                    " character that is not printable",
                     "Rename it",
                 )
         names = {"verb": self.verb, "site": _escape(site), "when": _escape(self.when)}
@@ -86,7 +87,7 @@ class ScheduledVerb:
         )
         service = _SERVICE.format(
             **names,
-            user=self.user,
+            user=_escape(self.user),
             directory=_escape(str(self.directory)),
             environment=environment,
             run=" ".join(quote(word, command=True) for word in self.argv),

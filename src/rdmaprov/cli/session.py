@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +18,7 @@ from rdmaprov.cli.check import read
 from rdmaprov.cli.complete import role_names
 from rdmaprov.cli.options import PasswordOptions
 from rdmaprov.cli.passwords import Passwords, provide_passwords
-from rdmaprov.cli.publish import publish_run
+from rdmaprov.cli.publish import publish_last, publish_run
 from rdmaprov.cli.verbosity import verbosity
 from rdmaprov.contract.waivers import lines as waived_lines
 from rdmaprov.errors import UsageError
@@ -181,11 +182,12 @@ def conclude(
     if directory.path / "results.json" not in directory.missed:
         endings.append(f"results: {directory.path}")
         endings.append(page_line(directory))  # now: nobody may be there to read what is shown
-        endings += publish_run(directory.path, directory.missed)
     if json_file is not None:
         write_json(directory.missed, json_file, text)
     for line in (*lines, *map(Line, endings)):
         shown.show(line)
+    if endings:
+        publish_last(partial(publish_run, directory.path), lambda line: shown.show(Line(line)))
     directory.require_all()
 
 

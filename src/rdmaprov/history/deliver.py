@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+import signal
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -14,11 +17,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import rdmaprov
+from rdmaprov.runs.masks import Mask
 
 SIGNATURE = "X-Rdmaprov-Signature"
 # Our choice: a receiver that restarts is back; a run need not wait longer for one that is gone.
-PAUSES_S = (1.0, 4.0)
-LIMIT_S = 10.0
+PAUSES_S = (0.5, 2.0)
+LIMIT_S = 8.0  # for all attempts together, whatever a receiver or a resolver does
 _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})  # RFC 9110, section 15: may pass
 
 
@@ -48,21 +52,56 @@ def deliver(
         NotDelivered: nobody took it.
 
     """
+    ended: list[str] = []
+    work = threading.Thread(
+        target=lambda: ended.append(_attempts(target, body, secret, sleep)), daemon=True
+    )
+    work.start()
+    work.join(LIMIT_S)  # a socket's own limit is of each read, and a name has none
+    why = ended[0] if ended else f"no end within {LIMIT_S:.0f} s"
+    if why:
+        raise NotDelivered(_without(target, why))
+
+
+def _attempts(target: str, body: bytes, secret: bytes, sleep: Callable[[float], None]) -> str:
+    """Return why nobody took it; empty if somebody did."""
     send = _post if is_url(target) else _call
+    end = time.monotonic() + LIMIT_S
     for pause in (*PAUSES_S, None):
         try:
-            send(target, body, secret)
+            send(target, body, secret, end)
         except (OSError, HTTPException, subprocess.SubprocessError, ValueError) as error:
             if pause is None or not _may_pass(error):
-                raise NotDelivered(_reason(error)) from error
+                return _reason(error) or type(error).__name__
             sleep(pause)
         else:
-            return
+            return ""
+    raise AssertionError("the last attempt returns")
 
 
 def is_url(target: str) -> bool:
     """Return whether a receiver is a URL."""
-    return urlsplit(target).scheme in ("http", "https")
+    return target.lower().startswith(("http://", "https://"))
+
+
+def url_problem(url: str) -> str:
+    """Return why a URL cannot be a receiver, without any part of the URL; empty if it can."""
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return "has a space, or a character beyond printable ASCII"
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return "is not valid: its host or port is none"
+    if "@" in parts.netloc:
+        return "has a user or password, which is not sent: use --notify-secret"
+    return "" if has_host else "has no host"
+
+
+def _without(target: str, text: str) -> str:
+    """Return a text without what of a URL may be secret."""
+    parts = urlsplit(target) if is_url(target) else None
+    return Mask((target, parts.path.strip("/"), parts.query) if parts else ()).text(text)
 
 
 def shown_target(target: str) -> str:
@@ -76,7 +115,7 @@ def signature(body: bytes, secret: bytes, now: int) -> str:
     return f"t={now},sha256={digest}"
 
 
-def _post(target: str, body: bytes, secret: bytes) -> None:
+def _post(target: str, body: bytes, secret: bytes, end: float) -> None:
     headers = {
         "Content-Type": "application/json",
         "User-Agent": f"rdmaprov/{rdmaprov.__version__}",
@@ -85,13 +124,27 @@ def _post(target: str, body: bytes, secret: bytes) -> None:
         headers[SIGNATURE] = signature(body, secret, int(time.time()))
     request = urllib.request.Request(target, body, headers, method="POST")  # noqa: S310 - is_url
     opener = urllib.request.build_opener(_NoRedirect)
-    with opener.open(request, timeout=LIMIT_S) as answer:
+    with opener.open(request, timeout=_left(end)) as answer:
         answer.read(1024)
 
 
-def _call(target: str, body: bytes, _secret: bytes) -> None:
+def _call(target: str, body: bytes, _secret: bytes, end: float) -> None:
     program = str(Path(target).resolve())  # a name alone would be looked for in PATH
-    subprocess.run([program], input=body, capture_output=True, check=True, timeout=LIMIT_S)
+    silent = subprocess.DEVNULL  # a pipe would be held by whatever the program leaves behind
+    with subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=silent, stderr=silent, start_new_session=True
+    ) as started:
+        try:
+            started.communicate(body, _left(end))
+        finally:
+            if started.returncode is None:
+                os.killpg(started.pid, signal.SIGKILL)
+    if started.returncode:
+        raise subprocess.CalledProcessError(started.returncode, program)
+
+
+def _left(end: float) -> float:
+    return max(0.1, end - time.monotonic() - 0.5)  # it says so itself before it is left alone
 
 
 def _may_pass(error: Exception) -> bool:
@@ -110,4 +163,6 @@ def _reason(error: Exception) -> str:
         return f"the program ended with {error.returncode}"
     if isinstance(error, subprocess.TimeoutExpired):
         return f"no end within {LIMIT_S:.0f} s"
+    if isinstance(error, (HTTPException, ValueError)):
+        return "what answered does not speak HTTP"
     return (error.strerror if isinstance(error, OSError) else "") or str(error)

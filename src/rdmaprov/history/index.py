@@ -7,7 +7,11 @@ thrown away. A run is read again when its files changed.
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import sqlite3
+import stat
+import time
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -17,11 +21,15 @@ from rdmaprov.history import read_run
 from rdmaprov.history.digest import RunDigest, RunSeries
 from rdmaprov.problem import printable
 from rdmaprov.report.read import newest_first
+from rdmaprov.runs.files import require_own
 from rdmaprov.runs.results import RESULTS, NotRead
 
 NAME = "history.sqlite"
 _VERSION = 3  # of the tables; another one is thrown away
 _WAIT_S = 30.0  # for another history that writes it; our choice
+_TRUST_S = 5.0  # to see that a file is one of ours; 10,000 runs take 0.5 s
+_STEPS = 10_000  # of SQLite's machine between two looks at the time
+_MOST_BYTES = 1 << 30
 _TABLES = """
 CREATE TABLE made (version TEXT);
 CREATE TABLE run (
@@ -48,6 +56,16 @@ CREATE INDEX fact_run ON fact (run);
 CREATE INDEX trouble_run ON trouble (run);
 CREATE INDEX setting_run ON setting (run);
 """
+# With what each column holds, which quick_check verifies: whoever wrote the file may lie.
+_STATEMENTS = [
+    re.sub(
+        r"\b(\w+) (TEXT|INTEGER|REAL)\b(?! PRIMARY)",
+        lambda found: f"{found[0]} CHECK (typeof({found[1]}) IN ('{found[2].lower()}', 'null'))",
+        " ".join(statement.split()),
+    )
+    for statement in _TABLES.split(";")
+    if statement.strip()
+]
 _OF_RUN = ("state", "partial", "stage", "value", "fact", "trouble", "setting")
 
 
@@ -84,12 +102,13 @@ class Index:
             connection.close()
 
     def _current(self) -> sqlite3.Connection:
+        require_own(self._runs)
         path = self._runs / NAME
         for attempt in ("as it is", "anew", "in memory"):
             try:
-                if attempt == "anew":
-                    path.unlink(missing_ok=True)
-                    path.with_name(f"{NAME}-journal").unlink(missing_ok=True)
+                if attempt == "anew" or (attempt == "as it is" and not _is_ours(path)):
+                    for suffix in ("", "-journal", "-wal", "-shm"):
+                        path.with_name(f"{NAME}{suffix}").unlink(missing_ok=True)
                 return self._updated(":memory:" if attempt == "in memory" else str(path))
             except (sqlite3.Error, OSError):
                 if attempt == "in memory":
@@ -102,9 +121,13 @@ class Index:
             Path(path).touch(mode=0o600)  # only its user can read a run, and so what is kept of it
         connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
         try:
+            connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA synchronous = OFF")  # it can be rebuilt
             connection.execute("BEGIN IMMEDIATE")
+            end = time.monotonic() + _TRUST_S
+            connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
             self._make(connection)
+            connection.set_progress_handler(None, 0)
             self._read_changed(connection)
             connection.execute("COMMIT")
         except BaseException:
@@ -120,10 +143,14 @@ class Index:
 
         """
         own = f"{_VERSION} {rdmaprov.__version__}"
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-            for statement in _TABLES.split(";"):
+        there = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 99")
+        statements = [each for (each,) in there]
+        if not statements:
+            for statement in _STATEMENTS:
                 connection.execute(statement)
             connection.execute("INSERT INTO made VALUES (?)", (own,))
+        elif sorted(statements) != sorted(_STATEMENTS):  # a view, say, that never ends
+            raise sqlite3.DatabaseError("other tables")
         elif connection.execute("SELECT version FROM made").fetchone() != (own,):
             raise sqlite3.DatabaseError("made by another version")
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
@@ -213,6 +240,23 @@ def _forget(connection: sqlite3.Connection, name: str) -> None:
     for table in _OF_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run = ?", found)  # noqa: S608 - our own names
     connection.execute("DELETE FROM run WHERE id = ?", found)
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file and what SQLite keeps beside it are files, of ours, and not too large.
+
+    SQLite would follow a link, and wait for a pipe.
+    """
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        try:
+            found = path.with_name(f"{path.name}{suffix}").lstat()
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            return False
+        if found.st_nlink > 1 or found.st_size > _MOST_BYTES:
+            return False
+    return True
 
 
 def _stamp(directory: Path) -> str:

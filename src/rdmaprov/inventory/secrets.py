@@ -13,11 +13,13 @@ from rdmaprov.inventory.resolve import ResolveError, Variables, has_template
 from rdmaprov.inventory.tags import position_of
 
 # ansible_password, ansible_become_pass, slurm_token, … but no file, such as one with a key.
-_NAME = re.compile(
-    r"(?:^|_)(?:password|passwd|passphrase|pass|pw|secret|token|credentials?"
-    r"|(?:api|private|secret|access|auth)_?key)s?\Z",
-    re.IGNORECASE,
+# The words of both lists: of a site's variables here, and of a node's texts in record/scrub.py.
+LONG_WORDS = (
+    r"password|passwd|passphrase|secret|credential|token|psk"
+    r"|(?:api|private|secret|access|auth|preshared|encryption|account|signing)[_-]?key"
 )
+SHORT_WORDS = "pass|pwd|pw"  # part of other words, such as bypass
+_NAME = re.compile(rf"(?:^|_)(?:{LONG_WORDS}|{SHORT_WORDS})s?\Z", re.IGNORECASE)
 _VAULT = b"$ANSIBLE_VAULT;"
 
 

@@ -6,14 +6,19 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rdmaprov.inventory.secrets import is_secret_name
+from rdmaprov.inventory.secrets import LONG_WORDS, SHORT_WORDS, is_secret_name
 from rdmaprov.runs.masks import Mask
 
 REMOVED = "REMOVED"
 # A node chooses its text: without bounds, a long word would take hours.
+# A short word stands alone, or begins with a capital behind a small letter, as StoragePass does.
+_SHORT = (
+    rf"(?:[\w.-]{{0,64}}[_.-])?(?:{SHORT_WORDS}|pin|cak)"
+    r"|[\w.-]{0,64}(?-i:(?<=[a-z0-9])(?:Pass|Pwd|PWD))"
+)
 _NAME = (
-    r"[\w.-]{0,64}(?:password|passwd|passphrase|secret|token|credential|psk|chap[_-]?key|wep[_-]key"
-    r"|(?:api|private|access|auth|preshared|encryption)[_-]?key)[\w.-]{0,64}(?<!flags)(?<!type)"
+    rf"(?:[\w.-]{{0,64}}(?:{LONG_WORDS}|chap[_-]?key|wep[_-]key)[\w.-]{{0,64}}|{_SHORT})"
+    r"(?<!flags)(?<!type)"
 )
 # As programs write a value: in quotes, or to the end of a word. Behind a name that begins its line,
 # also the words that follow. `grep -Z` has a NUL before each line.
@@ -29,8 +34,10 @@ _OPTION = re.compile(rf"(?i)(?<![^\s\0])(--?{_NAME}[ \0])[^\s\0]+")
 _IS_OPTION = re.compile(rf"(?i)--?{_NAME}")
 # A block of YAML: of a secret's name, or cloud-init's list of users with their passwords.
 _BLOCK = re.compile(
-    rf"(?mi)^([ \t]*)((?:{_NAME}|list|users):[ \t]*[|>][-+]?[ \t]*\n)(?:(?:\1[ \t]+.*|[ \t]*)\n?)+"
+    rf"(?mi)^([ \t]*)((?:{_NAME}:(?:[ \t]*[|>][-+]?)?|(?:list|users):[ \t]*[|>][-+]?)[ \t]*\n)"
+    r"(?:(?:\1[ \t]+.*|[ \t]*)\n?)+"
 )
+_PAM = r"(?:required|requisite|sufficient|optional|include|substack|\[|-)"  # pam.conf(5)
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
@@ -47,13 +54,32 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         rf"\1 {REMOVED}",
     ),
     (re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@\"'\0]+@"), rf"\1{REMOVED}@"),
+    (
+        re.compile(r"(?i)(proxy\w{0,16}[=:][\"']?)[^\s/@:\"'\0]{1,64}:[^\s/@\"'\0]{1,256}@"),
+        rf"\1{REMOVED}@",
+    ),
+    (re.compile(r"(root=iscsi:)[^\s@\0]{1,256}@"), rf"\1{REMOVED}@"),
+    (re.compile(r"(?i)([?&](?:sig|auth|key|code|sas)=)[^\s&\"'\0]+"), rf"\1{REMOVED}"),
+    (
+        re.compile(
+            rf"(?mi)(^[ \t]*(?:wpa-psk|wpa-password|password)[ \t]+)(?!{_PAM})[^\s:=\0][^\n\0]*"
+        ),
+        rf"\1{REMOVED}",
+    ),
+    # Keys of WireGuard, 32 bytes in base64, and of MACsec in hexadecimal digits.
+    (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43}=(?![A-Za-z0-9+/=])"), REMOVED),
+    (
+        re.compile(r"(?mi)(^[ \t]*key[ \t]*[=:][ \t]*[\"']?)(?:[0-9a-f]{32}){1,2}\b"),
+        rf"\1{REMOVED}",
+    ),
     (re.compile(r"(?i)\b(bearer|basic)[ ]+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {REMOVED}"),
     (re.compile(r"(?i)(\blogin[ \t]+\S+[ \t]+password[ \t]+)\S+"), rf"\1{REMOVED}"),
     (
-        # Tokens of Amazon, GitHub, GitLab, Slack, Hugging Face and NVIDIA, JSON Web Tokens, and
-        # password hashes of crypt(5).
+        # Tokens of Amazon, Google, GitHub, GitLab, PyPI, Docker, Slack, Hugging Face and NVIDIA,
+        # keys of age, JSON Web Tokens, and password hashes of crypt(5).
         re.compile(
-            r"\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
+            r"\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{35}|\bpypi-[\w-]{16,}|\bdckr_pat_[\w-]{16,}"
+            r"|\bglrt-[\w-]{16,}|\bAGE-SECRET-KEY-1[0-9A-Z]{50,}|\bsk-[A-Za-z0-9_-]{20,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
             r"|\bxox[abprs]-[\w-]{10,}|\bhf_\w{20,}|\bnvapi-[\w-]{16,}"
             r"|\beyJ[\w-]+\.eyJ[\w-]+\.[\w-]+|\$(?:[156y7]|2[aby]|gy)\$[^\s:\"'\0]{8,}"
         ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import math
+import os
+import pwd
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -48,7 +49,7 @@ class Slurm:
             "create",
             "reservation",
             f"reservationname={label}",
-            f"users={getpass.getuser()}",
+            f"users={pwd.getpwuid(os.geteuid()).pw_name}",
             f"nodes={','.join(nodes)}",
             "flags=maint,ignore_jobs",
             "starttime=now",

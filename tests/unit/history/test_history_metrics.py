@@ -19,7 +19,7 @@ from rdmaprov.history.digest import Fact
 from rdmaprov.history.metrics import metrics_text
 from rdmaprov.history.openmetrics import Gauge, openmetrics_text
 from rdmaprov.runs.directory import RunDirectory
-from rdmaprov.runs.files import NotWritten
+from rdmaprov.runs.files import NotWritten, not_written
 from rdmaprov.runs.masks import Mask
 
 SITE = "inventory/prod"
@@ -172,6 +172,9 @@ def concluded(file):
         text = directory.write_results(data)
         screen = session.screen_for(None, Mask(()))
         session.conclude(directory, text, [], screen, None)
+        assert not file.exists()  # told last, when locks are gone
+        if missed := publish.publish_now():
+            raise not_written(missed, "")
     return directory
 
 
@@ -185,9 +188,8 @@ def test_run_of_a_verb_writes_the_metrics_of_its_site(place, capsys):
 
 
 def test_run_of_a_verb_stands_if_its_metrics_cannot_be_written(place):
-    (place / "m.prom").mkdir()
     with pytest.raises(NotWritten, match=r"cannot write .*m\.prom") as caught:
-        concluded(place / "m.prom")
+        concluded(place / "absent" / "m.prom")
     assert caught.value.exit_code == ExitCode.UNKNOWN
 
 

@@ -50,6 +50,30 @@ C = "canary"
         f"AWS_SECRET_ACCESS_KEY={C}",
         f"export NGC_API_KEY='{C}'",
         f"said {C}-of-the-site",
+        # One name for each word of inventory.secrets, as programs write them.
+        f"StoragePass={C}",
+        f"JobCompPass={C} x",
+        f"//nas/x /mnt cifs user=me,pass={C},uid=0",
+        f"MYSQL_PWD={C}",
+        f"pw: {C}",
+        f"AccountKey={C}==;x",
+        f"mka-cak={C}",
+        f"pin={C}",
+        f"https://x.blob/y?sv=1&sig={C}&z=1",
+        f"https://x/y?auth={C}",
+        f"http_proxy=me:{C}@proxy:3128",
+        f"root=iscsi:me:{C}@10.0.0.1::3260::iqn",
+        f"iface wlan0\n  wpa-psk {C}\n",
+        f"machine host\n  login me\n  password {C}\n",
+        f"  password:\n    {C}\nmtu: 9000\n",
+        f"tokens:\n  - {C}\n  - {C}\n",
+        f"glrt-{C}{'x' * 20}",
+        f"pypi-{C}{'x' * 20}",
+        f"dckr_pat_{C}{'x' * 20}",
+        f"sk-proj-{C}{'x' * 20}",
+        f"AIza{C:x<35}",
+        f"AGE-SECRET-KEY-1{C.upper():X<58}",
+        f"wireguard:\n  key: {C:A<43}=\n  private: {C:B<43}=\n  shared: {C:C<43}=\n",
     ],
 )
 def test_secrets_are_gone(text):
@@ -85,6 +109,9 @@ def test_secrets_in_keys_and_command_lines_are_gone():
         "root=UUID=3f1c9a52-0001-4e00-9a00-0123456789ab ro pci=realloc=off iommu=pt",
         "options mlx5_core prof_sel=2",
         "https://linux.mellanox.com/public/repo/doca/3.1.0/",
+        "bypass=1 passthrough=on compass: 3 iommu.passthrough=1 xpass: 2",
+        "password [success=1 default=ignore] pam_unix.so\n",
+        "key: value\nKey=ens1\nmap[spinning]: 1\n",
     ],
 )
 def test_what_is_no_secret_stays(text):
@@ -164,7 +191,21 @@ def test_what_is_no_address_stays():
 
 
 @pytest.mark.parametrize(
-    "part", ["password", "a-b.c_", "-----BEGIN ", "ab:cd:", "1.2.3.", " \t", "0a"]
+    "part",
+    [
+        "password",
+        "a-b.c_",
+        "-----BEGIN ",
+        "ab:cd:",
+        "1.2.3.",
+        " \t",
+        "0a",
+        "proxy=a:",
+        "root=iscsi:",
+        "pin:\n ",
+        "Pass",
+        "_pw",
+    ],
 )
 def test_text_of_a_hostile_node_takes_no_hours(part):
     text = part * 20_000
@@ -172,3 +213,8 @@ def test_text_of_a_hostile_node_takes_no_hours(part):
     clean = Scrub(Mask([])).data(made(files={"/x": text}))
     Pseudonyms(clean, random.Random(7)).data(clean)
     assert time.process_time() - begun < 10
+
+
+def test_key_of_macsec_is_gone():
+    text = f"[MACsecTransmitAssociation]\nKey={'0a' * 16}\nKeyId=01\n"
+    assert Scrub(Mask([])).text(text).endswith("Key=REMOVED\nKeyId=01\n")
