@@ -35,6 +35,10 @@ FAULTS = (
     ("hugepages-short", (), "hugepages"),
 )
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+MANAGEMENT_LOST = (
+    "journalctl -b -u systemd-networkd -o cat | "
+    "grep -E 'enp0s2: (Reconfiguring|DHCP lease lost)' || true"
+)
 ROLES = {role for _, _, role in FAULTS}
 
 
@@ -56,6 +60,8 @@ def test_shape_is_provisioned_and_stays_so(fleet):
     assert fleet.run("check") == (0, "")
     fleet.apply()
     assert fleet.pending() == {node: [] for node in NODES}
+    for node in NODES:  # by DHCP where netplan has it
+        assert fleet.lab.run(node, MANAGEMENT_LOST) == ""
     reboot_all(fleet.lab)
     found = fleet.judge()
     assert found["failure"] + found["error"] == []

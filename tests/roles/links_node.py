@@ -9,6 +9,8 @@ from tests.roles.fake import FakeMachine
 
 ROUTED = Addressing("198.18.0.1/24", "198.18.0.254", 1000, 1001)
 STATE = "/run/systemd/netif/links/3"
+# When systemd-networkd started: far from now, so that it has read none of the files of a test.
+STARTED = "ActiveEnterTimestamp=@1700000000\nActiveEnterTimestampMonotonic=5000000\n"
 
 
 def one_rail(machine: FakeMachine) -> FakeMachine:
@@ -22,6 +24,7 @@ def with_networkd(node: FakeMachine, state: str = "ADMIN_STATE=unmanaged\n") -> 
     node.put("/run/systemd/netif/state")
     node.put(STATE, state)
     node.programs["networkctl reload"] = ""
+    node.programs["systemctl show -p ActiveEnterTimestamp"] = STARTED
 
 
 def with_network_manager(node: FakeMachine, state: str = "100 (connected)\n") -> None:

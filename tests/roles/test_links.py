@@ -155,7 +155,8 @@ def test_netplan_gets_a_file_of_ours(node: FakeMachine):
     path = "/etc/netplan/90-rdmaprov-ens1.yaml"
     assert '      addresses:\n        - "198.18.0.1/24"\n' in (node.read(path) or "")
     assert node.mode(path) == 0o600
-    assert node.ran[-2:] == ["netplan generate", "networkctl reload"]
+    assert not [line for line in node.ran if line == "netplan generate"]  # writes all files
+    assert "networkctl reload" in node.ran
     assert apply(node).steps == []
 
 

@@ -6,16 +6,18 @@ import contextlib
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from ..machine import CommandFailed, Machine, NodeError
+from ..netdevs import below, kind_of
 from ..plan import Plan, Refused, Step
 from ..rails import Rail
 from .manager import Addressing, LinkManager
 from .netplan_get import Definition, parse
-from .networkd import Networkd
+from .networkd import Networkd, is_read, match_of
 
 DIRECTORY = "/etc/netplan"
 # A file here hides one of its name in a later directory. [netplan's YAML reference, "General"]
@@ -23,7 +25,14 @@ _DIRECTORIES = (DIRECTORY, "/run/netplan", "/usr/lib/netplan", "/lib/netplan")
 _GENERATE = ["netplan", "generate"]
 # Where it writes systemd-networkd's files, and a part of their names.
 _WRITTEN_TO, _WRITTEN = "/run/systemd/network", "-netplan-"
-_OURS = re.compile(re.escape(DIRECTORY) + r"/9[01]-rdmaprov-")
+# What it deletes and writes anew each time. [netplan src/networkd.c, nm.c, openvswitch.c, sriov.c:
+# netplan_*_cleanup, and what these files write]
+_GENERATED = re.compile(
+    r"/run/(systemd/network/10-netplan-|udev/rules\.d/.*netplan|netplan/wpa-.*\.conf$"
+    r"|NetworkManager/(conf\.d/(netplan|10-globally-managed-devices)\.conf$"
+    r"|system-connections/netplan-)|systemd/system/.*netplan)"
+)
+_OURS = re.compile(re.escape(DIRECTORY) + r"/9[01]-rdmaprov-(?:mtu-)?(.+)\.yaml")
 
 
 class Netplan(LinkManager):
@@ -38,6 +47,11 @@ class Netplan(LinkManager):
     suffix = ".yaml"
     mode = 0o600  # else it warns: a file may have secrets
     reading_interrupts = "its addresses go and come back"
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        self._networkd = Networkd(machine)
+        self._written: dict[str, str] = {}  # by the plan, of systemd-networkd's files
 
     @staticmethod
     def runs(machine: Machine) -> bool:
@@ -85,32 +99,30 @@ class Netplan(LinkManager):
         self.plan_mtu(plan, rail, mtu_bytes, path, lines)
 
     def interrupted(self, netdevs: list[str]) -> list[str]:
-        """Return the devices, if systemd-networkd has them; NetworkManager only reads its files."""
-        return netdevs if self.machine.exists("/run/systemd/netif/state") else []
+        """Return the devices that systemd-networkd configures anew; none if it reads no files."""
+        found = self._networkd.disturbed(self._written) if self._has_networkd else []
+        return [] if self._others(netdevs, found) else found
 
     def read_again(self, netdevs: list[str]) -> list[list[str]]:  # noqa: ARG002
-        """Return the commands by which the renderer reads the files that netplan wrote for it.
+        """Return the command by which NetworkManager reads what netplan wrote for it.
 
         Not `netplan apply`, which takes links down that it does not have to.
         """
-        commands = []
-        if self.machine.exists("/run/systemd/netif/state"):
-            commands.append(["networkctl", "reload"])
-        if self.machine.exists("/run/NetworkManager"):
-            commands.append(["nmcli", "connection", "reload"])
-        return commands
+        is_there = self.machine.exists("/run/NetworkManager")
+        return [["nmcli", "connection", "reload"]] if is_there else []
 
     def check(self, netdevs: list[str]) -> None:
         """Return once systemd-networkd has configured the devices by what netplan wrote for it."""
         if not any(_WRITTEN in name for name in self.machine.names(_WRITTEN_TO)):
             return  # NetworkManager is the renderer
-        networkd = Networkd(self.machine)
+        if self._networkd.disturbed({}):
+            return  # it was not to read them
 
         def goes_by_its_file(netdev: str) -> bool:
             is_ours = self.machine.exists(self.own_file(netdev))
-            return _WRITTEN in networkd.file_in_use(netdev) or not is_ours
+            return _WRITTEN in self._networkd.file_in_use(netdev) or not is_ours
 
-        networkd.wait(netdevs, goes_by_its_file)
+        self._networkd.wait(netdevs, goes_by_its_file)
 
     def settle(self, plan: Plan) -> None:
         """Have all that was written in force.
@@ -121,25 +133,78 @@ class Netplan(LinkManager):
         """
         changed = _files(plan)
         if changed:
-            self._require_taken({path: after for path, (_, after) in changed.items()})
+            self._written = self._require_taken({path: now for path, (_, now) in changed.items()})
         super().settle(plan)
+        self._note_unread(plan)
 
     def plan_reading(self, plan: Plan, netdevs: list[str]) -> None:
-        """Have netplan write the renderer's files, and the renderer read them."""
+        """Have the renderer's files as netplan would write them, and the renderer read them."""
         before = {path: text for path, (text, _) in _files(plan).items()}
-        plan.steps.append(Step(None, lambda: self._generate(before)))
+        plan.steps.append(Step(None, lambda: self._install_or_take_back(before)))
+        if self._has_networkd:
+            plan.steps.append(Step(None, lambda: self._reload(netdevs)))
         super().plan_reading(plan, netdevs)
 
-    def _require_taken(self, texts: dict[str, str]) -> None:
-        """Refuse files with which netplan would write nothing, at a boot neither."""
-        self.machine.ask(f"netplan takes {sorted(texts.items())}", lambda: self._try(texts))
+    @property
+    def _has_networkd(self) -> bool:
+        return Networkd.runs(self.machine)
 
-    def _try(self, texts: dict[str, str]) -> None:
+    def _others(self, netdevs: list[str], disturbed: list[str]) -> list[str]:
+        """Return the devices that are neither those nor ports of a bond among them."""
+        bonds = [each for each in netdevs if kind_of(self.machine, each) == "bond"]
+        ours = {*netdevs, *(port for bond in bonds for port in below(self.machine, bond))}
+        return [each for each in disturbed if each not in ours]
+
+    def _reload(self, netdevs: list[str]) -> None:
+        """Have systemd-networkd read its files, unless that disturbs devices that are not ours.
+
+        netplan's generator writes all of them anew at each `systemctl daemon-reload`, as after the
+        installation of a package (netplan pull request 529).
+        """
+        if not self._others(netdevs, self._networkd.disturbed({})):
+            self._networkd.reload(self._ours())
+
+    def _ours(self) -> list[str]:
+        names = (f"{DIRECTORY}/{name}" for name in self.machine.names(DIRECTORY))
+        return [path for path in names if _OURS.match(path)]
+
+    def _note_unread(self, plan: Plan) -> None:
+        """Say what systemd-networkd will only know after a boot, and why."""
+        if not self._has_networkd:
+            return
+        late = [path for path in self._ours() if not self._networkd.has_read(path)]
+        netdevs = [*self._unread, *(_OURS.sub(r"\1", path) for path in late)]
+        others = self._others(netdevs, self._networkd.disturbed(self._written)) if netdevs else []
+        if others:
+            plan.notes.append(
+                "netplan: systemd-networkd reads rdmaprov's files at the next boot; what they say "
+                f"runs already. To read them now would interrupt {', '.join(others)}, whose files "
+                "are newer than its last reading"
+            )
+
+    def _require_taken(self, texts: dict[str, str]) -> dict[str, str]:
+        """Return what systemd-networkd will have to read: the files' sections [Match].
+
+        Raises:
+            Refused: with these files netplan would write nothing, at a boot neither.
+
+        """
+        asked = f"netplan takes {sorted(texts.items())}"
+        return dict(self.machine.ask(asked, lambda: self._try(texts)) or {})
+
+    def _try(self, texts: dict[str, str]) -> dict[str, str]:
         with self._copy(lambda path: path not in texts) as root:
             for path, text in texts.items():
                 if text:
                     Machine(root).write(path, text, self.mode)
             self._run_on(root, _GENERATE)
+            changed = [path for path in self._different(root) if is_read(path)]
+            return {path: match_of(Machine(root).read(path) or "") for path in changed}
+
+    def _different(self, root: str) -> list[str]:
+        """Return the files below /run that netplan would have otherwise than they are."""
+        there, wanted = _generated(self.machine.root), _generated(root)
+        return [path for path in sorted({*there, *wanted}) if there.get(path) != wanted.get(path)]
 
     @contextlib.contextmanager
     def _copy(self, keep: Callable[[str], bool]) -> Iterator[str]:
@@ -165,19 +230,38 @@ class Netplan(LinkManager):
                 "that file"
             ) from error
 
-    def _generate(self, before: dict[str, str]) -> None:
-        """Have the renderer's files written; if that fails, take ours back."""
+    def _install_or_take_back(self, before: dict[str, str]) -> None:
+        """Have the renderer's files; if that fails, take ours back."""
         try:
-            self.machine.run(_GENERATE)
-        except CommandFailed as error:
+            self._install()
+        except (NodeError, OSError) as error:
             for path, text in before.items():
                 if text:
                     self.machine.write(path, text, self.mode)
                 else:
                     self.machine.remove(path)
-            with contextlib.suppress(NodeError):
-                self.machine.run(_GENERATE)
+            with contextlib.suppress(NodeError, OSError):
+                self._install()
             raise NodeError(f"{error}. rdmaprov's files of netplan are as they were") from error
+
+    def _install(self) -> None:
+        """Write what differs, and no file else.
+
+        `netplan generate` deletes and writes all, and for systemd-networkd a file with another time
+        is another one.
+        """
+        with self._copy(lambda _: True) as root:
+            umask = os.umask(0o022)  # as at a boot: whoever reads these files may not be root
+            try:
+                self.machine.run([*_GENERATE, "--root-dir", root])
+            finally:
+                os.umask(umask)
+            for path in self._different(root):
+                new = Machine(root).path(path)
+                if os.path.lexists(new):
+                    _replace(new, self.machine.path(path))
+                else:
+                    self.machine.remove(path)
 
     def _head(self, netdev: str) -> list[str]:
         """Return the lines that begin a file for a device: in the admin's section, by its name."""
@@ -226,6 +310,36 @@ class Netplan(LinkManager):
 
 def _lines(section: str, name: str) -> list[str]:
     return ["network:", "  version: 2", f"  {section}:", f'    "{name}":']
+
+
+def _generated(root: str) -> dict[str, str | bytes]:
+    """Return the contents of netplan's files below /run of a tree, and the targets of links."""
+    found: dict[str, str | bytes] = {}
+    for directory, _, names in os.walk(os.path.join(root, "run")):
+        for name in names:
+            there = os.path.join(directory, name)
+            path = "/" + os.path.relpath(there, root)
+            if not _GENERATED.match(path):
+                continue
+            if os.path.islink(there):
+                found[path] = os.readlink(there)
+            else:
+                with open(there, "rb") as file:
+                    found[path] = file.read()
+    return found
+
+
+def _replace(new: str, path: str) -> None:
+    """Have a file or link as another one is, with its access, whole or not at all."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".rdmaprov-", dir=os.path.dirname(path)) as beside:
+        copy = os.path.join(beside, "new")
+        shutil.copy2(new, copy, follow_symlinks=False)
+        access = os.lstat(new)
+        os.chown(copy, access.st_uid, access.st_gid, follow_symlinks=False)
+        if not os.path.islink(new):
+            os.chmod(copy, stat.S_IMODE(access.st_mode))
+        os.replace(copy, path)
 
 
 def _files(plan: Plan) -> dict[str, tuple[str, str]]:

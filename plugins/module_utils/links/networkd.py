@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fnmatch
 import ipaddress
+import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from ..machine import Machine, NodeError
 from ..plan import Plan, Refused
@@ -15,7 +18,11 @@ from ..rails import Rail
 from .manager import HEADER, Addressing, LinkManager
 
 DIRECTORY = "/etc/systemd/network"
+# Where it reads files, the first that has a name counting. [systemd.network(5)]
+_DIRECTORIES = (DIRECTORY, "/run/systemd/network", "/usr/lib/systemd/network")
 _LINKS = "/run/systemd/netif/links/"
+# What it had read when a role last had it read; a boot reads all anew.
+_READ = "/run/rdmaprov/networkd-read.json"
 _SETTLE_S = 15
 _NETDEV = ".netdev"
 # systemd's NEWS, "CHANGES WITH 250": "systemd-networkd and systemd-udevd now support IP over
@@ -130,6 +137,89 @@ class Networkd(LinkManager):
                 return
             time.sleep(0.2)
 
+    def disturbed(self, written: Mapping[str, str]) -> list[str]:
+        """Return the devices that `networkctl reload` would configure anew, sorted.
+
+        A file counts as changed by its inode, size and time, whatever its text: a link whose file
+        is rewritten word for word loses its lease, too [systemd src/shared/conf-parser.c,
+        stats_by_path_equal; src/network/networkd-network.c, network_reload].
+
+        Args:
+            written: the files that will have changed by then, each with its text; empty for none.
+
+        """
+        unread = {path: self._text(path) for path in self._files() if not self.has_read(path)}
+        unread.update(written)
+        return sorted(
+            netdev
+            for netdev in self.machine.names("/sys/class/net")
+            if any(self._concerns(netdev, path, text) for path, text in unread.items())
+        )
+
+    def reload(self, made_of: list[str]) -> None:
+        """Have it read its files, and remember what they were, and those that they are made of."""
+        seen = {path: self.machine.stamp(path) for path in (*self._files(), *made_of)}
+        self.machine.run(["networkctl", "reload"])
+        self.machine.write(_READ, json.dumps(seen))
+
+    def has_read(self, path: str) -> bool:
+        """Return whether it read a file as it is now: at its start, or when a role had it read."""
+        stamp = self.machine.stamp(path)
+        known = json.loads(self.machine.read(_READ) or "{}")
+        return stamp is None or known.get(path) == stamp or stamp[1] <= self._start_ns
+
+    @cached_property
+    def _start_ns(self) -> int:
+        """Return when it started, in ns since 1970; the earlier where the clock was set since."""
+        unit = ["--timestamp=unix", "systemd-networkd.service"]
+        names = ["-p", "ActiveEnterTimestamp", "-p", "ActiveEnterTimestampMonotonic"]
+        shown = self.machine.run(["systemctl", "show", *names, *unit])
+        then = re.search(r"(?m)^ActiveEnterTimestamp=@(\d+)$", shown)
+        since_boot = re.search(r"(?m)^ActiveEnterTimestampMonotonic=(\d+)$", shown)
+        if then is None or since_boot is None:
+            return 0
+        boot_ns = self.machine.ask(
+            "boot by the clock", lambda: time.time_ns() - time.monotonic_ns()
+        )
+        return min((int(then[1]) + 1) * 10**9, int(boot_ns) + int(since_boot[1]) * 1000)
+
+    def _files(self) -> Iterator[str]:
+        """Return the files of links and of their drop-ins."""
+        for directory in _DIRECTORIES:
+            for name in self.machine.names(directory):
+                path = f"{directory}/{name}"
+                if is_read(path):
+                    yield path
+                elif name.endswith(".network.d"):
+                    yield from (f"{path}/{each}" for each in self.machine.names(path))
+
+    def _text(self, path: str) -> str:
+        """Return a file's text; of a .netdev file its name alone, as it may hold keys."""
+        if not path.endswith(_NETDEV):
+            return self.machine.read(path) or ""
+        name = re.compile(r"(?m)^Name=.*$")
+        found = self.machine.ask(
+            f"name in {path}", lambda: name.findall(self.machine.read(path) or "")
+        )
+        return str((found or [""])[0])
+
+    def _concerns(self, netdev: str, path: str, text: str) -> bool:
+        """Return whether a file that it has not read is for this device, or will be."""
+        used = self.file_in_use(netdev)
+        name = os.path.basename(path)
+        if path.endswith(_NETDEV):
+            made = re.search(r"(?m)^Name=(\S+)", text)
+            kept = re.escape(made[1]) if made else "$."
+            return bool(re.search(rf"(?m)^\w+={kept}$", self.machine.read(used) or ""))
+        if path.endswith(".conf"):
+            return bool(used) and os.path.basename(os.path.dirname(path)) == (
+                os.path.basename(used) + ".d"
+            )
+        if used and os.path.basename(used) <= name:
+            return os.path.basename(used) == name
+        mac = (self.machine.value(f"/sys/class/net/{netdev}/address") or "").lower()
+        return _may_match(text, netdev, mac)
+
     def file_of(self, netdev: str) -> str:
         """Return the .network file in /etc that is the device's: an admin's, or ours.
 
@@ -194,14 +284,42 @@ class Networkd(LinkManager):
         return ""
 
 
+def is_read(path: str) -> bool:
+    """Return whether systemd-networkd reads such a file; those that end in .link are udev's."""
+    return path.startswith(_DIRECTORIES) and path.endswith((".network", _NETDEV))
+
+
+def match_of(text: str) -> str:
+    """Return a file's section [Match], or its name, of a .netdev file."""
+    made = re.search(r"(?m)^Name=.*$", text) if "[NetDev]" in text else None
+    lines = [made[0]] if made else ["[Match]", *(f"{key}={value}" for key, value in _match(text))]
+    return "\n".join([*lines, ""])
+
+
+def _match(text: str) -> list[tuple[str, str]]:
+    """Return the settings of a .network file's section [Match]."""
+    match = re.search(r"(?ms)^\s*\[Match\]\s*$(.*?)(^\s*\[|\Z)", text)
+    lines = (line.partition("=") for line in (match.group(1) if match else "").splitlines())
+    return [(key.strip(), value.strip()) for key, _, value in lines if key.strip()]
+
+
 def _is_for_one(text: str) -> bool:
     """Return whether a .network file can only match one device."""
-    match = re.search(r"(?ms)^\s*\[Match\]\s*$(.*?)(^\s*\[|\Z)", text)
-    for line in (match.group(1) if match else "").splitlines():
-        key, _, value = (part.strip() for part in line.partition("="))
-        if key in _ONE_DEVICE and re.fullmatch(r"[^\s*?\[!]+", value):
-            return True
-    return False
+    return any(
+        key in _ONE_DEVICE and re.fullmatch(r"[^\s*?\[!]+", value) for key, value in _match(text)
+    )
+
+
+def _may_match(text: str, netdev: str, mac: str) -> bool:
+    """Return whether a .network file may be for a device: by name and address, if it has them."""
+    for key, value in _match(text):
+        words = value.split()
+        if key == "Name" and not value.startswith("!"):
+            if not any(fnmatch.fnmatchcase(netdev, word) for word in words):
+                return False
+        elif key in ("MACAddress", "PermanentMACAddress") and mac not in value.lower().split():
+            return False
+    return bool(_match(text))
 
 
 def _is_same(one: str, other: str) -> bool:
