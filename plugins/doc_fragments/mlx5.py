@@ -8,6 +8,11 @@ class ModuleDocFragment:
 
     DOCUMENTATION = r"""
 options:
+  kind:
+    description: Kind of the fabric. Settings for the other kind are ignored.
+    type: str
+    required: true
+    choices: [roce, infiniband]
   module_parameters:
     description: Kernel module to its parameters and their values. Unknown parameters
       are refused, because the kernel ignores them silently.

@@ -70,6 +70,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "guard_revert_s": {"type": "int", "default": 60},
     },
     "mlx5": {
+        "kind": {"type": "str", "required": True, "choices": ["roce", "infiniband"]},
         "rails": RAILS,
         "module_parameters": {"type": "dict", "default": {}},
         "initramfs": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},

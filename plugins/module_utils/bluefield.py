@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from . import nic_firmware, pci
 from .machine import CommandFailed, Machine, NodeError
-from .nic_firmware import Setting
+from .nic_firmware import ENGINE, MODEL, Setting
 from .plan import Refused
 
 # Linux drivers/net/ethernet/mellanox/mlx5/core/main.c, mlx5_core_pci_table: BlueField to 4.
 IDS = ("0xa2d2", "0xa2d6", "0xa2dc", "0xa2df")
-MODEL, ENGINE = "INTERNAL_CPU_MODEL", "INTERNAL_CPU_OFFLOAD_ENGINE"
 
 
 def require_host_owns(machine: Machine, netdevs: list[str]) -> None:

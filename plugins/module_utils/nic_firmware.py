@@ -18,6 +18,8 @@ from .rails import Rail
 VENDOR = "0x15b3"
 # mstflint's and MFT's; both take a PCI address.
 TOOLS = ("mstconfig", "mlxconfig")
+MODEL, ENGINE = "INTERNAL_CPU_MODEL", "INTERNAL_CPU_OFFLOAD_ENGINE"
+_LINK_TYPES = {"roce": "ETH(2)", "infiniband": "IB(1)"}  # as the tools show them
 _COLUMNS = ("Default", "Current", "Next Boot", "New")
 _SWITCH = {"true": "1", "false": "0"}
 
@@ -73,7 +75,12 @@ def means(shown: str, wanted: Any) -> bool:
 
 
 def add(
-    plan: Plan, rails: list[Rail], wanted: dict[str, Any], version: str, profiles: list[str]
+    plan: Plan,
+    rails: list[Rail],
+    wanted: dict[str, Any],
+    version: str,
+    profiles: list[str],
+    kind: str,
 ) -> None:
     """Add what must change for the rails' NICs to have these settings and run this version.
 
@@ -83,9 +90,11 @@ def add(
         wanted: settings by name, which every NIC must have.
         version: the firmware's version; empty for any.
         profiles: sets of settings, of which each NIC gets those that it has and `wanted` has not.
+        kind: what the rails are, roce or infiniband.
 
     Raises:
-        Refused: a NIC has no such setting, or runs another version.
+        Refused: a NIC has no such setting, or runs another version; or the settings would take a
+            rail away.
         NotYet: a tool or a driver is missing.
         NodeError: it is unknown.
 
@@ -105,11 +114,16 @@ def add(
     tool = next((tool for tool in TOOLS if machine.has(tool)), "")
     if not tool:
         raise NotYet("neither mstconfig (mstflint) nor mlxconfig (MFT) is installed")
-    for pci in dict.fromkeys(each for rail in nics for each in ports[rail]):
+    for pci, rail in {each: one for one in nics for each in ports[one]}.items():
         listed = _list(machine, tool, pci) if profiles else {}
         every = {**_of_profiles(plan, pci, listed, profiles), **wanted}
         if every:
-            _plan(plan, tool, pci, _query(machine, tool, pci, every, listed), every)
+            settings = _query(machine, tool, pci, every, listed)
+            _refuse_harm(machine, rail, pci, settings, every, kind)
+            if {ENGINE, MODEL} & {*every}:
+                both = {**_list(machine, tool, pci), **settings}
+                _refuse_dpu_mode(f"{rail.name} {pci}", both, every)
+            _plan(plan, tool, pci, settings, every)
 
 
 def _list(machine: Machine, tool: str, pci: str) -> dict[str, Setting]:
@@ -132,6 +146,67 @@ def _of_profiles(
             f"{pci}: its firmware has no {', '.join(lacking)} of mlx5_firmware_profiles"
         )
     return {name: value for name, value in settings.items() if name in found}
+
+
+def _refuse_harm(
+    machine: Machine,
+    rail: Rail,
+    pci: str,
+    settings: dict[str, Setting],
+    wanted: dict[str, Any],
+    kind: str,
+) -> None:
+    """Refuse what would take the rail's port, by what the card and its link say.
+
+    Ports are functions, the first function the first port [Linux, mlx5: one function per port].
+    """
+    what, function = f"{rail.name} {pci}", int(pci[-1], 16)
+    for name, value in wanted.items():
+        shown = settings[name].next_boot
+        is_switch = shown.lower().startswith(("true(", "false("))
+        if not is_switch and "(" in shown and str(value).strip().lower() in _SWITCH:
+            raise Refused(
+                f"{what}: {name} is {shown}, so {value} does not say what is meant "
+                "(mlx5_firmware_settings); write the value's name or number"
+            )
+    link_type = f"LINK_TYPE_P{function + 1}"
+    if link_type in wanted and not means(_LINK_TYPES[kind], wanted[link_type]):
+        raise Refused(
+            f"{what}: {link_type}={wanted[link_type]} is not {_LINK_TYPES[kind]}, which a rail of "
+            f"fabric_kind {kind} needs; remove it"
+        )
+    if link_type in wanted and not means(settings[link_type].next_boot, wanted[link_type]):
+        state = machine.value(f"/sys/class/infiniband/{rail.rdma}/ports/1/state") or ""
+        if rail.rdma and "ACTIVE" in state:
+            raise Refused(
+                f"{what}: {link_type} is {settings[link_type].next_boot}, and its link is up "
+                f"(/sys/class/infiniband/{rail.rdma}/ports/1/state): it is wired to a fabric of "
+                f"that kind. Is fabric_kind: {kind} right for this node? Else unplug it first"
+            )
+    count = str(wanted.get("NUM_OF_PF", function + 1))
+    if count.isdigit() and int(count) <= function:
+        raise Refused(
+            f"{what}: NUM_OF_PF={count} takes its function away (.{function}); write "
+            f"{function + 1} or more"
+        )
+
+
+def _refuse_dpu_mode(what: str, settings: dict[str, Setting], wanted: dict[str, Any]) -> None:
+    """Refuse to give a rail's port to the Arm processors of its BlueField."""
+
+    def is_next(name: str, shown: str, *, after: bool) -> bool:
+        value = wanted.get(name) if after else None
+        seen = settings[name].next_boot if name in settings else ""
+        return means(shown, value) if value is not None else seen == shown
+
+    arms = ((ENGINE, "ENABLED(0)"), (MODEL, "EMBEDDED_CPU(1)"))
+    if all(is_next(*each, after=True) for each in arms) and not all(
+        is_next(*each, after=False) for each in arms
+    ):
+        raise Refused(
+            f"{what}: {ENGINE} ENABLED(0) with {MODEL} EMBEDDED_CPU(1) is DPU mode: the Arm "
+            f"processors would own the rail; write {ENGINE}: DISABLED"
+        )
 
 
 def _plan(

@@ -24,6 +24,7 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Give mlx5_core its smallest profile, and switch ATS off
   rdmaprov.node.mlx5:
+    kind: roce
     rails: "{{ fabric_rails }}"
     module_parameters:
       mlx5_core: {prof_sel: 0}

@@ -79,6 +79,7 @@ def arguments(parameters: object = None, **changed: object) -> dict[str, object]
         "module_parameters": {"mlx5_core": {"debug_mask": 1}} if parameters is None else parameters,
         "initramfs": "auto",
         "reload": "never",
+        "kind": "roce",
         "firmware_settings": {},
         "firmware_profiles": [],
         "firmware_version": "",

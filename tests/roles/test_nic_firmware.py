@@ -44,6 +44,7 @@ def node(machine: FakeMachine) -> FakeMachine:
 def arguments(**changed: object) -> dict[str, object]:
     return {
         "rails": [{"pci": PCI}],
+        "kind": "roce",
         "module_parameters": {},
         "initramfs": "auto",
         "reload": "never",
@@ -203,3 +204,87 @@ def test_profile_is_unknown_where_the_card_shows_nothing(node: FakeMachine):
     node.programs[QUERY] = "Device type:    ConnectX7\n"
     with pytest.raises(NodeError, match="its settings are unknown"):
         converge(node, mlx5, arguments(firmware_profiles=["gpudirect"]), check=True)
+
+
+def card(machine: FakeMachine, pci: str, state: str = "1: DOWN", **seen: str) -> FakeMachine:
+    """Return a node with one card whose firmware has these settings."""
+    machine.nic("ens1", pci=pci, rdma="rocep24s0")
+    machine.put(f"/sys/devices/pci0000:00/{pci}/vendor", "0x15b3\n")
+    machine.put("/sys/class/infiniband/rocep24s0/ports/1/state", f"{state}\n")
+
+    def query(argv: list[str]) -> str:
+        names = argv[5:] or list(seen)
+        lines = [f"         {name}   0   {seen[name]}   {seen[name]}" for name in names]
+        return "\n".join(["Configurations:     Default     Current     Next Boot", *lines])
+
+    machine.programs = {f"mstconfig -d {pci} -e query": query}
+    return machine
+
+
+ETHERNET = {"LINK_TYPE_P1": "ETH(2)", "LINK_TYPE_P2": "ETH(2)", "NUM_OF_PF": "2"}
+NIC_MODE = {
+    "INTERNAL_CPU_MODEL": "EMBEDDED_CPU(1)",
+    "INTERNAL_CPU_OFFLOAD_ENGINE": "DISABLED(1)",
+}
+SEPARATED = {**NIC_MODE, "INTERNAL_CPU_MODEL": "SEPARATED_HOST(0)"}
+ARMS = {**NIC_MODE, "INTERNAL_CPU_OFFLOAD_ENGINE": "ENABLED(0)"}
+ENGINE = "INTERNAL_CPU_OFFLOAD_ENGINE"
+
+
+@pytest.mark.parametrize(
+    ("function", "seen", "settings", "says"),
+    [
+        (0, ETHERNET, {"LINK_TYPE_P1": "IB"}, r"LINK_TYPE_P1=IB is not ETH\(2\)"),
+        (0, ETHERNET, {"LINK_TYPE_P1": 1}, r"LINK_TYPE_P1=1 is not ETH\(2\)"),
+        (0, ETHERNET, {"LINK_TYPE_P1": "0x1"}, r"LINK_TYPE_P1=0x1 is not ETH\(2\)"),
+        (1, ETHERNET, {"LINK_TYPE_P2": "VPI"}, r"LINK_TYPE_P2=VPI is not ETH\(2\)"),
+        (0, ETHERNET, {"LINK_TYPE_P1": True}, "so True does not say what is meant"),
+        (1, ETHERNET, {"NUM_OF_PF": 1}, r"takes its function away \(\.1\); write 2 or more"),
+        (0, NIC_MODE, {ENGINE: "ENABLED"}, "is DPU mode"),
+        (0, NIC_MODE, {ENGINE: 0}, "is DPU mode"),
+        (0, NIC_MODE, {ENGINE: False}, r"is DISABLED\(1\), so False does not say what is meant"),
+        (0, NIC_MODE, {ENGINE: "false"}, "so false does not say what is meant"),
+        (0, SEPARATED, {ENGINE: 0, "INTERNAL_CPU_MODEL": 1}, "is DPU mode"),
+    ],
+)
+def test_setting_that_takes_a_rail_away_is_refused(
+    machine: FakeMachine,
+    function: int,
+    seen: dict[str, str],
+    settings: dict[str, object],
+    says: str,
+):
+    pci = f"0000:18:00.{function}"
+    node = card(machine, pci, **seen)
+    given = arguments(rails=[{"pci": pci}], firmware_settings=settings)
+    with pytest.raises(Refused, match=says):
+        converge(node, mlx5, given, check=True)
+    assert not [line for line in node.ran if " set " in line]
+
+
+@pytest.mark.parametrize(
+    ("function", "seen", "settings"),
+    [
+        (1, ETHERNET, {"LINK_TYPE_P1": "IB"}),
+        (0, ETHERNET, {"NUM_OF_PF": 1}),
+        (0, SEPARATED, {ENGINE: "ENABLED"}),
+        (0, ARMS, {ENGINE: "ENABLED"}),
+        (0, ARMS, {ENGINE: "DISABLED"}),
+    ],
+    ids=["the other port", "no rail beyond it", "separated host", "as it is", "to the host"],
+)
+def test_setting_that_leaves_the_rail_is_taken(
+    machine: FakeMachine, function: int, seen: dict[str, str], settings: dict[str, object]
+):
+    pci = f"0000:18:00.{function}"
+    given = arguments(rails=[{"pci": pci}], firmware_settings=settings)
+    converge(card(machine, pci, **seen), mlx5, given, check=True)
+
+
+def test_port_with_a_link_is_not_given_another_type(machine: FakeMachine):
+    """The site says InfiniBand of a node whose ports are up on an Ethernet fabric."""
+    given = arguments(kind="infiniband", firmware_settings={"LINK_TYPE_P1": "IB"})
+    with pytest.raises(Refused, match=r"its link is up.*Is fabric_kind: infiniband right"):
+        converge(card(machine, PCI, "4: ACTIVE", **ETHERNET), mlx5, given, check=True)
+    machine.put("/sys/class/infiniband/rocep24s0/ports/1/state", "1: DOWN\n")
+    assert converge(machine, mlx5, given, check=True)["changed"]

@@ -30,7 +30,8 @@ def plan(machine: Machine, arguments: dict[str, Any]) -> Plan:
     settings, version = arguments["firmware_settings"], arguments["firmware_version"]
     profiles = arguments["firmware_profiles"]
     if settings or version or profiles:
-        nic_firmware.add(plan, find(machine, arguments["rails"]), settings, version, profiles)
+        rails, kind = find(machine, arguments["rails"]), arguments["kind"]
+        nic_firmware.add(plan, rails, settings, version, profiles, kind)
     at_load = _running(plan, wanted)
     _plan_file(plan, wanted, text)
     _initramfs(plan, wanted, text, arguments["initramfs"])

@@ -32,6 +32,7 @@ NOT_WAIVABLE = frozenset(
         "limits.sysctl",
         "memory.fit",
         "modules.firmware",
+        "modules.rails",
         "modules.shape",
         "modules.value",
         "names.internal",
